@@ -1,0 +1,646 @@
+//! The only way to make a [`History`]: operations in, in any order across sessions; a validated history out.
+//!
+//! # Invariants
+//! What is wrong is said where it is met: `push` fails on the operation that breaks a rule, so a reader can point at its line. Only what needs
+//! the whole history (evidence, clocks that contradict session order) waits for [`HistoryBuilder::finish`], with the place remembered.
+//!
+//! # Cost
+//! Linear. When operations arrive in the history's own order, nothing is moved; otherwise each column is permuted once, one after
+//! the other, so the peak is one column above the result.
+
+use std::sync::Arc;
+
+use hashbrown::{HashMap, HashSet};
+
+use crate::error::Invalid;
+use crate::evidence::{Evidence, Version, VersionOrder, VersionSet};
+use crate::history::{Access, Header, History, OpKind, Outcome, Predicate, Scan, Statement, Table, Update};
+use crate::ids::{ObjectId, OpId, PredicateId, SessionId, TableId, TxnId, ValueId};
+use crate::intervals::{Interval, Intervals};
+use crate::object::{Object, Objects};
+use crate::value::Values;
+
+/// What an operation says beyond its accesses.
+#[derive(Clone, Debug)]
+pub enum OpDetail<'a> {
+    /// Nothing: every kind but the three below.
+    None,
+    /// For [`OpKind::Scan`].
+    Scan {
+        /// The table.
+        table: TableId,
+        /// The text of the condition.
+        condition: &'a str,
+        /// Whether the client saw the rows.
+        observed: bool,
+    },
+    /// For [`OpKind::Update`].
+    Update {
+        /// The table.
+        table: TableId,
+        /// The text of the condition.
+        condition: &'a str,
+        /// The text of the assignments; `None` deletes.
+        set: Option<&'a str>,
+        /// Whether the client saw the rows.
+        observed: bool,
+    },
+    /// For [`OpKind::Sql`].
+    Sql {
+        /// The text.
+        text: &'a str,
+        /// The parameters.
+        params: &'a [ValueId],
+        /// The result's tuples, each a list, if seen.
+        rows: Option<&'a [ValueId]>,
+        /// The number of affected rows, if seen.
+        count: Option<u64>,
+    },
+}
+
+/// Collects a history. See the module's documentation for its manners.
+#[derive(Default, Debug)]
+pub struct HistoryBuilder {
+    place: u64,
+    header: Header,
+    tables: Vec<Table>,
+    table_index: HashMap<String, TableId>,
+    values: Values,
+    objects: Objects,
+    predicates: Vec<Predicate>,
+    predicate_index: HashMap<Predicate, PredicateId>,
+    texts: HashSet<Arc<str>>,
+    initial: HashMap<ObjectId, ValueId>,
+    sessions: Vec<SessionDraft>,
+    session_index: HashMap<u64, u32>,
+    txns: Vec<TxnDraft>,
+    txn_index: HashMap<u64, u32>,
+    op_txns: Vec<u32>,
+    kinds: Vec<OpKind>,
+    intervals: Intervals,
+    op_starts: Vec<u32>,
+    accesses: Vec<Access>,
+    scans: Vec<(OpId, Scan)>,
+    updates: Vec<(OpId, Update)>,
+    statements: Vec<(OpId, Statement)>,
+    evidence: Vec<(u64, Draft)>,
+}
+
+#[derive(Debug)]
+struct SessionDraft {
+    label: u64,
+    /// The transaction that the session is in, or was in last.
+    current: u32,
+}
+
+#[derive(Debug)]
+struct TxnDraft {
+    label: u64,
+    session: u32,
+    ops: u32,
+    outcome: Option<Outcome>,
+    place: u64,
+}
+
+/// Evidence in the recorder's labels, resolved when all transactions are known. `None` is the initial version.
+#[derive(Debug)]
+enum Draft {
+    VersionOrder(ObjectId, Vec<Option<u64>>),
+    VersionSet(u64, u32, Vec<(ObjectId, Option<u64>)>),
+    Snapshot(u64, i64),
+    Commit(u64, i64),
+    Serialization(u64, i64),
+}
+
+impl HistoryBuilder {
+    /// An empty builder.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes room for a history of known size.
+    pub fn reserve(&mut self, txns: usize, ops: usize, accesses: usize) {
+        self.txns.reserve_exact(txns);
+        self.txn_index.reserve(txns);
+        self.op_txns.reserve_exact(ops);
+        self.kinds.reserve_exact(ops);
+        self.op_starts.reserve_exact(ops + 1);
+        self.accesses.reserve_exact(accesses);
+    }
+
+    /// Tells where the reader stands, for errors.
+    pub fn at_place(&mut self, place: u64) {
+        self.place = place;
+    }
+
+    /// The header, to fill in.
+    pub fn header(&mut self) -> &mut Header {
+        &mut self.header
+    }
+
+    /// The values, to intern in.
+    pub fn values(&mut self) -> &mut Values {
+        &mut self.values
+    }
+
+    /// The table of this name; made without columns if it was not declared.
+    pub fn table(&mut self, name: &str) -> TableId {
+        if let Some(&id) = self.table_index.get(name) {
+            return id;
+        }
+        let id = TableId::at(self.tables.len());
+        self.tables.push(Table { name: name.to_string(), key: Vec::new(), columns: Vec::new() });
+        self.table_index.insert(name.to_string(), id);
+        id
+    }
+
+    /// Declares a table with its key and columns.
+    ///
+    /// # Errors
+    /// When it was declared before, or its key names a column that it does not have.
+    pub fn declare_table(&mut self, table: Table) -> Result<TableId, Invalid> {
+        let id = self.table(&table.name);
+        let known = &self.tables[id.index()];
+        if !known.key.is_empty() || !known.columns.is_empty() {
+            return self.invalid(format!("table {:?} is declared twice", table.name));
+        }
+        if !table.columns.is_empty() {
+            let missing = table.key.iter().find(|&key| !table.columns.iter().any(|(name, _)| name == key));
+            if let Some(key) = missing {
+                return self.invalid(format!(
+                    "key column {key:?} of table {:?} is not among its columns",
+                    table.name
+                ));
+            }
+        }
+        self.tables[id.index()] = table;
+        Ok(id)
+    }
+
+    /// The object of this key, in a table or not.
+    pub fn object(&mut self, table: Option<TableId>, key: ValueId) -> ObjectId {
+        self.objects.intern(Object { table, key })
+    }
+
+    /// Gives an object its initial value.
+    ///
+    /// # Errors
+    /// When it has one already.
+    pub fn initial(&mut self, object: ObjectId, value: ValueId) -> Result<(), Invalid> {
+        match self.initial.insert(object, value) {
+            None => Ok(()),
+            Some(_) => self.invalid("this object was given an initial value before"),
+        }
+    }
+
+    /// Adds an operation to a transaction, which it begins if need be.
+    ///
+    /// # Errors
+    /// When the operation cannot follow what its session and transaction have done so far, or is not what its kind says.
+    pub fn push(
+        &mut self,
+        session: u64,
+        txn: u64,
+        at: Option<Interval>,
+        kind: OpKind,
+        accesses: &[Access],
+        detail: OpDetail<'_>,
+    ) -> Result<(), Invalid> {
+        self.check_op(at, kind, accesses, &detail)?;
+        let txn = self.enter(session, txn)?;
+        let draft = &mut self.txns[txn as usize];
+        if kind == OpKind::Begin && draft.ops > 0 {
+            let label = draft.label;
+            return self.invalid(format!("transaction {label} has operations before its begin"));
+        }
+        draft.ops += 1;
+        draft.outcome = kind.outcome();
+        self.add(txn, at, kind, accesses);
+        self.add_detail(detail);
+        Ok(())
+    }
+
+    fn check_op(
+        &self,
+        at: Option<Interval>,
+        kind: OpKind,
+        accesses: &[Access],
+        detail: &OpDetail<'_>,
+    ) -> Result<(), Invalid> {
+        if let Some(Interval { before, after }) = at.filter(|at| at.before > at.after) {
+            return self.invalid(format!(
+                "time runs backwards: the operation begins at {before} and ends at {after}"
+            ));
+        }
+        let fits = match detail {
+            OpDetail::None => !matches!(kind, OpKind::Scan | OpKind::Update | OpKind::Sql),
+            OpDetail::Scan { .. } => kind == OpKind::Scan,
+            OpDetail::Update { .. } => kind == OpKind::Update,
+            OpDetail::Sql { .. } => kind == OpKind::Sql,
+        };
+        if !fits {
+            return self.invalid(format!("a {} operation without what it asked", kind.name()));
+        }
+        match kind {
+            OpKind::Read | OpKind::Write | OpKind::Append if accesses.is_empty() => {
+                self.invalid(format!("a {} of no object", kind.name()))
+            }
+            _ if kind.writes() && accesses.iter().any(|a| a.value == ValueId::UNKNOWN) => {
+                self.invalid(format!("a {} without its value", kind.name()))
+            }
+            _ if self.kinds.len() >= u32::MAX as usize - 1
+                || self.accesses.len() + accesses.len() >= u32::MAX as usize =>
+            {
+                self.invalid("a history holds at most 2^32 operations")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The transaction that an operation belongs to, which must be the one its session is in, or a new one.
+    fn enter(&mut self, session_label: u64, label: u64) -> Result<u32, Invalid> {
+        let session = self.session(session_label);
+        let Some(&txn) = self.txn_index.get(&label) else {
+            let txn = self.txns.len() as u32;
+            self.txns.push(TxnDraft { label, session, ops: 0, outcome: None, place: self.place });
+            self.txn_index.insert(label, txn);
+            self.sessions[session as usize].current = txn;
+            return Ok(txn);
+        };
+        let draft = &self.txns[txn as usize];
+        if draft.session != session {
+            let owner = self.sessions[draft.session as usize].label;
+            return self.invalid(format!(
+                "transaction {label} belongs to session {owner}, not to session {session_label}: ids of transactions are unique"
+            ));
+        }
+        let current = self.sessions[session as usize].current;
+        if current != txn {
+            let current = self.txns[current as usize].label;
+            return self.invalid(format!(
+                "transaction {label} goes on after transaction {current} of its session began"
+            ));
+        }
+        if draft.outcome.is_some() {
+            return self.invalid(format!("an operation after the end of transaction {label}"));
+        }
+        Ok(txn)
+    }
+
+    fn session(&mut self, label: u64) -> u32 {
+        let next = self.sessions.len() as u32;
+        let session = *self.session_index.entry(label).or_insert(next);
+        if session == next {
+            self.sessions.push(SessionDraft { label, current: u32::MAX });
+        }
+        session
+    }
+
+    fn add(&mut self, txn: u32, at: Option<Interval>, kind: OpKind, accesses: &[Access]) {
+        self.op_txns.push(txn);
+        self.kinds.push(kind);
+        self.intervals.push(at);
+        self.op_starts.push(self.accesses.len() as u32);
+        self.accesses.extend_from_slice(accesses);
+    }
+
+    fn add_detail(&mut self, detail: OpDetail<'_>) {
+        let op = OpId::at(self.kinds.len() - 1);
+        match detail {
+            OpDetail::None => {}
+            OpDetail::Scan { table, condition, observed } => {
+                let predicate = self.predicate(table, condition);
+                self.scans.push((op, Scan { predicate, observed }));
+            }
+            OpDetail::Update { table, condition, set, observed } => {
+                let predicate = self.predicate(table, condition);
+                self.updates.push((op, Update { predicate, set: set.map(Into::into), observed }));
+            }
+            OpDetail::Sql { text, params, rows, count } => {
+                let text = self.texts.get_or_insert_with(text, |text| text.into()).clone();
+                let statement = Statement { text, params: params.into(), rows: rows.map(Into::into), count };
+                self.statements.push((op, statement));
+            }
+        }
+    }
+
+    fn predicate(&mut self, table: TableId, text: &str) -> PredicateId {
+        let predicate = Predicate { table, text: text.into() };
+        if let Some(&id) = self.predicate_index.get(&predicate) {
+            return id;
+        }
+        let id = PredicateId::at(self.predicates.len());
+        self.predicates.push(predicate.clone());
+        self.predicate_index.insert(predicate, id);
+        id
+    }
+
+    /// Evidence: versions of an object in order, by their transactions' labels; `None` is the initial version.
+    pub fn version_order(&mut self, object: ObjectId, txns: Vec<Option<u64>>) {
+        self.evidence.push((self.place, Draft::VersionOrder(object, txns)));
+    }
+
+    /// Evidence: the versions that operation number `op` of transaction `txn` saw.
+    pub fn version_set(&mut self, txn: u64, op: u32, versions: Vec<(ObjectId, Option<u64>)>) {
+        self.evidence.push((self.place, Draft::VersionSet(txn, op, versions)));
+    }
+
+    /// Evidence: the snapshot timestamp of a transaction.
+    pub fn snapshot(&mut self, txn: u64, ts: i64) {
+        self.evidence.push((self.place, Draft::Snapshot(txn, ts)));
+    }
+
+    /// Evidence: the commit timestamp of a transaction.
+    pub fn commit(&mut self, txn: u64, ts: i64) {
+        self.evidence.push((self.place, Draft::Commit(txn, ts)));
+    }
+
+    /// Evidence: the place of a transaction in the serialization order.
+    pub fn serialization(&mut self, txn: u64, ts: i64) {
+        self.evidence.push((self.place, Draft::Serialization(txn, ts)));
+    }
+
+    fn invalid<T>(&self, what: impl Into<String>) -> Result<T, Invalid> {
+        Err(Invalid { what: what.into(), place: self.place })
+    }
+
+    /// The history.
+    ///
+    /// # Errors
+    /// When evidence names a transaction, operation or version that is not there, or a session's clock contradicts the order of its transactions.
+    pub fn finish(mut self) -> Result<History, Invalid> {
+        self.end_open_txns();
+        let order = self.order();
+        let evidence = std::mem::take(&mut self.evidence);
+        let places: Vec<u64> = order.txns.iter().map(|&old| self.txns[old as usize].place).collect();
+        let txn_index = std::mem::take(&mut self.txn_index);
+        let mut history = self.assemble(&order);
+        let resolver = Resolver { history: &history, order: &order, txn_index: &txn_index };
+        history.evidence = resolver.resolve(evidence)?;
+        check_clocks(&history, &places)?;
+        Ok(history)
+    }
+
+    /// A transaction whose end the client did not record may have committed.
+    fn end_open_txns(&mut self) {
+        let open: Vec<u32> =
+            (0..self.txns.len()).filter(|&t| self.txns[t].outcome.is_none()).map(|t| t as u32).collect();
+        for txn in open {
+            self.txns[txn as usize].outcome = Some(Outcome::Unknown);
+            self.txns[txn as usize].ops += 1;
+            self.add(txn, None, OpKind::Unknown, &[]);
+        }
+    }
+
+    fn order(&self) -> Order {
+        let mut sessions: Vec<u32> = (0..self.sessions.len() as u32).collect();
+        sessions.sort_by_key(|&s| self.sessions[s as usize].label);
+        let mut rank = vec![0; sessions.len()];
+        sessions.iter().enumerate().for_each(|(new, &old)| rank[old as usize] = new as u32);
+        let mut txns: Vec<u32> = (0..self.txns.len() as u32).collect();
+        txns.sort_by_key(|&t| rank[self.txns[t as usize].session as usize]);
+        let mut new_txns = vec![TxnId(0); txns.len()];
+        txns.iter().enumerate().for_each(|(new, &old)| new_txns[old as usize] = TxnId::at(new));
+        Order { sessions, txns, new_txns, ops: self.op_order(&rank) }
+    }
+
+    /// Which operation comes where; `None` when they arrived in the right order.
+    fn op_order(&self, rank: &[u32]) -> Option<Vec<u32>> {
+        let key = |txn: u32| (rank[self.txns[txn as usize].session as usize], txn);
+        if self.op_txns.is_sorted_by_key(|&txn| key(txn)) {
+            return None;
+        }
+        let mut ops: Vec<u32> = (0..self.op_txns.len() as u32).collect();
+        ops.sort_by_key(|&op| key(self.op_txns[op as usize]));
+        Some(ops)
+    }
+
+    fn assemble(mut self, order: &Order) -> History {
+        self.op_txns = Vec::new();
+        self.op_starts.push(self.accesses.len() as u32);
+        if let Some(ops) = &order.ops {
+            self.permute(ops);
+        }
+        self.values.finish();
+        self.objects.finish();
+        self.kinds.shrink_to_fit();
+        self.intervals.shrink();
+        self.op_starts.shrink_to_fit();
+        self.accesses.shrink_to_fit();
+        let mut initial: Vec<_> = self.initial.into_iter().collect();
+        initial.sort_unstable();
+        let txn = |&old: &u32| &self.txns[old as usize];
+        let new_session: HashMap<u32, u32> =
+            order.sessions.iter().enumerate().map(|(new, &old)| (old, new as u32)).collect();
+        let txn_sessions: Vec<_> =
+            order.txns.iter().map(|t| SessionId(new_session[&txn(t).session])).collect();
+        let session_starts = starts(order.sessions.len(), txn_sessions.iter().map(|s| s.0));
+        let mut txn_starts = Vec::with_capacity(order.txns.len() + 1);
+        txn_starts.push(0);
+        for t in &order.txns {
+            txn_starts.push(txn_starts[txn_starts.len() - 1] + txn(t).ops);
+        }
+        History {
+            header: self.header,
+            tables: self.tables,
+            values: self.values,
+            objects: self.objects,
+            predicates: self.predicates,
+            initial,
+            session_labels: order.sessions.iter().map(|&s| self.sessions[s as usize].label).collect(),
+            session_starts,
+            txn_labels: order.txns.iter().map(|t| txn(t).label).collect(),
+            txn_sessions,
+            txn_starts,
+            outcomes: order.txns.iter().map(|t| txn(t).outcome.unwrap_or(Outcome::Unknown)).collect(),
+            kinds: self.kinds,
+            intervals: self.intervals,
+            op_starts: self.op_starts,
+            accesses: self.accesses,
+            scans: self.scans,
+            updates: self.updates,
+            statements: self.statements,
+            evidence: Evidence::default(),
+        }
+    }
+
+    fn permute(&mut self, from: &[u32]) {
+        self.kinds = from.iter().map(|&op| self.kinds[op as usize]).collect();
+        self.intervals = self.intervals.permuted(from);
+        let mut accesses = Vec::with_capacity(self.accesses.len());
+        let mut op_starts = Vec::with_capacity(self.op_starts.len());
+        for &op in from {
+            op_starts.push(accesses.len() as u32);
+            let (start, end) = (self.op_starts[op as usize], self.op_starts[op as usize + 1]);
+            accesses.extend_from_slice(&self.accesses[start as usize..end as usize]);
+        }
+        op_starts.push(accesses.len() as u32);
+        (self.accesses, self.op_starts) = (accesses, op_starts);
+        let mut new = vec![OpId(0); from.len()];
+        from.iter().enumerate().for_each(|(i, &old)| new[old as usize] = OpId::at(i));
+        renumber(&mut self.scans, &new);
+        renumber(&mut self.updates, &new);
+        renumber(&mut self.statements, &new);
+    }
+}
+
+/// How arrival order becomes the history's order: old ids, in new order.
+struct Order {
+    sessions: Vec<u32>,
+    txns: Vec<u32>,
+    /// The new id of each old transaction.
+    new_txns: Vec<TxnId>,
+    ops: Option<Vec<u32>>,
+}
+
+fn renumber<T>(column: &mut [(OpId, T)], new: &[OpId]) {
+    column.iter_mut().for_each(|(op, _)| *op = new[op.index()]);
+    column.sort_by_key(|(op, _)| *op);
+}
+
+/// Where each of `groups` groups begins in a sorted column, and its length.
+fn starts(groups: usize, column: impl Iterator<Item = u32>) -> Vec<u32> {
+    let mut starts = vec![0; groups + 1];
+    column.for_each(|group| starts[group as usize + 1] += 1);
+    for group in 0..groups {
+        starts[group + 1] += starts[group];
+    }
+    starts
+}
+
+/// Session order is part of what clients saw; a clock that says the opposite is a broken recording, not a violation.
+fn check_clocks(history: &History, places: &[u64]) -> Result<(), Invalid> {
+    for session in history.sessions() {
+        let mut latest: Option<TxnId> = None;
+        for txn in history.session_txns(session) {
+            if let Some(earlier) = latest.filter(|&earlier| history.precedes(txn, earlier)) {
+                return Err(Invalid {
+                    what: format!(
+                        "transaction {} ended before transaction {} of the same session began, though it came after it",
+                        history.txn_label(txn),
+                        history.txn_label(earlier)
+                    ),
+                    place: places[txn.index()],
+                });
+            }
+            if history.start(txn) > latest.and_then(|earlier| history.start(earlier)) {
+                latest = Some(txn);
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Resolver<'a> {
+    history: &'a History,
+    order: &'a Order,
+    txn_index: &'a HashMap<u64, u32>,
+}
+
+impl Resolver<'_> {
+    fn resolve(&self, drafts: Vec<(u64, Draft)>) -> Result<Evidence, Invalid> {
+        let mut all = Evidence::default();
+        let mut places: HashMap<(u8, u32), u64> = HashMap::new();
+        for (place, draft) in drafts {
+            let once = self.add(&mut all, draft).map_err(|what| Invalid { what, place })?;
+            if let Some(once) = once
+                && places.insert(once, place).is_some()
+            {
+                return Err(Invalid { what: "this evidence was given before".to_string(), place });
+            }
+        }
+        all.version_orders.sort_by_key(|order| order.object);
+        all.version_sets.sort_by_key(|set| set.op);
+        all.snapshots.sort_unstable();
+        all.commits.sort_unstable();
+        all.serializations.sort_unstable();
+        Ok(all)
+    }
+
+    /// Adds one piece; answers what of it may be given only once.
+    fn add(&self, all: &mut Evidence, draft: Draft) -> Result<Option<(u8, u32)>, String> {
+        Ok(match draft {
+            Draft::VersionOrder(object, labels) => {
+                let versions = self.versions(object, &labels)?;
+                all.version_orders.push(VersionOrder { object, versions });
+                None
+            }
+            Draft::VersionSet(txn, op, versions) => {
+                let op = self.op(txn, op)?;
+                let version = |&(object, txn)| Ok((object, self.version(object, txn)?));
+                let versions = versions.iter().map(version).collect::<Result<_, String>>()?;
+                all.version_sets.push(VersionSet { op, versions });
+                Some((0, op.0))
+            }
+            Draft::Snapshot(txn, ts) => self.stamp(&mut all.snapshots, 1, txn, ts)?,
+            Draft::Commit(txn, ts) => self.stamp(&mut all.commits, 2, txn, ts)?,
+            Draft::Serialization(txn, ts) => self.stamp(&mut all.serializations, 3, txn, ts)?,
+        })
+    }
+
+    fn stamp(
+        &self,
+        column: &mut Vec<(TxnId, i64)>,
+        kind: u8,
+        label: u64,
+        ts: i64,
+    ) -> Result<Option<(u8, u32)>, String> {
+        let txn = self.txn(label)?;
+        column.push((txn, ts));
+        Ok(Some((kind, txn.0)))
+    }
+
+    fn txn(&self, label: u64) -> Result<TxnId, String> {
+        match self.txn_index.get(&label) {
+            Some(&old) => Ok(self.order.new_txns[old as usize]),
+            None => Err(format!("evidence about transaction {label}, which is not in the history")),
+        }
+    }
+
+    fn op(&self, label: u64, index: u32) -> Result<OpId, String> {
+        let range = self.history.op_range(self.txn(label)?);
+        let op = OpId(range.start.saturating_add(index));
+        if !range.contains(&op.0) {
+            return Err(format!("transaction {label} has no operation {index}"));
+        }
+        let kind = self.history.op(op).kind;
+        if !matches!(kind, OpKind::Read | OpKind::Scan | OpKind::Update | OpKind::Sql) {
+            return Err(format!(
+                "operation {index} of transaction {label} is a {}, which sees no versions",
+                kind.name()
+            ));
+        }
+        Ok(op)
+    }
+
+    fn versions(&self, object: ObjectId, labels: &[Option<u64>]) -> Result<Vec<Version>, String> {
+        let mut seen = HashSet::new();
+        let mut versions = Vec::with_capacity(labels.len());
+        for &label in labels {
+            if !seen.insert(label) {
+                return Err("a version order names one version twice".to_string());
+            }
+            versions.push(self.version(object, label)?);
+        }
+        match versions.iter().skip(1).any(|&v| v == Version::Initial) {
+            true => Err("the initial version comes first in a version order".to_string()),
+            false => Ok(versions),
+        }
+    }
+
+    fn version(&self, object: ObjectId, label: Option<u64>) -> Result<Version, String> {
+        let Some(label) = label else { return Ok(Version::Initial) };
+        let txn = self.txn(label)?;
+        let wrote = |op: crate::Op<'_>| {
+            op.kind == OpKind::Sql || op.kind.writes() && op.accesses.iter().any(|a| a.object == object)
+        };
+        match self.history.ops(txn).any(wrote) {
+            true => Ok(Version::Of(txn)),
+            false => Err(format!(
+                "evidence about a version of {} by transaction {label}, which does not write it",
+                self.history.show_object(object)
+            )),
+        }
+    }
+}
