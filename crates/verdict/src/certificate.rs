@@ -1,0 +1,158 @@
+//! The data that proves a verdict.
+//!
+//! # Design
+//! `holds` is proved by showing one way in which it can have happened: an order, begin and commit points, or version
+//! orders. `violated` is proved by a [`Finding`]: either a few operations that cannot be explained whatever the order, or a *refutation*.
+//!
+//! A refutation is a set of [`Lemma`]s. A lemma is a cycle of dependencies that the level forbids; each edge says why it is there, and
+//! some reasons hold only under an assumption: that a read saw one writer and not another, that one version came before another, that an unknown
+//! transaction committed. So a lemma says: *these assumptions cannot all be true*. One lemma without open assumptions is the plain
+//! cycle that people know. Where search was needed there are several, and together with what must be true anyway (every read saw
+//! some writer, of two versions one came first) they have no model.
+//!
+//! # Mathematics
+//! The atoms are `Committed(t)` for transactions of unknown outcome, `Saw(op, object, version)` for external reads, and
+//! `Before(object, a, b)` for two writers of one object. The axioms, which audit derives from the history itself:
+//! 1. a committed transaction's external read saw at least one of its candidate versions, and a version that was seen committed;
+//! 2. of two committed writers of an object, one is before the other, never both ways; the initial version is before all;
+//! 3. what evidence says, and what a list says of the order of its elements.
+//!
+//! Transitivity of `Before` needs no axiom: a cycle of ww edges is a lemma at every level.
+//!
+//! A scan (and the read half of a predicate update) reads *every* object of its table: the rows that it returned as items, all others
+//! through the predicate. Which version of an unreturned object it saw is a choice among those that do not match (absent ones included). An
+//! anti-dependency from an unreturned object is a predicate anti-dependency, which `repeatable-read` does not count.
+
+use margay_history::{ObjectId, OpId, TxnId, Version};
+use margay_levels::Anomaly;
+
+/// What proves a verdict.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Certificate {
+    /// `holds`: for the serializable levels a serial order, replayed by audit; for `be-read-committed`, `read-atomic` and `causal` the
+    /// commit order of their axioms.
+    Order(Order),
+    /// `holds`, for the snapshot levels and `prefix`: begin and commit points in order.
+    Points(Vec<Point>),
+    /// `holds`, for the levels defined by dependency graphs: version orders and what each read saw.
+    Versions(Versions),
+    /// `violated`: these operations cannot be explained, whatever the order.
+    Operations {
+        /// Which anomaly they are.
+        anomaly: Anomaly,
+        /// The operations, the one that cannot be explained first.
+        ops: Vec<OpId>,
+    },
+    /// `violated`: lemmas that leave no possibility.
+    Refutation(Vec<Lemma>),
+}
+
+/// A total order of the transactions that committed: all committed ones, and those of unknown outcome that are taken to have.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Order {
+    /// The transactions, first to last.
+    pub txns: Vec<TxnId>,
+    /// What external reads saw, where values alone do not tell (not needed for the serializable levels: the replay tells).
+    pub reads: Vec<ReadFrom>,
+}
+
+/// A begin or a commit point.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Point {
+    /// The transaction takes its snapshot.
+    Begin(TxnId),
+    /// The transaction's writes become visible.
+    Commit(TxnId),
+}
+
+/// Which version of an object an operation saw.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ReadFrom {
+    /// The read or scan.
+    pub op: OpId,
+    /// The object.
+    pub object: ObjectId,
+    /// The version.
+    pub version: Version,
+}
+
+/// Version orders and what reads saw.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Versions {
+    /// The transactions of unknown outcome that are taken to have committed.
+    pub committed: Vec<TxnId>,
+    /// For each object that a committed transaction writes: its writers, oldest first.
+    pub orders: Vec<(ObjectId, Vec<TxnId>)>,
+    /// What external reads saw, where values alone do not tell; for scans every object of the table whose version matters.
+    pub reads: Vec<ReadFrom>,
+}
+
+/// One anomaly with its proof.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Finding {
+    /// What it is.
+    pub anomaly: Anomaly,
+    /// The transactions that show it: the minimal slice.
+    pub txns: Vec<TxnId>,
+    /// What proves it.
+    pub certificate: Certificate,
+}
+
+/// A cycle that the level forbids, under the assumptions of its edges. `edges[i].to == edges[i + 1].from`, and around.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Lemma {
+    /// The edges, in order.
+    pub edges: Vec<Edge>,
+}
+
+/// `from` comes before `to`.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Edge {
+    /// The earlier transaction.
+    pub from: TxnId,
+    /// The later transaction.
+    pub to: TxnId,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Why one transaction comes before another.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Reason {
+    /// They follow each other in one session.
+    Session,
+    /// The first had ended before the second began.
+    RealTime,
+    /// wr: operation `op` of `to` saw `from`'s version of `object`. Assumes `Saw(op, object, from)`.
+    Read {
+        /// The read or scan, in `to`.
+        op: OpId,
+        /// The object.
+        object: ObjectId,
+    },
+    /// ww: `from`'s version of `object` is before `to`'s. Assumes `Before(object, from, to)`.
+    Write {
+        /// The object.
+        object: ObjectId,
+    },
+    /// rw: operation `op` of `from` saw `version` of `object`, and `to` wrote a later one. Assumes `Saw(op, object, version)` and
+    /// `Before(object, version, to)`.
+    AntiRead {
+        /// The read or scan, in `from`.
+        op: OpId,
+        /// The object.
+        object: ObjectId,
+        /// The version that it saw.
+        version: Version,
+    },
+    /// Commit order by an axiom of Biswas and Enea: operation `op` reads `object` from `to`, `from` writes it too, and `from` is visible
+    /// to the reader through `path`, so `from` comes before `to`. Assumes `Saw(op, object, to)` and what the path assumes.
+    Visible {
+        /// The read.
+        op: OpId,
+        /// The object.
+        object: ObjectId,
+        /// From `from` to the reader's transaction: [`Reason::Session`] and [`Reason::Read`] edges as the level allows.
+        path: Vec<Edge>,
+    },
+}

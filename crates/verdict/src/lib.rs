@@ -1,0 +1,21 @@
+//! Verdicts that can be checked by someone who does not trust the engine.
+//!
+//! An engine is a [`Checker`]: given a history and a [`Question`], within a [`Budget`], it answers with a [`Verdict`]. `holds` and
+//! `violated` carry a [`Certificate`], and [`audit`] re-checks a certificate against the history alone.
+//!
+//! # Invariants
+//! - Nothing here depends on an engine. What audit accepts is true of the history whoever made the certificate.
+//! - Certificates are data in the history's ids; files hold them in the recorder's labels ([`wire`]).
+//! - A violation is a result, not an error. Ill-formed input never reaches this crate.
+
+pub mod audit;
+mod budget;
+mod certificate;
+mod checker;
+mod verdict;
+
+pub use audit::audit;
+pub use budget::{Budget, Exhausted};
+pub use certificate::{Certificate, Edge, Finding, Lemma, Order, Point, ReadFrom, Reason, Versions};
+pub use checker::{Checker, Question};
+pub use verdict::{Verdict, Why};
