@@ -1,1 +1,122 @@
-//! Placeholder.
+//! Histories as bytes: the native forms and the formats of other tools.
+//!
+//! [`read`] takes a [`Source`] (a path, standard input, bytes), undoes gzip or zstd, finds out the [`Format`] unless told, and
+//! answers a [`Loaded`]; [`write`] does the reverse. What is ill-formed is a [`FormatError`] with file, line and column; what a
+//! format cannot carry is one that names the operation.
+//!
+//! # Invariants
+//! - Any bytes lead to a history or an error, never to a panic, and memory is bounded by the content, not by what it claims.
+//! - Nothing half-written is left behind: see `output`.
+//! - Reading and writing lose nothing, or fail.
+
+mod binary;
+mod binary_input;
+mod detect;
+mod error;
+mod foreign;
+mod format;
+mod input;
+mod lines;
+mod output;
+mod suggest;
+
+use margay_history::History;
+
+pub use error::{FormatError, Snippet};
+pub use format::Format;
+use input::Input;
+pub use input::Source;
+pub use output::Target;
+
+/// A history that was read, with what is worth saying of it.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The history.
+    pub history: History,
+    /// The format it was in.
+    pub format: Format,
+    /// What the reader wondered at, for people.
+    pub warnings: Vec<String>,
+}
+
+/// What a reader wonders at: not wrong, but worth saying.
+#[derive(Default)]
+pub(crate) struct Warnings {
+    all: Vec<String>,
+    dropped: usize,
+}
+
+/// Ten of a kind are enough for people.
+const WARNINGS: usize = 10;
+
+impl Warnings {
+    pub fn add(&mut self, what: impl Into<String>) {
+        match self.all.len() < WARNINGS {
+            true => self.all.push(what.into()),
+            false => self.dropped += 1,
+        }
+    }
+
+    fn finish(mut self) -> Vec<String> {
+        if self.dropped > 0 {
+            self.all.push(format!("and {} more warnings", self.dropped));
+        }
+        self.all
+    }
+}
+
+/// Reads a history; in `format`, or in the one it turns out to be in.
+///
+/// # Errors
+/// When there is nothing to read, the format is not recognised, or the content is ill-formed.
+pub fn read(source: Source<'_>, format: Option<Format>) -> Result<Loaded, FormatError> {
+    let path = match &source {
+        Source::Path(path) => Some(path.clone()),
+        Source::Stream(..) => None,
+    };
+    read_input(source, format).map_err(|error| match path {
+        Some(_) => error::with_line_of_file(error),
+        None => error,
+    })
+}
+
+fn read_input(source: Source<'_>, format: Option<Format>) -> Result<Loaded, FormatError> {
+    let mut input = source.open()?;
+    let format = match format {
+        Some(format) => format,
+        None => detect::detect(&mut input)?,
+    };
+    let name = input.name.clone();
+    let mut warnings = Warnings::default();
+    let history = dispatch_read(input, format, &mut warnings).map_err(|error| error.in_file(&name))?;
+    Ok(Loaded { history, format, warnings: warnings.finish() })
+}
+
+fn dispatch_read(input: Input<'_>, format: Format, warnings: &mut Warnings) -> Result<History, FormatError> {
+    match format {
+        format => foreign::read(input, format, warnings),
+    }
+}
+
+/// The format of a source, without reading all of it.
+///
+/// # Errors
+/// When there is nothing to read or the format is not recognised.
+pub fn detect(source: Source<'_>) -> Result<Format, FormatError> {
+    detect::detect(&mut source.open()?)
+}
+
+/// Writes a history, whole or not at all.
+///
+/// # Errors
+/// When the format cannot carry something, or the target cannot be written.
+pub fn write(history: &History, format: Format, target: Target<'_>) -> Result<(), FormatError> {
+    let name = target.name();
+    dispatch_write(history, format, target).map_err(|error| error.in_file(&name))
+}
+
+fn dispatch_write(history: &History, format: Format, target: Target<'_>) -> Result<(), FormatError> {
+    match format {
+        format => foreign::write(history, format, target),
+    }
+}

@@ -1,0 +1,260 @@
+//! Where histories come from: files, directories and streams, decompressed on the way.
+//!
+//! # Invariants
+//! Nothing here holds a whole file: streams are read in blocks, and a [`Lines`] reader holds one line of at most [`LINE_LIMIT`] bytes.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::path::{Path, PathBuf};
+
+use flate2::bufread::MultiGzDecoder;
+
+use crate::FormatError;
+
+pub(crate) use crate::binary_input::Bytes;
+pub(crate) use crate::lines::Lines;
+
+/// How much of a stream is looked at to find out its format.
+pub(crate) const HEAD: usize = 64 << 10;
+const BLOCK: usize = 256 << 10;
+
+/// A history to read.
+pub enum Source<'a> {
+    /// A file or a directory.
+    Path(PathBuf),
+    /// A stream, and what to call it in errors.
+    Stream(String, Box<dyn Read + 'a>),
+}
+
+impl<'a> Source<'a> {
+    /// What a command line names: a path, or `-` for standard input.
+    #[must_use]
+    pub fn named(argument: &str) -> Source<'static> {
+        match argument {
+            "-" => Source::Stream("<standard input>".to_string(), Box::new(io::stdin())),
+            path => Source::Path(path.into()),
+        }
+    }
+
+    /// Bytes in memory.
+    #[must_use]
+    pub fn bytes(bytes: &'a [u8]) -> Source<'a> {
+        Source::Stream("<bytes>".to_string(), Box::new(bytes))
+    }
+
+    pub(crate) fn open(self) -> Result<Input<'a>, FormatError> {
+        match self {
+            Source::Path(path) => Input::open(&path),
+            Source::Stream(name, reader) => Input::stream(name, reader),
+        }
+    }
+}
+
+impl From<&Path> for Source<'_> {
+    fn from(path: &Path) -> Self {
+        Source::Path(path.to_path_buf())
+    }
+}
+
+/// An opened source, as a format's reader gets it.
+pub(crate) struct Input<'a> {
+    /// What to call it in errors.
+    pub name: String,
+    kind: Kind<'a>,
+}
+
+enum Kind<'a> {
+    Directory(PathBuf),
+    Stream(Box<dyn BufRead + 'a>),
+}
+
+impl<'a> Input<'a> {
+    pub fn open(path: &Path) -> Result<Input<'static>, FormatError> {
+        let name = path.display().to_string();
+        let failed = |e: io::Error| FormatError::from(e).in_file(&name);
+        if path.metadata().map_err(failed)?.is_dir() {
+            return Ok(Input { name, kind: Kind::Directory(path.to_path_buf()) });
+        }
+        let file = File::open(path).map_err(failed)?;
+        Input::stream(name, Box::new(file))
+    }
+
+    pub fn stream(name: String, reader: Box<dyn Read + 'a>) -> Result<Self, FormatError> {
+        let reader = decompressed(reader).map_err(|e| FormatError::from(e).in_file(&name))?;
+        Ok(Input { name, kind: Kind::Stream(reader) })
+    }
+
+    pub fn is_directory(&self) -> bool {
+        matches!(self.kind, Kind::Directory(_))
+    }
+
+    /// The first bytes of a stream, which stay to be read. Fewer than [`HEAD`] only when there are no more.
+    pub fn head(&mut self) -> Result<Vec<u8>, FormatError> {
+        let Kind::Stream(reader) = &mut self.kind else { return Ok(Vec::new()) };
+        let mut head = Vec::new();
+        // What was decompressed before an error is still worth a look; the reader meets the error again.
+        let result = reader.by_ref().take(HEAD as u64).read_to_end(&mut head);
+        if head.is_empty() {
+            result.map_err(|e| FormatError::from(e).in_file(&self.name))?;
+        }
+        let rest = std::mem::replace(reader, Box::new(io::empty()));
+        *reader = Box::new(Cursor::new(head.clone()).chain(rest));
+        Ok(head)
+    }
+
+    /// The stream, for whole documents.
+    pub fn reader(self) -> Result<Box<dyn BufRead + 'a>, FormatError> {
+        match self.kind {
+            Kind::Stream(reader) => Ok(reader),
+            Kind::Directory(_) => {
+                Err(FormatError::new("is a directory; a file is expected").in_file(&self.name))
+            }
+        }
+    }
+
+    /// The stream, line by line.
+    pub fn lines(self) -> Result<Lines<'a>, FormatError> {
+        let name = self.name.clone();
+        Ok(Lines::new(name, self.reader()?))
+    }
+
+    /// The stream, for binary formats.
+    pub fn bytes(self) -> Result<Bytes<'a>, FormatError> {
+        let name = self.name.clone();
+        Ok(Bytes::new(name, self.reader()?))
+    }
+
+    /// The files of a directory and of its directories, in natural order of their names (`T2` before `T10`); of a file, itself.
+    pub fn files(self) -> Result<Vec<Entry<'a>>, FormatError> {
+        let root = match self.kind {
+            Kind::Stream(_) => {
+                let name = Path::new(&self.name).file_name().map(|n| n.to_string_lossy().into_owned());
+                return Ok(vec![Entry { name: name.unwrap_or_default(), source: EntrySource::Opened(self) }]);
+            }
+            Kind::Directory(root) => root,
+        };
+        let mut paths = Vec::new();
+        walk(&root, 0, &mut paths).map_err(|e| FormatError::from(e).in_file(&self.name))?;
+        let mut entries: Vec<_> = paths.into_iter().map(|path| Entry::of(&root, path)).collect();
+        entries.sort_by_cached_key(|entry| natural_key(&entry.name));
+        Ok(entries)
+    }
+}
+
+/// A file of a directory, not yet opened.
+pub(crate) struct Entry<'a> {
+    /// Its path inside the directory, with `/`.
+    pub name: String,
+    source: EntrySource<'a>,
+}
+
+enum EntrySource<'a> {
+    Path(PathBuf),
+    Opened(Input<'a>),
+}
+
+impl<'a> Entry<'a> {
+    fn of(root: &Path, path: PathBuf) -> Self {
+        let inside = path.strip_prefix(root).unwrap_or(&path);
+        let parts: Vec<_> = inside.iter().map(|part| part.to_string_lossy()).collect();
+        Self { name: parts.join("/"), source: EntrySource::Path(path) }
+    }
+
+    pub fn open(self) -> Result<Input<'a>, FormatError> {
+        match self.source {
+            EntrySource::Path(path) => Input::open(&path),
+            EntrySource::Opened(input) => Ok(input),
+        }
+    }
+
+    /// The last part of its name.
+    pub fn file_name(&self) -> &str {
+        self.name.rsplit('/').next().unwrap_or(&self.name)
+    }
+}
+
+/// Directories of histories are shallow; a deep one is somebody's home by mistake.
+const DEPTH: usize = 3;
+
+fn walk(dir: &Path, depth: usize, found: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        match path.metadata() {
+            _ if hidden => {}
+            Ok(meta) if meta.is_dir() && depth < DEPTH => walk(&path, depth + 1, found)?,
+            Ok(meta) if meta.is_file() => found.push(path),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Sorts like the name, with runs of digits by their number.
+fn natural_key(name: &str) -> Vec<(String, u128)> {
+    let mut key = vec![(String::new(), 0_u128)];
+    let mut digits = false;
+    for c in name.chars() {
+        if digits && !c.is_ascii_digit() {
+            key.push((String::new(), 0));
+        }
+        digits = c.is_ascii_digit();
+        let last = key.last_mut().expect("a key is never empty");
+        match c.to_digit(10) {
+            Some(digit) => last.1 = last.1.saturating_mul(10).saturating_add(u128::from(digit)),
+            None => last.0.push(c),
+        }
+    }
+    key.push((name.to_string(), 0));
+    key
+}
+
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// The content of a stream that may be compressed, by its magic bytes.
+fn decompressed<'a>(mut raw: Box<dyn Read + 'a>) -> io::Result<Box<dyn BufRead + 'a>> {
+    let mut magic = Vec::with_capacity(4);
+    raw.by_ref().take(4).read_to_end(&mut magic)?;
+    let (gzip, zstd) = (magic.starts_with(&GZIP), magic.starts_with(&ZSTD));
+    let whole = BufReader::with_capacity(BLOCK, Cursor::new(magic).chain(raw));
+    if gzip {
+        let inner = Checked { what: "gzip", inner: MultiGzDecoder::new(whole) };
+        return Ok(Box::new(BufReader::with_capacity(BLOCK, inner)));
+    }
+    if zstd {
+        let inner = Checked { what: "zstd", inner: zstd::stream::read::Decoder::with_buffer(whole)? };
+        return Ok(Box::new(BufReader::with_capacity(BLOCK, inner)));
+    }
+    Ok(Box::new(whole))
+}
+
+/// A decompressor whose errors say that it is one.
+struct Checked<R> {
+    what: &'static str,
+    inner: R,
+}
+
+impl<R: Read> Read for Checked<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.inner.read(buffer).map_err(|e| match e.kind() {
+            io::ErrorKind::Interrupted => e,
+            io::ErrorKind::UnexpectedEof => {
+                io::Error::other(format!("the {} data ends too early", self.what))
+            }
+            _ => io::Error::other(format!("the {} data is damaged: {e}", self.what)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_sort_naturally() {
+        let mut names = ["T10.log", "T2.log", "a/1", "T1.log", "T02.log"];
+        names.sort_by_cached_key(|name| natural_key(name));
+        assert_eq!(names, ["T1.log", "T02.log", "T2.log", "T10.log", "a/1"]);
+    }
+}
