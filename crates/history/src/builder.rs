@@ -14,7 +14,7 @@ use hashbrown::{HashMap, HashSet};
 
 use crate::error::Invalid;
 use crate::evidence::{Evidence, Version, VersionOrder, VersionSet};
-use crate::history::{Access, Header, History, OpKind, Outcome, Predicate, Scan, Statement, Table, Update};
+use crate::history::{Access, Header, History, OpKind, Predicate, Scan, Statement, Table, Update};
 use crate::ids::{ObjectId, OpId, PredicateId, SessionId, TableId, TxnId, ValueId};
 use crate::intervals::{Interval, Intervals};
 use crate::object::{Object, Objects};
@@ -98,7 +98,7 @@ struct TxnDraft {
     label: u64,
     session: u32,
     ops: u32,
-    outcome: Option<Outcome>,
+    ended: bool,
     place: u64,
 }
 
@@ -215,7 +215,7 @@ impl HistoryBuilder {
             return self.invalid(format!("transaction {label} has operations before its begin"));
         }
         draft.ops += 1;
-        draft.outcome = kind.outcome();
+        draft.ended = kind.outcome().is_some();
         self.add(txn, at, kind, accesses);
         self.add_detail(detail);
         Ok(())
@@ -263,7 +263,7 @@ impl HistoryBuilder {
         let session = self.session(session_label);
         let Some(&txn) = self.txn_index.get(&label) else {
             let txn = self.txns.len() as u32;
-            self.txns.push(TxnDraft { label, session, ops: 0, outcome: None, place: self.place });
+            self.txns.push(TxnDraft { label, session, ops: 0, ended: false, place: self.place });
             self.txn_index.insert(label, txn);
             self.sessions[session as usize].current = txn;
             return Ok(txn);
@@ -282,7 +282,7 @@ impl HistoryBuilder {
                 "transaction {label} goes on after transaction {current} of its session began"
             ));
         }
-        if draft.outcome.is_some() {
+        if draft.ended {
             return self.invalid(format!("an operation after the end of transaction {label}"));
         }
         Ok(txn)
@@ -385,9 +385,8 @@ impl HistoryBuilder {
     /// A transaction whose end the client did not record may have committed.
     fn end_open_txns(&mut self) {
         let open: Vec<u32> =
-            (0..self.txns.len()).filter(|&t| self.txns[t].outcome.is_none()).map(|t| t as u32).collect();
+            (0..self.txns.len()).filter(|&t| !self.txns[t].ended).map(|t| t as u32).collect();
         for txn in open {
-            self.txns[txn as usize].outcome = Some(Outcome::Unknown);
             self.txns[txn as usize].ops += 1;
             self.add(txn, None, OpKind::Unknown, &[]);
         }
@@ -453,7 +452,6 @@ impl HistoryBuilder {
             txn_labels: order.txns.iter().map(|t| txn(t).label).collect(),
             txn_sessions,
             txn_starts,
-            outcomes: order.txns.iter().map(|t| txn(t).outcome.unwrap_or(Outcome::Unknown)).collect(),
             kinds: self.kinds,
             intervals: self.intervals,
             op_starts: self.op_starts,

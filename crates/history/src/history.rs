@@ -239,7 +239,6 @@ pub struct History {
     pub(crate) txn_sessions: Vec<SessionId>,
     /// The first operation of each transaction, and the number of operations.
     pub(crate) txn_starts: Vec<u32>,
-    pub(crate) outcomes: Vec<Outcome>,
     pub(crate) kinds: Vec<OpKind>,
     pub(crate) intervals: Intervals,
     /// The first access of each operation, and the number of accesses.
@@ -390,7 +389,8 @@ impl History {
     /// How a transaction ended.
     #[must_use]
     pub fn outcome(&self, txn: TxnId) -> Outcome {
-        self.outcomes[txn.index()]
+        let end = self.txn_starts[txn.index() + 1] as usize - 1;
+        self.kinds[end].outcome().expect("the last operation of a transaction is its end")
     }
 
     /// How many operations there are, begins and ends included.
@@ -510,7 +510,6 @@ impl History {
             + self.txn_labels.capacity() * 8
             + self.txn_sessions.capacity() * 4
             + self.txn_starts.capacity() * 4
-            + self.outcomes.capacity()
             + self.kinds.capacity()
             + self.intervals.bytes()
             + self.op_starts.capacity() * 4

@@ -18,7 +18,7 @@
 //! - No input or output, no clock, no randomness happens here.
 //!
 //! # Cost
-//! 17 bytes per operation and 8 per access, 17 per transaction; values other than small integers 16 bytes each
+//! 17 bytes per operation and 8 per access, 16 per transaction; values other than small integers 16 bytes each
 //! plus their text: below 40 bytes per key-value operation, which a test measures.
 
 mod builder;
