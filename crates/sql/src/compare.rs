@@ -1,0 +1,153 @@
+//! SQL's comparison of two values, with each dialect's conversions.
+//!
+//! A pair of types that a dialect refuses, or whose order depends on more than the two values (SQLite's
+//! column affinity), is an error and not an answer.
+
+use std::cmp::Ordering;
+
+use crate::calendar;
+use crate::cast::number_prefix;
+use crate::decimal::Decimal;
+use crate::dialect::Dialect;
+use crate::error::SqlError;
+use crate::value::Value;
+
+/// The integers that a double holds exactly.
+const EXACT_DOUBLE: u64 = 1 << 53;
+
+/// Compares two values; `None` if one is NULL.
+#[inline]
+pub(crate) fn compare(left: &Value, right: &Value, dialect: Dialect) -> Result<Option<Ordering>, SqlError> {
+    match (left, right) {
+        (Value::Int(a), Value::Int(b)) => Ok(Some(a.cmp(b))),
+        (Value::Null, _) | (_, Value::Null) => Ok(None),
+        _ => compare_slowly(left, right, dialect).map(Some),
+    }
+}
+
+fn compare_slowly(left: &Value, right: &Value, dialect: Dialect) -> Result<Ordering, SqlError> {
+    match (left, right) {
+        (Value::Text(a), Value::Text(b)) => compare_text(a, b, dialect),
+        (Value::Bool(a), Value::Bool(b)) => Ok(a.cmp(b)),
+        (Value::Bytes(a), Value::Bytes(b)) => Ok(a.cmp(b)),
+        (Value::Date(a), Value::Date(b)) => Ok(a.cmp(b)),
+        (Value::Timestamp(a), Value::Timestamp(b)) => Ok(a.cmp(b)),
+        (Value::Date(a), Value::Timestamp(b)) => Ok(calendar::midnight(*a).cmp(b)),
+        (Value::Timestamp(a), Value::Date(b)) => Ok(a.cmp(&calendar::midnight(*b))),
+        (Value::Bool(a), _) if !dialect.is_strict() => {
+            compare_slowly(&Value::Int(i64::from(*a)), right, dialect)
+        }
+        (_, Value::Bool(b)) if !dialect.is_strict() => {
+            compare_slowly(left, &Value::Int(i64::from(*b)), dialect)
+        }
+        (Value::Text(_), _) | (_, Value::Text(_)) if dialect == Dialect::MySql => {
+            compare_mysql_text(left, right)
+        }
+        _ => compare_numbers(left, right, dialect),
+    }
+}
+
+fn compare_numbers(left: &Value, right: &Value, dialect: Dialect) -> Result<Ordering, SqlError> {
+    match (left, right) {
+        (Value::Int(a), Value::Int(b)) => Ok(a.cmp(b)),
+        (Value::Int(a), Value::Decimal(b)) => Ok(Decimal::from(*a).cmp(b)),
+        (Value::Decimal(a), Value::Int(b)) => Ok(a.cmp(&Decimal::from(*b))),
+        (Value::Decimal(a), Value::Decimal(b)) => Ok(a.cmp(b)),
+        (Value::Float(a), Value::Float(b)) => Ok(compare_floats(*a, *b)),
+        (Value::Int(a), Value::Float(b)) if dialect == Dialect::Sqlite => Ok(compare_exactly(*a, *b)),
+        (Value::Float(a), Value::Int(b)) if dialect == Dialect::Sqlite => {
+            Ok(compare_exactly(*b, *a).reverse())
+        }
+        (Value::Int(a), Value::Float(b)) => Ok(compare_floats(*a as f64, *b)),
+        (Value::Float(a), Value::Int(b)) => Ok(compare_floats(*a, *b as f64)),
+        (Value::Decimal(a), Value::Float(b)) => Ok(compare_floats(a.to_f64(), *b)),
+        (Value::Float(a), Value::Decimal(b)) => Ok(compare_floats(*a, b.to_f64())),
+        _ => Err(mismatch(left, right)),
+    }
+}
+
+/// The error of two types that cannot be compared.
+pub(crate) fn mismatch(left: &Value, right: &Value) -> SqlError {
+    SqlError::Type(format!("{} cannot be compared with {}", left.type_name(), right.type_name()))
+}
+
+/// Doubles as PostgreSQL orders them: the zeros are equal, and NaN is equal to itself and above the rest.
+pub(crate) fn compare_floats(a: f64, b: f64) -> Ordering {
+    a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+}
+
+/// An integer and a double, as numbers.
+fn compare_exactly(a: i64, b: f64) -> Ordering {
+    if b >= 9_223_372_036_854_775_808.0 {
+        return Ordering::Less;
+    }
+    if b < -9_223_372_036_854_775_808.0 {
+        return Ordering::Greater;
+    }
+    let whole = b.floor();
+    a.cmp(&(whole as i64)).then_with(|| compare_floats(0.0, b - whole))
+}
+
+/// Text by code point, or by MySQL's case-insensitive collation that also ignores trailing spaces.
+fn compare_text(a: &str, b: &str, dialect: Dialect) -> Result<Ordering, SqlError> {
+    if dialect != Dialect::MySql {
+        return Ok(a.cmp(b));
+    }
+    if a == b {
+        return Ok(Ordering::Equal);
+    }
+    if !a.is_ascii() || !b.is_ascii() {
+        return Err(SqlError::unsupported("the order of text beyond ASCII in MySQL's collation"));
+    }
+    Ok(compare_padded(a.as_bytes(), b.as_bytes()))
+}
+
+/// The shorter text counts as padded with spaces.
+fn compare_padded(a: &[u8], b: &[u8]) -> Ordering {
+    let at = |text: &[u8], i: usize| text.get(i).map_or(b' ', u8::to_ascii_uppercase);
+    let differing = (0..a.len().max(b.len())).find(|&i| at(a, i) != at(b, i));
+    differing.map_or(Ordering::Equal, |i| at(a, i).cmp(&at(b, i)))
+}
+
+/// MySQL compares text with a number as doubles, and text with a date as dates.
+fn compare_mysql_text(left: &Value, right: &Value) -> Result<Ordering, SqlError> {
+    match (left, right) {
+        (Value::Text(_), _) => Ok(compare_mysql_text(right, left)?.reverse()),
+        (Value::Date(_) | Value::Timestamp(_), Value::Text(b)) => match calendar::parse_timestamp(b) {
+            Some(micros) => compare_slowly(left, &Value::Timestamp(micros), Dialect::MySql),
+            None => Err(mismatch(left, right)),
+        },
+        (Value::Int(a), Value::Text(_)) if a.unsigned_abs() > EXACT_DOUBLE => {
+            Err(SqlError::unsupported("comparison of text with an integer beyond 2^53"))
+        }
+        (Value::Int(_) | Value::Decimal(_) | Value::Float(_), Value::Text(b)) => {
+            compare_numbers(left, &Value::Float(number_prefix(b)), Dialect::MySql)
+        }
+        _ => Err(mismatch(left, right)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_and_doubles_compare_exactly_in_sqlite() {
+        let big = i64::MAX;
+        assert_eq!(compare_exactly(big, big as f64), Ordering::Less);
+        assert_eq!(compare_exactly(3, 3.5), Ordering::Less);
+        assert_eq!(compare_exactly(-3, -3.5), Ordering::Greater);
+        assert_eq!(compare_exactly(3, 3.0), Ordering::Equal);
+    }
+
+    #[test]
+    fn text_rules() {
+        let cmp = |a: &str, b: &str, d| compare(&Value::text(a), &Value::text(b), d).unwrap().unwrap();
+        assert_eq!(cmp("Kevin ", "kevin", Dialect::MySql), Ordering::Equal);
+        assert_eq!(cmp("a\t", "a", Dialect::MySql), Ordering::Less);
+        assert_eq!(cmp("Kevin", "kevin", Dialect::Postgres), Ordering::Less);
+        let one = compare(&Value::Int(1), &Value::text("1x"), Dialect::MySql).unwrap();
+        assert_eq!(one, Some(Ordering::Equal));
+        assert!(compare(&Value::Int(1), &Value::text("1"), Dialect::Sqlite).is_err());
+    }
+}
