@@ -43,7 +43,7 @@ pub enum Family {
 pub enum Axiom {
     /// t3 read from t2 before the read in question.
     ReadBefore,
-    /// t2 comes directly before t3 in session order, transitively closed, or t3 reads from t2: so ∪ wr.
+    /// so ∪ wr: t2 is an earlier transaction of t3's session, or t3 reads from t2.
     Direct,
     /// (so ∪ wr)+.
     Causal,

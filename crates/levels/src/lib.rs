@@ -22,6 +22,7 @@ mod forbid;
 pub mod level;
 pub mod model;
 mod names;
+pub mod profile;
 
 pub use anomaly::Anomaly;
 pub use level::Level;
