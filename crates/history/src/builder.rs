@@ -119,6 +119,22 @@ impl HistoryBuilder {
         Self::default()
     }
 
+    /// A builder with the header, tables, objects, values and initial state of a history, and none of its transactions or evidence. The ids of its
+    /// tables, objects, values and columns stay what they were.
+    #[must_use]
+    pub fn like(history: &History) -> Self {
+        let names = history.tables.iter().enumerate();
+        Self {
+            header: history.header.clone(),
+            tables: history.tables.clone(),
+            table_index: names.map(|(i, table)| (table.name.clone(), TableId::at(i))).collect(),
+            values: history.values.reopened(),
+            objects: history.objects.reopened(),
+            initial: history.initial.iter().copied().collect(),
+            ..Self::default()
+        }
+    }
+
     /// Makes room for a history of known size.
     pub fn reserve(&mut self, txns: usize, ops: usize, accesses: usize) {
         self.txns.reserve_exact(txns);

@@ -29,6 +29,7 @@ mod history;
 mod ids;
 mod intervals;
 mod object;
+mod restrict;
 mod show;
 mod value;
 

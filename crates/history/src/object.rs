@@ -60,6 +60,15 @@ impl Objects {
         self.all.shrink_to_fit();
     }
 
+    /// The same objects with the same ids, ready to intern more.
+    pub(crate) fn reopened(&self) -> Self {
+        let mut objects = Self { hasher: self.hasher.clone(), ..Self::default() };
+        self.all.iter().for_each(|&object| {
+            objects.intern(object);
+        });
+        objects
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         self.all.capacity() * size_of::<Object>()
     }

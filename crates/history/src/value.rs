@@ -275,6 +275,20 @@ impl Values {
         self.rows.shrink_to_fit();
     }
 
+    /// The same values with the same ids, ready to intern more.
+    pub(crate) fn reopened(&self) -> Self {
+        let mut values = self.clone();
+        for name in 0..self.names.len() as u32 {
+            let hash = self.hasher.hash_one(&*self.names[name as usize]);
+            values.name_index.insert_unique(hash, name, |&i| self.hasher.hash_one(&*self.names[i as usize]));
+        }
+        let hash = |slot: u32| hash_value(&self.hasher, self.view(self.slots[slot as usize]));
+        for slot in 4..self.slots.len() as u32 {
+            values.index.insert_unique(hash(slot), slot, |&i| hash(i));
+        }
+        values
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Slot>()
             + self.text.capacity()
