@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::input::{Entry, HEAD, Input};
+use crate::input::{Entry, Input};
 use crate::{Format, FormatError};
 
 impl Format {
@@ -77,14 +77,11 @@ fn of_content(head: &[u8]) -> Option<Format> {
     of_binary(head).or_else(|| of_text(text_part(head)?))
 }
 
-/// The head as text; `None` when it is not text. The head may end within a character.
+/// The head as far as it is text: it may end within a character, and one broken byte does not make another format of it.
 fn text_part(head: &[u8]) -> Option<&str> {
     match std::str::from_utf8(head) {
         Ok(text) => Some(text),
-        Err(e) if e.error_len().is_none() && head.len() == HEAD => {
-            std::str::from_utf8(&head[..e.valid_up_to()]).ok()
-        }
-        Err(_) => None,
+        Err(e) => std::str::from_utf8(&head[..e.valid_up_to()]).ok(),
     }
 }
 

@@ -17,6 +17,7 @@ mod foreign;
 mod format;
 mod input;
 mod lines;
+mod native;
 mod output;
 mod suggest;
 
@@ -94,6 +95,7 @@ fn read_input(source: Source<'_>, format: Option<Format>) -> Result<Loaded, Form
 
 fn dispatch_read(input: Input<'_>, format: Format, warnings: &mut Warnings) -> Result<History, FormatError> {
     match format {
+        Format::Margay => native::read(input),
         format => foreign::read(input, format, warnings),
     }
 }
@@ -117,6 +119,7 @@ pub fn write(history: &History, format: Format, target: Target<'_>) -> Result<()
 
 fn dispatch_write(history: &History, format: Format, target: Target<'_>) -> Result<(), FormatError> {
     match format {
+        Format::Margay => output::write_file(target, |out| native::write(history, out)),
         format => foreign::write(history, format, target),
     }
 }

@@ -1,0 +1,136 @@
+//! The first line.
+
+use hashbrown::HashSet;
+use margay_history::{Invalid, Table, Unit, ValueId};
+
+use super::fields::unknown;
+use super::json::{Fault, Json};
+use super::values::ValueReader;
+
+const FIELDS: [&str; 7] = ["margay", "unit", "skew", "dbms", "level", "tables", "initial"];
+
+/// Reads the header into the builder.
+pub(super) fn read(reader: &mut ValueReader, line: &[u8]) -> Result<(), Fault> {
+    const EXAMPLE: &str = "the first line must be the header, such as {\"margay\":1}";
+    if line.starts_with(b"\xef\xbb\xbf") {
+        return Err(Fault::new(0, "the file begins with a byte order mark; remove it"));
+    }
+    let mut json = Json::new(line);
+    if json.peek() != Some(b'{') {
+        return json.fault(EXAMPLE);
+    }
+    let mut seen = HashSet::new();
+    let mut versioned = false;
+    json.object("the header", |json, name, at| {
+        versioned |= name == "margay";
+        if !seen.insert(name.to_string()) {
+            return Err(Fault::new(at, format!("field {name:?} occurs twice")));
+        }
+        // A line of another kind is met here when the header is missing altogether.
+        match !versioned && super::fields::Field::named(name).is_some() {
+            true => Err(Fault::new(0, EXAMPLE)),
+            false => field(reader, json, name, at),
+        }
+    })?;
+    json.end()?;
+    if versioned { Ok(()) } else { Err(Fault::new(0, EXAMPLE)) }
+}
+
+fn field(reader: &mut ValueReader, json: &mut Json<'_>, name: &str, at: usize) -> Result<(), Fault> {
+    match name {
+        "margay" => version(json)?,
+        "unit" => reader.builder.header().unit = unit(json)?,
+        "skew" => reader.builder.header().skew = skew(json)?,
+        "dbms" => reader.builder.header().dbms = Some(json.text("the database's name")?.into_owned()),
+        "level" => reader.builder.header().level = Some(json.text("the level's name")?.into_owned()),
+        "tables" => tables(reader, json)?,
+        "initial" => json.list("a list of pairs of object and value", |json| initial(reader, json))?,
+        _ => return Err(Fault::new(at, unknown("field of the header", name, FIELDS))),
+    }
+    Ok(())
+}
+
+fn version(json: &mut Json<'_>) -> Result<(), Fault> {
+    let at = json.place();
+    match json.uint("the format's version")? {
+        1 => Ok(()),
+        other => {
+            Err(Fault::new(at, format!("this is version {other} of the format; this Margay reads version 1")))
+        }
+    }
+}
+
+fn unit(json: &mut Json<'_>) -> Result<Unit, Fault> {
+    let at = json.place();
+    let name = json.text("a unit: ns, us, ms, s or index")?;
+    Unit::from_name(&name).ok_or_else(|| {
+        Fault::new(at, format!("unknown unit {name:?}; one of ns, us, ms, s, index is expected"))
+    })
+}
+
+fn skew(json: &mut Json<'_>) -> Result<i64, Fault> {
+    let at = json.place();
+    match json.int("the clocks' skew")? {
+        skew if skew >= 0 => Ok(skew),
+        _ => Err(Fault::new(at, "the clocks' skew cannot be negative")),
+    }
+}
+
+fn tables(reader: &mut ValueReader, json: &mut Json<'_>) -> Result<(), Fault> {
+    let mut seen = HashSet::new();
+    json.object("an object of tables", |json, name, at| {
+        if !seen.insert(name.to_string()) {
+            return Err(Fault::new(at, format!("table {name:?} occurs twice")));
+        }
+        let table = table(json, name)?;
+        reader.builder.declare_table(table).map(drop).map_err(|Invalid { what, .. }| Fault::new(at, what))
+    })
+}
+
+fn table(json: &mut Json<'_>, name: &str) -> Result<Table, Fault> {
+    let mut table = Table { name: name.to_string(), key: Vec::new(), columns: Vec::new() };
+    let mut seen = [false; 2];
+    json.object("a table, such as {\"key\":[\"id\"],\"columns\":{\"id\":\"int\"}}", |json, field, at| {
+        let which = match field {
+            "key" => 0,
+            "columns" => 1,
+            _ => return Err(Fault::new(at, unknown("field of a table", field, ["key", "columns"]))),
+        };
+        if std::mem::replace(&mut seen[which], true) {
+            return Err(Fault::new(at, format!("field {field:?} occurs twice")));
+        }
+        match which {
+            0 => key(json, &mut table.key),
+            _ => columns(json, &mut table.columns),
+        }
+    })?;
+    Ok(table)
+}
+
+fn key(json: &mut Json<'_>, key: &mut Vec<String>) -> Result<(), Fault> {
+    json.list("a list of the key's columns", |json| {
+        key.push(json.text("a column's name")?.into_owned());
+        Ok(())
+    })
+}
+
+fn columns(json: &mut Json<'_>, columns: &mut Vec<(String, String)>) -> Result<(), Fault> {
+    let mut seen = HashSet::new();
+    json.object("an object of columns and their types", |json, name, at| {
+        if !seen.insert(name.to_string()) {
+            return Err(Fault::new(at, format!("column {name:?} occurs twice")));
+        }
+        columns.push((name.to_string(), json.text("a column's type, as text")?.into_owned()));
+        Ok(())
+    })
+}
+
+fn initial(reader: &mut ValueReader, json: &mut Json<'_>) -> Result<(), Fault> {
+    let at = json.place();
+    let access = reader.pair(json)?;
+    if access.value == ValueId::UNKNOWN {
+        return Err(Fault::new(at, "an initial value is [object, value]: the value is missing"));
+    }
+    let given = reader.builder.initial(access.object, access.value);
+    given.map_err(|Invalid { what, .. }| Fault::new(at, what))
+}
