@@ -74,7 +74,11 @@ impl Budget {
         }
         match self.deadline {
             Some((deadline, limit)) if self.polls.fetch_add(1, Ordering::Relaxed) & 1023 == 0 => {
-                if Instant::now() < deadline { Ok(()) } else { Err(Exhausted::Time(limit)) }
+                if Instant::now() < deadline {
+                    Ok(())
+                } else {
+                    Err(Exhausted::Time(limit))
+                }
             }
             _ => Ok(()),
         }

@@ -10,12 +10,18 @@
 
 pub mod audit;
 mod budget;
+pub mod cell;
 mod certificate;
 mod checker;
+mod predicates;
+pub mod state;
 mod verdict;
 
 pub use audit::audit;
 pub use budget::{Budget, Exhausted};
+pub use cell::{Cell, Effect, Field};
 pub use certificate::{Certificate, Edge, Finding, Lemma, Order, Point, ReadFrom, Reason, Versions};
 pub use checker::{Checker, Question};
+pub use predicates::{Outside, Predicates};
+pub use state::{Fault, Mismatch, State};
 pub use verdict::{Verdict, Why};

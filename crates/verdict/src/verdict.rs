@@ -53,6 +53,8 @@ pub enum Why {
     Outside(String),
     /// The engine does not decide this level.
     Level(String),
+    /// The audit rejected the engine's own certificate: the engine is wrong, and nobody should believe it.
+    Rejected(String),
 }
 
 impl fmt::Display for Why {
@@ -63,6 +65,7 @@ impl fmt::Display for Why {
             Why::MissingEvidence(what) => write!(f, "missing evidence: {what}"),
             Why::Outside(what) => write!(f, "outside this engine's fragment: {what}"),
             Why::Level(what) => f.write_str(what),
+            Why::Rejected(what) => write!(f, "the engine's own certificate does not pass the audit: {what}"),
         }
     }
 }

@@ -1,0 +1,245 @@
+//! The conditions and assignments of a history, compiled once.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use hashbrown::HashMap;
+use margay_history::{History, NameId, ObjectId, Op, OpKind, Outcome, PredicateId, TableId, ValueId};
+use margay_sql::{Assignments, Dialect, Predicate, Row, SqlError, Value as SqlValue};
+
+use crate::cell::{Cell, Effect, Field, key_column};
+
+/// Something that this crate gives no meaning to: a construct, named.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outside(pub String);
+
+impl fmt::Display for Outside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The conditions and assignments of a history, and the objects of each table.
+#[derive(Debug)]
+pub struct Predicates<'h> {
+    history: &'h History,
+    conditions: Vec<Result<Predicate, Outside>>,
+    sets: HashMap<&'h str, Result<Assignments, Outside>>,
+    tables: Vec<Vec<ObjectId>>,
+    /// The history's column names, and those that only assignments name.
+    names: HashMap<String, NameId>,
+}
+
+impl<'h> Predicates<'h> {
+    /// Compiles every condition and assignment.
+    ///
+    /// # Errors
+    /// The first construct outside the fragment: SQL that has no meaning here, or a SQL statement of a transaction that may have committed.
+    pub fn compile(history: &'h History) -> Result<Self, Outside> {
+        let all = Self::lenient(history);
+        match all.first_outside() {
+            Some(outside) => Err(outside),
+            None => Ok(all),
+        }
+    }
+
+    /// Compiles what can be; the rest is an error when it is asked for.
+    #[must_use]
+    pub fn lenient(history: &'h History) -> Self {
+        let dialect = dialect(history);
+        let outside = |text: &str, error: SqlError| Outside(format!("{text:?}: {error}"));
+        let condition = |p: &margay_history::Predicate| {
+            Predicate::parse(&p.text, dialect).map_err(|error| outside(&p.text, error))
+        };
+        let conditions = history.predicates().iter().map(condition).collect();
+        let mut sets = HashMap::new();
+        for text in set_texts(history) {
+            sets.entry(text)
+                .or_insert_with(|| Assignments::parse(text, dialect).map_err(|error| outside(text, error)));
+        }
+        let mut tables = vec![Vec::new(); history.tables().len()];
+        for object in history.objects() {
+            if let Some(table) = history.object(object).table {
+                tables[table.index()].push(object);
+            }
+        }
+        let names = names(history, sets.values().flatten());
+        Self { history, conditions, sets, tables, names }
+    }
+
+    fn first_outside(&self) -> Option<Outside> {
+        let conditions = self.conditions.iter().find_map(|c| c.as_ref().err());
+        let sets = || self.sets.values().find_map(|s| s.as_ref().err());
+        conditions.or_else(sets).cloned().or_else(|| self.first_statement())
+    }
+
+    fn first_statement(&self) -> Option<Outside> {
+        if !self.history.has_kind(OpKind::Sql) {
+            return None;
+        }
+        let live = self.history.txns().filter(|&t| self.history.outcome(t) != Outcome::Aborted);
+        let op = live.flat_map(|t| self.history.ops(t)).find(|op| op.kind == OpKind::Sql)?;
+        Some(statement_outside(self.history, &op))
+    }
+
+    /// The history.
+    #[must_use]
+    pub fn history(&self) -> &'h History {
+        self.history
+    }
+
+    /// The objects of a table.
+    #[must_use]
+    pub fn table(&self, table: TableId) -> &[ObjectId] {
+        &self.tables[table.index()]
+    }
+
+    /// The objects among which a predicate chooses.
+    #[must_use]
+    pub fn domain(&self, predicate: PredicateId) -> &[ObjectId] {
+        self.table(self.history.predicate(predicate).table)
+    }
+
+    /// Whether the cell of `object` is there and the condition is true of it.
+    ///
+    /// # Errors
+    /// When the condition is outside the fragment, or has no value on this cell.
+    pub fn matches(&self, predicate: PredicateId, object: ObjectId, cell: &Cell) -> Result<bool, Outside> {
+        if cell.is_absent() {
+            return Ok(false);
+        }
+        self.holds(predicate, &CellRow { all: self, object, cell })
+    }
+
+    /// Whether the condition is true of a row.
+    pub(crate) fn holds(&self, predicate: PredicateId, row: &impl Row) -> Result<bool, Outside> {
+        let condition = self.conditions[predicate.index()].as_ref().map_err(Clone::clone)?;
+        condition.matches(row).map_err(|error| Outside(format!("{:?}: {error}", condition.text())))
+    }
+
+    /// What an update does to a cell that its condition matched: `set` applied, or a delete.
+    ///
+    /// # Errors
+    /// When the assignments are outside the fragment, or have no value on this cell.
+    pub fn assign(&self, set: Option<&str>, object: ObjectId, cell: &Cell) -> Result<Effect, Outside> {
+        let Some(text) = set else { return Ok(Effect::Put(ValueId::NULL)) };
+        let assignments = self.assignments(text)?;
+        let row = CellRow { all: self, object, cell };
+        let new = assignments.apply(&row).map_err(|error| Outside(format!("{text:?}: {error}")))?;
+        if !cell.is_row(self.history)
+            && let [(VALUE, made)] = new.as_slice()
+        {
+            return Ok(Effect::Make(made.clone()));
+        }
+        Ok(Effect::Set(
+            new.into_iter().map(|(name, value)| (self.target(name), Field::Made(value))).collect(),
+        ))
+    }
+
+    /// The compiled assignments of an update.
+    pub(crate) fn assignments(&self, text: &str) -> Result<&Assignments, Outside> {
+        match self.sets.get(text) {
+            Some(found) => found.as_ref().map_err(Clone::clone),
+            None => Err(Outside(format!("{text:?}"))),
+        }
+    }
+
+    /// The column that an assignment's target is: as written, or in lower case, as SQL folds it.
+    pub(crate) fn target(&self, name: &str) -> NameId {
+        self.names.get(name).copied().unwrap_or(NameId(u32::MAX))
+    }
+
+    /// Looks a column up as SQL does: a name that the history has only in lower case is left to the second question, in lower case.
+    pub(crate) fn resolve(&self, name: &str) -> Lookup {
+        match self.names.get(name) {
+            Some(&id) => Lookup::Column(id),
+            None if self.names.contains_key(&name.to_ascii_lowercase()) => Lookup::AskAgain,
+            None => Lookup::Nowhere,
+        }
+    }
+}
+
+/// Where a column name leads.
+pub(crate) enum Lookup {
+    Column(NameId),
+    AskAgain,
+    Nowhere,
+}
+
+/// The column of values that are no rows.
+const VALUE: &str = "value";
+
+/// A cell as SQL sees it.
+struct CellRow<'a, 'h> {
+    all: &'a Predicates<'h>,
+    object: ObjectId,
+    cell: &'a Cell,
+}
+
+impl Row for CellRow<'_, '_> {
+    fn column(&self, name: &str) -> Option<Cow<'_, SqlValue>> {
+        let history = self.all.history;
+        if let Some(key) = key_column(history, self.object, name) {
+            return Field::Value(key).to_sql(history).map(|v| Cow::Owned(v.into_owned()));
+        }
+        match self.cell {
+            Cell::Made(value) if name == VALUE => return Some(Cow::Borrowed(value)),
+            Cell::Value(id) if name == VALUE && !self.cell.is_row(history) => {
+                return crate::cell::to_sql(history, *id).map(Cow::Owned);
+            }
+            _ => {}
+        }
+        match self.all.resolve(name) {
+            Lookup::Column(id) => match self.cell.column(history, id) {
+                Some(field) => field.to_sql(history).map(|v| Cow::Owned(v.into_owned())),
+                None => Some(Cow::Owned(SqlValue::Null)),
+            },
+            Lookup::AskAgain => None,
+            Lookup::Nowhere => Some(Cow::Owned(SqlValue::Null)),
+        }
+    }
+}
+
+/// The rules of the database that the history was recorded from.
+fn dialect(history: &History) -> Dialect {
+    let dbms = history.header().dbms.as_deref().unwrap_or("").to_ascii_lowercase();
+    let is = |names: &[&str]| names.iter().any(|name| dbms.starts_with(name));
+    match () {
+        () if is(&["mysql", "mariadb"]) => Dialect::MySql,
+        () if is(&["sqlite"]) => Dialect::Sqlite,
+        () if is(&["postgres"]) => Dialect::Postgres,
+        () => Dialect::Generic,
+    }
+}
+
+fn set_texts(history: &History) -> impl Iterator<Item = &str> {
+    let updates = history.has_kind(OpKind::Update);
+    let ops = history.txns().filter(move |_| updates).flat_map(|txn| history.ops(txn));
+    ops.filter_map(|op| history.update(op.id)).filter_map(|update| update.set.as_deref())
+}
+
+/// Every column name with its id. A target that the history knows only in lower case is that column; one that it does not know at all gets an id beyond the history's.
+fn names<'a>(history: &History, sets: impl Iterator<Item = &'a Assignments>) -> HashMap<String, NameId> {
+    let count = history.values().name_count();
+    let mut names: HashMap<String, NameId> =
+        (0..count).map(NameId::at).map(|id| (history.name(id).to_string(), id)).collect();
+    let mut next = count;
+    for target in sets.flat_map(Assignments::targets) {
+        if names.contains_key(target) {
+            continue;
+        }
+        let folded = names.get(&target.to_ascii_lowercase()).copied();
+        let id = folded.unwrap_or_else(|| {
+            next += 1;
+            NameId::at(next - 1)
+        });
+        names.insert(target.to_string(), id);
+    }
+    names
+}
+
+pub(crate) fn statement_outside(history: &History, op: &Op<'_>) -> Outside {
+    let text = history.statement(op.id).map_or("", |statement| &*statement.text);
+    let txn = history.show_txn(history.txn_of(op.id));
+    Outside(format!("the SQL statement {text:?} of {txn}"))
+}
