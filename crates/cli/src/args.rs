@@ -1,0 +1,164 @@
+//! The command line: what may be said, and nothing of what it does.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::{PossibleValue, TypedValueParser};
+use clap::{Args, Parser, Subcommand};
+use margay_engines::Choice;
+use margay_formats::Format;
+
+use crate::duration;
+use crate::level::Asked;
+
+/// Decides whether a recorded database history is possible under a promised isolation level, and proves its answer.
+#[derive(Parser)]
+#[command(name = "margay", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(after_help = EXIT_STATUS)]
+pub struct CommandLine {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+const EXIT_STATUS: &str = "\
+Exit status: 0 holds or clean, 1 violated, 2 bad usage or unreadable input, 3 unknown.
+`-` is standard input or output.";
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Decide whether a history is possible under an isolation level
+    Check(CheckArgs),
+    /// Rewrite a history in another format
+    Convert(ConvertArgs),
+    /// List the isolation levels, weakest first
+    Levels,
+    /// List the anomalies and the levels that forbid them
+    Anomalies,
+    /// List what databases promise at their own levels
+    Profiles,
+    /// Explain a level, an anomaly or a profile
+    Explain {
+        /// Its name
+        name: String,
+    },
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Args)]
+#[command(after_help = EXIT_STATUS)]
+pub struct CheckArgs {
+    /// The history: a file, a directory for the formats that are one, or `-`
+    #[arg(value_name = "HISTORY")]
+    pub history: PathBuf,
+    /// The isolation level in question (see `margay levels`)
+    #[arg(long, value_name = "LEVEL", value_parser = LEVEL, hide_possible_values = true)]
+    pub level: Asked,
+    /// The engine that answers
+    #[arg(long, value_name = "ENGINE", default_value = "auto", value_parser = ENGINE)]
+    pub engine: Choice,
+    /// Assume that the database orders transactions as real time does, even where the level does not promise it
+    #[arg(long)]
+    pub real_time: bool,
+    /// Audit the certificate however large the history is (small ones always are)
+    #[arg(long)]
+    pub audit: bool,
+    #[command(flatten)]
+    pub input: InputArgs,
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+#[derive(Args)]
+#[command(after_help = EXIT_STATUS)]
+pub struct ConvertArgs {
+    /// The history to read: a file, a directory for the formats that are one, or `-`
+    #[arg(value_name = "IN")]
+    pub input: PathBuf,
+    /// Where to write it, compressed if the name ends in .gz or .zst; or `-`
+    #[arg(value_name = "OUT")]
+    pub output: PathBuf,
+    #[command(flatten)]
+    pub from: InputArgs,
+    /// The format to write; by default the one that the extension of OUT names (.edn, .margay-bin), else the native one
+    #[arg(long, value_name = "FORMAT", value_parser = FORMAT)]
+    pub to: Option<Format>,
+    /// Print nothing but errors
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+#[derive(Args)]
+pub struct InputArgs {
+    /// The format of the history, instead of finding it out
+    #[arg(long, value_name = "FORMAT", value_parser = FORMAT)]
+    pub from: Option<Format>,
+}
+
+#[derive(Args)]
+pub struct CommonArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Give up after this time: 500ms, 10s, 2m, 1h
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub timeout: Option<Duration>,
+    /// Print nothing but errors (and the object of --json); the exit status tells
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// A value known by name: parsed leniently, completed from the names that are printed.
+struct Named<T> {
+    parse: fn(&str) -> Result<T, String>,
+    names: fn() -> Vec<&'static str>,
+}
+
+const LEVEL: Named<Asked> = Named { parse: Asked::parse, names: Asked::names };
+const FORMAT: Named<Format> = Named { parse: str::parse, names: || Format::ALL.map(Format::name).to_vec() };
+const ENGINE: Named<Choice> = Named {
+    parse: |name| margay_engines::by_name(name).map_err(|error| error.to_string()),
+    names: || {
+        let engines = margay_engines::all().iter().map(|engine| engine.name());
+        std::iter::once("auto").chain(engines).collect()
+    },
+};
+
+impl<T> Clone for Named<T> {
+    fn clone(&self) -> Self {
+        Self { ..*self }
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> TypedValueParser for Named<T> {
+    type Value = T;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<T, clap::Error> {
+        self.parse.parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new((self.names)().into_iter().map(PossibleValue::new)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        CommandLine::command().debug_assert();
+    }
+}

@@ -1,0 +1,88 @@
+//! `margay check`.
+//!
+//! # Invariants
+//! A verdict whose certificate the audit rejects is never reported: the engine is wrong then, and the answer is `unknown`.
+
+use std::time::{Duration, Instant};
+
+use margay_engines::Answer;
+use margay_history::History;
+use margay_verdict::{Budget, Question, Verdict, Why, audit};
+
+use crate::args::CheckArgs;
+use crate::failure::{Failure, Status};
+use crate::files;
+use crate::level::Asked;
+use crate::progress::Progress;
+use crate::terminal::{self, Paint};
+use crate::view::{Audited, Stats, View};
+
+/// Up to so many operations a certificate is audited without being asked to: it takes no noticeable time.
+const AUDITED_ALWAYS: usize = 100_000;
+
+/// Reads, asks the engine, audits, writes the certificate, prints.
+pub fn run(args: CheckArgs) -> Result<Status, Failure> {
+    let quiet = args.common.quiet;
+    let (loaded, read) = files::read_history(&args.history, args.input.from, quiet)?;
+    let history = &loaded.history;
+    let (answer, audited, checked) = {
+        let _progress = Progress::show(&format!("checking {} transactions", history.txn_count()), !quiet);
+        decide(&args, history)
+    };
+    let stats = Stats::of(history, read, checked);
+    let view = View::new(history, args.level.name(), &answer, audited, stats);
+    if args.common.json {
+        terminal::print(&view.json())?;
+    } else if !quiet {
+        terminal::print(&view.text(Paint::for_stdout(), &args.history, None))?;
+    }
+    Ok(status(&answer.verdict))
+}
+
+/// The answer, what the audit says of it, and the time of both.
+fn decide(args: &CheckArgs, history: &History) -> (Answer, Audited, Duration) {
+    let start = Instant::now();
+    let Some(question) = question(args) else {
+        let why = Why::Level(format!("no engine decides Elle's model {}", args.level.name()));
+        return (Answer { engine: None, verdict: Verdict::Unknown(why) }, Audited::Nothing, start.elapsed());
+    };
+    let budget =
+        args.common.timeout.map_or(Budget::unlimited(), |limit| Budget::unlimited().with_time(limit));
+    let mut answer = args.engine.check(history, question, &budget);
+    let wanted = args.audit || history.op_count() <= AUDITED_ALWAYS;
+    let audited = if wanted {
+        audit_answer(history, question, &answer.verdict)
+    } else {
+        Audited::skipped(&answer.verdict)
+    };
+    if let Audited::Rejected(reason) = &audited {
+        answer.verdict = Verdict::Unknown(Why::Rejected(reason.clone()));
+    }
+    (answer, audited, start.elapsed())
+}
+
+fn question(args: &CheckArgs) -> Option<Question> {
+    match args.level {
+        Asked::Level(level) => Some(Question { level, real_time: args.real_time }),
+        Asked::Model(_) => None,
+    }
+}
+
+fn audit_answer(history: &History, question: Question, verdict: &Verdict) -> Audited {
+    let checked = match verdict {
+        Verdict::Holds(certificate) => audit(history, question, certificate),
+        Verdict::Violated(findings) => {
+            findings.iter().try_for_each(|finding| audit(history, question, &finding.certificate))
+        }
+        Verdict::Clean | Verdict::Unknown(_) => return Audited::Nothing,
+    };
+    checked.map_or_else(|error| Audited::Rejected(error.to_string()), |()| Audited::Accepted)
+}
+
+fn status(verdict: &Verdict) -> Status {
+    match verdict {
+        Verdict::Holds(_) | Verdict::Clean => Status::Fine,
+        Verdict::Violated(_) => Status::Violated,
+        Verdict::Unknown(_) => Status::Unknown,
+    }
+}

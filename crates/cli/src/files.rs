@@ -1,0 +1,82 @@
+//! Paths of the command line: reading a history, and writing a small file whole or not at all.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use margay_formats::{Format, Loaded, Source, Target};
+
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::terminal;
+
+/// Reads a history, with a line of progress and its warnings unless `quiet`; and says how long it took.
+pub fn read_history(path: &Path, from: Option<Format>, quiet: bool) -> Result<(Loaded, Duration), Failure> {
+    let start = Instant::now();
+    let loaded = {
+        let _progress = Progress::show(&format!("reading {}", path.display()), !quiet);
+        margay_formats::read(source(path), from)?
+    };
+    if !quiet {
+        loaded.warnings.iter().for_each(|warning| eprintln!("warning: {}: {warning}", path.display()));
+    }
+    Ok((loaded, start.elapsed()))
+}
+
+/// Whether the path means standard input or output.
+pub fn is_stream(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Where a path is written.
+pub fn target(path: &Path) -> Target<'static> {
+    if is_stream(path) { Target::named("-") } else { Target::Path(path.to_path_buf()) }
+}
+
+/// The text of a small file, or of standard input.
+pub fn read_text(path: &Path) -> Result<String, Failure> {
+    let mut bytes = Vec::new();
+    let read = match is_stream(path) {
+        true => io::stdin().lock().read_to_end(&mut bytes).map(drop),
+        false => fs::read(path).map(|content| bytes = content),
+    };
+    read.map_err(|error| failed(path, &error))?;
+    String::from_utf8(bytes).map_err(|_| Failure::new(format!("{}: this is not text", path.display())))
+}
+
+/// Writes a text: to standard output, or to a file that takes its name only when all of it is there.
+pub fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
+    if is_stream(path) {
+        return terminal::print(text).map(drop);
+    }
+    // What is no regular file (a pipe, a device) cannot be replaced by renaming.
+    let written = match path.exists() && !path.is_file() {
+        true => fs::write(path, text),
+        false => replace(path, text),
+    };
+    written.map_err(|error| failed(path, &error))
+}
+
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(".margay-tmp");
+    let written = fs::write(&draft, text).and_then(|()| fs::rename(&draft, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&draft);
+    }
+    written
+}
+
+fn source(path: &Path) -> Source<'static> {
+    if is_stream(path) { Source::named("-") } else { Source::Path(path.to_path_buf()) }
+}
+
+fn failed(path: &Path, error: &io::Error) -> Failure {
+    let what = match error.kind() {
+        io::ErrorKind::NotFound => "no such file or directory".to_owned(),
+        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        _ => error.to_string(),
+    };
+    Failure::new(format!("{}: {what}", path.display()))
+}

@@ -1,0 +1,73 @@
+//! The binary `margay`: flags, resolved once, become calls of the libraries; what they answer becomes text, JSON and an exit status.
+//!
+//! # Invariants
+//! - Exit status: 0 holds or clean, 1 violated, 2 bad usage or unreadable input, 3 unknown.
+//! - Standard output carries results only; progress, warnings and errors go to standard error.
+//! - No engine is named here: `margay_engines` knows them.
+
+mod args;
+mod check;
+mod convert;
+mod duration;
+mod failure;
+mod files;
+mod level;
+mod memory;
+mod progress;
+mod terminal;
+mod view;
+
+use std::process::ExitCode;
+
+use args::{Command, CommandLine};
+use clap::{CommandFactory, Parser};
+use failure::{Failure, Status};
+
+const START: &str = "\
+Margay decides whether a recorded database history is possible under an isolation level, and proves its answer.
+
+  margay check HISTORY --level serializable    decide (any format; exit status 0 holds, 1 violated, 3 unknown)
+  margay convert IN OUT                        rewrite a history in another format
+  margay levels                                the isolation levels; also: anomalies, profiles, explain NAME
+  margay --help                                all commands; `margay check --help` for one
+";
+
+fn main() -> ExitCode {
+    let status = run(CommandLine::parse()).unwrap_or_else(|failure| {
+        failure.print();
+        Status::Failed
+    });
+    status.into()
+}
+
+fn run(line: CommandLine) -> Result<Status, Failure> {
+    let Some(command) = line.command else { return terminal::print(START) };
+    match command {
+        Command::Check(args) => check::run(args),
+        Command::Convert(args) => convert::run(args),
+        Command::Levels => terminal::print(&margay_levels::render::levels_table()),
+        Command::Anomalies => terminal::print(&margay_levels::render::anomalies_table()),
+        Command::Profiles => terminal::print(&margay_levels::render::profiles_table()),
+        Command::Explain { name } => explain(&name),
+        Command::Completions { shell } => completions(shell),
+    }
+}
+
+fn explain(name: &str) -> Result<Status, Failure> {
+    if let Some(text) = margay_levels::render::explain(name) {
+        return terminal::print(&text);
+    }
+    let near = margay_levels::render::suggestions(name);
+    Err(Failure::new(match near.is_empty() {
+        true => format!(
+            "nothing is named `{name}`; see `margay levels`, `margay anomalies` and `margay profiles`"
+        ),
+        false => format!("nothing is named `{name}`; did you mean {}?", near.join(", ")),
+    }))
+}
+
+fn completions(shell: clap_complete::Shell) -> Result<Status, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut CommandLine::command(), "margay", &mut script);
+    terminal::print(&String::from_utf8_lossy(&script))
+}

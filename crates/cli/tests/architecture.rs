@@ -1,0 +1,121 @@
+//! `docs/ARCHITECTURE.md` is true to the manifests, and its invariants about who may use whom hold.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+type Arrows = BTreeMap<String, BTreeSet<String>>;
+
+/// Which crates of ours each crate names in one section of its manifest.
+fn manifests(section: &str) -> Arrows {
+    let crates = fs::read_dir(common::root().join("crates")).expect("the crates");
+    crates
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.join("Cargo.toml").exists())
+        .map(|path| {
+            let manifest = fs::read_to_string(path.join("Cargo.toml")).expect("a manifest");
+            let name = path.file_name().and_then(|name| name.to_str()).expect("a name").to_owned();
+            (name, dependencies(&manifest, section))
+        })
+        .collect()
+}
+
+fn dependencies(manifest: &str, section: &str) -> BTreeSet<String> {
+    let lines = manifest
+        .lines()
+        .skip_while(|line| *line != section)
+        .skip(1)
+        .take_while(|line| !line.starts_with('['));
+    lines
+        .filter_map(|line| line.strip_prefix("margay-"))
+        .map(|rest| rest.split(['.', ' ', '=']).next().unwrap_or_default().to_owned())
+        .collect()
+}
+
+/// The arrows of the document: lines `crate -> crate crate` in the block marked `arrows`.
+fn documented() -> Arrows {
+    let text = fs::read_to_string(common::root().join("docs/ARCHITECTURE.md")).expect("the document");
+    let block = text
+        .split("```arrows\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next())
+        .expect("a block of arrows");
+    block
+        .lines()
+        .map(|line| {
+            let (from, to) = line.split_once("->").unwrap_or_else(|| panic!("no arrow: {line}"));
+            (from.trim().to_owned(), to.split_whitespace().map(str::to_owned).collect())
+        })
+        .collect()
+}
+
+/// The engines: those whose names are pinned, as far as they exist.
+fn engines(arrows: &Arrows) -> Vec<&str> {
+    arrows.keys().map(String::as_str).filter(|name| margay_engines::NAMES.contains(name)).collect()
+}
+
+#[test]
+fn the_document_shows_the_arrows_of_the_manifests() {
+    let (documented, real) = (documented(), manifests("[dependencies]"));
+    for (name, uses) in &real {
+        assert_eq!(documented.get(name), Some(uses), "docs/ARCHITECTURE.md does not show what {name} uses");
+    }
+    assert_eq!(documented.len(), real.len(), "the document names a crate that does not exist");
+}
+
+#[test]
+fn the_history_stands_on_nothing() {
+    assert!(manifests("[dependencies]")["history"].is_empty());
+}
+
+#[test]
+fn engines_see_neither_each_other_nor_files_nor_the_command_line() {
+    let arrows = manifests("[dependencies]");
+    let engines = engines(&arrows);
+    assert!(!engines.is_empty());
+    for engine in &engines {
+        for forbidden in engines.iter().copied().chain(["engines", "formats", "cli", "testkit"]) {
+            assert!(!arrows[*engine].contains(forbidden), "{engine} uses {forbidden}");
+        }
+    }
+}
+
+#[test]
+fn only_the_registry_knows_the_engines() {
+    let arrows = manifests("[dependencies]");
+    let engines = engines(&arrows);
+    for (name, uses) in &arrows {
+        // The testkit compares every engine with the definitions.
+        let exempt = |engine: &str| name == "engines" || (name == "testkit" && engine == "naive");
+        for engine in &engines {
+            assert!(!uses.contains(*engine) || exempt(engine), "{name} uses {engine}");
+        }
+    }
+}
+
+#[test]
+fn the_audit_depends_on_no_engine_and_no_file() {
+    let verdict = &manifests("[dependencies]")["verdict"];
+    let allowed = ["history", "levels", "order", "sql"];
+    assert!(verdict.iter().all(|name| allowed.contains(&name.as_str())), "{verdict:?}");
+}
+
+#[test]
+fn tests_help_tests_only() {
+    for (name, uses) in manifests("[dependencies]") {
+        assert!(!uses.contains("testkit") && !uses.contains("cli"), "{name}");
+    }
+}
+
+#[test]
+fn there_is_no_circle() {
+    let arrows = manifests("[dependencies]");
+    let mut done: BTreeSet<&str> = BTreeSet::new();
+    while done.len() < arrows.len() {
+        let ready = arrows.iter().find(|(name, uses)| {
+            !done.contains(name.as_str()) && uses.iter().all(|used| done.contains(used.as_str()))
+        });
+        done.insert(ready.expect("a crate that uses only finished ones").0);
+    }
+}

@@ -1,0 +1,141 @@
+//! The registry of engines, and which one to take.
+//!
+//! This is the only crate that knows all engines; they do not know each other. To add one: a line in [`all`], and, if it should be
+//! taken without being asked for, its place in [`auto`].
+//!
+//! # Invariants
+//! - Every engine of [`all`] has a name of [`NAMES`], and no two have the same.
+//! - An answer names the engine that gave it, never `auto`.
+
+use std::fmt;
+
+use margay_history::History;
+use margay_levels::UnknownName;
+use margay_verdict::{Budget, Checker, Question, Verdict, Why};
+
+/// An engine of the registry.
+pub type Engine = &'static (dyn Checker + Sync);
+
+/// The names of all engines that Margay is designed to have, in the order of the command line. [`all`] tells which exist.
+pub const NAMES: [&str; 7] = ["solve", "mirror", "certify", "replay", "observe", "infer", "naive"];
+
+/// The engines of this version.
+#[must_use]
+pub fn all() -> &'static [Engine] {
+    &[]
+}
+
+/// Which engine to use.
+#[derive(Clone, Copy)]
+pub enum Choice {
+    /// The one that suits the history and the question.
+    Auto,
+    /// This one.
+    Engine(Engine),
+}
+
+/// What was answered, and by whom.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Answer {
+    /// The engine's name; none when no engine suits.
+    pub engine: Option<&'static str>,
+    /// What it said.
+    pub verdict: Verdict,
+}
+
+impl Choice {
+    /// Answers the question with the chosen engine.
+    #[must_use]
+    pub fn check(self, history: &History, question: Question, budget: &Budget) -> Answer {
+        let engine = match self {
+            Choice::Engine(engine) => Ok(engine),
+            Choice::Auto => auto(history, question),
+        };
+        match engine {
+            Ok(engine) => {
+                Answer { engine: Some(engine.name()), verdict: engine.check(history, question, budget) }
+            }
+            Err(why) => Answer { engine: None, verdict: Verdict::Unknown(why) },
+        }
+    }
+}
+
+/// The engine that suits the history and the question.
+///
+/// # Errors
+/// When this version has none that could answer.
+pub fn auto(history: &History, _question: Question) -> Result<Engine, Why> {
+    Err(Why::Outside(format!("no engine of this version decides {} transactions", history.txn_count())))
+}
+
+/// The choice of this name: `auto` or an engine's.
+///
+/// # Errors
+/// When this version has no such engine.
+pub fn by_name(name: &str) -> Result<Choice, NoEngine> {
+    if name == "auto" {
+        return Ok(Choice::Auto);
+    }
+    match all().iter().find(|engine| engine.name() == name) {
+        Some(&engine) => Ok(Choice::Engine(engine)),
+        None if NAMES.contains(&name) => Err(NoEngine::NotYet(name.to_owned())),
+        None => {
+            Err(NoEngine::Unknown(UnknownName::among("engine", name, std::iter::once("auto").chain(NAMES))))
+        }
+    }
+}
+
+/// Why there is no such engine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NoEngine {
+    /// It is planned, but not in this version.
+    NotYet(String),
+    /// Nothing has this name.
+    Unknown(UnknownName),
+}
+
+impl fmt::Display for NoEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let present = || all().iter().map(|engine| engine.name()).collect::<Vec<_>>().join(", ");
+        match self {
+            NoEngine::NotYet(name) => {
+                write!(f, "the engine {name} is not in this version; there are: auto, {}", present())
+            }
+            NoEngine::Unknown(unknown) if unknown.nearest.is_empty() => {
+                write!(f, "{unknown}; there are: auto, {}", present())
+            }
+            NoEngine::Unknown(unknown) => write!(f, "{unknown}"),
+        }
+    }
+}
+
+impl std::error::Error for NoEngine {}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_engine_is_found_by_its_own_pinned_name() {
+        let mut seen = HashSet::new();
+        for engine in all() {
+            let name = engine.name();
+            assert!(NAMES.contains(&name) && seen.insert(name), "{name}");
+            assert!(matches!(by_name(name), Ok(Choice::Engine(found)) if found.name() == name));
+        }
+        assert!(matches!(by_name("auto"), Ok(Choice::Auto)));
+    }
+
+    #[test]
+    fn what_is_not_there_says_what_is() {
+        let Err(error) = by_name("naiv") else { panic!("there is no such engine") };
+        assert_eq!(error.to_string(), "unknown engine `naiv`; did you mean naive?");
+        let Err(error) = by_name("warp-drive") else { panic!("there is no such engine") };
+        assert!(error.to_string().contains("there are: auto"), "{error}");
+        for name in NAMES.iter().filter(|name| !all().iter().any(|engine| engine.name() == **name)) {
+            assert_eq!(by_name(name).err(), Some(NoEngine::NotYet((*name).to_owned())));
+        }
+    }
+}
