@@ -84,6 +84,21 @@ impl Predicate {
     }
 }
 
+impl Predicate {
+    pub(crate) fn expr(&self) -> &Expr {
+        &self.expr
+    }
+
+    /// The name of a column that is the same for all spellings that find the same column.
+    pub(crate) fn column_key(&self, index: u16) -> String {
+        match self.columns.idents.get(usize::from(index)) {
+            Some(ident) if ident.quote_style.is_some() && self.dialect.is_strict() => ident.value.clone(),
+            Some(ident) => ident.value.to_ascii_lowercase(),
+            None => String::new(),
+        }
+    }
+}
+
 /// A predicate over rows of one shape.
 #[derive(Clone, Debug)]
 pub struct BoundPredicate {
