@@ -125,14 +125,14 @@ pub const REFERENCES: &[Reference] = &[
         SIGMOD 2021.",
     ),
     r(
-        "Hermitage",
-        "Martin Kleppmann. Hermitage: testing transaction isolation levels. \
-        https://github.com/ept/hermitage, 2014-2024.",
-    ),
-    r(
         "HerlihyWing1990",
         "Maurice P. Herlihy, Jeannette M. Wing. Linearizability: a correctness condition for \
         concurrent objects. ACM TOPLAS 12(3), 463-492, 1990.",
+    ),
+    r(
+        "Hermitage",
+        "Martin Kleppmann. Hermitage: testing transaction isolation levels. \
+        https://github.com/ept/hermitage, 2014-2024.",
     ),
     r(
         "IsoVista",
@@ -242,7 +242,7 @@ pub const REFERENCES: &[Reference] = &[
     r(
         "SqlServer",
         "Microsoft SQL Server documentation: transaction locking and row versioning guide. \
-        https://learn.microsoft.com/sql/relational-databases/sql-server-transaction-locking-and-row-versioning-guide.",
+        https://learn.microsoft.com/sql.",
     ),
     r(
         "TiDB",

@@ -1,7 +1,11 @@
 //! Which anomalies our levels forbid.
 //!
 //! # Differs from Elle
-//! On the levels that Elle's models coincide with, everything Elle forbids is forbidden here (tested). Beyond it:
+//! On the levels that Elle's models coincide with, everything Elle forbids is forbidden here (tested), but for one:
+//! - `cyclic-versions` rules out read-committed and stronger; in Elle read-uncommitted too. What a transaction read
+//!   before it wrote orders versions only where reads must be of committed, final versions.
+//!
+//! And beyond what Elle forbids:
 //! - `internal` (our half of it: a transaction's own latest write) is illegal from read-committed up, as Adya's
 //!   well-formedness has it; Elle forbids it from read-atomic up, and not at repeatable-read.
 //! - `garbage-read` is illegal at every level; Elle has no such name.
@@ -16,8 +20,8 @@ impl Level {
     pub const fn directly_forbids(self) -> &'static [Anomaly] {
         use Anomaly::*;
         match self {
-            Level::ReadUncommitted => &[GarbageRead, G0, CyclicVersions, DuplicateElements, Pl1CycleExists],
-            Level::ReadCommitted => &[G1, Internal, PredicateReadMiss, Pl2CycleExists],
+            Level::ReadUncommitted => &[GarbageRead, G0, DuplicateElements, Pl1CycleExists],
+            Level::ReadCommitted => &[G1, Internal, CyclicVersions, PredicateReadMiss, Pl2CycleExists],
             // co contains session order, wr, and (as version order) ww: a cycle of these is impossible.
             Level::BeReadCommitted => &[
                 G1Process,
@@ -98,9 +102,10 @@ mod tests {
             let Some(model) = level.model() else { continue };
             for &anomaly in Anomaly::ALL {
                 let (ours, elles) = (level.forbids(anomaly), model.prohibits(anomaly));
-                assert!(ours || !elles, "{level} should forbid {anomaly}");
+                let excepted = (level, anomaly) == (Level::ReadUncommitted, Anomaly::CyclicVersions);
+                assert!(ours || !elles || excepted, "{level} should forbid {anomaly}");
                 let own = anomaly >= Anomaly::BeReadCommittedCycleExists;
-                assert!(ours == elles || own || BEYOND_ELLE.contains(&anomaly), "{level} forbids {anomaly}");
+                assert!(!ours || elles || own || BEYOND_ELLE.contains(&anomaly), "{level} forbids {anomaly}");
             }
         }
     }

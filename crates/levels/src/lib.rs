@@ -23,6 +23,7 @@ pub mod level;
 pub mod model;
 mod names;
 pub mod profile;
+pub mod render;
 
 pub use anomaly::Anomaly;
 pub use level::Level;

@@ -16,18 +16,20 @@ pub(crate) struct Row {
     canonical: &'static str,
     /// The name Elle prints.
     name: &'static str,
+    /// One line; also the variant's documentation.
+    summary: &'static str,
     aliases: &'static [&'static str],
     implies: &'static [Model],
     prohibits: &'static [Anomaly],
 }
 
 macro_rules! models {
-    ($($(#[$doc:meta])* $variant:ident $canonical:literal $name:literal [$($alias:literal)*]
+    ($(#[doc = $doc:literal] $variant:ident $canonical:literal $name:literal [$($alias:literal)*]
        implies [$($implied:ident)*] prohibits [$($anomaly:ident)*];)*) => {
         /// One of Elle's consistency models.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
-        pub enum Model { $($(#[$doc])* $variant,)* }
+        pub enum Model { $(#[doc = $doc] $variant,)* }
 
         impl Model {
             /// Every model, in Elle's alphabetical order of canonical names.
@@ -37,6 +39,7 @@ macro_rules! models {
         static ROWS: &[Row] = &[$(Row {
             canonical: $canonical,
             name: $name,
+            summary: $doc,
             aliases: &[$($alias,)*],
             implies: &[$(Model::$implied,)*],
             prohibits: &[$(Anomaly::$anomaly,)*],
@@ -154,6 +157,11 @@ impl Model {
     /// Elle's canonical name, for example `PL-SS`.
     pub fn canonical(self) -> &'static str {
         self.row().canonical
+    }
+
+    /// What it is, in one line.
+    pub fn summary(self) -> &'static str {
+        self.row().summary.trim()
     }
 
     /// Every name that is understood: the printed one, the canonical one, the others.

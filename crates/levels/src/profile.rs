@@ -6,9 +6,10 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::LazyLock;
 
-use crate::Level;
 use crate::names::{UnknownName, fold};
+use crate::{Anomaly, Level};
 
 mod embedded;
 mod lockers;
@@ -251,9 +252,16 @@ const fn mode_over(lock: Lock, read: Read, predicate: PredicateLock) -> Mode {
     Mode { lock, read, predicate }
 }
 
+/// The rows by DBMS, weakest promise first.
+static SORTED: LazyLock<Vec<&'static Profile>> = LazyLock::new(|| {
+    let mut rows: Vec<_> = [versioned::ROWS, lockers::ROWS, embedded::ROWS].into_iter().flatten().collect();
+    rows.sort_by_key(|p| (p.dbms, p.promises.first(), p.since));
+    rows
+});
+
 /// Every profile.
 pub fn all() -> impl Iterator<Item = &'static Profile> {
-    [versioned::ROWS, lockers::ROWS, embedded::ROWS].into_iter().flatten()
+    SORTED.iter().copied()
 }
 
 /// Other spellings of DBMS names.
@@ -281,6 +289,17 @@ impl Profile {
     /// How a kind of statement locks and reads.
     pub const fn mode(&self, statement: Statement) -> Mode {
         self.modes[statement as usize]
+    }
+
+    /// Whether the DBMS uses the mechanism that an anomaly of this name says is broken; `false` for other anomalies.
+    pub const fn uses(&self, mechanism: Anomaly) -> bool {
+        match mechanism {
+            Anomaly::ConsistentRead => self.consistent_read.is_some(),
+            Anomaly::MutualExclusion => self.mutual_exclusion.is_some(),
+            Anomaly::FirstUpdaterWins => self.first_updater_wins,
+            Anomaly::SerializationCertifier => self.certifier.is_some(),
+            _ => false,
+        }
     }
 
     /// Whether the DBMS promises `level` here.
