@@ -21,7 +21,7 @@ pub mod definition;
 mod forbid;
 pub mod level;
 pub mod model;
-mod names;
+pub mod names;
 pub mod profile;
 pub mod render;
 
