@@ -1,7 +1,7 @@
 //! Anomalies: named patterns that a level forbids.
 //!
 //! The names are Adya's and Elle's, and a few of ours where theirs have none. What is known of each stands in
-//! tables, one file a kind: [`cycles`], [`groups`], [`local`], [`ours`]. An anomaly `a` *implies* `b` when every
+//! tables, one file a kind: `cycles`, `groups`, `local`, `ours`. An anomaly `a` *implies* `b` when every
 //! history that shows `a` shows `b`; hence whoever forbids `b` forbids `a`.
 
 use std::fmt;
