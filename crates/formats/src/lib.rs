@@ -96,6 +96,7 @@ fn read_input(source: Source<'_>, format: Option<Format>) -> Result<Loaded, Form
 fn dispatch_read(input: Input<'_>, format: Format, warnings: &mut Warnings) -> Result<History, FormatError> {
     match format {
         Format::Margay => native::read(input),
+        Format::MargayBin => binary::read(input),
         format => foreign::read(input, format, warnings),
     }
 }
@@ -120,6 +121,7 @@ pub fn write(history: &History, format: Format, target: Target<'_>) -> Result<()
 fn dispatch_write(history: &History, format: Format, target: Target<'_>) -> Result<(), FormatError> {
     match format {
         Format::Margay => output::write_file(target, |out| native::write(history, out)),
+        Format::MargayBin => output::write_file(target, |out| binary::write(history, out)),
         format => foreign::write(history, format, target),
     }
 }

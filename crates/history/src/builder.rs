@@ -13,7 +13,7 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 
 use crate::error::Invalid;
-use crate::evidence::{Evidence, Version, VersionOrder, VersionSet};
+use crate::evidence::{Evidence, Version, VersionOrder, VersionSet, check_order, check_sees, check_version};
 use crate::history::{Access, Header, History, OpKind, Predicate, Scan, Statement, Table, Update};
 use crate::ids::{ObjectId, OpId, PredicateId, SessionId, TableId, TxnId, ValueId};
 use crate::intervals::{Interval, Intervals};
@@ -394,7 +394,7 @@ impl HistoryBuilder {
         let mut history = self.assemble(&order);
         let resolver = Resolver { history: &history, order: &order, txn_index: &txn_index };
         history.evidence = resolver.resolve(evidence)?;
-        check_clocks(&history, &places)?;
+        check_clocks(&history, |txn| places[txn.index()])?;
         Ok(history)
     }
 
@@ -524,7 +524,7 @@ fn starts(groups: usize, column: impl Iterator<Item = u32>) -> Vec<u32> {
 }
 
 /// Session order is part of what clients saw; a clock that says the opposite is a broken recording, not a violation.
-fn check_clocks(history: &History, places: &[u64]) -> Result<(), Invalid> {
+pub(crate) fn check_clocks(history: &History, place: impl Fn(TxnId) -> u64) -> Result<(), Invalid> {
     for session in history.sessions() {
         let mut latest: Option<TxnId> = None;
         for txn in history.session_txns(session) {
@@ -535,7 +535,7 @@ fn check_clocks(history: &History, places: &[u64]) -> Result<(), Invalid> {
                         history.txn_label(txn),
                         history.txn_label(earlier)
                     ),
-                    place: places[txn.index()],
+                    place: place(txn),
                 });
             }
             if history.start(txn) > latest.and_then(|earlier| history.start(earlier)) {
@@ -618,43 +618,23 @@ impl Resolver<'_> {
         if !range.contains(&op.0) {
             return Err(format!("transaction {label} has no operation {index}"));
         }
-        let kind = self.history.op(op).kind;
-        if !matches!(kind, OpKind::Read | OpKind::Scan | OpKind::Update | OpKind::Sql) {
-            return Err(format!(
-                "operation {index} of transaction {label} is a {}, which sees no versions",
-                kind.name()
-            ));
-        }
+        check_sees(self.history, op)?;
         Ok(op)
     }
 
     fn versions(&self, object: ObjectId, labels: &[Option<u64>]) -> Result<Vec<Version>, String> {
-        let mut seen = HashSet::new();
-        let mut versions = Vec::with_capacity(labels.len());
-        for &label in labels {
-            if !seen.insert(label) {
-                return Err("a version order names one version twice".to_string());
-            }
-            versions.push(self.version(object, label)?);
-        }
-        match versions.iter().skip(1).any(|&v| v == Version::Initial) {
-            true => Err("the initial version comes first in a version order".to_string()),
-            false => Ok(versions),
-        }
+        let versions: Vec<_> = labels.iter().map(|&label| self.label(label)).collect::<Result<_, _>>()?;
+        check_order(self.history, object, &versions)?;
+        Ok(versions)
     }
 
     fn version(&self, object: ObjectId, label: Option<u64>) -> Result<Version, String> {
-        let Some(label) = label else { return Ok(Version::Initial) };
-        let txn = self.txn(label)?;
-        let wrote = |op: crate::Op<'_>| {
-            op.kind == OpKind::Sql || op.kind.writes() && op.accesses.iter().any(|a| a.object == object)
-        };
-        match self.history.ops(txn).any(wrote) {
-            true => Ok(Version::Of(txn)),
-            false => Err(format!(
-                "evidence about a version of {} by transaction {label}, which does not write it",
-                self.history.show_object(object)
-            )),
-        }
+        let version = self.label(label)?;
+        check_version(self.history, object, version)?;
+        Ok(version)
+    }
+
+    fn label(&self, label: Option<u64>) -> Result<Version, String> {
+        label.map_or(Ok(Version::Initial), |label| self.txn(label).map(Version::Of))
     }
 }

@@ -1,5 +1,8 @@
 //! Evidence: what is known beyond what clients saw.
 
+use hashbrown::HashSet;
+
+use crate::history::{History, Op, OpKind};
 use crate::ids::{ObjectId, OpId, TxnId};
 
 /// What made a version of an object.
@@ -78,4 +81,49 @@ impl Evidence {
 
 fn stamp(column: &[(TxnId, i64)], txn: TxnId) -> Option<i64> {
     column.binary_search_by_key(&txn, |&(t, _)| t).ok().map(|found| column[found].1)
+}
+
+/// A version must have been written by the transaction that it is said to be of.
+pub(crate) fn check_version(history: &History, object: ObjectId, version: Version) -> Result<(), String> {
+    let Version::Of(txn) = version else { return Ok(()) };
+    let wrote = |op: Op<'_>| {
+        op.kind == OpKind::Sql || op.kind.writes() && op.accesses.iter().any(|a| a.object == object)
+    };
+    match history.ops(txn).any(wrote) {
+        true => Ok(()),
+        false => Err(format!(
+            "evidence about a version of {} by transaction {}, which does not write it",
+            history.show_object(object),
+            history.txn_label(txn)
+        )),
+    }
+}
+
+/// A version order names each version once, and the initial one first.
+pub(crate) fn check_order(history: &History, object: ObjectId, versions: &[Version]) -> Result<(), String> {
+    let mut seen = HashSet::new();
+    for &version in versions {
+        if !seen.insert(version) {
+            return Err("a version order names one version twice".to_string());
+        }
+        check_version(history, object, version)?;
+    }
+    match versions.iter().skip(1).any(|&v| v == Version::Initial) {
+        true => Err("the initial version comes first in a version order".to_string()),
+        false => Ok(()),
+    }
+}
+
+/// Only some operations see versions.
+pub(crate) fn check_sees(history: &History, op: OpId) -> Result<(), String> {
+    let kind = history.op(op).kind;
+    match kind {
+        OpKind::Read | OpKind::Scan | OpKind::Update | OpKind::Sql => Ok(()),
+        _ => Err(format!(
+            "operation {} of transaction {} is a {}, which sees no versions",
+            history.op_index(op),
+            history.txn_label(history.txn_of(op)),
+            kind.name()
+        )),
+    }
 }

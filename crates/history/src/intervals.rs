@@ -23,7 +23,7 @@ impl Interval {
 /// The length of an interval is kept in 32 bits; longer ones (over four seconds, in nanoseconds) are kept whole in `long`. The
 /// column stays empty until the first interval that is there, so a history without time costs nothing.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Intervals {
+pub struct Intervals {
     rows: usize,
     before: Vec<i64>,
     length: Vec<u32>,
@@ -35,11 +35,13 @@ const LONG: u32 = u32::MAX;
 const MISSING: u32 = u32::MAX - 1;
 
 impl Intervals {
+    /// Makes room for `rows` more intervals.
     pub fn reserve(&mut self, rows: usize) {
         self.before.reserve_exact(rows);
         self.length.reserve_exact(rows);
     }
 
+    /// Adds a row.
     pub fn push(&mut self, at: Option<Interval>) {
         let row = self.rows;
         self.rows += 1;
@@ -67,6 +69,8 @@ impl Intervals {
         self.length.push(length);
     }
 
+    /// The interval of a row, if it has one.
+    #[must_use]
     pub fn get(&self, row: usize) -> Option<Interval> {
         let before = *self.before.get(row)?;
         let after = match self.length[row] {
@@ -78,7 +82,7 @@ impl Intervals {
     }
 
     /// The same intervals with row `i` taken from row `from[i]`.
-    pub fn permuted(&self, from: &[u32]) -> Self {
+    pub(crate) fn permuted(&self, from: &[u32]) -> Self {
         let mut new = Self::default();
         if !self.before.is_empty() {
             new.reserve(from.len());
@@ -89,16 +93,24 @@ impl Intervals {
         new
     }
 
+    /// How many rows there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether no row has an interval.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.before.is_empty()
     }
 
-    pub fn shrink(&mut self) {
+    pub(crate) fn shrink(&mut self) {
         self.before.shrink_to_fit();
         self.length.shrink_to_fit();
     }
 
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.before.capacity() * 8 + self.length.capacity() * 4 + self.long.capacity() * 16
     }
 }

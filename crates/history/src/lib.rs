@@ -10,7 +10,7 @@
 //! [`ValueId`]. Scans, predicate updates and SQL statements keep their text in side tables.
 //!
 //! # Invariants
-//! - A history is immutable; [`HistoryBuilder`] is the only way to make one, and it validates as it goes. Code that holds a
+//! - A history is immutable; [`HistoryBuilder`] makes one and validates as it goes ([`Columns`] takes a whole one and validates it at once). Code that holds a
 //!   `History` never checks well-formedness again.
 //! - Transactions are numbered session by session (sessions by label), in session order; operations transaction by
 //!   transaction, in program order. So session order is `<` on [`TxnId`]s of one session.
@@ -22,6 +22,7 @@
 //! plus their text: below 40 bytes per key-value operation, which a test measures.
 
 mod builder;
+mod columns;
 mod compare;
 mod error;
 mod evidence;
@@ -34,12 +35,13 @@ mod show;
 mod value;
 
 pub use builder::{HistoryBuilder, OpDetail};
+pub use columns::Columns;
 pub use error::Invalid;
 pub use evidence::{Evidence, Version, VersionOrder, VersionSet};
 pub use history::{
     Access, Header, History, Op, OpKind, Outcome, Predicate, Scan, Statement, Table, Unit, Update,
 };
 pub use ids::{NameId, ObjectId, OpId, PredicateId, SessionId, TableId, TxnId, ValueId};
-pub use intervals::Interval;
+pub use intervals::{Interval, Intervals};
 pub use object::{Object, Objects};
 pub use value::{Value, Values};

@@ -137,6 +137,12 @@ impl Values {
         self.names.len()
     }
 
+    /// Whether `id` stands for something here.
+    #[must_use]
+    pub fn contains(&self, id: ValueId) -> bool {
+        id.small_int().is_some() || id.index() < self.slots.len()
+    }
+
     /// How many values are kept in slots (small integers are not).
     #[must_use]
     pub fn len(&self) -> usize {

@@ -129,6 +129,10 @@ impl Writer<'_> {
 
     fn content(&mut self, op: Op<'_>) -> Result<(), Beyond> {
         let history = self.history;
+        let bare = op.kind == OpKind::Begin || op.kind == OpKind::Sql || op.kind.outcome().is_some();
+        if bare && !op.accesses.is_empty() {
+            return Err(Beyond("accesses of an operation of this kind"));
+        }
         match op.kind {
             OpKind::Begin | OpKind::Commit | OpKind::Abort | OpKind::Unknown => {
                 self.line.extend(b"true");
