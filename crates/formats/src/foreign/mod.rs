@@ -3,27 +3,52 @@
 //! Each has `read(Input, &mut Warnings) -> Result<History, FormatError>`; the ones that can be written have `write(&History, &mut dyn Write)`,
 //! or `write(&History, &mut Folder)` where the format is a directory.
 
+mod awdit;
+mod cobra;
+mod dbcop;
+mod edn;
+mod elle_json;
+mod forms;
+mod jepsen;
+mod jepsen_write;
+mod places;
+mod registers;
+mod scan;
+mod steps;
+#[cfg(test)]
+pub(crate) mod testing;
+mod text;
+mod workload;
+
 use margay_history::History;
 
 use crate::input::Input;
-use crate::output::{Target, write_directory, write_file};
+use crate::output::{Target, write_file};
 use crate::{Format, FormatError, Warnings};
 
 pub(crate) fn read(
-    _input: Input<'_>,
+    input: Input<'_>,
     format: Format,
-    _warnings: &mut Warnings,
+    warnings: &mut Warnings,
 ) -> Result<History, FormatError> {
-    Err(FormatError::new(format!("the format {format} is not supported yet")))
+    match format {
+        Format::Edn => edn::read(input, warnings),
+        Format::ElleJson => elle_json::read(input, warnings),
+        Format::Text => text::read(input, warnings),
+        Format::Awdit => awdit::read(input, warnings),
+        Format::Cobra => cobra::read(input, warnings),
+        Format::Dbcop => dbcop::read(input, warnings),
+        _ => Err(FormatError::new(format!("the format {format} is not supported yet"))),
+    }
 }
 
 pub(crate) fn write(history: &History, format: Format, target: Target<'_>) -> Result<(), FormatError> {
     match format {
-        format if format.is_directory() => write_directory(target, |_folder| not_yet(history, format)),
-        format => write_file(target, |_out| not_yet(history, format)),
+        Format::Edn => write_file(target, |out| edn::write(history, out)),
+        Format::ElleJson => write_file(target, |out| elle_json::write(history, out)),
+        Format::Text => write_file(target, |out| text::write(history, out)),
+        Format::Awdit => write_file(target, |out| awdit::write(history, out)),
+        Format::Dbcop => write_file(target, |out| dbcop::write(history, out)),
+        _ => Err(FormatError::new(format!("the format {format} cannot be written"))),
     }
-}
-
-fn not_yet(_: &History, format: Format) -> Result<(), FormatError> {
-    Err(FormatError::new(format!("the format {format} cannot be written")))
 }
