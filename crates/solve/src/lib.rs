@@ -1,1 +1,142 @@
-//! Engine solve.
+//! Engine **solve**: complete black-box checking of the serializable and the snapshot family.
+//!
+//! # Problem
+//! Given only what clients saw, decide whether some order of transactions explains it; prove either answer.
+//!
+//! # Algorithm
+//! 1. `prepare`: last writes and external reads, each read with the versions it may have seen; what nothing explains is a violation.
+//! 2. `schedule` on the base graph alone: the guess by time or session place is verified as it is made; most valid histories end here.
+//! 3. `known`: saturation to a fixpoint ([Cobra §3.3], [Vbox §4.3]); most violations show as a cycle here.
+//! 4. `search`: the schedule and a SAT solver, lazily ([Vbox §4.5, §4.6]).
+//! 5. `lemma`: cycles become lemmas that audit can check.
+//!
+//! One mechanism serves all levels: a graph of begin and commit points (`points`). A level without session order is first tried with it,
+//! because most histories have it and it is what makes reachability cheap; only if that fails is it left out.
+//!
+//! # Invariants
+//! `holds` is said only with the order found; `violated` only with lemmas whose clauses have no model. Neither depends on the guesses.
+//!
+//! # When it answers Unknown
+//! Levels outside the two families; constructs named by `prepare`; the budget.
+
+mod index;
+mod known;
+mod lemma;
+mod points;
+mod prepare;
+mod problem;
+mod scans;
+mod schedule;
+mod search;
+
+use margay_history::History;
+use margay_verdict::{
+    Budget, Certificate, Checker, Exhausted, Finding, Lemma, Order, Point, Question, Verdict, Why,
+};
+
+use crate::known::{Known, Reach, Saturated};
+use crate::lemma::Prover;
+use crate::points::Points;
+use crate::prepare::{Stop, prepare};
+use crate::problem::Problem;
+use crate::search::{Outcome, known_steps, search};
+
+/// Rounds of search on the base graph and with assumed session order, before the full way.
+const FEW_ROUNDS: usize = 1;
+
+/// Rounds with an assumed session order after saturation.
+const SOME_ROUNDS: usize = 256;
+
+/// The engine.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Solve;
+
+impl Checker for Solve {
+    fn name(&self) -> &'static str {
+        "solve"
+    }
+
+    fn check(&self, history: &History, question: Question, budget: &Budget) -> Verdict {
+        let Some(points) = points::of(question.level) else {
+            return Verdict::Unknown(Why::Level(format!("engine solve does not decide {}", question.level)));
+        };
+        let draft = match prepare(history, question) {
+            Ok(draft) => draft,
+            Err(Stop::Violated(findings)) => return Verdict::Violated(findings),
+            Err(Stop::Unknown(why)) => return Verdict::Unknown(why),
+        };
+        let problem = Problem::new(history, question, &draft);
+        match solve(&problem, points, budget) {
+            Ok(verdict) => verdict,
+            Err(limit) => {
+                let size = format!("{} transactions, {} reads", problem.txns.len(), problem.reads.len());
+                Verdict::Unknown(Why::Exhausted(limit, size))
+            }
+        }
+    }
+}
+
+fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdict, Exhausted> {
+    let promised = problem.question.uses_session_order();
+    let known = Known::new(problem, points, true);
+    if let Some(order) = guess(&known, budget)? {
+        return Ok(holds(problem, points, order));
+    }
+    let limit = if promised { usize::MAX } else { SOME_ROUNDS };
+    match decide(known, limit, budget)? {
+        Some(Outcome::Order(order)) => return Ok(holds(problem, points, order)),
+        Some(Outcome::Refuted(lemmas)) if promised => return Ok(violated(problem, lemmas)),
+        _ => {}
+    }
+    let known = Known::new(problem, points, false);
+    if let Some(order) = guess(&known, budget)? {
+        return Ok(holds(problem, points, order));
+    }
+    Ok(match decide(known, usize::MAX, budget)? {
+        Some(Outcome::Order(order)) => holds(problem, points, order),
+        Some(Outcome::Refuted(lemmas)) => violated(problem, lemmas),
+        None => unreachable!("a search without a limit on rounds ends"),
+    })
+}
+
+/// The schedule on the graph as it stands, once.
+fn guess(known: &Known<'_>, budget: &Budget) -> Result<Option<Vec<u32>>, Exhausted> {
+    match search(known, &Reach::Unknown, FEW_ROUNDS, budget)? {
+        Some(Outcome::Order(order)) => Ok(Some(order)),
+        _ => Ok(None),
+    }
+}
+
+fn decide(mut known: Known<'_>, rounds: usize, budget: &Budget) -> Result<Option<Outcome>, Exhausted> {
+    match known.saturate(budget)? {
+        Saturated::Acyclic(reach) => search(&known, &reach, rounds, budget),
+        Saturated::Cyclic(cycle) => {
+            let mut prover = Prover::new(&known);
+            prover.add(&known_steps(cycle), &[]);
+            Ok(Some(Outcome::Refuted(prover.finish())))
+        }
+    }
+}
+
+fn holds(problem: &Problem<'_>, points: Points, order: Vec<u32>) -> Verdict {
+    let nodes = points.count(problem.txns.len()) as u32;
+    let taken = order.into_iter().filter(|&point| point < nodes);
+    let id = |point: u32| problem.txns[points.txn(point) as usize];
+    Verdict::Holds(if points.split {
+        let kind = |point: u32| {
+            if point.is_multiple_of(2) { Point::Begin(id(point)) } else { Point::Commit(id(point)) }
+        };
+        Certificate::Points(taken.map(kind).collect())
+    } else {
+        Certificate::Order(Order { txns: taken.map(id).collect(), reads: Vec::new() })
+    })
+}
+
+fn violated(problem: &Problem<'_>, lemmas: Vec<Lemma>) -> Verdict {
+    let shortest = lemmas.iter().min_by_key(|lemma| lemma.edges.len());
+    let anomaly = shortest.map_or(margay_levels::Anomaly::G2, |lemma| lemma.anomaly(problem.history));
+    let mut txns: Vec<_> = lemmas.iter().flat_map(|l| l.edges.iter().map(|edge| edge.from)).collect();
+    txns.sort_unstable();
+    txns.dedup();
+    Verdict::Violated(vec![Finding { anomaly, txns, certificate: Certificate::Refutation(lemmas) }])
+}

@@ -13,6 +13,7 @@ mod budget;
 pub mod cell;
 mod certificate;
 mod checker;
+mod classify;
 mod predicates;
 pub mod state;
 mod verdict;

@@ -1,0 +1,197 @@
+//! Who wrote what: writers by object and value.
+
+use hashbrown::{HashMap, HashSet};
+use margay_history::{History, ObjectId, OpId, OpKind, Outcome, TxnId, Value, ValueId, Version};
+use margay_levels::Anomaly;
+
+/// An appended element.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Element {
+    pub txn: TxnId,
+    /// It is the last element that its transaction appended to this list.
+    pub is_last: bool,
+}
+
+/// Final writes of transactions that may have committed, and appended elements.
+pub(crate) struct Writers<'h> {
+    history: &'h History,
+    /// Sorted by object, then value.
+    finals: Vec<(ObjectId, ValueId, TxnId)>,
+    lists: HashSet<ObjectId>,
+    elements: HashMap<(ObjectId, ValueId), Element>,
+    /// Who appended to each list and may have committed, with its last element so far.
+    appenders: HashMap<ObjectId, Vec<(TxnId, ValueId)>>,
+    /// Objects whose values are rows, so that a read may show fewer columns than a write.
+    rows: HashSet<ObjectId>,
+}
+
+impl<'h> Writers<'h> {
+    /// # Errors
+    /// What of the history is outside the engine's fragment.
+    pub fn of(history: &'h History) -> Result<Self, String> {
+        let mut writers = Self {
+            history,
+            finals: Vec::new(),
+            lists: HashSet::new(),
+            elements: HashMap::new(),
+            appenders: HashMap::new(),
+            rows: HashSet::new(),
+        };
+        for txn in history.txns() {
+            writers.add(txn)?;
+        }
+        writers.finals.sort_unstable();
+        writers.check_rows()?;
+        Ok(writers)
+    }
+
+    fn add(&mut self, txn: TxnId) -> Result<(), String> {
+        let start = self.finals.len();
+        for op in self.history.ops(txn) {
+            for access in op.accesses {
+                match op.kind {
+                    OpKind::Append => self.add_element(txn, access.object, access.value)?,
+                    OpKind::Write | OpKind::Update => {
+                        self.finals[start..]
+                            .iter()
+                            .position(|&(object, _, _)| object == access.object)
+                            .map(|place| self.finals.remove(start + place));
+                        self.finals.push((access.object, access.value, txn));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let both = self.finals[start..].iter().find(|(object, _, _)| self.lists.contains(object));
+        if let Some(&(object, _, _)) = both {
+            return Err(format!("{} is both written and appended to", self.history.show_object(object)));
+        }
+        if self.history.outcome(txn) == Outcome::Aborted {
+            self.finals.truncate(start);
+        }
+        Ok(())
+    }
+
+    fn add_element(&mut self, txn: TxnId, object: ObjectId, value: ValueId) -> Result<(), String> {
+        self.lists.insert(object);
+        let appenders = self.appenders.entry(object).or_default();
+        match appenders.last_mut().filter(|(last, _)| *last == txn) {
+            Some((_, last)) => {
+                let earlier = std::mem::replace(last, value);
+                if let Some(element) = self.elements.get_mut(&(object, earlier)) {
+                    element.is_last = false;
+                }
+            }
+            None => appenders.push((txn, value)),
+        }
+        match self.elements.insert((object, value), Element { txn, is_last: true }) {
+            None => Ok(()),
+            Some(_) => Err(format!(
+                "{} is appended twice to {}",
+                self.history.show_value(value),
+                self.history.show_object(object)
+            )),
+        }
+    }
+
+    /// Rows of one object must be written whole: otherwise a version depends on the one before it.
+    fn check_rows(&mut self) -> Result<(), String> {
+        let values = self.history.values();
+        let columns = |value| match values.get(value) {
+            Value::Row(columns) => Some(columns.iter().map(|&(name, _)| name).collect::<Vec<_>>()),
+            _ => None,
+        };
+        for writes in self.finals.chunk_by(|a, b| a.0 == b.0) {
+            let object = writes[0].0;
+            let initial = columns(self.history.initial(object));
+            let mut shapes = writes.iter().filter_map(|&(_, value, _)| columns(value)).chain(initial);
+            let Some(first) = shapes.next() else { continue };
+            self.rows.insert(object);
+            if self.history.object(object).table.is_some() && shapes.any(|shape| shape != first) {
+                return Err(format!("{} is written in part", self.history.show_object(object)));
+            }
+        }
+        for &(object, value) in self.history.initial_values() {
+            if columns(value).is_some() {
+                self.rows.insert(object);
+            }
+        }
+        Ok(())
+    }
+
+    pub fn is_list(&self, object: ObjectId) -> bool {
+        !self.lists.is_empty() && self.lists.contains(&object)
+    }
+
+    pub fn element(&self, object: ObjectId, value: ValueId) -> Option<Element> {
+        self.elements.get(&(object, value)).copied()
+    }
+
+    /// The transactions that appended to a list and may have committed.
+    pub fn appenders(&self, object: ObjectId) -> impl Iterator<Item = TxnId> + '_ {
+        let all = self.appenders.get(&object).into_iter().flatten().map(|&(txn, _)| txn);
+        all.filter(|&txn| self.history.outcome(txn) != Outcome::Aborted)
+    }
+
+    /// Final writes of an object by transactions that may have committed.
+    pub fn finals(&self, object: ObjectId) -> &[(ObjectId, ValueId, TxnId)] {
+        let start = self.finals.partition_point(|w| w.0 < object);
+        let len = self.finals[start..].partition_point(|w| w.0 == object);
+        &self.finals[start..start + len]
+    }
+
+    /// Whether a read of `observed` can have seen `written`.
+    pub fn matches(&self, observed: ValueId, written: ValueId) -> bool {
+        if observed == written {
+            return true;
+        }
+        let values = self.history.values();
+        match (values.get(observed), values.get(written)) {
+            (Value::Row(seen), Value::Row(_)) => seen
+                .iter()
+                .all(|&(name, value)| values.column(written, name).unwrap_or(ValueId::NULL) == value),
+            _ => false,
+        }
+    }
+
+    /// The versions that a read of `value` by `reader` may have seen.
+    pub fn candidates(&self, object: ObjectId, value: ValueId, reader: TxnId, out: &mut Vec<Version>) {
+        if self.matches(value, self.history.initial(object)) {
+            out.push(Version::Initial);
+        }
+        if self.rows.contains(&object) {
+            let matching = self.finals(object).iter().filter(|w| self.matches(value, w.1));
+            out.extend(matching.map(|w| w.2).filter(|&t| t != reader).map(Version::Of));
+            return;
+        }
+        let start = self.finals.partition_point(|w| (w.0, w.1) < (object, value));
+        let same = self.finals[start..].iter().take_while(|w| (w.0, w.1) == (object, value));
+        out.extend(same.map(|w| w.2).filter(|&t| t != reader).map(Version::Of));
+    }
+
+    /// Why no version explains what `op` saw of `object`, with the operations that show it.
+    pub fn why_unreadable(&self, history: &History, op: OpId, object: ObjectId) -> (Anomaly, Vec<OpId>) {
+        let reader = history.txn_of(op);
+        let seen = history.op(op).accesses.iter().find(|a| a.object == object).map(|a| a.value);
+        let Some(value) = seen.filter(|_| history.op(op).kind == OpKind::Read) else {
+            return (Anomaly::ResultMismatch, vec![op]);
+        };
+        let mut found = (Anomaly::GarbageRead, vec![op]);
+        for txn in history.txns() {
+            for writer in history.ops(txn).filter(|w| w.kind.writes() && w.kind != OpKind::Append) {
+                if writer.accesses.iter().any(|a| a.object == object && self.matches(value, a.value)) {
+                    let anomaly = match history.outcome(txn) {
+                        _ if txn == reader => Anomaly::FutureRead,
+                        Outcome::Aborted => Anomaly::G1a,
+                        _ => Anomaly::G1b,
+                    };
+                    found = (anomaly, vec![op, writer.id]);
+                    if anomaly != Anomaly::FutureRead {
+                        return found;
+                    }
+                }
+            }
+        }
+        found
+    }
+}

@@ -1,0 +1,166 @@
+//! From paths in the graph of points to lemmas that audit can check.
+//!
+//! # Algorithm
+//! A cycle of points becomes a cycle of transactions: steps inside a transaction disappear, runs of moments become one real-time edge. A derived edge
+//! stands for an order of two versions that was forced; the cycle that refuted the other order becomes a lemma of its own, and so on for
+//! the derived edges of that one. Derived edges are justified by earlier rounds only, so this ends.
+
+use hashbrown::HashSet;
+use margay_order::{Graph, shortest_path};
+use margay_verdict::{Edge, Lemma, Reason};
+
+use crate::known::{Forced, Kind, Known, Label};
+use crate::problem::INITIAL;
+
+/// One edge between points, and what it assumes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Step {
+    /// An edge of the known graph.
+    Known(u32),
+    /// Session order of a transaction that need not have committed.
+    Session,
+    /// A read saw a version, of several.
+    Saw { read: u32, version: u32 },
+    /// Version `a` is before version `b`.
+    Before { a: u32, b: u32 },
+    /// A read saw `a`, and `a` is before `b`.
+    Anti { read: u32, a: u32, b: u32 },
+}
+
+/// A path or a cycle of points.
+pub(crate) type Steps = Vec<(u32, u32, Step)>;
+
+/// Turns steps into lemmas.
+pub(crate) struct Prover<'k> {
+    known: &'k Known<'k>,
+    graph: Graph,
+    justified: HashSet<(u32, u32)>,
+    lemmas: Vec<Lemma>,
+}
+
+impl<'k> Prover<'k> {
+    pub fn new(known: &'k Known<'k>) -> Self {
+        Self { known, graph: known.graph(), justified: HashSet::new(), lemmas: Vec::new() }
+    }
+
+    /// Adds the lemma of a cycle and all that it rests on. `forced` are orders of versions that hold because the first reaches the second.
+    pub fn add(&mut self, cycle: &Steps, forced: &[(u32, u32)]) {
+        let mut open = self.push(cycle);
+        open.extend(forced.iter().map(|&(a, b)| (a, b, Forced::Reaches, u32::MAX)));
+        while let Some((a, b, why, round)) = open.pop() {
+            if self.justified.insert((a, b))
+                && let Some(cycle) = self.refutation(a, b, why, round)
+            {
+                open.extend(self.push(&cycle));
+            }
+        }
+    }
+
+    pub fn finish(self) -> Vec<Lemma> {
+        self.lemmas
+    }
+
+    /// Adds one lemma; answers the orders that its derived edges rest on.
+    fn push(&mut self, cycle: &Steps) -> Vec<(u32, u32, Forced, u32)> {
+        let lemma = Lemma { edges: self.edges(cycle) };
+        if !self.lemmas.contains(&lemma) {
+            self.lemmas.push(lemma);
+        }
+        cycle.iter().filter_map(|&(_, _, step)| self.rests_on(step)).collect()
+    }
+
+    fn rests_on(&self, step: Step) -> Option<(u32, u32, Forced, u32)> {
+        let Step::Known(label) = step else { return None };
+        let Label::Derived(derived) = self.known.label(label) else { return None };
+        let derived = self.known.derived[derived as usize];
+        match derived.kind {
+            Kind::Before { a, b, why } => Some((a, b, why, derived.round)),
+            Kind::Anti { read, b, why } => Some((self.known.problem.seen(read)?, b, why, derived.round)),
+        }
+    }
+
+    /// The cycle that shows that `a` cannot be after `b`.
+    fn refutation(&self, a: u32, b: u32, why: Forced, round: u32) -> Option<Steps> {
+        let (points, versions) = (self.known.points, &self.known.problem.versions);
+        let [ta, tb] = [a, b].map(|v| versions[v as usize].txn);
+        let (from, to, step) = match why {
+            _ if ta == INITIAL => return None,
+            Forced::Fact => return None,
+            Forced::Reaches => (points.begin(ta), points.commit(tb), Step::Before { a: b, b: a }),
+            Forced::ByRead(read) => {
+                let reader = self.known.problem.reads[read as usize].txn;
+                (points.commit(ta), points.begin(reader), Step::Anti { read, a: b, b: a })
+            }
+        };
+        let mut cycle = self.path(from, to, round)?;
+        cycle.push((to, from, step));
+        Some(cycle)
+    }
+
+    /// A path through edges that were known before `round`.
+    fn path(&self, from: u32, to: u32, round: u32) -> Option<Steps> {
+        let earlier = |&(_, label): &(u32, u32)| match self.known.label(label) {
+            Label::Derived(d) => self.known.derived[d as usize].round < round,
+            _ => true,
+        };
+        let path =
+            shortest_path(from, to, |node| self.graph.edges(node).filter(earlier).collect::<Vec<_>>())?;
+        Some(path.into_iter().map(|(a, b, label)| (a, b, Step::Known(label))).collect())
+    }
+
+    /// The edges between transactions along a cycle of points.
+    fn edges(&self, cycle: &Steps) -> Vec<Edge> {
+        let txns = self.known.points.count(self.known.problem.txns.len()) as u32;
+        let first = cycle.iter().position(|&(from, _, _)| from < txns).unwrap_or(0);
+        let mut edges = Vec::new();
+        let mut left = None;
+        for &(from, to, step) in cycle[first..].iter().chain(&cycle[..first]) {
+            if from < txns {
+                left = Some(from);
+            }
+            if to >= txns {
+                continue;
+            }
+            let Some(start) = left else { continue };
+            let [from_txn, to_txn] = [start, to].map(|p| self.known.points.txn(p));
+            if let Some(reason) = self.reason(step) {
+                let id = |t: u32| self.known.problem.txns[t as usize];
+                edges.push(Edge { from: id(from_txn), to: id(to_txn), reason });
+            }
+        }
+        edges
+    }
+
+    fn reason(&self, step: Step) -> Option<Reason> {
+        let problem = self.known.problem;
+        let read = |read: u32| {
+            let read = problem.reads[read as usize];
+            (read.op, read.object)
+        };
+        let write = |version: u32| Reason::Write { object: problem.versions[version as usize].object };
+        let anti = |i: u32, version: u32| {
+            let (op, object) = read(i);
+            Reason::AntiRead { op, object, version: problem.origin(version) }
+        };
+        let saw = |i: u32| {
+            let (op, object) = read(i);
+            Reason::Read { op, object }
+        };
+        Some(match step {
+            Step::Session => Reason::Session,
+            Step::Saw { read, .. } => saw(read),
+            Step::Before { a, .. } => write(a),
+            Step::Anti { read, a, .. } => anti(read, a),
+            Step::Known(label) => match self.known.label(label) {
+                Label::Inside => return None,
+                Label::Session => Reason::Session,
+                Label::Time => Reason::RealTime,
+                Label::Read(read) => saw(read),
+                Label::Derived(derived) => match self.known.derived[derived as usize].kind {
+                    Kind::Before { a, .. } => write(a),
+                    Kind::Anti { read, .. } => anti(read, problem.seen(read)?),
+                },
+            },
+        })
+    }
+}

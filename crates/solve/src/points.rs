@@ -1,0 +1,49 @@
+//! Begin and commit points: the one mechanism behind all levels of this engine.
+//!
+//! A level is a rule for the graph of points. In the serializable family begin and commit are one point; in the snapshot family they are two,
+//! `begin → commit`, and dependencies join them like this: wr, ww, session and real-time order from commit to begin, rw from begin to
+//! commit. The level holds when some choice of versions makes that graph acyclic.
+
+use margay_levels::Level;
+
+/// How transactions become points.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Points {
+    /// Begin and commit are two points.
+    pub split: bool,
+}
+
+/// The points of a level; `None` if the engine does not decide it.
+pub(crate) fn of(level: Level) -> Option<Points> {
+    match level {
+        Level::Serializable | Level::StrongSessionSerializable | Level::StrictSerializable => {
+            Some(Points { split: false })
+        }
+        Level::SnapshotIsolation | Level::StrongSessionSnapshotIsolation | Level::StrictSnapshotIsolation => {
+            Some(Points { split: true })
+        }
+        _ => None,
+    }
+}
+
+impl Points {
+    /// The begin point of a transaction.
+    pub fn begin(self, txn: u32) -> u32 {
+        if self.split { 2 * txn } else { txn }
+    }
+
+    /// The commit point of a transaction.
+    pub fn commit(self, txn: u32) -> u32 {
+        if self.split { 2 * txn + 1 } else { txn }
+    }
+
+    /// The transaction of a point.
+    pub fn txn(self, point: u32) -> u32 {
+        if self.split { point / 2 } else { point }
+    }
+
+    /// How many points `txns` transactions have.
+    pub fn count(self, txns: usize) -> usize {
+        if self.split { 2 * txns } else { txns }
+    }
+}

@@ -1,0 +1,274 @@
+//! A history as versions and reads: what the rest of the engine works on.
+//!
+//! # Problem
+//! Find out which transactions count, which versions they install, and for each external read which versions it may have seen; meet on the way
+//! what no order can explain.
+//!
+//! # Invariants
+//! - Versions of one object lie together, the initial one first; a transaction has at most one version of an object: its last write.
+//! - Every [`Read`] is external: what its transaction wrote itself has been taken off it. It has at least one candidate; with several, which one it
+//!   saw is a choice.
+//! - A transaction of unknown outcome is in the problem only if a read may have seen it. It is *forced* when some read of a forced transaction has no
+//!   other candidate; otherwise it is in only as long as somebody is taken to have seen it. Leaving out what nobody sees never hurts.
+//!
+//! # Cost
+//! Linear but for sorting the versions of each object.
+
+use std::ops::Range;
+
+use margay_history::{History, ObjectId, OpId, Outcome, TxnId, ValueId, Version as Origin};
+use margay_verdict::Question;
+
+/// The transaction of an initial version.
+pub(crate) const INITIAL: u32 = u32::MAX;
+
+/// One version of an object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Version {
+    /// Its transaction, or [`INITIAL`].
+    pub txn: u32,
+    pub object: ObjectId,
+}
+
+/// An external read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Read {
+    pub txn: u32,
+    pub op: OpId,
+    pub object: ObjectId,
+    /// In [`Problem::candidates`].
+    first: u32,
+    count: u32,
+}
+
+/// Versions, reads, and what is known of their order.
+pub(crate) struct Problem<'h> {
+    pub history: &'h History,
+    pub question: Question,
+    /// The transactions, in the history's order.
+    pub txns: Vec<TxnId>,
+    /// Whether a transaction must have committed.
+    pub forced: Vec<bool>,
+    pub versions: Vec<Version>,
+    object_starts: Vec<u32>,
+    txn_versions: Vec<u32>,
+    txn_version_starts: Vec<u32>,
+    pub reads: Vec<Read>,
+    read_starts: Vec<u32>,
+    candidates: Vec<u32>,
+    /// Pairs of versions of one object whose order is known from the start, by evidence or because a list shows it.
+    pub facts: Vec<(u32, u32)>,
+}
+
+/// What [`crate::prepare`] collects, in the history's ids.
+#[derive(Default)]
+pub(crate) struct Draft {
+    /// Last writes, by transaction: `(txn, object)`.
+    pub writes: Vec<(TxnId, ObjectId)>,
+    pub reads: Vec<DraftRead>,
+    pub candidates: Vec<Origin>,
+    pub facts: Vec<(ObjectId, Origin, Origin)>,
+}
+
+/// A read in a [`Draft`]; its candidates are a range of the draft's.
+pub(crate) struct DraftRead {
+    pub txn: TxnId,
+    pub op: OpId,
+    pub object: ObjectId,
+    pub candidates: Range<u32>,
+}
+
+impl<'h> Problem<'h> {
+    pub fn new(history: &'h History, question: Question, draft: &Draft) -> Self {
+        let status = Status::of(history, draft);
+        let txns: Vec<TxnId> = history.txns().filter(|t| status.included[t.index()]).collect();
+        let mut dense = vec![INITIAL; history.txn_count()];
+        txns.iter().enumerate().for_each(|(i, t)| dense[t.index()] = i as u32);
+        let forced = txns.iter().map(|t| status.forced[t.index()]).collect();
+        let (versions, object_starts) = versions(history, draft, &dense);
+        let (txn_version_starts, txn_versions) = by_txn(&versions, txns.len());
+        let mut problem = Self {
+            history,
+            question,
+            txns,
+            forced,
+            versions,
+            object_starts,
+            txn_versions,
+            txn_version_starts,
+            reads: Vec::new(),
+            read_starts: Vec::new(),
+            candidates: Vec::new(),
+            facts: Vec::new(),
+        };
+        problem.add_reads(draft, &dense);
+        problem.add_facts(draft, &dense);
+        problem
+    }
+
+    fn add_reads(&mut self, draft: &Draft, dense: &[u32]) {
+        self.read_starts.push(0);
+        for read in &draft.reads {
+            let txn = dense[read.txn.index()];
+            if txn == INITIAL {
+                continue;
+            }
+            while self.read_starts.len() <= txn as usize {
+                self.read_starts.push(self.reads.len() as u32);
+            }
+            let first = self.candidates.len() as u32;
+            let range = read.candidates.start as usize..read.candidates.end as usize;
+            for &origin in &draft.candidates[range] {
+                if let Some(version) = self.find(dense, read.object, origin) {
+                    self.candidates.push(version);
+                }
+            }
+            let count = self.candidates.len() as u32 - first;
+            self.reads.push(Read { txn, op: read.op, object: read.object, first, count });
+        }
+        while self.read_starts.len() <= self.txns.len() {
+            self.read_starts.push(self.reads.len() as u32);
+        }
+    }
+
+    fn add_facts(&mut self, draft: &Draft, dense: &[u32]) {
+        for &(object, a, b) in &draft.facts {
+            if let (Some(a), Some(b)) = (self.find(dense, object, a), self.find(dense, object, b))
+                && a != b
+            {
+                self.facts.push((a, b));
+            }
+        }
+    }
+
+    fn find(&self, dense: &[u32], object: ObjectId, origin: Origin) -> Option<u32> {
+        let range = self.object_versions(object);
+        match origin {
+            Origin::Initial => Some(range.start),
+            Origin::Of(txn) => {
+                let txn = dense[txn.index()];
+                let written = &self.versions[range.start as usize + 1..range.end as usize];
+                let place = written.binary_search_by_key(&txn, |v| v.txn).ok()?;
+                Some(range.start + 1 + place as u32)
+            }
+        }
+    }
+
+    /// The versions of an object, the initial one first, then by transaction.
+    pub fn object_versions(&self, object: ObjectId) -> Range<u32> {
+        self.object_starts[object.index()]..self.object_starts[object.index() + 1]
+    }
+
+    /// The versions that a transaction installs.
+    pub fn txn_versions(&self, txn: u32) -> &[u32] {
+        let (start, end) = (self.txn_version_starts[txn as usize], self.txn_version_starts[txn as usize + 1]);
+        &self.txn_versions[start as usize..end as usize]
+    }
+
+    /// The reads of a transaction.
+    pub fn txn_reads(&self, txn: u32) -> Range<u32> {
+        self.read_starts[txn as usize]..self.read_starts[txn as usize + 1]
+    }
+
+    /// The versions that a read may have seen.
+    pub fn candidates(&self, read: u32) -> &[u32] {
+        let Read { first, count, .. } = self.reads[read as usize];
+        &self.candidates[first as usize..(first + count) as usize]
+    }
+
+    /// The only version that a read may have seen.
+    pub fn seen(&self, read: u32) -> Option<u32> {
+        match self.candidates(read) {
+            [only] => Some(*only),
+            _ => None,
+        }
+    }
+
+    /// A version in the history's terms.
+    pub fn origin(&self, version: u32) -> Origin {
+        match self.versions[version as usize].txn {
+            INITIAL => Origin::Initial,
+            txn => Origin::Of(self.txns[txn as usize]),
+        }
+    }
+}
+
+/// Which transactions count.
+struct Status {
+    included: Vec<bool>,
+    forced: Vec<bool>,
+}
+
+impl Status {
+    fn of(history: &History, draft: &Draft) -> Self {
+        let committed: Vec<bool> = history.txns().map(|t| history.outcome(t) == Outcome::Committed).collect();
+        let mut status = Self { included: committed.clone(), forced: committed };
+        if history.txns().all(|t| history.outcome(t) != Outcome::Unknown) {
+            return status;
+        }
+        while status.spread(draft) {}
+        status
+    }
+
+    /// Takes in what the reads of those inside may have seen; answers whether anything changed.
+    fn spread(&mut self, draft: &Draft) -> bool {
+        let mut changed = false;
+        for read in &draft.reads {
+            if !self.included[read.txn.index()] {
+                continue;
+            }
+            let range = read.candidates.start as usize..read.candidates.end as usize;
+            let only = range.len() == 1 && self.forced[read.txn.index()];
+            for origin in &draft.candidates[range] {
+                if let Origin::Of(txn) = origin {
+                    changed |= !std::mem::replace(&mut self.included[txn.index()], true);
+                    changed |= only && !std::mem::replace(&mut self.forced[txn.index()], true);
+                }
+            }
+        }
+        changed
+    }
+}
+
+fn versions(history: &History, draft: &Draft, dense: &[u32]) -> (Vec<Version>, Vec<u32>) {
+    let kept = || draft.writes.iter().filter(|(txn, _)| dense[txn.index()] != INITIAL);
+    let mut starts = vec![0u32; history.object_count() + 1];
+    kept().for_each(|(_, object)| starts[object.index() + 1] += 1);
+    for object in 0..history.object_count() {
+        starts[object + 1] += starts[object] + 1;
+    }
+    let mut versions: Vec<Version> = Vec::with_capacity(starts[history.object_count()] as usize);
+    for object in history.objects() {
+        let len = (starts[object.index() + 1] - starts[object.index()]) as usize;
+        versions.extend(std::iter::repeat_n(Version { txn: INITIAL, object }, len));
+    }
+    let mut next: Vec<u32> = starts.iter().map(|start| start + 1).collect();
+    for &(txn, object) in kept() {
+        let place = &mut next[object.index()];
+        versions[*place as usize].txn = dense[txn.index()];
+        *place += 1;
+    }
+    (versions, starts)
+}
+
+fn by_txn(versions: &[Version], txns: usize) -> (Vec<u32>, Vec<u32>) {
+    let mut starts = vec![0u32; txns + 2];
+    let written = || versions.iter().enumerate().filter(|(_, v)| v.txn != INITIAL);
+    written().for_each(|(_, v)| starts[v.txn as usize + 2] += 1);
+    for txn in 0..=txns {
+        starts[txn + 1] += starts[txn];
+    }
+    let mut all = vec![0; starts[txns + 1] as usize];
+    for (version, v) in written() {
+        let place = &mut starts[v.txn as usize + 1];
+        all[*place as usize] = version as u32;
+        *place += 1;
+    }
+    starts.pop();
+    (starts, all)
+}
+
+/// A value that means that nothing is there: absent, or an empty list.
+pub(crate) fn is_nothing(history: &History, value: ValueId) -> bool {
+    value == ValueId::NULL || matches!(history.value(value), margay_history::Value::List([]))
+}

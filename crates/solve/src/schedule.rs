@@ -1,0 +1,452 @@
+//! Building an order one point at a time.
+//!
+//! # Problem
+//! Given the known graph and a few assumed orders of versions, find an order of all points that explains every read, or show which
+//! assumptions cannot stand together.
+//!
+//! # Algorithm
+//! Greedy scheduling. A point is taken when all its predecessors are, and
+//! - a commit only when every reader of the versions that it overwrites has begun (so no read ever loses its version);
+//! - in the snapshot family, a begin only when no other active transaction holds an object that it will write (so writers never overlap).
+//!
+//! Taking a point therefore never makes the order wrong; all that can happen is that nothing is ready. Then every waiting point
+//! waits for another one, so there is a cycle of waits, and it is a lemma: its assumptions are the orders of versions that the schedule made
+//! (`a` was taken, `b` was not, so `a` is before `b`). Which ready point is taken first is decided by when its transaction ended, or by its
+//! relative place in its session: a guess that is right for nearly all transactions.
+//!
+//! # Invariants
+//! `unread[v]` counts the reads of version `v` whose transactions have not begun; `current[x]` is the last taken version of `x`; the log undoes.
+//!
+//! # Cost
+//! Linear in points and edges, times log for the queue; undoing costs what is undone.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use hashbrown::HashMap;
+use margay_history::ObjectId;
+use margay_order::{Graph, shortest_cycle};
+
+use crate::known::Known;
+use crate::lemma::{Step, Steps};
+use crate::points::Points;
+use crate::problem::{INITIAL, Problem};
+
+/// No transaction.
+const NONE: u32 = u32::MAX;
+
+/// What the search assumes in one round.
+#[derive(Clone, Default)]
+pub(crate) struct Choices {
+    /// The version that each read saw.
+    pub seen: Vec<u32>,
+    /// The transactions that committed.
+    pub active: Vec<bool>,
+    /// Orders of versions, `(earlier, later)`.
+    pub orders: Vec<(u32, u32)>,
+}
+
+/// A partial order of points under construction.
+pub(crate) struct Schedule<'k> {
+    known: &'k Known<'k>,
+    problem: &'k Problem<'k>,
+    points: Points,
+    graph: Graph,
+    reversed: Graph,
+    priority: Vec<u64>,
+    choices: Choices,
+    /// Edges of this round only, by target.
+    extra: HashMap<u32, Vec<(u32, Step)>>,
+    /// Reads that are not in [`Known::readers`], by version.
+    readers: HashMap<u32, Vec<u32>>,
+    missing: Vec<u32>,
+    done: Vec<bool>,
+    /// The place of a point in the log.
+    place: Vec<u32>,
+    pub log: Vec<u32>,
+    unread: Vec<u32>,
+    current: Vec<u32>,
+    before: Vec<u32>,
+    holder: Vec<u32>,
+    ready: BinaryHeap<Reverse<(u64, u32)>>,
+    waiting_objects: HashMap<ObjectId, Vec<u32>>,
+    waiting_points: HashMap<u32, Vec<u32>>,
+}
+
+/// What a point waits for.
+enum Wait {
+    Point(u32),
+    Object(ObjectId),
+}
+
+impl<'k> Schedule<'k> {
+    pub fn new(known: &'k Known<'k>, choices: Choices) -> Self {
+        let (graph, reversed) = (known.graph(), known.reversed());
+        let problem = known.problem;
+        let mut schedule = Self {
+            known,
+            problem,
+            points: known.points,
+            priority: priorities(known, graph.node_count()),
+            missing: Vec::new(),
+            done: Vec::new(),
+            place: vec![0; graph.node_count()],
+            graph,
+            reversed,
+            choices: Choices::default(),
+            extra: HashMap::new(),
+            readers: HashMap::new(),
+            log: Vec::new(),
+            unread: Vec::new(),
+            current: Vec::new(),
+            before: vec![0; problem.versions.len()],
+            holder: Vec::new(),
+            ready: BinaryHeap::new(),
+            waiting_objects: HashMap::new(),
+            waiting_points: HashMap::new(),
+        };
+        schedule.restart(choices);
+        schedule
+    }
+
+    fn restart(&mut self, choices: Choices) {
+        self.missing = self.graph.indegrees();
+        self.done = vec![false; self.graph.node_count()];
+        self.log.clear();
+        self.unread = vec![0; self.problem.versions.len()];
+        for (read, &version) in choices.seen.iter().enumerate() {
+            if choices.active[self.problem.reads[read].txn as usize] {
+                self.unread[version as usize] += 1;
+            }
+        }
+        self.current =
+            self.problem.history.objects().map(|x| self.problem.object_versions(x).start).collect();
+        self.holder = vec![NONE; self.problem.history.object_count()];
+        self.choices = choices;
+        self.find_dynamic_readers();
+        self.find_extra();
+        self.refill();
+    }
+
+    fn find_dynamic_readers(&mut self) {
+        self.readers.clear();
+        for read in self.uncertain_reads() {
+            self.readers.entry(self.choices.seen[read as usize]).or_default().push(read);
+        }
+    }
+
+    /// Reads of this round that the known graph does not know.
+    fn uncertain_reads(&self) -> Vec<u32> {
+        if self.problem.forced.iter().all(|&f| f) && self.problem.reads.len() == self.known.certain_reads() {
+            return Vec::new();
+        }
+        let active = |read: u32| self.choices.active[self.problem.reads[read as usize].txn as usize];
+        (0..self.problem.reads.len() as u32).filter(|&r| active(r) && !self.known.is_certain(r)).collect()
+    }
+
+    fn find_extra(&mut self) {
+        self.extra.clear();
+        for read in self.uncertain_reads() {
+            let version = self.choices.seen[read as usize];
+            let writer = self.problem.versions[version as usize].txn;
+            if writer != INITIAL {
+                let reader = self.problem.reads[read as usize].txn;
+                self.add_extra(
+                    self.points.commit(writer),
+                    self.points.begin(reader),
+                    Step::Saw { read, version },
+                );
+            }
+        }
+        for (before, after) in self.known.optional_sessions(&self.choices.active) {
+            self.add_extra(self.points.commit(before), self.points.begin(after), Step::Session);
+        }
+        for (a, b) in self.choices.orders.clone() {
+            let [ta, tb] = [a, b].map(|v| self.problem.versions[v as usize].txn);
+            if self.choices.active[ta as usize] && self.choices.active[tb as usize] {
+                self.add_extra(self.points.commit(ta), self.points.begin(tb), Step::Before { a, b });
+            }
+        }
+    }
+
+    fn add_extra(&mut self, from: u32, to: u32, step: Step) {
+        self.extra.entry(to).or_default().push((from, step));
+    }
+
+    /// Takes up new choices, keeping as much of the order as they allow.
+    pub fn change(&mut self, choices: Choices) {
+        if choices.seen != self.choices.seen || choices.active != self.choices.active {
+            return self.restart(choices);
+        }
+        self.choices = choices;
+        self.find_extra();
+        let mut keep = self.log.len();
+        for (&to, edges) in &self.extra {
+            for &(from, _) in edges {
+                let late = !self.done[from as usize] || self.place[from as usize] > self.place[to as usize];
+                if self.done[to as usize] && late {
+                    keep = keep.min(self.place[to as usize] as usize);
+                }
+            }
+        }
+        while self.log.len() > keep {
+            self.undo();
+        }
+        self.refill();
+    }
+
+    fn refill(&mut self) {
+        self.ready.clear();
+        self.waiting_objects.clear();
+        self.waiting_points.clear();
+        for point in 0..self.graph.node_count() as u32 {
+            if !self.done[point as usize] && self.missing[point as usize] == 0 {
+                self.push(point);
+            }
+        }
+    }
+
+    fn push(&mut self, point: u32) {
+        if self.is_active(point) {
+            self.ready.push(Reverse((self.priority[point as usize], point)));
+        }
+    }
+
+    fn is_active(&self, point: u32) -> bool {
+        self.is_moment(point) || self.choices.active[self.points.txn(point) as usize]
+    }
+
+    fn is_moment(&self, point: u32) -> bool {
+        point as usize >= self.points.count(self.problem.txns.len())
+    }
+
+    /// Takes points until none is ready; answers whether all are taken.
+    pub fn run(&mut self) -> bool {
+        while let Some(Reverse((_, point))) = self.ready.pop() {
+            if self.done[point as usize] {
+                continue;
+            }
+            match self.wait(point) {
+                Some(Wait::Point(other)) => self.waiting_points.entry(other).or_default().push(point),
+                Some(Wait::Object(object)) => self.waiting_objects.entry(object).or_default().push(point),
+                None => self.take(point),
+            }
+        }
+        (0..self.graph.node_count() as u32).all(|p| self.done[p as usize] || !self.is_active(p))
+    }
+
+    fn wait(&self, point: u32) -> Option<Wait> {
+        if let Some(edges) = self.extra.get(&point)
+            && let Some(&(from, _)) = edges.iter().find(|(from, _)| !self.done[*from as usize])
+        {
+            return Some(Wait::Point(from));
+        }
+        if self.is_moment(point) {
+            return None;
+        }
+        let txn = self.points.txn(point);
+        let versions = self.problem.txn_versions(txn);
+        let object = |&v: &u32| self.problem.versions[v as usize].object;
+        if self.points.split && point == self.points.begin(txn) {
+            return versions.iter().map(object).find(|x| self.holder[x.index()] != NONE).map(Wait::Object);
+        }
+        versions.iter().map(object).find(|&x| self.others_unread(txn, x) > 0).map(Wait::Object)
+    }
+
+    /// How many transactions other than `txn` have still to read the current version of an object.
+    fn others_unread(&self, txn: u32, object: ObjectId) -> u32 {
+        let current = self.current[object.index()];
+        let unread = self.unread[current as usize];
+        if unread == 0 || self.points.split {
+            return unread;
+        }
+        let own = self.problem.txn_reads(txn).filter(|&r| self.choices.seen[r as usize] == current).count();
+        unread - own as u32
+    }
+
+    fn take(&mut self, point: u32) {
+        self.done[point as usize] = true;
+        self.place[point as usize] = self.log.len() as u32;
+        self.log.push(point);
+        for place in 0..self.graph.successors(point).len() {
+            let to = self.graph.successors(point)[place];
+            self.missing[to as usize] -= 1;
+            if self.missing[to as usize] == 0 {
+                self.push(to);
+            }
+        }
+        if !self.is_moment(point) {
+            self.effect(point);
+        }
+        if let Some(waiting) = self.waiting_points.remove(&point) {
+            waiting.into_iter().for_each(|p| self.push(p));
+        }
+    }
+
+    fn effect(&mut self, point: u32) {
+        let txn = self.points.txn(point);
+        if point == self.points.begin(txn) {
+            for read in self.problem.txn_reads(txn) {
+                let version = self.choices.seen[read as usize];
+                self.unread[version as usize] -= 1;
+                if self.unread[version as usize] == 0 {
+                    self.wake(self.problem.reads[read as usize].object);
+                }
+            }
+            if self.points.split {
+                for &version in self.problem.txn_versions(txn) {
+                    self.holder[self.problem.versions[version as usize].object.index()] = txn;
+                }
+            }
+        }
+        if point == self.points.commit(txn) {
+            for &version in self.problem.txn_versions(txn) {
+                let object = self.problem.versions[version as usize].object;
+                self.before[version as usize] = std::mem::replace(&mut self.current[object.index()], version);
+                self.holder[object.index()] = NONE;
+                self.wake(object);
+            }
+        }
+    }
+
+    fn wake(&mut self, object: ObjectId) {
+        if let Some(waiting) = self.waiting_objects.remove(&object) {
+            waiting.into_iter().for_each(|p| self.push(p));
+        }
+    }
+
+    fn undo(&mut self) {
+        let Some(point) = self.log.pop() else { return };
+        self.done[point as usize] = false;
+        self.graph.successors(point).iter().for_each(|&to| self.missing[to as usize] += 1);
+        if self.is_moment(point) {
+            return;
+        }
+        let txn = self.points.txn(point);
+        if point == self.points.commit(txn) {
+            for &version in self.problem.txn_versions(txn) {
+                let object = self.problem.versions[version as usize].object;
+                self.current[object.index()] = self.before[version as usize];
+                self.holder[object.index()] = if self.points.split { txn } else { NONE };
+            }
+        }
+        if point == self.points.begin(txn) {
+            for read in self.problem.txn_reads(txn) {
+                self.unread[self.choices.seen[read as usize] as usize] += 1;
+            }
+            if self.points.split {
+                for &version in self.problem.txn_versions(txn) {
+                    self.holder[self.problem.versions[version as usize].object.index()] = NONE;
+                }
+            }
+        }
+    }
+
+    /// Cycles of waits, when nothing is ready: at most `most`, short ones.
+    pub fn cycles(&self, most: usize) -> Vec<Steps> {
+        let mut blocked: Vec<u32> = self.waiting_objects.values().flatten().copied().collect();
+        blocked.sort_unstable_by_key(|&p| (self.priority[p as usize], p));
+        blocked.dedup();
+        let mut found: Vec<Steps> = Vec::new();
+        for &start in blocked.iter().take(4 * most) {
+            if found.len() >= most
+                || found.iter().any(|cycle| cycle.iter().any(|&(from, _, _)| from == start))
+            {
+                continue;
+            }
+            if let Some(waits) = shortest_cycle([start], |point| self.waits(point)) {
+                let mut cycle: Steps =
+                    waits.into_iter().map(|(waiter, other, step)| (other, waiter, step)).collect();
+                cycle.reverse();
+                found.push(cycle);
+            }
+        }
+        if found.is_empty() {
+            found.extend(self.any_cycle());
+        }
+        found
+    }
+
+    /// A cycle of waits from anywhere: every waiting point waits for another, so walking on must come back.
+    fn any_cycle(&self) -> Option<Steps> {
+        let mut point =
+            (0..self.graph.node_count() as u32).find(|&p| !self.done[p as usize] && self.is_active(p))?;
+        let mut walked: Steps = Vec::new();
+        let mut visited: HashMap<u32, usize> = HashMap::new();
+        loop {
+            if let Some(&start) = visited.get(&point) {
+                let mut cycle = walked.split_off(start);
+                cycle.reverse();
+                return Some(cycle);
+            }
+            visited.insert(point, walked.len());
+            let &(other, step) = self.waits(point).first()?;
+            walked.push((other, point, step));
+            point = other;
+        }
+    }
+
+    /// What a point waits for, and why.
+    fn waits(&self, point: u32) -> Vec<(u32, Step)> {
+        let open = |p: u32| !self.done[p as usize] && self.is_active(p);
+        let mut waits: Vec<(u32, Step)> = self
+            .reversed
+            .edges(point)
+            .filter(|&(from, _)| open(from))
+            .map(|(from, label)| (from, Step::Known(label)))
+            .collect();
+        if let Some(edges) = self.extra.get(&point) {
+            waits.extend(edges.iter().copied().filter(|&(from, _)| open(from)));
+        }
+        if !self.is_moment(point) {
+            self.dynamic_waits(point, &mut waits);
+        }
+        waits
+    }
+
+    fn dynamic_waits(&self, point: u32, waits: &mut Vec<(u32, Step)>) {
+        let txn = self.points.txn(point);
+        for &b in self.problem.txn_versions(txn) {
+            let object = self.problem.versions[b as usize].object;
+            let holder = self.holder[object.index()];
+            if self.points.split && point == self.points.begin(txn) && holder != NONE && holder != txn {
+                let held = self.problem.txn_versions(holder).iter().copied();
+                let a = held.into_iter().find(|&v| self.problem.versions[v as usize].object == object);
+                waits.extend(a.map(|a| (self.points.commit(holder), Step::Before { a, b })));
+            }
+            if point == self.points.commit(txn) {
+                let a = self.current[object.index()];
+                let more = self.readers.get(&a).map_or(&[][..], Vec::as_slice);
+                for &read in self.known.readers(a).iter().chain(more) {
+                    let reader = self.problem.reads[read as usize].txn;
+                    let begin = self.points.begin(reader);
+                    if reader != txn && !self.done[begin as usize] {
+                        waits.push((begin, Step::Anti { read, a, b }));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// When each point is best taken: by the clock, else by its relative place in its session.
+fn priorities(known: &Known<'_>, nodes: usize) -> Vec<u64> {
+    let (problem, points) = (known.problem, known.points);
+    let history = problem.history;
+    let mut priority = vec![0; nodes];
+    let mut lengths = vec![0u64; history.session_count()];
+    let session = |t: usize| history.session_of(problem.txns[t]).index();
+    (0..problem.txns.len()).for_each(|t| lengths[session(t)] += 1);
+    let mut places = vec![0u64; history.session_count()];
+    for (t, &id) in problem.txns.iter().enumerate() {
+        let place = &mut places[session(t)];
+        *place += 1;
+        let relative = (*place << 32) / (lengths[session(t)] + 1);
+        let clock = |time: Option<i64>| time.map(|time| time.cast_unsigned() ^ (1 << 63));
+        let end = clock(history.end(id)).unwrap_or(relative);
+        let start = clock(history.start(id)).unwrap_or(relative);
+        priority[points.begin(t as u32) as usize] = start;
+        priority[points.commit(t as u32) as usize] = end;
+    }
+    priority
+}
