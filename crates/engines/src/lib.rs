@@ -3,6 +3,10 @@
 //! This is the only crate that knows all engines; they do not know each other. To add one: a line in [`all`], and, if it should be
 //! taken without being asked for, its place in [`auto`].
 //!
+//! # Algorithm
+//! `auto` is a list of engines in order of preference. The first that gives an answer wins; one that says that the level or the history is
+//! outside of what it decides hands over to the next. One that ran out of time or memory does not: the next would start with less.
+//!
 //! # Invariants
 //! - Every engine of [`all`] has a name of [`NAMES`], and no two have the same.
 //! - An answer names the engine that gave it, never `auto`.
@@ -11,6 +15,7 @@ use std::fmt;
 
 use margay_history::History;
 use margay_levels::UnknownName;
+use margay_solve::Solve;
 use margay_verdict::{Budget, Checker, Question, Verdict, Why};
 
 /// An engine of the registry.
@@ -22,8 +27,11 @@ pub const NAMES: [&str; 7] = ["solve", "mirror", "certify", "replay", "observe",
 /// The engines of this version.
 #[must_use]
 pub fn all() -> &'static [Engine] {
-    &[]
+    &[&Solve]
 }
+
+/// Up to so many transactions [`auto`] asks `naive`.
+const TINY: usize = 8;
 
 /// Which engine to use.
 #[derive(Clone, Copy)]
@@ -47,25 +55,41 @@ impl Choice {
     /// Answers the question with the chosen engine.
     #[must_use]
     pub fn check(self, history: &History, question: Question, budget: &Budget) -> Answer {
-        let engine = match self {
-            Choice::Engine(engine) => Ok(engine),
+        let candidates = match self {
+            Choice::Engine(engine) => vec![engine],
             Choice::Auto => auto(history, question),
         };
-        match engine {
-            Ok(engine) => {
-                Answer { engine: Some(engine.name()), verdict: engine.check(history, question, budget) }
-            }
-            Err(why) => Answer { engine: None, verdict: Verdict::Unknown(why) },
-        }
+        first_answer(&candidates, history, question, budget)
     }
 }
 
-/// The engine that suits the history and the question.
+/// The engines that may answer, the preferred one first.
 ///
-/// # Errors
-/// When this version has none that could answer.
-pub fn auto(history: &History, _question: Question) -> Result<Engine, Why> {
-    Err(Why::Outside(format!("no engine of this version decides {} transactions", history.txn_count())))
+/// Tiny histories go to the definitions themselves. What is left goes to the complete engines.
+#[must_use]
+pub fn auto(history: &History, _question: Question) -> Vec<Engine> {
+    let tiny = history.txn_count() <= TINY;
+    all().iter().copied().filter(|engine| tiny || engine.name() != "naive").collect()
+}
+
+/// Asks one after the other. If none answers, the preferred one's reason is the one to tell.
+fn first_answer(candidates: &[Engine], history: &History, question: Question, budget: &Budget) -> Answer {
+    let mut preferred = None;
+    for engine in candidates {
+        let answer = Answer { engine: Some(engine.name()), verdict: engine.check(history, question, budget) };
+        if !hands_over(&answer.verdict) {
+            return answer;
+        }
+        preferred.get_or_insert(answer);
+    }
+    preferred.unwrap_or_else(|| Answer {
+        engine: None,
+        verdict: Verdict::Unknown(Why::Level("this version has no engine for it".to_owned())),
+    })
+}
+
+fn hands_over(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::Unknown(Why::MissingEvidence(_) | Why::Outside(_) | Why::Level(_)))
 }
 
 /// The choice of this name: `auto` or an engine's.
