@@ -1,7 +1,7 @@
 //! How fast histories are read and written, and in how much memory.
 //!
 //! `cargo bench -p margay-formats` makes histories in a temporary directory, then does each task in a process of its own, so that the peaks of
-//! memory do not mix. `MARGAY_BENCH_TXNS` sets the number of transactions (default 1,000,000, of eight operations each); `TMPDIR` the directory.
+//! memory do not mix. Seconds are those of the clock and, for machines with other work to do, of the processor. `MARGAY_BENCH_TXNS` sets the number of transactions (default 1,000,000, of eight operations each); `TMPDIR` the directory.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -33,7 +33,10 @@ fn parent() {
     println!(
         "{txns} transactions of {OPS} operations, begin and commit; {SESSIONS} sessions, {KEYS} keys, timed"
     );
-    println!("{:<34}{:>9}{:>9}{:>11}{:>9}{:>10}", "", "MB", "seconds", "txns/s", "MB/s", "peak MB");
+    println!(
+        "{:<34}{:>8}{:>9}{:>9}{:>10}{:>7}{:>9}",
+        "", "MB", "seconds", "CPU s", "txns/s", "MB/s", "peak MB"
+    );
     let run = |label: &str, task: &str, from: &str, to: &str, txns: u64| {
         let took = measured(task, &path(from), &path(to));
         let size = std::fs::metadata(path(if task == "read" { from } else { to })).map_or(0, |m| m.len());
@@ -57,6 +60,7 @@ fn parent() {
 
 struct Took {
     seconds: f64,
+    cpu: f64,
     peak: f64,
 }
 
@@ -65,35 +69,42 @@ fn measured(task: &str, from: &Path, to: &Path) -> Took {
     let output = Command::new(me).arg("child").arg(task).arg(from).arg(to).output().expect("a child process");
     let text = String::from_utf8_lossy(&output.stdout);
     let numbers: Vec<f64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    let [seconds, peak] = numbers[..] else {
+    let [seconds, cpu, peak] = numbers[..] else {
         panic!("{task} {}: {}", from.display(), String::from_utf8_lossy(&output.stderr))
     };
-    Took { seconds, peak }
+    Took { seconds, cpu, peak }
 }
 
 fn report(label: &str, bytes: u64, txns: u64, took: Took) {
     let mb = bytes as f64 / 1e6;
     println!(
-        "{label:<34}{mb:>9.1}{:>9.2}{:>11.0}{:>9.0}{:>10.0}",
+        "{label:<34}{mb:>8.1}{:>9.2}{:>9.2}{:>10.0}{:>7.0}{:>9.0}",
         took.seconds,
+        took.cpu,
         txns as f64 / took.seconds,
         mb / took.seconds,
         took.peak
     );
 }
 
-/// Does one task; prints its seconds, and the peak of memory in megabytes.
+/// Does one task; prints its seconds by the clock and by the processor, and the peak of memory in megabytes.
 fn child(task: &str, from: &Path, to: &Path) {
-    let start = Instant::now();
+    let mut start = (Instant::now(), cpu_seconds());
     let loaded = margay_formats::read(Source::from(from), None).expect("a history");
-    let mut seconds = start.elapsed().as_secs_f64();
     if task == "convert" {
         let format = Format::from_extension(to).expect("a known extension");
-        let start = Instant::now();
+        start = (Instant::now(), cpu_seconds());
         margay_formats::write(&loaded.history, format, Target::from(to)).expect("a written history");
-        seconds = start.elapsed().as_secs_f64();
     }
-    println!("{seconds} {}", peak_mb());
+    println!("{} {} {}", start.0.elapsed().as_secs_f64(), cpu_seconds() - start.1, peak_mb());
+}
+
+/// User and system time of this process; Linux counts them in hundredths.
+fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    let ticks = after_name.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok());
+    ticks.sum::<f64>() / 100.0
 }
 
 fn peak_mb() -> f64 {

@@ -417,17 +417,27 @@ impl HistoryBuilder {
         txns.sort_by_key(|&t| rank[self.txns[t as usize].session as usize]);
         let mut new_txns = vec![TxnId(0); txns.len()];
         txns.iter().enumerate().for_each(|(new, &old)| new_txns[old as usize] = TxnId::at(new));
-        Order { sessions, txns, new_txns, ops: self.op_order(&rank) }
+        let ops = self.op_order(&txns, &new_txns);
+        Order { sessions, txns, new_txns, ops }
     }
 
-    /// Which operation comes where; `None` when they arrived in the right order.
-    fn op_order(&self, rank: &[u32]) -> Option<Vec<u32>> {
-        let key = |txn: u32| (rank[self.txns[txn as usize].session as usize], txn);
-        if self.op_txns.is_sorted_by_key(|&txn| key(txn)) {
+    /// Which operation comes where, by counting; `None` when they arrived in the right order.
+    fn op_order(&self, txns: &[u32], new_txns: &[TxnId]) -> Option<Vec<u32>> {
+        if self.op_txns.is_sorted_by_key(|&txn| new_txns[txn as usize]) {
             return None;
         }
-        let mut ops: Vec<u32> = (0..self.op_txns.len() as u32).collect();
-        ops.sort_by_key(|&op| key(self.op_txns[op as usize]));
+        // Where the next operation of each transaction goes.
+        let mut places = vec![0; txns.len()];
+        let mut start = 0;
+        for &txn in txns {
+            places[txn as usize] = start;
+            start += self.txns[txn as usize].ops;
+        }
+        let mut ops = vec![0; self.op_txns.len()];
+        for (op, &txn) in self.op_txns.iter().enumerate() {
+            ops[places[txn as usize] as usize] = op as u32;
+            places[txn as usize] += 1;
+        }
         Some(ops)
     }
 

@@ -15,6 +15,14 @@ pub struct Object {
     pub key: ValueId,
 }
 
+impl Object {
+    /// The object as one number, which is quick to hash.
+    fn code(self) -> u64 {
+        let table = self.table.map_or(0, |table| u64::from(table.0) + 1);
+        table << 32 | u64::from(self.key.0)
+    }
+}
+
 /// The table of interned objects.
 #[derive(Clone, Default, Debug)]
 pub struct Objects {
@@ -44,14 +52,14 @@ impl Objects {
 
     /// The id of `object`.
     pub fn intern(&mut self, object: Object) -> ObjectId {
-        let hash = self.hasher.hash_one(object);
+        let hash = self.hasher.hash_one(object.code());
         if let Some(&found) = self.index.find(hash, |&i| self.all[i as usize] == object) {
             return ObjectId(found);
         }
         let id = ObjectId::at(self.all.len());
         self.all.push(object);
         let (all, hasher) = (&self.all, &self.hasher);
-        self.index.insert_unique(hash, id.0, |&i| hasher.hash_one(all[i as usize]));
+        self.index.insert_unique(hash, id.0, |&i| hasher.hash_one(all[i as usize].code()));
         id
     }
 
