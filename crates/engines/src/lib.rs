@@ -138,8 +138,45 @@ impl std::error::Error for NoEngine {}
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
+    use std::time::Duration;
+
+    use margay_history::HistoryBuilder;
+    use margay_levels::Level;
+    use margay_verdict::Exhausted;
 
     use super::*;
+
+    /// An engine that always says the same.
+    struct Says(&'static str, fn() -> Verdict);
+
+    impl Checker for Says {
+        fn name(&self) -> &'static str {
+            self.0
+        }
+
+        fn check(&self, _: &History, _: Question, _: &Budget) -> Verdict {
+            (self.1)()
+        }
+    }
+
+    static CLEAN: Says = Says("clean", || Verdict::Clean);
+    static OUTSIDE: Says = Says("outside", || Verdict::Unknown(Why::Outside("sql".to_owned())));
+    static OTHER_LEVEL: Says = Says("level", || Verdict::Unknown(Why::Level("causal".to_owned())));
+    static LATE: Says =
+        Says("late", || Verdict::Unknown(Why::Exhausted(Exhausted::Time(Duration::ZERO), String::new())));
+
+    fn asked(candidates: &[Engine]) -> Option<&'static str> {
+        let history = HistoryBuilder::new().finish().expect("an empty history");
+        first_answer(candidates, &history, Question::new(Level::Causal), &Budget::unlimited()).engine
+    }
+
+    #[test]
+    fn who_cannot_decide_hands_over_and_who_ran_out_does_not() {
+        assert_eq!(asked(&[&OUTSIDE, &OTHER_LEVEL, &CLEAN]), Some("clean"));
+        assert_eq!(asked(&[&LATE, &CLEAN]), Some("late"));
+        assert_eq!(asked(&[&OUTSIDE, &OTHER_LEVEL]), Some("outside"), "the preferred one's reason is told");
+        assert_eq!(asked(&[]), None);
+    }
 
     #[test]
     fn every_engine_is_found_by_its_own_pinned_name() {
