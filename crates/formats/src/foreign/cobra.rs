@@ -55,10 +55,18 @@ struct Read {
 }
 
 enum Record {
-    Start { session: u64, txn: u64, time: Option<u64> },
+    Start {
+        session: u64,
+        txn: u64,
+        time: Option<u64>,
+    },
     Write(Write),
     Read(Read),
-    Commit { time: Option<u64> },
+    Commit {
+        time: Option<u64>,
+    },
+    /// The log ends inside the transaction: its outcome is not known.
+    Unfinished,
 }
 
 /// All records of all logs.
@@ -91,6 +99,9 @@ impl Logs {
                 }
             };
             self.records.push((place, record));
+        }
+        if open.is_some() {
+            self.records.push((base + bytes.offset(), Record::Unfinished));
         }
         Ok(())
     }
@@ -181,7 +192,7 @@ enum Seen {
     /// A write of this transaction.
     Of(u64, Write),
     /// One of several writes with the same id and value.
-    OneOf(Cell),
+    OneOf,
     Garbage,
 }
 
@@ -209,7 +220,7 @@ impl Versions {
                 Record::Start { txn, .. } => current = *txn,
                 Record::Write(write) => versions.write(*place, current, *write)?,
                 Record::Read(read) => versions.initial_read(read),
-                Record::Commit { .. } => {}
+                Record::Commit { .. } | Record::Unfinished => {}
             }
         }
         for (&key, &value) in &versions.initial {
@@ -282,7 +293,7 @@ impl Versions {
             },
             (UNKNOWN, _) => match self.unnamed.get(&(write.key, write.id, write.value)) {
                 Some(&Origin::Txn(txn)) => Seen::Of(txn, write),
-                Some(_) => Seen::OneOf(cell(write)),
+                Some(_) => Seen::OneOf,
                 None => Seen::Garbage,
             },
             (txn, id) => match self.writes.get(&(write.key, id, txn)) {
@@ -337,6 +348,7 @@ impl Build {
             }
             Record::Read(read) => self.read(&read),
             Record::Commit { time } => self.push(time, OpKind::Commit, &[]),
+            Record::Unfinished => self.push(None, OpKind::Unknown, &[]),
         }
     }
 
@@ -373,7 +385,7 @@ impl Build {
                 let version = (!tagged && txn != self.txn).then_some(Origin::Txn(txn));
                 (self.value(write, tagged.then_some(txn)), version)
             }
-            Seen::OneOf(_) => (self.value(write, None), None),
+            Seen::OneOf => (self.value(write, None), None),
             Seen::Garbage => {
                 let claimed = self.versions.origin(write.key, cell(write)).is_some();
                 (self.value(write, claimed.then_some(read.writer)), None)

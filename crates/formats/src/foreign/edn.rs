@@ -66,6 +66,25 @@ mod tests {
     }
 
     #[test]
+    fn failed_operations_may_tell_what_they_read() {
+        let text = b"{:type :invoke :process 0 :value [[:r 1 nil] [:r 2 nil] [:r 3 nil]]}
+            {:type :fail :process 0 :value [[:r 1 7] [:r 2 []] [:r 3 nil]]}";
+        let history = round_trip(Format::Edn, text);
+        let seen: Vec<_> =
+            history.ops(TxnId(0)).take(3).map(|op| history.show_value(op.accesses[0].value)).collect();
+        assert_eq!(seen, ["7", "absent", "?"]);
+    }
+
+    #[test]
+    fn a_failed_swap_tells_nothing() {
+        let text =
+            b"{:type :fail :process 0 :f :cas :value [1 2]} {:type :ok :process 0 :f :cas :value [1 2]}";
+        let history = round_trip(Format::Edn, text);
+        assert_eq!(history.ops(TxnId(0)).next().unwrap().accesses[0].value, ValueId::UNKNOWN);
+        assert_eq!(history.ops(TxnId(1)).next().unwrap().accesses[0].value.small_int(), Some(1));
+    }
+
+    #[test]
     fn closed_predicates() {
         let text = b"{:index 0 :type :invoke :process 0 :f :init :value {:x 0, 5 \"it's\"}}
             {:index 1 :type :ok :process 0 :f :init :value {:x 0, 5 \"it's\"}}

@@ -3,7 +3,7 @@
 //! # Mapping
 //! A process is a session, the index of its invocation the transaction's label, and `[index of the invocation, index of the completion]`
 //! the interval of all its operations: the order of the list is Jepsen's real time. `:ok` committed, `:fail` aborted, `:info` and a
-//! missing completion are unknown outcomes, whose reads are unknown too. A completion without an invocation has both indices equal.
+//! missing completion are unknown outcomes. What they and failed ones read is unknown too, unless the completion tells it. A completion without an invocation has both indices equal.
 //!
 //! # Invariants
 //! Only open invocations are kept; a transaction goes to the builder when it completes.
@@ -14,7 +14,7 @@ use hashbrown::HashMap;
 use margay_history::{History, HistoryBuilder, Interval, Invalid, Outcome, Unit, ValueId};
 
 use super::forms::{Form, FormStream, Node};
-use super::steps::{Converter, Fault, Step, fault};
+use super::steps::{Converter, Fault, Seen, Step, asked, fault};
 use super::workload::{Emitter, Txn};
 use crate::{FormatError, Warnings};
 
@@ -160,7 +160,7 @@ impl Reader {
             return self.init(session, op);
         }
         let Kind::Complete(outcome) = op.kind else {
-            let steps = self.steps(op, false, None)?;
+            let steps = self.steps(op, Seen::Nothing, None)?;
             let open = self.calls.insert(session, Call { index: op.index, line: op.line, steps });
             return match open {
                 Some(lost) => self.lost(session, lost, op.index),
@@ -175,28 +175,33 @@ impl Reader {
         Ok(self.emitter.take(&mut self.builder, txn)?)
     }
 
-    /// What a completed operation did: what it says if it is `:ok`, what it was asked for otherwise.
+    /// What a completed operation did: what it says if it is `:ok`; otherwise what it was asked for, with the results it tells.
     fn completed(
         &mut self,
         op: &Operation<'_>,
         outcome: Outcome,
-        asked: Option<Vec<Step>>,
+        call: Option<Vec<Step>>,
     ) -> Result<Vec<Step>, Problem> {
         let silent = op.value.is_none_or(Form::is_nil) && !matches!(op.f, "read" | "acquire" | "release");
-        match asked {
-            Some(asked) if outcome != Outcome::Committed || silent => Ok(asked),
-            None if silent => Ok(Vec::new()),
-            asked => {
-                let key = match asked.as_deref() {
-                    Some([Step::Unseen(key)]) => *key,
-                    _ => None,
-                };
-                self.steps(op, outcome == Outcome::Committed, key)
-            }
+        if silent {
+            return Ok(call.unwrap_or_default());
+        }
+        let key = match call.as_deref() {
+            Some([Step::Unseen(key)]) => *key,
+            _ => None,
+        };
+        if outcome == Outcome::Committed {
+            return self.steps(op, Seen::All, key);
+        }
+        // The value of a failed operation may be a reason instead of a transaction.
+        match (self.steps(op, Seen::Values, key), call) {
+            (Ok(told), Some(call)) if asked(&told) == asked(&call) => Ok(told),
+            (Ok(_) | Err(Problem::Fault(_)), Some(call)) => Ok(call),
+            (told, _) => told,
         }
     }
 
-    fn steps(&mut self, op: &Operation<'_>, seen: bool, key: Option<ValueId>) -> Result<Vec<Step>, Problem> {
+    fn steps(&mut self, op: &Operation<'_>, seen: Seen, key: Option<ValueId>) -> Result<Vec<Step>, Problem> {
         let mut converter =
             Converter { builder: &mut self.builder, seen, keywords: self.keywords, key, closed: false };
         let steps = converter.steps(op.f, op.value.map(Form::untagged), op.whole)?;
@@ -221,14 +226,14 @@ impl Reader {
     fn init(&mut self, session: u64, op: &Operation<'_>) -> Result<(), Problem> {
         match op.kind {
             Kind::Invoke => {
-                let steps = self.steps(op, false, None)?;
+                let steps = self.steps(op, Seen::Nothing, None)?;
                 self.calls.insert(session, Call { index: op.index, line: op.line, steps });
                 Ok(())
             }
             Kind::Complete(outcome) => {
                 let steps = match self.calls.remove(&session) {
                     Some(call) => call.steps,
-                    None => self.steps(op, true, None)?,
+                    None => self.steps(op, Seen::All, None)?,
                 };
                 match &steps[..] {
                     [Step::Init(rows)] if outcome == Outcome::Committed => {
@@ -243,7 +248,7 @@ impl Reader {
 
     /// An operation of no process.
     fn nameless(&mut self, op: &Operation<'_>) -> Result<(), Problem> {
-        let asked = self.steps(op, false, None)?;
+        let asked = self.steps(op, Seen::Nothing, None)?;
         self.end = op.index;
         let Kind::Complete(outcome) = op.kind else {
             self.anonymous.invoke(op, asked);
@@ -251,7 +256,7 @@ impl Reader {
         };
         let (start, label) = self.anonymous.complete(&asked).unwrap_or((op.index, op.index));
         let steps = match outcome {
-            Outcome::Committed => self.steps(op, true, None)?,
+            Outcome::Committed => self.steps(op, Seen::All, None)?,
             _ => asked,
         };
         let at = Interval::new(start, op.index);

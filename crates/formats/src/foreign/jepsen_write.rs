@@ -22,6 +22,7 @@ pub(crate) fn write(history: &History, syntax: Syntax, out: &mut dyn Write) -> R
     if json {
         out.write_all(b"[")?;
     }
+    writer.check_silent(&events)?;
     let mut text = writer.initial(&events)?;
     for (position, event) in events.iter().enumerate() {
         if json && position > 0 {
@@ -128,6 +129,14 @@ fn indexed(history: &History, spans: &[(TxnId, (i64, i64))]) -> Option<Vec<Event
     Some(events)
 }
 
+/// What an operation tells of its reads; where `nil` says nothing, `[]` is what is absent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tell {
+    Nothing,
+    Values,
+    All,
+}
+
 struct Writer<'h> {
     history: &'h History,
     format: Format,
@@ -142,6 +151,21 @@ impl<'h> Writer<'h> {
         let format = if json { Format::ElleJson } else { Format::Edn };
         let closed = !json && history.tables().iter().any(|table| table.name == CLOSED);
         Ok(Self { history, format, json, closed })
+    }
+
+    /// What a transaction without a completion read cannot be told.
+    fn check_silent(&self, events: &[Event]) -> Result<(), FormatError> {
+        let told: HashSet<TxnId> = events.iter().filter(|e| e.completes).map(|e| e.txn).collect();
+        let silent = self.history.txns().filter(|txn| !told.contains(txn));
+        let known = |op: &Op<'_>| match op.kind {
+            OpKind::Read => op.accesses.iter().any(|access| access.value != ValueId::UNKNOWN),
+            OpKind::Scan => self.history.scan(op.id).is_some_and(|scan| scan.observed),
+            _ => false,
+        };
+        match silent.flat_map(|txn| self.history.ops(txn)).find(known) {
+            Some(op) => Err(self.refuse(op, "a result of a transaction that never ended")),
+            None => Ok(()),
+        }
     }
 
     /// The operation that tells the initial rows, before all others.
@@ -188,7 +212,12 @@ impl<'h> Writer<'h> {
             Outcome::Unknown => "info",
         };
         let process = self.history.session_label(self.history.session_of(event.txn));
-        let value = self.value(event.txn, kind == "ok")?;
+        let tell = match kind {
+            "invoke" => Tell::Nothing,
+            "ok" => Tell::All,
+            _ => Tell::Values,
+        };
+        let value = self.value(event.txn, tell)?;
         let index = event.index;
         *out += &match (self.json, event.time) {
             (true, None) => format!(
@@ -209,15 +238,15 @@ impl<'h> Writer<'h> {
         Ok(())
     }
 
-    fn value(&self, txn: TxnId, seen: bool) -> Result<String, FormatError> {
+    fn value(&self, txn: TxnId, tell: Tell) -> Result<String, FormatError> {
         let mut mops = Vec::new();
         for op in self.history.ops(txn) {
             match op.kind {
                 OpKind::Begin | OpKind::Commit | OpKind::Abort | OpKind::Unknown => {}
-                OpKind::Scan => mops.push(self.scan(op, seen)?),
+                OpKind::Scan => mops.push(self.scan(op, tell)?),
                 OpKind::Read | OpKind::Write | OpKind::Append => {
                     for access in op.accesses {
-                        mops.push(self.mop(op, access, seen)?);
+                        mops.push(self.mop(op, access, tell)?);
                     }
                 }
                 OpKind::Update | OpKind::Sql => return Err(self.refuse(op, "statements")),
@@ -230,16 +259,19 @@ impl<'h> Writer<'h> {
         FormatError::cannot_carry(self.format, self.history, op.id, what)
     }
 
-    fn mop(&self, op: Op<'_>, access: &Access, seen: bool) -> Result<String, FormatError> {
+    fn mop(&self, op: Op<'_>, access: &Access, tell: Tell) -> Result<String, FormatError> {
         let reads = op.kind == OpKind::Read;
         let Some(key) = self.key(access.object) else {
             return Err(self.refuse(op, "this object"));
         };
-        if reads && !seen {
-            return Ok(self.list(&[self.word("r"), key, self.nil()]));
+        if reads && (tell == Tell::Nothing || access.value == ValueId::UNKNOWN) {
+            return match tell {
+                Tell::All => Err(self.refuse(op, "an unknown result of a committed transaction")),
+                _ => Ok(self.list(&[self.word("r"), key, self.nil()])),
+            };
         }
-        if reads && access.value == ValueId::UNKNOWN {
-            return Err(self.refuse(op, "an unknown result of a committed transaction"));
+        if reads && tell == Tell::Values && access.value == ValueId::NULL {
+            return Ok(self.list(&[self.word("r"), key, "[]".to_string()]));
         }
         if op.kind == OpKind::Write && access.value == ValueId::NULL {
             return match self.closed {
@@ -258,7 +290,7 @@ impl<'h> Writer<'h> {
         Ok(self.list(&[self.word(name), key, value]))
     }
 
-    fn scan(&self, op: Op<'_>, seen: bool) -> Result<String, FormatError> {
+    fn scan(&self, op: Op<'_>, tell: Tell) -> Result<String, FormatError> {
         let scan = self.history.scan(op.id).filter(|_| self.closed);
         let predicate = scan.map(|scan| self.history.predicate(scan.predicate));
         let Some((scan, predicate)) = scan.zip(predicate) else { return Err(self.refuse(op, "a scan")) };
@@ -269,10 +301,10 @@ impl<'h> Writer<'h> {
         let Some(text) = text else {
             return Err(self.refuse(op, &format!("the condition {:?}", predicate.text)));
         };
-        if !seen || !scan.observed {
-            return match seen {
-                true => Err(self.refuse(op, "an unknown result of a committed transaction")),
-                false => Ok(format!("[:rp {text} nil]")),
+        if tell == Tell::Nothing || !scan.observed {
+            return match tell {
+                Tell::All => Err(self.refuse(op, "an unknown result of a committed transaction")),
+                _ => Ok(format!("[:rp {text} nil]")),
             };
         }
         let mut rows = Vec::new();

@@ -5,6 +5,7 @@
 
 mod awdit;
 mod cobra;
+mod cobra_write;
 mod dbcop;
 mod edn;
 mod elle_json;
@@ -23,7 +24,7 @@ mod workload;
 use margay_history::History;
 
 use crate::input::Input;
-use crate::output::{Target, write_file};
+use crate::output::{Target, write_directory, write_file};
 use crate::{Format, FormatError, Warnings};
 
 pub(crate) fn read(
@@ -48,6 +49,7 @@ pub(crate) fn write(history: &History, format: Format, target: Target<'_>) -> Re
         Format::ElleJson => write_file(target, |out| elle_json::write(history, out)),
         Format::Text => write_file(target, |out| text::write(history, out)),
         Format::Awdit => write_file(target, |out| awdit::write(history, out)),
+        Format::Cobra => write_directory(target, |folder| cobra_write::write(history, folder)),
         Format::Dbcop => write_file(target, |out| dbcop::write(history, out)),
         _ => Err(FormatError::new(format!("the format {format} cannot be written"))),
     }

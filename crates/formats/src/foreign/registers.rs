@@ -62,7 +62,6 @@ impl RegisterBuilder {
 /// A read or a write of one register. A value of `None` is the initial state.
 pub(crate) struct RegisterOp<'h> {
     pub op: Op<'h>,
-    pub object: ObjectId,
     pub write: bool,
     pub key: i128,
     pub value: Option<i128>,
@@ -154,7 +153,7 @@ impl<'h> Registers<'h> {
             return Err(self.refuse(op, &format!("the object {name}, whose name is no integer")));
         };
         let value = if write { self.written(op, value)? } else { self.seen(op, object, value)? };
-        Ok(RegisterOp { op, object, write, key, value })
+        Ok(RegisterOp { op, write, key, value })
     }
 
     fn written(&self, op: Op<'_>, value: ValueId) -> Result<Option<i128>, FormatError> {

@@ -76,11 +76,34 @@ pub(crate) fn value(builder: &mut HistoryBuilder, form: Form<'_>) -> Result<Valu
     })
 }
 
+/// What an operation tells of its reads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// An invocation.
+    Nothing,
+    /// A failed or indeterminate completion: `nil` says nothing.
+    Values,
+    /// A successful completion: `nil` is what was seen.
+    All,
+}
+
+/// The steps with all that was read forgotten: what was asked for.
+pub(crate) fn asked(steps: &[Step]) -> Vec<Step> {
+    let forget = |step: &Step| match step {
+        Step::Read(key, _) => Step::Read(*key, ValueId::UNKNOWN),
+        Step::Rows(condition, _) => Step::Rows(condition.clone(), None),
+        Step::Balances(_) | Step::Scalar(_) => Step::Unseen(None),
+        Step::Elements(key, _) => Step::Unseen(*key),
+        other => other.clone(),
+    };
+    steps.iter().map(forget).collect()
+}
+
 /// Turns the value of an operation into steps.
 pub(crate) struct Converter<'b> {
     pub builder: &'b mut HistoryBuilder,
-    /// Whether what it read is known: only a completed operation tells.
-    pub seen: bool,
+    /// What of its reads is known.
+    pub seen: Seen,
     /// EDN tells keywords from strings, so a string must not look like a keyword in the history.
     pub keywords: bool,
     /// The key of the set that the invocation asked for.
@@ -143,8 +166,9 @@ impl Converter<'_> {
 
     /// What a read saw; an empty list is what a list is before its first append.
     fn result(&mut self, form: Option<Form<'_>>) -> Result<ValueId, Fault> {
-        match form {
-            _ if !self.seen => Ok(ValueId::UNKNOWN),
+        match form.filter(|form| !form.is_nil()) {
+            _ if self.seen == Seen::Nothing => Ok(ValueId::UNKNOWN),
+            None if self.seen == Seen::Values => Ok(ValueId::UNKNOWN),
             None => Ok(ValueId::NULL),
             Some(form) if is_empty(form) => Ok(ValueId::NULL),
             Some(form) => self.value(form),
@@ -181,7 +205,7 @@ impl Converter<'_> {
 
     fn rows(&mut self, predicate: Form<'_>, seen: Option<Form<'_>>) -> Result<Step, Fault> {
         let condition = self.condition(predicate)?;
-        let rows = match seen.filter(|rows| self.seen && !rows.is_nil()) {
+        let rows = match seen.filter(|rows| self.seen != Seen::Nothing && !rows.is_nil()) {
             Some(rows) => Some(self.entries(rows, "the rows of a predicate read")?),
             None => None,
         };
@@ -227,10 +251,10 @@ impl Converter<'_> {
 
     /// A read of the one object there is.
     fn read(&mut self, form: Option<Form<'_>>) -> Result<Step, Fault> {
-        let Some(form) = form.filter(|_| self.seen) else {
+        let Some(form) = form.filter(|_| self.seen != Seen::Nothing) else {
             return Ok(match self.seen {
-                true => Step::Scalar(ValueId::NULL),
-                false => Step::Unseen(self.asked_key(form)?),
+                Seen::All => Step::Scalar(ValueId::NULL),
+                _ => Step::Unseen(self.asked_key(form)?),
             });
         };
         if form.is_map() {
@@ -272,6 +296,8 @@ impl Converter<'_> {
         for (account, balance) in form.pairs().into_iter().flatten() {
             all.push((self.account(account)?, self.value(balance)?));
         }
+        // The order of a map says nothing; small integers, as accounts are, sort by their ids.
+        all.sort_unstable();
         Ok(Step::Balances(all))
     }
 

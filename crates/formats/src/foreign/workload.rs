@@ -296,7 +296,8 @@ impl Emission<'_> {
             }
             Step::Store(value) => self.register(OpKind::Write, *value),
             Step::Swap(old, new) => {
-                self.register(OpKind::Read, *old)?;
+                let old = self.expected(*old);
+                self.register(OpKind::Read, old)?;
                 self.register(OpKind::Write, *new)
             }
             Step::Acquire => self.mutex("free", "held"),
@@ -366,8 +367,14 @@ impl Emission<'_> {
     fn mutex(&mut self, from: &str, to: &str) -> Result<(), Invalid> {
         let object = self.to.mutex(self.builder)?;
         let (from, to) = (self.builder.values().text(from), self.builder.values().text(to));
+        let from = self.expected(from);
         self.one(OpKind::Read, object, from)?;
         self.one(OpKind::Write, object, to)
+    }
+
+    /// What a conditional write found. One that failed found something else, and one in doubt perhaps too.
+    fn expected(&self, value: ValueId) -> ValueId {
+        if self.txn.outcome == Outcome::Committed { value } else { ValueId::UNKNOWN }
     }
 
     /// The table of a set, or of the sets of several keys.
