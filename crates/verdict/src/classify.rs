@@ -41,7 +41,8 @@ fn is_predicate_rw(history: &History, reason: &Reason) -> bool {
     match reason {
         Reason::AntiRead { op, object, .. } => {
             let op = history.op(*op);
-            matches!(op.kind, OpKind::Scan | OpKind::Update) && op.accesses.iter().all(|a| a.object != *object)
+            matches!(op.kind, OpKind::Scan | OpKind::Update)
+                && op.accesses.iter().all(|a| a.object != *object)
         }
         _ => false,
     }

@@ -323,6 +323,12 @@ impl<'s, 'p> Overlay<'s, 'p> {
         Ok(())
     }
 
+    /// Whether the transaction changed an object so far.
+    #[must_use]
+    pub fn wrote(&self, object: ObjectId) -> bool {
+        self.own.contains_key(&object)
+    }
+
     /// What the transaction did, object by object, each in order.
     #[must_use]
     pub fn into_effects(self) -> Vec<(ObjectId, Vec<Effect>)> {

@@ -1,7 +1,98 @@
-//! Placeholder.
-use crate::{Certificate, Question};
-use margay_history::History;
-/// Re-checks a certificate.
-pub fn audit(_: &History, _: Question, _: &Certificate) -> Result<(), String> {
-    Err("not yet".into())
+//! Re-checks a certificate against the history alone.
+//!
+//! # Design
+//! `holds` is audited by doing what the certificate says happened, and comparing with what clients saw:
+//! - [`order`]: a serial order is replayed; a commit order is held against the axioms ([`axioms`]).
+//! - [`points`]: begin and commit points are walked through.
+//! - [`versions`]: version orders become a graph, whose shape is checked.
+//!
+//! The last two and the commit orders share [`execution`], which computes the value of every version and checks that every read saw
+//! what it says. `violated` is audited by [`operations`] (no version explains what an operation saw) and [`refutation`] (every lemma is true of the
+//! history, and together with the axioms they leave no possibility); both take what a read may have seen from [`candidates`].
+//!
+//! A certificate for a stronger level proves a weaker one: what the weaker level asks for is made from it, and then checked in full.
+//!
+//! # Invariants
+//! Whatever is accepted is true, whoever made the certificate. What is rejected may still be true: the certificate does not show it.
+
+use std::fmt;
+
+use margay_history::{History, Outcome, TxnId};
+
+use crate::certificate::Certificate;
+use crate::checker::Question;
+use crate::predicates::Outside;
+
+mod axioms;
+mod candidates;
+mod chain;
+mod execution;
+mod facts;
+mod graph;
+mod lemma;
+mod lists;
+mod operations;
+mod order;
+mod points;
+mod precedence;
+mod refutation;
+mod strand;
+mod versions;
+mod written;
+
+/// Why a certificate proves nothing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rejected(pub String);
+
+impl fmt::Display for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Rejected {}
+
+impl From<Outside> for Rejected {
+    fn from(outside: Outside) -> Self {
+        Rejected(format!("outside the fragment of audit: {outside}"))
+    }
+}
+
+fn reject<T>(why: impl Into<String>) -> Result<T, Rejected> {
+    Err(Rejected(why.into()))
+}
+
+/// Whether `certificate` proves its answer to `question`: `holds` for [`Certificate::Order`], [`Certificate::Points`] and
+/// [`Certificate::Versions`], `violated` for the others.
+///
+/// # Errors
+/// Why it does not.
+pub fn audit(history: &History, question: Question, certificate: &Certificate) -> Result<(), Rejected> {
+    match certificate {
+        Certificate::Order(order) => order::audit(history, question, order),
+        Certificate::Points(points) => points::audit(history, question, points),
+        Certificate::Versions(versions) => versions::audit(history, question, versions),
+        Certificate::Operations { anomaly, ops } => operations::audit(history, question, *anomaly, ops),
+        Certificate::Refutation(lemmas) => refutation::audit(history, question, lemmas),
+    }
+}
+
+/// Which transactions are taken to have committed: each of `txns` once, every committed one among them, no aborted one.
+fn committed_set(history: &History, txns: impl Iterator<Item = TxnId>) -> Result<Vec<bool>, Rejected> {
+    let mut taken = vec![false; history.txn_count()];
+    for txn in txns {
+        match taken.get_mut(txn.index()) {
+            None => return reject("the certificate names a transaction that the history does not have"),
+            Some(true) => return reject(format!("{} occurs twice", history.show_txn(txn))),
+            Some(place) => *place = true,
+        }
+        if history.outcome(txn) == Outcome::Aborted {
+            return reject(format!("{} aborted", history.show_txn(txn)));
+        }
+    }
+    let missing = |t: &TxnId| history.outcome(*t) == Outcome::Committed && !taken[t.index()];
+    match history.txns().find(missing) {
+        Some(txn) => reject(format!("{} committed and is missing", history.show_txn(txn))),
+        None => Ok(taken),
+    }
 }

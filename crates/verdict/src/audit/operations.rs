@@ -1,0 +1,177 @@
+//! Operations that cannot be explained, whatever the order.
+//!
+//! Two anomalies are illegal at every level: a value that nobody wrote, and an element seen more often than it was appended. From
+//! `read-committed` up every observation of a committed transaction must be of a committed, final version (or of its own writes): if no version is left, the
+//! level is violated, and the name says why none is.
+
+use margay_history::{History, ObjectId, Op, OpId, OpKind, Outcome, Value};
+use margay_levels::{Anomaly, Level};
+
+use super::candidates::{Candidates, Sight};
+use super::lists::{accesses, appenders, duplicate, may_commit};
+use super::written::Written;
+use super::{Rejected, reject};
+use crate::checker::Question;
+use crate::predicates::Predicates;
+
+pub(super) fn audit(
+    history: &History,
+    question: Question,
+    anomaly: Anomaly,
+    ops: &[OpId],
+) -> Result<(), Rejected> {
+    if ops.iter().any(|op| op.index() >= history.op_count()) {
+        return reject("the certificate names an operation that the history does not have");
+    }
+    let Some(&first) = ops.first() else { return reject("the certificate names no operation") };
+    let txn = history.txn_of(first);
+    if history.outcome(txn) != Outcome::Committed {
+        return reject(format!(
+            "{} did not certainly commit, so nothing is asked of what it saw",
+            history.show_txn(txn)
+        ));
+    }
+    let predicates = Predicates::lenient(history);
+    let case = Case { history, predicates: &predicates, op: history.op(first) };
+    let any_level = matches!(anomaly, Anomaly::GarbageRead | Anomaly::DuplicateElements);
+    if question.level == Level::ReadUncommitted && !any_level {
+        return reject(format!("read-uncommitted allows {anomaly}"));
+    }
+    let shown = match anomaly {
+        Anomaly::GarbageRead => case.garbage(),
+        Anomaly::DuplicateElements => case.duplicate(),
+        Anomaly::G1a | Anomaly::DirtyUpdate => case.aborted(),
+        Anomaly::G1b => case.no_version(|object| !case.own_later_write(object) && !case.left_out(object))?,
+        Anomaly::FutureRead => case.no_version(|object| case.own_later_write(object))?,
+        Anomaly::PredicateReadMiss => case.no_version(|object| case.left_out(object))?,
+        Anomaly::Internal => case.internal()?,
+        Anomaly::ResultMismatch => case.mismatch(),
+        Anomaly::IncompatibleOrder => case.incompatible(ops.get(1).copied()),
+        _ => return reject(format!("{anomaly} is not shown by single operations")),
+    };
+    match shown {
+        true => Ok(()),
+        false => reject(format!("the operation of {} does not show {anomaly}", history.show_txn(txn))),
+    }
+}
+
+struct Case<'p> {
+    history: &'p History,
+    predicates: &'p Predicates<'p>,
+    op: Op<'p>,
+}
+
+impl<'p> Case<'p> {
+    fn reads(&self) -> bool {
+        matches!(self.op.kind, OpKind::Read | OpKind::Scan)
+    }
+
+    fn touches(&self, object: ObjectId) -> bool {
+        self.op.accesses.iter().any(|a| a.object == object)
+    }
+
+    /// It saw something that nobody wrote.
+    fn garbage(&self) -> bool {
+        let written = Written::of(self.predicates, self.history.txns(), |o| self.touches(o));
+        self.reads() && self.op.accesses.iter().any(|a| written.missing(a.object, a.value).is_some())
+    }
+
+    /// It saw something that only aborted transactions wrote.
+    fn aborted(&self) -> bool {
+        let live = self.history.txns().filter(|&t| may_commit(self.history, t));
+        let written = Written::of(self.predicates, live, |o| self.touches(o));
+        self.reads()
+            && !self.garbage()
+            && self.op.accesses.iter().any(|a| written.missing(a.object, a.value).is_some())
+    }
+
+    fn duplicate(&self) -> bool {
+        let all = accesses(self.history, |o| self.touches(o));
+        let twice = |a: &margay_history::Access| duplicate(self.history, a.object, &all[&a.object], a.value);
+        self.reads() && self.op.accesses.iter().any(|a| twice(a).is_some())
+    }
+
+    /// The objects that the operation looks at.
+    fn objects(&self) -> Vec<ObjectId> {
+        let scan = self.history.scan(self.op.id).map(|scan| scan.predicate);
+        let update = self.history.update(self.op.id).map(|update| update.predicate);
+        match scan.or(update) {
+            Some(predicate) => self.predicates.domain(predicate).to_vec(),
+            None => self.op.accesses.iter().map(|a| a.object).collect(),
+        }
+    }
+
+    fn candidates(&self) -> Candidates<'p> {
+        let objects = self.objects();
+        Candidates::new(self.predicates, |o| objects.contains(&o))
+    }
+
+    /// Of some object that `fits` no version can be what it saw.
+    fn no_version(&self, fits: impl Fn(ObjectId) -> bool) -> Result<bool, Rejected> {
+        let candidates = self.candidates();
+        let mut refused = None;
+        for object in self.objects().into_iter().filter(|&o| fits(o)) {
+            match candidates.sight(self.op.id, object) {
+                Ok(Sight::External(versions)) if versions.is_empty() => return Ok(true),
+                Ok(_) => {}
+                Err(why) => refused = Some(why),
+            }
+        }
+        refused.map_or(Ok(false), Err)
+    }
+
+    fn internal(&self) -> Result<bool, Rejected> {
+        let candidates = self.candidates();
+        for object in self.objects() {
+            if candidates.sight(self.op.id, object)? == Sight::Internal(false) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn left_out(&self, object: ObjectId) -> bool {
+        !self.touches(object)
+    }
+
+    fn own_later_write(&self, object: ObjectId) -> bool {
+        let own = self.history.ops(self.history.txn_of(self.op.id));
+        let mut later = own.filter(|op| op.id > self.op.id && op.kind.writes());
+        later.any(|op| op.accesses.iter().any(|a| a.object == object && self.shows(object, op.kind, a.value)))
+    }
+
+    /// Whether what it saw of the object has the value in it.
+    fn shows(&self, object: ObjectId, kind: OpKind, value: margay_history::ValueId) -> bool {
+        let mut seen = self.op.accesses.iter().filter(|a| a.object == object);
+        seen.any(|a| match self.history.value(a.value) {
+            Value::List(items) if kind == OpKind::Append => items.contains(&value),
+            _ => a.value == value,
+        })
+    }
+
+    fn mismatch(&self) -> bool {
+        let candidates = self.candidates();
+        self.objects().iter().any(|&object| candidates.mismatches(&self.op, object))
+    }
+
+    /// Two committed reads of a list that was only appended to, neither the beginning of the other.
+    fn incompatible(&self, other: Option<OpId>) -> bool {
+        let Some(other) = other.map(|op| self.history.op(op)) else { return false };
+        let committed = self.history.outcome(self.history.txn_of(other.id)) == Outcome::Committed;
+        let reads = self.reads() && matches!(other.kind, OpKind::Read | OpKind::Scan);
+        let pairs = self.op.accesses.iter().flat_map(|a| other.accesses.iter().map(move |b| (a, b)));
+        let mut apart = pairs.filter(|(a, b)| a.object == b.object).filter(|(a, b)| {
+            match (self.history.value(a.value), self.history.value(b.value)) {
+                (Value::List(a), Value::List(b)) => !a.starts_with(b) && !b.starts_with(a),
+                _ => false,
+            }
+        });
+        committed && reads && apart.any(|(a, _)| self.only_grows(a.object))
+    }
+
+    fn only_grows(&self, object: ObjectId) -> bool {
+        let all = accesses(self.history, |o| o == object);
+        let opaque = Candidates::new(self.predicates, |o| o == object).known(object).is_err();
+        !opaque && !appenders(self.history, object, &all[&object], |t| may_commit(self.history, t)).is_empty()
+    }
+}

@@ -1,0 +1,172 @@
+//! Lemmas that leave no possibility.
+//!
+//! # Mathematics
+//! See [`crate::certificate`]: a lemma says that its assumptions cannot all be true. The axioms say what must be true whatever happened; audit derives
+//! them from the history, for the atoms that lemmas mention:
+//! 1. if a transaction committed, its read saw one of its candidates; who was seen committed;
+//! 2. of two committed writers one is before the other (one variable for both ways, so never both); the initial version is before all;
+//! 3. what evidence and lists say ([`super::facts`]).
+//!
+//! If these and the lemmas have no model, nothing that the history allows satisfies the level.
+//!
+//! # Algorithm
+//! A lemma whose every assumption is certain settles it: the plain cycle. Otherwise a SAT solver is asked, one that no engine uses.
+
+use batsat::{BasicSolver, Lit, SolverInterface, lbool};
+use hashbrown::{HashMap, HashSet};
+use margay_history::{History, ObjectId, OpId, Outcome, TxnId, Version};
+
+use super::candidates::{Candidates, Sight};
+use super::facts::Facts;
+use super::lemma::{Atom, Reading, objects};
+use super::{Rejected, reject};
+use crate::certificate::Lemma;
+use crate::checker::Question;
+use crate::predicates::Predicates;
+
+pub(super) fn audit(history: &History, question: Question, lemmas: &[Lemma]) -> Result<(), Rejected> {
+    let mut mentioned = HashSet::new();
+    for lemma in lemmas {
+        objects(history, lemma, &mut |object| _ = mentioned.insert(object))?;
+    }
+    let predicates = Predicates::lenient(history);
+    let candidates = Candidates::new(&predicates, |object| mentioned.contains(&object));
+    let facts = Facts::new(history, question, &candidates, &mentioned);
+    let reading = Reading { history, question, candidates: &candidates };
+    let mut refuted = Vec::with_capacity(lemmas.len());
+    for lemma in lemmas {
+        refuted.push(reading.assumptions(lemma)?);
+    }
+    let mut axioms = Axioms::new(history, &candidates, &facts);
+    for assumptions in &refuted {
+        if axioms.all_certain(assumptions)? {
+            return Ok(());
+        }
+    }
+    axioms.solve(&refuted)
+}
+
+/// The axioms over the atoms that lemmas mention.
+struct Axioms<'a, 'p> {
+    history: &'p History,
+    candidates: &'a Candidates<'p>,
+    facts: &'a Facts<'p>,
+    sights: HashMap<(OpId, ObjectId), Vec<Version>>,
+    /// The reads whose axiom is there.
+    read: HashSet<(OpId, ObjectId)>,
+    literals: HashMap<Atom, Lit>,
+    solver: BasicSolver,
+}
+
+impl<'a, 'p> Axioms<'a, 'p> {
+    fn new(history: &'p History, candidates: &'a Candidates<'p>, facts: &'a Facts<'p>) -> Self {
+        let solver = BasicSolver::default();
+        let (sights, read, literals) = (HashMap::new(), HashSet::new(), HashMap::new());
+        Self { history, candidates, facts, sights, read, literals, solver }
+    }
+
+    fn sight(&mut self, op: OpId, object: ObjectId) -> Result<&[Version], Rejected> {
+        if !self.sights.contains_key(&(op, object)) {
+            let versions = match self.candidates.sight(op, object)? {
+                Sight::External(versions) => versions,
+                _ => return reject("a lemma is about a read that sees no other transaction's version"),
+            };
+            self.sights.insert((op, object), versions);
+        }
+        Ok(&self.sights[&(op, object)])
+    }
+
+    /// Whether assumptions are certain. That the readers and writers committed is among the assumptions of every lemma, so here it is given.
+    fn all_certain(&mut self, atoms: &[Atom]) -> Result<bool, Rejected> {
+        for &atom in atoms {
+            let certain = match atom {
+                Atom::Committed(txn) => self.facts.is_committed(txn),
+                Atom::Saw(op, object, version) => self.sight(op, object)? == [version],
+                Atom::Before(object, a, b) => self.facts.before(object, a, b),
+            };
+            if !certain {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The literal of an atom; its axioms are added when it is first met. `None` for what is certain.
+    fn literal(&mut self, atom: Atom) -> Result<Option<Lit>, Rejected> {
+        if let Atom::Committed(txn) = atom
+            && self.history.outcome(txn) == Outcome::Committed
+        {
+            return Ok(None);
+        }
+        if let Some(&literal) = self.literals.get(&atom) {
+            return Ok(Some(literal));
+        }
+        let literal = Lit::new(self.solver.new_var_default(), true);
+        self.literals.insert(atom, literal);
+        match atom {
+            Atom::Committed(txn) => {
+                if self.facts.is_committed(txn) {
+                    self.clause(vec![literal]);
+                }
+            }
+            Atom::Saw(op, object, version) => {
+                if let Version::Of(txn) = version
+                    && let Some(committed) = self.literal(Atom::Committed(txn))?
+                {
+                    self.clause(vec![!literal, committed]);
+                }
+                self.some_version(op, object)?;
+            }
+            Atom::Before(object, a, b) => {
+                self.literals.insert(Atom::Before(object, b, a), !literal);
+                let both = self.both_committed(a, b)?;
+                for (certain, literal) in
+                    [(self.facts.before(object, a, b), literal), (self.facts.before(object, b, a), !literal)]
+                {
+                    if certain {
+                        self.clause(both.iter().map(|&l| !l).chain([literal]).collect());
+                    }
+                }
+            }
+        }
+        Ok(Some(literal))
+    }
+
+    fn both_committed(&mut self, a: TxnId, b: TxnId) -> Result<Vec<Lit>, Rejected> {
+        let both = [self.literal(Atom::Committed(a))?, self.literal(Atom::Committed(b))?];
+        Ok(both.into_iter().flatten().collect())
+    }
+
+    /// A committed transaction's read saw one of its candidates. The recursion ends because every read is met once.
+    fn some_version(&mut self, op: OpId, object: ObjectId) -> Result<(), Rejected> {
+        if !self.read.insert((op, object)) {
+            return Ok(());
+        }
+        let versions = self.sight(op, object)?.to_vec();
+        let mut clause = Vec::with_capacity(versions.len() + 1);
+        clause.extend(self.literal(Atom::Committed(self.history.txn_of(op)))?.map(|l| !l));
+        for version in versions {
+            clause.extend(self.literal(Atom::Saw(op, object, version))?);
+        }
+        self.clause(clause);
+        Ok(())
+    }
+
+    fn clause(&mut self, mut literals: Vec<Lit>) {
+        self.solver.add_clause_reuse(&mut literals);
+    }
+
+    fn solve(mut self, refuted: &[Vec<Atom>]) -> Result<(), Rejected> {
+        for atoms in refuted {
+            let mut clause = Vec::with_capacity(atoms.len());
+            for &atom in atoms {
+                clause.extend(self.literal(atom)?.map(|l| !l));
+            }
+            self.clause(clause);
+        }
+        match self.solver.solve_limited(&[]) == lbool::FALSE {
+            true => Ok(()),
+            false => reject("the lemmas leave a possibility"),
+        }
+    }
+}

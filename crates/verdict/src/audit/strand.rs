@@ -1,0 +1,153 @@
+//! One object in one operation: whether the client can have seen what it recorded of this object, and what the operation does to it.
+//!
+//! Conditions and assignments look at one row only, so scans and updates come apart into their objects. That lets each read choose its version
+//! object by object, as the levels below snapshots allow.
+
+use hashbrown::HashSet;
+use margay_history::{Access, History, ObjectId, Op, OpId, OpKind, TxnId, ValueId};
+
+use super::{Rejected, reject};
+use crate::cell::{Cell, Effect, fold, observed_matches};
+use crate::predicates::{Outside, Predicates, statement_outside};
+use crate::state::{Fault, Mismatch, plain_effect};
+
+/// That an operation touches an object.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Touch {
+    pub(super) object: ObjectId,
+    pub(super) op: OpId,
+    /// Which of the operation's accesses it is; none for an object that a scan or an update looked at and left out.
+    access: u32,
+}
+
+const LEFT_OUT: u32 = u32::MAX;
+
+impl Touch {
+    /// What the client saw or wrote; `None` for an object that was left out.
+    pub(super) fn access<'h>(&self, op: &Op<'h>) -> Option<&'h Access> {
+        op.accesses.get(self.access as usize)
+    }
+
+    /// Whether the object was looked at and left out.
+    pub(super) fn left_out(&self) -> bool {
+        self.access == LEFT_OUT
+    }
+}
+
+/// Adds every touch of a transaction.
+pub(super) fn touches(
+    predicates: &Predicates<'_>,
+    txn: TxnId,
+    into: &mut Vec<Touch>,
+) -> Result<(), Rejected> {
+    let history = predicates.history();
+    for op in history.ops(txn) {
+        let range = match op.kind {
+            OpKind::Scan => history.scan(op.id).filter(|scan| scan.observed).map(|scan| scan.predicate),
+            OpKind::Update => match history.update(op.id) {
+                Some(update) if update.observed => Some(update.predicate),
+                _ => {
+                    return reject(format!(
+                        "{} updates rows that nobody saw: only a replay can tell which",
+                        history.show_txn(txn)
+                    ));
+                }
+            },
+            OpKind::Sql => return Err(statement_outside(history, &op).into()),
+            _ => None,
+        };
+        let all = 0..op.accesses.len() as u32;
+        let seen =
+            all.filter(|&i| op.kind != OpKind::Read || op.accesses[i as usize].value != ValueId::UNKNOWN);
+        into.extend(seen.map(|access| Touch {
+            object: op.accesses[access as usize].object,
+            op: op.id,
+            access,
+        }));
+        if let Some(predicate) = range {
+            let returned: HashSet<ObjectId> = op.accesses.iter().map(|a| a.object).collect();
+            let left_out = predicates.domain(predicate).iter().filter(|o| !returned.contains(*o));
+            into.extend(left_out.map(|&object| Touch { object, op: op.id, access: LEFT_OUT }));
+        }
+        by_evidence(history, &op, into);
+    }
+    Ok(())
+}
+
+/// What a client did not observe counts when evidence tells which version it was.
+fn by_evidence(history: &History, op: &Op<'_>, into: &mut Vec<Touch>) {
+    let Some(set) = history.evidence().version_set(op.id) else { return };
+    for &(object, _) in &set.versions {
+        if !into.iter().rev().take_while(|t| t.op == op.id).any(|t| t.object == object) {
+            let access = op.accesses.iter().position(|a| a.object == object);
+            into.push(Touch { object, op: op.id, access: access.map_or(LEFT_OUT, |i| i as u32) });
+        }
+    }
+}
+
+/// Whether the client can have seen what it recorded, if the object held `cell`.
+pub(super) fn explain(predicates: &Predicates<'_>, touch: &Touch, cell: &Cell) -> Result<(), Fault> {
+    let history = predicates.history();
+    let op = history.op(touch.op);
+    let access = touch.access(&op);
+    let predicate = match op.kind {
+        OpKind::Read => None,
+        OpKind::Scan => history.scan(op.id).filter(|s| s.observed).map(|s| s.predicate),
+        OpKind::Update => history.update(op.id).filter(|u| u.observed).map(|u| u.predicate),
+        _ => return Ok(()),
+    };
+    if let Some(predicate) = predicate {
+        let matched = predicates.matches(predicate, touch.object, cell)?;
+        if matched != access.is_some() {
+            return Err(mismatch(
+                history,
+                touch,
+                cell,
+                if matched { "no matching row" } else { "a matching row" },
+            ));
+        }
+    }
+    let Some(access) = access else { return Ok(()) };
+    let new = match op.kind {
+        OpKind::Update => assigned(predicates, &op, touch, cell)?,
+        _ => None,
+    };
+    match observed_matches(history, touch.object, access.value, new.as_ref().unwrap_or(cell)) {
+        true => Ok(()),
+        false => Err(mismatch(history, touch, cell, &history.show_value(access.value))),
+    }
+}
+
+fn assigned(
+    predicates: &Predicates<'_>,
+    op: &Op<'_>,
+    touch: &Touch,
+    cell: &Cell,
+) -> Result<Option<Cell>, Outside> {
+    let effect = effect(predicates, op, touch, cell)?;
+    Ok(effect.map(|effect| fold(predicates.history(), cell.clone(), &effect)))
+}
+
+fn mismatch(history: &History, touch: &Touch, cell: &Cell, observed: &str) -> Fault {
+    let expected = cell.show(history);
+    Fault::Mismatch(Mismatch { op: touch.op, object: touch.object, expected, observed: observed.to_string() })
+}
+
+/// What the operation does to the object, if it held `cell`.
+pub(super) fn effect(
+    predicates: &Predicates<'_>,
+    op: &Op<'_>,
+    touch: &Touch,
+    cell: &Cell,
+) -> Result<Option<Effect>, Outside> {
+    let Some(access) = touch.access(op) else { return Ok(None) };
+    let history = predicates.history();
+    Ok(match op.kind {
+        OpKind::Write | OpKind::Append => Some(plain_effect(history, op.kind, access)),
+        OpKind::Update => {
+            let set = history.update(op.id).and_then(|update| update.set.as_deref());
+            Some(predicates.assign(set, touch.object, cell)?)
+        }
+        _ => None,
+    })
+}
