@@ -1,1 +1,118 @@
-//! The definitions of the levels, literally.
+//! The definitions of the levels, literally: the judge of the other engines.
+//!
+//! # Problem
+//! A level holds when some choice (of who committed, of version orders and of what each read saw, or of begin and commit points) explains every
+//! observation and is legal. This engine tries the choices one by one, so it is only for tiny histories, and it does nothing clever.
+//!
+//! # Algorithm
+//! - [`points`]: serializable and snapshot levels, by running transactions on states;
+//! - [`choose`]: levels of dependencies and of Biswas and Enea's axioms, by version orders and reads-from, with the rules of all levels in [`graph`];
+//! - [`uncommitted`]: read-uncommitted;
+//! - [`everywhere`]: what is illegal at every level.
+//!
+//! A violation is shown by a [`finding`], made minimal by [`shrink`].
+//!
+//! # When it answers Unknown
+//! SQL statements and conditions outside the fragment of `margay-sql`; predicate updates whose rows were not seen, at levels of dependencies; and
+//! histories that take too many steps.
+
+mod choose;
+mod cycle;
+mod everywhere;
+mod finding;
+mod graph;
+mod meaning;
+mod model;
+mod points;
+mod refute;
+mod replay;
+mod shrink;
+mod uncommitted;
+mod versions;
+
+use margay_history::{History, Outcome, TxnId};
+use margay_levels::Level;
+use margay_verdict::{Budget, Certificate, Checker, Order, Question, ReadFrom, Verdict, Versions, Why};
+
+use crate::graph::Graph;
+use crate::model::{Model, Search, Stop};
+
+/// The engine `naive`.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Naive;
+
+impl Checker for Naive {
+    fn name(&self) -> &'static str {
+        "naive"
+    }
+
+    fn check(&self, history: &History, question: Question, budget: &Budget) -> Verdict {
+        match answer(history, question, budget) {
+            Ok(verdict) => verdict,
+            Err(Stop::Why(why)) => Verdict::Unknown(why),
+        }
+    }
+}
+
+fn answer(history: &History, question: Question, budget: &Budget) -> Search<Verdict> {
+    let model = Model::new(history, question, budget)?;
+    match explain(&model)? {
+        Some(certificate) => Ok(Verdict::Holds(certificate)),
+        None => match finding::find(&model)? {
+            Some(finding) => {
+                Ok(Verdict::Violated(vec![shrink::minimal(history, question, budget, finding)?]))
+            }
+            None => Err(Stop::Why(Why::MissingEvidence(UNSHOWN.to_string()))),
+        },
+    }
+}
+
+/// A violation that is certain by enumeration, but that no certificate of today shows.
+const UNSHOWN: &str = "the level is violated, but no certificate can show it";
+
+/// Whether some choice explains the history: the definition alone, without a certificate that others can check.
+///
+/// # Errors
+/// Why there is no answer.
+pub fn holds(history: &History, question: Question, budget: &Budget) -> Result<bool, Why> {
+    let decide = || -> Search<bool> { Ok(explain(&Model::new(history, question, budget)?)?.is_some()) };
+    decide().map_err(|Stop::Why(why)| why)
+}
+
+/// Shows one way in which it can have happened.
+fn explain(model: &Model<'_>) -> Search<Option<Certificate>> {
+    let level = model.question.level;
+    Ok(match level {
+        Level::ReadUncommitted => uncommitted::order(model)?.map(Certificate::Versions),
+        Level::ReadCommitted | Level::RepeatableRead | Level::ParallelSnapshot => {
+            choose::choose(model)?.map(|graph| Certificate::Versions(versions_of(model, graph)))
+        }
+        Level::BeReadCommitted | Level::ReadAtomic | Level::Causal => choose::choose(model)?.map(|graph| {
+            Certificate::Order(Order { txns: graph.commit_order(level), reads: reads_of(&graph) })
+        }),
+        Level::Prefix => choose::choose(model)?.map(|graph| Certificate::Points(graph.point_order(level))),
+        _ if model.is_snapshot() => points::place(model)?.map(Certificate::Points),
+        _ => points::place(model)?.map(|points| Certificate::Order(serial(&points))),
+    })
+}
+
+fn serial(points: &[margay_verdict::Point]) -> Order {
+    let commit = |point: &margay_verdict::Point| match *point {
+        margay_verdict::Point::Commit(txn) => Some(txn),
+        margay_verdict::Point::Begin(_) => None,
+    };
+    Order { txns: points.iter().filter_map(commit).collect(), reads: Vec::new() }
+}
+
+fn reads_of(graph: &Graph) -> Vec<ReadFrom> {
+    graph.seen.iter().map(|s| ReadFrom { op: s.op, object: s.object, version: s.version }).collect()
+}
+
+fn versions_of(model: &Model<'_>, graph: Graph) -> Versions {
+    let unknown = |t: &TxnId| model.history.outcome(*t) == Outcome::Unknown;
+    Versions {
+        committed: graph.txns.iter().copied().filter(unknown).collect(),
+        reads: reads_of(&graph),
+        orders: graph.orders.into_iter().filter(|o| !o.1.is_empty()).collect(),
+    }
+}

@@ -1,0 +1,305 @@
+//! The versions of one object: every order of its writers, and for each what every read may have seen.
+//!
+//! # Problem
+//! A version is what a committed transaction's last write made of an object; its value is what that transaction's writes make of the value before.
+//! A read that comes before its transaction's own first write of the object is *external* and must have seen some version; one that comes after
+//! must show the own writes so far, on top of the version before the own one. A scan is a read of every object of its table: of a returned
+//! one as an item, of the others through the predicate, where it must have seen a version that does not match. So is the read half of a predicate
+//! update, whose assignments are computed from what it saw.
+//!
+//! # Algorithm
+//! Writers are put one behind the other in all ways that evidence allows; own reads are checked at once, external ones when the order is complete.
+//!
+//! # When it answers Unknown
+//! A predicate update whose rows were not seen writes objects that depend on what it read, so writers are not known beforehand.
+
+use margay_history::{ObjectId, Op, OpId, OpKind, PredicateId, TxnId, ValueId, Version};
+
+use crate::meaning::Outside;
+use crate::model::{Model, Search};
+
+/// What one operation did with one object.
+enum Step {
+    /// A read, with all that it saw of the object.
+    Read { op: OpId, seen: Vec<ValueId>, item: bool },
+    /// A scan: what it returned of the object, if it did.
+    Scan { op: OpId, predicate: PredicateId, seen: Option<ValueId> },
+    /// A predicate update: what it made of the object, if it changed it.
+    Update { op: OpId, predicate: PredicateId, seen: Option<ValueId> },
+    /// A write or append.
+    Write { kind: OpKind, value: ValueId },
+}
+
+/// An external read of the object and the versions that it may have seen: indices into [`Layout::order`] plus one, 0 for the initial version.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// The operation.
+    pub op: OpId,
+    /// Its transaction.
+    pub reader: TxnId,
+    /// Whether it read the object itself, not only through a predicate.
+    pub item: bool,
+    /// The versions.
+    pub options: Vec<usize>,
+}
+
+/// One order of an object's versions.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// The object.
+    pub object: ObjectId,
+    /// Its writers, oldest version first.
+    pub order: Vec<TxnId>,
+    /// Its external reads.
+    pub sites: Vec<Site>,
+}
+
+impl Layout {
+    /// The version of this index.
+    pub fn version(&self, index: usize) -> Version {
+        if index == 0 { Version::Initial } else { Version::Of(self.order[index - 1]) }
+    }
+}
+
+/// All layouts of an object, given who committed. None when no order explains what was seen of it.
+pub fn layouts(model: &Model<'_>, committed: &[TxnId], object: ObjectId) -> Search<Vec<Layout>> {
+    let mut readers = Vec::new();
+    for &txn in committed {
+        readers.push((txn, project(model, txn, object)?));
+    }
+    let writes = |steps: &[Step]| {
+        steps.iter().any(|s| matches!(s, Step::Write { .. } | Step::Update { seen: Some(_), .. }))
+    };
+    let writers = readers.iter().filter(|r| writes(&r.1)).map(|r| r.0).collect();
+    let initial = model.meaning.initial(object);
+    let mut search = Orders {
+        model,
+        object,
+        steps: &readers,
+        left: writers,
+        order: Vec::new(),
+        values: vec![initial],
+        chosen: Vec::new(),
+        found: Vec::new(),
+    };
+    search.extend()?;
+    Ok(search.found)
+}
+
+fn project(model: &Model<'_>, txn: TxnId, object: ObjectId) -> Result<Vec<Step>, Outside> {
+    let mut steps = Vec::new();
+    for op in model.history.ops(txn) {
+        project_op(model, op, object, &mut steps)?;
+    }
+    Ok(steps)
+}
+
+fn project_op(model: &Model<'_>, op: Op<'_>, object: ObjectId, steps: &mut Vec<Step>) -> Result<(), Outside> {
+    let history = model.history;
+    let here = || op.accesses.iter().filter(|a| a.object == object).map(|a| a.value);
+    let told = told(model, op.id, object).is_some();
+    let in_table = |predicate| Some(history.predicate(predicate).table) == history.object(object).table;
+    match op.kind {
+        OpKind::Read => {
+            let seen: Vec<_> = here().filter(|&v| v != ValueId::UNKNOWN).collect();
+            if told || !seen.is_empty() {
+                let item = op.accesses.iter().any(|a| a.object == object);
+                steps.push(Step::Read { op: op.id, seen, item });
+            }
+        }
+        OpKind::Write | OpKind::Append => {
+            steps.extend(here().map(|value| Step::Write { kind: op.kind, value }));
+        }
+        OpKind::Scan => match history.scan(op.id) {
+            Some(scan) if scan.observed && in_table(scan.predicate) => {
+                steps.push(Step::Scan { op: op.id, predicate: scan.predicate, seen: here().next() });
+            }
+            _ if told => steps.push(Step::Read { op: op.id, seen: Vec::new(), item: false }),
+            _ => {}
+        },
+        OpKind::Update => match history.update(op.id) {
+            Some(update) if in_table(update.predicate) => {
+                if !update.observed {
+                    return Err(Outside(
+                        "a predicate update whose rows were not seen, at a level of dependencies".into(),
+                    ));
+                }
+                steps.push(Step::Update { op: op.id, predicate: update.predicate, seen: here().next() });
+            }
+            _ => {}
+        },
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Evidence: which version an operation saw.
+fn told(model: &Model<'_>, op: OpId, object: ObjectId) -> Option<Version> {
+    let set = model.history.evidence().version_set(op)?;
+    set.versions.iter().find(|v| v.0 == object).map(|v| v.1)
+}
+
+struct Orders<'a, 'h> {
+    model: &'a Model<'h>,
+    object: ObjectId,
+    steps: &'a [(TxnId, Vec<Step>)],
+    left: Vec<TxnId>,
+    order: Vec<TxnId>,
+    /// The values of the versions, the initial one first.
+    values: Vec<ValueId>,
+    /// What the predicate updates of the writers so far saw: operation and version.
+    chosen: Vec<(OpId, usize)>,
+    found: Vec<Layout>,
+}
+
+impl Orders<'_, '_> {
+    fn extend(&mut self) -> Search<()> {
+        self.model.step()?;
+        if self.left.is_empty() {
+            self.complete()?;
+        }
+        for i in 0..self.left.len() {
+            let txn = self.left[i];
+            if self.left.iter().any(|&other| self.model.version_before(self.object, other, txn)) {
+                continue;
+            }
+            self.left.remove(i);
+            self.order.push(txn);
+            // What a predicate update writes depends on what it saw, so that is chosen here; other reads wait.
+            for seen in self.update_choices(txn)? {
+                if let Some(value) = self.value_of(txn, seen)? {
+                    let mark = self.chosen.len();
+                    self.chosen.extend(seen);
+                    self.values.push(value);
+                    self.extend()?;
+                    self.values.pop();
+                    self.chosen.truncate(mark);
+                }
+            }
+            self.order.pop();
+            self.left.insert(i, txn);
+        }
+        Ok(())
+    }
+
+    fn steps_of(&self, txn: TxnId) -> &[Step] {
+        self.steps.iter().find(|s| s.0 == txn).map_or(&[], |s| &s.1)
+    }
+
+    /// The versions that the predicate update with which a writer begins may have seen; `[None]` if it begins otherwise.
+    fn update_choices(&self, txn: TxnId) -> Result<Vec<Option<(OpId, usize)>>, Outside> {
+        let first = self
+            .steps_of(txn)
+            .iter()
+            .find(|s| matches!(s, Step::Write { .. } | Step::Update { seen: Some(_), .. }));
+        let Some(step @ Step::Update { op, .. }) = first else { return Ok(vec![None]) };
+        let mut choices = Vec::new();
+        for index in 0..self.values.len() {
+            if self.explains(step, txn, index)? {
+                choices.push(Some((*op, index)));
+            }
+        }
+        Ok(choices)
+    }
+
+    /// The value of a writer's version behind the last one; nothing if one of its reads of its own writes shows something else.
+    fn value_of(&self, txn: TxnId, chosen: Option<(OpId, usize)>) -> Result<Option<ValueId>, Outside> {
+        let meaning = &self.model.meaning;
+        let base = self.values[self.values.len() - 1];
+        let mut own = None;
+        for step in self.steps_of(txn) {
+            match (step, own) {
+                (Step::Write { kind, value }, _) => {
+                    own = Some(meaning.write(*kind, self.object, own.unwrap_or(base), *value));
+                }
+                (Step::Update { op, seen: Some(_), .. }, None) => {
+                    let seen = chosen.map_or(base, |(_, index)| self.values[index]);
+                    let set = meaning.assign(*op, self.object, seen)?;
+                    own = Some(meaning.write(OpKind::Write, self.object, base, set));
+                }
+                (_, None) => {}
+                (step, Some(value)) => {
+                    let told = step.site().and_then(|(op, _)| told(self.model, op, self.object));
+                    if told.is_some_and(|told| told != Version::Of(txn)) || !self.agrees(step, value)? {
+                        return Ok(None);
+                    }
+                    if let Step::Update { op, seen: Some(_), .. } = step {
+                        let set = meaning.assign(*op, self.object, value)?;
+                        own = Some(meaning.write(OpKind::Write, self.object, value, set));
+                    }
+                }
+            }
+        }
+        Ok(own)
+    }
+
+    /// Whether a step can have seen this value.
+    fn agrees(&self, step: &Step, value: ValueId) -> Result<bool, Outside> {
+        let meaning = &self.model.meaning;
+        Ok(match step {
+            Step::Read { seen, .. } => seen.iter().all(|&seen| meaning.agrees(self.object, seen, value)),
+            Step::Scan { predicate, seen: Some(seen), .. } => {
+                meaning.matches(*predicate, self.object, value)? && meaning.agrees(self.object, *seen, value)
+            }
+            Step::Update { op, predicate, seen: Some(seen) } => {
+                if !meaning.matches(*predicate, self.object, value)? {
+                    return Ok(false);
+                }
+                let set = meaning.assign(*op, self.object, value)?;
+                let new = meaning.write(OpKind::Write, self.object, value, set);
+                meaning.agrees(self.object, *seen, new)
+            }
+            Step::Scan { predicate, seen: None, .. } | Step::Update { predicate, seen: None, .. } => {
+                !meaning.matches(*predicate, self.object, value)?
+            }
+            Step::Write { .. } => true,
+        })
+    }
+
+    /// Whether a version, not the transaction's own, explains a step, by its value and by evidence.
+    fn explains(&self, step: &Step, txn: TxnId, index: usize) -> Result<bool, Outside> {
+        let version = if index == 0 { Version::Initial } else { Version::Of(self.order[index - 1]) };
+        let Some((op, _)) = step.site() else { return Ok(false) };
+        let told = told(self.model, op, self.object);
+        let possible = version != Version::Of(txn) && told.is_none_or(|told| told == version);
+        Ok(possible && self.agrees(step, self.values[index])?)
+    }
+
+    /// The order is complete: finds what every external read may have seen.
+    fn complete(&mut self) -> Search<()> {
+        let mut sites = Vec::new();
+        for (txn, steps) in self.steps {
+            for step in steps {
+                if let Some((op, item)) = step.site() {
+                    let chosen = self.chosen.iter().find(|c| c.0 == op).map(|c| c.1);
+                    let mut options = Vec::new();
+                    for index in 0..self.values.len() {
+                        if chosen.is_none_or(|chosen| chosen == index) && self.explains(step, *txn, index)? {
+                            options.push(index);
+                        }
+                    }
+                    if options.is_empty() {
+                        return Ok(());
+                    }
+                    sites.push(Site { op, reader: *txn, item, options });
+                }
+                if matches!(step, Step::Write { .. } | Step::Update { seen: Some(_), .. }) {
+                    break;
+                }
+            }
+        }
+        self.found.push(Layout { object: self.object, order: self.order.clone(), sites });
+        Ok(())
+    }
+}
+
+impl Step {
+    /// The operation of a step that reads, and whether it read the object as an item.
+    fn site(&self) -> Option<(OpId, bool)> {
+        match self {
+            Step::Read { op, item, .. } => Some((*op, *item)),
+            Step::Scan { op, seen, .. } | Step::Update { op, seen, .. } => Some((*op, seen.is_some())),
+            Step::Write { .. } => None,
+        }
+    }
+}
