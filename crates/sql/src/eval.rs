@@ -11,6 +11,7 @@ use crate::error::SqlError;
 use crate::expr::{Class, Cmp, Expr, Like, Slot};
 use crate::functions;
 use crate::like::like;
+use crate::plan::Select;
 use crate::value::Value;
 
 /// True, false, or unknown.
@@ -24,6 +25,10 @@ pub(crate) trait Env {
     fn column(&self, slot: Slot) -> Result<Cow<'_, Value>, SqlError>;
     /// The value of a parameter, counted from zero.
     fn param(&self, index: usize) -> Result<&Value, SqlError>;
+    /// The rows of a subquery, which sees the row at hand as its outer one.
+    fn select(&self, _: &Select) -> Result<Vec<Vec<Value>>, SqlError> {
+        Err(SqlError::unsupported("a subquery"))
+    }
 }
 
 /// The value of an expression.
@@ -52,6 +57,7 @@ pub(crate) fn eval<'a, E: Env>(expr: &'a Expr, env: &'a E) -> Result<Cow<'a, Val
                 args.iter().map(|arg| Ok(eval(arg, env)?.into_owned())).collect::<Result<_, SqlError>>()?;
             functions::call(*function, &args, dialect)?
         }
+        Expr::Subquery(select) => scalar(env.select(select)?)?,
         _ => truth_value(truth(expr, env)?, dialect),
     }))
 }
@@ -77,6 +83,16 @@ pub(crate) fn truth<E: Env>(expr: &Expr, env: &E) -> Result<Truth, SqlError> {
         Expr::Same(left, right, negated) => Ok(Some(same(left, right, env)? != *negated)),
         Expr::In(inner, list, negated) => Ok(member(inner, list, env)?.map(|truth| truth != *negated)),
         Expr::Like(test) => eval_like(test, env),
+        Expr::Exists(select, negated) => Ok(Some(env.select(select)?.is_empty() == *negated)),
+        Expr::InSelect(inner, select, negated) => {
+            let values: Vec<Expr> = env
+                .select(select)?
+                .into_iter()
+                .filter_map(|row| row.into_iter().next())
+                .map(Expr::Literal)
+                .collect();
+            Ok(member(inner, &values, env)?.map(|truth| truth != *negated))
+        }
         other => truth_of_value(&*eval(other, env)?, env.dialect()),
     }
 }
@@ -203,6 +219,15 @@ fn eval_coalesce<'a, E: Env>(options: &'a [Expr], env: &'a E) -> Result<Cow<'a, 
         }
     }
     Ok(Cow::Owned(Value::Null))
+}
+
+/// The value of a scalar subquery. SQLite takes the first of several rows, which may be any.
+fn scalar(rows: Vec<Vec<Value>>) -> Result<Value, SqlError> {
+    match rows.len() {
+        0 => Ok(Value::Null),
+        1 => Ok(rows.into_iter().next().and_then(|row| row.into_iter().next()).unwrap_or_default()),
+        _ => Err(SqlError::SubqueryRows),
+    }
 }
 
 fn promote(value: &Value, class: Class, dialect: Dialect) -> Result<Value, SqlError> {

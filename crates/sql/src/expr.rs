@@ -1,9 +1,12 @@
 //! Scalar expressions after lowering: names resolved to slots, literals to values.
 
+use std::sync::Arc;
+
 use crate::arith::Arith;
 use crate::cast::Type;
 use crate::dialect::Dialect;
 use crate::functions::Scalar;
+use crate::plan::Select;
 use crate::value::Value;
 
 /// Where a column's value stands: `depth` rows outwards (0 is the row at hand), at `index` in it.
@@ -51,7 +54,7 @@ impl Cmp {
 }
 
 /// A `LIKE` test.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Like {
     pub text: Expr,
     pub pattern: Expr,
@@ -61,7 +64,7 @@ pub(crate) struct Like {
 }
 
 /// A scalar expression.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Expr {
     Literal(Value),
     /// A text literal that takes the type of what it meets, in the dialects with static types.
@@ -94,6 +97,12 @@ pub(crate) enum Expr {
     Promote(Box<Expr>, Class),
     Cast(Box<Expr>, Type),
     Call(Scalar, Vec<Expr>),
+    /// `EXISTS (…)`; the flag negates it.
+    Exists(Arc<Select>, bool),
+    /// A subquery for its one value.
+    Subquery(Arc<Select>),
+    /// `IN (SELECT …)`; the flag negates it.
+    InSelect(Box<Expr>, Arc<Select>, bool),
 }
 
 /// What is known about the type of an expression before it is evaluated.
@@ -209,11 +218,34 @@ impl Class {
 }
 
 impl Expr {
-    /// Calls `visit` on the expression and everything in it, once each.
+    /// The columns of the row at hand that the expression uses, and whether it uses anything else than
+    /// them and constants: outer rows or subqueries.
+    pub fn uses(&self) -> (Vec<usize>, bool) {
+        let (mut columns, mut more) = (Vec::new(), false);
+        self.clone().each_mut(&mut |part| match part {
+            Expr::Column(Slot { depth: 0, index }) => columns.push(usize::from(*index)),
+            Expr::Column(_) | Expr::Exists(..) | Expr::Subquery(_) | Expr::InSelect(..) => more = true,
+            _ => {}
+        });
+        (columns, more)
+    }
+
+    /// True if a subquery stands in the expression.
+    pub fn has_subquery(&self) -> bool {
+        let mut found = false;
+        self.clone().each_mut(&mut |part| {
+            found |= matches!(part, Expr::Exists(..) | Expr::Subquery(_) | Expr::InSelect(..));
+        });
+        found
+    }
+
+    /// Calls `visit` on the expression and everything in it but subqueries, once each.
     pub fn each_mut(&mut self, visit: &mut dyn FnMut(&mut Expr)) {
         visit(self);
         match self {
             Expr::Literal(_) | Expr::Untyped(_) | Expr::Param(_) | Expr::Column(_) => {}
+            Expr::Exists(..) | Expr::Subquery(_) => {}
+            Expr::InSelect(inner, _, _) => inner.each_mut(visit),
             Expr::Negate(inner) | Expr::Not(inner) | Expr::IsNull(inner, _) | Expr::IsTruth(inner, _, _) => {
                 inner.each_mut(visit);
             }

@@ -7,33 +7,58 @@
 //! Architecture invariant: a construct outside the fragment is an error that names it. Nothing is evaluated
 //! by guessing, because a wrong value would become a false alarm.
 
+mod aggregate;
 mod arith;
 mod assign;
 mod calendar;
 mod calls;
 mod cast;
+mod change;
+mod coerce;
 mod compare;
+mod control;
+mod database;
+mod ddl;
 mod decimal;
 mod dialect;
 mod error;
 mod eval;
+mod exact;
 mod expr;
+mod from;
 mod functions;
+mod group;
 mod interval;
 mod like;
 mod literal;
 mod lower;
 mod names;
+mod outcome;
 mod parse;
+mod plan;
 mod predicate;
+mod query;
 mod region;
+mod run;
+mod schema;
+mod scope;
+mod statement;
+mod store;
 mod value;
+mod write;
 
 pub use assign::{Assignments, BoundAssignments};
 pub use cast::Type;
+pub use control::{Control, Isolation, Mode};
+pub use database::{Database, Transaction};
 pub use decimal::{Decimal, NotDecimal};
 pub use dialect::Dialect;
 pub use error::{Position, SqlError};
+pub use outcome::{Outcome, PredicateRead, Reads, RowRead, Write};
+pub use plan::{Lock, TableId};
 pub use predicate::{BoundPredicate, Predicate, Row};
 pub use region::{Region, Relation};
+pub use schema::{Column, Schema};
+pub use statement::Statement;
+pub use store::{Key, Record};
 pub use value::Value;

@@ -5,6 +5,8 @@
 //! - Where the dialects bind operators differently and the text has no parentheses, lowering refuses,
 //!   because the parser knows one precedence for all.
 
+use std::sync::Arc;
+
 use sqlparser::ast::{self, BinaryOperator, Spanned, UnaryOperator};
 
 use crate::arith::Arith;
@@ -14,11 +16,27 @@ use crate::error::SqlError;
 use crate::expr::{Class, Cmp, Expr, Like, Slot};
 use crate::literal;
 use crate::parse::position;
+use crate::plan::Select;
 
 /// The names in scope of an expression.
 pub(crate) trait Names {
     /// Resolves a column, with its table if the text names one.
     fn column(&mut self, table: Option<&ast::Ident>, column: &ast::Ident) -> Result<(Slot, Class), SqlError>;
+
+    /// Lowers a subquery that stands in this scope.
+    fn subquery(&mut self, query: &ast::Query) -> Result<Arc<Select>, SqlError> {
+        Err(outside(&format!("the subquery {query}"), query))
+    }
+
+    /// What the scope puts in place of a whole expression: the columns of a group.
+    fn replace(&mut self, _: &ast::Expr) -> Result<Option<Typed>, SqlError> {
+        Ok(None)
+    }
+
+    /// The class of a parameter, where the parameter stands for a literal of the text.
+    fn param_class(&self, _: usize) -> Class {
+        Class::Unknown
+    }
 }
 
 /// An expression with what is known of its type.
@@ -57,9 +75,19 @@ impl Lowerer<'_> {
     /// An expression.
     pub fn expr(&mut self, expr: &ast::Expr) -> Lowered {
         use ast::Expr as E;
+        if let Some(replacement) = self.names.replace(expr)? {
+            return Ok(replacement);
+        }
         match expr {
             E::Nested(inner) => self.expr(inner),
-            E::Value(value) => literal::lower(value, self.dialect),
+            E::Value(value) => {
+                let mut lowered = literal::lower(value, self.dialect)?;
+                if let Expr::Param(index) = lowered.expr {
+                    lowered.class = self.names.param_class(index);
+                }
+                Ok(lowered)
+            }
+            E::Subquery(query) => self.scalar_subquery(query),
             E::TypedString(typed) => literal::lower_typed(typed, self.dialect),
             E::Identifier(column) => self.column(None, column),
             E::CompoundIdentifier(parts) => match parts.as_slice() {
@@ -96,6 +124,11 @@ impl Lowerer<'_> {
                 let inner = self.operand(inner)?;
                 Expr::In(inner, self.list(list)?, *negated)
             }
+            E::InSubquery { expr: inner, subquery, negated } => {
+                let inner = self.operand(inner)?;
+                Expr::InSelect(inner, self.one_column(subquery)?, *negated)
+            }
+            E::Exists { subquery, negated } => Expr::Exists(self.names.subquery(subquery)?, *negated),
             E::Between { expr: inner, negated, low, high } => self.between(inner, *negated, low, high)?,
             E::Like { negated, any: false, expr: text, pattern, escape_char } => {
                 self.like(*negated, text, pattern, escape_char.as_deref(), false, expr)?
@@ -108,6 +141,20 @@ impl Lowerer<'_> {
             other => return Err(outside(&describe(other), other)),
         };
         Ok(Typed::new(lowered, self.truth_class()))
+    }
+
+    fn scalar_subquery(&mut self, query: &ast::Query) -> Lowered {
+        let select = self.one_column(query)?;
+        let class = select.outputs.first().map_or(Class::Null, |output| output.class);
+        Ok(Typed::new(Expr::Subquery(select), class))
+    }
+
+    fn one_column(&mut self, query: &ast::Query) -> Result<Arc<Select>, SqlError> {
+        let select = self.names.subquery(query)?;
+        if select.outputs.len() != 1 {
+            return Err(outside("a subquery of several columns", query));
+        }
+        Ok(select)
     }
 
     /// The class of comparisons.

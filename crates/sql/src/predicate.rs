@@ -193,15 +193,43 @@ impl Env for RowEnv<'_> {
         self.dialect
     }
 
+    #[inline]
     fn column(&self, slot: Slot) -> Result<Cow<'_, Value>, SqlError> {
-        match self.row.get(usize::from(slot.index)) {
-            Some(value) => Ok(Cow::Borrowed(value)),
-            None => Err(SqlError::UnknownColumn(format!("number {}", slot.index + 1))),
-        }
+        cell(self.row, slot)
     }
 
     fn param(&self, index: usize) -> Result<&Value, SqlError> {
         Err(SqlError::MissingParameter(index + 1))
+    }
+}
+
+/// Evaluation on one row, with parameters.
+pub(crate) struct ParamEnv<'a> {
+    pub dialect: Dialect,
+    pub row: &'a [Value],
+    pub params: &'a [Value],
+}
+
+impl Env for ParamEnv<'_> {
+    fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    fn column(&self, slot: Slot) -> Result<Cow<'_, Value>, SqlError> {
+        cell(self.row, slot)
+    }
+
+    fn param(&self, index: usize) -> Result<&Value, SqlError> {
+        self.params.get(index).ok_or(SqlError::MissingParameter(index + 1))
+    }
+}
+
+/// The value at a slot of a row.
+#[inline]
+pub(crate) fn cell(row: &[Value], slot: Slot) -> Result<Cow<'_, Value>, SqlError> {
+    match row.get(usize::from(slot.index)) {
+        Some(value) => Ok(Cow::Borrowed(value)),
+        None => Err(SqlError::UnknownColumn(format!("number {}", slot.index + 1))),
     }
 }
 

@@ -1,6 +1,10 @@
 //! What the tests share. Each test binary uses a part of it.
 #![allow(dead_code)]
 
+pub mod compare;
+pub mod generate;
+pub mod statements;
+
 /// A small seeded generator (splitmix64): the same seed gives the same test.
 pub struct Rng(pub u64);
 

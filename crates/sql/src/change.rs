@@ -1,0 +1,419 @@
+//! Evaluation of INSERT, UPDATE and DELETE.
+//!
+//! A statement is computed as a whole before anything is stored, so that one that fails changes nothing.
+//! Databases check keys row by row, in an order of their own: an UPDATE whose outcome would depend on that
+//! order is refused.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::coerce::store;
+use crate::dialect::Dialect;
+use crate::error::SqlError;
+use crate::eval::{eval, truth};
+use crate::expr::Expr;
+use crate::outcome::{Outcome, Write};
+use crate::plan::{
+    Conflict, Delete, Insert, InsertRows, Output, Source, SourceRows, TableId, Update, is_flexible,
+};
+use crate::run::{At, Context, found, outputs, run};
+use crate::store::{Key, Record, Table};
+use crate::value::Value;
+
+/// The writes of one statement to one table.
+struct Changes<'a> {
+    context: &'a Context<'a>,
+    id: TableId,
+    table: &'a Table,
+    writes: Vec<Write>,
+    index: HashMap<Key, usize>,
+    last_number: i64,
+}
+
+/// What a statement did, and the table's last number after it.
+pub(crate) struct Changed {
+    pub outcome: Outcome,
+    pub last_number: i64,
+}
+
+impl<'a> Changes<'a> {
+    fn new(context: &'a Context<'a>, id: TableId) -> Self {
+        let table = &context.tables[id.0 as usize];
+        let last_number = table.last_number;
+        Changes { context, id, table, writes: Vec::new(), index: HashMap::new(), last_number }
+    }
+
+    /// The row of a key as it is now, inside the statement.
+    fn current(&self, key: &[Value]) -> Option<&Record> {
+        match self.index.get(key) {
+            Some(&at) => self.writes[at].after.as_ref(),
+            None => self.table.get(key, self.context.view).and_then(|(_, version)| version.row.as_ref()),
+        }
+    }
+
+    fn write(&mut self, key: Key, after: Option<Record>) {
+        match self.index.get(&key) {
+            Some(&at) => self.writes[at].after = after,
+            None => {
+                let before = self.current(&key).cloned();
+                self.index.insert(key.clone(), self.writes.len());
+                self.writes.push(Write { table: self.id, key, before, after });
+            }
+        }
+    }
+
+    /// The rows that a new row collides with: the constraint (`None` is the primary key) and the key.
+    fn collisions(&self, row: &[Value]) -> Vec<(Option<usize>, Key)> {
+        let mut collisions = Vec::new();
+        if !self.table.schema.key.is_empty() {
+            let key = self.table.key_of(row);
+            if self.current(&key).is_some() {
+                collisions.push((None, key));
+            }
+        }
+        for constraint in 0..self.table.schema.uniques.len() {
+            let Some(values) = self.table.unique_values(constraint, row) else { continue };
+            let stored = self.table.unique_rows(constraint, &values, self.context.view);
+            let stored = stored.map(|(key, _)| key).filter(|key| !self.index.contains_key(*key));
+            let fresh = self.writes.iter().filter(|write| {
+                let after = write.after.as_ref().and_then(|row| self.table.unique_values(constraint, row));
+                after.as_ref() == Some(&values)
+            });
+            let keys = stored.chain(fresh.map(|write| &write.key));
+            collisions.extend(keys.map(|key| (Some(constraint), key.clone())));
+        }
+        collisions
+    }
+
+    /// A new row's key.
+    fn key_of(&mut self, row: &[Value]) -> Key {
+        if !self.table.schema.key.is_empty() {
+            return self.table.key_of(row);
+        }
+        self.last_number += 1;
+        Arc::from([Value::Int(self.last_number)])
+    }
+
+    fn finish(self, rows: Vec<Vec<Value>>, columns: Vec<String>, matched: u64) -> Changed {
+        let mut writes = self.writes;
+        let changed = writes.iter().filter(|write| write.before != write.after).count() as u64;
+        writes.retain(|write| write.before.is_some() || write.after.is_some());
+        let ranks = vec![0; rows.len()];
+        let outcome =
+            Outcome { columns, rows, ranks, matched, changed, reads: self.context.reads.take(), writes };
+        Changed { outcome, last_number: self.last_number }
+    }
+}
+
+fn names(returning: Option<&Vec<Output>>) -> Vec<String> {
+    returning.map_or(Vec::new(), |outputs| outputs.iter().map(|output| output.name.clone()).collect())
+}
+
+/// NOT NULL and CHECK.
+fn check_row(table: &Table, row: &[Value], context: &Context) -> Result<(), SqlError> {
+    for (column, value) in table.schema.columns.iter().zip(row) {
+        if column.not_null && value.is_null() {
+            return Err(SqlError::Constraint(format!("{}.{} is NOT NULL", table.schema.name, column.name)));
+        }
+    }
+    let at = At { context, row, outer: None };
+    for (text, check) in &table.schema.checks {
+        if truth(check, &at)? == Some(false) {
+            return Err(SqlError::Constraint(format!("CHECK ({text}) of {}", table.schema.name)));
+        }
+    }
+    check_key_text(table, row, context.dialect)
+}
+
+/// MySQL's collation beyond ASCII is not known here, and keys are compared by it.
+fn check_key_text(table: &Table, row: &[Value], dialect: Dialect) -> Result<(), SqlError> {
+    let keys = table.schema.key.iter().chain(table.schema.uniques.iter().flatten());
+    let odd = |column: &usize| matches!(&row[*column], Value::Text(text) if !text.is_ascii());
+    if dialect == Dialect::MySql && keys.into_iter().any(odd) {
+        return Err(SqlError::unsupported("a key with text beyond ASCII"));
+    }
+    Ok(())
+}
+
+/// Evaluates an INSERT.
+pub(crate) fn insert(insert: &Insert, context: &Context) -> Result<Changed, SqlError> {
+    let mut changes = Changes::new(context, insert.table);
+    let at = At { context, row: &[], outer: None };
+    let given = given_rows(insert, &at)?;
+    let (mut shown, mut matched) = (Vec::new(), 0);
+    let mut touched = HashSet::new();
+    for given in given {
+        let row = complete(insert, given, &mut changes, &at)?;
+        let collisions = changes.collisions(&row);
+        let written = match (collisions.is_empty(), &insert.conflict) {
+            (true, _) => {
+                check_row(changes.table, &row, context)?;
+                let key = changes.key_of(&row);
+                let record: Record = Arc::from(row);
+                changes.write(key.clone(), Some(record.clone()));
+                Some((key, record))
+            }
+            (false, None) => return Err(duplicate(changes.table)),
+            (false, Some(conflict)) => resolve(conflict, &collisions, row, &mut changes)?,
+        };
+        let Some((key, record)) = written else { continue };
+        matched += 1;
+        if !touched.insert(key) && context.dialect.is_strict() {
+            return Err(SqlError::Constraint("ON CONFLICT DO UPDATE meets one row twice".into()));
+        }
+        if let Some(returning) = &insert.returning {
+            shown.push(outputs(returning, &At { context, row: &record, outer: None })?);
+        }
+    }
+    Ok(changes.finish(shown, names(insert.returning.as_ref()), matched))
+}
+
+fn duplicate(table: &Table) -> SqlError {
+    SqlError::Constraint(format!("a key of {} is there already", table.schema.name))
+}
+
+/// The given values of each row; `None` is DEFAULT. The flag tells literals and parameters.
+type Given = Vec<Option<(Value, bool)>>;
+
+fn given_rows(insert: &Insert, at: &At) -> Result<Vec<Given>, SqlError> {
+    match &insert.rows {
+        InsertRows::Select(select) => {
+            let rows = run(select, at.context, None)?.rows;
+            Ok(rows
+                .into_iter()
+                .map(|row| row.into_iter().map(|value| Some((value, false))).collect())
+                .collect())
+        }
+        InsertRows::Values(rows) => {
+            let cell = |cell: &Option<Expr>| match cell {
+                Some(expr) => Ok(Some((eval(expr, at)?.into_owned(), is_flexible(expr)))),
+                None => Ok(None),
+            };
+            rows.iter().map(|row| row.iter().map(cell).collect()).collect()
+        }
+    }
+}
+
+/// The whole row: given values, defaults and numbers, converted to the columns' types.
+fn complete(insert: &Insert, given: Given, changes: &mut Changes, at: &At) -> Result<Vec<Value>, SqlError> {
+    let dialect = at.context.dialect;
+    let schema = changes.table.schema.clone();
+    let mut cells: Given = vec![None; schema.columns.len()];
+    for (&column, cell) in insert.columns.iter().zip(given) {
+        cells[column] = cell;
+    }
+    let mut row = Vec::with_capacity(cells.len());
+    for (column, cell) in schema.columns.iter().zip(cells) {
+        let numbered = column.auto
+            && match &cell {
+                None => true,
+                Some((value, _)) => !dialect.is_strict() && value.is_null(),
+            };
+        let (value, flexible) = match (cell, &column.default) {
+            _ if numbered => (Value::Int(next_number(changes, row.len())), false),
+            (Some(cell), _) => cell,
+            (None, Some(default)) => (eval(default, at)?.into_owned(), is_flexible(default)),
+            (None, None) => (Value::Null, false),
+        };
+        if let (true, Value::Int(number)) = (column.auto && dialect == Dialect::MySql, &value) {
+            changes.last_number = changes.last_number.max(*number);
+        }
+        row.push(store(value, column.data_type, flexible, dialect)?);
+    }
+    Ok(row)
+}
+
+/// SQLite numbers after the largest row there is, the others after the last number they gave.
+fn next_number(changes: &mut Changes, column: usize) -> i64 {
+    if changes.context.dialect != Dialect::Sqlite {
+        changes.last_number += 1;
+        return changes.last_number;
+    }
+    let stored = changes.table.scan(&[], changes.context.view).map(|(_, _, row)| row);
+    let fresh = changes.writes.iter().filter_map(|write| write.after.as_ref());
+    let numbers = stored.chain(fresh).filter_map(|row| match row.get(column) {
+        Some(Value::Int(number)) => Some(*number),
+        _ => None,
+    });
+    numbers.max().unwrap_or(0).saturating_add(1).max(1)
+}
+
+/// ON CONFLICT: the row that is written instead, if any.
+fn resolve(
+    conflict: &Conflict,
+    collisions: &[(Option<usize>, Key)],
+    proposed: Vec<Value>,
+    changes: &mut Changes,
+) -> Result<Option<(Key, Record)>, SqlError> {
+    let context = changes.context;
+    let other =
+        collisions.iter().any(|(constraint, _)| conflict.target.is_some_and(|target| target != *constraint));
+    if other {
+        return Err(duplicate(changes.table));
+    }
+    check_row(changes.table, &proposed, context)?;
+    let Some((sets, condition)) = &conflict.update else { return Ok(None) };
+    let key = collisions[0].1.clone();
+    if collisions.iter().any(|(_, other)| *other != key) {
+        return Err(SqlError::unsupported("a conflict with several rows"));
+    }
+    let Some(old) = changes.current(&key).cloned() else { return Ok(None) };
+    let both: Vec<Value> = old.iter().chain(&proposed).cloned().collect();
+    if let Some(condition) = condition
+        && truth(condition, &At { context, row: &both, outer: None })? != Some(true)
+    {
+        return Ok(None);
+    }
+    let new = assigned(sets, both, old.len(), changes.table, context)?;
+    check_row(changes.table, &new, context)?;
+    let moved = changes.collisions(&new).iter().any(|(_, other)| *other != key);
+    if moved || !changes.table.schema.key.is_empty() && changes.table.key_of(&new) != key {
+        return Err(SqlError::unsupported("ON CONFLICT DO UPDATE that changes a key"));
+    }
+    let record: Record = Arc::from(new);
+    changes.write(key.clone(), Some(record.clone()));
+    Ok(Some((key, record)))
+}
+
+/// The row after assignments. MySQL's see the assignments to their left, the others' the old row.
+fn assigned(
+    sets: &[(usize, Expr)],
+    mut row: Vec<Value>,
+    width: usize,
+    table: &Table,
+    context: &Context,
+) -> Result<Vec<Value>, SqlError> {
+    let mut new: Vec<(usize, Value)> = Vec::with_capacity(sets.len());
+    for (column, expr) in sets {
+        let value = eval(expr, &At { context, row: &row, outer: None })?.into_owned();
+        let to = table.schema.columns[*column].data_type;
+        let value = store(value, to, is_flexible(expr), context.dialect)?;
+        if context.dialect == Dialect::MySql {
+            row[*column] = value;
+        } else {
+            new.push((*column, value));
+        }
+    }
+    for (column, value) in new {
+        row[column] = value;
+    }
+    row.truncate(width);
+    Ok(row)
+}
+
+/// The rows that an UPDATE or DELETE meets.
+fn met(source: &Source, context: &Context) -> Result<Vec<(Key, Record)>, SqlError> {
+    let mut met = Vec::new();
+    let before = At { context, row: &[], outer: None };
+    if let SourceRows::Table(id, asked) = &source.rows {
+        found(source, *id, asked, &before, &mut |key, _, record| {
+            met.push((key.clone(), record.clone()));
+            Ok(())
+        })?;
+    }
+    Ok(met)
+}
+
+/// Evaluates an UPDATE.
+pub(crate) fn update(update: &Update, context: &Context) -> Result<Changed, SqlError> {
+    let mut changes = Changes::new(context, update.table);
+    let met = met(&update.source, context)?;
+    let mut new = Vec::with_capacity(met.len());
+    for (_, old) in &met {
+        let row = assigned(&update.sets, old.to_vec(), old.len(), changes.table, context)?;
+        check_row(changes.table, &row, context)?;
+        new.push(row);
+    }
+    check_keys(&update.sets, &met, &new, &changes)?;
+    let (mut shown, matched) = (Vec::new(), met.len() as u64);
+    let keyed = !changes.table.schema.key.is_empty();
+    let mut moved = Vec::new();
+    for ((key, _), row) in met.into_iter().zip(new) {
+        if let Some(returning) = &update.returning {
+            shown.push(outputs(returning, &At { context, row: &row, outer: None })?);
+        }
+        let new_key = if keyed { changes.table.key_of(&row) } else { key.clone() };
+        if new_key == key {
+            changes.write(key, Some(Arc::from(row)));
+        } else {
+            changes.write(key, None);
+            moved.push((new_key, row));
+        }
+    }
+    let changed_keys = moved.len() as u64;
+    for (key, row) in moved {
+        changes.write(key, Some(Arc::from(row)));
+    }
+    let mut changed = changes.finish(shown, names(update.returning.as_ref()), matched);
+    // A row that moves is written twice but is one row.
+    changed.outcome.changed -= changed_keys;
+    Ok(changed)
+}
+
+/// New keys must be free and distinct. If one is another row's old key, the order of the rows decides.
+fn check_keys(
+    sets: &[(usize, Expr)],
+    met: &[(Key, Record)],
+    new: &[Vec<Value>],
+    changes: &Changes,
+) -> Result<(), SqlError> {
+    let table = changes.table;
+    let is_set = |columns: &[usize]| columns.iter().any(|column| sets.iter().any(|(set, _)| set == column));
+    if is_set(&table.schema.key) {
+        let old: Vec<Key> = met.iter().map(|(key, _)| key.clone()).collect();
+        let new: Vec<Option<Key>> = new.iter().map(|row| Some(table.key_of(row))).collect();
+        let taken = |key: &Key| changes.current(key).is_some();
+        check_one_key(&old.into_iter().map(Some).collect::<Vec<_>>(), &new, taken, table)?;
+    }
+    for (constraint, columns) in table.schema.uniques.iter().enumerate() {
+        if !is_set(columns) {
+            continue;
+        }
+        let values = |row: &[Value]| table.unique_values(constraint, row);
+        let old: Vec<Option<Vec<Value>>> = met.iter().map(|(_, row)| values(row)).collect();
+        let new: Vec<Option<Vec<Value>>> = new.iter().map(|row| values(row)).collect();
+        let taken =
+            |key: &Vec<Value>| table.unique_rows(constraint, key, changes.context.view).next().is_some();
+        check_one_key(&old, &new, taken, table)?;
+    }
+    Ok(())
+}
+
+fn check_one_key<K: Eq + std::hash::Hash>(
+    old: &[Option<K>],
+    new: &[Option<K>],
+    taken: impl Fn(&K) -> bool,
+    table: &Table,
+) -> Result<(), SqlError> {
+    let mut seen = HashSet::new();
+    let leaving: HashMap<&K, usize> =
+        old.iter().enumerate().filter_map(|(at, key)| key.as_ref().map(|key| (key, at))).collect();
+    for (at, key) in new.iter().enumerate() {
+        let Some(key) = key else { continue };
+        if !seen.insert(key) {
+            return Err(duplicate(table));
+        }
+        match leaving.get(key) {
+            Some(&other) if other == at => {}
+            Some(&other) if new[other].as_ref() == Some(key) => return Err(duplicate(table)),
+            Some(_) => return Err(SqlError::unsupported("an UPDATE that passes keys from row to row")),
+            None if taken(key) => return Err(duplicate(table)),
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+/// Evaluates a DELETE.
+pub(crate) fn delete(delete: &Delete, context: &Context) -> Result<Changed, SqlError> {
+    let mut changes = Changes::new(context, delete.table);
+    let met = met(&delete.source, context)?;
+    let (mut shown, matched) = (Vec::new(), met.len() as u64);
+    for (key, row) in met {
+        if let Some(returning) = &delete.returning {
+            shown.push(outputs(returning, &At { context, row: &row, outer: None })?);
+        }
+        changes.write(key, None);
+    }
+    Ok(changes.finish(shown, names(delete.returning.as_ref()), matched))
+}

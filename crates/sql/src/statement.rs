@@ -1,0 +1,135 @@
+//! Statements: parsed, lowered and ready to be executed with parameters.
+
+use std::sync::Arc;
+
+use sqlparser::ast;
+use sqlparser::parser::Parser;
+use sqlparser::tokenizer::Token;
+
+use crate::control::{self, Control};
+use crate::database::Catalog;
+use crate::ddl;
+use crate::error::SqlError;
+use crate::lower::outside;
+use crate::parse;
+use crate::plan::{Delete, Insert, Output, Select, TableId, Update};
+use crate::query;
+use crate::schema::Schema;
+use crate::write;
+
+/// A prepared statement of one database.
+#[derive(Clone, Debug)]
+pub struct Statement {
+    plan: Arc<Plan>,
+    generation: u64,
+}
+
+/// What a statement does.
+#[derive(Clone, Debug)]
+pub(crate) enum Plan {
+    Select(Arc<Select>),
+    Insert(Insert),
+    Update(Update),
+    Delete(Delete),
+    CreateTable(Box<Schema>, bool),
+    /// The table, the columns, and whether the index is unique.
+    CreateIndex(TableId, Vec<usize>, bool),
+    DropTables(Vec<TableId>),
+    Control(Control),
+}
+
+impl Statement {
+    /// What the statement says about transactions, if that is all it does.
+    pub fn control(&self) -> Option<&Control> {
+        match &*self.plan {
+            Plan::Control(control) => Some(control),
+            _ => None,
+        }
+    }
+
+    /// True if the statement can write rows.
+    pub fn is_write(&self) -> bool {
+        matches!(&*self.plan, Plan::Insert(_) | Plan::Update(_) | Plan::Delete(_))
+    }
+
+    /// The names of the result's columns.
+    pub fn columns(&self) -> Vec<String> {
+        let names = |outputs: &[Output]| outputs.iter().map(|output| output.name.clone()).collect();
+        match &*self.plan {
+            Plan::Select(select) => names(&select.outputs),
+            Plan::Insert(insert) => insert.returning.as_deref().map_or(Vec::new(), names),
+            Plan::Update(update) => update.returning.as_deref().map_or(Vec::new(), names),
+            Plan::Delete(delete) => delete.returning.as_deref().map_or(Vec::new(), names),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    pub(crate) fn prepare(text: &str, catalog: &Catalog, generation: u64) -> Result<Statement, SqlError> {
+        let mut tokens = parse::tokenize(text, catalog.dialect)?;
+        if let Some(control) = control::control(&tokens)? {
+            return Ok(Statement { plan: Arc::new(Plan::Control(control)), generation });
+        }
+        control::rewrite_locks(&mut tokens);
+        while let Some(Token::SemiColon | Token::Whitespace(_) | Token::EOF) =
+            tokens.last().map(|token| &token.token)
+        {
+            tokens.pop();
+        }
+        let tree = parse::run(tokens, catalog.dialect, Parser::parse_statement)?;
+        Ok(Statement { plan: Arc::new(lower(&tree, catalog)?), generation })
+    }
+}
+
+fn lower(tree: &ast::Statement, catalog: &Catalog) -> Result<Plan, SqlError> {
+    match tree {
+        ast::Statement::Query(query) => Ok(Plan::Select(Arc::new(query::lower(query, catalog, None)?))),
+        ast::Statement::Insert(insert) => write::insert(insert, catalog).map(Plan::Insert),
+        ast::Statement::Update(update) => write::update(update, catalog).map(Plan::Update),
+        ast::Statement::Delete(delete) => write::delete(delete, catalog).map(Plan::Delete),
+        ast::Statement::CreateTable(create) => {
+            let schema = ddl::create_table(create, catalog)?;
+            Ok(Plan::CreateTable(Box::new(schema), create.if_not_exists))
+        }
+        ast::Statement::CreateIndex(index) => create_index(index, catalog),
+        ast::Statement::Drop {
+            object_type: ast::ObjectType::Table,
+            if_exists,
+            names,
+            cascade: false,
+            ..
+        } => drop_tables(names, *if_exists, catalog),
+        other => {
+            let text: String = other.to_string().chars().take(60).collect();
+            Err(outside(&format!("the statement {text}"), other))
+        }
+    }
+}
+
+fn create_index(index: &ast::CreateIndex, catalog: &Catalog) -> Result<Plan, SqlError> {
+    let table = catalog.table(query::single(&index.table_name)?)?;
+    if index.unique && (index.predicate.is_some() || index.nulls_distinct.is_some()) {
+        return Err(SqlError::unsupported("a partial UNIQUE index"));
+    }
+    let columns = ddl::index_columns(&index.columns, catalog.schema(table), catalog.dialect)?;
+    Ok(Plan::CreateIndex(table, columns, index.unique))
+}
+
+fn drop_tables(names: &[ast::ObjectName], if_exists: bool, catalog: &Catalog) -> Result<Plan, SqlError> {
+    let mut tables = Vec::new();
+    for name in names {
+        match catalog.table(query::single(name)?) {
+            Ok(table) => tables.push(table),
+            Err(_) if if_exists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Plan::DropTables(tables))
+}

@@ -1,0 +1,182 @@
+//! A versioned row store in memory.
+//!
+//! # Invariants
+//! - The versions of a row are in the order in which they were committed; a transaction's pending version
+//!   stands last and carries its mark.
+//! - A row's key is its primary key in the form that equality compares ([`Value::group_key`]), or a running
+//!   number where the table has none.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use crate::dialect::Dialect;
+use crate::schema::Schema;
+use crate::value::Value;
+
+/// The key of a row.
+pub type Key = Arc<[Value]>;
+
+/// The values of a row, in the order of the table's columns.
+pub type Record = Arc<[Value]>;
+
+/// Pending versions carry this bit and their transaction's number.
+pub(crate) const PENDING: u64 = 1 << 63;
+
+/// One version of a row.
+#[derive(Clone, Debug)]
+pub(crate) struct Version {
+    /// When it was committed, or whose it is.
+    pub stamp: u64,
+    /// Its values, or `None` if the version is the row's absence.
+    pub row: Option<Record>,
+}
+
+/// What a statement sees: what was committed up to a point, and its own transaction's writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View {
+    pub at: u64,
+    pub own: u64,
+}
+
+impl View {
+    /// The version that is seen.
+    #[inline]
+    pub fn pick(self, versions: &[Version]) -> Option<&Version> {
+        versions.iter().rev().find(|version| version.stamp == self.own || version.stamp <= self.at)
+    }
+}
+
+/// A table with its rows.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    pub schema: Arc<Schema>,
+    rows: BTreeMap<Key, Vec<Version>>,
+    /// For each UNIQUE constraint, the rows that ever had the values.
+    uniques: Vec<HashMap<Vec<Value>, Vec<Key>>>,
+    /// The last number given to a row without one.
+    pub last_number: i64,
+    dialect: Dialect,
+}
+
+impl Table {
+    pub fn new(schema: Schema, dialect: Dialect) -> Self {
+        let uniques = vec![HashMap::new(); schema.uniques.len()];
+        Table { schema: Arc::new(schema), rows: BTreeMap::new(), uniques, last_number: 0, dialect }
+    }
+
+    /// The key of a row, if the table has a primary key.
+    pub fn key_of(&self, row: &[Value]) -> Key {
+        self.schema.key.iter().map(|&column| row[column].group_key(self.dialect)).collect()
+    }
+
+    /// The version of a key that is seen.
+    #[inline]
+    pub fn get(&self, key: &[Value], view: View) -> Option<(&Key, &Version)> {
+        let (key, versions) = self.rows.get_key_value(key)?;
+        view.pick(versions).map(|version| (key, version))
+    }
+
+    /// The rows that are seen whose keys begin with `prefix`, in the order of their keys.
+    pub fn scan<'a>(
+        &'a self,
+        prefix: &'a [Value],
+        view: View,
+    ) -> impl Iterator<Item = (&'a Key, u64, &'a Record)> + 'a {
+        self.rows
+            .range::<[Value], _>((Bound::Included(prefix), Bound::Unbounded))
+            .take_while(move |(key, _)| key.starts_with(prefix))
+            .filter_map(move |(key, versions)| {
+                let version = view.pick(versions)?;
+                version.row.as_ref().map(|row| (key, version.stamp, row))
+            })
+    }
+
+    /// All versions of all rows.
+    pub fn versions(&self) -> impl Iterator<Item = (&Key, &[Version])> {
+        self.rows.iter().map(|(key, versions)| (key, versions.as_slice()))
+    }
+
+    /// The rows that are seen and have these values under a UNIQUE constraint.
+    pub fn unique_rows<'a>(
+        &'a self,
+        constraint: usize,
+        values: &[Value],
+        view: View,
+    ) -> impl Iterator<Item = (&'a Key, &'a Record)> + 'a {
+        let wanted = values.to_vec();
+        let candidates = self.uniques[constraint].get(values).map_or(&[][..], Vec::as_slice);
+        candidates.iter().filter_map(move |key| {
+            let row = self.get(key, view)?.1.row.as_ref()?;
+            (self.unique_values(constraint, row)? == wanted).then_some((key, row))
+        })
+    }
+
+    /// The values of a UNIQUE constraint's columns, or `None` if one is NULL.
+    pub fn unique_values(&self, constraint: usize, row: &[Value]) -> Option<Vec<Value>> {
+        let columns = &self.schema.uniques[constraint];
+        let values: Vec<Value> = columns.iter().map(|&column| row[column].group_key(self.dialect)).collect();
+        (!values.iter().any(Value::is_null)).then_some(values)
+    }
+
+    /// Writes a pending version.
+    pub fn write(&mut self, key: &Key, row: Option<Record>, own: u64) {
+        if let Some(row) = &row {
+            for constraint in 0..self.uniques.len() {
+                let Some(values) = self.unique_values(constraint, row) else { continue };
+                let keys = self.uniques[constraint].entry(values).or_default();
+                if !keys.contains(key) {
+                    keys.push(key.clone());
+                }
+            }
+        }
+        let version = Version { stamp: own, row };
+        match self.rows.get_mut(key) {
+            Some(versions) => match versions.last_mut() {
+                Some(last) if last.stamp == own => *last = version,
+                _ => {
+                    versions.retain(|other| other.stamp != own);
+                    versions.push(version);
+                }
+            },
+            None => {
+                self.rows.insert(key.clone(), vec![version]);
+            }
+        }
+    }
+
+    /// Makes a pending version a committed one, or drops it.
+    pub fn settle(&mut self, key: &Key, own: u64, stamp: Option<u64>) {
+        let Some(versions) = self.rows.get_mut(key) else { return };
+        let Some(at) = versions.iter().position(|version| version.stamp == own) else { return };
+        let mut version = versions.remove(at);
+        if let Some(stamp) = stamp {
+            version.stamp = stamp;
+            // Pending versions of other transactions stay behind the committed ones.
+            let end = versions.iter().position(|other| other.stamp & PENDING != 0).unwrap_or(versions.len());
+            versions.insert(end, version);
+        }
+        if versions.is_empty() {
+            self.rows.remove(key);
+        }
+    }
+
+    /// Adds a UNIQUE constraint.
+    pub fn add_unique(&mut self, columns: Vec<usize>) {
+        let schema = Arc::make_mut(&mut self.schema);
+        schema.uniques.push(columns);
+        self.uniques.push(HashMap::new());
+        let constraint = self.uniques.len() - 1;
+        let mut index: HashMap<Vec<Value>, Vec<Key>> = HashMap::new();
+        for (key, versions) in &self.rows {
+            for row in versions.iter().filter_map(|version| version.row.as_ref()) {
+                let Some(values) = self.unique_values(constraint, row) else { continue };
+                let keys = index.entry(values).or_default();
+                if !keys.contains(key) {
+                    keys.push(key.clone());
+                }
+            }
+        }
+        self.uniques[constraint] = index;
+    }
+}

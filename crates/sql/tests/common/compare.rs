@@ -1,0 +1,156 @@
+//! One statement on both sides: this crate and a real database.
+
+use margay_sql::{Database, Dialect, Outcome, SqlError, Value};
+
+use super::generate::Generator;
+
+/// A real database.
+pub trait Target {
+    /// Executes a statement; gives rows and the number of affected rows.
+    fn execute(&mut self, text: &str) -> Result<(Vec<Vec<Value>>, u64), String>;
+    /// Removes all tables.
+    fn clear(&mut self, tables: &[String]);
+}
+
+/// How a run went.
+#[derive(Debug, Default)]
+pub struct Tally {
+    pub cases: u64,
+    /// Both gave the same rows and counts.
+    pub agreed: u64,
+    /// Both refused.
+    pub refused: u64,
+    /// Outside the fragment here.
+    pub outside: u64,
+}
+
+/// The statements of one seed, after which both sides must hold the same rows.
+pub fn episode(seed: u64, dialect: Dialect, statements: u64, target: &mut dyn Target, tally: &mut Tally) {
+    let mut generator = Generator::new(seed, dialect);
+    let mut database = Database::new(dialect);
+    let tables = generator.tables.clone();
+    let names: Vec<String> = tables.iter().map(|table| table.name.clone()).collect();
+    target.clear(&names);
+    let mut log = Vec::new();
+    for table in &tables {
+        let create = generator.create(table);
+        database.run(&create, &[]).unwrap_or_else(|error| panic!("{create}: {error}"));
+        target.execute(&create).unwrap_or_else(|error| panic!("{create}: {error}"));
+        log.push(create);
+    }
+    for table in &tables {
+        for _ in 0..4 {
+            let insert = generator.insert(table);
+            log.push(insert.clone());
+            one(&insert, &mut database, target, tally, seed, &log);
+        }
+    }
+    for _ in 0..statements {
+        let statement = generator.statement();
+        log.push(statement.clone());
+        one(&statement, &mut database, target, tally, seed, &log);
+    }
+    for name in &names {
+        let all = format!("SELECT * FROM {name}");
+        one(&all, &mut database, target, tally, seed, &log);
+    }
+}
+
+fn one(
+    text: &str,
+    database: &mut Database,
+    target: &mut dyn Target,
+    tally: &mut Tally,
+    seed: u64,
+    log: &[String],
+) {
+    tally.cases += 1;
+    let fail = |what: String| -> ! {
+        let shown: Vec<String> = log.iter().map(|line| format!("{line};")).collect();
+        panic!("seed {seed}: {what}\n  {text}\nafter\n{}", shown.join("\n"))
+    };
+    let writes = !text.starts_with("SELECT");
+    if writes {
+        target.execute("BEGIN").unwrap_or_else(|error| fail(error));
+    }
+    let theirs = target.execute(text);
+    let ours = database.run(text, &[]);
+    let keep = match (&ours, &theirs) {
+        (Ok(ours), Ok((rows, count))) => {
+            if let Err(what) = same(ours, rows, *count, writes, database.dialect()) {
+                fail(what);
+            }
+            tally.agreed += 1;
+            true
+        }
+        (Err(_), Err(_)) => {
+            tally.refused += 1;
+            false
+        }
+        (Err(error), Ok(_)) if is_outside(error) => {
+            tally.outside += 1;
+            false
+        }
+        (Err(error), Ok((rows, _))) => fail(format!("refused here: {error}; there: {rows:?}")),
+        (Ok(ours), Err(error)) => fail(format!("refused there: {error}; here: {:?}", ours.rows)),
+    };
+    if writes {
+        target.execute(if keep { "COMMIT" } else { "ROLLBACK" }).unwrap_or_else(|error| fail(error));
+    }
+}
+
+/// Errors that say that a construct or its types are outside the fragment, not that the statement fails.
+fn is_outside(error: &SqlError) -> bool {
+    error.is_unsupported()
+}
+
+fn same(
+    ours: &Outcome,
+    rows: &[Vec<Value>],
+    count: u64,
+    writes: bool,
+    dialect: Dialect,
+) -> Result<(), String> {
+    if ours.rows.len() != rows.len() {
+        return Err(format!("{} rows here {:?}, {} there {rows:?}", ours.rows.len(), ours.rows, rows.len()));
+    }
+    let mut start = 0;
+    while start < rows.len() {
+        let end = (start..rows.len()).find(|&at| ours.ranks[at] != ours.ranks[start]).unwrap_or(rows.len());
+        let (mut here, mut there) = (shown(&ours.rows[start..end]), shown(&rows[start..end]));
+        here.sort();
+        there.sort();
+        if here != there {
+            return Err(format!("here {here:?}, there {there:?}"));
+        }
+        start = end;
+    }
+    // MariaDB counts changed rows, and two for an upsert that updates.
+    let expected = ours.matched;
+    if writes && dialect != Dialect::MySql && rows.is_empty() && expected != count {
+        return Err(format!("{expected} rows met here, {count} there"));
+    }
+    Ok(())
+}
+
+/// Rows as text in which equal numbers look alike.
+fn shown(rows: &[Vec<Value>]) -> Vec<String> {
+    let cell = |value: &Value| match value {
+        Value::Bool(truth) => format!("{truth}"),
+        Value::Decimal(number) => match number.to_integer() {
+            Some(number) => number.to_string(),
+            None => number.to_string().trim_end_matches('0').to_string(),
+        },
+        Value::Float(number) if number.fract() == 0.0 && number.abs() < 9.0e15 => {
+            format!("{}", *number as i64)
+        }
+        Value::Float(number) => format!("{number}"),
+        other => other.to_string(),
+    };
+    rows.iter().map(|row| row.iter().map(cell).collect::<Vec<_>>().join(" | ")).collect()
+}
+
+/// The number of cases: a few thousand, or what MARGAY_SQL_CASES says.
+pub fn cases() -> u64 {
+    std::env::var("MARGAY_SQL_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(6_000)
+}
