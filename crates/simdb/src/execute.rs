@@ -1,0 +1,167 @@
+//! Statements: the protocol says whether and where, the database reads and writes.
+
+use crate::db::{Db, Seen, Step, Stop, View};
+use crate::fault::Fault;
+use crate::rules::Rules;
+use crate::store::CLEAN;
+use crate::value::{Ask, Change, Cond, Obj, Row, Value};
+
+/// Tries a statement. Its answer is left in `rows`: what was read, or what a predicate update made of its rows.
+pub(crate) fn execute(
+    db: &mut Db,
+    rules: &mut dyn Rules,
+    me: usize,
+    ask: Ask,
+    rows: &mut Vec<Seen>,
+) -> Step<()> {
+    rows.clear();
+    db.looked.clear();
+    let step = rules.statement(db, me).and_then(|()| attempt(db, rules, me, ask, rows));
+    match &step {
+        Err(Stop::Wait(_)) => {
+            let clock = db.clock;
+            db.txns[me].statement.get_or_insert(clock);
+        }
+        _ => end_statement(db, me),
+    }
+    step
+}
+
+fn end_statement(db: &mut Db, me: usize) {
+    db.txns[me].statement = None;
+    let early = db.locks.took_any(me) && db.fault(me, Fault::LockReleasedEarly);
+    db.locks.end_statement(me, !early);
+    db.released |= early;
+}
+
+fn attempt(db: &mut Db, rules: &mut dyn Rules, me: usize, ask: Ask, rows: &mut Vec<Seen>) -> Step<()> {
+    match ask {
+        Ask::Read(obj) => read(db, rules, me, obj, rows),
+        Ask::Write(obj, change) => {
+            let view = rules.write(db, me, obj, change)?;
+            write(db, me, obj, change, view);
+            Ok(())
+        }
+        Ask::Scan(cond) | Ask::Aggregate(cond) => {
+            let view = rules.scan(db, me, cond)?;
+            scan(db, me, cond, view, rows);
+            Ok(())
+        }
+        Ask::Update(cond, set) => {
+            let change = match set {
+                Some(v) => Change::Merge(Row { v: Some(v), w: None }),
+                None => Change::Delete,
+            };
+            let (targets, view) = rules.targets(db, me, cond, change)?;
+            if db.keep_looked {
+                let searched = rules.searched(db, me).unwrap_or(view);
+                look_at_table(db, me, cond, searched, view);
+            }
+            update(db, me, &targets, change, view, rows);
+            Ok(())
+        }
+    }
+}
+
+fn read(db: &mut Db, rules: &mut dyn Rules, me: usize, obj: Obj, rows: &mut Vec<Seen>) -> Step<()> {
+    let seen = match db.see_own(me, obj).or_else(|| db.see_wrong(me, obj)) {
+        Some(seen) => seen,
+        None => {
+            let view = rules.read(db, me, obj)?;
+            db.see_version(me, obj, view)
+        }
+    };
+    look(db, &seen);
+    rows.push(seen);
+    Ok(())
+}
+
+fn look(db: &mut Db, seen: &Seen) {
+    if let (true, Some(writer)) = (db.keep_looked, seen.writer) {
+        db.looked.push((seen.obj, writer));
+    }
+}
+
+fn write(db: &mut Db, me: usize, obj: Obj, change: Change, view: View) -> Value {
+    let value = change.apply(&db.base(me, obj, view));
+    db.put(me, obj, value.clone());
+    value
+}
+
+fn scan(db: &mut Db, me: usize, cond: Cond, view: View, rows: &mut Vec<Seen>) {
+    for obj in db.store.rows() {
+        if quiet(db, me) && !db.keep_looked {
+            // Nothing but versions can be seen here, and most of them do not match: no copy, no bookkeeping.
+            let chain = db.store.row(obj);
+            let version = match view {
+                View::AsOf(ts) => chain.as_of(ts),
+                View::Latest | View::Dirty => chain.latest(),
+            };
+            if view != View::Dirty
+                && [version.mark, chain.mark] == [CLEAN; 2]
+                && !cond.matches(&version.value)
+            {
+                continue;
+            }
+        }
+        let seen = db.see(me, obj, view);
+        look(db, &seen);
+        if cond.matches(&seen.value) {
+            rows.push(seen);
+        }
+    }
+    misreport(db, me, rows);
+}
+
+/// Whether a read of `me` can see nothing but committed versions.
+fn quiet(db: &Db, me: usize) -> bool {
+    !db.faults.in_reads && db.txns[me].writes.is_empty()
+}
+
+/// The faults of predicate reads.
+fn misreport(db: &mut Db, me: usize, rows: &mut Vec<Seen>) {
+    if !rows.is_empty() && db.fault(me, Fault::IndexEntryMissing) {
+        let missing = db.faults.choice.below(rows.len() as u64) as usize;
+        rows.remove(missing);
+    }
+    if !rows.is_empty() && db.fault(me, Fault::WrongAggregate) {
+        let wrong = db.faults.choice.below(rows.len() as u64) as usize;
+        if let Value::Row(Row { v: Some(v), .. }) = &mut rows[wrong].value {
+            *v = -1 - *v;
+        }
+    }
+}
+
+fn update(db: &mut Db, me: usize, targets: &[Obj], change: Change, view: View, rows: &mut Vec<Seen>) {
+    for &obj in targets {
+        let value = write(db, me, obj, change, view);
+        rows.push(Seen { obj, value, writer: None });
+    }
+    if !rows.is_empty() && db.fault(me, Fault::WrongRowCount) {
+        let missing = db.faults.choice.below(rows.len() as u64) as usize;
+        let Seen { obj, .. } = rows.remove(missing);
+        // Another write of the same transaction may still tell of it; then the evidence does not, which is all that is lost.
+        if let Some(own) = db.txns[me].writes.iter_mut().find(|w| w.obj == obj) {
+            own.untold = true;
+        }
+    }
+}
+
+/// A predicate update has looked at every row of the table: where it searched, and if the row matched there, where it starts from.
+fn look_at_table(db: &mut Db, me: usize, cond: Cond, searched: View, view: View) {
+    for obj in db.store.rows() {
+        if db.txns[me].own(obj).is_some() {
+            continue;
+        }
+        let at = |view| match view {
+            View::AsOf(ts) => db.store.row(obj).as_of(ts),
+            View::Latest | View::Dirty => db.store.row(obj).latest(),
+        };
+        let found = at(searched);
+        let version = if cond.matches(&found.value) { at(view) } else { found };
+        if !version.untold {
+            let looked = (obj, version.txn);
+            db.looked.push(looked);
+        }
+    }
+}

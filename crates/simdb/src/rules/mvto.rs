@@ -1,0 +1,119 @@
+//! Multi-version timestamp ordering [Reed1978].
+//!
+//! # Algorithm
+//! The first statement gives the transaction a timestamp, at which it reads and writes. A read sees the newest version not newer than its
+//! timestamp and marks it as read at that time; if an older transaction has written the object and not ended, it waits. A
+//! write aborts when the version before it has been read at a later time than its own: that reader should have seen it. A predicate
+//! read marks the version of every row, absent ones included; a write that depends on what it changes reads it.
+//!
+//! # Invariants
+//! - Everybody sees, at their own timestamp, exactly the versions of all older transactions that commit: timestamp order is a serial order.
+//!   One counter gives the timestamps inside the transactions' intervals: strict serializable.
+//! - Only younger transactions wait for older ones: no deadlock.
+
+use super::{Commit, Rules};
+use crate::db::{Db, Step, Stop, TICK, TIMESTAMP_ORDER, View};
+use crate::fault::Fault;
+use crate::value::{Change, Cond, Obj};
+
+pub(super) struct Mvto;
+
+fn timestamp(db: &mut Db, me: usize) -> u64 {
+    if let Some(ts) = db.txns[me].snapshot {
+        return ts;
+    }
+    let ts = db.tick();
+    db.txns[me].snapshot = Some(ts);
+    db.txns[me].phase = TIMESTAMP_ORDER;
+    ts
+}
+
+/// Where reads look: at the timestamp, or, by a fault, before it.
+fn read_ts(db: &mut Db, me: usize, ts: u64) -> u64 {
+    if ts > 5 * TICK && db.fault(me, Fault::StaleSnapshot) {
+        return ts - TICK * (1 + db.faults.choice.below(4));
+    }
+    ts
+}
+
+/// Waits for older transactions that have written `obj`.
+fn wait_for_older(db: &Db, me: usize, obj: Obj, ts: u64) -> Step<()> {
+    let older = |client: &usize| db.txns[*client].snapshot.is_some_and(|other| other < ts);
+    let blockers: Vec<u32> = db.pending(me, obj).map(|(c, _)| c).filter(older).map(|c| c as u32).collect();
+    if blockers.is_empty() { Ok(()) } else { Err(Stop::Wait(blockers)) }
+}
+
+fn mark(db: &mut Db, obj: Obj, ts: u64) {
+    let version = db.store.chain(obj).as_of_mut(ts);
+    version.read_ts = version.read_ts.max(ts);
+}
+
+/// Whether a write at `ts` comes too late for somebody who has read.
+fn too_late(db: &mut Db, obj: Obj, ts: u64) -> bool {
+    db.store.chain(obj).as_of(ts).read_ts > ts
+}
+
+impl Rules for Mvto {
+    fn read(&mut self, db: &mut Db, me: usize, obj: Obj) -> Step<View> {
+        let ts = timestamp(db, me);
+        wait_for_older(db, me, obj, ts)?;
+        let ts = read_ts(db, me, ts);
+        mark(db, obj, ts);
+        Ok(View::AsOf(ts))
+    }
+
+    /// A faulty predicate read marks only the rows that it returns.
+    fn scan(&mut self, db: &mut Db, me: usize, cond: Cond) -> Step<View> {
+        let ts = timestamp(db, me);
+        for row in db.store.rows() {
+            wait_for_older(db, me, row, ts)?;
+        }
+        let ts = read_ts(db, me, ts);
+        match db.fault(me, Fault::Phantom) {
+            true => db.matching(me, cond, View::AsOf(ts)).into_iter().for_each(|row| mark(db, row, ts)),
+            false => db.store.rows().for_each(|row| mark(db, row, ts)),
+        }
+        Ok(View::AsOf(ts))
+    }
+
+    fn write(&mut self, db: &mut Db, me: usize, obj: Obj, change: Change) -> Step<View> {
+        let ts = timestamp(db, me);
+        if change.depends_on_base() {
+            wait_for_older(db, me, obj, ts)?;
+        }
+        if too_late(db, obj, ts) {
+            return Err(Stop::Abort);
+        }
+        if change.depends_on_base() {
+            mark(db, obj, ts);
+        }
+        Ok(View::AsOf(ts))
+    }
+
+    fn targets(&mut self, db: &mut Db, me: usize, cond: Cond, _change: Change) -> Step<(Vec<Obj>, View)> {
+        let ts = timestamp(db, me);
+        for row in db.store.rows() {
+            wait_for_older(db, me, row, ts)?;
+        }
+        let rows = db.matching(me, cond, View::AsOf(ts));
+        if rows.iter().any(|&row| too_late(db, row, ts)) {
+            return Err(Stop::Abort);
+        }
+        db.store.rows().for_each(|row| mark(db, row, ts));
+        Ok((rows, View::AsOf(ts)))
+    }
+
+    fn commit(&mut self, db: &mut Db, me: usize) -> Step<Commit> {
+        let ts = timestamp(db, me);
+        let writes = !db.txns[me].writes.is_empty();
+        if writes && ts > 5 * TICK && db.fault(me, Fault::TimestampInversion) {
+            let back = TICK * (1 + db.faults.choice.below(4));
+            return Ok(Commit::At(ts - back + 1 + db.faults.choice.below(TICK - 1)));
+        }
+        Ok(Commit::At(ts))
+    }
+
+    fn abort_ts(&self, db: &mut Db, me: usize) -> u64 {
+        timestamp(db, me)
+    }
+}

@@ -1,0 +1,39 @@
+//! Read committed by locks: writes lock to the end, reads only while they read.
+//!
+//! # Invariants
+//! - A read waits while someone has written and not ended, and then sees the newest committed version: a prefix of the order of commits
+//!   that grows from statement to statement. So a transaction never goes back behind a writer that it has read from:
+//!   `be-read-committed`, of which Adya's PL-2 is a part.
+//! - A write starts from the newest committed version and keeps others away until it commits: nothing is lost between the two.
+//! - Nothing keeps what was read from changing: fuzzy reads, read skew, phantoms and lost updates happen.
+
+use super::{Commit, Rules, commit_now, lock_matching};
+use crate::db::{Db, Step, View};
+use crate::value::{Change, Cond, Obj};
+
+pub(super) struct RcLocking;
+
+impl Rules for RcLocking {
+    fn read(&mut self, db: &mut Db, me: usize, obj: Obj) -> Step<View> {
+        db.wait_to_read(me, obj)?;
+        Ok(View::Latest)
+    }
+
+    fn scan(&mut self, db: &mut Db, me: usize, cond: Cond) -> Step<View> {
+        db.wait_for_writers(me, cond)?;
+        Ok(View::Latest)
+    }
+
+    fn write(&mut self, db: &mut Db, me: usize, obj: Obj, _change: Change) -> Step<View> {
+        db.lock_exclusive(me, obj)?;
+        Ok(View::Latest)
+    }
+
+    fn targets(&mut self, db: &mut Db, me: usize, cond: Cond, change: Change) -> Step<(Vec<Obj>, View)> {
+        Ok((lock_matching(db, me, cond, change)?, View::Latest))
+    }
+
+    fn commit(&mut self, db: &mut Db, _me: usize) -> Step<Commit> {
+        commit_now(db)
+    }
+}

@@ -1,0 +1,50 @@
+//! One transaction at a time.
+//!
+//! # Invariants
+//! - From its first statement to its end a transaction is alone; others wait.
+//! - So the order of first statements is a serial order; it contains real time, because a first statement lies inside its
+//!   transaction's interval. Strict serializable.
+
+use super::{Commit, Rules, commit_now};
+use crate::db::{Db, Step, Stop, View};
+use crate::value::{Change, Cond, Obj};
+
+#[derive(Default)]
+pub(super) struct Serial {
+    owner: Option<usize>,
+}
+
+impl Rules for Serial {
+    fn statement(&mut self, _db: &mut Db, me: usize) -> Step<()> {
+        match self.owner.get_or_insert(me) {
+            owner if *owner == me => Ok(()),
+            owner => Err(Stop::Wait(vec![*owner as u32])),
+        }
+    }
+
+    fn read(&mut self, _db: &mut Db, _me: usize, _obj: Obj) -> Step<View> {
+        Ok(View::Latest)
+    }
+
+    fn scan(&mut self, _db: &mut Db, _me: usize, _cond: Cond) -> Step<View> {
+        Ok(View::Latest)
+    }
+
+    fn write(&mut self, _db: &mut Db, _me: usize, _obj: Obj, _change: Change) -> Step<View> {
+        Ok(View::Latest)
+    }
+
+    fn targets(&mut self, db: &mut Db, me: usize, cond: Cond, _change: Change) -> Step<(Vec<Obj>, View)> {
+        Ok((db.matching(me, cond, View::Latest), View::Latest))
+    }
+
+    fn commit(&mut self, db: &mut Db, _me: usize) -> Step<Commit> {
+        commit_now(db)
+    }
+
+    fn end(&mut self, _db: &mut Db, me: usize, _committed: Option<u64>) {
+        if self.owner == Some(me) {
+            self.owner = None;
+        }
+    }
+}

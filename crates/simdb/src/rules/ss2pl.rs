@@ -1,0 +1,49 @@
+//! Strong strict two-phase locking: every lock, of reads too, is held until the transaction has ended.
+//!
+//! # Invariants
+//! - Reads hold shared locks, writes exclusive ones, predicate reads and predicate updates a lock on their condition.
+//! - At its commit point a transaction holds all its locks, so nothing that it read has changed and nobody has seen what it wrote: the
+//!   order of commit points is a serial order. Commit points lie inside the transactions' intervals: strict serializable.
+
+use super::{Commit, Rules, commit_now, lock_matching};
+use crate::db::{Db, Step, View};
+use crate::fault::Fault;
+use crate::value::{Change, Cond, Obj};
+
+pub(super) struct Ss2pl;
+
+impl Rules for Ss2pl {
+    fn read(&mut self, db: &mut Db, me: usize, obj: Obj) -> Step<View> {
+        db.lock_shared(me, obj)?;
+        Ok(View::Latest)
+    }
+
+    /// The lock on the condition covers the returned rows. A faulty predicate read locks only these.
+    fn scan(&mut self, db: &mut Db, me: usize, cond: Cond) -> Step<View> {
+        db.wait_for_writers(me, cond)?;
+        if db.fault(me, Fault::Phantom) {
+            for row in db.matching(me, cond, View::Latest) {
+                db.lock_shared(me, row)?;
+            }
+        } else {
+            db.lock_condition(me, cond);
+        }
+        Ok(View::Latest)
+    }
+
+    fn write(&mut self, db: &mut Db, me: usize, obj: Obj, change: Change) -> Step<View> {
+        db.wait_for_conditions(me, obj, change)?;
+        db.lock_exclusive(me, obj)?;
+        Ok(View::Latest)
+    }
+
+    fn targets(&mut self, db: &mut Db, me: usize, cond: Cond, change: Change) -> Step<(Vec<Obj>, View)> {
+        let rows = lock_matching(db, me, cond, change)?;
+        db.lock_condition(me, cond);
+        Ok((rows, View::Latest))
+    }
+
+    fn commit(&mut self, db: &mut Db, _me: usize) -> Step<Commit> {
+        commit_now(db)
+    }
+}

@@ -1,0 +1,191 @@
+//! A simulation as a [`History`].
+
+use margay_history::{
+    Access, History, HistoryBuilder, Interval, Invalid, ObjectId, OpDetail, OpKind, Table, TableId, ValueId,
+};
+
+use super::{Action, Note, Recorded, Sink, Start};
+use crate::config::SimConfig;
+use crate::report::Report;
+use crate::sim::simulate;
+use crate::value::{Change, Cond, Obj, Row, Space, Value};
+
+/// Feeds a [`HistoryBuilder`].
+#[derive(Default, Debug)]
+pub struct BuilderSink {
+    builder: HistoryBuilder,
+    table: Option<TableId>,
+    accesses: Vec<Access>,
+}
+
+impl BuilderSink {
+    /// The history so far.
+    ///
+    /// # Errors
+    /// When it is none; a simulation always is one.
+    pub fn finish(self) -> Result<History, Invalid> {
+        self.builder.finish()
+    }
+
+    fn table(&mut self) -> TableId {
+        *self.table.get_or_insert_with(|| self.builder.table("t"))
+    }
+
+    fn object(&mut self, obj: Obj) -> ObjectId {
+        let table = (obj.space == Space::Row).then(|| self.table());
+        let key = match obj.space {
+            Space::List => self.builder.values().text(&format!("l{}", obj.key)),
+            Space::Register | Space::Row => self.builder.values().int(i64::from(obj.key)),
+        };
+        self.builder.object(table, key)
+    }
+
+    fn value(&mut self, value: &Value, list: bool) -> ValueId {
+        let values = self.builder.values();
+        match value {
+            Value::Absent if list => values.list(&[]),
+            Value::Absent => ValueId::NULL,
+            Value::Int(int) => values.int(*int),
+            Value::List(items) => {
+                let items: Vec<_> = items.iter().map(|&item| values.int(item)).collect();
+                values.list(&items)
+            }
+            Value::Row(row) => self.row(*row, true),
+        }
+    }
+
+    /// A row; NULL columns are named only where they were seen.
+    fn row(&mut self, row: Row, seen: bool) -> ValueId {
+        let values = self.builder.values();
+        let mut columns = Vec::with_capacity(2);
+        for (name, value) in [("v", row.v), ("w", row.w)] {
+            if value.is_some() || seen {
+                let value = value.map_or(ValueId::NULL, |int| values.int(int));
+                columns.push((values.intern_name(name), value));
+            }
+        }
+        values.row(&columns)
+    }
+
+    fn written(&mut self, change: Change) -> ValueId {
+        match change {
+            Change::Put(int) | Change::Append(int) => self.builder.values().int(int),
+            Change::Merge(row) => self.row(row, false),
+            Change::Delete => ValueId::NULL,
+        }
+    }
+
+    fn rows(&mut self, rows: &[(Obj, Value)]) {
+        for (obj, value) in rows {
+            let access = Access { object: self.object(*obj), value: self.value(value, false) };
+            self.accesses.push(access);
+        }
+    }
+
+    fn aggregate(
+        &mut self,
+        op: Recorded<'_>,
+        (cond, count, sum): (Cond, u64, Option<i64>),
+    ) -> Result<(), Invalid> {
+        let values = self.builder.values();
+        let tuple = [values.uint(count), sum.map_or(ValueId::NULL, |sum| values.int(sum))];
+        let tuple = values.list(&tuple);
+        let text = format!("SELECT COUNT(*), SUM(v) FROM t WHERE {cond}");
+        let detail = OpDetail::Sql { text: &text, params: &[], rows: Some(&[tuple]), count: None };
+        self.push(op, OpKind::Sql, detail)
+    }
+
+    fn push(&mut self, op: Recorded<'_>, kind: OpKind, detail: OpDetail<'_>) -> Result<(), Invalid> {
+        let at = Some(Interval::new(op.before, op.after));
+        self.builder.push(op.session, op.txn, at, kind, &self.accesses, detail)
+    }
+}
+
+impl Sink for BuilderSink {
+    type Error = Invalid;
+
+    fn start(&mut self, start: &Start) -> Result<(), Invalid> {
+        let header = self.builder.header();
+        header.skew = start.skew;
+        header.dbms = Some(start.dbms.clone());
+        header.level = Some(start.level.to_string());
+        if start.table {
+            let column = |name: &str| (name.to_string(), "int".to_string());
+            let columns = ["k", "v", "w"].map(column).to_vec();
+            let table = Table { name: "t".to_string(), key: vec!["k".to_string()], columns };
+            self.table = Some(self.builder.declare_table(table)?);
+        }
+        for (obj, value) in &start.initial {
+            let (object, value) = (self.object(*obj), self.value(value, false));
+            self.builder.initial(object, value)?;
+        }
+        Ok(())
+    }
+
+    fn op(&mut self, op: Recorded<'_>) -> Result<(), Invalid> {
+        self.accesses.clear();
+        let (kind, detail) = match op.action {
+            Action::Begin => (OpKind::Begin, OpDetail::None),
+            Action::Read(obj, value) => {
+                let value = self.value(value, obj.space == Space::List);
+                let object = self.object(obj);
+                self.accesses.push(Access { object, value });
+                (OpKind::Read, OpDetail::None)
+            }
+            Action::Write(obj, change) => {
+                let access = Access { object: self.object(obj), value: self.written(change) };
+                self.accesses.push(access);
+                let append = matches!(change, Change::Append(_));
+                (if append { OpKind::Append } else { OpKind::Write }, OpDetail::None)
+            }
+            Action::Scan(cond, rows) => {
+                self.rows(rows);
+                let (table, text) = (self.table(), cond.to_string());
+                let detail = OpDetail::Scan { table, condition: &text, observed: true };
+                return self.push(op, OpKind::Scan, detail);
+            }
+            Action::Aggregate(cond, count, sum) => return self.aggregate(op, (cond, count, sum)),
+            Action::Update(cond, set, rows) => {
+                self.rows(rows);
+                let (table, text) = (self.table(), cond.to_string());
+                let set = set.map(|v| format!("v = {v}"));
+                let detail =
+                    OpDetail::Update { table, condition: &text, set: set.as_deref(), observed: true };
+                return self.push(op, OpKind::Update, detail);
+            }
+            Action::Commit => (OpKind::Commit, OpDetail::None),
+            Action::Abort => (OpKind::Abort, OpDetail::None),
+            Action::Unknown => (OpKind::Unknown, OpDetail::None),
+        };
+        self.push(op, kind, detail)
+    }
+
+    fn note(&mut self, note: Note<'_>) -> Result<(), Invalid> {
+        let label = |txn: u64| (txn != 0).then_some(txn);
+        match note {
+            Note::VersionOrder(obj, txns) => {
+                let object = self.object(obj);
+                self.builder.version_order(object, txns.map(label).to_vec());
+            }
+            Note::VersionSet(txn, op, versions) => {
+                let versions = versions.iter().map(|&(obj, writer)| (self.object(obj), label(writer)));
+                let versions = versions.collect();
+                self.builder.version_set(txn, op, versions);
+            }
+            Note::Snapshot(txn, ts) => self.builder.snapshot(txn, ts),
+            Note::Commit(txn, ts) => self.builder.commit(txn, ts),
+            Note::Serialization(txn, ts) => self.builder.serialization(txn, ts),
+        }
+        Ok(())
+    }
+}
+
+/// Simulates into a history.
+///
+/// # Errors
+/// When the simulation is not a history: more operations than one can hold.
+pub fn simulate_history(config: &SimConfig) -> Result<(History, Report), Invalid> {
+    let mut sink = BuilderSink::default();
+    let report = simulate(config, &mut sink)?;
+    Ok((sink.finish()?, report))
+}
