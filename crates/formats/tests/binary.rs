@@ -101,3 +101,14 @@ fn claims_are_checked_before_memory_is_reserved() {
     bytes.extend([0x01, 0xfe, 0xff, 0xff, 0xff, 0x0f]);
     assert_eq!(read(&bytes, Format::MargayBin).unwrap_err().what, "the file ends too early");
 }
+
+/// A file of version 1 stays readable, and is still what is written. `MARGAY_BLESS=1` writes it anew, for a new version.
+#[test]
+fn the_written_form_does_not_drift() {
+    let bytes = written(&sample());
+    if std::env::var_os("MARGAY_BLESS").is_some() {
+        std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all.mgb"), &bytes).unwrap();
+    }
+    let kept = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all.mgb")).unwrap();
+    assert_eq!(kept, bytes);
+}
