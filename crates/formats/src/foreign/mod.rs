@@ -19,6 +19,8 @@ mod steps;
 #[cfg(test)]
 pub(crate) mod testing;
 mod text;
+mod vbox;
+mod vbox_write;
 mod workload;
 
 use margay_history::History;
@@ -39,6 +41,7 @@ pub(crate) fn read(
         Format::Awdit => awdit::read(input, warnings),
         Format::Cobra => cobra::read(input, warnings),
         Format::Dbcop => dbcop::read(input, warnings),
+        Format::Vbox => vbox::read(input, warnings),
         _ => Err(FormatError::new(format!("the format {format} is not supported yet"))),
     }
 }
@@ -51,6 +54,7 @@ pub(crate) fn write(history: &History, format: Format, target: Target<'_>) -> Re
         Format::Awdit => write_file(target, |out| awdit::write(history, out)),
         Format::Cobra => write_directory(target, |folder| cobra_write::write(history, folder)),
         Format::Dbcop => write_file(target, |out| dbcop::write(history, out)),
+        Format::Vbox => write_directory(target, |folder| vbox_write::write(history, folder)),
         _ => Err(FormatError::new(format!("the format {format} cannot be written"))),
     }
 }
