@@ -21,7 +21,7 @@ pub struct FormatError {
     /// What is wrong, as a sentence without a full stop.
     pub what: String,
     /// The offending line, or a window of it.
-    pub snippet: Option<Snippet>,
+    pub snippet: Option<Box<Snippet>>,
 }
 
 /// A piece of a line, to show with a caret.
@@ -74,7 +74,7 @@ impl FormatError {
     /// The same with the offending line to show.
     #[must_use]
     pub fn with_snippet(mut self, line: &[u8]) -> Self {
-        self.snippet = Some(Snippet::of(line, self.column.unwrap_or(1)));
+        self.snippet = Some(Box::new(Snippet::of(line, self.column.unwrap_or(1))));
         self
     }
 
@@ -172,10 +172,10 @@ impl std::error::Error for FormatError {}
 impl From<io::Error> for FormatError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            _ if error.get_ref().is_some() => Self::new(error.to_string()),
-            io::ErrorKind::UnexpectedEof => Self::new("the file ends too early"),
             io::ErrorKind::NotFound => Self::new("no such file or directory"),
             io::ErrorKind::PermissionDenied => Self::new("permission denied"),
+            _ if error.get_ref().is_some() => Self::new(error.to_string()),
+            io::ErrorKind::UnexpectedEof => Self::new("the file ends too early"),
             _ => Self::new(error.to_string()),
         }
     }

@@ -49,9 +49,9 @@ const READERS: [Read; SECTIONS.len()] = [
     statements,
     version_orders,
     version_sets,
-    |columns, section| Ok(columns.evidence.snapshots = section.all(stamp)?),
-    |columns, section| Ok(columns.evidence.commits = section.all(stamp)?),
-    |columns, section| Ok(columns.evidence.serializations = section.all(stamp)?),
+    |columns, section| section.all(stamp).map(|all| columns.evidence.snapshots = all),
+    |columns, section| section.all(stamp).map(|all| columns.evidence.commits = all),
+    |columns, section| section.all(stamp).map(|all| columns.evidence.serializations = all),
 ];
 
 struct File<'a> {
