@@ -58,7 +58,10 @@ impl Assignments {
         let env = RowEnv { dialect: self.dialect, row: &values };
         let mut new = Vec::with_capacity(self.sets.len());
         for (target, expr) in &self.sets {
-            new.push((target.value.as_str(), eval(expr, &env)?.into_owned()));
+            new.push((
+                target.value.as_str(),
+                eval(expr, &env).map_err(|error| error.in_dialect(self.dialect))?.into_owned(),
+            ));
         }
         Ok(new)
     }
@@ -91,7 +94,7 @@ impl BoundAssignments {
         let env = RowEnv { dialect: self.dialect, row };
         let mut new = row.to_vec();
         for (at, expr) in &self.sets {
-            let value = eval(expr, &env)?.into_owned();
+            let value = eval(expr, &env).map_err(|error| error.in_dialect(self.dialect))?.into_owned();
             match new.get_mut(*at) {
                 Some(cell) => *cell = value,
                 None => return Err(SqlError::UnknownColumn(format!("number {}", at + 1))),

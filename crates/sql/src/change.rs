@@ -246,15 +246,14 @@ fn resolve(
     changes: &mut Changes,
 ) -> Result<Option<(Key, Record)>, SqlError> {
     let context = changes.context;
-    let other =
-        collisions.iter().any(|(constraint, _)| conflict.target.is_some_and(|target| target != *constraint));
-    if other {
-        return Err(duplicate(changes.table));
-    }
+    // The key that the clause names is looked at before all others.
+    let meant =
+        |(constraint, _): &&(Option<usize>, Key)| conflict.target.is_none_or(|target| target == *constraint);
+    let Some((_, key)) = collisions.iter().find(meant) else { return Err(duplicate(changes.table)) };
     check_row(changes.table, &proposed, context)?;
     let Some((sets, condition)) = &conflict.update else { return Ok(None) };
-    let key = collisions[0].1.clone();
-    if collisions.iter().any(|(_, other)| *other != key) {
+    let key = key.clone();
+    if collisions.iter().filter(meant).any(|(_, other)| *other != key) {
         return Err(SqlError::unsupported("a conflict with several rows"));
     }
     let Some(old) = changes.current(&key).cloned() else { return Ok(None) };

@@ -120,7 +120,8 @@ impl Database {
 
     /// Prepares a statement: parses it and resolves its names.
     pub fn prepare(&self, text: &str) -> Result<Statement, SqlError> {
-        Statement::prepare(text, &self.catalog(&[]), self.generation)
+        let statement = Statement::prepare(text, &self.catalog(&[]), self.generation);
+        statement.map_err(|error| error.in_dialect(self.dialect))
     }
 
     pub(crate) fn catalog<'a>(&'a self, classes: &'a [Class]) -> Catalog<'a> {
@@ -139,6 +140,15 @@ impl Database {
 
     /// Executes a statement in a transaction. A statement that fails changes nothing.
     pub fn execute(
+        &mut self,
+        transaction: &mut Transaction,
+        statement: &Statement,
+        params: &[Value],
+    ) -> Result<Outcome, SqlError> {
+        self.try_execute(transaction, statement, params).map_err(|error| error.in_dialect(self.dialect))
+    }
+
+    fn try_execute(
         &mut self,
         transaction: &mut Transaction,
         statement: &Statement,

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::dialect::Dialect;
+
 /// A place in the text of a statement, counted from one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Position {
@@ -57,6 +59,16 @@ impl SqlError {
     /// A construct outside the fragment, at no known place.
     pub(crate) fn unsupported(construct: impl Into<String>) -> Self {
         SqlError::Unsupported { construct: construct.into(), at: None }
+    }
+
+    /// The error as the dialect means it: where types are not static, operands that do not fit are
+    /// converted by rules outside the fragment, and are no errors of the statement.
+    pub(crate) fn in_dialect(self, dialect: Dialect) -> Self {
+        match self {
+            SqlError::Type(message) if !dialect.is_strict() => SqlError::unsupported(message),
+            SqlError::SubqueryRows if dialect == Dialect::Sqlite => SqlError::unsupported(self.to_string()),
+            other => other,
+        }
     }
 
     /// True if the statement is outside the fragment, rather than wrong.

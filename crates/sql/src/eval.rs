@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::arith;
-use crate::cast::{cast, coerce_like, number_prefix};
+use crate::cast::{cast, coerce_like, number_prefix, text_of};
 use crate::compare::compare;
 use crate::decimal::Decimal;
 use crate::dialect::Dialect;
@@ -191,11 +191,19 @@ fn eval_like<E: Env>(test: &Like, env: &E) -> Result<Truth, SqlError> {
     if text.is_null() || pattern.is_null() {
         return Ok(None);
     }
-    let (Value::Text(text), Value::Text(pattern)) = (&*text, &*pattern) else {
-        return Err(SqlError::Type(format!("LIKE on {} and {}", text.type_name(), pattern.type_name())));
-    };
-    let matched = like(text, pattern, test.escape, test.ignore_case, env.dialect())?;
+    let dialect = env.dialect();
+    let (text, pattern) = (like_text(&text, dialect)?, like_text(&pattern, dialect)?);
+    let matched = like(&text, &pattern, test.escape, test.ignore_case, dialect)?;
     Ok(Some(matched != test.negated))
+}
+
+/// An operand of LIKE: text, or what the dialects without static types make text of.
+fn like_text(value: &Value, dialect: Dialect) -> Result<Cow<'_, str>, SqlError> {
+    match value {
+        Value::Text(text) => Ok(Cow::Borrowed(text)),
+        other if dialect.is_strict() => Err(SqlError::Type(format!("LIKE on {}", other.type_name()))),
+        other => text_of(other, dialect).map(Cow::Owned),
+    }
 }
 
 fn eval_case<'a, E: Env>(

@@ -72,7 +72,8 @@ impl Predicate {
     pub fn matches(&self, row: &impl Row) -> Result<bool, SqlError> {
         let values = self.columns.values(row)?;
         let env = RowEnv { dialect: self.dialect, row: &values };
-        Ok(truth(&self.expr, &env)? == Some(true))
+        let truth = truth(&self.expr, &env).map_err(|error| error.in_dialect(self.dialect))?;
+        Ok(truth == Some(true))
     }
 
     /// The predicate over rows that are slices with these columns.
@@ -129,7 +130,8 @@ impl BoundPredicate {
 
     fn matches_slowly(&self, row: &[Value]) -> Result<bool, SqlError> {
         let env = RowEnv { dialect: self.dialect, row };
-        Ok(truth(&self.expr, &env)? == Some(true))
+        let truth = truth(&self.expr, &env).map_err(|error| error.in_dialect(self.dialect))?;
+        Ok(truth == Some(true))
     }
 }
 

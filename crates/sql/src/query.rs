@@ -315,7 +315,11 @@ pub(crate) fn returning(
 ) -> Result<Option<Vec<Output>>, SqlError> {
     let Some(items) = items else { return Ok(None) };
     let tables = scope.tables.clone();
-    outputs(items, &tables, &mut scope.lowerer()).map(Some)
+    let outputs = outputs(items, &tables, &mut scope.lowerer())?;
+    if outputs.iter().any(|output| output.expr.has_subquery()) {
+        return Err(SqlError::unsupported("a subquery in RETURNING"));
+    }
+    Ok(Some(outputs))
 }
 
 /// A subquery as a shared plan.

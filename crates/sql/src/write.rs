@@ -165,6 +165,10 @@ fn sets(
             return Err(outside("a column that is set twice", &assignment.value));
         }
         let expr = Lowerer { dialect, names: &mut *names }.output(&assignment.value)?.expr;
+        // SQLite's and MySQL's subqueries see the rows that the same statement has updated before.
+        if !dialect.is_strict() && expr.has_subquery() {
+            return Err(outside("a subquery in SET", &assignment.value));
+        }
         sets.push((column, expr));
     }
     Ok(sets)
