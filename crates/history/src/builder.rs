@@ -249,6 +249,7 @@ impl HistoryBuilder {
                 "time runs backwards: the operation begins at {before} and ends at {after}"
             ));
         }
+        self.check_room()?;
         let fits = match detail {
             OpDetail::None => !matches!(kind, OpKind::Scan | OpKind::Update | OpKind::Sql),
             OpDetail::Scan { .. } => kind == OpKind::Scan,
@@ -271,6 +272,13 @@ impl HistoryBuilder {
                 self.invalid("a history holds at most 2^32 operations")
             }
             _ => Ok(()),
+        }
+    }
+
+    fn check_room(&self) -> Result<(), Invalid> {
+        match self.values.is_full() {
+            true => self.invalid("too much text: a history holds 4 GiB of it, and as many list items"),
+            false => Ok(()),
         }
     }
 
@@ -386,6 +394,7 @@ impl HistoryBuilder {
     /// # Errors
     /// When evidence names a transaction, operation or version that is not there, or a session's clock contradicts the order of its transactions.
     pub fn finish(mut self) -> Result<History, Invalid> {
+        self.check_room()?;
         self.end_open_txns();
         let order = self.order();
         let evidence = std::mem::take(&mut self.evidence);

@@ -116,6 +116,7 @@ impl Columns {
 
     /// Every id leads somewhere, and what is unique or sorted is.
     fn check_ids(&self) -> Check {
+        ensure(!self.values.is_full(), "too much text")?;
         ensure(self.header.skew >= 0, "the clocks' skew cannot be negative")?;
         check_tables(&self.tables)?;
         let object = |id: ObjectId| id.index() < self.objects.len();

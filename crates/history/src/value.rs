@@ -48,6 +48,8 @@ pub struct Values {
     index: HashTable<u32>,
     name_index: HashTable<u32>,
     hasher: DefaultHashBuilder,
+    /// Whether a value found no room: the builder refuses the history.
+    full: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +95,7 @@ impl Default for Values {
             index: HashTable::new(),
             name_index: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
+            full: false,
         }
     }
 }
@@ -225,9 +228,11 @@ impl Values {
         if let Some(&found) = self.index.find(hash, |&i| same(self.view(self.slots[i as usize]), value)) {
             return ValueId(found);
         }
-        let slot = self.store(value);
+        let Some(slot) = self.store(value).filter(|_| self.slots.len() < INLINE as usize) else {
+            self.full = true;
+            return ValueId::NULL;
+        };
         let id = ValueId::at(self.slots.len());
-        assert!(id.0 < INLINE, "a history holds at most 2^31 distinct values");
         self.slots.push(slot);
         let mut index = std::mem::take(&mut self.index);
         index.insert_unique(hash, id.0, |&i| hash_value(&self.hasher, self.view(self.slots[i as usize])));
@@ -235,8 +240,9 @@ impl Values {
         id
     }
 
-    fn store(&mut self, value: Value<'_>) -> Slot {
-        match value {
+    /// A slot for the value; `None` when its arena is full.
+    fn store(&mut self, value: Value<'_>) -> Option<Slot> {
+        Some(match value {
             Value::Null => Slot::Null,
             Value::Unknown => Slot::Unknown,
             Value::Bool(b) => Slot::Bool(b),
@@ -244,21 +250,26 @@ impl Values {
             Value::UInt(u) => Slot::UInt(u),
             Value::Float(f) => Slot::Float(f.to_bits()),
             Value::Text(text) => {
-                let (start, len) = extent(self.text.len(), text.len());
+                let (start, len) = extent(self.text.len(), text.len())?;
                 self.text.extend_from_slice(text.as_bytes());
                 Slot::Text(start, len)
             }
             Value::List(items) => {
-                let (start, len) = extent(self.lists.len(), items.len());
+                let (start, len) = extent(self.lists.len(), items.len())?;
                 self.lists.extend_from_slice(items);
                 Slot::List(start, len)
             }
             Value::Row(columns) => {
-                let (start, len) = extent(self.rows.len(), columns.len());
+                let (start, len) = extent(self.rows.len(), columns.len())?;
                 self.rows.extend_from_slice(columns);
                 Slot::Row(start, len)
             }
-        }
+        })
+    }
+
+    /// Whether something found no room: texts, lists and rows hold at most 2^32 bytes or elements each.
+    pub(crate) fn is_full(&self) -> bool {
+        self.full
     }
 
     /// The column `name` of the row `id`, if `id` is a row that has it.
@@ -308,10 +319,11 @@ fn span(start: u32, len: u32) -> std::ops::Range<usize> {
     start as usize..start as usize + len as usize
 }
 
-fn extent(start: usize, len: usize) -> (u32, u32) {
-    let end = start + len;
-    assert!(u32::try_from(end).is_ok(), "a history's texts, lists and rows hold at most 2^32 elements each");
-    (start as u32, len as u32)
+/// Where the next `len` elements of an arena of `start` go, if there is room.
+fn extent(start: usize, len: usize) -> Option<(u32, u32)> {
+    let end = start.checked_add(len)?;
+    u32::try_from(end).ok()?;
+    Some((start as u32, len as u32))
 }
 
 fn same(a: Value<'_>, b: Value<'_>) -> bool {
@@ -369,6 +381,13 @@ mod tests {
             values.row(&[(x, a)]),
             "the last of two equal columns counts"
         );
+    }
+
+    #[test]
+    fn arenas_end_at_32_bits() {
+        assert_eq!(extent(0, u32::MAX as usize), Some((0, u32::MAX)));
+        assert_eq!(extent(1, u32::MAX as usize), None);
+        assert_eq!(extent(usize::MAX, 1), None);
     }
 
     #[test]
