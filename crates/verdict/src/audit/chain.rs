@@ -39,6 +39,8 @@ impl Chain {
     pub(super) fn cell(&self, rank: usize) -> Cow<'_, Cell> {
         match self {
             Chain::Cells(cells) => Cow::Borrowed(&cells[rank]),
+            // What nobody has appended to is absent: an empty list would be a row that a predicate can match.
+            Chain::Prefixes { ends, .. } if ends[rank] == 0 => Cow::Owned(Cell::ABSENT),
             Chain::Prefixes { list, ends } => Cow::Owned(Cell::List(list[..ends[rank]].to_vec())),
         }
     }

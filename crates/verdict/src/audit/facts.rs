@@ -72,8 +72,18 @@ impl<'h> Facts<'h> {
         let writers: Vec<TxnId> =
             longest.iter().filter_map(|element| appenders.get(element).copied()).collect();
         self.committed.extend(writers.iter().copied());
-        known.sequences.push(places(writers.into_iter()));
+        let mut sequence = places(writers.into_iter());
         let elements: HashSet<_> = longest.iter().copied().collect();
+        // What a writer appended and nobody saw yet comes after all that was seen.
+        for &(op, element) in accesses {
+            if history.op(op).kind == OpKind::Append
+                && !elements.contains(&element)
+                && let Some(place) = sequence.get_mut(&history.txn_of(op))
+            {
+                place.1 = usize::MAX;
+            }
+        }
+        known.sequences.push(sequence);
         let shown =
             accesses.iter().filter(|a| history.op(a.0).kind == OpKind::Append && elements.contains(&a.1));
         known.shown.extend(shown.map(|a| history.txn_of(a.0)));
