@@ -104,13 +104,24 @@ impl Cut<'_> {
                 }
             }
         }
-        match self.history.value(value) {
-            Value::List(items) if items.iter().any(|item| appended.contains(item)) => {
-                let left: Vec<_> = items.iter().copied().filter(|item| !appended.contains(item)).collect();
-                self.builder.values().list(&left)
-            }
-            _ => value,
+        let Value::List(items) = self.history.value(value) else { return value };
+        let (gone, left): (Vec<ValueId>, Vec<ValueId>) =
+            items.iter().partition(|item| appended.contains(item));
+        match gone.is_empty() {
+            true => value,
+            false if gone.iter().any(|&item| self.stays(object, item)) => ValueId::UNKNOWN,
+            false => self.builder.values().list(&left),
         }
+    }
+
+    /// Whether an element of a list may also be there without the dropped transactions.
+    fn stays(&self, object: ObjectId, item: ValueId) -> bool {
+        let initially = matches!(self.history.value(self.history.initial(object)), Value::List(items) if items.contains(&item));
+        let kept = self.history.txns().filter(|txn| !self.dropped.contains(txn));
+        let writes = |op: Op<'_>| {
+            op.kind.writes() && op.accesses.iter().any(|a| a.object == object && a.value == item)
+        };
+        initially || kept.into_iter().any(|txn| self.history.ops(txn).any(writes))
     }
 
     /// Whether an operation, appends aside, may be what an observation of `value` shows.

@@ -19,11 +19,39 @@ pub fn find(model: &Model<'_>) -> Search<Option<Finding>> {
     if let Some(finding) = local(model)? {
         return Ok(Some(finding));
     }
-    let cycles = match model.question.level {
-        Level::ReadUncommitted => uncommitted::cycle(model).map(|cycle| vec![cycle]),
-        _ => refute(model)?,
+    let certain = uncommitted::cycle(model).and_then(|cycle| refutation(model, &[cycle]));
+    if certain.is_some() || model.question.level == Level::ReadUncommitted {
+        return Ok(certain);
+    }
+    let found = refute(model)?.and_then(|cycles| refutation(model, &cycles));
+    Ok(found.or_else(|| contradiction(model)))
+}
+
+/// Two writers of one object whose order is certain both ways.
+fn contradiction(model: &Model<'_>) -> Option<Finding> {
+    let anomaly = Anomaly::CyclicVersions;
+    model.history.objects().find_map(|object| {
+        let writers = writers(model, object);
+        let pairs =
+            writers.iter().enumerate().flat_map(|(i, &a)| writers[i + 1..].iter().map(move |&b| [a, b]));
+        let edge = |from, to| Edge { from, to, reason: Reason::Write { object } };
+        pairs.into_iter().find_map(|[a, b]| {
+            let certificate = Certificate::Refutation(vec![Lemma { edges: vec![edge(a, b), edge(b, a)] }]);
+            audit(model.history, model.question, &certificate).ok()?;
+            Some(Finding { anomaly, txns: vec![a, b], certificate })
+        })
+    })
+}
+
+/// The transactions that may have committed and write an object.
+fn writers(model: &Model<'_>, object: ObjectId) -> Vec<TxnId> {
+    let history = model.history;
+    let writes = |&txn: &TxnId| {
+        let mut ops = history.ops(txn).filter(|op| op.kind.writes());
+        history.outcome(txn) != Outcome::Aborted
+            && ops.any(|op| op.accesses.iter().any(|a| a.object == object))
     };
-    Ok(cycles.and_then(|cycles| refutation(model, &cycles)))
+    history.txns().filter(writes).collect()
 }
 
 /// Single operations, the most telling names first.
@@ -108,15 +136,9 @@ fn refutation(model: &Model<'_>, cycles: &[Vec<Step>]) -> Option<Finding> {
 
 /// Version orders have no cycles: all that three writers of one object can make.
 fn write_cycles(model: &Model<'_>) -> Vec<Lemma> {
-    let history = model.history;
     let mut all = Vec::new();
-    for object in history.objects() {
-        let writes = |&txn: &TxnId| {
-            let mut ops = history.ops(txn).filter(|op| op.kind.writes());
-            history.outcome(txn) != Outcome::Aborted
-                && ops.any(|op| op.accesses.iter().any(|a| a.object == object))
-        };
-        let writers: Vec<TxnId> = history.txns().filter(writes).collect();
+    for object in model.history.objects() {
+        let writers = writers(model, object);
         let edge = |from: TxnId, to: TxnId| Edge { from, to, reason: Reason::Write { object } };
         for (i, &a) in writers.iter().enumerate() {
             for (j, &b) in writers.iter().enumerate().skip(i + 1) {

@@ -10,7 +10,7 @@
 //! (with session order and real time, as far as they count) has none, one order of all transactions that contains it gives all version orders.
 
 use hashbrown::{HashMap, HashSet};
-use margay_history::{ObjectId, OpKind, Outcome, TxnId, Value, ValueId};
+use margay_history::{ObjectId, Op, OpKind, Outcome, TxnId, Value, ValueId};
 use margay_levels::Level;
 use margay_verdict::{Edge, Reason, Versions, Why};
 
@@ -18,11 +18,16 @@ use crate::cycle::{Step, back};
 use crate::everywhere;
 use crate::graph::{Matrix, closure};
 use crate::model::{Model, Search, Stop};
+use crate::versions::hidden_update;
 
 /// Version orders, if there are some without a cycle and nothing was seen that is illegal at every level.
 pub fn order(model: &Model<'_>) -> Search<Option<Versions>> {
     let history = model.history;
     let txns = committed(model);
+    let hidden = |op: &Op<'_>| history.update(op.id).is_some_and(|update| !update.observed);
+    if let Some(op) = txns.iter().flat_map(|&t| history.ops(t)).find(hidden) {
+        return Err(hidden_update(history, op.id).into());
+    }
     if txns.len() > 64 {
         return Err(Stop::Why(Why::Outside("a history of more than 64 transactions".into())));
     }
@@ -44,7 +49,8 @@ pub fn order(model: &Model<'_>) -> Search<Option<Versions>> {
     Ok(Some(Versions { committed: Vec::new(), orders, reads: Vec::new() }))
 }
 
-/// The shortest cycle of what is certain about version orders, if there is one.
+/// The shortest cycle of what evidence and lists (and session order and real time, as far as they count) say of version orders, if there is one. It breaks every
+/// level.
 pub fn cycle(model: &Model<'_>) -> Option<Vec<Step>> {
     let txns = committed(model);
     let steps = steps(model, &txns);

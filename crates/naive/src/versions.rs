@@ -13,7 +13,7 @@
 //! # When it answers Unknown
 //! A predicate update whose rows were not seen writes objects that depend on what it read, so writers are not known beforehand.
 
-use margay_history::{ObjectId, Op, OpId, OpKind, PredicateId, TxnId, ValueId, Version};
+use margay_history::{History, ObjectId, Op, OpId, OpKind, PredicateId, TxnId, ValueId, Version};
 
 use crate::meaning::Outside;
 use crate::model::{Model, Search};
@@ -120,9 +120,7 @@ fn project_op(model: &Model<'_>, op: Op<'_>, object: ObjectId, steps: &mut Vec<S
         OpKind::Update => match history.update(op.id) {
             Some(update) if in_table(update.predicate) => {
                 if !update.observed {
-                    return Err(Outside(
-                        "a predicate update whose rows were not seen, at a level of dependencies".into(),
-                    ));
+                    return Err(hidden_update(history, op.id));
                 }
                 steps.push(Step::Update { op: op.id, predicate: update.predicate, seen: here().next() });
             }
@@ -131,6 +129,12 @@ fn project_op(model: &Model<'_>, op: Op<'_>, object: ObjectId, steps: &mut Vec<S
         _ => {}
     }
     Ok(())
+}
+
+/// What this engine does not decide without replaying whole states.
+pub fn hidden_update(history: &History, op: OpId) -> Outside {
+    let txn = history.show_txn(history.txn_of(op));
+    Outside(format!("the predicate update of {txn}, whose rows were not seen"))
 }
 
 /// Evidence: which version an operation saw.

@@ -1,5 +1,27 @@
-//! What tests of engines are made of: a [mini language](mini) for tiny histories.
+//! What tests of engines are made of.
+//!
+//! - [`mini`]: a language for tiny histories: `history("T1: w(x,1) | T2: r(x,1)")`.
+//! - [`tiny`] and [`random`]: all tiny histories, and random ones from a seed.
+//! - [`conformance`]: an engine joins the suite in three lines:
+//! ```no_run
+//! use margay_testkit::{Options, conformance};
+//! # let engine = margay_naive::Naive;
+//! conformance(&engine, &margay_levels::Level::ALL, Options::default());
+//! ```
+//!
+//! A failure prints a small history in the mini language, and the seed that it came from.
 
+mod conformance;
+mod copy;
 pub mod mini;
+mod random;
+mod rng;
+mod shrink;
+mod tiny;
 
+pub use conformance::{Options, Tally, conformance};
 pub use mini::{MiniError, history, parse, show};
+pub use random::random;
+pub use rng::Rng;
+pub use shrink::shrink;
+pub use tiny::tiny;
