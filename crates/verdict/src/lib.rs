@@ -14,9 +14,11 @@ pub mod cell;
 mod certificate;
 mod checker;
 mod classify;
+pub mod explain;
 mod predicates;
 pub mod state;
 mod verdict;
+pub mod wire;
 
 pub use audit::audit;
 pub use budget::{Budget, Exhausted};

@@ -1,0 +1,244 @@
+//! Findings in words: what each edge of a cycle stands on, with operations and values.
+
+use margay_history::{History, ObjectId, OpId, OpKind, TxnId, Value, ValueId, Version};
+use margay_levels::Anomaly;
+
+use crate::certificate::{Certificate, Edge, Finding, Lemma, Reason};
+
+/// Longer values are shortened in the middle.
+const WIDTH: usize = 60;
+
+/// How many lemmas of a refutation are told.
+const LEMMAS: usize = 3;
+
+/// A finding as a few lines of text: one for each edge or operation, and one that says what it is.
+#[must_use]
+pub fn finding(history: &History, finding: &Finding) -> String {
+    let mut lines = certificate(history, &finding.certificate);
+    lines.push(format!("This is {}: {}.", finding.anomaly, finding.anomaly.entry().summary));
+    lines.join("\n")
+}
+
+/// What a certificate of `violated` says, line by line; nothing for one of `holds`.
+#[must_use]
+pub fn certificate(history: &History, certificate: &Certificate) -> Vec<String> {
+    let teller = Teller { history };
+    match certificate {
+        Certificate::Operations { anomaly, ops } => teller.operations(*anomaly, ops),
+        Certificate::Refutation(lemmas) => teller.refutation(lemmas),
+        _ => Vec::new(),
+    }
+}
+
+struct Teller<'h> {
+    history: &'h History,
+}
+
+impl Teller<'_> {
+    fn refutation(&self, lemmas: &[Lemma]) -> Vec<String> {
+        let mut lines = Vec::new();
+        if let [only] = lemmas {
+            lines.extend(only.edges.iter().map(|edge| self.edge(edge)));
+            lines.push(self.circle(only));
+            return lines;
+        }
+        lines.push(format!("Whatever the order, one of {} cycles arises.", lemmas.len()));
+        for (i, lemma) in lemmas.iter().take(LEMMAS).enumerate() {
+            lines.push(format!("Cycle {}:", i + 1));
+            lines.extend(lemma.edges.iter().map(|edge| format!("  {}", self.edge(edge))));
+        }
+        if lemmas.len() > LEMMAS {
+            lines.push(format!("And {} more.", lemmas.len() - LEMMAS));
+        }
+        lines
+    }
+
+    fn circle(&self, lemma: &Lemma) -> String {
+        let Some(first) = lemma.edges.first() else { return String::new() };
+        let around = lemma.edges.iter().map(|edge| edge.to);
+        let names: Vec<_> = std::iter::once(first.from).chain(around).map(|txn| self.txn(txn)).collect();
+        format!("So each comes before the next: {}, which is impossible.", names.join(", "))
+    }
+
+    fn edge(&self, edge: &Edge) -> String {
+        let (from, to) = (self.txn(edge.from), self.txn(edge.to));
+        let because = match &edge.reason {
+            Reason::Session => format!("{from} is before {to} in their session"),
+            Reason::RealTime => self.real_time(edge),
+            Reason::Read { op, object } => {
+                format!("{to} {}, which {from} {}", self.saw(*op, *object), self.wrote(edge.from, *object))
+            }
+            Reason::Write { object } => {
+                let object_name = self.history.show_object(*object);
+                let (first, second) = (self.wrote(edge.from, *object), self.wrote(edge.to, *object));
+                format!("of {object_name}, {from} {first} before {to} {second}")
+            }
+            Reason::AntiRead { op, object, version } => {
+                let made = match version {
+                    Version::Initial => "the initial version".to_string(),
+                    Version::Of(txn) => format!("the version of {}", self.txn(*txn)),
+                };
+                let wrote = self.wrote(edge.to, *object);
+                format!("{from} {}, {made}, and {to} {wrote} later", self.saw(*op, *object))
+            }
+            Reason::Visible { op, object, path } => self.visible(edge, *op, *object, path),
+        };
+        format!("{from} comes before {to}: {because}.")
+    }
+
+    fn real_time(&self, edge: &Edge) -> String {
+        let (from, to) = (self.txn(edge.from), self.txn(edge.to));
+        match (self.history.end(edge.from), self.history.start(edge.to)) {
+            (Some(end), Some(start)) => {
+                format!(
+                    "{from} had ended at {end}, before {to} began at {start} ({})",
+                    self.history.header().unit.name()
+                )
+            }
+            _ => format!("{from} had ended before {to} began"),
+        }
+    }
+
+    fn visible(&self, edge: &Edge, op: OpId, object: ObjectId, path: &[Edge]) -> String {
+        let reader = self.txn(self.history.txn_of(op));
+        let through: Vec<_> = path.iter().skip(1).map(|edge| self.txn(edge.from)).collect();
+        let through =
+            if through.is_empty() { String::new() } else { format!(" through {}", through.join(", ")) };
+        format!(
+            "{} is visible to {reader}{through}, and yet {reader} {}, the version of {}",
+            self.txn(edge.from),
+            self.saw(op, object),
+            self.txn(edge.to)
+        )
+    }
+
+    fn txn(&self, txn: TxnId) -> String {
+        self.history.show_txn(txn)
+    }
+
+    fn value(&self, value: ValueId) -> String {
+        shorten(&self.history.show_value(value))
+    }
+
+    /// What an operation saw of an object: `read x = 1`.
+    fn saw(&self, op: OpId, object: ObjectId) -> String {
+        let (op, name) = (self.history.op(op), self.history.show_object(object));
+        let seen =
+            op.accesses.iter().find(|access| access.object == object).map(|access| self.value(access.value));
+        match (op.kind, seen) {
+            (OpKind::Scan, Some(seen)) => {
+                format!("scanned {} and saw {name} = {seen}", self.condition(op.id))
+            }
+            (OpKind::Scan, None) => format!("scanned {} and did not see {name}", self.condition(op.id)),
+            (OpKind::Update, Some(seen)) => {
+                format!("updated {} and made {name} = {seen}", self.condition(op.id))
+            }
+            (OpKind::Update, None) => format!("updated {} and left {name} out", self.condition(op.id)),
+            (_, Some(seen)) => format!("read {name} = {seen}"),
+            (_, None) => format!("saw {name}"),
+        }
+    }
+
+    fn condition(&self, op: OpId) -> String {
+        let scan = self.history.scan(op).map(|scan| scan.predicate);
+        let predicate = scan.or_else(|| self.history.update(op).map(|update| update.predicate));
+        match predicate.map(|predicate| self.history.predicate(predicate)) {
+            Some(p) => format!("{} where {}", self.history.table(p.table).name, shorten(&p.text)),
+            None => String::new(),
+        }
+    }
+
+    /// What a transaction made of an object, by its last write: `wrote 1`.
+    fn wrote(&self, txn: TxnId, object: ObjectId) -> String {
+        let writes = self.history.ops(txn).filter(|op| op.kind.writes());
+        let last = writes.flat_map(|op| {
+            op.accesses.iter().filter(|a| a.object == object).map(move |a| (op.kind, a.value))
+        });
+        match last.last() {
+            Some((OpKind::Append, value)) => format!("appended {}", self.value(value)),
+            Some((OpKind::Update, value)) => format!("updated to {}", self.value(value)),
+            Some((_, ValueId::NULL)) => "deleted".to_string(),
+            Some((_, value)) => format!("wrote {}", self.value(value)),
+            None => "wrote".to_string(),
+        }
+    }
+
+    fn operations(&self, anomaly: Anomaly, ops: &[OpId]) -> Vec<String> {
+        let mut lines: Vec<String> = ops.iter().flat_map(|&op| self.operation(op)).collect();
+        if let Some(why) = self.why(anomaly, ops) {
+            lines.push(why);
+        }
+        lines
+    }
+
+    fn operation(&self, id: OpId) -> Vec<String> {
+        let (op, txn) = (self.history.op(id), self.txn(self.history.txn_of(id)));
+        if op.accesses.is_empty() && matches!(op.kind, OpKind::Scan | OpKind::Update) {
+            return vec![format!("{txn} looked at {} and saw no row.", self.condition(id))];
+        }
+        let tell = |access: &margay_history::Access| match op.kind {
+            OpKind::Write | OpKind::Append => {
+                let verb = if op.kind == OpKind::Append { "appended to" } else { "wrote" };
+                format!(
+                    "{txn} {verb} {}: {}.",
+                    self.history.show_object(access.object),
+                    self.value(access.value)
+                )
+            }
+            _ => format!("{txn} {}.", self.saw(id, access.object)),
+        };
+        op.accesses.iter().map(tell).collect()
+    }
+
+    /// Who else had to do with what the first operation saw.
+    fn why(&self, anomaly: Anomaly, ops: &[OpId]) -> Option<String> {
+        let first = self.history.op(*ops.first()?);
+        let access = first.accesses.first()?;
+        let name = self.history.show_object(access.object);
+        let writers: Vec<String> =
+            self.writers(access.object, access.value).into_iter().map(|t| self.txn(t)).collect();
+        Some(match anomaly {
+            Anomaly::GarbageRead => {
+                format!("Nobody ever wrote that to {name}, and it was not there initially.")
+            }
+            Anomaly::G1a | Anomaly::DirtyUpdate if !writers.is_empty() => {
+                format!("Only {} wrote that to {name}, and aborted.", writers.join(", "))
+            }
+            Anomaly::G1b if !writers.is_empty() => {
+                format!("{} wrote that to {name}, and then something else.", writers.join(", "))
+            }
+            Anomaly::Internal => format!("Its own earlier write of {name} says otherwise."),
+            Anomaly::FutureRead => "Only it wrote that, and only later.".to_string(),
+            Anomaly::IncompatibleOrder => "Neither list is the beginning of the other.".to_string(),
+            Anomaly::DuplicateElements => "One append took effect twice.".to_string(),
+            _ => return None,
+        })
+    }
+
+    /// The transactions that wrote this value, or appended an element of it, to the object.
+    fn writers(&self, object: ObjectId, value: ValueId) -> Vec<TxnId> {
+        let wrote = |txn: &TxnId| {
+            self.history.ops(*txn).filter(|op| op.kind.writes()).any(|op| {
+                op.accesses.iter().any(|a| a.object == object && self.contains(value, op.kind, a.value))
+            })
+        };
+        self.history.txns().filter(wrote).take(3).collect()
+    }
+
+    fn contains(&self, seen: ValueId, kind: OpKind, written: ValueId) -> bool {
+        match self.history.value(seen) {
+            Value::List(items) if kind == OpKind::Append => items.last() == Some(&written),
+            _ => seen == written,
+        }
+    }
+}
+
+fn shorten(text: &str) -> String {
+    let length = text.chars().count();
+    if length <= WIDTH {
+        return text.to_string();
+    }
+    let head: String = text.chars().take(WIDTH / 2).collect();
+    let tail: String = text.chars().skip(length - WIDTH / 3).collect();
+    format!("{head}…{tail}")
+}

@@ -1,0 +1,222 @@
+//! JSON to certificates.
+
+use hashbrown::HashMap;
+use margay_history::{History, ObjectId, OpId, TxnId, Version};
+use serde_json::{Map, Value as Json};
+
+use super::write::verdict;
+use super::{VERSION, fingerprint, object_json};
+use crate::certificate::{Certificate, Edge, Lemma, Order, Point, ReadFrom, Reason, Versions};
+use crate::checker::Question;
+
+/// The question and the certificate of a file, against the history that it was made for.
+///
+/// # Errors
+/// What is wrong with the text, or that it was made for another history.
+pub fn from_json(history: &History, text: &str) -> Result<(Question, Certificate), String> {
+    let file: Json = serde_json::from_str(text).map_err(|error| format!("not a certificate: {error}"))?;
+    let mut fields = Fields::new(file, "the certificate")?;
+    match fields.take("margay-certificate")?.as_u64() {
+        Some(VERSION) => {}
+        Some(other) => return Err(format!("a certificate of version {other}; this is version {VERSION}")),
+        None => return Err("the version of the certificate is no number".to_string()),
+    }
+    let level = fields.text("level")?.parse().map_err(|error| format!("{error}"))?;
+    let real_time = fields.take("real-time")?.as_bool().ok_or("\"real-time\" is no truth value")?;
+    let (stated, print) = (fields.text("verdict")?, fields.text("history")?);
+    if print != fingerprint(history) {
+        return Err(format!(
+            "the certificate is of another history: of {print}, not of {}",
+            fingerprint(history)
+        ));
+    }
+    let certificate = Reader::new(history).certificate(fields)?;
+    if stated != verdict(&certificate) {
+        return Err(format!("the certificate says {stated:?} and proves {:?}", verdict(&certificate)));
+    }
+    Ok((Question { level, real_time }, certificate))
+}
+
+/// The fields of an object, each of which must be taken.
+struct Fields {
+    what: String,
+    left: Map<String, Json>,
+}
+
+impl Fields {
+    fn new(json: Json, what: &str) -> Result<Self, String> {
+        match json {
+            Json::Object(left) => Ok(Self { what: what.to_string(), left }),
+            _ => Err(format!("{what} is no object")),
+        }
+    }
+
+    fn take(&mut self, name: &str) -> Result<Json, String> {
+        self.left.remove(name).ok_or_else(|| format!("{} has no {name:?}", self.what))
+    }
+
+    fn text(&mut self, name: &str) -> Result<String, String> {
+        match self.take(name)? {
+            Json::String(text) => Ok(text),
+            _ => Err(format!("{name:?} of {} is no text", self.what)),
+        }
+    }
+
+    fn list(&mut self, name: &str) -> Result<Vec<Json>, String> {
+        list(self.take(name)?, name)
+    }
+
+    fn end(self) -> Result<(), String> {
+        match self.left.keys().next() {
+            Some(name) => Err(format!("{} has an unknown field {name:?}", self.what)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn list(json: Json, what: &str) -> Result<Vec<Json>, String> {
+    match json {
+        Json::Array(items) => Ok(items),
+        _ => Err(format!("{what:?} is no list")),
+    }
+}
+
+fn tuple<const N: usize>(json: Json, what: &str) -> Result<[Json; N], String> {
+    <[Json; N]>::try_from(list(json, what)?).map_err(|_| format!("{what:?} is no list of {N}"))
+}
+
+struct Reader<'h> {
+    history: &'h History,
+    txns: HashMap<u64, TxnId>,
+    objects: HashMap<String, ObjectId>,
+}
+
+impl<'h> Reader<'h> {
+    fn new(history: &'h History) -> Self {
+        let txns = history.txns().map(|txn| (history.txn_label(txn), txn)).collect();
+        let objects = history.objects().map(|o| (object_json(history, o).to_string(), o)).collect();
+        Self { history, txns, objects }
+    }
+
+    fn certificate(&self, mut fields: Fields) -> Result<Certificate, String> {
+        let kinds = ["order", "points", "versions", "operations", "refutation"];
+        let Some(kind) = kinds.into_iter().find(|&kind| fields.left.contains_key(kind)) else {
+            return Err(format!("the certificate has none of {}", kinds.join(", ")));
+        };
+        let body = fields.take(kind)?;
+        fields.end()?;
+        match kind {
+            "order" => self.order(body),
+            "points" => {
+                let points = list(body, kind)?.into_iter().map(|point| self.point(point));
+                Ok(Certificate::Points(points.collect::<Result<_, _>>()?))
+            }
+            "versions" => self.versions(body),
+            "operations" => self.operations(body),
+            _ => {
+                let lemma = |edges| Ok(Lemma { edges: self.edges(edges)? });
+                let lemmas = list(body, kind)?.into_iter().map(lemma);
+                Ok(Certificate::Refutation(lemmas.collect::<Result<_, String>>()?))
+            }
+        }
+    }
+
+    fn order(&self, body: Json) -> Result<Certificate, String> {
+        let mut fields = Fields::new(body, "\"order\"")?;
+        let txns = self.txns(fields.list("txns")?)?;
+        let reads = self.reads(fields.list("reads")?)?;
+        fields.end()?;
+        Ok(Certificate::Order(Order { txns, reads }))
+    }
+
+    fn versions(&self, body: Json) -> Result<Certificate, String> {
+        let mut fields = Fields::new(body, "\"versions\"")?;
+        let committed = self.txns(fields.list("committed")?)?;
+        let order = |json| {
+            let [object, txns] = tuple(json, "orders")?;
+            Ok((self.object(&object)?, self.txns(list(txns, "orders")?)?))
+        };
+        let orders = fields.list("orders")?.into_iter().map(order).collect::<Result<_, String>>()?;
+        let reads = self.reads(fields.list("reads")?)?;
+        fields.end()?;
+        Ok(Certificate::Versions(Versions { committed, orders, reads }))
+    }
+
+    fn operations(&self, body: Json) -> Result<Certificate, String> {
+        let mut fields = Fields::new(body, "\"operations\"")?;
+        let anomaly = fields.text("anomaly")?.parse().map_err(|error| format!("{error}"))?;
+        let ops = fields.list("ops")?.into_iter().map(|op| self.op(op)).collect::<Result<_, _>>()?;
+        fields.end()?;
+        Ok(Certificate::Operations { anomaly, ops })
+    }
+
+    fn txn(&self, json: &Json) -> Result<TxnId, String> {
+        let found = json.as_u64().and_then(|label| self.txns.get(&label).copied());
+        found.ok_or_else(|| format!("the history has no transaction {json}"))
+    }
+
+    fn txns(&self, items: Vec<Json>) -> Result<Vec<TxnId>, String> {
+        items.iter().map(|json| self.txn(json)).collect()
+    }
+
+    fn op(&self, json: Json) -> Result<OpId, String> {
+        let [txn, index] = tuple(json, "op")?;
+        let range = self.history.op_range(self.txn(&txn)?);
+        let place = index.as_u64().and_then(|index| u32::try_from(index).ok());
+        let op = place.and_then(|place| range.start.checked_add(place)).filter(|op| range.contains(op));
+        op.map(OpId).ok_or_else(|| format!("transaction {txn} has no operation {index}"))
+    }
+
+    fn object(&self, json: &Json) -> Result<ObjectId, String> {
+        let found = self.objects.get(&json.to_string()).copied();
+        found.ok_or_else(|| format!("the history has no object {json}"))
+    }
+
+    fn version(&self, json: &Json) -> Result<Version, String> {
+        if json.is_null() { Ok(Version::Initial) } else { self.txn(json).map(Version::Of) }
+    }
+
+    fn point(&self, json: Json) -> Result<Point, String> {
+        let [kind, txn] = tuple(json, "points")?;
+        let txn = self.txn(&txn)?;
+        match kind.as_str() {
+            Some("begin") => Ok(Point::Begin(txn)),
+            Some("commit") => Ok(Point::Commit(txn)),
+            _ => Err(format!("a point is \"begin\" or \"commit\", not {kind}")),
+        }
+    }
+
+    fn reads(&self, items: Vec<Json>) -> Result<Vec<ReadFrom>, String> {
+        let read = |json| {
+            let [op, object, version] = tuple(json, "reads")?;
+            Ok(ReadFrom { op: self.op(op)?, object: self.object(&object)?, version: self.version(&version)? })
+        };
+        items.into_iter().map(read).collect()
+    }
+
+    fn edges(&self, json: Json) -> Result<Vec<Edge>, String> {
+        list(json, "edges")?.into_iter().map(|edge| self.edge(edge)).collect()
+    }
+
+    fn edge(&self, json: Json) -> Result<Edge, String> {
+        let mut fields = Fields::new(json, "an edge")?;
+        let (from, to) = (self.txn(&fields.take("from")?)?, self.txn(&fields.take("to")?)?);
+        let why = fields.text("why")?;
+        let reason = match why.as_str() {
+            "session" => Reason::Session,
+            "real-time" => Reason::RealTime,
+            "ww" => Reason::Write { object: self.object(&fields.take("object")?)? },
+            "wr" | "rw" | "visible" => {
+                let (op, object) = (self.op(fields.take("op")?)?, self.object(&fields.take("object")?)?);
+                match why.as_str() {
+                    "wr" => Reason::Read { op, object },
+                    "rw" => Reason::AntiRead { op, object, version: self.version(&fields.take("version")?)? },
+                    _ => Reason::Visible { op, object, path: self.edges(fields.take("path")?)? },
+                }
+            }
+            _ => return Err(format!("an edge because of {why:?}")),
+        };
+        fields.end()?;
+        Ok(Edge { from, to, reason })
+    }
+}

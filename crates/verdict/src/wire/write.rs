@@ -1,0 +1,127 @@
+//! Certificates to JSON.
+
+use margay_history::{History, ObjectId, OpId, TxnId, Version};
+use serde_json::{Value as Json, json};
+
+use super::{VERSION, fingerprint, object_json};
+use crate::certificate::{Certificate, Edge, Point, ReadFrom, Reason};
+use crate::checker::Question;
+
+/// The certificate as the text of its file.
+#[must_use]
+pub fn to_json(history: &History, question: Question, certificate: &Certificate) -> String {
+    let (kind, body) = Writer { history }.certificate(certificate);
+    let file = json!({
+        "margay-certificate": VERSION,
+        "history": fingerprint(history),
+        "level": question.level.name(),
+        "real-time": question.real_time,
+        "verdict": verdict(certificate),
+        kind: body,
+    });
+    format!("{file}\n")
+}
+
+/// The answer that a certificate of this kind proves.
+pub(super) fn verdict(certificate: &Certificate) -> &'static str {
+    match certificate {
+        Certificate::Order(_) | Certificate::Points(_) | Certificate::Versions(_) => "holds",
+        Certificate::Operations { .. } | Certificate::Refutation(_) => "violated",
+    }
+}
+
+struct Writer<'h> {
+    history: &'h History,
+}
+
+impl Writer<'_> {
+    fn certificate(&self, certificate: &Certificate) -> (&'static str, Json) {
+        match certificate {
+            Certificate::Order(order) => {
+                ("order", json!({ "txns": self.txns(&order.txns), "reads": self.reads(&order.reads) }))
+            }
+            Certificate::Points(points) => ("points", points.iter().map(|p| self.point(p)).collect()),
+            Certificate::Versions(versions) => {
+                let order =
+                    |(object, txns): &(ObjectId, Vec<TxnId>)| json!([self.object(*object), self.txns(txns)]);
+                let orders: Json = versions.orders.iter().map(order).collect();
+                let committed = self.txns(&versions.committed);
+                (
+                    "versions",
+                    json!({ "committed": committed, "orders": orders, "reads": self.reads(&versions.reads) }),
+                )
+            }
+            Certificate::Operations { anomaly, ops } => {
+                let ops: Json = ops.iter().map(|&op| self.op(op)).collect();
+                ("operations", json!({ "anomaly": anomaly.name(), "ops": ops }))
+            }
+            Certificate::Refutation(lemmas) => {
+                ("refutation", lemmas.iter().map(|lemma| self.edges(&lemma.edges)).collect())
+            }
+        }
+    }
+
+    fn txn(&self, txn: TxnId) -> Json {
+        self.history.txn_label(txn).into()
+    }
+
+    fn txns(&self, txns: &[TxnId]) -> Json {
+        txns.iter().map(|&txn| self.txn(txn)).collect()
+    }
+
+    fn op(&self, op: OpId) -> Json {
+        json!([self.txn(self.history.txn_of(op)), self.history.op_index(op)])
+    }
+
+    fn object(&self, object: ObjectId) -> Json {
+        object_json(self.history, object)
+    }
+
+    fn version(&self, version: Version) -> Json {
+        match version {
+            Version::Initial => Json::Null,
+            Version::Of(txn) => self.txn(txn),
+        }
+    }
+
+    fn point(&self, point: &Point) -> Json {
+        match *point {
+            Point::Begin(txn) => json!(["begin", self.txn(txn)]),
+            Point::Commit(txn) => json!(["commit", self.txn(txn)]),
+        }
+    }
+
+    fn reads(&self, reads: &[ReadFrom]) -> Json {
+        let read = |r: &ReadFrom| json!([self.op(r.op), self.object(r.object), self.version(r.version)]);
+        reads.iter().map(read).collect()
+    }
+
+    fn edges(&self, edges: &[Edge]) -> Json {
+        edges.iter().map(|edge| self.edge(edge)).collect()
+    }
+
+    fn edge(&self, edge: &Edge) -> Json {
+        let mut all = json!({ "from": self.txn(edge.from), "to": self.txn(edge.to) });
+        let (why, more) = match &edge.reason {
+            Reason::Session => ("session", json!({})),
+            Reason::RealTime => ("real-time", json!({})),
+            Reason::Read { op, object } => {
+                ("wr", json!({ "op": self.op(*op), "object": self.object(*object) }))
+            }
+            Reason::Write { object } => ("ww", json!({ "object": self.object(*object) })),
+            Reason::AntiRead { op, object, version } => (
+                "rw",
+                json!({ "op": self.op(*op), "object": self.object(*object), "version": self.version(*version) }),
+            ),
+            Reason::Visible { op, object, path } => (
+                "visible",
+                json!({ "op": self.op(*op), "object": self.object(*object), "path": self.edges(path) }),
+            ),
+        };
+        all["why"] = why.into();
+        if let (Some(all), Json::Object(more)) = (all.as_object_mut(), more) {
+            all.extend(more);
+        }
+        all
+    }
+}

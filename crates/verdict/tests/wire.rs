@@ -1,0 +1,151 @@
+//! Certificates in files, and in words.
+
+use margay_history::{History, ObjectId, OpId, TxnId, Version};
+use margay_levels::{Anomaly, Level};
+use margay_testkit::history;
+use margay_verdict::wire::{fingerprint, from_json, to_json};
+use margay_verdict::{
+    Certificate, Edge, Finding, Lemma, Order, Point, Question, ReadFrom, Reason, Versions, explain,
+};
+
+const TEXT: &str = "table t(id; id int, v int) | init: x=0 t/4={v:3} | T1@s1: r(x,0) w(x,1) | T2@s1: r(x,1) \
+    scan(t, v > 2){4:{v:3}} w(t/4,{v:5}) | T7@s2: a(l,5) r(l,[5]) unknown";
+
+fn certificates(h: &History) -> Vec<Certificate> {
+    let (a, b, c) = (TxnId(0), TxnId(1), TxnId(2));
+    let object = |name: &str| h.objects().find(|&o| h.show_object(o) == name).expect("an object of the test");
+    let (x, row) = (object("x"), object("t/4"));
+    let op = |txn: TxnId, i| OpId(h.op_range(txn).start + i);
+    let reads = vec![
+        ReadFrom { op: op(b, 0), object: x, version: Version::Of(a) },
+        ReadFrom { op: op(b, 1), object: row, version: Version::Initial },
+    ];
+    let edge = |from, to, reason| Edge { from, to, reason };
+    let session = edge(a, b, Reason::Session);
+    let edges = vec![
+        session.clone(),
+        edge(b, c, Reason::RealTime),
+        edge(a, b, Reason::Read { op: op(b, 0), object: x }),
+        edge(a, b, Reason::Write { object: row }),
+        edge(a, b, Reason::AntiRead { op: op(a, 0), object: x, version: Version::Initial }),
+        edge(a, b, Reason::AntiRead { op: op(a, 0), object: x, version: Version::Of(c) }),
+        edge(a, b, Reason::Visible { op: op(b, 1), object: row, path: vec![session] }),
+    ];
+    vec![
+        Certificate::Order(Order { txns: vec![b, a, c], reads: reads.clone() }),
+        Certificate::Points(vec![Point::Begin(a), Point::Begin(c), Point::Commit(a), Point::Commit(c)]),
+        Certificate::Versions(Versions {
+            committed: vec![c],
+            orders: vec![(x, vec![a]), (row, vec![b])],
+            reads,
+        }),
+        Certificate::Operations { anomaly: Anomaly::G1a, ops: vec![op(b, 1), op(c, 0)] },
+        Certificate::Refutation(vec![Lemma { edges: edges.clone() }, Lemma { edges }]),
+    ]
+}
+
+#[test]
+fn what_was_written_reads_back() {
+    let h = history(TEXT);
+    for certificate in certificates(&h) {
+        for level in Level::ALL {
+            for real_time in [false, true] {
+                let question = Question { level, real_time };
+                let text = to_json(&h, question, &certificate);
+                assert_eq!(from_json(&h, &text), Ok((question, certificate.clone())), "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let h = history(TEXT);
+    let question = Question::new(Level::Serializable);
+    let good = to_json(&h, question, &certificates(&h)[4]);
+    let print = fingerprint(&h);
+    let cases = [
+        ("\"margay-certificate\":1", "\"margay-certificate\":2", "version 2"),
+        (&print[..], "0000000000000000", "another history"),
+        ("\"verdict\":\"violated\"", "\"verdict\":\"holds\"", "proves \"violated\""),
+        ("\"level\":\"serializable\"", "\"level\":\"serialisable\"", "serialisable"),
+        ("\"real-time\":false", "\"real-time\":0", "real-time"),
+        ("\"real-time\":false", "\"real_time\":false", "real-time"),
+        ("\"from\":1", "\"from\":5", "no transaction 5"),
+        ("\"object\":\"x\"", "\"object\":\"y\"", "no object \"y\""),
+        ("\"object\":[\"t\",4]", "\"object\":[\"t\",5]", "no object"),
+        ("\"op\":[2,0]", "\"op\":[2,9]", "no operation 9"),
+        ("\"why\":\"session\"", "\"why\":\"because\"", "because"),
+        ("\"why\":\"session\"", "\"why\":\"session\",\"op\":[1,0]", "unknown field"),
+        ("\"refutation\"", "\"refutations\"", "none of"),
+        ("{\"", "\"", "not a certificate"),
+    ];
+    for (from, to, said) in cases {
+        assert!(good.contains(from), "{from}");
+        let error = from_json(&h, &good.replacen(from, to, 1)).expect_err(to);
+        assert!(error.contains(said), "{error}");
+    }
+}
+
+#[test]
+fn a_fingerprint_is_of_the_content() {
+    let print = fingerprint(&history(TEXT));
+    let reordered = "table t(id; id int, v int) | T7@s2: a(l,5) r(l,[5]) unknown | init: t/4={v:3} x=0 | T1@s1: r(x,0) \
+        w(x,1) | T2@s1: r(x,1) scan(t, v > 2){4:{v:3}} w(t/4,{v:5})";
+    assert_eq!(fingerprint(&history(reordered)), print);
+    let others = [
+        ("r(x,0)", "r(x,1)"),
+        ("w(x,1)", "w(y,1)"),
+        ("T7", "T8"),
+        ("unknown", "abort"),
+        ("v > 2", "v > 1"),
+        ("{v:3} |", "{v:4} |"),
+        ("@s2", "@s3"),
+        ("a(l,5)", "a(l,5)@[1,2]"),
+        ("unknown", "unknown | commit T1=5"),
+        ("unknown", "unknown | order x: init T1"),
+    ];
+    for (from, to) in others {
+        assert!(TEXT.contains(from), "{from}");
+        assert_ne!(fingerprint(&history(&TEXT.replacen(from, to, 1))), print, "{to}");
+    }
+}
+
+#[test]
+fn a_cycle_in_words() {
+    let h = history("init: x=0 y=0 | T1: r(x,0) w(y,1) | T2: r(y,0) w(x,1)");
+    let object = |name: &str| h.objects().find(|&o| h.show_object(o) == name).expect("an object of the test");
+    let rw = |from: u32, to: u32, object: ObjectId| Edge {
+        from: TxnId(from),
+        to: TxnId(to),
+        reason: Reason::AntiRead {
+            op: OpId(h.op_range(TxnId(from)).start),
+            object,
+            version: Version::Initial,
+        },
+    };
+    let lemma = Lemma { edges: vec![rw(0, 1, object("x")), rw(1, 0, object("y"))] };
+    let finding = Finding {
+        anomaly: Anomaly::G2Item,
+        txns: vec![TxnId(0), TxnId(1)],
+        certificate: Certificate::Refutation(vec![lemma]),
+    };
+    let text = explain::finding(&h, &finding);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "T1 comes before T2: T1 read x = 0, the initial version, and T2 wrote 1 later.");
+    assert_eq!(lines[1], "T2 comes before T1: T2 read y = 0, the initial version, and T1 wrote 1 later.");
+    assert_eq!(lines[2], "So each comes before the next: T1, T2, T1, which is impossible.");
+    assert!(lines[3].starts_with("This is G2-item: "), "{text}");
+}
+
+#[test]
+fn single_operations_in_words() {
+    let h = history("T1: w(x,1) abort | T2: r(x,1)");
+    let ops = vec![OpId(h.op_range(TxnId(1)).start)];
+    let certificate = Certificate::Operations { anomaly: Anomaly::G1a, ops };
+    let lines = explain::certificate(&h, &certificate);
+    assert_eq!(lines, ["T2 read x = 1.", "Only T1 wrote that to x, and aborted."]);
+    let long = format!("T1: w(x,'{}') abort | T2: r(x,'{}')", "a".repeat(500), "a".repeat(500));
+    let h = history(&long);
+    assert!(explain::certificate(&h, &certificate).iter().all(|line| line.len() < 120));
+}
