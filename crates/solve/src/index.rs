@@ -4,13 +4,7 @@ use hashbrown::{HashMap, HashSet};
 use margay_history::{History, ObjectId, OpId, OpKind, Outcome, TxnId, Value, ValueId, Version};
 use margay_levels::Anomaly;
 
-/// An appended element.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Element {
-    pub txn: TxnId,
-    /// It is the last element that its transaction appended to this list.
-    pub is_last: bool,
-}
+use crate::problem::is_nothing;
 
 /// Final writes of transactions that may have committed, and appended elements.
 pub(crate) struct Writers<'h> {
@@ -18,9 +12,10 @@ pub(crate) struct Writers<'h> {
     /// Sorted by object, then value.
     finals: Vec<(ObjectId, ValueId, TxnId)>,
     lists: HashSet<ObjectId>,
-    elements: HashMap<(ObjectId, ValueId), Element>,
-    /// Who appended to each list and may have committed, with its last element so far.
-    appenders: HashMap<ObjectId, Vec<(TxnId, ValueId)>>,
+    /// Who appended an element to a list.
+    elements: HashMap<(ObjectId, ValueId), TxnId>,
+    /// All that each transaction appended to a list, in order.
+    appends: HashMap<ObjectId, Vec<(TxnId, Vec<ValueId>)>>,
     /// Objects whose values are rows, so that a read may show fewer columns than a write.
     rows: HashSet<ObjectId>,
 }
@@ -34,24 +29,29 @@ impl<'h> Writers<'h> {
             finals: Vec::new(),
             lists: HashSet::new(),
             elements: HashMap::new(),
-            appenders: HashMap::new(),
+            appends: HashMap::new(),
             rows: HashSet::new(),
         };
+        let mut written = vec![false; history.object_count()];
         for txn in history.txns() {
-            writers.add(txn)?;
+            writers.add(txn, &mut written)?;
+        }
+        if let Some(&both) = writers.lists.iter().find(|list| written[list.index()]) {
+            return Err(format!("{} is both written and appended to", history.show_object(both)));
         }
         writers.finals.sort_unstable();
         writers.check_rows()?;
         Ok(writers)
     }
 
-    fn add(&mut self, txn: TxnId) -> Result<(), String> {
+    fn add(&mut self, txn: TxnId, written: &mut [bool]) -> Result<(), String> {
         let start = self.finals.len();
         for op in self.history.ops(txn) {
             for access in op.accesses {
                 match op.kind {
                     OpKind::Append => self.add_element(txn, access.object, access.value)?,
                     OpKind::Write | OpKind::Update => {
+                        written[access.object.index()] = true;
                         self.finals[start..]
                             .iter()
                             .position(|&(object, _, _)| object == access.object)
@@ -62,10 +62,6 @@ impl<'h> Writers<'h> {
                 }
             }
         }
-        let both = self.finals[start..].iter().find(|(object, _, _)| self.lists.contains(object));
-        if let Some(&(object, _, _)) = both {
-            return Err(format!("{} is both written and appended to", self.history.show_object(object)));
-        }
         if self.history.outcome(txn) == Outcome::Aborted {
             self.finals.truncate(start);
         }
@@ -74,17 +70,12 @@ impl<'h> Writers<'h> {
 
     fn add_element(&mut self, txn: TxnId, object: ObjectId, value: ValueId) -> Result<(), String> {
         self.lists.insert(object);
-        let appenders = self.appenders.entry(object).or_default();
-        match appenders.last_mut().filter(|(last, _)| *last == txn) {
-            Some((_, last)) => {
-                let earlier = std::mem::replace(last, value);
-                if let Some(element) = self.elements.get_mut(&(object, earlier)) {
-                    element.is_last = false;
-                }
-            }
-            None => appenders.push((txn, value)),
+        let appends = self.appends.entry(object).or_default();
+        match appends.last_mut().filter(|(last, _)| *last == txn) {
+            Some((_, values)) => values.push(value),
+            None => appends.push((txn, vec![value])),
         }
-        match self.elements.insert((object, value), Element { txn, is_last: true }) {
+        match self.elements.insert((object, value), txn) {
             None => Ok(()),
             Some(_) => Err(format!(
                 "{} is appended twice to {}",
@@ -123,13 +114,20 @@ impl<'h> Writers<'h> {
         !self.lists.is_empty() && self.lists.contains(&object)
     }
 
-    pub fn element(&self, object: ObjectId, value: ValueId) -> Option<Element> {
+    /// Who appended an element to a list.
+    pub fn appender(&self, object: ObjectId, value: ValueId) -> Option<TxnId> {
         self.elements.get(&(object, value)).copied()
+    }
+
+    /// All that a transaction appended to a list, in order.
+    pub fn appended(&self, object: ObjectId, txn: TxnId) -> &[ValueId] {
+        let all = self.appends.get(&object).map_or(&[][..], Vec::as_slice);
+        all.binary_search_by_key(&txn, |(t, _)| *t).map_or(&[], |found| &all[found].1)
     }
 
     /// The transactions that appended to a list and may have committed.
     pub fn appenders(&self, object: ObjectId) -> impl Iterator<Item = TxnId> + '_ {
-        let all = self.appenders.get(&object).into_iter().flatten().map(|&(txn, _)| txn);
+        let all = self.appends.get(&object).into_iter().flatten().map(|(txn, _)| *txn);
         all.filter(|&txn| self.history.outcome(txn) != Outcome::Aborted)
     }
 
@@ -142,7 +140,7 @@ impl<'h> Writers<'h> {
 
     /// Whether a read of `observed` can have seen `written`.
     pub fn matches(&self, observed: ValueId, written: ValueId) -> bool {
-        if observed == written {
+        if observed == written || is_nothing(self.history, observed) && is_nothing(self.history, written) {
             return true;
         }
         let values = self.history.values();
@@ -159,7 +157,7 @@ impl<'h> Writers<'h> {
         if self.matches(value, self.history.initial(object)) {
             out.push(Version::Initial);
         }
-        if self.rows.contains(&object) {
+        if self.rows.contains(&object) || is_nothing(self.history, value) {
             let matching = self.finals(object).iter().filter(|w| self.matches(value, w.1));
             out.extend(matching.map(|w| w.2).filter(|&t| t != reader).map(Version::Of));
             return;

@@ -312,18 +312,18 @@ impl<'p> Known<'p> {
         unreachable!("rounds end when nothing new is derived")
     }
 
+    /// Clocks where sessions are few, else a matrix.
     fn reach(&self, graph: &Graph, order: &[u32]) -> Reach {
+        let matrix = Closure::bytes_for(self.nodes);
         if self.sessions {
             let chains = self.chains();
-            if self.nodes * chains.count() * 8 <= CLOCK_BYTES {
+            let clocks = self.nodes * chains.count() * 8;
+            if clocks <= matrix.max(1 << 20) && clocks <= CLOCK_BYTES {
                 let clocks = Clocks::new(graph, order, &chains);
                 return Reach::Chains(chains, clocks);
             }
         }
-        if Closure::bytes_for(self.nodes) <= CLOSURE_BYTES {
-            return Reach::Matrix(Closure::new(graph, order));
-        }
-        Reach::Unknown
+        if matrix <= CLOSURE_BYTES { Reach::Matrix(Closure::new(graph, order)) } else { Reach::Unknown }
     }
 
     /// Sessions, each optional transaction by itself, and the moments.

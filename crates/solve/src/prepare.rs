@@ -9,11 +9,12 @@
 //! SQL statements, rows that are written in part, objects that are both written and appended to, elements appended twice, and timestamps as
 //! evidence of snapshots or of a serialization order.
 
+use hashbrown::HashSet;
 use margay_history::{Access, History, ObjectId, Op, OpId, OpKind, Outcome, TxnId, Value, ValueId, Version};
 use margay_levels::Anomaly;
 use margay_verdict::{Certificate, Finding, Question, Why};
 
-use crate::index::{Element, Writers};
+use crate::index::Writers;
 use crate::problem::{Draft, DraftRead, is_nothing};
 use crate::scans::Scans;
 
@@ -152,12 +153,25 @@ impl Walk<'_> {
             self.draft.candidates.extend(kept.then_some(version));
         }
         let last = self.draft.candidates.len() as u32;
-        if first < last {
+        if self.is_repeated(txn, object, first) {
+            self.draft.candidates.truncate(first as usize);
+        } else if first < last {
             self.draft.reads.push(DraftRead { txn, op, object, candidates: first..last });
         } else if counts {
             let (anomaly, ops) = self.writers.why_unreadable(self.history, op, object);
             self.find(anomaly, txn, ops);
         }
+    }
+
+    /// Whether the transaction has seen the same of this object before: in one snapshot, once is enough.
+    fn is_repeated(&self, txn: TxnId, object: ObjectId, first: u32) -> bool {
+        let (earlier, candidates) = self.draft.candidates.split_at(first as usize);
+        let own = self.draft.reads.iter().rev().take_while(|read| read.txn == txn);
+        let same = |read: &DraftRead| {
+            let range = read.candidates.start as usize..read.candidates.end as usize;
+            read.object == object && earlier[range] == *candidates
+        };
+        !candidates.is_empty() && own.into_iter().any(same)
     }
 
     /// A read of a list: what the transaction appended itself stands at the end; the rest is a version that somebody else made.
@@ -180,7 +194,10 @@ impl Walk<'_> {
             return;
         };
         let first = self.draft.candidates.len() as u32;
+        let shown = counts && !own.is_empty();
         let anomaly = match self.list_version(txn, object, seen) {
+            // Its own elements stand in the list, so the list itself shows what they came after.
+            Ok(_) | Err(Anomaly::G1b) if shown => None,
             Ok(version) => {
                 self.draft.candidates.push(version);
                 self.finish_read(txn, op, object, first, counts);
@@ -190,7 +207,7 @@ impl Walk<'_> {
         };
         match anomaly {
             Some(anomaly) if counts => self.find(anomaly, txn, vec![op]),
-            None if counts && !seen.is_empty() => self.longest.push((object, op, value)),
+            None if counts && !elements.is_empty() => self.longest.push((object, op, value)),
             _ => {}
         }
     }
@@ -203,26 +220,22 @@ impl Walk<'_> {
             return Err(Anomaly::DuplicateElements);
         }
         let initial = elements(self.history, self.history.initial(object)).unwrap_or(&[]);
-        let Some(appended) = seen.strip_prefix(initial) else {
-            return Err(Anomaly::IncompatibleOrder);
+        let Some(rest) = seen.strip_prefix(initial) else {
+            return Err(Anomaly::G1b);
         };
-        let mut last = Version::Initial;
-        for (place, &value) in appended.iter().enumerate() {
-            let Some(Element { txn: writer, is_last, .. }) = self.writers.element(object, value) else {
-                return Err(Anomaly::GarbageRead);
-            };
-            if writer == txn {
-                return Err(Anomaly::FutureRead);
-            }
-            if self.history.outcome(writer) == Outcome::Aborted {
-                return Err(Anomaly::G1a);
-            }
-            if place + 1 == appended.len() && !is_last {
-                return Err(Anomaly::G1b);
-            }
-            last = Version::Of(writer);
+        let writers = rest.iter().map(|&value| self.writers.appender(object, value));
+        let Some(writers) = writers.collect::<Option<Vec<TxnId>>>() else {
+            return Err(Anomaly::GarbageRead);
+        };
+        if writers.iter().any(|&writer| self.history.outcome(writer) == Outcome::Aborted) {
+            return Err(Anomaly::G1a);
         }
-        Ok(last)
+        let Some(&writer) = writers.last() else { return Ok(Version::Initial) };
+        match rest.ends_with(self.writers.appended(object, writer)) {
+            true if writer != txn => Ok(Version::Of(writer)),
+            _ if writers.contains(&txn) => Err(Anomaly::FutureRead),
+            _ => Err(Anomaly::G1b),
+        }
     }
 
     fn scan(&mut self, txn: TxnId, op: Op<'_>, counts: bool) {
@@ -272,15 +285,19 @@ impl Walk<'_> {
     fn list_order(&mut self, object: ObjectId, longest: &[ValueId]) {
         let mut order: Vec<Version> = vec![Version::Initial];
         for &value in longest {
-            if let Some(element) = self.writers.element(object, value)
-                && order.last() != Some(&Version::Of(element.txn))
+            if let Some(writer) = self.writers.appender(object, value)
+                && order.last() != Some(&Version::Of(writer))
             {
-                order.push(Version::Of(element.txn));
+                order.push(Version::Of(writer));
             }
         }
         let last = order[order.len() - 1];
-        let unseen = self.writers.appenders(object).filter(|&txn| !order.contains(&Version::Of(txn)));
-        let after: Vec<_> = unseen.map(|txn| (object, last, Version::Of(txn))).collect();
+        let seen: HashSet<ValueId> = longest.iter().copied().collect();
+        let unseen =
+            |&txn: &TxnId| self.writers.appended(object, txn).iter().any(|value| !seen.contains(value));
+        let later =
+            self.writers.appenders(object).filter(unseen).map(Version::Of).filter(|&later| later != last);
+        let after: Vec<_> = later.map(|later| (object, last, later)).collect();
         self.draft.facts.extend(order.windows(2).map(|pair| (object, pair[0], pair[1])));
         self.draft.facts.extend(after);
     }

@@ -65,6 +65,8 @@ pub(crate) struct Schedule<'k> {
     place: Vec<u32>,
     pub log: Vec<u32>,
     unread: Vec<u32>,
+    /// How often one transaction reads one object at most: so many of the unread may be the waiting writer's own.
+    rereads: u32,
     current: Vec<u32>,
     before: Vec<u32>,
     holder: Vec<u32>,
@@ -98,6 +100,7 @@ impl<'k> Schedule<'k> {
             readers: HashMap::new(),
             log: Vec::new(),
             unread: Vec::new(),
+            rereads: rereads(problem),
             current: Vec::new(),
             before: vec![0; problem.versions.len()],
             holder: Vec::new(),
@@ -289,7 +292,7 @@ impl<'k> Schedule<'k> {
             for read in self.problem.txn_reads(txn) {
                 let version = self.choices.seen[read as usize];
                 self.unread[version as usize] -= 1;
-                if self.unread[version as usize] == 0 {
+                if self.unread[version as usize] <= self.rereads {
                     self.wake(self.problem.reads[read as usize].object);
                 }
             }
@@ -427,6 +430,19 @@ impl<'k> Schedule<'k> {
             }
         }
     }
+}
+
+fn rereads(problem: &Problem<'_>) -> u32 {
+    let mut objects: Vec<ObjectId> = Vec::new();
+    let mut most = 0;
+    for txn in 0..problem.txns.len() as u32 {
+        objects.clear();
+        objects.extend(problem.txn_reads(txn).map(|read| problem.reads[read as usize].object));
+        objects.sort_unstable();
+        let longest = objects.chunk_by(|a, b| a == b).map(<[ObjectId]>::len).max().unwrap_or(0);
+        most = most.max(longest as u32);
+    }
+    most
 }
 
 /// When each point is best taken: by the clock, else by its relative place in its session.
