@@ -366,6 +366,15 @@ fn a_line_of_ten_megabytes_is_shown_in_part() {
 }
 
 #[test]
+fn a_line_of_ten_megabytes_is_read() {
+    let long = "a".repeat(10 << 20);
+    let line = format!(r#"{{"session":0,"txn":1,"write":[["x","{long}"]]}}"#);
+    let history = read(&format!("{{\"margay\":1}}\n{line}\n")).unwrap();
+    let value = history.ops(margay_history::TxnId(0)).next().unwrap().accesses[0].value;
+    assert!(matches!(history.value(value), Value::Text(text) if text == long));
+}
+
+#[test]
 fn garbage_and_broken_text_have_their_column() {
     let bytes = b"{\"margay\":1}\n{\"session\":0,\"txn\":1,\"write\":[[\"x\",\"a\xffb\"]]}\n";
     let error = margay_formats::read(Source::bytes(bytes), None).unwrap_err();

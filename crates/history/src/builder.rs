@@ -285,6 +285,11 @@ impl HistoryBuilder {
     /// The transaction that an operation belongs to, which must be the one its session is in, or a new one.
     fn enter(&mut self, session_label: u64, label: u64) -> Result<u32, Invalid> {
         let session = self.session(session_label);
+        // Nearly always the session goes on in its transaction; the index of all transactions is too large for a cache.
+        let current = self.sessions[session as usize].current;
+        if self.txns.get(current as usize).is_some_and(|draft| draft.label == label && !draft.ended) {
+            return Ok(current);
+        }
         let Some(&txn) = self.txn_index.get(&label) else {
             let txn = self.txns.len() as u32;
             self.txns.push(TxnDraft { label, session, ops: 0, ended: false, place: self.place });
@@ -299,7 +304,6 @@ impl HistoryBuilder {
                 "transaction {label} belongs to session {owner}, not to session {session_label}: ids of transactions are unique"
             ));
         }
-        let current = self.sessions[session as usize].current;
         if current != txn {
             let current = self.txns[current as usize].label;
             return self.invalid(format!(

@@ -269,13 +269,16 @@ impl<'a> Json<'a> {
     #[inline]
     fn digits(&mut self) -> (usize, Option<u64>) {
         let start = self.at;
-        let mut number = Some(0_u64);
+        let mut number = 0_u64;
         while let Some(&byte @ b'0'..=b'9') = self.text.get(self.at) {
-            let digit = u64::from(byte - b'0');
-            number = number.and_then(|n| n.checked_mul(10)?.checked_add(digit));
+            number = number.wrapping_mul(10).wrapping_add(u64::from(byte - b'0'));
             self.at += 1;
         }
-        (self.at - start, number)
+        // Nineteen digits always fit; more have to be looked at again.
+        let count = self.at - start;
+        let exact =
+            if count <= 19 { Some(number) } else { self.utf8(start).ok().and_then(|d| d.parse().ok()) };
+        (count, exact)
     }
 
     /// The number that began at `start`, of which sign and digits are read.
