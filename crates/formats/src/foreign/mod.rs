@@ -4,14 +4,19 @@
 //! or `write(&History, &mut Folder)` where the format is a directory.
 
 mod awdit;
+mod chronos;
 mod cobra;
 mod cobra_write;
 mod dbcop;
+mod dbcop_draft;
+mod dbcop_hist;
+mod dbcop_json;
 mod edn;
 mod elle_json;
 mod forms;
 mod jepsen;
 mod jepsen_write;
+mod leopard;
 mod places;
 mod registers;
 mod scan;
@@ -21,6 +26,7 @@ pub(crate) mod testing;
 mod text;
 mod vbox;
 mod vbox_write;
+mod viper;
 mod workload;
 
 use margay_history::History;
@@ -41,8 +47,15 @@ pub(crate) fn read(
         Format::Awdit => awdit::read(input, warnings),
         Format::Cobra => cobra::read(input, warnings),
         Format::Dbcop => dbcop::read(input, warnings),
+        Format::DbcopJson => dbcop_json::read(input, warnings),
+        Format::DbcopHist => dbcop_hist::read(input, warnings),
         Format::Vbox => vbox::read(input, warnings),
-        _ => Err(FormatError::new(format!("the format {format} is not supported yet"))),
+        Format::Viper => viper::read(input, warnings),
+        Format::Chronos => chronos::read(input, warnings),
+        Format::Leopard => leopard::read(input, warnings),
+        Format::Margay | Format::MargayBin => {
+            Err(FormatError::new(format!("the format {format} is not a foreign one")))
+        }
     }
 }
 

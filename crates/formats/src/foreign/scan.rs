@@ -185,7 +185,7 @@ impl<'b> Scanner<'b> {
             self.position += 1;
             self.skip_blanks()?;
         }
-        if close == b'}' && count % 2 == 0 && self.need()? != b'"' {
+        if close == b'}' && count.is_multiple_of(2) && self.need()? != b'"' {
             return Err(self.bad("expected a name in double quotes"));
         }
         Ok(())

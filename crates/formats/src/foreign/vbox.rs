@@ -5,8 +5,7 @@
 //! different versions may have equal values, so every row has a column `version` with the text `TXN.OP`: a read of an overwritten
 //! write stays one. A predicate on field 7 is a scan with the condition `f7 >= LEFT AND f7 <= RIGHT`.
 //!
-//! A write of some fields leaves the others as they are. A field that a predicate asks for must be known in every version: it is filled in
-//! when all writes of it to the row agree; otherwise the log is refused, since its rows cannot be told.
+//! A write of some fields leaves the others as they are, as writes of rows do.
 //!
 //! The initial version (transaction 0, operation 0) is absent, unless a predicate returned it: then its bounds must pin its value.
 
@@ -167,24 +166,12 @@ impl Versions {
     fn of(txns: &[Txn]) -> Result<Self, Invalid> {
         let mut versions = Self::default();
         let records = || txns.iter().flat_map(|txn| txn.records.iter().map(move |record| (txn.id, record)));
-        let mut writes: HashMap<(u64, u64), Vec<u32>> = HashMap::new();
-        let mut asked = HashMap::new();
         for (txn, record) in records() {
-            match &record.what {
-                What::Write { key, field, value } => {
-                    versions.write((txn, record.op), record.place, (*key, *field, *value))?;
-                    writes.entry((*key, *field)).or_default().push(*value);
-                }
-                What::Predicate { field, .. } => {
-                    asked.entry(*field).or_insert(record.place);
-                }
-                _ => {}
+            if let What::Write { key, field, value } = &record.what {
+                versions.write((txn, record.op), record.place, (*key, *field, *value))?;
             }
         }
         versions.find_initial(records().map(|(_, record)| record))?;
-        for (&field, &place) in &asked {
-            versions.fill(field, place, &writes)?;
-        }
         Ok(versions)
     }
 
@@ -222,38 +209,6 @@ impl Versions {
                 return Err(Invalid { what, place: at });
             }
             self.initial.entry(key).or_default().push((field, left));
-        }
-        Ok(())
-    }
-
-    /// Gives `field` to the versions that were written without it.
-    fn fill(
-        &mut self,
-        field: u64,
-        place: u64,
-        writes: &HashMap<(u64, u64), Vec<u32>>,
-    ) -> Result<(), Invalid> {
-        for (&(key, version), row) in &mut self.rows {
-            let Err(at) = row.binary_search_by_key(&field, |&(field, _)| field) else { continue };
-            let written = writes.get(&(key, field)).map_or(&[][..], Vec::as_slice);
-            let fields = self.initial.get(&key).into_iter().flatten();
-            let initial = fields.copied().find(|(f, _)| *f == field).map(|(_, value)| value);
-            match (written.first().copied().or(initial), initial) {
-                (None, _) => {}
-                (Some(value), initial)
-                    if written.iter().all(|&other| other == value)
-                        && initial.is_none_or(|other| other == value) =>
-                {
-                    row.insert(at, (field, value));
-                }
-                _ => {
-                    let what = format!(
-                        "what field {field} of key {key} is after operation {} of transaction {} is not certain, and this predicate asks for it",
-                        version.1, version.0
-                    );
-                    return Err(Invalid { what, place });
-                }
-            }
         }
         Ok(())
     }

@@ -367,9 +367,6 @@ mod tests {
         let log =
             [plain(b'T', 1, 1, 9), ask(3, 7, 1, 5, &[(0, 0, 0)]), ask(4, 7, 5, 9, &[(0, 0, 0)])].concat();
         assert_eq!(read_one(&log).unwrap().initial_values().len(), 1);
-        let partial = [put(2, 0, 7, 1), put(3, 0, 7, 2), put(4, 0, 8, 2), ask(5, 7, 1, 1, &[])].concat();
-        let log = [plain(b'T', 1, 1, 9), partial].concat();
-        assert!(read_one(&log).unwrap_err().contains("is not certain, and this predicate asks for it"));
     }
 
     #[test]
