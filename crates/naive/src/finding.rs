@@ -119,8 +119,8 @@ fn operations(model: &Model<'_>, anomaly: Anomaly, ops: Vec<OpId>) -> Option<Fin
 }
 
 fn refutation(model: &Model<'_>, cycles: &[Vec<Step>]) -> Option<Finding> {
-    let first = cycles.iter().min_by_key(|cycle| cycle.len());
-    let anomaly = first.map_or(Anomaly::G1a, |cycle| name(model.question.level, cycle));
+    let first = cycles.iter().min_by_key(|cycle| cycle.len())?;
+    let anomaly = name(model.question.level, first);
     let mut lemmas: Vec<Lemma> = cycles.iter().map(|cycle| lemma(cycle)).collect();
     lemmas.sort_by_key(|lemma| lemma.edges.len());
     let plain = Certificate::Refutation(lemmas.clone());

@@ -2,6 +2,7 @@
 //!
 //! - [`mini`]: a language for tiny histories: `history("T1: w(x,1) | T2: r(x,1)")`.
 //! - [`tiny`] and [`random`]: all tiny histories, and random ones from a seed.
+//! - [`corpora`] and [`cases`]: histories of other tools, with their documented answers, where that folder is there.
 //! - [`conformance`]: an engine joins the suite in three lines:
 //! ```no_run
 //! use margay_testkit::{Options, conformance};
@@ -13,6 +14,7 @@
 
 mod conformance;
 mod copy;
+mod corpora;
 pub mod mini;
 mod random;
 mod rng;
@@ -20,6 +22,7 @@ mod shrink;
 mod tiny;
 
 pub use conformance::{Options, Tally, conformance};
+pub use corpora::{Case, cases, corpora};
 pub use mini::{MiniError, history, parse, show};
 pub use random::random;
 pub use rng::Rng;
