@@ -141,7 +141,6 @@ pub(crate) fn insert(insert: &Insert, context: &Context) -> Result<Changed, SqlE
     let at = At { context, row: &[], outer: None };
     let given = given_rows(insert, &at)?;
     let (mut shown, mut matched) = (Vec::new(), 0);
-    let mut touched = HashSet::new();
     for given in given {
         let row = complete(insert, given, &mut changes, &at)?;
         let collisions = changes.collisions(&row);
@@ -150,17 +149,14 @@ pub(crate) fn insert(insert: &Insert, context: &Context) -> Result<Changed, SqlE
                 check_row(changes.table, &row, context)?;
                 let key = changes.key_of(&row);
                 let record: Record = Arc::from(row);
-                changes.write(key.clone(), Some(record.clone()));
-                Some((key, record))
+                changes.write(key, Some(record.clone()));
+                Some(record)
             }
             (false, None) => return Err(duplicate(changes.table)),
             (false, Some(conflict)) => resolve(conflict, &collisions, row, &mut changes)?,
         };
-        let Some((key, record)) = written else { continue };
+        let Some(record) = written else { continue };
         matched += 1;
-        if !touched.insert(key) && context.dialect.is_strict() {
-            return Err(SqlError::Constraint("ON CONFLICT DO UPDATE meets one row twice".into()));
-        }
         if let Some(returning) = &insert.returning {
             shown.push(outputs(returning, &At { context, row: &record, outer: None })?);
         }
@@ -244,7 +240,7 @@ fn resolve(
     collisions: &[(Option<usize>, Key)],
     proposed: Vec<Value>,
     changes: &mut Changes,
-) -> Result<Option<(Key, Record)>, SqlError> {
+) -> Result<Option<Record>, SqlError> {
     let context = changes.context;
     // The key that the clause names is looked at before all others.
     let meant =
@@ -255,6 +251,9 @@ fn resolve(
     let key = key.clone();
     if collisions.iter().filter(meant).any(|(_, other)| *other != key) {
         return Err(SqlError::unsupported("a conflict with several rows"));
+    }
+    if changes.index.contains_key(&key) && context.dialect.is_strict() {
+        return Err(SqlError::Constraint("ON CONFLICT DO UPDATE meets one row twice".into()));
     }
     let Some(old) = changes.current(&key).cloned() else { return Ok(None) };
     let both: Vec<Value> = old.iter().chain(&proposed).cloned().collect();
@@ -270,8 +269,8 @@ fn resolve(
         return Err(SqlError::unsupported("ON CONFLICT DO UPDATE that changes a key"));
     }
     let record: Record = Arc::from(new);
-    changes.write(key.clone(), Some(record.clone()));
-    Ok(Some((key, record)))
+    changes.write(key, Some(record.clone()));
+    Ok(Some(record))
 }
 
 /// The row after assignments. MySQL's see the assignments to their left, the others' the old row.

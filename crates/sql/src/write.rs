@@ -35,6 +35,10 @@ pub(crate) fn insert(insert: &ast::Insert, catalog: &Catalog) -> Result<Insert, 
     scope.tables.push(from::scope_table(schema, name.clone(), 0, &scope));
     let conflict = match &insert.on {
         None => None,
+        // MariaDB finds the target's columns ambiguous beside those of the SELECT.
+        Some(_) if matches!(rows, InsertRows::Select(_)) && catalog.dialect == Dialect::MySql => {
+            return Err(outside("INSERT … SELECT with ON DUPLICATE KEY", insert));
+        }
         Some(on) => Some(conflict(on, schema, &scope)?),
     };
     let returning = query::returning(insert.returning.as_ref(), &mut scope)?;

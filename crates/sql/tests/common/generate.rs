@@ -82,15 +82,15 @@ impl Generator {
         let mut parts = Vec::new();
         for (index, (name, kind)) in table.columns.iter().enumerate() {
             let mut part = format!("{name} {}", self.type_name(*kind));
+            if Some(index) == table.unique {
+                part += " UNIQUE";
+            }
             if index < table.key {
                 part += " NOT NULL";
             } else if *kind == Kind::Int && self.rng.chance(15) {
                 part += " DEFAULT 7";
             } else if *kind == Kind::Int && self.rng.chance(10) {
                 part += &format!(" CHECK ({name} > -4)");
-            }
-            if Some(index) == table.unique {
-                part += " UNIQUE";
             }
             parts.push(part);
         }
@@ -105,6 +105,13 @@ impl Generator {
             Kind::Float if self.dialect == Dialect::Sqlite => {
                 format!("{}.{}", self.rng.below(9), self.rng.pick(&["5", "25", "0", "75"]))
             }
+            Kind::Float if self.dialect == Dialect::Postgres => {
+                format!(
+                    "CAST({}.{} AS DOUBLE PRECISION)",
+                    self.rng.below(9),
+                    self.rng.pick(&["5", "25", "0", "75"])
+                )
+            }
             Kind::Float => format!("{}.{}e0", self.rng.below(9), self.rng.pick(&["5", "25", "0", "75"])),
             Kind::Text => {
                 let text = *self
@@ -116,9 +123,12 @@ impl Generator {
         }
     }
 
-    /// A literal as a row stores it: NULL now and then.
-    fn cell(&mut self, kind: Kind, key: bool) -> String {
-        if !key && self.rng.chance(15) { "NULL".into() } else { self.literal(kind) }
+    /// NULL, with its type where the database wants to know it.
+    fn null(&self, kind: Kind) -> String {
+        match self.dialect {
+            Dialect::Postgres => format!("CAST(NULL AS {})", self.type_name(kind)),
+            _ => "NULL".into(),
+        }
     }
 
     fn column(&mut self, kind: Kind, scope: &Scope) -> Option<String> {
@@ -139,7 +149,7 @@ impl Generator {
             {
                 return column;
             }
-            return if self.rng.chance(8) { "NULL".into() } else { self.literal(kind) };
+            return if self.rng.chance(8) { self.null(kind) } else { self.literal(kind) };
         }
         match self.rng.below(4) {
             0 => {

@@ -3,6 +3,7 @@
 
 pub mod compare;
 pub mod generate;
+pub mod server;
 pub mod statements;
 
 /// A small seeded generator (splitmix64): the same seed gives the same test.
