@@ -7,7 +7,7 @@
 //! # Invariants
 //! - Any bytes lead to a history or an error, never to a panic, and memory is bounded by the content, not by what it claims.
 //! - Nothing half-written is left behind: see `output`.
-//! - Reading and writing lose nothing, or fail.
+//! - Reading and writing lose nothing of what clients did and saw, or fail; what else a format has no place for, [`omissions`] tells.
 
 mod binary;
 mod binary_input;
@@ -24,6 +24,7 @@ mod suggest;
 use margay_history::History;
 
 pub use error::{FormatError, Snippet};
+pub use foreign::omissions;
 pub use format::Format;
 use input::Input;
 pub use input::Source;

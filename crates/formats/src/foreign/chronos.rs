@@ -159,9 +159,8 @@ impl Reader {
 
     /// A value; nothing and an empty list are what is absent.
     fn value(&mut self, kind: OpKind, form: Option<Form<'_>>, op: Form<'_>) -> Result<ValueId, Fault> {
-        let present = form.filter(|form| {
-            !form.is_nil() && form.sequence().is_none_or(|mut items| items.next().is_some())
-        });
+        let present = form
+            .filter(|form| !form.is_nil() && form.sequence().is_none_or(|mut items| items.next().is_some()));
         match (present, kind) {
             (Some(form), _) => value(&mut self.builder, form),
             (None, OpKind::Append) => fault(op, "an append without its value"),

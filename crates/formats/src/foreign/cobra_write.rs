@@ -248,7 +248,7 @@ fn parse_tag(text: &str) -> Option<Name> {
 }
 
 /// Whether every transaction begins and commits at a point in milliseconds, as logs with times say it.
-fn is_timed(history: &History) -> bool {
+pub(super) fn is_timed(history: &History) -> bool {
     let point = |at: Option<Interval>| at.is_some_and(|at| at.before == at.after && at.before >= 0);
     history.header().unit == Unit::Milliseconds
         && history.txns().all(|txn| {

@@ -17,6 +17,7 @@ mod forms;
 mod jepsen;
 mod jepsen_write;
 mod leopard;
+mod omissions;
 mod places;
 mod registers;
 mod scan;
@@ -30,6 +31,8 @@ mod viper;
 mod workload;
 
 use margay_history::History;
+
+pub use omissions::omissions;
 
 use crate::input::Input;
 use crate::output::{Target, write_directory, write_file};
