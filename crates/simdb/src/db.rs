@@ -11,7 +11,7 @@ use crate::fault::Fault;
 use crate::faults::Faults;
 use crate::locks::Locks;
 use crate::store::{CLEAN, Store, Version};
-use crate::value::{Obj, Value};
+use crate::value::{Cond, Obj, Space, Value};
 
 /// How far apart two timestamps are; what is between is for timestamps that should not be.
 pub(crate) const TICK: u64 = 16;
@@ -110,8 +110,8 @@ pub(crate) struct Db {
     pub now: i64,
     pub faults: Faults,
     pub locks: Locks,
-    /// Whether something was released that others may wait for.
-    pub released: bool,
+    /// Clients that have released something that others may wait for.
+    pub released: Vec<u32>,
     pub deferred: Vec<Deferred>,
     /// Successions that came to be since the last time they were taken, if anyone wants them.
     pub successions: Vec<Succession>,
@@ -119,6 +119,8 @@ pub(crate) struct Db {
     /// The versions that the statement at hand looked at, if anyone wants them.
     pub looked: Vec<(Obj, u64)>,
     pub keep_looked: bool,
+    /// Whether rows that do not match count as looked at.
+    pub whole_tables: bool,
     slack: u64,
     delay: u64,
 }
@@ -133,12 +135,13 @@ impl Db {
             clock: TICK,
             now: 0,
             locks: Locks::new(config.clients as usize),
-            released: false,
+            released: Vec::new(),
             deferred: Vec::new(),
             successions: Vec::new(),
             keep_successions: config.evidence.version_order > 0,
             looked: Vec::new(),
             keep_looked: config.evidence.version_set > 0,
+            whole_tables: config.protocol.sees_whole_tables(),
             slack: if old.into_iter().any(|f| faults.armed(f)) { 8 * TICK } else { 0 },
             delay: config.timing.latency * 4,
             faults,
@@ -253,8 +256,37 @@ impl Db {
     }
 
     /// The rows that match for `me` in a view, its own writes included; faults of reads do not count here.
-    pub fn matching(&mut self, me: usize, cond: crate::value::Cond, view: View) -> Vec<Obj> {
-        self.store.rows().filter(|&row| cond.matches(&self.base(me, row, view))).collect()
+    pub fn matching(&mut self, me: usize, cond: Cond, view: View) -> Vec<Obj> {
+        let mut rows = self.candidates(cond);
+        rows.retain(|&row| cond.matches(&self.base(me, row, view)));
+        rows
+    }
+
+    /// Rows that may match for anybody in any view, in order: the others need not be looked at.
+    pub fn candidates(&self, cond: Cond) -> Vec<Obj> {
+        let mut rows: Vec<Obj> = self.store.candidates(cond).collect();
+        let stored = rows.len();
+        rows.extend(self.pending_rows(cond).map(|(_, w)| w.obj));
+        if rows.len() > stored {
+            rows.sort_unstable();
+            rows.dedup();
+        }
+        rows
+    }
+
+    /// Uncommitted writes of rows that match before or after them, with the clients whose they are.
+    pub fn pending_rows(&self, cond: Cond) -> impl Iterator<Item = (usize, &Pending)> {
+        let all = self
+            .txns
+            .iter()
+            .enumerate()
+            .flat_map(|(client, txn)| txn.writes.iter().map(move |w| (client, w)));
+        all.filter(move |(_, w)| {
+            w.obj.space == Space::Row
+                && (cond.matches(&w.value)
+                    || w.overwritten.as_ref().is_some_and(|value| cond.matches(value))
+                    || cond.matches(&self.store.row(w.obj).latest().value))
+        })
     }
 
     /// Gives `me` its snapshot if it has none, at its first statement.
@@ -327,7 +359,7 @@ impl Db {
         let label = self.txns[me].label;
         if self.faults.roll(Fault::WriteLost) {
             self.store.chain(obj).mark = self.faults.record(Fault::WriteLost, label, self.now);
-            return;
+            return self.store.changed(obj);
         }
         if !version.untold
             && self.faults.roll(Fault::VersionOrderInverted)
@@ -335,7 +367,7 @@ impl Db {
         {
             self.succeed(obj, label, neighbours);
             self.store.chain(obj).mark = self.faults.record(Fault::VersionOrderInverted, label, self.now);
-            return;
+            return self.store.changed(obj);
         }
         if self.faults.roll(Fault::WriteTwice) {
             version.mark = self.faults.record(Fault::WriteTwice, label, self.now);
@@ -355,6 +387,7 @@ impl Db {
         chain.mark = CLEAN;
         let untold = version.untold;
         let neighbours = chain.install(version, horizon);
+        self.store.changed(obj);
         if !untold {
             self.succeed(obj, label, neighbours);
         }
@@ -373,6 +406,7 @@ impl Db {
         version.mark = self.last_firing();
         if first {
             self.store.chain(obj).mark = version.mark;
+            self.store.changed(obj);
         }
         if self.txns[me].phase != TIMESTAMP_ORDER {
             version.ts = 0;
@@ -411,12 +445,13 @@ impl Db {
                     Version { mark: self.last_firing(), untold: true, ..self.version(me, write.value, ts) };
                 self.store.chain(write.obj).install(version, horizon);
             }
+            self.store.changed(write.obj);
         }
         self.end(me);
     }
 
     fn end(&mut self, me: usize) {
-        self.released = true;
+        self.released.push(me as u32);
         let txn = &mut self.txns[me];
         txn.label = 0;
         txn.snapshot = None;

@@ -3,7 +3,6 @@
 use crate::db::{Db, Seen, Step, Stop, View};
 use crate::fault::Fault;
 use crate::rules::Rules;
-use crate::store::CLEAN;
 use crate::value::{Ask, Change, Cond, Obj, Row, Value};
 
 /// Tries a statement. Its answer is left in `rows`: what was read, or what a predicate update made of its rows.
@@ -31,7 +30,9 @@ fn end_statement(db: &mut Db, me: usize) {
     db.txns[me].statement = None;
     let early = db.locks.took_any(me) && db.fault(me, Fault::LockReleasedEarly);
     db.locks.end_statement(me, !early);
-    db.released |= early;
+    if early {
+        db.released.push(me as u32);
+    }
 }
 
 fn attempt(db: &mut Db, rules: &mut dyn Rules, me: usize, ask: Ask, rows: &mut Vec<Seen>) -> Step<()> {
@@ -89,33 +90,18 @@ fn write(db: &mut Db, me: usize, obj: Obj, change: Change, view: View) -> Value 
 }
 
 fn scan(db: &mut Db, me: usize, cond: Cond, view: View, rows: &mut Vec<Seen>) {
-    for obj in db.store.rows() {
-        if quiet(db, me) && !db.keep_looked {
-            // Nothing but versions can be seen here, and most of them do not match: no copy, no bookkeeping.
-            let chain = db.store.row(obj);
-            let version = match view {
-                View::AsOf(ts) => chain.as_of(ts),
-                View::Latest | View::Dirty => chain.latest(),
-            };
-            if view != View::Dirty
-                && [version.mark, chain.mark] == [CLEAN; 2]
-                && !cond.matches(&version.value)
-            {
-                continue;
-            }
-        }
+    let all = if db.keep_looked { db.store.rows().collect() } else { db.candidates(cond) };
+    for obj in all {
         let seen = db.see(me, obj, view);
-        look(db, &seen);
-        if cond.matches(&seen.value) {
+        let matches = cond.matches(&seen.value);
+        if matches || db.whole_tables {
+            look(db, &seen);
+        }
+        if matches {
             rows.push(seen);
         }
     }
     misreport(db, me, rows);
-}
-
-/// Whether a read of `me` can see nothing but committed versions.
-fn quiet(db: &Db, me: usize) -> bool {
-    !db.faults.in_reads && db.txns[me].writes.is_empty()
 }
 
 /// The faults of predicate reads.
@@ -159,7 +145,7 @@ fn look_at_table(db: &mut Db, me: usize, cond: Cond, searched: View, view: View)
         };
         let found = at(searched);
         let version = if cond.matches(&found.value) { at(view) } else { found };
-        if !version.untold {
+        if !version.untold && (db.whole_tables || cond.matches(&version.value)) {
             let looked = (obj, version.txn);
             db.looked.push(looked);
         }

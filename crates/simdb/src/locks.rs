@@ -1,8 +1,8 @@
 //! Locks on objects and conditions, and deadlocks.
 //!
 //! # Algorithm
-//! A statement takes all locks that it needs at one instant, or none and waits. Whenever anything is released, every waiting
-//! statement is tried again, in the order in which they began to wait. A transaction that closes a circle of waiting is the victim.
+//! A statement takes all locks that it needs at one instant, or none and waits. Whenever a transaction releases anything, every
+//! statement that waits for it is tried again, in the order in which they began to wait. A transaction that closes a circle of waiting is the victim.
 //!
 //! # Invariants
 //! - Two transactions hold a lock on one object only if both hold it shared.
@@ -122,6 +122,11 @@ impl Locks {
         true
     }
 
+    /// Whether `me` waits for one of these.
+    pub fn waits_for(&self, me: u32, clients: &[u32]) -> bool {
+        self.waits[me as usize].iter().any(|blocker| clients.contains(blocker))
+    }
+
     /// `me` waits no more.
     pub fn go_on(&mut self, me: usize) {
         self.waits[me].clear();
@@ -195,18 +200,9 @@ impl Db {
 
     /// Waits while another has changed, and locked, a row that matches the condition before or after its change.
     pub fn wait_for_writers(&mut self, me: usize, cond: Cond) -> Step<()> {
-        let mut blockers = Vec::new();
-        for (client, txn) in self.txns.iter().enumerate().filter(|(client, _)| *client != me) {
-            let rows = txn.writes.iter().filter(|w| w.obj.space == crate::value::Space::Row);
-            let conflicts = |w: &crate::db::Pending| {
-                let committed = &self.store.row(w.obj).latest().value;
-                (cond.matches(&w.value) || cond.matches(committed))
-                    && self.locks.holds(client as u32, w.obj, true)
-            };
-            if rows.into_iter().any(conflicts) {
-                blockers.push(client as u32);
-            }
-        }
+        let others = self.pending_rows(cond).filter(|(client, _)| *client != me);
+        let locked = others.filter(|(client, w)| self.locks.holds(*client as u32, w.obj, true));
+        let blockers = locked.map(|(client, _)| client as u32).collect();
         self.unless_lock_is_skipped(me, blockers)
     }
 

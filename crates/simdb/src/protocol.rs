@@ -137,6 +137,15 @@ impl Protocol {
         }
     }
 
+    /// Whether what a predicate read saw of rows that it did not return belongs to one state with the rest.
+    ///
+    /// Protocols that protect conditions rather than rows let a row change under a predicate read as long as it does not match before
+    /// or after. Nothing is wrong with that, for such a change is no conflict, but the version that was there is not the one of the
+    /// serial order; so their evidence names the versions of the returned rows only.
+    pub(crate) fn sees_whole_tables(self) -> bool {
+        !matches!(self, Ss2pl | Ssi | Occ | Mvto)
+    }
+
     /// Whether every history of this protocol satisfies `level`.
     #[must_use]
     pub fn implements(self, level: Level) -> bool {

@@ -75,7 +75,7 @@ pub(crate) fn rules(protocol: Protocol, clients: usize) -> Box<dyn Rules> {
         Protocol::SiFcw => Box::new(si::FirstCommitter),
         Protocol::Ssi => Box::new(ssi::Ssi::default()),
         Protocol::Occ => Box::new(occ::Occ::new(clients)),
-        Protocol::Mvto => Box::new(mvto::Mvto),
+        Protocol::Mvto => Box::new(mvto::Mvto::default()),
         Protocol::Percolator => Box::new(percolator::Percolator::new(clients)),
         Protocol::InnodbRr => Box::new(innodb_rr::InnodbRr),
         Protocol::ReadUncommitted => Box::new(read_uncommitted::ReadUncommitted),

@@ -350,14 +350,18 @@ impl<'a, S: Sink> Simulation<'a, S> {
         }
     }
 
-    /// Everyone who waits tries again.
+    /// Whoever waits for somebody that has released something tries again.
     fn wake(&mut self) {
-        if !std::mem::take(&mut self.db.released) {
+        if self.db.released.is_empty() {
             return;
         }
-        for me in std::mem::take(&mut self.waiting) {
+        let locks = &self.db.locks;
+        let waits = |me: &mut u32| locks.waits_for(*me, &self.db.released);
+        let woken: Vec<u32> = self.waiting.extract_if(.., waits).collect();
+        for me in woken {
             self.schedule(self.db.now + 1, Event::Call(me));
         }
+        self.db.released.clear();
     }
 
     fn take_deferred(&mut self) {

@@ -5,11 +5,13 @@
 //! - Versions that no active transaction can see any more are pruned when a new one is installed, so a chain holds the newest
 //!   version, those since the oldest active snapshot, and one older.
 //! - Chains are looked up, never iterated in hash order.
+//! - For every row, all values that its column `v` has in the versions of its chain lie in its bounds, so that a predicate read need not
+//!   look at rows that cannot match. A row that is not as it should be has bounds that everything matches.
 
 use hashbrown::HashMap;
 
 use crate::config::SimConfig;
-use crate::value::{Obj, Row, Space, Value};
+use crate::value::{Cond, Obj, Row, Space, Value};
 
 /// No firing.
 pub(crate) const CLEAN: u32 = u32::MAX;
@@ -109,6 +111,20 @@ impl Chain {
         }
     }
 
+    /// The least and the greatest `v` among the versions; everything when something is wrong with them.
+    fn bounds(&self) -> (i64, i64) {
+        let wrong =
+            self.mark != CLEAN || self.aborted.is_some() || self.versions.iter().any(|v| v.mark != CLEAN);
+        if wrong {
+            return (i64::MIN, i64::MAX);
+        }
+        let values = self.versions.iter().filter_map(|version| match version.value {
+            Value::Row(row) => row.v,
+            _ => None,
+        });
+        values.fold((i64::MAX, i64::MIN), |(least, most), v| (least.min(v), most.max(v)))
+    }
+
     #[cfg(test)]
     fn len(&self) -> usize {
         self.versions.len()
@@ -120,6 +136,8 @@ impl Chain {
 pub(crate) struct Store {
     registers: Vec<Chain>,
     rows: Vec<Chain>,
+    /// By row: the least and the greatest `v` among its versions.
+    bounds: Vec<(i64, i64)>,
     /// Lists come and go.
     lists: HashMap<u32, Chain>,
 }
@@ -130,11 +148,26 @@ impl Store {
             let keys = if used { config.keys } else { 0 };
             (0..keys).map(|key| Chain::new(initial(Obj::new(space, key), config.domain))).collect()
         };
+        let rows: Vec<Chain> = chains(config.mix.rows(), Space::Row);
         Self {
             registers: chains(config.mix.registers(), Space::Register),
-            rows: chains(config.mix.rows(), Space::Row),
+            bounds: rows.iter().map(Chain::bounds).collect(),
+            rows,
             lists: HashMap::new(),
         }
+    }
+
+    /// Notes that an object's chain has changed.
+    pub fn changed(&mut self, obj: Obj) {
+        if obj.space == Space::Row {
+            self.bounds[obj.key as usize] = self.rows[obj.key as usize].bounds();
+        }
+    }
+
+    /// Rows of which some version may match, in order.
+    pub fn candidates(&self, cond: Cond) -> impl Iterator<Item = Obj> {
+        let may = move |&(_, &(least, most)): &(usize, &(i64, i64))| least <= cond.high && cond.low <= most;
+        self.bounds.iter().enumerate().filter(may).map(|(key, _)| Obj::new(Space::Row, key as u32))
     }
 
     /// The chain of an object, made if it is a new list.

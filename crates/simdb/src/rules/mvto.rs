@@ -4,19 +4,25 @@
 //! The first statement gives the transaction a timestamp, at which it reads and writes. A read sees the newest version not newer than its
 //! timestamp and marks it as read at that time; if an older transaction has written the object and not ended, it waits. A
 //! write aborts when the version before it has been read at a later time than its own: that reader should have seen it. A predicate
-//! read marks the version of every row, absent ones included; a write that depends on what it changes reads it.
+//! read is written down with its timestamp, and a write of a row that matches it before or after counts as a write of what it
+//! has read. A write that depends on what it changes reads it.
 //!
 //! # Invariants
 //! - Everybody sees, at their own timestamp, exactly the versions of all older transactions that commit: timestamp order is a serial order.
 //!   One counter gives the timestamps inside the transactions' intervals: strict serializable.
+//! - Predicate reads are kept while an older transaction is active: only such a one can come too late for them.
 //! - Only younger transactions wait for older ones: no deadlock.
 
 use super::{Commit, Rules};
-use crate::db::{Db, Step, Stop, TICK, TIMESTAMP_ORDER, View};
+use crate::db::{Db, Pending, Step, Stop, TICK, TIMESTAMP_ORDER, Txn, View};
 use crate::fault::Fault;
-use crate::value::{Change, Cond, Obj};
+use crate::value::{Change, Cond, Obj, Space};
 
-pub(super) struct Mvto;
+#[derive(Default)]
+pub(super) struct Mvto {
+    /// Predicate reads with their timestamps.
+    scans: Vec<(u64, Cond)>,
+}
 
 fn timestamp(db: &mut Db, me: usize) -> u64 {
     if let Some(ts) = db.txns[me].snapshot {
@@ -48,9 +54,33 @@ fn mark(db: &mut Db, obj: Obj, ts: u64) {
     version.read_ts = version.read_ts.max(ts);
 }
 
-/// Whether a write at `ts` comes too late for somebody who has read.
-fn too_late(db: &mut Db, obj: Obj, ts: u64) -> bool {
-    db.store.chain(obj).as_of(ts).read_ts > ts
+/// Waits for older transactions that have written a row that matches before or after. What it was before is what a reader at `ts` would
+/// see without them: newer versions may be there already.
+fn wait_for_older_rows(db: &Db, me: usize, cond: Cond, ts: u64) -> Step<()> {
+    let older = |txn: &Txn| txn.snapshot.is_some_and(|other| other < ts);
+    let others = db.txns.iter().enumerate().filter(|(client, txn)| *client != me && older(txn));
+    let blocks = |w: &Pending| {
+        w.obj.space == Space::Row
+            && (cond.matches(&w.value) || cond.matches(&db.store.row(w.obj).as_of(ts).value))
+    };
+    let blockers: Vec<u32> =
+        others.filter(|(_, txn)| txn.writes.iter().any(blocks)).map(|(client, _)| client as u32).collect();
+    if blockers.is_empty() { Ok(()) } else { Err(Stop::Wait(blockers)) }
+}
+
+impl Mvto {
+    /// Whether a write at `ts` comes too late for somebody who has read.
+    fn too_late(&self, db: &mut Db, me: usize, obj: Obj, change: Change, ts: u64) -> bool {
+        if db.store.chain(obj).as_of(ts).read_ts > ts {
+            return true;
+        }
+        if obj.space != Space::Row {
+            return false;
+        }
+        let old = db.store.row(obj).as_of(ts).value.clone();
+        let new = change.apply(&db.base(me, obj, View::AsOf(ts)));
+        self.scans.iter().any(|(at, cond)| *at > ts && (cond.matches(&old) || cond.matches(&new)))
+    }
 }
 
 impl Rules for Mvto {
@@ -65,13 +95,11 @@ impl Rules for Mvto {
     /// A faulty predicate read marks only the rows that it returns.
     fn scan(&mut self, db: &mut Db, me: usize, cond: Cond) -> Step<View> {
         let ts = timestamp(db, me);
-        for row in db.store.rows() {
-            wait_for_older(db, me, row, ts)?;
-        }
+        wait_for_older_rows(db, me, cond, ts)?;
         let ts = read_ts(db, me, ts);
         match db.fault(me, Fault::Phantom) {
             true => db.matching(me, cond, View::AsOf(ts)).into_iter().for_each(|row| mark(db, row, ts)),
-            false => db.store.rows().for_each(|row| mark(db, row, ts)),
+            false => self.scans.push((ts, cond)),
         }
         Ok(View::AsOf(ts))
     }
@@ -81,7 +109,7 @@ impl Rules for Mvto {
         if change.depends_on_base() {
             wait_for_older(db, me, obj, ts)?;
         }
-        if too_late(db, obj, ts) {
+        if self.too_late(db, me, obj, change, ts) {
             return Err(Stop::Abort);
         }
         if change.depends_on_base() {
@@ -90,16 +118,14 @@ impl Rules for Mvto {
         Ok(View::AsOf(ts))
     }
 
-    fn targets(&mut self, db: &mut Db, me: usize, cond: Cond, _change: Change) -> Step<(Vec<Obj>, View)> {
+    fn targets(&mut self, db: &mut Db, me: usize, cond: Cond, change: Change) -> Step<(Vec<Obj>, View)> {
         let ts = timestamp(db, me);
-        for row in db.store.rows() {
-            wait_for_older(db, me, row, ts)?;
-        }
+        wait_for_older_rows(db, me, cond, ts)?;
         let rows = db.matching(me, cond, View::AsOf(ts));
-        if rows.iter().any(|&row| too_late(db, row, ts)) {
+        if rows.iter().any(|&row| self.too_late(db, me, row, change, ts)) {
             return Err(Stop::Abort);
         }
-        db.store.rows().for_each(|row| mark(db, row, ts));
+        self.scans.push((ts, cond));
         Ok((rows, View::AsOf(ts)))
     }
 
@@ -111,6 +137,12 @@ impl Rules for Mvto {
             return Ok(Commit::At(ts - back + 1 + db.faults.choice.below(TICK - 1)));
         }
         Ok(Commit::At(ts))
+    }
+
+    fn end(&mut self, db: &mut Db, me: usize, _committed: Option<u64>) {
+        let others = db.txns.iter().enumerate().filter(|(client, txn)| *client != me && txn.label != 0);
+        let oldest = others.filter_map(|(_, txn)| txn.snapshot).min().unwrap_or(u64::MAX);
+        self.scans.retain(|(ts, _)| *ts > oldest);
     }
 
     fn abort_ts(&self, db: &mut Db, me: usize) -> u64 {

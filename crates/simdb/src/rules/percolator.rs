@@ -21,7 +21,7 @@ use super::si::snapshot_view;
 use super::{Commit, Rules};
 use crate::db::{Db, Step, Stop, View};
 use crate::fault::Fault;
-use crate::value::{Change, Cond, Obj};
+use crate::value::{Change, Cond, Obj, Space};
 
 pub(super) struct Percolator {
     /// Who has prewritten an object.
@@ -47,11 +47,13 @@ impl Percolator {
         }
     }
 
+    /// A predicate read meets every lock in the table.
     fn wait_for_any_lock(&self, db: &mut Db, me: usize) -> Step<View> {
         let snapshot = db.take_snapshot(me);
         if !self.locks.is_empty() {
-            for row in db.store.rows() {
-                self.wait_for_lock(db, me, row, snapshot)?;
+            let prewritten = db.txns.iter().filter(|txn| txn.phase > 0).flat_map(|txn| &txn.writes);
+            for write in prewritten.filter(|w| w.obj.space == Space::Row) {
+                self.wait_for_lock(db, me, write.obj, snapshot)?;
             }
         }
         Ok(View::AsOf(snapshot))

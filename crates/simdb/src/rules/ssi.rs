@@ -214,7 +214,7 @@ impl Rules for Ssi {
             return Ok(view);
         }
         self.node(db.txns[me].label).conds.push(cond);
-        for row in db.store.rows() {
+        for row in db.candidates(cond) {
             self.conflicts_out(db, me, row, |old, new| cond.matches(old) || cond.matches(new))?;
         }
         Ok(view)
@@ -231,7 +231,7 @@ impl Rules for Ssi {
         let rows = db.matching(me, cond, view);
         let view = update_first(db, me, &rows)?;
         self.node(db.txns[me].label).conds.push(cond);
-        for row in db.store.rows() {
+        for row in db.candidates(cond) {
             self.conflicts_out(db, me, row, |old, new| cond.matches(old) || cond.matches(new))?;
         }
         for &row in &rows {
