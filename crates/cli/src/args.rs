@@ -11,10 +11,11 @@ use margay_formats::Format;
 
 use crate::duration;
 use crate::level::Asked;
+use crate::simulate::{self, Simulation};
 
 /// Decides whether a recorded database history is possible under a promised isolation level, and proves its answer.
 #[derive(Parser)]
-#[command(name = "margay", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "margay", version, disable_help_subcommand = true)]
 #[command(after_help = EXIT_STATUS)]
 pub struct CommandLine {
     #[command(subcommand)]
@@ -29,8 +30,12 @@ Exit status: 0 holds or clean, 1 violated, 2 bad usage or unreadable input, 3 un
 pub enum Command {
     /// Decide whether a history is possible under an isolation level
     Check(CheckArgs),
+    /// Re-check a certificate against its history, without any engine
+    Audit(AuditArgs),
     /// Rewrite a history in another format
     Convert(ConvertArgs),
+    /// Make a history with a simulated database
+    Simulate(SimulateArgs),
     /// List the isolation levels, weakest first
     Levels,
     /// List the anomalies and the levels that forbid them
@@ -64,9 +69,29 @@ pub struct CheckArgs {
     /// Assume that the database orders transactions as real time does, even where the level does not promise it
     #[arg(long)]
     pub real_time: bool,
+    /// Write the certificate that proves the verdict
+    #[arg(long, value_name = "FILE")]
+    pub certificate: Option<PathBuf>,
     /// Audit the certificate however large the history is (small ones always are)
     #[arg(long)]
     pub audit: bool,
+    #[command(flatten)]
+    pub input: InputArgs,
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "Exit status: 0 accepted, 1 rejected, 2 bad usage or unreadable input, 3 out of time."
+)]
+pub struct AuditArgs {
+    /// The history: a file, a directory for the formats that are one, or `-`
+    #[arg(value_name = "HISTORY")]
+    pub history: PathBuf,
+    /// The certificate, as written by `margay check --certificate`, or `-`
+    #[arg(value_name = "CERTIFICATE")]
+    pub certificate: PathBuf,
     #[command(flatten)]
     pub input: InputArgs,
     #[command(flatten)]
@@ -84,8 +109,24 @@ pub struct ConvertArgs {
     pub output: PathBuf,
     #[command(flatten)]
     pub from: InputArgs,
-    /// The format to write; by default the one that the extension of OUT names (.edn, .margay-bin), else the native one
-    #[arg(long, value_name = "FORMAT", value_parser = FORMAT)]
+    /// The format to write; by default the one that OUT's extension names (.edn, .margay-bin), else the native one
+    #[arg(long, value_name = "FORMAT", value_parser = WRITTEN)]
+    pub to: Option<Format>,
+    /// Print nothing but errors
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+#[derive(Args)]
+#[command(after_help = simulate::names())]
+pub struct SimulateArgs {
+    #[command(flatten)]
+    pub simulation: Simulation,
+    /// Where to write the history, compressed if the name ends in .gz or .zst; or `-`
+    #[arg(value_name = "OUT")]
+    pub output: PathBuf,
+    /// The format to write; by default the one that OUT's extension names (.edn, .margay-bin), else the native one
+    #[arg(long, value_name = "FORMAT", value_parser = WRITTEN)]
     pub to: Option<Format>,
     /// Print nothing but errors
     #[arg(long, short)]
@@ -120,6 +161,8 @@ struct Named<T> {
 
 const LEVEL: Named<Asked> = Named { parse: Asked::parse, names: Asked::names };
 const FORMAT: Named<Format> = Named { parse: str::parse, names: || Format::ALL.map(Format::name).to_vec() };
+/// Any format is understood where one is written, so that the error can say that it is read only; only those that can be are offered.
+const WRITTEN: Named<Format> = Named { parse: str::parse, names: writable };
 const ENGINE: Named<Choice> = Named {
     parse: |name| margay_engines::by_name(name).map_err(|error| error.to_string()),
     names: || {
@@ -127,6 +170,10 @@ const ENGINE: Named<Choice> = Named {
         std::iter::once("auto").chain(engines).collect()
     },
 };
+
+fn writable() -> Vec<&'static str> {
+    Format::ALL.into_iter().filter(|format| format.can_write()).map(Format::name).collect()
+}
 
 impl<T> Clone for Named<T> {
     fn clone(&self) -> Self {

@@ -3,11 +3,12 @@
 //! # Invariants
 //! A verdict whose certificate the audit rejects is never reported: the engine is wrong then, and the answer is `unknown`.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use margay_engines::Answer;
 use margay_history::History;
-use margay_verdict::{Budget, Question, Verdict, Why, audit};
+use margay_verdict::{Budget, Question, Verdict, Why, audit, wire};
 
 use crate::args::CheckArgs;
 use crate::failure::{Failure, Status};
@@ -22,6 +23,10 @@ const AUDITED_ALWAYS: usize = 100_000;
 
 /// Reads, asks the engine, audits, writes the certificate, prints.
 pub fn run(args: CheckArgs) -> Result<Status, Failure> {
+    let to_stdout = args.certificate.as_deref().is_some_and(files::is_stream);
+    if to_stdout && args.common.json {
+        return Err(Failure::new("--json and --certificate - both want standard output"));
+    }
     let quiet = args.common.quiet;
     let (loaded, read) = files::read_history(&args.history, args.input.from, quiet)?;
     let history = &loaded.history;
@@ -29,12 +34,15 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
         let _progress = Progress::show(&format!("checking {} transactions", history.txn_count()), !quiet);
         decide(&args, history)
     };
+    if let Some(path) = &args.certificate {
+        write_certificate(path, history, question(&args), &answer.verdict)?;
+    }
     let stats = Stats::of(history, read, checked);
     let view = View::new(history, args.level.name(), &answer, audited, stats);
     if args.common.json {
         terminal::print(&view.json())?;
-    } else if !quiet {
-        terminal::print(&view.text(Paint::for_stdout(), &args.history, None))?;
+    } else if !quiet && !to_stdout {
+        terminal::print(&view.text(Paint::for_stdout(), &args.history, args.certificate.as_deref()))?;
     }
     Ok(status(&answer.verdict))
 }
@@ -77,6 +85,20 @@ fn audit_answer(history: &History, question: Question, verdict: &Verdict) -> Aud
         Verdict::Clean | Verdict::Unknown(_) => return Audited::Nothing,
     };
     checked.map_or_else(|error| Audited::Rejected(error.to_string()), |()| Audited::Accepted)
+}
+
+/// Writes the certificate of `holds`, or of the first finding. Where there is none, none is written, and an old one is left alone.
+fn write_certificate(
+    path: &Path,
+    history: &History,
+    question: Option<Question>,
+    verdict: &Verdict,
+) -> Result<(), Failure> {
+    if let (Some(question), Some(certificate)) = (question, verdict.certificate()) {
+        return files::write_text(path, &wire::to_json(history, question, certificate));
+    }
+    eprintln!("warning: {}: not written, because `{}` has no certificate", path.display(), verdict.word());
+    Ok(())
 }
 
 fn status(verdict: &Verdict) -> Status {

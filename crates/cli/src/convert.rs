@@ -12,9 +12,7 @@ use crate::{files, terminal};
 /// Reads one format and writes another, whole or not at all.
 pub fn run(args: ConvertArgs) -> Result<Status, Failure> {
     let to = args.to.unwrap_or_else(|| format_of(&args.output));
-    if !to.can_write() {
-        return Err(Failure::new(format!("the format {to} can be read, but not written")));
-    }
+    must_be_writable(to)?;
     let (loaded, _) = files::read_history(&args.input, args.from.from, args.quiet)?;
     {
         let _progress = Progress::show(&format!("writing {}", args.output.display()), !args.quiet);
@@ -34,11 +32,19 @@ pub fn run(args: ConvertArgs) -> Result<Status, Failure> {
 }
 
 /// The format that the file's extension names, compression aside; else the native one.
-fn format_of(path: &Path) -> Format {
+pub fn format_of(path: &Path) -> Format {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
     extension.parse().unwrap_or(Format::Margay)
+}
+
+/// Says so before any work is done.
+pub fn must_be_writable(format: Format) -> Result<(), Failure> {
+    match format.can_write() {
+        true => Ok(()),
+        false => Err(Failure::new(format!("the format {format} can be read, but not written"))),
+    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! - No engine is named here: `margay_engines` knows them.
 
 mod args;
+mod audit;
 mod check;
 mod convert;
 mod duration;
@@ -14,6 +15,7 @@ mod files;
 mod level;
 mod memory;
 mod progress;
+mod simulate;
 mod terminal;
 mod view;
 
@@ -27,6 +29,7 @@ const START: &str = "\
 Margay decides whether a recorded database history is possible under an isolation level, and proves its answer.
 
   margay check HISTORY --level serializable    decide (any format; exit status 0 holds, 1 violated, 3 unknown)
+  margay simulate --protocol ssi OUT           a history from a simulated database
   margay convert IN OUT                        rewrite a history in another format
   margay levels                                the isolation levels; also: anomalies, profiles, explain NAME
   margay --help                                all commands; `margay check --help` for one
@@ -44,7 +47,9 @@ fn run(line: CommandLine) -> Result<Status, Failure> {
     let Some(command) = line.command else { return terminal::print(START) };
     match command {
         Command::Check(args) => check::run(args),
+        Command::Audit(args) => audit::run(args),
         Command::Convert(args) => convert::run(args),
+        Command::Simulate(args) => simulate::run(args),
         Command::Levels => terminal::print(&margay_levels::render::levels_table()),
         Command::Anomalies => terminal::print(&margay_levels::render::anomalies_table()),
         Command::Profiles => terminal::print(&margay_levels::render::profiles_table()),

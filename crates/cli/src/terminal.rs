@@ -23,10 +23,6 @@ pub struct Paint {
 }
 
 impl Paint {
-    /// No colours.
-    #[cfg(test)]
-    pub const PLAIN: Paint = Paint { on: false };
-
     /// Colours for standard output: on a terminal and without `NO_COLOR`.
     pub fn for_stdout() -> Self {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use margay_engines::Answer;
 use margay_history::History;
-use margay_verdict::{Certificate, Finding, Verdict};
+use margay_verdict::{Certificate, Finding, Verdict, explain};
 use serde::Serialize;
 
 use crate::terminal::Paint;
@@ -76,7 +76,13 @@ impl Stats {
         }
     }
 
-    fn text(&self) -> String {
+    /// The same after a check that took this time.
+    pub fn checked_in(self, check: Duration) -> Self {
+        Self { check_seconds: check.as_secs_f64(), peak_rss_bytes: memory::peak_rss_bytes(), ..self }
+    }
+
+    /// In words.
+    pub fn text(&self) -> String {
         format!(
             "{}, {}, {}; read in {}, checked in {}",
             count(self.transactions, "transaction"),
@@ -122,7 +128,7 @@ impl View {
 
     /// One JSON object on one line.
     pub fn json(&self) -> String {
-        serde_json::to_string(self).expect("strings and numbers always serialise")
+        one_line(self)
     }
 
     /// For people. `history` and `certificate` are the files that they named.
@@ -134,7 +140,9 @@ impl View {
             line(&mut out, &format!("  reason: {reason}"));
         }
         if let Some(proof) = self.proof {
-            line(&mut out, &format!("  proof: {proof}, {}", self.audited.text()));
+            let text =
+                format!("  proof: {proof}, {}; {}", self.audited.text(), how_to_audit(history, certificate));
+            line(&mut out, &paint.dim(&text));
         }
         for anomaly in self.anomalies.iter().take(SHOWN) {
             line(&mut out, "");
@@ -143,9 +151,6 @@ impl View {
         }
         if self.anomalies.len() > SHOWN {
             line(&mut out, &format!("\nand {} more; --json has all", self.anomalies.len() - SHOWN));
-        }
-        if self.proof.is_some() {
-            line(&mut out, &format!("\n{}", paint.dim(&how_to_audit(history, certificate))));
         }
         out
     }
@@ -166,7 +171,7 @@ impl AnomalyView {
         Self {
             name: finding.anomaly.name(),
             transactions: finding.txns.iter().map(|&txn| history.txn_label(txn)).collect(),
-            explanation: finding.anomaly.entry().definition.clone(),
+            explanation: explain::finding(history, finding),
         }
     }
 
@@ -193,15 +198,18 @@ impl Audited {
 
 fn how_to_audit(history: &Path, certificate: Option<&Path>) -> String {
     match certificate {
-        Some(file) => format!("audit it: margay audit {} {}", history.display(), file.display()),
-        None => {
-            "keep the proof with --certificate FILE; re-check it with margay audit HISTORY FILE".to_owned()
-        }
+        Some(file) => format!("again: margay audit {} {}", history.display(), file.display()),
+        None => "--certificate FILE keeps it for margay audit".to_owned(),
     }
 }
 
+/// A JSON object on one line.
+pub fn one_line(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("strings and numbers always serialise")
+}
+
 /// What kind of proof a certificate is.
-fn kind(certificate: &Certificate) -> &'static str {
+pub fn kind(certificate: &Certificate) -> &'static str {
     match certificate {
         Certificate::Order(_) => "an order of the transactions",
         Certificate::Points(_) => "an order of begin and commit points",

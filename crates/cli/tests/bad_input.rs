@@ -25,13 +25,19 @@ fn raw(name: &'static str, bytes: &[u8], place: &'static str, says: &'static str
 }
 
 fn long_line() -> Bad {
-    let text = format!("{{\"session\":1,\"txn\":1,\"write\":[[\"x\",\"{}\"]],\"oops\":1}}", "a".repeat(10_000_000));
+    let text =
+        format!("{{\"session\":1,\"txn\":1,\"write\":[[\"x\",\"{}\"]],\"oops\":1}}", "a".repeat(10_000_000));
     lines("long.jsonl", &text, "2:10000041", "oops")
 }
 
 fn cases() -> Vec<Bad> {
     vec![
-        raw("truncated.jsonl", b"{\"margay\":1}\n{\"session\":1,\"txn\":1,\"write\":[[\"x\",1", "2:37", "ends"),
+        raw(
+            "truncated.jsonl",
+            b"{\"margay\":1}\n{\"session\":1,\"txn\":1,\"write\":[[\"x\",1",
+            "2:37",
+            "ends",
+        ),
         lines("types.jsonl", r#"{"session":1,"txn":1,"write":"x"}"#, "2:30", "expected"),
         lines("text-id.jsonl", r#"{"session":1,"txn":"one","commit":true}"#, "2:20", "expected"),
         lines(
@@ -109,7 +115,11 @@ fn convert_writes_nothing() {
         .expect(2);
         let left: Vec<_> = fs::read_dir(outputs.path()).expect("a folder").collect();
         assert!(left.is_empty(), "{name} left {left:?}");
-        assert_eq!(margay(["convert".as_ref(), file.as_os_str(), "-".as_ref()]).expect(2).stdout, "", "{name}");
+        assert_eq!(
+            margay(["convert".as_ref(), file.as_os_str(), "-".as_ref()]).expect(2).stdout,
+            "",
+            "{name}"
+        );
     }
 }
 
@@ -118,7 +128,8 @@ fn an_existing_file_survives_a_failed_conversion() {
     let folder = TempDir::new().expect("a folder");
     let out = folder.path().join("out.jsonl");
     fs::write(&out, "precious").expect("the file");
-    let run = margay_with(["convert".as_ref(), "-".as_ref(), out.as_os_str()], b"{\"margay\":1}\nnonsense\n").expect(2);
+    let run = margay_with(["convert".as_ref(), "-".as_ref(), out.as_os_str()], b"{\"margay\":1}\nnonsense\n")
+        .expect(2);
     assert!(run.stderr.starts_with("error: <standard input>:2:1: "), "{}", run.stderr);
     assert_eq!(fs::read_to_string(&out).expect("the file"), "precious");
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);

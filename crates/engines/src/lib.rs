@@ -15,6 +15,7 @@ use std::fmt;
 
 use margay_history::History;
 use margay_levels::UnknownName;
+use margay_naive::Naive;
 use margay_solve::Solve;
 use margay_verdict::{Budget, Checker, Question, Verdict, Why};
 
@@ -24,10 +25,10 @@ pub type Engine = &'static (dyn Checker + Sync);
 /// The names of all engines that Margay is designed to have, in the order of the command line. [`all`] tells which exist.
 pub const NAMES: [&str; 7] = ["solve", "mirror", "certify", "replay", "observe", "infer", "naive"];
 
-/// The engines of this version.
+/// The engines of this version, in the order in which `auto` prefers them.
 #[must_use]
 pub fn all() -> &'static [Engine] {
-    &[&Solve]
+    &[&Naive, &Solve]
 }
 
 /// Up to so many transactions [`auto`] asks `naive`.

@@ -1,0 +1,130 @@
+//! `margay audit`: exit status 0 accepted, 1 rejected, 2 unreadable, 3 out of time.
+
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use margay_history::History;
+use margay_verdict::audit::Rejected;
+use margay_verdict::{Certificate, Question, audit, wire};
+use serde::Serialize;
+
+use crate::args::AuditArgs;
+use crate::failure::{Failure, Status};
+use crate::progress::Progress;
+use crate::terminal::{self, Paint};
+use crate::view::{self, Stats};
+use crate::{duration, files};
+
+/// The object of `--json`.
+#[derive(Serialize)]
+struct Report {
+    audit: &'static str,
+    /// What the certificate is to prove.
+    verdict: &'static str,
+    level: &'static str,
+    real_time: bool,
+    reason: Option<String>,
+    stats: Stats,
+    #[serde(skip)]
+    proof: &'static str,
+}
+
+/// Reads both files, audits, prints.
+pub fn run(args: AuditArgs) -> Result<Status, Failure> {
+    if files::is_stream(&args.history) && files::is_stream(&args.certificate) {
+        return Err(Failure::new("only one of HISTORY and CERTIFICATE can be standard input"));
+    }
+    let quiet = args.common.quiet;
+    let (loaded, read) = files::read_history(&args.history, args.input.from, quiet)?;
+    let (question, certificate) = read_certificate(&args.certificate, &loaded.history)?;
+    let start = Instant::now();
+    let (verdict, proof) = (proves(&certificate), view::kind(&certificate));
+    let stats = Stats::of(&loaded.history, read, Duration::ZERO);
+    let checked = {
+        let _progress = Progress::show("auditing", !quiet);
+        within(args.common.timeout, move || audit(&loaded.history, question, &certificate))
+    };
+    let (word, status, reason) = match checked {
+        Some(Ok(())) => ("accepted", Status::Fine, None),
+        Some(Err(Rejected(why))) => ("rejected", Status::Violated, Some(why)),
+        None => (
+            "unknown",
+            Status::Unknown,
+            args.common.timeout.map(|limit| format!("out of time: the limit is {}", duration::show(limit))),
+        ),
+    };
+    let report = Report {
+        audit: word,
+        verdict,
+        level: question.level.name(),
+        real_time: question.real_time,
+        reason,
+        stats: stats.checked_in(start.elapsed()),
+        proof,
+    };
+    report.print(args.common.json, quiet)?;
+    Ok(status)
+}
+
+impl Report {
+    fn print(&self, json: bool, quiet: bool) -> Result<Status, Failure> {
+        match (json, quiet) {
+            (true, _) => terminal::print(&view::one_line(self)),
+            (false, true) => Ok(Status::Fine),
+            (false, false) => terminal::print(&self.text(Paint::for_stdout())),
+        }
+    }
+
+    fn text(&self, paint: Paint) -> String {
+        let real_time = if self.real_time { " with real time" } else { "" };
+        let mut out = format!(
+            "{}: {} under {}{real_time}, by {}\n",
+            paint.verdict(self.audit),
+            self.verdict,
+            self.level,
+            self.proof
+        );
+        if let Some(reason) = &self.reason {
+            out += &format!("  reason: {reason}\n");
+        }
+        out + &paint.dim(&format!("  {}\n", self.stats.text()))
+    }
+}
+
+fn read_certificate(path: &Path, history: &History) -> Result<(Question, Certificate), Failure> {
+    let text = files::read_text(path)?;
+    wire::from_json(history, &text).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+}
+
+fn proves(certificate: &Certificate) -> &'static str {
+    match certificate {
+        Certificate::Order(_) | Certificate::Points(_) | Certificate::Versions(_) => "holds",
+        Certificate::Operations { .. } | Certificate::Refutation(_) => "violated",
+    }
+}
+
+/// What `work` gives, unless it takes longer than `limit`. The audit itself knows no budget: it is the part that must stay simple. Work that is
+/// late is left behind; the process ends soon.
+fn within<T: Send + 'static>(
+    limit: Option<Duration>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let Some(limit) = limit else { return Some(work()) };
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || send.send(work()));
+    receive.recv_timeout(limit).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn late_work_is_left_behind() {
+        assert_eq!(within(None, || 1), Some(1));
+        assert_eq!(within(Some(Duration::from_secs(60)), || 2), Some(2));
+        assert_eq!(within(Some(Duration::from_millis(1)), || thread::sleep(Duration::from_secs(5))), None);
+    }
+}

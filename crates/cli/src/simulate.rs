@@ -1,0 +1,88 @@
+//! `margay simulate`.
+//!
+//! The simulation's options are data of `margay_simdb`; each becomes a flag here, so the two cannot drift apart.
+
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use margay_simdb::{Fault, OPTIONS, Protocol, Report, SimConfig, simulate_history};
+
+use crate::args::SimulateArgs;
+use crate::failure::{Failure, Status};
+use crate::progress::Progress;
+use crate::{convert, files, terminal};
+
+/// The simulation that the flags describe.
+pub struct Simulation(SimConfig);
+
+/// Simulates, writes the history, and says what was done on purpose.
+pub fn run(args: SimulateArgs) -> Result<Status, Failure> {
+    let to = args.to.unwrap_or_else(|| convert::format_of(&args.output));
+    convert::must_be_writable(to)?;
+    let (history, report) = {
+        let _progress = Progress::show(&format!("simulating {}", args.simulation.0.protocol), !args.quiet);
+        simulate_history(&args.simulation.0).map_err(|error| Failure::new(error.to_string()))?
+    };
+    margay_formats::write(&history, to, files::target(&args.output))?;
+    if args.quiet || files::is_stream(&args.output) {
+        return Ok(Status::Fine);
+    }
+    terminal::print(&summary(&args, &report))
+}
+
+fn summary(args: &SimulateArgs, report: &Report) -> String {
+    let out = args.output.display();
+    let mut text = format!(
+        "{out}: {} transactions, {} operations; {} committed, {} refused by the database, {} of unknown outcome\n",
+        report.transactions, report.operations, report.committed, report.refused, report.unknown
+    );
+    for (fault, _) in &args.simulation.0.faults {
+        let (fired, visible) = report.count(*fault);
+        text += &format!("  fault {fault}: fired {fired} times, {visible} times to be seen\n");
+    }
+    text + &format!("  again: {}\n", args.simulation.0.command(&out.to_string()))
+}
+
+impl clap::Args for Simulation {
+    fn augment_args(command: Command) -> Command {
+        let options = OPTIONS.iter().map(|&(name, value, help)| {
+            Arg::new(name).long(name).value_name(value).help(sentence(help)).action(ArgAction::Append)
+        });
+        command.args(options).mut_arg("protocol", |arg| arg.required(true))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl clap::FromArgMatches for Simulation {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut config = SimConfig::default();
+        for (name, ..) in OPTIONS {
+            for value in matches.get_many::<String>(name).into_iter().flatten() {
+                let refused = |error| clap::Error::raw(ErrorKind::ValueValidation, format!("{error}\n"));
+                config.set(name, value).map_err(refused)?;
+            }
+        }
+        Ok(Self(config))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// With a capital, as all help begins.
+fn sentence(help: &str) -> String {
+    let mut letters = help.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// The protocols and faults, each with its line.
+pub fn names() -> String {
+    let protocols =
+        Protocol::ALL.map(|protocol| format!("  {:<18} {}", protocol.name(), protocol.description()));
+    let faults = Fault::ALL.map(|fault| format!("  {:<25} {}", fault.name(), fault.description()));
+    format!("Protocols:\n{}\n\nFaults:\n{}", protocols.join("\n"), faults.join("\n"))
+}

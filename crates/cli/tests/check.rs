@@ -1,0 +1,193 @@
+//! `margay check` and `margay audit` through the real binary: every exit status, the JSON, certificates.
+
+mod common;
+
+use std::fs;
+
+use common::{margay, margay_with, root};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const SKEW: &str = "examples/write-skew.jsonl";
+const TRANSFER: &str = "examples/transfer.jsonl";
+
+fn keys(object: &Value) -> Vec<&str> {
+    object.as_object().expect("an object").keys().map(String::as_str).collect()
+}
+
+/// A write skew behind so many independent writers that trying all orders takes forever.
+fn hopeless() -> String {
+    let writer = |id: usize| {
+        let (begin, end) = (format!("{{\"session\":{id},\"txn\":{id},"), "\"commit\":true}");
+        format!("{begin}\"write\":[[\"k{id}\",1]]}}\n{begin}{end}\n")
+    };
+    let skew = fs::read_to_string(root().join(SKEW)).expect("the example");
+    std::iter::once(skew).chain((10..40).map(writer)).collect()
+}
+
+#[test]
+fn every_exit_status() {
+    margay(["check", TRANSFER, "--level", "strict-serializable"]).expect(0);
+    margay(["check", SKEW, "--level", "serializable"]).expect(1);
+    margay(["check", "no-such-file", "--level", "serializable"]).expect(2);
+    margay(["check", TRANSFER, "--level", "cursor-stability"]).expect(3);
+}
+
+#[test]
+fn the_pinned_json_of_a_violation() {
+    let run = margay(["check", SKEW, "--level", "serializable", "--json"]).expect(1);
+    let json = run.json();
+    assert_eq!(keys(&json), ["anomalies", "engine", "level", "reason", "stats", "verdict"]);
+    assert_eq!((&json["verdict"], &json["level"]), (&Value::from("violated"), &Value::from("serializable")));
+    assert_eq!(json["reason"], Value::Null);
+    assert!(margay_engines::NAMES.contains(&json["engine"].as_str().expect("a name")));
+    let anomaly = &json["anomalies"][0];
+    assert_eq!(keys(anomaly), ["explanation", "name", "transactions"]);
+    let name = anomaly["name"].as_str().expect("a name");
+    assert!(name.parse::<margay_levels::Anomaly>().is_ok(), "{name}");
+    assert_eq!(anomaly["transactions"], serde_json::json!([1, 2]));
+    assert!(!anomaly["explanation"].as_str().expect("a text").is_empty());
+    let stats = &json["stats"];
+    assert_eq!(
+        keys(stats),
+        ["check_seconds", "operations", "peak_rss_bytes", "read_seconds", "sessions", "transactions"]
+    );
+    assert_eq!(
+        (&stats["transactions"], &stats["operations"], &stats["sessions"]),
+        (&2.into(), &8.into(), &2.into())
+    );
+    assert!(stats["read_seconds"].as_f64().expect("a number") > 0.0);
+    assert!(!cfg!(target_os = "linux") || stats["peak_rss_bytes"].as_u64().expect("a number") > 1 << 20);
+    assert_eq!(run.stdout.lines().count(), 1);
+}
+
+#[test]
+fn the_json_of_the_other_verdicts() {
+    let json = margay(["check", TRANSFER, "--level", "SI", "--json", "--quiet"]).expect(0).json();
+    assert_eq!((&json["verdict"], &json["anomalies"]), (&"holds".into(), &serde_json::json!([])));
+    assert_eq!(json["level"], "snapshot-isolation");
+    let json =
+        margay(["check", TRANSFER, "--level", "causal", "--engine", "solve", "--json"]).expect(3).json();
+    assert_eq!((&json["verdict"], &json["engine"]), (&"unknown".into(), &"solve".into()));
+    assert!(json["reason"].as_str().expect("a reason").contains("causal"));
+}
+
+#[test]
+fn a_model_of_elles_that_no_engine_decides_is_unknown() {
+    let json = margay(["check", TRANSFER, "--level", "cursor-stability", "--json"]).expect(3).json();
+    assert_eq!(json["level"], "cursor-stability");
+    assert!(json["reason"].as_str().expect("a reason").contains("cursor-stability"));
+}
+
+#[test]
+fn people_read_the_verdict_first_then_the_proof() {
+    let violated = margay(["check", SKEW, "--level", "serializable"]).expect(1).stdout;
+    assert!(
+        violated.starts_with("violated: examples/write-skew.jsonl is impossible under serializable\n"),
+        "{violated}"
+    );
+    for says in [
+        "engine ",
+        "2 transactions, 8 operations, 2 sessions",
+        "audited: accepted",
+        "T1",
+        "T2",
+        "alice",
+        "bob",
+    ] {
+        assert!(violated.contains(says), "{says}: {violated}");
+    }
+    assert!(!violated.contains('\x1b'), "no colours without a terminal");
+    let holds = margay(["check", TRANSFER, "--level", "serializable"]).expect(0).stdout;
+    assert!(holds.starts_with("holds: "), "{holds}");
+    assert!(holds.contains("an order of the transactions, audited: accepted"), "{holds}");
+    assert!(holds.contains("margay audit"), "{holds}");
+}
+
+#[test]
+fn quiet_says_nothing() {
+    let run = margay(["check", SKEW, "--level", "serializable", "--quiet"]).expect(1);
+    assert_eq!((run.stdout, run.stderr), (String::new(), String::new()));
+}
+
+#[test]
+fn real_time_is_an_assumption_that_can_be_added() {
+    margay(["check", "examples/stale-read.jsonl", "--level", "serializable"]).expect(0);
+    margay(["check", "examples/stale-read.jsonl", "--level", "serializable", "--real-time"]).expect(1);
+}
+
+#[test]
+fn standard_input_is_a_history_too() {
+    let text = fs::read(root().join(SKEW)).expect("the example");
+    margay_with(["check", "-", "--level", "serializable"], &text).expect(1);
+}
+
+#[test]
+fn no_time_no_answer() {
+    let args = ["check", "-", "--level", "serializable", "--engine", "naive", "--timeout", "50ms", "--json"];
+    let json = margay_with(args, hopeless().as_bytes()).expect(3).json();
+    assert!(json["reason"].as_str().expect("a reason").contains("out of time"), "{json}");
+    assert!(json["stats"]["check_seconds"].as_f64().expect("a number") < 5.0, "{json}");
+}
+
+#[test]
+fn certificates_are_written_and_audited() {
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("proof.json");
+    let file = file.to_str().expect("a path");
+    for (history, level, status) in
+        [(TRANSFER, "strict-serializable", 0), (SKEW, "SI", 0), (SKEW, "serializable", 1)]
+    {
+        margay(["check", history, "--level", level, "--certificate", file]).expect(status);
+        let run = margay(["audit", history, file]).expect(0);
+        assert!(run.stdout.starts_with("accepted: "), "{}", run.stdout);
+        let json = margay(["audit", history, file, "--json"]).expect(0).json();
+        assert_eq!(json["audit"], "accepted");
+        assert_eq!(json["verdict"], if status == 0 { "holds" } else { "violated" });
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1, "no drafts are left");
+    }
+}
+
+#[test]
+fn a_certificate_of_another_history_is_rejected() {
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("proof.json");
+    let file = file.to_str().expect("a path");
+    margay(["check", SKEW, "--level", "SI", "--certificate", file]).expect(0);
+    let text = fs::read_to_string(file).expect("the certificate");
+    fs::write(file, text.replace("snapshot-isolation", "serializable")).expect("a forgery");
+    assert!(!matches!(margay(["audit", SKEW, file]).status, 0 | 3), "a forged level is accepted");
+}
+
+#[test]
+fn what_is_no_certificate_is_unreadable() {
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("proof.json");
+    for bytes in [b"".as_slice(), b"{", b"[]", b"{}", b"\xff\xfe", b"{\"margay\":1}\n"] {
+        fs::write(&file, bytes).expect("the file");
+        let run = margay(["audit".as_ref(), TRANSFER.as_ref(), file.as_os_str()]).expect(2);
+        assert!(run.stderr.starts_with(&format!("error: {}", file.display())), "{}", run.stderr);
+        assert_eq!(run.stdout, "");
+    }
+    margay(["audit", TRANSFER, "no-such-file"]).expect(2);
+}
+
+#[test]
+fn unknown_leaves_no_certificate() {
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("proof.json");
+    for level in ["causal", "cursor-stability"] {
+        let args = ["check", TRANSFER, "--level", level, "--engine", "solve", "--certificate"];
+        let args = args.map(std::ffi::OsStr::new).into_iter().chain([file.as_os_str()]);
+        let run = margay(args).expect(3);
+        assert!(run.stderr.contains("`unknown` has no certificate"), "{}", run.stderr);
+        assert!(!file.exists());
+    }
+}
+
+#[test]
+fn standard_output_carries_one_thing() {
+    margay(["check", TRANSFER, "--level", "SI", "--certificate", "-", "--json"]).expect(2);
+    let certificate = margay(["check", TRANSFER, "--level", "SI", "--certificate", "-"]).expect(0).stdout;
+    margay_with(["audit", TRANSFER, "-"], certificate.as_bytes()).expect(0);
+}

@@ -1,0 +1,94 @@
+//! What README.md says happens, happens.
+
+mod common;
+
+use std::process::Command;
+
+use common::{finish, root};
+use margay_formats::Format;
+use tempfile::TempDir;
+
+/// One command of a `console` block and what stands below it.
+#[derive(Debug)]
+struct Example {
+    command: String,
+    status: i32,
+    /// Beginnings of lines that must be printed.
+    lines: Vec<String>,
+}
+
+fn readme() -> String {
+    std::fs::read_to_string(root().join("README.md")).expect("README.md")
+}
+
+/// The commands of all `console` blocks, in order.
+fn examples(text: &str) -> Vec<Example> {
+    let blocks = text.split("```console\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default());
+    let mut found: Vec<Example> = Vec::new();
+    for line in blocks.flat_map(str::lines) {
+        match line.strip_prefix("$ ") {
+            Some(command) => found.push(example(command)),
+            None => found.last_mut().expect("a command comes first").lines.push(line.to_owned()),
+        }
+    }
+    found
+}
+
+/// A comment at the end of a command says its exit status unless that is 0.
+fn example(command: &str) -> Example {
+    let status =
+        command.split_once("# exit status ").map_or(0, |(_, status)| status.parse().expect("a number"));
+    Example { command: command.to_owned(), status, lines: Vec::new() }
+}
+
+#[test]
+fn the_commands_print_what_the_readme_says() {
+    let folder = TempDir::new().expect("a folder");
+    let examples_folder = folder.path().join("examples");
+    std::os::unix::fs::symlink(root().join("examples"), examples_folder).expect("a link");
+    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_margay"));
+    let path = format!(
+        "{}:{}",
+        binary.parent().expect("a folder").display(),
+        std::env::var("PATH").expect("a path")
+    );
+    let mut ran = 0;
+    for example in examples(&readme()).iter().filter(|example| example.command.contains("margay ")) {
+        let mut shell = Command::new("bash");
+        shell.args(["-c", &example.command]).current_dir(folder.path()).env("PATH", &path);
+        let run = finish(shell, b"").expect(example.status);
+        for line in &example.lines {
+            let mut printed = run.stdout.lines().chain(run.stderr.lines());
+            assert!(printed.any(|text| text.starts_with(line)), "{example:?}\n{}{}", run.stdout, run.stderr);
+        }
+        ran += 1;
+    }
+    assert!(ran >= 10, "only {ran} commands were found");
+}
+
+#[test]
+fn the_first_two_commands_are_the_ones_of_a_fresh_machine() {
+    let text = readme();
+    let first = examples(&text);
+    assert!(first[0].command.starts_with("cargo run --release -- check examples/"), "{:?}", first[0]);
+    assert_eq!(first[1].command, "./test");
+}
+
+#[test]
+fn the_table_of_formats_is_the_programs() {
+    let text = readme();
+    let rows: Vec<&str> = text
+        .lines()
+        .skip_while(|line| !line.starts_with("| format |"))
+        .skip(2)
+        .take_while(|line| line.starts_with('|'))
+        .collect();
+    let expected: Vec<String> = Format::ALL
+        .iter()
+        .map(|format| {
+            let write = if format.can_write() { "yes" } else { "–" };
+            format!("| `{format}` | {} | yes | {write} |", format.about())
+        })
+        .collect();
+    assert_eq!(rows, expected);
+}
