@@ -32,6 +32,8 @@ mod versions;
 
 use margay_history::{History, Outcome, TxnId};
 use margay_levels::Level;
+#[cfg(test)]
+use margay_levels::definition::Family;
 use margay_verdict::{Budget, Certificate, Checker, Order, Question, ReadFrom, Verdict, Versions, Why};
 
 use crate::graph::Graph;
@@ -114,5 +116,41 @@ fn versions_of(model: &Model<'_>, graph: Graph) -> Versions {
         committed: graph.txns.iter().copied().filter(unknown).collect(),
         reads: reads_of(&graph),
         orders: graph.orders.into_iter().filter(|o| !o.1.is_empty()).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use margay_testkit::{random, show, tiny};
+
+    /// Adya's graphs and the replays define the same levels: a history is serializable, or allowed by snapshot isolation, exactly when some choice of version
+    /// orders and reads-from has only legal cycles.
+    fn agree(history: &History) {
+        let levels = Level::ALL.into_iter();
+        for level in levels.filter(|l| matches!(l.family(), Family::Serial | Family::Snapshot)) {
+            let budget = Budget::unlimited();
+            let Ok(model) = Model::new(history, Question::new(level), &budget) else { return };
+            let (Ok(graph), Ok(replay)) = (choose::choose(&model), points::place(&model)) else { return };
+            assert_eq!(graph.is_some(), replay.is_some(), "{level}: {}", show(history));
+        }
+    }
+
+    #[test]
+    fn graphs_and_replays_agree() {
+        let mut number = 0;
+        tiny(|history| {
+            number += 1;
+            if number % 5 == 0 {
+                agree(&history);
+            }
+        });
+        let seeds = (0..4000).map(random);
+        // Timestamps of evidence order whole transactions, which a graph of dependencies does not show.
+        let unstamped = |h: &History| {
+            let evidence = h.evidence();
+            evidence.snapshots.is_empty() && evidence.commits.is_empty() && evidence.serializations.is_empty()
+        };
+        seeds.filter(unstamped).for_each(|history| agree(&history));
     }
 }

@@ -1,8 +1,8 @@
 //! Counterexamples are minimal: no transaction of the shown slice can be dropped.
 //!
 //! # Algorithm
-//! As long as the history without some transaction of the slice (and without what others saw of it) still violates the level, show that violation instead. Its
-//! certificate must be accepted for the whole history, where reads may have more explanations; if it is not, the transaction stays.
+//! As long as the history without some transaction of the slice (and without what others saw of it) still violates the level, show that violation instead. If its
+//! certificate is not accepted for the whole history, where reads may have more explanations and lists more elements, the larger one stays for the smaller slice.
 
 use margay_history::{History, OpId, Outcome, TxnId, Version};
 use margay_verdict::{Budget, Certificate, Edge, Finding, Lemma, Question, Reason, audit};
@@ -38,11 +38,15 @@ fn without(
     if crate::explain(&model)?.is_some() {
         return Ok(None);
     }
-    let Some(found) = find(&model)? else { return Ok(None) };
-    let found = Back { part: &part, whole: history }.finding(found);
-    let fewer = found.txns.len() < finding.txns.len();
-    let accepted = audit(history, question, &found.certificate).is_ok();
-    Ok((fewer && accepted).then_some(found))
+    let found = find(&model)?.map(|found| Back { part: &part, whole: history }.finding(found));
+    if let Some(found) = found
+        && found.txns.len() < finding.txns.len()
+        && audit(history, question, &found.certificate).is_ok()
+    {
+        return Ok(Some(found));
+    }
+    let txns = finding.txns.iter().copied().filter(|&t| t != txn).collect();
+    Ok(Some(Finding { txns, ..finding.clone() }))
 }
 
 /// From the ids of a part of a history to those of the whole.

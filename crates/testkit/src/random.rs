@@ -118,7 +118,7 @@ impl<'r> Draft<'r> {
             state.insert(object, (value, None));
         }
         let written = state.iter().map(|(&o, (v, _))| (o, vec![v.clone()])).collect();
-        let (duplicates, disturb) = (rng.chance(15), *rng.pick(&[0, 0, 0, 5, 20]));
+        let (duplicates, disturb) = (rng.chance(15), *rng.pick(&[0, 0, 5, 20, 40]));
         Self {
             isolation,
             objects,
@@ -158,9 +158,26 @@ impl<'r> Draft<'r> {
         if commits {
             let mut state = self.states[self.states.len() - 1].clone();
             own.iter().for_each(|(object, change)| change.apply(txn, &mut state, object));
+            self.scramble(&mut state);
             self.states.push(state);
         }
         self.txns.push(draft);
+    }
+
+    /// Where nothing is isolated, lists may even grow in different orders.
+    fn scramble(&mut self, state: &mut State) {
+        if self.isolation != Isolation::Object {
+            return;
+        }
+        for object in LISTS {
+            if let Some((Val::List(items), _)) = state.get_mut(object)
+                && items.len() > 1
+                && self.rng.chance(30)
+            {
+                let last = items.len() - 1;
+                items.swap(last - 1, last);
+            }
+        }
     }
 
     /// Below snapshots, what a transaction has not written itself may change between its operations.
@@ -264,7 +281,7 @@ impl<'r> Draft<'r> {
                 items.push(items[0]);
                 Val::List(items)
             }
-            Val::Int(_) if self.rng.chance(5) => Val::Int(99),
+            Val::Int(_) if self.rng.chance(30) => Val::Int(99),
             _ => self.rng.pick(&self.written[object]).clone(),
         }
     }
