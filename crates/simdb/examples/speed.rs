@@ -12,8 +12,14 @@ use margay_simdb::{JsonSink, SimConfig, simulate};
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
     let path = args.next().ok_or("give a file to write to")?;
-    let mut config =
-        SimConfig { clients: 24, transactions: 1_000_000, ops: (8, 8), keys: 1000, ..SimConfig::default() };
+    let mut config = SimConfig {
+        clients: 24,
+        transactions: 1_000_000,
+        ops: (8, 8),
+        keys: 1000,
+        domain: 1000,
+        ..SimConfig::default()
+    };
     while let (Some(name), Some(value)) = (args.next(), args.next()) {
         config.set(name.trim_start_matches('-'), &value)?;
     }

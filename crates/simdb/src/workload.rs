@@ -169,9 +169,10 @@ impl Workload {
         Ask::Write(obj, Change::Merge(Row { v, w }))
     }
 
+    /// A narrow range: a few values, or an eighth of a small domain.
     fn cond(&self, asker: &mut Asker) -> Cond {
         let low = self.small(asker);
-        let width = asker.rng.below(self.domain as u64 / 8 + 3) as i64;
+        let width = asker.rng.below((self.domain as u64 / 8).min(16) + 3) as i64;
         Cond { low, high: low + width }
     }
 }
