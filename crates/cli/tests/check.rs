@@ -149,14 +149,40 @@ fn certificates_are_written_and_audited() {
 }
 
 #[test]
-fn a_certificate_of_another_history_is_rejected() {
+fn a_forged_level_is_rejected_and_another_history_is_refused() {
     let folder = TempDir::new().expect("a folder");
     let file = folder.path().join("proof.json");
     let file = file.to_str().expect("a path");
     margay(["check", SKEW, "--level", "SI", "--certificate", file]).expect(0);
+    let run = margay(["audit", TRANSFER, file]).expect(2);
+    assert!(run.stderr.contains("of another history"), "{}", run.stderr);
     let text = fs::read_to_string(file).expect("the certificate");
     fs::write(file, text.replace("snapshot-isolation", "serializable")).expect("a forgery");
-    assert!(!matches!(margay(["audit", SKEW, file]).status, 0 | 3), "a forged level is accepted");
+    let run = margay(["audit", SKEW, file]).expect(1);
+    assert!(run.stdout.starts_with("rejected: ") && run.stdout.contains("reason: "), "{}", run.stdout);
+    let json = margay(["audit", SKEW, file, "--json"]).expect(1).json();
+    assert_eq!((&json["audit"], &json["level"]), (&"rejected".into(), &"serializable".into()));
+    assert!(!json["reason"].as_str().expect("a reason").is_empty());
+}
+
+#[test]
+fn a_certificate_outlives_a_conversion() {
+    let folder = TempDir::new().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("a path").to_owned();
+    let (proof, binary) = (path("proof.json"), path("skew.margay-bin"));
+    margay(["check", SKEW, "--level", "serializable", "--certificate", &proof]).expect(1);
+    margay(["convert", SKEW, &binary]).expect(0);
+    margay(["audit", &binary, &proof]).expect(0);
+}
+
+#[test]
+fn a_value_that_nobody_wrote_is_a_violation_of_every_level() {
+    let history = "{\"margay\":1}\n{\"session\":1,\"txn\":1,\"read\":[[\"x\",7]]}\n{\"session\":1,\"txn\":1,\"commit\":true}\n";
+    for level in ["read-uncommitted", "strict-serializable"] {
+        let json =
+            margay_with(["check", "-", "--level", level, "--json"], history.as_bytes()).expect(1).json();
+        assert_eq!(json["anomalies"][0]["name"], "garbage-read", "{json}");
+    }
 }
 
 #[test]
