@@ -123,6 +123,8 @@ pub enum Reason {
     Session,
     /// The first had ended before the second began.
     RealTime,
+    /// Timestamps of the evidence say so.
+    Recorded(Stamp),
     /// wr: operation `op` of `to` saw `from`'s version of `object`. Assumes `Saw(op, object, from)`.
     Read {
         /// The read or scan, in `to`.
@@ -155,4 +157,17 @@ pub enum Reason {
         /// From `from` to the reader's transaction: [`Reason::Session`] and [`Reason::Read`] edges as the level allows.
         path: Vec<Edge>,
     },
+}
+
+/// Which timestamps put one transaction before another.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Stamp {
+    /// Their serialization timestamps; at the serializable levels.
+    Serialization,
+    /// Their commit timestamps: `from` commits before `to` commits; at the snapshot levels.
+    Commit,
+    /// `from`'s commit is at or before `to`'s snapshot: `from` commits before `to` begins; at the snapshot levels.
+    Inside,
+    /// `to`'s commit is after `from`'s snapshot: `from` begins before `to` commits; at the snapshot levels.
+    Outside,
 }

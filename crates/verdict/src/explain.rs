@@ -3,7 +3,7 @@
 use margay_history::{History, ObjectId, OpId, OpKind, TxnId, Value, ValueId, Version};
 use margay_levels::Anomaly;
 
-use crate::certificate::{Certificate, Edge, Finding, Lemma, Reason};
+use crate::certificate::{Certificate, Edge, Finding, Lemma, Reason, Stamp};
 
 /// Longer values are shortened in the middle.
 const WIDTH: usize = 60;
@@ -65,6 +65,16 @@ impl Teller<'_> {
         let because = match &edge.reason {
             Reason::Session => format!("{from} is before {to} in their session"),
             Reason::RealTime => self.real_time(edge),
+            Reason::Recorded(Stamp::Serialization) => {
+                format!("{from} has the earlier serialization timestamp")
+            }
+            Reason::Recorded(Stamp::Commit) => format!("{from} has the earlier commit timestamp"),
+            Reason::Recorded(Stamp::Inside) => {
+                format!("the commit timestamp of {from} is not after the snapshot of {to}")
+            }
+            Reason::Recorded(Stamp::Outside) => {
+                format!("the snapshot of {from} is before the commit timestamp of {to}")
+            }
             Reason::Read { op, object } => {
                 format!("{to} {}, which {from} {}", self.saw(*op, *object), self.wrote(edge.from, *object))
             }

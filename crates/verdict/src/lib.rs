@@ -23,7 +23,7 @@ pub mod wire;
 pub use audit::audit;
 pub use budget::{Budget, Exhausted};
 pub use cell::{Cell, Effect, Field};
-pub use certificate::{Certificate, Edge, Finding, Lemma, Order, Point, ReadFrom, Reason, Versions};
+pub use certificate::{Certificate, Edge, Finding, Lemma, Order, Point, ReadFrom, Reason, Stamp, Versions};
 pub use checker::{Checker, Question};
 pub use predicates::{Outside, Predicates};
 pub use state::{Fault, Mismatch, State};

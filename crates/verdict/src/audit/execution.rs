@@ -106,7 +106,9 @@ impl<'p> Execution<'p> {
                     history.show_object(*object)
                 ));
             }
-            execution.orders.insert(*object, order.clone());
+            if execution.orders.insert(*object, order.clone()).is_some() {
+                return reject(format!("two version orders of {}", history.show_object(*object)));
+            }
         }
         // Where one transaction writes an object there is nothing to say.
         for (object, writers) in missing {

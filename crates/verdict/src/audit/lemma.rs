@@ -10,7 +10,7 @@
 //! | snapshot levels, `prefix` | a walk through begin and commit points that never goes back |
 //! | `be-read-committed`, `read-atomic`, `causal` | ww, wr, visible; or one rw, and the path that makes the overwriter visible to the reader |
 //!
-//! Session order and real time may stand in any of them, if the question uses them.
+//! Session order and real time may stand in any of them, if the question uses them; timestamps of the evidence at the serializable and the snapshot levels.
 //!
 //! At the levels of points, an edge leads from the commit of one transaction to the begin of the other, except that an rw edge leads from a begin to a commit, and a
 //! ww edge from a commit to a commit where writers may overlap. Within a transaction the walk may go from begin to commit, never back.
@@ -21,7 +21,7 @@ use margay_levels::definition::{Axiom, Family};
 
 use super::candidates::{Candidates, Sight};
 use super::{Rejected, reject};
-use crate::certificate::{Edge, Lemma, Reason};
+use crate::certificate::{Edge, Lemma, Reason, Stamp};
 use crate::checker::Question;
 
 /// What a lemma assumes.
@@ -46,7 +46,7 @@ pub(super) fn objects(
 
 fn edge_objects(history: &History, edge: &Edge, into: &mut impl FnMut(ObjectId)) -> Result<(), Rejected> {
     let (op, object) = match &edge.reason {
-        Reason::Session | Reason::RealTime => (None, None),
+        Reason::Session | Reason::RealTime | Reason::Recorded(_) => (None, None),
         Reason::Write { object } => (None, Some(*object)),
         Reason::Read { op, object } | Reason::AntiRead { op, object, .. } => (Some(*op), Some(*object)),
         Reason::Visible { op, object, path } => {
@@ -111,6 +111,7 @@ impl Reading<'_, '_> {
                     && from < to
             }
             Reason::RealTime => self.question.uses_real_time() && history.precedes(*from, *to),
+            Reason::Recorded(stamp) => self.recorded(*stamp, *from, *to),
             Reason::Write { object } => {
                 self.candidates.known(*object)?;
                 atoms.push(Atom::Before(*object, *from, *to));
@@ -136,6 +137,22 @@ impl Reading<'_, '_> {
                 history.show_txn(*to)
             )),
         }
+    }
+
+    /// Whether timestamps put `from` before `to`, at a level that heeds them.
+    fn recorded(&self, stamp: Stamp, from: TxnId, to: TxnId) -> bool {
+        let (evidence, family) = (self.history.evidence(), self.question.level.family());
+        let (stamps, heeded) = match stamp {
+            Stamp::Serialization => ((evidence.serialization(from), evidence.serialization(to)), Family::Serial),
+            Stamp::Commit => ((evidence.commit(from), evidence.commit(to)), Family::Snapshot),
+            // One at or before the other is one before the other plus one.
+            Stamp::Inside => {
+                let snapshot = evidence.snapshot(to).map(|ts| ts.saturating_add(1));
+                ((evidence.commit(from), snapshot), Family::Snapshot)
+            }
+            Stamp::Outside => ((evidence.snapshot(from), evidence.commit(to)), Family::Snapshot),
+        };
+        family == heeded && matches!(stamps, (Some(first), Some(second)) if first < second)
     }
 
     fn committed(&self, txn: TxnId, atoms: &mut Vec<Atom>) -> Result<(), Rejected> {
@@ -241,9 +258,13 @@ impl Reading<'_, '_> {
 
     fn walks_forward(&self, edges: &[Edge]) -> bool {
         let overlap = self.question.level == Level::Prefix;
-        let leaves_at_begin = |e: &Edge| matches!(e.reason, Reason::AntiRead { .. });
-        let enters_at_commit =
-            |e: &Edge| leaves_at_begin(e) || overlap && matches!(e.reason, Reason::Write { .. });
+        let leaves_at_begin =
+            |e: &Edge| matches!(e.reason, Reason::AntiRead { .. } | Reason::Recorded(Stamp::Outside));
+        let enters_at_commit = |e: &Edge| {
+            leaves_at_begin(e)
+                || overlap && matches!(e.reason, Reason::Write { .. })
+                || e.reason == Reason::Recorded(Stamp::Commit)
+        };
         edges
             .iter()
             .zip(edges.iter().cycle().skip(1))

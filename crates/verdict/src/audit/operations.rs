@@ -46,7 +46,7 @@ pub(super) fn audit(
         Anomaly::PredicateReadMiss => case.no_version(|object| case.left_out(object))?,
         Anomaly::Internal => case.internal()?,
         Anomaly::ResultMismatch => case.mismatch(),
-        Anomaly::IncompatibleOrder => case.incompatible(ops.get(1).copied()),
+        Anomaly::IncompatibleOrder => case.misordered() || case.incompatible(ops.get(1).copied()),
         _ => return reject(format!("{anomaly} is not shown by single operations")),
     };
     match shown {
@@ -167,6 +167,25 @@ impl<'p> Case<'p> {
             }
         });
         committed && reads && apart.any(|(a, _)| self.only_grows(a.object))
+    }
+
+    /// A list that was only appended to, with two elements of one transaction in another order than it appended them.
+    fn misordered(&self) -> bool {
+        let history = self.history;
+        let wrong = |a: &margay_history::Access| {
+            let Value::List(seen) = history.value(a.value) else { return false };
+            let all = accesses(history, |o| o == a.object);
+            let appenders = appenders(history, a.object, &all[&a.object], |t| may_commit(history, t));
+            let appended: Vec<_> = all[&a.object].iter().filter(|(op, _)| history.op(*op).kind == OpKind::Append).collect();
+            let place = |element| seen.iter().position(|item| item == element);
+            let pairs = appended.iter().enumerate().flat_map(|(i, x)| appended[i + 1..].iter().map(move |y| (x, y)));
+            let mut own = pairs.filter(|(x, y)| {
+                let writer = appenders.get(&x.1);
+                writer.is_some() && writer == appenders.get(&y.1)
+            });
+            self.only_grows(a.object) && own.any(|(x, y)| place(&y.1).is_some() && place(&y.1) < place(&x.1) && place(&x.1).is_some())
+        };
+        self.reads() && self.op.accesses.iter().any(wrong)
     }
 
     fn only_grows(&self, object: ObjectId) -> bool {

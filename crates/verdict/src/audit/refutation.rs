@@ -3,7 +3,8 @@
 //! # Mathematics
 //! See [`crate::certificate`]: a lemma says that its assumptions cannot all be true. The axioms say what must be true whatever happened; audit derives
 //! them from the history, for the atoms that lemmas mention:
-//! 1. if a transaction committed, its read saw one of its candidates; who was seen committed;
+//! 1. if a transaction committed, its read saw one of its candidates; who was seen committed (for an unknown transaction, all reads that may have seen it
+//!    are asked);
 //! 2. of two committed writers one is before the other (one variable for both ways, so never both); the initial version is before all;
 //! 3. what evidence and lists say ([`super::facts`]).
 //!
@@ -29,6 +30,9 @@ pub(super) fn audit(history: &History, question: Question, lemmas: &[Lemma]) -> 
     for lemma in lemmas {
         objects(history, lemma, &mut |object| _ = mentioned.insert(object))?;
     }
+    for edge in lemmas.iter().flat_map(|lemma| &lemma.edges) {
+        mentioned.extend(written_if_unknown(history, edge.from));
+    }
     let predicates = Predicates::lenient(history);
     let candidates = Candidates::new(&predicates, |object| mentioned.contains(&object));
     let facts = Facts::new(history, question, &candidates, &mentioned);
@@ -44,6 +48,15 @@ pub(super) fn audit(history: &History, question: Question, lemmas: &[Lemma]) -> 
         }
     }
     axioms.solve(&refuted)
+}
+
+/// What a transaction of unknown outcome writes.
+fn written_if_unknown(history: &History, txn: TxnId) -> Vec<ObjectId> {
+    if txn.index() >= history.txn_count() || history.outcome(txn) != Outcome::Unknown {
+        return Vec::new();
+    }
+    let writes = history.ops(txn).filter(|op| op.kind.writes());
+    writes.flat_map(|op| op.accesses).map(|access| access.object).collect()
 }
 
 /// The axioms over the atoms that lemmas mention.
@@ -108,6 +121,7 @@ impl<'a, 'p> Axioms<'a, 'p> {
                 if self.facts.is_committed(txn) {
                     self.clause(vec![literal]);
                 }
+                self.sightings(txn)?;
             }
             Atom::Saw(op, object, version) => {
                 if let Version::Of(txn) = version
@@ -130,6 +144,21 @@ impl<'a, 'p> Axioms<'a, 'p> {
             }
         }
         Ok(Some(literal))
+    }
+
+    /// Who may have seen an unknown transaction may show that it committed.
+    fn sightings(&mut self, txn: TxnId) -> Result<(), Rejected> {
+        for object in written_if_unknown(self.history, txn) {
+            for place in 0..self.candidates.accesses(object).len() {
+                let op = self.candidates.accesses(object)[place].0;
+                if let Ok(Sight::External(versions)) = self.candidates.sight(op, object)
+                    && versions.contains(&Version::Of(txn))
+                {
+                    self.some_version(op, object)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn both_committed(&mut self, a: TxnId, b: TxnId) -> Result<Vec<Lit>, Rejected> {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json};
 
 use super::write::verdict;
 use super::{VERSION, fingerprint, object_json};
-use crate::certificate::{Certificate, Edge, Lemma, Order, Point, ReadFrom, Reason, Versions};
+use crate::certificate::{Certificate, Edge, Lemma, Order, Point, ReadFrom, Reason, Stamp, Versions};
 use crate::checker::Question;
 
 /// The question and the certificate of a file, against the history that it was made for.
@@ -205,6 +205,10 @@ impl<'h> Reader<'h> {
         let reason = match why.as_str() {
             "session" => Reason::Session,
             "real-time" => Reason::RealTime,
+            "serialization" => Reason::Recorded(Stamp::Serialization),
+            "commit" => Reason::Recorded(Stamp::Commit),
+            "in-snapshot" => Reason::Recorded(Stamp::Inside),
+            "not-in-snapshot" => Reason::Recorded(Stamp::Outside),
             "ww" => Reason::Write { object: self.object(&fields.take("object")?)? },
             "wr" | "rw" | "visible" => {
                 let (op, object) = (self.op(fields.take("op")?)?, self.object(&fields.take("object")?)?);

@@ -4,7 +4,7 @@ use margay_history::{History, ObjectId, OpId, TxnId, Version};
 use serde_json::{Value as Json, json};
 
 use super::{VERSION, fingerprint, object_json};
-use crate::certificate::{Certificate, Edge, Point, ReadFrom, Reason};
+use crate::certificate::{Certificate, Edge, Point, ReadFrom, Reason, Stamp};
 use crate::checker::Question;
 
 /// The certificate as the text of its file.
@@ -105,6 +105,10 @@ impl Writer<'_> {
         let (why, more) = match &edge.reason {
             Reason::Session => ("session", json!({})),
             Reason::RealTime => ("real-time", json!({})),
+            Reason::Recorded(Stamp::Serialization) => ("serialization", json!({})),
+            Reason::Recorded(Stamp::Commit) => ("commit", json!({})),
+            Reason::Recorded(Stamp::Inside) => ("in-snapshot", json!({})),
+            Reason::Recorded(Stamp::Outside) => ("not-in-snapshot", json!({})),
             Reason::Read { op, object } => {
                 ("wr", json!({ "op": self.op(*op), "object": self.object(*object) }))
             }
