@@ -273,7 +273,7 @@ fn resolve(
     Ok(Some(record))
 }
 
-/// The row after assignments. MySQL's see the assignments to their left, the others' the old row.
+/// The row after assignments, which all see the old row.
 fn assigned(
     sets: &[(usize, Expr)],
     mut row: Vec<Value>,
@@ -281,19 +281,14 @@ fn assigned(
     table: &Table,
     context: &Context,
 ) -> Result<Vec<Value>, SqlError> {
-    let mut new: Vec<(usize, Value)> = Vec::with_capacity(sets.len());
+    let mut new: Vec<Value> = Vec::with_capacity(sets.len());
     for (column, expr) in sets {
         let value = eval(expr, &At { context, row: &row, outer: None })?.into_owned();
         let to = table.schema.columns[*column].data_type;
-        let value = store(value, to, is_flexible(expr), context.dialect)?;
-        if context.dialect == Dialect::MySql {
-            row[*column] = value;
-        } else {
-            new.push((*column, value));
-        }
+        new.push(store(value, to, is_flexible(expr), context.dialect)?);
     }
-    for (column, value) in new {
-        row[column] = value;
+    for ((column, _), value) in sets.iter().zip(new) {
+        row[*column] = value;
     }
     row.truncate(width);
     Ok(row)

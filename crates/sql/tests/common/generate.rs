@@ -257,7 +257,7 @@ impl Generator {
     fn subquery_condition(&mut self, kind: Kind, a: &str, scope: &Scope) -> String {
         let tables = self.tables.clone();
         let table = self.rng.pick(&tables).clone();
-        let inner: Scope = vec![("s".to_string(), &table)];
+        let inner: Scope = vec![("z".to_string(), &table)];
         let mut both = inner.clone();
         both.extend(scope.iter().cloned());
         let correlated = if self.rng.chance(60) { &both } else { &inner };
@@ -265,9 +265,9 @@ impl Generator {
         let value = self.expr(kind, 1, &inner);
         let negation = *self.rng.pick(&["", "NOT "]);
         match self.rng.below(3) {
-            0 => format!("{negation}EXISTS (SELECT 1 FROM {} s WHERE {condition})", table.name),
-            1 => format!("{a} {negation}IN (SELECT {value} FROM {} s WHERE {condition})", table.name),
-            _ => format!("{a} = (SELECT MAX({value}) FROM {} s WHERE {condition})", table.name),
+            0 => format!("{negation}EXISTS (SELECT 1 FROM {} z WHERE {condition})", table.name),
+            1 => format!("{a} {negation}IN (SELECT {value} FROM {} z WHERE {condition})", table.name),
+            _ => format!("{a} = (SELECT MAX({value}) FROM {} z WHERE {condition})", table.name),
         }
     }
 }
