@@ -1,7 +1,7 @@
 //! Where histories come from: files, directories and streams, decompressed on the way.
 //!
 //! # Invariants
-//! Nothing here holds a whole file: streams are read in blocks, and a [`Lines`] reader holds one line of at most [`LINE_LIMIT`] bytes.
+//! Nothing here holds a whole file: streams are read in blocks, and a [`Lines`] reader holds one line of at most `LINE_LIMIT` bytes.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};

@@ -1,7 +1,7 @@
 //! Histories as bytes: the native forms and the formats of other tools.
 //!
 //! [`read`] takes a [`Source`] (a path, standard input, bytes), undoes gzip or zstd, finds out the [`Format`] unless told, and
-//! answers a [`Loaded`]; [`write`] does the reverse. What is ill-formed is a [`FormatError`] with file, line and column; what a
+//! answers a [`Loaded`]; [`write()`] does the reverse. What is ill-formed is a [`FormatError`] with file, line and column; what a
 //! format cannot carry is one that names the operation.
 //!
 //! # Invariants

@@ -1,9 +1,9 @@
 //! What tests of engines are made of.
 //!
 //! - [`mini`]: a language for tiny histories: `history("T1: w(x,1) | T2: r(x,1)")`.
-//! - [`tiny`] and [`random`]: all tiny histories, and random ones from a seed.
-//! - [`corpora`] and [`cases`]: histories of other tools, with their documented answers, where that folder is there.
-//! - [`conformance`]: an engine joins the suite in three lines:
+//! - [`mod@tiny`] and [`mod@random`]: all tiny histories, and random ones from a seed.
+//! - [`mod@corpora`] and [`cases`]: histories of other tools, with their documented answers, where that folder is there.
+//! - [`mod@conformance`]: an engine joins the suite in three lines:
 //! ```no_run
 //! use margay_testkit::{Options, conformance};
 //! # let engine = margay_naive::Naive;

@@ -1,7 +1,7 @@
 //! Verdicts that can be checked by someone who does not trust the engine.
 //!
 //! An engine is a [`Checker`]: given a history and a [`Question`], within a [`Budget`], it answers with a [`Verdict`]. `holds` and
-//! `violated` carry a [`Certificate`], and [`audit`] re-checks a certificate against the history alone.
+//! `violated` carry a [`Certificate`], and [`audit()`] re-checks a certificate against the history alone.
 //!
 //! # Invariants
 //! - Nothing here depends on an engine. What audit accepts is true of the history whoever made the certificate.

@@ -1,4 +1,4 @@
-//! Optimistic concurrency control with backward validation [KungRobinson1981].
+//! Optimistic concurrency control with backward validation \[KungRobinson1981\].
 //!
 //! # Algorithm
 //! Reads see the newest committed version and are written down, as are conditions and the bases of writes that depend on them. At the

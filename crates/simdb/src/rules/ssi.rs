@@ -1,4 +1,4 @@
-//! Serializable snapshot isolation with PostgreSQL's rules [PortsGrittner2012].
+//! Serializable snapshot isolation with PostgreSQL's rules \[PortsGrittner2012\].
 //!
 //! # Algorithm
 //! Snapshot isolation, first updater wins, and a certifier that keeps track of read-write conflicts `T → U`: T read a version that U,
@@ -12,7 +12,7 @@
 //! # Invariants
 //! - No dangerous structure commits whole: whichever of its two conflicts and T3's commit comes last is one of the three moments.
 //! - So the database is strict serializable. A cycle over wr, ww, rw and real-time order must have two adjacent rw edges `T1 → T2 → T3`
-//!   with T3 the first of the whole cycle to commit [Fekete2005]: from any T, following wr, ww and real time leads to transactions that
+//!   with T3 the first of the whole cycle to commit \[Fekete2005\]: from any T, following wr, ww and real time leads to transactions that
 //!   began after T's commit, so the first committer is entered by rw from a transaction that runs beside it, which in turn
 //!   can only be entered by rw. If T1 wrote nothing, it is entered by wr or real time from a transaction that committed before its
 //!   snapshot, and T3 committed earlier still. Real-time edges go from commit to begin as wr edges do, so the theorem covers

@@ -27,7 +27,7 @@ pub use show::show;
 /// The history that a text in the mini language describes.
 ///
 /// # Panics
-/// When the text is wrong, with the place. For texts that come from elsewhere there is [`parse`].
+/// When the text is wrong, with the place. For texts that come from elsewhere there is [`parse()`].
 #[must_use]
 #[track_caller]
 pub fn history(text: &str) -> margay_history::History {

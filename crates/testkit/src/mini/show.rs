@@ -1,4 +1,4 @@
-//! History to text: the inverse of [`parse`](super::parse).
+//! History to text: the inverse of [`parse`](super::parse()).
 
 use std::fmt::Write;
 
