@@ -22,6 +22,10 @@
 //! A scan (and the read half of a predicate update) reads *every* object of its table: the rows that it returned as items, all others
 //! through the predicate. Which version of an unreturned object it saw is a choice among those that do not match (absent ones included). An
 //! anti-dependency from an unreturned object is a predicate anti-dependency, which `repeatable-read` does not count.
+//!
+//! At `be-read-committed`, `read-atomic` and `causal` the commit order is total and contains every version order, so ww edges may stand in a lemma
+//! too. That a reader saw an older version (the initial one in particular) than one that is visible to it is a lemma of one
+//! [`Reason::AntiRead`] edge to the visible writer, and the path that makes it visible back to the reader.
 
 use margay_history::{ObjectId, OpId, TxnId, Version};
 use margay_levels::Anomaly;
@@ -81,9 +85,11 @@ pub struct ReadFrom {
 pub struct Versions {
     /// The transactions of unknown outcome that are taken to have committed.
     pub committed: Vec<TxnId>,
-    /// For each object that a committed transaction writes: its writers, oldest first.
+    /// For each object that a committed transaction writes: its writers, oldest first. An object with one writer may be left out.
     pub orders: Vec<(ObjectId, Vec<TxnId>)>,
-    /// What external reads saw, where values alone do not tell; for scans every object of the table whose version matters.
+    /// What external reads saw, where values alone do not tell; for scans every object of the table whose version matters. What is not here is
+    /// the only version that fits; of an object that a scan left out the initial version, if that does not match; of a row that a predicate
+    /// update changed the version before its own.
     pub reads: Vec<ReadFrom>,
 }
 

@@ -143,7 +143,9 @@ impl Reading<'_, '_> {
     fn recorded(&self, stamp: Stamp, from: TxnId, to: TxnId) -> bool {
         let (evidence, family) = (self.history.evidence(), self.question.level.family());
         let (stamps, heeded) = match stamp {
-            Stamp::Serialization => ((evidence.serialization(from), evidence.serialization(to)), Family::Serial),
+            Stamp::Serialization => {
+                ((evidence.serialization(from), evidence.serialization(to)), Family::Serial)
+            }
             Stamp::Commit => ((evidence.commit(from), evidence.commit(to)), Family::Snapshot),
             // One at or before the other is one before the other plus one.
             Stamp::Inside => {
