@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 use margay_history::{TxnId, Version};
 use margay_levels::anomaly::{Cycle, Order, Rw};
 use margay_levels::{Anomaly, Level};
-use margay_verdict::{Edge, Reason};
+use margay_verdict::{Edge, Reason, Stamp};
 
 use crate::graph::{Graph, Seen};
 use crate::model::Model;
@@ -90,6 +90,9 @@ fn next(level: Level, phase: u8, edge: &Edge) -> Option<u8> {
         let overlaps = level == Level::Prefix && matches!(edge.reason, Reason::Write { .. });
         return match (rw, phase) {
             (true, BEGIN) => Some(COMMIT),
+            (_, BEGIN) if edge.reason == Reason::Recorded(Stamp::Outside) => Some(COMMIT),
+            (_, COMMIT) if edge.reason == Reason::Recorded(Stamp::Outside) => None,
+            (_, COMMIT) if edge.reason == Reason::Recorded(Stamp::Commit) => Some(COMMIT),
             (false, COMMIT) if overlaps => Some(COMMIT),
             (false, COMMIT) => Some(BEGIN),
             _ => None,
@@ -136,6 +139,9 @@ fn steps(model: &Model<'_>, graph: &Graph) -> Vec<Step> {
     if level == Level::ReadUncommitted {
         return all;
     }
+    for (stamp, a, b) in recorded(model, &graph.txns) {
+        add(a, b, Reason::Recorded(stamp), false);
+    }
     for seen in &graph.seen {
         let (op, object, version) = (seen.op, seen.object, seen.version);
         if let Version::Of(writer) = version {
@@ -153,6 +159,28 @@ fn steps(model: &Model<'_>, graph: &Graph) -> Vec<Step> {
         }
     }
     all.extend(visible(model, graph));
+    all
+}
+
+/// What timestamps say of the order of transactions, at the levels that heed them.
+pub fn recorded(model: &Model<'_>, txns: &[TxnId]) -> Vec<(Stamp, TxnId, TxnId)> {
+    let evidence = model.history.evidence();
+    let less = |a: Option<i64>, b: Option<i64>| matches!((a, b), (Some(a), Some(b)) if a < b);
+    let mut all = Vec::new();
+    for (&a, &b) in txns.iter().flat_map(|a| txns.iter().map(move |b| (a, b))).filter(|(a, b)| a != b) {
+        if model.is_serial() && less(evidence.serialization(a), evidence.serialization(b)) {
+            all.push((Stamp::Serialization, a, b));
+        }
+        if !model.is_snapshot() {
+            continue;
+        }
+        if less(evidence.commit(a), evidence.commit(b)) {
+            all.push((Stamp::Commit, a, b));
+        }
+        if let (Some(commit), Some(snapshot)) = (evidence.commit(a), evidence.snapshot(b)) {
+            all.push(if commit <= snapshot { (Stamp::Inside, a, b) } else { (Stamp::Outside, b, a) });
+        }
+    }
     all
 }
 

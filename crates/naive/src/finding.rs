@@ -5,6 +5,7 @@
 //! a [refutation](crate::refute). A proposal counts only if the audit accepts it.
 
 use margay_history::{ObjectId, OpId, OpKind, Outcome, TxnId, Version};
+use margay_levels::definition::Family;
 use margay_levels::{Anomaly, Level};
 use margay_verdict::{Certificate, Edge, Finding, Lemma, Reason, audit};
 
@@ -55,13 +56,14 @@ fn writers(model: &Model<'_>, object: ObjectId) -> Vec<TxnId> {
 }
 
 /// Single operations, the most telling names first.
-const LOCAL: [Anomaly; 8] = [
+const LOCAL: [Anomaly; 9] = [
     Anomaly::GarbageRead,
     Anomaly::DuplicateElements,
     Anomaly::Internal,
     Anomaly::FutureRead,
     Anomaly::G1a,
     Anomaly::G1b,
+    Anomaly::IncompatibleOrder,
     Anomaly::PredicateReadMiss,
     Anomaly::ResultMismatch,
 ];
@@ -155,8 +157,12 @@ fn write_cycles(model: &Model<'_>) -> Vec<Lemma> {
 /// What a cycle is called at a level: by its shape, or by what only this level forbids.
 fn name(level: Level, cycle: &[Step]) -> Anomaly {
     let shape = classify(level, cycle);
-    if level.forbids(shape) {
-        return shape;
+    let recorded = cycle.iter().any(|step| matches!(step.edge.reason, Reason::Recorded(_)));
+    match level.family() {
+        Family::Serial if recorded => return Anomaly::Pl3CycleExists,
+        Family::Snapshot if recorded => return Anomaly::PlSiCycleExists,
+        _ if level.forbids(shape) => return shape,
+        _ => {}
     }
     match level {
         Level::BeReadCommitted => Anomaly::BeReadCommittedCycleExists,

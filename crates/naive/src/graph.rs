@@ -17,8 +17,9 @@
 
 use margay_history::{ObjectId, OpId, TxnId, Version};
 use margay_levels::Level;
-use margay_verdict::Point;
+use margay_verdict::{Point, Stamp};
 
+use crate::cycle::recorded;
 use crate::model::Model;
 
 /// Sets of transactions as bits, one row per transaction.
@@ -46,6 +47,8 @@ pub struct Graph {
     pub txns: Vec<TxnId>,
     /// Session order and real time, as far as they count.
     pub order: Matrix,
+    /// What timestamps say, at the serializable and the snapshot levels.
+    pub recorded: Vec<(Stamp, TxnId, TxnId)>,
     /// Session order.
     pub session: Matrix,
     /// Write dependencies.
@@ -77,6 +80,7 @@ impl Graph {
         Self {
             txns: txns.to_vec(),
             order: matrix(&|a, b| model.precedes(a, b)),
+            recorded: recorded(model, txns),
             session: matrix(&|a, b| a < b && history.session_of(a) == history.session_of(b)),
             ww: none.clone(),
             wr: none.clone(),
@@ -155,9 +159,18 @@ impl Graph {
             | Level::StrongSessionSnapshotIsolation
             | Level::StrictSnapshotIsolation => is_acyclic(&self.points(level)),
             Level::Serializable | Level::StrongSessionSerializable | Level::StrictSerializable => {
-                is_acyclic(&union(&[&base, &self.rw, &self.rwp]))
+                is_acyclic(&union(&[&base, &self.rw, &self.rwp, &self.serialized()]))
             }
         }
+    }
+
+    /// Serialization timestamps as edges.
+    fn serialized(&self) -> Matrix {
+        let mut matrix = vec![0; self.txns.len()];
+        for &(_, from, to) in self.recorded.iter().filter(|r| r.0 == Stamp::Serialization) {
+            matrix[self.row(from)] |= 1 << self.row(to);
+        }
+        matrix
     }
 
     /// Begin and commit points in an order that the dependencies allow.
@@ -167,7 +180,7 @@ impl Graph {
         rows.sort_by_key(|&i| std::cmp::Reverse(all[i].count_ones()));
         let point = |i: usize| {
             let txn = self.txns[i / 2];
-            if i % 2 == 0 { Point::Begin(txn) } else { Point::Commit(txn) }
+            if i.is_multiple_of(2) { Point::Begin(txn) } else { Point::Commit(txn) }
         };
         rows.into_iter().map(point).collect()
     }
@@ -184,6 +197,15 @@ impl Graph {
             let to_begin = self.order[i] | self.wr[i] | if level == Level::Prefix { 0 } else { self.ww[i] };
             points[2 * i] = 1 << (2 * i + 1) | spread(self.rw[i] | self.rwp[i], 1);
             points[2 * i + 1] = spread(to_begin, 0) | spread(to_commit, 1);
+        }
+        for &(stamp, from, to) in &self.recorded {
+            let (from, to) = (2 * self.row(from), 2 * self.row(to));
+            match stamp {
+                Stamp::Serialization => {}
+                Stamp::Commit => points[from + 1] |= 1 << (to + 1),
+                Stamp::Inside => points[from + 1] |= 1 << to,
+                Stamp::Outside => points[from] |= 1 << (to + 1),
+            }
         }
         points
     }

@@ -124,7 +124,7 @@ fn holds(graph: &Graph, edge: &Edge) -> bool {
     };
     let there = |txn: &TxnId| graph.txns.contains(txn);
     let assumed = match &edge.reason {
-        Reason::Session | Reason::RealTime => true,
+        Reason::Session | Reason::RealTime | Reason::Recorded(_) => true,
         Reason::Read { op, object } => saw(*op, *object, Version::Of(edge.from)),
         Reason::Write { object } => graph.later(*object, Version::Of(edge.from)).contains(&edge.to),
         Reason::AntiRead { op, object, version } => {

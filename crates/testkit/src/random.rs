@@ -55,6 +55,9 @@ impl Val {
 /// What one object holds, and who wrote it.
 type State = BTreeMap<&'static str, (Val, Option<usize>)>;
 
+/// Whether a row matches.
+type Condition = Box<dyn Fn(&Val) -> bool>;
+
 /// How far the model isolates transactions.
 #[derive(Clone, Copy, PartialEq)]
 enum Isolation {
@@ -286,7 +289,7 @@ impl<'r> Draft<'r> {
         }
     }
 
-    fn condition(&mut self) -> (String, Box<dyn Fn(&Val) -> bool>) {
+    fn condition(&mut self) -> (String, Condition) {
         let k = self.rng.below(9) as i64;
         let column = |value: &Val, name: &str| match value {
             Val::Row(columns) => columns.get(name).copied(),
