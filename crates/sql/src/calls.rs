@@ -2,6 +2,7 @@
 
 use sqlparser::ast;
 
+use crate::cast::Type;
 use crate::dialect::Dialect;
 use crate::error::SqlError;
 use crate::expr::{Class, Expr};
@@ -16,6 +17,9 @@ impl Lowerer<'_> {
         function: &ast::Function,
         whole: &ast::Expr,
     ) -> Result<Typed, SqlError> {
+        if let Some(clock) = clock(function, self.dialect) {
+            return Ok(clock);
+        }
         let Some((name, args)) = simple_call(function) else {
             return Err(outside(&format!("the call {function}"), whole));
         };
@@ -93,6 +97,27 @@ impl Lowerer<'_> {
         };
         Ok(Typed::new(Expr::Call(function, args.into_iter().map(|arg| arg.expr).collect()), class))
     }
+}
+
+/// The functions of the current time. SQLite's give text in formats of their own.
+fn clock(function: &ast::Function, dialect: Dialect) -> Option<Typed> {
+    if dialect == Dialect::Sqlite {
+        return None;
+    }
+    let mut plain = function.clone();
+    if matches!(plain.args, ast::FunctionArguments::None) {
+        let list =
+            ast::FunctionArgumentList { duplicate_treatment: None, args: Vec::new(), clauses: Vec::new() };
+        plain.args = ast::FunctionArguments::List(list);
+    }
+    let (name, args) = simple_call(&plain)?;
+    let to = match name.as_str() {
+        "now" | "current_timestamp" | "localtimestamp" => Type::Timestamp,
+        "current_date" => Type::Date,
+        "curdate" if dialect == Dialect::MySql => Type::Date,
+        _ => return None,
+    };
+    args.is_empty().then(|| Typed::new(Expr::Now(to), Class::of_type(to, dialect)))
 }
 
 /// The name and the arguments of a call without any of the clauses that calls can have.

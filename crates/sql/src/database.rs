@@ -73,6 +73,8 @@ pub struct Transaction {
     number: u64,
     /// The last commit that it sees.
     pub snapshot: u64,
+    /// What NOW() is, in microseconds since 1970; without it statements that ask are refused.
+    pub now: Option<i64>,
     writes: Vec<(TableId, Key)>,
 }
 
@@ -135,7 +137,12 @@ impl Database {
     /// Begins a transaction that sees everything committed so far.
     pub fn begin(&mut self) -> Transaction {
         self.transactions += 1;
-        Transaction { number: self.transactions | PENDING, snapshot: self.clock, writes: Vec::new() }
+        Transaction {
+            number: self.transactions | PENDING,
+            snapshot: self.clock,
+            now: None,
+            writes: Vec::new(),
+        }
     }
 
     /// Executes a statement in a transaction. A statement that fails changes nothing.
@@ -163,6 +170,7 @@ impl Database {
             tables: &self.tables,
             view,
             params,
+            now: transaction.now,
             reads: RefCell::default(),
             shared: RefCell::default(),
         };

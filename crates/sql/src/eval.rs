@@ -25,6 +25,10 @@ pub(crate) trait Env {
     fn column(&self, slot: Slot) -> Result<Cow<'_, Value>, SqlError>;
     /// The value of a parameter, counted from zero.
     fn param(&self, index: usize) -> Result<&Value, SqlError>;
+    /// The time of the transaction, in microseconds since 1970.
+    fn now(&self) -> Result<i64, SqlError> {
+        Err(SqlError::unsupported("the current time, which is not known"))
+    }
     /// The rows of a subquery, which sees the row at hand as its outer one.
     fn select(&self, _: &Select) -> Result<Vec<Vec<Value>>, SqlError> {
         Err(SqlError::unsupported("a subquery"))
@@ -38,6 +42,7 @@ pub(crate) fn eval<'a, E: Env>(expr: &'a Expr, env: &'a E) -> Result<Cow<'a, Val
         Expr::Literal(value) | Expr::Untyped(value) => return Ok(Cow::Borrowed(value)),
         Expr::Param(index) => return env.param(*index).map(Cow::Borrowed),
         Expr::Column(slot) => return env.column(*slot),
+        Expr::Now(to) => cast(&Value::Timestamp(env.now()?), *to, dialect)?,
         Expr::Negate(inner) => arith::negate(&*eval(inner, env)?, dialect)?,
         Expr::Arith(op, left, right) => {
             arith::arithmetic(*op, &*eval(left, env)?, &*eval(right, env)?, dialect)?

@@ -71,6 +71,8 @@ pub(crate) enum Expr {
     Untyped(Value),
     /// A parameter, counted from zero.
     Param(usize),
+    /// The time of the transaction, as a timestamp or a date.
+    Now(Type),
     Column(Slot),
     Negate(Box<Expr>),
     Arith(Arith, Box<Expr>, Box<Expr>),
@@ -243,7 +245,7 @@ impl Expr {
     pub fn each_mut(&mut self, visit: &mut dyn FnMut(&mut Expr)) {
         visit(self);
         match self {
-            Expr::Literal(_) | Expr::Untyped(_) | Expr::Param(_) | Expr::Column(_) => {}
+            Expr::Literal(_) | Expr::Untyped(_) | Expr::Param(_) | Expr::Column(_) | Expr::Now(_) => {}
             Expr::Exists(..) | Expr::Subquery(_) => {}
             Expr::InSelect(inner, _, _) => inner.each_mut(visit),
             Expr::Negate(inner) | Expr::Not(inner) | Expr::IsNull(inner, _) | Expr::IsTruth(inner, _, _) => {

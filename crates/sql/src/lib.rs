@@ -10,6 +10,7 @@
 mod aggregate;
 mod arith;
 mod assign;
+mod cache;
 mod calendar;
 mod calls;
 mod cast;
@@ -44,10 +45,13 @@ mod schema;
 mod scope;
 mod statement;
 mod store;
+mod trace;
 mod value;
+mod versions;
 mod write;
 
 pub use assign::{Assignments, BoundAssignments};
+pub use cache::StatementCache;
 pub use cast::Type;
 pub use control::{Control, Isolation, Mode};
 pub use database::{Database, Transaction};
@@ -61,4 +65,6 @@ pub use region::{Region, Relation};
 pub use schema::{Column, Schema};
 pub use statement::Statement;
 pub use store::{Key, Record};
+pub use trace::{ItemRead, ItemWrite, Traced, TracedRegion};
 pub use value::Value;
+pub use versions::VersionIndex;

@@ -60,7 +60,8 @@ pub(crate) fn number(digits: &str, dialect: Dialect) -> Result<Typed, SqlError> 
     Ok(Typed::new(Expr::Literal(value), class))
 }
 
-fn number_value(digits: &str, dialect: Dialect) -> Option<Value> {
+/// The value of a number, or `None` if it has none here.
+pub(crate) fn number_value(digits: &str, dialect: Dialect) -> Option<Value> {
     if let Ok(number) = digits.parse::<i64>() {
         return Some(Value::Int(number));
     }

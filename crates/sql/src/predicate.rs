@@ -81,7 +81,7 @@ impl Predicate {
         let positions = self.columns.positions(columns)?;
         let mut expr = self.expr.clone();
         remap(&mut expr, &positions);
-        Ok(BoundPredicate { ranges: ranges(&expr), expr, dialect: self.dialect })
+        Ok(BoundPredicate { ranges: ranges(&expr), bounds: bounds(&expr), expr, dialect: self.dialect })
     }
 }
 
@@ -104,7 +104,10 @@ impl Predicate {
 #[derive(Clone, Debug)]
 pub struct BoundPredicate {
     expr: Expr,
+    /// The whole predicate as ranges of integers, if it is that.
     ranges: Option<Vec<Range>>,
+    /// Ranges that a matching row's integers must be in, whatever else the predicate asks.
+    bounds: Vec<Range>,
     dialect: Dialect,
 }
 
@@ -126,6 +129,12 @@ impl BoundPredicate {
             return Ok(answer);
         }
         self.matches_slowly(row)
+    }
+
+    /// The range that an integer in this column must be in for the row to match.
+    pub(crate) fn bounds(&self, column: usize) -> Option<(i64, i64)> {
+        let range = self.bounds.iter().find(|range| range.column == column)?;
+        Some((range.low, range.high))
     }
 
     fn matches_slowly(&self, row: &[Value]) -> Result<bool, SqlError> {
@@ -150,20 +159,35 @@ fn in_ranges(ranges: &[Range], row: &[Value]) -> Option<bool> {
 
 /// The ranges that a conjunction of comparisons with integers means, one per column.
 fn ranges(expr: &Expr) -> Option<Vec<Range>> {
-    let mut ranges: Vec<Range> = Vec::new();
-    let mut pending = vec![expr];
+    conjuncts(expr).into_iter().map(range).collect::<Option<Vec<_>>>().map(merged)
+}
+
+/// The ranges among the parts of a conjunction.
+fn bounds(expr: &Expr) -> Vec<Range> {
+    merged(conjuncts(expr).into_iter().filter_map(range).collect())
+}
+
+fn conjuncts(expr: &Expr) -> Vec<&Expr> {
+    let (mut parts, mut pending) = (Vec::new(), vec![expr]);
     while let Some(part) = pending.pop() {
-        if let Expr::And(parts) = part {
-            pending.extend(parts);
-            continue;
+        match part {
+            Expr::And(inner) => pending.extend(inner),
+            other => parts.push(other),
         }
-        let (column, low, high) = range(part)?;
+    }
+    parts
+}
+
+/// One range per column.
+fn merged(all: Vec<(usize, i64, i64)>) -> Vec<Range> {
+    let mut ranges: Vec<Range> = Vec::new();
+    for (column, low, high) in all {
         match ranges.iter_mut().find(|range| range.column == column) {
             Some(range) => (range.low, range.high) = (range.low.max(low), range.high.min(high)),
             None => ranges.push(Range { column, low, high }),
         }
     }
-    Some(ranges)
+    ranges
 }
 
 fn range(expr: &Expr) -> Option<(usize, i64, i64)> {

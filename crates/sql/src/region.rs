@@ -104,9 +104,26 @@ impl Predicate {
     /// The predicate's region. `types` gives the types of the columns that are known: with them, integers
     /// count as integers and text literals get their type.
     pub fn region(&self, types: impl Fn(&str) -> Option<Type>) -> Region {
-        let builder = Builder { predicate: self, types: &types };
-        let parts = builder.parts(self.expr()).unwrap_or_else(|_| Parts::unknown());
+        Region::of(self.expr(), self.dialect(), &|column| self.column_key(column), &types)
+    }
+}
+
+impl Region {
+    /// The region of an expression, whose columns have these names.
+    pub(crate) fn of(
+        expr: &Expr,
+        dialect: Dialect,
+        names: &dyn Fn(u16) -> String,
+        types: &dyn Fn(&str) -> Option<Type>,
+    ) -> Region {
+        let builder = Builder { dialect, names, types };
+        let parts = builder.parts(expr).unwrap_or_else(|_| Parts::unknown());
         Region { boxes: parts.yes, exact: parts.exact }
+    }
+
+    /// The region as an upper bound only.
+    pub(crate) fn inexact(self) -> Region {
+        Region { exact: false, ..self }
     }
 }
 
@@ -134,7 +151,8 @@ impl Parts {
 }
 
 struct Builder<'a> {
-    predicate: &'a Predicate,
+    dialect: Dialect,
+    names: &'a dyn Fn(u16) -> String,
     types: &'a dyn Fn(&str) -> Option<Type>,
 }
 
@@ -160,7 +178,7 @@ impl Builder<'_> {
     }
 
     fn strict(&self) -> bool {
-        self.predicate.dialect().is_strict()
+        self.dialect.is_strict()
     }
 
     fn all(&self, parts: &[Expr]) -> Result<Parts, Incomparable> {
@@ -227,16 +245,16 @@ impl Builder<'_> {
     }
 
     fn cell(&self, slot: Slot, side: Side) -> Cell {
-        Cell::from([(self.predicate.column_key(slot.index), side)])
+        Cell::from([((self.names)(slot.index), side)])
     }
 
     fn domain(&self, slot: Slot) -> Domain {
         let integer = matches!(self.column_type(slot), Some(Type::Int(_)));
-        Domain { integer, dialect: self.predicate.dialect() }
+        Domain { integer, dialect: self.dialect }
     }
 
     fn column_type(&self, slot: Slot) -> Option<Type> {
-        (self.types)(&self.predicate.column_key(slot.index))
+        (self.types)(&(self.names)(slot.index))
     }
 
     /// The constant as a bound on the column's values, or `None` if its order against them is not that of

@@ -25,6 +25,7 @@ pub(crate) struct Context<'a> {
     pub tables: &'a [Table],
     pub view: View,
     pub params: &'a [Value],
+    pub now: Option<i64>,
     pub reads: RefCell<Reads>,
     /// The parameters as predicates keep them, made once if one does.
     pub shared: RefCell<Option<Arc<[Value]>>>,
@@ -74,6 +75,10 @@ impl Env for At<'_> {
     #[inline]
     fn param(&self, index: usize) -> Result<&Value, SqlError> {
         self.context.params.get(index).ok_or(SqlError::MissingParameter(index + 1))
+    }
+
+    fn now(&self) -> Result<i64, SqlError> {
+        self.context.now.ok_or_else(|| SqlError::unsupported("the current time, which is not known"))
     }
 
     fn select(&self, select: &Select) -> Result<Vec<Vec<Value>>, SqlError> {
