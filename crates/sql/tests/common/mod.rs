@@ -5,6 +5,7 @@ pub mod compare;
 pub mod generate;
 pub mod server;
 pub mod statements;
+pub mod tpcc;
 
 /// A small seeded generator (splitmix64): the same seed gives the same test.
 pub struct Rng(pub u64);
