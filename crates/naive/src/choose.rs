@@ -4,11 +4,11 @@
 //! For every set of transactions that may have committed, and every object, all [layouts](crate::versions); then a search through their combinations, which
 //! turns back as soon as the dependencies so far are illegal: more dependencies cannot make them legal again.
 
-use margay_history::TxnId;
+use margay_history::{Op, TxnId};
 
 use crate::graph::{Graph, Seen};
 use crate::model::{Model, Search, Stop};
-use crate::versions::{Layout, layouts};
+use crate::versions::{Layout, hidden_update, layouts};
 use margay_verdict::Why;
 
 /// The dependencies of some explanation, if there is one.
@@ -28,8 +28,13 @@ pub fn all_layouts(model: &Model<'_>, committed: &[TxnId]) -> Search<Option<Vec<
     if committed.len() > 32 {
         return Err(Stop::Why(Why::Outside("a history of more than 32 transactions".into())));
     }
+    let history = model.history;
+    let hidden = |op: &Op<'_>| history.update(op.id).is_some_and(|update| !update.observed);
+    if let Some(op) = committed.iter().flat_map(|&t| history.ops(t)).find(hidden) {
+        return Err(hidden_update(history, op.id).into());
+    }
     let mut all = Vec::new();
-    for object in model.history.objects() {
+    for object in history.objects() {
         let found = layouts(model, committed, object)?;
         if found.is_empty() {
             return Ok(None);

@@ -64,13 +64,14 @@ fn answer(history: &History, question: Question, budget: &Budget) -> Search<Verd
             Some(finding) => {
                 Ok(Verdict::Violated(vec![shrink::minimal(history, question, budget, finding)?]))
             }
-            None => Err(Stop::Why(Why::MissingEvidence(UNSHOWN.to_string()))),
+            None => Err(Stop::Why(Why::Outside(UNSHOWN.to_string()))),
         },
     }
 }
 
-/// A violation that is certain by enumeration, but that no certificate of today shows.
-const UNSHOWN: &str = "the level is violated, but no certificate can show it";
+/// A violation that is certain by enumeration, but that neither single operations nor cycles show: where values are written twice, or the values of
+/// rows depend on what other writers left of them.
+const UNSHOWN: &str = "a violation that no certificate can show";
 
 /// Whether some choice explains the history: the definition alone, without a certificate that others can check.
 ///

@@ -9,7 +9,8 @@
 //! Evidence and lists give an order of some pairs of writers, object by object. If no object's order has a cycle and their union
 //! (with session order and real time, as far as they count) has none, one order of all transactions that contains it gives all version orders.
 
-use hashbrown::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
+
 use margay_history::{ObjectId, Op, OpKind, Outcome, TxnId, Value, ValueId};
 use margay_levels::Level;
 use margay_verdict::{Edge, Reason, Versions, Why};
@@ -86,8 +87,8 @@ fn steps(model: &Model<'_>, txns: &[TxnId]) -> Vec<Step> {
     all
 }
 
-fn writers(model: &Model<'_>, txns: &[TxnId]) -> HashMap<ObjectId, Vec<TxnId>> {
-    let mut writers: HashMap<ObjectId, Vec<TxnId>> = HashMap::new();
+fn writers(model: &Model<'_>, txns: &[TxnId]) -> BTreeMap<ObjectId, Vec<TxnId>> {
+    let mut writers: BTreeMap<ObjectId, Vec<TxnId>> = BTreeMap::new();
     for &txn in txns {
         for op in model.history.ops(txn).filter(|op| op.kind.writes()) {
             for access in op.accesses {
@@ -104,7 +105,7 @@ fn writers(model: &Model<'_>, txns: &[TxnId]) -> HashMap<ObjectId, Vec<TxnId>> {
 /// What the lists that were read of an object say of the order of its writers.
 fn list_pairs(model: &Model<'_>, txns: &[TxnId], object: ObjectId) -> Vec<(TxnId, TxnId)> {
     let history = model.history;
-    let mut before: HashSet<(ValueId, ValueId)> = HashSet::new();
+    let mut before: BTreeSet<(ValueId, ValueId)> = BTreeSet::new();
     for op in txns.iter().flat_map(|&t| history.ops(t)) {
         let seen = op.accesses.iter().filter(|a| a.object == object && !op.kind.writes());
         for access in seen {
