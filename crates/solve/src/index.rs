@@ -1,14 +1,18 @@
 //! Who wrote what: writers by object and value.
 
 use hashbrown::{HashMap, HashSet};
-use margay_history::{History, ObjectId, OpId, OpKind, Outcome, TxnId, Value, ValueId, Version};
+use margay_history::{History, NameId, ObjectId, OpId, OpKind, Outcome, TxnId, Value, ValueId, Version};
 use margay_levels::Anomaly;
+use margay_verdict::Cell;
+use margay_verdict::cell::{key_column, observed_matches};
 
 use crate::problem::is_nothing;
 
 /// Final writes of transactions that may have committed, and appended elements.
 pub(crate) struct Writers<'h> {
     history: &'h History,
+    /// Transactions of unknown outcome that cannot have committed.
+    dead: &'h HashSet<TxnId>,
     /// Sorted by object, then value.
     finals: Vec<(ObjectId, ValueId, TxnId)>,
     lists: HashSet<ObjectId>,
@@ -23,9 +27,10 @@ pub(crate) struct Writers<'h> {
 impl<'h> Writers<'h> {
     /// # Errors
     /// What of the history is outside the engine's fragment.
-    pub fn of(history: &'h History) -> Result<Self, String> {
+    pub fn of(history: &'h History, dead: &'h HashSet<TxnId>) -> Result<Self, String> {
         let mut writers = Self {
             history,
+            dead,
             finals: Vec::new(),
             lists: HashSet::new(),
             elements: HashMap::new(),
@@ -36,11 +41,13 @@ impl<'h> Writers<'h> {
         for txn in history.txns() {
             writers.add(txn, &mut written)?;
         }
-        if let Some(&both) = writers.lists.iter().find(|list| written[list.index()]) {
+        if let Some(&both) = writers.lists.iter().filter(|list| written[list.index()]).min() {
             return Err(format!("{} is both written and appended to", history.show_object(both)));
         }
         writers.finals.sort_unstable();
-        writers.check_rows()?;
+        if !history.tables().is_empty() {
+            writers.check_rows()?;
+        }
         Ok(writers)
     }
 
@@ -62,7 +69,7 @@ impl<'h> Writers<'h> {
                 }
             }
         }
-        if self.history.outcome(txn) == Outcome::Aborted {
+        if !self.may_commit(txn) {
             self.finals.truncate(start);
         }
         Ok(())
@@ -85,29 +92,46 @@ impl<'h> Writers<'h> {
         }
     }
 
-    /// Rows of one object must be written whole: otherwise a version depends on the one before it.
+    /// Rows of one object must be written whole: otherwise a version depends on the one before it. What is read of them must be
+    /// among what is written.
     fn check_rows(&mut self) -> Result<(), String> {
-        let values = self.history.values();
-        let columns = |value| match values.get(value) {
-            Value::Row(columns) => Some(columns.iter().map(|&(name, _)| name).collect::<Vec<_>>()),
-            _ => None,
-        };
-        for writes in self.finals.chunk_by(|a, b| a.0 == b.0) {
-            let object = writes[0].0;
-            let initial = columns(self.history.initial(object));
-            let mut shapes = writes.iter().filter_map(|&(_, value, _)| columns(value)).chain(initial);
-            let Some(first) = shapes.next() else { continue };
-            self.rows.insert(object);
-            if self.history.object(object).table.is_some() && shapes.any(|shape| shape != first) {
-                return Err(format!("{} is written in part", self.history.show_object(object)));
+        let history = self.history;
+        let mut shapes: HashMap<ObjectId, Vec<NameId>> = HashMap::new();
+        let ops = || history.txns().flat_map(|txn| history.ops(txn));
+        let writes =
+            ops().filter(|op| op.kind.writes()).flat_map(|op| op.accesses).map(|a| (a.object, a.value));
+        for (object, value) in history.initial_values().iter().copied().chain(writes) {
+            let Some(columns) = self.columns(object, value) else { continue };
+            if *shapes.entry(object).or_insert_with(|| columns.clone()) != columns {
+                return Err(format!("{} is written in part", history.show_object(object)));
             }
         }
-        for &(object, value) in self.history.initial_values() {
-            if columns(value).is_some() {
-                self.rows.insert(object);
+        for access in ops().filter(|op| !op.kind.writes()).flat_map(|op| op.accesses) {
+            let Some(columns) = self.columns(access.object, access.value) else { continue };
+            let shape = shapes.get(&access.object).map_or(&[][..], Vec::as_slice);
+            let is_key = |column: NameId| key_column(history, access.object, history.name(column)).is_some();
+            if let Some(&odd) = columns.iter().find(|column| !shape.contains(column) && !is_key(**column)) {
+                let (column, object) = (history.name(odd), history.show_object(access.object));
+                return Err(format!("column {column} of {object} is read but not written"));
             }
         }
+        self.rows = shapes.into_keys().collect();
         Ok(())
+    }
+
+    /// The columns of a row of a table.
+    fn columns(&self, object: ObjectId, value: ValueId) -> Option<Vec<NameId>> {
+        match self.history.value(value) {
+            Value::Row(columns) if self.history.object(object).table.is_some() => {
+                Some(columns.iter().map(|&(name, _)| name).collect())
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a transaction may have committed.
+    pub fn may_commit(&self, txn: TxnId) -> bool {
+        self.history.outcome(txn) != Outcome::Aborted && !self.dead.contains(&txn)
     }
 
     pub fn is_list(&self, object: ObjectId) -> bool {
@@ -128,7 +152,7 @@ impl<'h> Writers<'h> {
     /// The transactions that appended to a list and may have committed.
     pub fn appenders(&self, object: ObjectId) -> impl Iterator<Item = TxnId> + '_ {
         let all = self.appends.get(&object).into_iter().flatten().map(|(txn, _)| *txn);
-        all.filter(|&txn| self.history.outcome(txn) != Outcome::Aborted)
+        all.filter(|&txn| self.may_commit(txn))
     }
 
     /// Final writes of an object by transactions that may have committed.
@@ -139,26 +163,17 @@ impl<'h> Writers<'h> {
     }
 
     /// Whether a read of `observed` can have seen `written`.
-    pub fn matches(&self, observed: ValueId, written: ValueId) -> bool {
-        if observed == written || is_nothing(self.history, observed) && is_nothing(self.history, written) {
-            return true;
-        }
-        let values = self.history.values();
-        match (values.get(observed), values.get(written)) {
-            (Value::Row(seen), Value::Row(_)) => seen
-                .iter()
-                .all(|&(name, value)| values.column(written, name).unwrap_or(ValueId::NULL) == value),
-            _ => false,
-        }
+    pub fn matches(&self, object: ObjectId, observed: ValueId, written: ValueId) -> bool {
+        observed == written || observed_matches(self.history, object, observed, &Cell::Value(written))
     }
 
     /// The versions that a read of `value` by `reader` may have seen.
     pub fn candidates(&self, object: ObjectId, value: ValueId, reader: TxnId, out: &mut Vec<Version>) {
-        if self.matches(value, self.history.initial(object)) {
+        if self.matches(object, value, self.history.initial(object)) {
             out.push(Version::Initial);
         }
         if self.rows.contains(&object) || is_nothing(self.history, value) {
-            let matching = self.finals(object).iter().filter(|w| self.matches(value, w.1));
+            let matching = self.finals(object).iter().filter(|w| self.matches(object, value, w.1));
             out.extend(matching.map(|w| w.2).filter(|&t| t != reader).map(Version::Of));
             return;
         }
@@ -177,7 +192,8 @@ impl<'h> Writers<'h> {
         let mut found = (Anomaly::GarbageRead, vec![op]);
         for txn in history.txns() {
             for writer in history.ops(txn).filter(|w| w.kind.writes() && w.kind != OpKind::Append) {
-                if writer.accesses.iter().any(|a| a.object == object && self.matches(value, a.value)) {
+                if writer.accesses.iter().any(|a| a.object == object && self.matches(object, value, a.value))
+                {
                     let anomaly = match history.outcome(txn) {
                         _ if txn == reader => Anomaly::FutureRead,
                         Outcome::Aborted => Anomaly::G1a,

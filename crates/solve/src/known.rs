@@ -89,6 +89,8 @@ pub(crate) struct Known<'p> {
     nodes: usize,
     edges: GraphBuilder,
     pub derived: Vec<Derived>,
+    /// Facts about versions that need not be there.
+    optional_facts: Vec<(u32, u32)>,
     /// Reads by the version that they certainly saw.
     reader_starts: Vec<u32>,
     readers: Vec<u32>,
@@ -135,6 +137,7 @@ impl<'p> Known<'p> {
             nodes,
             edges: GraphBuilder::new(),
             derived: Vec::new(),
+            optional_facts: Vec::new(),
             reader_starts,
             readers,
         };
@@ -211,9 +214,11 @@ impl<'p> Known<'p> {
 
     fn add_facts(&mut self) {
         for &(a, b) in &self.problem.facts {
-            let writers = (self.problem.versions[a as usize].txn, self.problem.versions[b as usize].txn);
-            if self.problem.forced[writers.1 as usize] && (writers.0 == INITIAL || self.forced(writers.0)) {
+            let [ta, tb] = [a, b].map(|v| self.problem.versions[v as usize].txn);
+            if self.forced(tb) && (ta == INITIAL || self.forced(ta)) {
                 self.order(a, b, Forced::Fact, 0, &Reach::Unknown);
+            } else {
+                self.optional_facts.push((a, b));
             }
         }
     }
@@ -283,6 +288,11 @@ impl<'p> Known<'p> {
     /// Whether a read is in [`Known::readers`].
     pub fn is_certain(&self, read: u32) -> bool {
         self.problem.seen(read).is_some_and(|version| self.readers(version).contains(&read))
+    }
+
+    /// What evidence and lists say of versions that need not be there.
+    pub fn optional_facts(&self) -> &[(u32, u32)] {
+        &self.optional_facts
     }
 
     /// Session order to and from transactions that need not have committed but are taken to have.

@@ -5,7 +5,7 @@
 //! stands for an order of two versions that was forced; the cycle that refuted the other order becomes a lemma of its own, and so on for
 //! the derived edges of that one. Derived edges are justified by earlier rounds only, so this ends.
 
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use margay_order::{Graph, shortest_path};
 use margay_verdict::{Edge, Lemma, Reason};
 
@@ -23,6 +23,8 @@ pub(crate) enum Step {
     Saw { read: u32, version: u32 },
     /// Version `a` is before version `b`.
     Before { a: u32, b: u32 },
+    /// Version `a` is before version `b`, if both committed: evidence or a list says so.
+    Fact { a: u32 },
     /// A read saw `a`, and `a` is before `b`.
     Anti { read: u32, a: u32, b: u32 },
 }
@@ -34,20 +36,33 @@ pub(crate) type Steps = Vec<(u32, u32, Step)>;
 pub(crate) struct Prover<'k> {
     known: &'k Known<'k>,
     graph: Graph,
+    /// How the order of two versions was derived, if it was, the earliest way.
+    derivations: HashMap<(u32, u32), (Forced, u32)>,
     justified: HashSet<(u32, u32)>,
     lemmas: Vec<Lemma>,
 }
 
 impl<'k> Prover<'k> {
     pub fn new(known: &'k Known<'k>) -> Self {
-        Self { known, graph: known.graph(), justified: HashSet::new(), lemmas: Vec::new() }
+        let mut derivations = HashMap::new();
+        for derived in &known.derived {
+            let (pair, why) = match derived.kind {
+                Kind::Before { a, b, why } => ((Some(a), b), why),
+                Kind::Anti { read, b, why } => ((known.problem.seen(read), b), why),
+            };
+            if let (Some(a), b) = pair {
+                derivations.entry((a, b)).or_insert((why, derived.round));
+            }
+        }
+        Self { known, graph: known.graph(), derivations, justified: HashSet::new(), lemmas: Vec::new() }
     }
 
     /// Adds the lemma of a cycle and all that it rests on. `forced` are orders of versions that hold because the first reaches the second.
     pub fn add(&mut self, cycle: &Steps, forced: &[(u32, u32)]) {
         let mut open = self.push(cycle);
-        open.extend(forced.iter().map(|&(a, b)| (a, b, Forced::Reaches, u32::MAX)));
-        while let Some((a, b, why, round)) = open.pop() {
+        open.extend(forced);
+        while let Some((a, b)) = open.pop() {
+            let (why, round) = self.derivations.get(&(a, b)).copied().unwrap_or((Forced::Reaches, u32::MAX));
             if self.justified.insert((a, b))
                 && let Some(cycle) = self.refutation(a, b, why, round)
             {
@@ -61,7 +76,7 @@ impl<'k> Prover<'k> {
     }
 
     /// Adds one lemma; answers the orders that its derived edges rest on.
-    fn push(&mut self, cycle: &Steps) -> Vec<(u32, u32, Forced, u32)> {
+    fn push(&mut self, cycle: &Steps) -> Vec<(u32, u32)> {
         let lemma = Lemma { edges: self.edges(cycle) };
         if !self.lemmas.contains(&lemma) {
             self.lemmas.push(lemma);
@@ -69,13 +84,12 @@ impl<'k> Prover<'k> {
         cycle.iter().filter_map(|&(_, _, step)| self.rests_on(step)).collect()
     }
 
-    fn rests_on(&self, step: Step) -> Option<(u32, u32, Forced, u32)> {
+    fn rests_on(&self, step: Step) -> Option<(u32, u32)> {
         let Step::Known(label) = step else { return None };
         let Label::Derived(derived) = self.known.label(label) else { return None };
-        let derived = self.known.derived[derived as usize];
-        match derived.kind {
-            Kind::Before { a, b, why } => Some((a, b, why, derived.round)),
-            Kind::Anti { read, b, why } => Some((self.known.problem.seen(read)?, b, why, derived.round)),
+        match self.known.derived[derived as usize].kind {
+            Kind::Before { a, b, .. } => Some((a, b)),
+            Kind::Anti { read, b, .. } => Some((self.known.problem.seen(read)?, b)),
         }
     }
 
@@ -149,7 +163,7 @@ impl<'k> Prover<'k> {
         Some(match step {
             Step::Session => Reason::Session,
             Step::Saw { read, .. } => saw(read),
-            Step::Before { a, .. } => write(a),
+            Step::Before { a, .. } | Step::Fact { a } => write(a),
             Step::Anti { read, a, .. } => anti(read, a),
             Step::Known(label) => match self.known.label(label) {
                 Label::Inside => return None,

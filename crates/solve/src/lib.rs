@@ -29,16 +29,16 @@ mod scans;
 mod schedule;
 mod search;
 
-use margay_history::History;
+use margay_history::{History, Outcome as TxnOutcome};
 use margay_verdict::{
-    Budget, Certificate, Checker, Exhausted, Finding, Lemma, Order, Point, Question, Verdict, Why,
+    Budget, Certificate, Checker, Exhausted, Finding, Lemma, Order, Point, Question, Verdict, Why, audit,
 };
 
 use crate::known::{Known, Reach, Saturated};
 use crate::lemma::Prover;
 use crate::points::Points;
-use crate::prepare::{Stop, prepare};
-use crate::problem::Problem;
+use crate::prepare::{Stop, prepare, uncertifiable};
+use crate::problem::{Draft, Problem};
 use crate::search::{Outcome, known_steps, search};
 
 /// Rounds of search on the base graph and with assumed session order, before the full way.
@@ -67,6 +67,9 @@ impl Checker for Solve {
         };
         let problem = Problem::new(history, question, &draft);
         match solve(&problem, points, budget) {
+            Ok(Verdict::Violated(found)) if !certifiable(history, question, &draft, &found) => {
+                Verdict::Unknown(uncertifiable())
+            }
             Ok(verdict) => verdict,
             Err(limit) => {
                 let size = format!("{} transactions, {} reads", problem.txns.len(), problem.reads.len());
@@ -74,6 +77,13 @@ impl Checker for Solve {
             }
         }
     }
+}
+
+/// Whether a certificate can say what was found. What rests on the observations of an unknown transaction is beyond some: audit decides.
+fn certifiable(history: &History, question: Question, draft: &Draft, found: &[Finding]) -> bool {
+    let unknown = |finding: &Finding| finding.txns.iter().any(|&t| history.outcome(t) == TxnOutcome::Unknown);
+    let proved = |finding: &Finding| audit(history, question, &finding.certificate).is_ok();
+    !draft.uncertifiable && found.iter().all(|finding| !unknown(finding) || proved(finding))
 }
 
 fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdict, Exhausted> {

@@ -9,10 +9,10 @@
 //! SQL statements, rows that are written in part, objects that are both written and appended to, elements appended twice, and timestamps as
 //! evidence of snapshots or of a serialization order.
 
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use margay_history::{Access, History, ObjectId, Op, OpId, OpKind, Outcome, TxnId, Value, ValueId, Version};
 use margay_levels::Anomaly;
-use margay_verdict::{Certificate, Finding, Question, Why};
+use margay_verdict::{Certificate, Finding, Question, Why, audit};
 
 use crate::index::Writers;
 use crate::problem::{Draft, DraftRead, is_nothing};
@@ -31,7 +31,61 @@ const FINDINGS: usize = 8;
 
 pub(crate) fn prepare(history: &History, question: Question) -> Result<Draft, Stop> {
     outside(history, question).map_err(|what| Stop::Unknown(Why::Outside(what)))?;
-    let writers = Writers::of(history).map_err(|what| Stop::Unknown(Why::Outside(what)))?;
+    let mut dead = HashSet::new();
+    loop {
+        let mut draft = attempt(history, &dead).map_err(|stop| certified(history, question, stop))?;
+        let known = dead.len();
+        dead.extend(draft.impossible.drain(..));
+        if dead.len() == known {
+            draft.uncertifiable = !dead.is_empty();
+            return Ok(draft);
+        }
+    }
+}
+
+/// What may be wrong with one operation, the most telling first.
+const LOCAL: [Anomaly; 9] = [
+    Anomaly::GarbageRead,
+    Anomaly::DuplicateElements,
+    Anomaly::Internal,
+    Anomaly::FutureRead,
+    Anomaly::G1a,
+    Anomaly::G1b,
+    Anomaly::IncompatibleOrder,
+    Anomaly::PredicateReadMiss,
+    Anomaly::ResultMismatch,
+];
+
+/// Findings under names that audit accepts. One operation may be wrong in several ways, and audit has the last word on which; what it cannot see (because
+/// it rests on an unknown transaction that cannot have committed) has no certificate.
+fn certified(history: &History, question: Question, stop: Stop) -> Stop {
+    let Stop::Violated(findings) = stop else { return stop };
+    let mut kept = Vec::new();
+    for mut finding in findings {
+        let Certificate::Operations { ops, .. } = &finding.certificate else { continue };
+        let names =
+            std::iter::once(finding.anomaly).chain(LOCAL).filter(|&name| question.level.forbids(name));
+        let proofs = names.map(|anomaly| Certificate::Operations { anomaly, ops: ops.clone() });
+        let proof = proofs.into_iter().find(|proof| audit(history, question, proof).is_ok());
+        if let Some(Certificate::Operations { anomaly, ops }) = proof {
+            finding.anomaly = anomaly;
+            finding.certificate = Certificate::Operations { anomaly, ops };
+            kept.push(finding);
+        }
+    }
+    if kept.is_empty() { Stop::Unknown(uncertifiable()) } else { Stop::Violated(kept) }
+}
+
+/// The answer when the level is violated because of what an unknown transaction saw.
+pub(crate) fn uncertifiable() -> Why {
+    let what =
+        "the level is violated, but only because a transaction of unknown outcome saw what nothing explains";
+    Why::MissingEvidence(format!("{what}, so it cannot have committed; no certificate can say that"))
+}
+
+/// The draft if those in `dead` did not commit.
+fn attempt(history: &History, dead: &HashSet<TxnId>) -> Result<Draft, Stop> {
+    let writers = Writers::of(history, dead).map_err(|what| Stop::Unknown(Why::Outside(what)))?;
     let scans = Scans::of(history, &writers).map_err(|what| Stop::Unknown(Why::Outside(what)))?;
     let mut walk = Walk {
         history,
@@ -42,8 +96,8 @@ pub(crate) fn prepare(history: &History, question: Question) -> Result<Draft, St
         longest: Vec::new(),
         findings: Vec::new(),
     };
-    for txn in history.txns().filter(|&t| history.outcome(t) != Outcome::Aborted) {
-        walk.txn(txn);
+    for txn in history.txns().filter(|&t| writers.may_commit(t)) {
+        walk.txn(txn).map_err(|what| Stop::Unknown(Why::Outside(what)))?;
     }
     walk.lists();
     if !walk.findings.is_empty() {
@@ -77,7 +131,7 @@ enum Own {
 struct Walk<'a> {
     history: &'a History,
     writers: &'a Writers<'a>,
-    scans: &'a Scans,
+    scans: &'a Scans<'a>,
     draft: Draft,
     own: Vec<(ObjectId, Own)>,
     /// The longest list that was read of each object, with its read: `(object, op, value)`.
@@ -86,23 +140,23 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn txn(&mut self, txn: TxnId) {
+    fn txn(&mut self, txn: TxnId) -> Result<(), String> {
         self.own.clear();
-        let counts = self.history.outcome(txn) == Outcome::Committed;
         for op in self.history.ops(txn) {
             match op.kind {
-                OpKind::Read => op.accesses.iter().for_each(|&access| self.read(txn, op.id, access, counts)),
+                OpKind::Read => op.accesses.iter().for_each(|&access| self.read(txn, op.id, access)),
                 OpKind::Write => op.accesses.iter().for_each(|access| self.write(op.id, *access)),
                 OpKind::Append => op.accesses.iter().for_each(|access| self.append(*access)),
-                OpKind::Scan => self.scan(txn, op, counts),
+                OpKind::Scan => self.scan(txn, op)?,
                 OpKind::Update => {
-                    self.scan(txn, op, counts);
+                    self.scan(txn, op)?;
                     op.accesses.iter().for_each(|access| self.write(op.id, *access));
                 }
                 _ => {}
             }
         }
         self.draft.writes.extend(self.own.iter().map(|(object, _)| (txn, *object)));
+        Ok(())
     }
 
     fn write(&mut self, op: OpId, access: Access) {
@@ -123,32 +177,54 @@ impl Walk<'_> {
         self.own.iter().find(|(o, _)| *o == object).map(|(_, own)| own)
     }
 
-    /// `counts`: what it saw must be explained; reads of unknown transactions become anomalies only if they must have committed.
-    fn read(&mut self, txn: TxnId, op: OpId, access: Access, counts: bool) {
+    fn read(&mut self, txn: TxnId, op: OpId, access: Access) {
         let Access { object, value } = access;
         if value == ValueId::UNKNOWN {
-            return;
+            return self.read_unseen(txn, op, object);
         }
         if self.writers.is_list(object) {
-            return self.read_list(txn, op, access, counts);
+            return self.read_list(txn, op, access);
         }
         if let Some(&Own::Wrote(writer, written)) = self.own(object) {
-            if !self.writers.matches(value, written) && counts {
+            if !self.writers.matches(object, value, written) {
                 self.find(Anomaly::Internal, txn, vec![op, writer]);
             }
             return;
         }
         let first = self.draft.candidates.len() as u32;
         self.writers.candidates(object, value, txn, &mut self.draft.candidates);
-        self.finish_read(txn, op, object, first, counts);
+        self.finish_read(txn, op, object, first);
+    }
+
+    /// A read whose result is not known may still have evidence of the version it saw.
+    fn read_unseen(&mut self, txn: TxnId, op: OpId, object: ObjectId) {
+        let recorded = self.recorded(op, object);
+        if let Some(version) = recorded.filter(|_| self.own(object).is_none()) {
+            let first = self.draft.candidates.len() as u32;
+            let alive = match version {
+                Version::Initial => true,
+                Version::Of(writer) => writer != txn && self.writers.may_commit(writer),
+            };
+            self.draft.candidates.extend(alive.then_some(version));
+            self.finish_read(txn, op, object, first);
+        }
+    }
+
+    /// The version that evidence says an operation saw.
+    fn recorded(&self, op: OpId, object: ObjectId) -> Option<Version> {
+        let set = self.history.evidence().version_set(op)?;
+        set.versions.iter().find(|(o, _)| *o == object).map(|&(_, version)| version)
     }
 
     /// Makes a read of the candidates since `first`. Without any, nothing can explain it: the reason is looked up.
-    fn finish_read(&mut self, txn: TxnId, op: OpId, object: ObjectId, first: u32, counts: bool) {
-        if let Some(set) = self.history.evidence().version_set(op)
-            && let Some(&(_, version)) = set.versions.iter().find(|(o, _)| *o == object)
-        {
+    fn finish_read(&mut self, txn: TxnId, op: OpId, object: ObjectId, first: u32) {
+        if let Some(version) = self.recorded(op, object) {
             let kept = self.draft.candidates[first as usize..].contains(&version);
+            if !kept && self.draft.candidates.len() > first as usize {
+                // The value is that of a version, only not of the recorded one.
+                self.draft.candidates.truncate(first as usize);
+                return self.find(Anomaly::G1b, txn, vec![op]);
+            }
             self.draft.candidates.truncate(first as usize);
             self.draft.candidates.extend(kept.then_some(version));
         }
@@ -157,7 +233,7 @@ impl Walk<'_> {
             self.draft.candidates.truncate(first as usize);
         } else if first < last {
             self.draft.reads.push(DraftRead { txn, op, object, candidates: first..last });
-        } else if counts {
+        } else {
             let (anomaly, ops) = self.writers.why_unreadable(self.history, op, object);
             self.find(anomaly, txn, ops);
         }
@@ -175,50 +251,50 @@ impl Walk<'_> {
     }
 
     /// A read of a list: what the transaction appended itself stands at the end; the rest is a version that somebody else made.
-    fn read_list(&mut self, txn: TxnId, op: OpId, access: Access, counts: bool) {
+    fn read_list(&mut self, txn: TxnId, op: OpId, access: Access) {
         let Access { object, value } = access;
         let Some(elements) = elements(self.history, value) else {
-            if counts {
-                self.find(Anomaly::GarbageRead, txn, vec![op]);
-            }
-            return;
+            return self.find(Anomaly::GarbageRead, txn, vec![op]);
         };
+        let mut sorted = elements.to_vec();
+        sorted.sort_unstable();
+        if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
+            return self.find(Anomaly::DuplicateElements, txn, vec![op]);
+        }
         let own: &[ValueId] = match self.own(object) {
             Some(Own::Appended(own)) => own,
             _ => &[],
         };
         let Some(seen) = elements.strip_suffix(own) else {
-            if counts {
-                self.find(Anomaly::Internal, txn, vec![op]);
-            }
-            return;
+            return self.find(Anomaly::Internal, txn, vec![op]);
         };
         let first = self.draft.candidates.len() as u32;
-        let shown = counts && !own.is_empty();
+        let committed = self.history.outcome(txn) == Outcome::Committed;
+        let shown = committed && !own.is_empty();
         let anomaly = match self.list_version(txn, object, seen) {
             // Its own elements stand in the list, so the list itself shows what they came after.
             Ok(_) | Err(Anomaly::G1b) if shown => None,
             Ok(version) => {
                 self.draft.candidates.push(version);
-                self.finish_read(txn, op, object, first, counts);
+                self.finish_read(txn, op, object, first);
                 None
             }
             Err(anomaly) => Some(anomaly),
         };
+        if anomaly.is_none() {
+            let writers = elements.iter().filter_map(|&value| self.writers.appender(object, value));
+            let unknown = writers.filter(|&w| w != txn && self.history.outcome(w) == Outcome::Unknown);
+            self.draft.needs.extend(unknown.map(|writer| (txn, writer)));
+        }
         match anomaly {
-            Some(anomaly) if counts => self.find(anomaly, txn, vec![op]),
-            None if counts && !elements.is_empty() => self.longest.push((object, op, value)),
+            Some(anomaly) => self.find(anomaly, txn, vec![op]),
+            None if committed && !elements.is_empty() => self.longest.push((object, op, value)),
             _ => {}
         }
     }
 
     /// Which version of a list these elements are.
     fn list_version(&self, txn: TxnId, object: ObjectId, seen: &[ValueId]) -> Result<Version, Anomaly> {
-        let mut sorted = seen.to_vec();
-        sorted.sort_unstable();
-        if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
-            return Err(Anomaly::DuplicateElements);
-        }
         let initial = elements(self.history, self.history.initial(object)).unwrap_or(&[]);
         let Some(rest) = seen.strip_prefix(initial) else {
             return Err(Anomaly::G1b);
@@ -227,8 +303,11 @@ impl Walk<'_> {
         let Some(writers) = writers.collect::<Option<Vec<TxnId>>>() else {
             return Err(Anomaly::GarbageRead);
         };
-        if writers.iter().any(|&writer| self.history.outcome(writer) == Outcome::Aborted) {
+        if !writers.iter().all(|&writer| self.writers.may_commit(writer)) {
             return Err(Anomaly::G1a);
+        }
+        if self.is_misordered(object, rest, &writers) {
+            return Err(Anomaly::IncompatibleOrder);
         }
         let Some(&writer) = writers.last() else { return Ok(Version::Initial) };
         match rest.ends_with(self.writers.appended(object, writer)) {
@@ -238,20 +317,40 @@ impl Walk<'_> {
         }
     }
 
-    fn scan(&mut self, txn: TxnId, op: Op<'_>, counts: bool) {
-        for read in self.scans.reads(op.id) {
-            let skip = self.own(read.object).is_some();
-            if skip {
+    /// Whether two elements of one transaction stand in another order than it appended them.
+    fn is_misordered(&self, object: ObjectId, elements: &[ValueId], writers: &[TxnId]) -> bool {
+        let mut next: HashMap<TxnId, usize> = HashMap::new();
+        elements.iter().zip(writers).any(|(element, &writer)| {
+            let place = self.writers.appended(object, writer).iter().position(|value| value == element);
+            let last = next.insert(writer, place.unwrap_or(0));
+            last.is_some_and(|last| place < Some(last))
+        })
+    }
+
+    fn scan(&mut self, txn: TxnId, op: Op<'_>) -> Result<(), String> {
+        for &object in self.scans.domain(&op) {
+            if let Some(&Own::Wrote(writer, written)) = self.own(object)
+                && !self.scans.shows_own(&op, object, written)?
+            {
+                self.find(Anomaly::Internal, txn, vec![op.id, writer]);
+            }
+        }
+        for read in self.scans.reads(&op, self.writers)? {
+            if self.own(read.object).is_some() {
                 continue;
             }
             let first = self.draft.candidates.len() as u32;
             let others = read.candidates.iter().filter(|v| **v != Version::Of(txn));
             self.draft.candidates.extend(others);
-            self.finish_read(txn, op.id, read.object, first, counts);
+            self.finish_read(txn, op.id, read.object, first);
         }
+        Ok(())
     }
 
     fn find(&mut self, anomaly: Anomaly, txn: TxnId, ops: Vec<OpId>) {
+        if self.history.outcome(txn) == Outcome::Unknown {
+            return self.draft.impossible.push(txn);
+        }
         if self.findings.len() == FINDINGS {
             return;
         }
@@ -305,24 +404,38 @@ impl Walk<'_> {
     fn evidence(&mut self) {
         let evidence = self.history.evidence();
         for order in &evidence.version_orders {
-            let pairs = order.versions.windows(2).map(|pair| (order.object, pair[0], pair[1]));
-            self.draft.facts.extend(pairs);
+            self.add_order(order.object, &order.versions);
         }
         if evidence.commits.is_empty() {
             return;
         }
-        let mut stamped: Vec<_> = self
-            .draft
-            .writes
-            .iter()
-            .filter_map(|&(txn, object)| evidence.commit(txn).map(|ts| (object, ts, txn)))
-            .collect();
+        let writes = self.draft.writes.iter();
+        let mut stamped: Vec<_> =
+            writes.filter_map(|&(txn, object)| evidence.commit(txn).map(|ts| (object, ts, txn))).collect();
         stamped.sort_unstable();
-        for pair in stamped.windows(2) {
-            if pair[0].0 == pair[1].0 && pair[0].1 < pair[1].1 {
-                self.draft.facts.push((pair[0].0, Version::Of(pair[0].2), Version::Of(pair[1].2)));
+        for same in stamped.chunk_by(|a, b| a.0 == b.0) {
+            // Of two with one timestamp neither is known to be first.
+            for pair in same.chunk_by(|a, b| a.1 < b.1) {
+                let versions: Vec<Version> = pair.iter().map(|&(_, _, txn)| Version::Of(txn)).collect();
+                self.add_order(same[0].0, &versions);
+            }
+            let times: Vec<_> = same.chunk_by(|a, b| a.1 == b.1).collect();
+            for pair in times.windows(2) {
+                let all = pair[0].iter().flat_map(|a| pair[1].iter().map(move |b| (a.2, b.2)));
+                self.draft.facts.extend(all.map(|(a, b)| (same[0].0, Version::Of(a), Version::Of(b))));
             }
         }
+    }
+
+    /// Each version before the next, and, since unknown ones may be missing, each certain one before the next certain one.
+    fn add_order(&mut self, object: ObjectId, versions: &[Version]) {
+        let certain = |version: &&Version| match version {
+            Version::Initial => true,
+            Version::Of(txn) => self.history.outcome(*txn) == Outcome::Committed,
+        };
+        let sure: Vec<Version> = versions.iter().filter(certain).copied().collect();
+        let pairs = versions.windows(2).chain(sure.windows(2)).map(|pair| (object, pair[0], pair[1]));
+        self.draft.facts.extend(pairs);
     }
 }
 

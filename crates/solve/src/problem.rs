@@ -58,9 +58,11 @@ pub(crate) struct Problem<'h> {
     candidates: Vec<u32>,
     /// Pairs of versions of one object whose order is known from the start, by evidence or because a list shows it.
     pub facts: Vec<(u32, u32)>,
+    /// `(a, b)`: if `a` committed, so did `b`.
+    pub needs: Vec<(u32, u32)>,
 }
 
-/// What [`crate::prepare`] collects, in the history's ids.
+/// What [`crate::prepare()`] collects, in the history's ids.
 #[derive(Default)]
 pub(crate) struct Draft {
     /// Last writes, by transaction: `(txn, object)`.
@@ -68,6 +70,12 @@ pub(crate) struct Draft {
     pub reads: Vec<DraftRead>,
     pub candidates: Vec<Origin>,
     pub facts: Vec<(ObjectId, Origin, Origin)>,
+    /// `(a, b)`: if `a` committed, so did `b`, of unknown outcome, because a list that `a` read has an element of `b`.
+    pub needs: Vec<(TxnId, TxnId)>,
+    /// Transactions of unknown outcome that saw what nothing explains, so they cannot have committed.
+    pub impossible: Vec<TxnId>,
+    /// Whether such transactions were left out.
+    pub uncertifiable: bool,
 }
 
 /// A read in a [`Draft`]; its candidates are a range of the draft's.
@@ -100,9 +108,12 @@ impl<'h> Problem<'h> {
             read_starts: Vec::new(),
             candidates: Vec::new(),
             facts: Vec::new(),
+            needs: Vec::new(),
         };
         problem.add_reads(draft, &dense);
         problem.add_facts(draft, &dense);
+        let needs = draft.needs.iter().map(|(a, b)| (dense[a.index()], dense[b.index()]));
+        problem.needs = needs.filter(|&(a, _)| a != INITIAL).collect();
         problem
     }
 
@@ -213,6 +224,10 @@ impl Status {
     /// Takes in what the reads of those inside may have seen; answers whether anything changed.
     fn spread(&mut self, draft: &Draft) -> bool {
         let mut changed = false;
+        for (a, b) in &draft.needs {
+            changed |= self.included[a.index()] && !std::mem::replace(&mut self.included[b.index()], true);
+            changed |= self.forced[a.index()] && !std::mem::replace(&mut self.forced[b.index()], true);
+        }
         for read in &draft.reads {
             if !self.included[read.txn.index()] {
                 continue;

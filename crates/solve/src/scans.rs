@@ -1,6 +1,17 @@
 //! Predicate reads as reads of every object that may matter.
+//!
+//! # Algorithm
+//! A scan reads each object of its table ([Vbox §4.1]): a returned row must have been a version that matches and shows what was seen, an unreturned one
+//! a version that does not match. Objects of which no version could match say nothing and make no read. The read half of a predicate update is the
+//! same, where a returned row shows what the assignments made of the version.
+//!
+//! # Cost
+//! Each predicate is evaluated once on each version of its table; scans with the same text share it.
 
-use margay_history::{History, ObjectId, OpId, OpKind, Version};
+use hashbrown::HashMap;
+use margay_history::{History, ObjectId, Op, OpKind, PredicateId, ValueId, Version};
+use margay_verdict::cell::{fold, observed_matches};
+use margay_verdict::{Cell, Predicates};
 
 use crate::index::Writers;
 
@@ -10,18 +21,137 @@ pub(crate) struct ScanRead {
     pub candidates: Vec<Version>,
 }
 
-/// The reads of all scans.
-pub(crate) struct Scans;
+/// The predicates of a history, and which versions match them.
+pub(crate) struct Scans<'h> {
+    history: &'h History,
+    predicates: Option<Predicates<'h>>,
+    /// By predicate: the objects of which some version matches, each with whether its versions do, the initial one first.
+    matching: HashMap<PredicateId, Vec<(ObjectId, Vec<bool>)>>,
+}
 
-impl Scans {
-    pub fn of(history: &History, _: &Writers<'_>) -> Result<Self, String> {
-        match history.has_kind(OpKind::Scan) || history.has_kind(OpKind::Update) {
-            true => Err("predicates".to_string()),
-            false => Ok(Self),
+impl<'h> Scans<'h> {
+    /// # Errors
+    /// What of the predicates is outside the fragment.
+    pub fn of(history: &'h History, writers: &Writers<'_>) -> Result<Self, String> {
+        let mut scans = Self { history, predicates: None, matching: HashMap::new() };
+        if !history.has_kind(OpKind::Scan) && !history.has_kind(OpKind::Update) {
+            return Ok(scans);
+        }
+        let predicates = Predicates::compile(history).map_err(|outside| outside.0)?;
+        for op in history.txns().filter(|&t| writers.may_commit(t)).flat_map(|t| history.ops(t)) {
+            let Some((predicate, observed)) = asked(history, &op) else { continue };
+            if op.kind == OpKind::Update && !observed {
+                return Err("a predicate update whose rows nobody saw".to_string());
+            }
+            if !scans.matching.contains_key(&predicate) {
+                let matching = evaluate(&predicates, predicate, writers)?;
+                scans.matching.insert(predicate, matching);
+            }
+        }
+        scans.predicates = Some(predicates);
+        Ok(scans)
+    }
+
+    /// What an operation must have read, in terms of the versions of `writers`.
+    ///
+    /// # Errors
+    /// What of its assignments is outside the fragment.
+    pub fn reads(&self, op: &Op<'_>, writers: &Writers<'_>) -> Result<Vec<ScanRead>, String> {
+        let Some((predicate, true)) = asked(self.history, op) else { return Ok(Vec::new()) };
+        let mut reads = Vec::new();
+        let matching = &self.matching[&predicate];
+        for (object, matches) in matching {
+            let returned = op.accesses.iter().find(|a| a.object == *object).map(|a| a.value);
+            let mut candidates = Vec::new();
+            for (&matches, (version, value)) in matches.iter().zip(versions(self.history, writers, *object)) {
+                let seen = match returned {
+                    Some(shown) => matches && self.shows(op, *object, shown, value)?,
+                    None => !matches,
+                };
+                candidates.extend(seen.then_some(version));
+            }
+            reads.push(ScanRead { object: *object, candidates });
+        }
+        let unmatched = |object: &ObjectId| !matching.iter().any(|(o, _)| o == object);
+        let odd = op.accesses.iter().map(|a| a.object).filter(unmatched);
+        reads.extend(odd.map(|object| ScanRead { object, candidates: Vec::new() }));
+        Ok(reads)
+    }
+
+    /// Whether the transaction's own last write of an object is what a scan shows of it.
+    ///
+    /// # Errors
+    /// What is outside the fragment.
+    pub fn shows_own(&self, op: &Op<'_>, object: ObjectId, own: ValueId) -> Result<bool, String> {
+        let (Some(predicates), Some((predicate, true))) = (&self.predicates, asked(self.history, op)) else {
+            return Ok(true);
+        };
+        let matches =
+            predicates.matches(predicate, object, &Cell::Value(own)).map_err(|outside| outside.0)?;
+        match op.accesses.iter().find(|a| a.object == object) {
+            Some(access) => Ok(matches && self.shows(op, object, access.value, own)?),
+            None => Ok(!matches),
         }
     }
 
-    pub fn reads(&self, _: OpId) -> &[ScanRead] {
-        &[]
+    /// Whether a returned row is what the operation makes of a version.
+    fn shows(&self, op: &Op<'_>, object: ObjectId, shown: ValueId, value: ValueId) -> Result<bool, String> {
+        let cell = Cell::Value(value);
+        let cell = match (self.history.update(op.id), &self.predicates) {
+            (Some(update), Some(predicates)) => {
+                let effect =
+                    predicates.assign(update.set.as_deref(), object, &cell).map_err(|outside| outside.0)?;
+                fold(self.history, cell, &effect)
+            }
+            _ => cell,
+        };
+        Ok(observed_matches(self.history, object, shown, &cell))
     }
+
+    /// The objects that an operation asks about.
+    pub fn domain(&self, op: &Op<'_>) -> &[ObjectId] {
+        match (asked(self.history, op), &self.predicates) {
+            (Some((predicate, _)), Some(predicates)) => predicates.domain(predicate),
+            _ => &[],
+        }
+    }
+}
+
+/// What an operation asks, and whether the client saw the answer.
+fn asked(history: &History, op: &Op<'_>) -> Option<(PredicateId, bool)> {
+    match op.kind {
+        OpKind::Scan => history.scan(op.id).map(|scan| (scan.predicate, scan.observed)),
+        OpKind::Update => history.update(op.id).map(|update| (update.predicate, update.observed)),
+        _ => None,
+    }
+}
+
+/// The versions of an object that may be there, the initial one first.
+fn versions<'a>(
+    history: &'a History,
+    writers: &'a Writers<'_>,
+    object: ObjectId,
+) -> impl Iterator<Item = (Version, ValueId)> + 'a {
+    let written = writers.finals(object).iter().map(|&(_, value, txn)| (Version::Of(txn), value));
+    std::iter::once((Version::Initial, history.initial(object))).chain(written)
+}
+
+fn evaluate(
+    predicates: &Predicates<'_>,
+    predicate: PredicateId,
+    writers: &Writers<'_>,
+) -> Result<Vec<(ObjectId, Vec<bool>)>, String> {
+    let history = predicates.history();
+    let mut all = Vec::new();
+    for &object in predicates.domain(predicate) {
+        let mut matches = Vec::new();
+        for (_, value) in versions(history, writers, object) {
+            let matched = predicates.matches(predicate, object, &Cell::Value(value));
+            matches.push(matched.map_err(|outside| outside.0)?);
+        }
+        if matches.contains(&true) {
+            all.push((object, matches));
+        }
+    }
+    Ok(all)
 }

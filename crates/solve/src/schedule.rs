@@ -164,6 +164,12 @@ impl<'k> Schedule<'k> {
         for (before, after) in self.known.optional_sessions(&self.choices.active) {
             self.add_extra(self.points.commit(before), self.points.begin(after), Step::Session);
         }
+        for &(a, b) in self.known.optional_facts() {
+            let [ta, tb] = [a, b].map(|v| self.problem.versions[v as usize].txn);
+            if ta != INITIAL && self.choices.active[ta as usize] && self.choices.active[tb as usize] {
+                self.add_extra(self.points.commit(ta), self.points.begin(tb), Step::Fact { a });
+            }
+        }
         for (a, b) in self.choices.orders.clone() {
             let [ta, tb] = [a, b].map(|v| self.problem.versions[v as usize].txn);
             if self.choices.active[ta as usize] && self.choices.active[tb as usize] {

@@ -20,7 +20,7 @@
 //! One SAT call and the undone part of the schedule per round.
 
 use batsat::{BasicSolver, Lit, SolverInterface, Var, lbool};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use margay_verdict::{Budget, Exhausted, Lemma};
 
 use crate::known::{Known, Reach};
@@ -77,6 +77,10 @@ struct Search<'k> {
     orders: HashMap<(u32, u32), Var>,
     /// `(read, version)` to its variable, for reads with several candidates.
     sights: HashMap<(u32, u32), Var>,
+    /// For transactions that need not have committed: that it did.
+    commits: HashMap<u32, Var>,
+    /// Orders that evidence or a list tells.
+    facts: HashSet<(u32, u32)>,
     /// Reads with several candidates.
     open_reads: Vec<u32>,
     cycles: Vec<Steps>,
@@ -91,23 +95,61 @@ impl<'k> Search<'k> {
             solver: BasicSolver::default(),
             orders: HashMap::new(),
             sights: HashMap::new(),
+            commits: HashMap::new(),
+            facts: known.problem.facts.iter().copied().collect(),
             open_reads: reads.filter(|&read| known.problem.candidates(read).len() > 1).collect(),
             cycles: Vec::new(),
         };
+        search.open_commits();
         for read in search.open_reads.clone() {
             search.open(read);
         }
         search
     }
 
-    /// One variable per candidate of a read, of which at least one is true.
+    /// One variable per transaction that need not have committed, with what follows if it did.
+    fn open_commits(&mut self) {
+        let problem = self.known.problem;
+        for txn in (0..problem.txns.len() as u32).filter(|&t| !problem.forced[t as usize]) {
+            let var = self.solver.new_var(preferred(false), true);
+            self.commits.insert(txn, var);
+        }
+        let optional = self.commits.keys().copied();
+        let reads = optional.flat_map(|txn| problem.txn_reads(txn)).filter_map(|read| {
+            let writer = problem.versions[problem.seen(read)? as usize].txn;
+            Some((problem.reads[read as usize].txn, writer))
+        });
+        let implied: Vec<(u32, u32)> = reads.chain(problem.needs.iter().copied()).collect();
+        for (a, b) in implied {
+            let clause =
+                self.not_committed(a).into_iter().chain(self.commits.get(&b).map(|&var| Lit::new(var, true)));
+            let mut clause: Vec<Lit> = clause.collect();
+            if self.commits.contains_key(&b) {
+                self.solver.add_clause_reuse(&mut clause);
+            }
+        }
+    }
+
+    /// *`txn` did not commit*, unless it must have.
+    fn not_committed(&self, txn: u32) -> Option<Lit> {
+        self.commits.get(&txn).map(|&var| Lit::new(var, false))
+    }
+
+    /// One variable per candidate of a read, of which at least one is true if the reader committed; who was seen committed.
     fn open(&mut self, read: u32) {
         let guess = self.guess(read);
-        let mut clause = Vec::new();
+        let reader = self.not_committed(self.known.problem.reads[read as usize].txn);
+        let mut clause: Vec<Lit> = reader.into_iter().collect();
         for &version in self.known.problem.candidates(read) {
             let var = self.solver.new_var(preferred(version == guess), true);
             self.sights.insert((read, version), var);
             clause.push(Lit::new(var, true));
+            let writer = self.known.problem.versions[version as usize].txn;
+            if let Some(&commit) = self.commits.get(&writer) {
+                let mut seen: Vec<Lit> = reader.into_iter().collect();
+                seen.extend([Lit::new(var, false), Lit::new(commit, true)]);
+                self.solver.add_clause_reuse(&mut seen);
+            }
         }
         self.solver.add_clause_reuse(&mut clause);
     }
@@ -160,6 +202,11 @@ impl<'k> Search<'k> {
             return active;
         }
         while let Some(txn) = open.pop() {
+            for &(_, needed) in problem.needs.iter().filter(|&&(a, _)| a == txn) {
+                if !std::mem::replace(&mut active[needed as usize], true) {
+                    open.push(needed);
+                }
+            }
             for read in problem.txn_reads(txn) {
                 let writer = problem.versions[seen[read as usize] as usize].txn;
                 if writer != INITIAL && !std::mem::replace(&mut active[writer as usize], true) {
@@ -172,8 +219,12 @@ impl<'k> Search<'k> {
 
     fn learn(&mut self, cycle: Steps) {
         let mut clause: Vec<Lit> = Vec::new();
-        for &(_, _, step) in &cycle {
+        let txns = self.known.points.count(self.known.problem.txns.len()) as u32;
+        for &(from, _, step) in &cycle {
             self.assumptions(step, &mut clause);
+            if from < txns {
+                clause.extend(self.not_committed(self.known.points.txn(from)));
+            }
         }
         clause.sort_unstable();
         clause.dedup();
@@ -184,7 +235,7 @@ impl<'k> Search<'k> {
     /// The negated assumptions of one step.
     fn assumptions(&mut self, step: Step, clause: &mut Vec<Lit>) {
         match step {
-            Step::Known(_) | Step::Session => {}
+            Step::Known(_) | Step::Session | Step::Fact { .. } => {}
             Step::Saw { read, version } => clause.extend(self.sight(read, version)),
             Step::Before { a, b } => clause.extend(self.order(a, b)),
             Step::Anti { read, a, b } => {
@@ -213,7 +264,9 @@ impl<'k> Search<'k> {
     /// Whether `a` must be before `b`: it is the initial version, or the known graph leads from one to the other.
     fn is_forced(&self, a: u32, b: u32) -> bool {
         let [ta, tb] = [a, b].map(|v| self.known.problem.versions[v as usize].txn);
-        ta == INITIAL || self.reach.reaches(self.known.points.begin(ta), self.known.points.commit(tb))
+        ta == INITIAL
+            || self.facts.contains(&(a, b))
+            || self.reach.reaches(self.known.points.begin(ta), self.known.points.commit(tb))
     }
 
     /// The lemmas of all cycles that are needed, with what they rest on.
@@ -232,7 +285,7 @@ impl<'k> Search<'k> {
     fn rests_on(&self, step: Step) -> Option<(u32, u32)> {
         let (Step::Before { a, b } | Step::Anti { a, b, .. }) = step else { return None };
         let written = self.known.problem.versions[a as usize].txn != INITIAL;
-        (written && self.is_forced(a, b)).then_some((a, b))
+        (written && !self.facts.contains(&(a, b)) && self.is_forced(a, b)).then_some((a, b))
     }
 
     /// A subset of the cycles that is still unsatisfiable, smaller if that is cheap to find.
