@@ -10,8 +10,9 @@
 //! rows and for objects that a predicate left out, where it looks at all.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use margay_history::{
     Access, History, NameId, ObjectId, Op, OpId, OpKind, Outcome, PredicateId, TxnId, Value, ValueId, Version,
 };
@@ -61,6 +62,8 @@ pub(super) struct Candidates<'p> {
     objects: HashMap<ObjectId, Object>,
     /// Tables to which statements may have written that nobody saw the effects of.
     opaque: Vec<bool>,
+    /// What a column can hold in any version; `None` when that cannot be told.
+    possible: RefCell<HashMap<(ObjectId, NameId), Option<HashSet<ValueId>>>>,
 }
 
 impl<'p> Candidates<'p> {
@@ -71,8 +74,9 @@ impl<'p> Candidates<'p> {
         for object in history.objects().filter(|&o| wanted(o)) {
             all.entry(object).or_default();
         }
-        let opaque = opaque_tables(history);
-        let mut candidates = Self { predicates, objects: HashMap::new(), opaque };
+        let opaque = opaque_tables(predicates);
+        let mut candidates =
+            Self { predicates, objects: HashMap::new(), opaque, possible: RefCell::default() };
         for (object, accesses) in all {
             let versions = candidates.versions(object, &accesses);
             candidates.objects.insert(object, Object::new(history, accesses, versions));
@@ -116,7 +120,38 @@ impl<'p> Candidates<'p> {
                 versions.push((Version::Of(txn), shape));
             }
         }
+        self.complete(&mut versions);
         versions
+    }
+
+    /// A row of which every column that anybody ever wrote is known is known whole.
+    fn complete(&self, versions: &mut [(Version, Shape)]) {
+        let history = self.history();
+        let mut universe: Vec<NameId> = Vec::new();
+        for (_, shape) in versions.iter() {
+            match shape {
+                Shape::Columns(columns) => universe.extend(columns.iter().map(|c| c.0)),
+                Shape::Exact(Cell::Value(value)) => {
+                    if let Value::Row(columns) = history.value(*value) {
+                        universe.extend(columns.iter().map(|c| c.0));
+                    }
+                }
+                Shape::Exact(Cell::Row(columns)) => universe.extend(columns.iter().map(|c| c.0)),
+                _ => {}
+            }
+        }
+        universe.sort_unstable();
+        universe.dedup();
+        for (_, shape) in versions {
+            let Shape::Columns(columns) = shape else { continue };
+            let known = |&name: &NameId| {
+                let column = columns.iter().find(|c| c.0 == name)?;
+                Some((name, Field::Value(column.1?)))
+            };
+            if let Some(fields) = universe.iter().map(known).collect::<Option<Vec<_>>>() {
+                *shape = Shape::Exact(Cell::Row(fields));
+            }
+        }
     }
 
     /// What is known after one transaction's accesses of an object; nothing if it does not write it.
@@ -213,7 +248,7 @@ impl<'p> Candidates<'p> {
     }
 
     /// What the client recorded of the object.
-    fn look(&self, op: &Op<'p>, object: ObjectId) -> Option<Look> {
+    fn look(&self, op: &Op<'p>, object: ObjectId) -> Option<Look<'p>> {
         let history = self.history();
         let values = op.accesses.iter().filter(|a| a.object == object).map(|a| a.value);
         let in_table =
@@ -226,13 +261,15 @@ impl<'p> Candidates<'p> {
                     predicate: None,
                     returned: true,
                     set: Vec::new(),
+                    assigned: None,
                 })
             }
             OpKind::Scan => {
                 let scan = history.scan(op.id).filter(|scan| scan.observed && in_table(scan.predicate))?;
                 let values: Vec<_> = values.collect();
                 let returned = !values.is_empty();
-                Some(Look { values, predicate: Some(scan.predicate), returned, set: Vec::new() })
+                let predicate = Some(scan.predicate);
+                Some(Look { values, predicate, returned, set: Vec::new(), assigned: None })
             }
             OpKind::Update => {
                 let update = history.update(op.id).filter(|u| u.observed && in_table(u.predicate))?;
@@ -245,6 +282,7 @@ impl<'p> Candidates<'p> {
                     values,
                     predicate: Some(update.predicate),
                     returned,
+                    assigned: update.set.as_deref().filter(|_| set.is_some()),
                     set: set.unwrap_or_default(),
                 })
             }
@@ -259,9 +297,18 @@ impl<'p> Candidates<'p> {
     }
 
     /// Whether a version of this shape may be what was seen.
-    fn explains(&self, object: ObjectId, look: &Look, shape: &Shape) -> bool {
+    fn explains(&self, object: ObjectId, look: &Look<'_>, shape: &Shape) -> bool {
         if look.values.iter().any(|&value| !self.may_be(object, value, shape, &look.set)) {
             return false;
+        }
+        if let (Some(set), Shape::Exact(cell), [shown]) = (look.assigned, shape, look.values.as_slice()) {
+            let made = self
+                .predicates
+                .assign(Some(set), object, cell)
+                .map(|e| fold(self.history(), cell.clone(), &e));
+            if made.is_ok_and(|made| !observed_matches(self.history(), object, *shown, &made)) {
+                return false;
+            }
         }
         let Some(predicate) = look.predicate else { return true };
         let row = ShapeRow { all: self, object, shape, look };
@@ -303,11 +350,66 @@ impl<'p> Candidates<'p> {
                         && key_column(history, object, history.name(name)).unwrap_or(ValueId::NULL) == value
                 }
             },
-            Shape::Columns(columns) => {
-                columns.iter().find(|c| c.0 == name).and_then(|c| c.1).is_none_or(|known| known == value)
-            }
+            Shape::Columns(columns) => match columns.iter().find(|c| c.0 == name) {
+                Some((_, known)) => known.is_none_or(|known| known == value),
+                None => self.can_hold(object, name, value),
+            },
             Shape::Ends(_) => false,
         }
+    }
+
+    /// Whether a column may hold a value in some version that leaves it alone.
+    fn can_hold(&self, object: ObjectId, name: NameId, value: ValueId) -> bool {
+        let key = || key_column(self.history(), object, self.history().name(name));
+        self.with_possible(object, name, |possible| {
+            possible.is_none_or(|possible| possible.contains(&value) || key() == Some(value))
+        })
+    }
+
+    /// What a column holds in every version that leaves it alone, if there is but one thing it can.
+    fn only_value(&self, object: ObjectId, name: NameId) -> Option<ValueId> {
+        self.with_possible(object, name, |possible| {
+            possible
+                .filter(|possible| possible.len() == 1)
+                .and_then(|possible| possible.iter().next().copied())
+        })
+    }
+
+    fn with_possible<T>(
+        &self,
+        object: ObjectId,
+        name: NameId,
+        ask: impl FnOnce(Option<&HashSet<ValueId>>) -> T,
+    ) -> T {
+        let mut cache = self.possible.borrow_mut();
+        ask(cache.entry((object, name)).or_insert_with(|| self.column_values(object, name)).as_ref())
+    }
+
+    /// What was there initially and what transactions that may have committed wrote; NULL where the row is, or was, absent.
+    fn column_values(&self, object: ObjectId, name: NameId) -> Option<HashSet<ValueId>> {
+        let history = self.history();
+        let of = |row: ValueId| match history.value(row) {
+            Value::Row(_) => Some(history.values().column(row, name)),
+            Value::Null => Some(Some(ValueId::NULL)),
+            _ => None,
+        };
+        let mut all = HashSet::from([of(history.initial(object))?.unwrap_or(ValueId::NULL)]);
+        for &(op, value) in &self.objects.get(&object)?.accesses {
+            let op = history.op(op);
+            if !op.kind.writes() || !may_commit(history, history.txn_of(op.id)) {
+                continue;
+            }
+            match op.kind {
+                OpKind::Write => all.extend(of(value)?),
+                OpKind::Update => match history.update(op.id)?.set.as_deref() {
+                    None => _ = all.insert(ValueId::NULL),
+                    Some(set) if self.targets(Some(set))?.contains(&name) => _ = all.insert(of(value)??),
+                    Some(_) => {}
+                },
+                _ => return None,
+            }
+        }
+        (!all.contains(&ValueId::UNKNOWN)).then_some(all)
     }
 
     /// Whether the row that was returned certainly does not match, whatever else it holds.
@@ -322,12 +424,14 @@ impl<'p> Candidates<'p> {
 }
 
 /// What the client recorded of one object in one operation.
-struct Look {
+struct Look<'h> {
     values: Vec<ValueId>,
     predicate: Option<PredicateId>,
     returned: bool,
     /// The columns that an update sets: in these the values are new.
     set: Vec<NameId>,
+    /// The text of the assignments of an update whose new values are in `values`.
+    assigned: Option<&'h str>,
 }
 
 fn with_columns(shape: Option<Shape>, new: impl Iterator<Item = (NameId, Option<ValueId>)>) -> Shape {
@@ -349,7 +453,7 @@ struct ShapeRow<'a, 'p> {
     all: &'a Candidates<'p>,
     object: ObjectId,
     shape: &'a Shape,
-    look: &'a Look,
+    look: &'a Look<'a>,
 }
 
 impl Row for ShapeRow<'_, '_> {
@@ -368,7 +472,13 @@ impl Row for ShapeRow<'_, '_> {
             let shown = self.look.values.iter().filter(|_| !self.look.set.contains(&name));
             shown.filter_map(|&v| history.values().column(v, name)).find(|&v| v != ValueId::UNKNOWN)
         };
-        sql(shape.or_else(seen)?)
+        let closed = || match self.shape {
+            Shape::Columns(columns) if columns.iter().all(|c| c.0 != name) => {
+                self.all.only_value(self.object, name)
+            }
+            _ => None,
+        };
+        sql(shape.or_else(seen).or_else(closed)?)
     }
 }
 
@@ -385,7 +495,7 @@ impl Object {
     }
 
     /// A superset of the versions that explain what was seen.
-    fn find(&self, history: &History, look: Option<&Look>) -> Vec<usize> {
+    fn find(&self, history: &History, look: Option<&Look<'_>>) -> Vec<usize> {
         let sought =
             look.filter(|look| look.returned && look.set.is_empty()).and_then(|look| look.values.first());
         match sought.and_then(|&value| value_key(history, value)) {
@@ -412,7 +522,9 @@ fn value_key(history: &History, id: ValueId) -> Option<ValueId> {
     }
 }
 
-fn opaque_tables(history: &History) -> Vec<bool> {
+/// A statement outside the fragment, or one whose effects nobody saw, may have written any row of its table.
+fn opaque_tables(predicates: &Predicates<'_>) -> Vec<bool> {
+    let history = predicates.history();
     let mut opaque = vec![false; history.tables().len()];
     if !history.has_kind(OpKind::Sql) && !history.has_kind(OpKind::Update) {
         return opaque;
@@ -422,7 +534,9 @@ fn opaque_tables(history: &History) -> Vec<bool> {
         match op.kind {
             OpKind::Sql => opaque.fill(true),
             OpKind::Update => {
-                if let Some(update) = history.update(op.id).filter(|update| !update.observed) {
+                let Some(update) = history.update(op.id) else { continue };
+                let set = update.set.as_deref();
+                if !update.observed || set.is_some_and(|set| predicates.assignments(set).is_err()) {
                     opaque[history.predicate(update.predicate).table.index()] = true;
                 }
             }

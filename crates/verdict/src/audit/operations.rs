@@ -4,7 +4,8 @@
 //! `read-committed` up every observation of a committed transaction must be of a committed, final version (or of its own writes): if no version is left, the
 //! level is violated, and the name says why none is.
 
-use margay_history::{History, ObjectId, Op, OpId, OpKind, Outcome, Value};
+use hashbrown::HashMap;
+use margay_history::{History, ObjectId, Op, OpId, OpKind, Outcome, TxnId, Value, ValueId};
 use margay_levels::{Anomaly, Level};
 
 use super::candidates::{Candidates, Sight};
@@ -141,7 +142,7 @@ impl<'p> Case<'p> {
     }
 
     /// Whether what it saw of the object has the value in it.
-    fn shows(&self, object: ObjectId, kind: OpKind, value: margay_history::ValueId) -> bool {
+    fn shows(&self, object: ObjectId, kind: OpKind, value: ValueId) -> bool {
         let mut seen = self.op.accesses.iter().filter(|a| a.object == object);
         seen.any(|a| match self.history.value(a.value) {
             Value::List(items) if kind == OpKind::Append => items.contains(&value),
@@ -176,14 +177,14 @@ impl<'p> Case<'p> {
             let Value::List(seen) = history.value(a.value) else { return false };
             let all = accesses(history, |o| o == a.object);
             let appenders = appenders(history, a.object, &all[&a.object], |t| may_commit(history, t));
-            let appended: Vec<_> = all[&a.object].iter().filter(|(op, _)| history.op(*op).kind == OpKind::Append).collect();
-            let place = |element| seen.iter().position(|item| item == element);
-            let pairs = appended.iter().enumerate().flat_map(|(i, x)| appended[i + 1..].iter().map(move |y| (x, y)));
-            let mut own = pairs.filter(|(x, y)| {
-                let writer = appenders.get(&x.1);
-                writer.is_some() && writer == appenders.get(&y.1)
-            });
-            self.only_grows(a.object) && own.any(|(x, y)| place(&y.1).is_some() && place(&y.1) < place(&x.1) && place(&x.1).is_some())
+            let places: HashMap<ValueId, usize> = seen.iter().enumerate().map(|(i, &e)| (e, i)).collect();
+            let mut last: HashMap<TxnId, usize> = HashMap::new();
+            // In the order in which each transaction appended; what an aborted one appended is not the other's.
+            let appended = all[&a.object].iter().filter(|(op, _)| history.op(*op).kind == OpKind::Append);
+            let own = appended.filter(|(op, element)| appenders.get(element) == Some(&history.txn_of(*op)));
+            let mut seen = own.filter_map(|(op, element)| Some((history.txn_of(*op), *places.get(element)?)));
+            self.only_grows(a.object)
+                && seen.any(|(txn, place)| last.insert(txn, place).is_some_and(|before| before > place))
         };
         self.reads() && self.op.accesses.iter().any(wrong)
     }

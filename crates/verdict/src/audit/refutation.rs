@@ -16,6 +16,7 @@
 use batsat::{BasicSolver, Lit, SolverInterface, lbool};
 use hashbrown::{HashMap, HashSet};
 use margay_history::{History, ObjectId, OpId, Outcome, TxnId, Version};
+use margay_levels::Level;
 
 use super::candidates::{Candidates, Sight};
 use super::facts::Facts;
@@ -41,7 +42,8 @@ pub(super) fn audit(history: &History, question: Question, lemmas: &[Lemma]) -> 
     for lemma in lemmas {
         refuted.push(reading.assumptions(lemma)?);
     }
-    let mut axioms = Axioms::new(history, &candidates, &facts);
+    let reads_count = question.level != Level::ReadUncommitted;
+    let mut axioms = Axioms::new(history, &candidates, &facts, reads_count);
     for assumptions in &refuted {
         if axioms.all_certain(assumptions)? {
             return Ok(());
@@ -64,6 +66,8 @@ struct Axioms<'a, 'p> {
     history: &'p History,
     candidates: &'a Candidates<'p>,
     facts: &'a Facts<'p>,
+    /// Not so at `read-uncommitted`, where being seen proves nothing.
+    reads_count: bool,
     sights: HashMap<(OpId, ObjectId), Vec<Version>>,
     /// The reads whose axiom is there.
     read: HashSet<(OpId, ObjectId)>,
@@ -72,10 +76,15 @@ struct Axioms<'a, 'p> {
 }
 
 impl<'a, 'p> Axioms<'a, 'p> {
-    fn new(history: &'p History, candidates: &'a Candidates<'p>, facts: &'a Facts<'p>) -> Self {
+    fn new(
+        history: &'p History,
+        candidates: &'a Candidates<'p>,
+        facts: &'a Facts<'p>,
+        reads_count: bool,
+    ) -> Self {
         let solver = BasicSolver::default();
         let (sights, read, literals) = (HashMap::new(), HashSet::new(), HashMap::new());
-        Self { history, candidates, facts, sights, read, literals, solver }
+        Self { history, candidates, facts, reads_count, sights, read, literals, solver }
     }
 
     fn sight(&mut self, op: OpId, object: ObjectId) -> Result<&[Version], Rejected> {
@@ -121,7 +130,9 @@ impl<'a, 'p> Axioms<'a, 'p> {
                 if self.facts.is_committed(txn) {
                     self.clause(vec![literal]);
                 }
-                self.sightings(txn)?;
+                if self.reads_count {
+                    self.sightings(txn)?;
+                }
             }
             Atom::Saw(op, object, version) => {
                 if let Version::Of(txn) = version
