@@ -291,6 +291,23 @@ fn single_operations() {
 }
 
 #[test]
+fn elements_of_one_transaction_in_another_order() {
+    let shown = |text: &str, label| {
+        let h = history(text);
+        let ops = vec![op(&h, label, 0)];
+        Anomaly::ALL.iter().any(|&anomaly| {
+            accepted(&h, Level::Serializable, &Certificate::Operations { anomaly, ops: ops.clone() })
+        })
+    };
+    assert!(shown("T1: a(x,5) a(x,6) | T2: r(x,[6 5])", 2));
+    assert!(!shown("T1: a(x,5) a(x,6) | T2: r(x,[5 6])", 2));
+    assert!(
+        !shown("T1: a(x,5) abort | T2: a(x,6) a(x,5) | T3: r(x,[6 5])", 3),
+        "the aborted append is not its own"
+    );
+}
+
+#[test]
 fn single_operations_need_certainty() {
     let g1a =
         |h: &History, label| Certificate::Operations { anomaly: Anomaly::G1a, ops: vec![op(h, label, 0)] };
@@ -328,11 +345,15 @@ fn unknown_outcomes_are_open() {
     let h = history("init: x=0 y=0 | T1: r(x,0) w(y,1) unknown | T2: r(y,0) w(x,1) | T3: r(y,1)");
     let cycle = vec![rw(&h, 1, 2, 0, "x", 0), rw(&h, 2, 1, 0, "y", 0)];
     let seen = vec![wr(&h, 1, 3, 0, "y"), rw(&h, 3, 1, 0, "y", 0)];
-    assert!(
-        !accepted(&h, Level::Serializable, &refutation(vec![cycle.clone()])),
-        "nothing says that it committed"
-    );
+    accepts(&h, Level::Serializable, &refutation(vec![cycle.clone()]));
     accepts(&h, Level::Serializable, &refutation(vec![cycle, seen]));
+    let h = history("T1: a(x,1) a(x,3) unknown | T2: a(x,2) | T3: r(x,[1 2 3])");
+    let cycle = vec![ww(&h, 1, 2, "x"), ww(&h, 2, 1, "x")];
+    accepts(&h, Level::ReadCommitted, &refutation(vec![cycle.clone()]));
+    assert!(
+        !accepted(&h, Level::ReadUncommitted, &refutation(vec![cycle])),
+        "being seen uncommitted proves nothing"
+    );
 }
 
 #[test]
@@ -414,6 +435,10 @@ fn nothing_that_is_not_there_is_accepted() {
         Certificate::Points(vec![Point::Begin(far)]),
         Certificate::Versions(Versions { committed: vec![far], ..Versions::default() }),
         Certificate::Versions(Versions { orders: vec![(ObjectId(77), vec![there])], ..Versions::default() }),
+        Certificate::Versions(Versions {
+            orders: vec![(ObjectId(0), vec![there]), (ObjectId(0), Vec::new())],
+            ..Versions::default()
+        }),
         Certificate::Operations { anomaly: Anomaly::G1a, ops: vec![OpId(99)] },
         Certificate::Operations { anomaly: Anomaly::G1a, ops: Vec::new() },
         Certificate::Refutation(Vec::new()),

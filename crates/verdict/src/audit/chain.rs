@@ -5,7 +5,6 @@
 
 use std::borrow::Cow;
 
-use hashbrown::HashMap;
 use margay_history::{History, ObjectId, Value, ValueId};
 
 use crate::cell::{Cell, Effect, fold};
@@ -89,28 +88,34 @@ fn value_key(history: &History, id: ValueId) -> Option<ValueId> {
 
 /// Finds the versions that may have a value, without looking at all of them.
 pub(super) struct Finder {
-    by_key: HashMap<ValueId, Vec<usize>>,
+    /// Sorted.
+    keyed: Vec<(ValueId, usize)>,
     rest: Vec<usize>,
 }
 
 impl Finder {
     pub(super) fn new(history: &History, chain: &Chain) -> Self {
-        let mut finder = Finder { by_key: HashMap::new(), rest: Vec::new() };
+        let mut finder = Finder { keyed: Vec::with_capacity(chain.len()), rest: Vec::new() };
         for rank in 0..chain.len() {
             match chain.key(history, rank) {
-                Some(key) => finder.by_key.entry(key).or_default().push(rank),
+                Some(key) => finder.keyed.push((key, rank)),
                 None => finder.rest.push(rank),
             }
         }
+        finder.keyed.sort_unstable();
         finder
     }
 
     /// A superset of the ranks whose value an observation of `observed` fits.
-    pub(super) fn find(&self, history: &History, observed: ValueId) -> Vec<usize> {
-        let found: Vec<usize> = match value_key(history, observed) {
-            Some(key) => self.by_key.get(&key).into_iter().flatten().copied().collect(),
-            None => self.by_key.values().flatten().copied().collect(),
+    pub(super) fn find(&self, history: &History, observed: ValueId) -> impl Iterator<Item = usize> {
+        let found = match value_key(history, observed) {
+            Some(key) => {
+                let start = self.keyed.partition_point(|k| k.0 < key);
+                let end = self.keyed.partition_point(|k| k.0 <= key);
+                &self.keyed[start..end]
+            }
+            None => &self.keyed[..],
         };
-        found.into_iter().chain(self.rest.iter().copied()).collect()
+        found.iter().map(|k| k.1).chain(self.rest.iter().copied())
     }
 }

@@ -131,10 +131,10 @@ impl<'p> Execution<'p> {
         for txn in history.txns().filter(|t| committed[t.index()]) {
             strand::touches(predicates, txn, &mut touches)?;
         }
-        touches.sort_unstable();
+        touches.sort_unstable_by_key(Touch::place);
         let mut orders: HashMap<ObjectId, Vec<TxnId>> = HashMap::new();
-        for touch in touches.iter().filter(|t| history.op(t.op).kind.writes() && !t.left_out()) {
-            let txn = history.txn_of(touch.op);
+        for touch in touches.iter().filter(|t| t.writes()) {
+            let txn = touch.txn;
             let writers = orders.entry(touch.object).or_default();
             if writers.last() != Some(&txn) {
                 writers.push(txn);
@@ -201,9 +201,7 @@ impl<'e, 'p> Thread<'e, 'p> {
         let object = touches[0].object;
         let writers: &[TxnId] = execution.orders.get(&object).map_or(&[], |writers| writers);
         let ranks = writers.iter().enumerate().map(|(i, &txn)| (txn, i + 1)).collect();
-        let grows = touches
-            .iter()
-            .all(|t| !history.op(t.op).kind.writes() || history.op(t.op).kind == OpKind::Append);
+        let grows = touches.iter().all(|t| !t.kind.writes() || t.kind == OpKind::Append);
         let chain = Chain::new(history, object, grows);
         let mut thread = Self { execution, history, object, touches, writers, ranks, chain, finder: None };
         thread.build()?;
@@ -222,7 +220,7 @@ impl<'e, 'p> Thread<'e, 'p> {
         for &txn in self.writers {
             let mut own = Vec::new();
             for touch in self.strand(txn) {
-                if self.history.op(touch.op).kind.writes() {
+                if touch.writes() {
                     self.add_effect(txn, touch, &mut own)?;
                 }
             }
@@ -261,13 +259,13 @@ impl<'e, 'p> Thread<'e, 'p> {
     }
 
     fn explain(mut self, seen: &mut Vec<Seen>) -> Result<(), Rejected> {
-        let strands = self.touches.chunk_by(|a, b| self.history.txn_of(a.op) == self.history.txn_of(b.op));
+        let strands = self.touches.chunk_by(|a, b| a.txn == b.txn);
         for strand in strands.collect::<Vec<_>>() {
-            let txn = self.history.txn_of(strand[0].op);
+            let txn = strand[0].txn;
             let mut own = Vec::new();
             for touch in strand {
                 self.observe(txn, touch, &own, seen)?;
-                if self.history.op(touch.op).kind.writes() {
+                if touch.writes() {
                     self.add_effect(txn, touch, &mut own)?;
                 }
             }
@@ -282,7 +280,7 @@ impl<'e, 'p> Thread<'e, 'p> {
         own: &[Effect],
         seen: &mut Vec<Seen>,
     ) -> Result<(), Rejected> {
-        if matches!(self.history.op(touch.op).kind, OpKind::Write | OpKind::Append) {
+        if matches!(touch.kind, OpKind::Write | OpKind::Append) {
             return Ok(());
         }
         let rejected = |fault: Fault| Rejected(fault.show(self.history));
@@ -364,25 +362,30 @@ impl<'e, 'p> Thread<'e, 'p> {
             return Ok(0);
         }
         let observed = touch.access(&op).map_or(ValueId::UNKNOWN, |access| access.value);
-        let found = match touch.left_out() {
+        let found: Vec<usize> = match touch.left_out() {
             true => (0..self.chain.len()).collect(),
-            false => self
-                .finder
-                .get_or_insert_with(|| Finder::new(self.history, &self.chain))
-                .find(self.history, observed),
+            false => {
+                let finder = self.finder.get_or_insert_with(|| Finder::new(self.history, &self.chain));
+                finder.find(self.history, observed).collect()
+            }
         };
         let own = self.ranks.get(&txn).copied();
-        let fitting: Vec<usize> =
-            found.into_iter().filter(|&rank| Some(rank) != own && fits(&self.chain, rank)).take(2).collect();
+        let mut fitting = found.into_iter().filter(|&rank| Some(rank) != own && fits(&self.chain, rank));
+        match (fitting.next(), fitting.next()) {
+            (Some(rank), None) => Ok(rank),
+            (first, _) => self.unresolved(txn, observed, first.is_some()),
+        }
+    }
+
+    fn unresolved(&self, txn: TxnId, observed: ValueId, several: bool) -> Result<usize, Rejected> {
         let (who, what) = (self.history.show_txn(txn), self.history.show_object(self.object));
-        match fitting.as_slice() {
-            [rank] => Ok(*rank),
-            [] => reject(format!(
+        match several {
+            true => reject(format!(
+                "several versions of {what} may be what {who} saw, and the certificate does not say which"
+            )),
+            false => reject(format!(
                 "no version of {what} is what {who} saw ({})",
                 self.history.show_value(observed)
-            )),
-            _ => reject(format!(
-                "several versions of {what} may be what {who} saw, and the certificate does not say which"
             )),
         }
     }

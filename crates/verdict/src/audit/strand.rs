@@ -12,10 +12,12 @@ use crate::predicates::{Outside, Predicates, statement_outside};
 use crate::state::{Fault, Mismatch, plain_effect};
 
 /// That an operation touches an object.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Touch {
     pub(super) object: ObjectId,
     pub(super) op: OpId,
+    pub(super) txn: TxnId,
+    pub(super) kind: OpKind,
     /// Which of the operation's accesses it is; none for an object that a scan or an update looked at and left out.
     access: u32,
 }
@@ -26,6 +28,16 @@ impl Touch {
     /// What the client saw or wrote; `None` for an object that was left out.
     pub(super) fn access<'h>(&self, op: &Op<'h>) -> Option<&'h Access> {
         op.accesses.get(self.access as usize)
+    }
+
+    /// Whether it makes a new version of the object.
+    pub(super) fn writes(&self) -> bool {
+        self.kind.writes() && !self.left_out()
+    }
+
+    /// By object, and then as it happened.
+    pub(super) fn place(&self) -> (ObjectId, OpId, u32) {
+        (self.object, self.op, self.access)
     }
 
     /// Whether the object was looked at and left out.
@@ -56,31 +68,33 @@ pub(super) fn touches(
             OpKind::Sql => return Err(statement_outside(history, &op).into()),
             _ => None,
         };
+        let touch = |object, access| Touch { object, op: op.id, txn, kind: op.kind, access };
         let all = 0..op.accesses.len() as u32;
         let seen =
             all.filter(|&i| op.kind != OpKind::Read || op.accesses[i as usize].value != ValueId::UNKNOWN);
-        into.extend(seen.map(|access| Touch {
-            object: op.accesses[access as usize].object,
-            op: op.id,
-            access,
-        }));
+        into.extend(seen.map(|access| touch(op.accesses[access as usize].object, access)));
         if let Some(predicate) = range {
             let returned: HashSet<ObjectId> = op.accesses.iter().map(|a| a.object).collect();
             let left_out = predicates.domain(predicate).iter().filter(|o| !returned.contains(*o));
-            into.extend(left_out.map(|&object| Touch { object, op: op.id, access: LEFT_OUT }));
+            into.extend(left_out.map(|&object| touch(object, LEFT_OUT)));
         }
-        by_evidence(history, &op, into);
+        by_evidence(history, &op, touch, into);
     }
     Ok(())
 }
 
 /// What a client did not observe counts when evidence tells which version it was.
-fn by_evidence(history: &History, op: &Op<'_>, into: &mut Vec<Touch>) {
+fn by_evidence(
+    history: &History,
+    op: &Op<'_>,
+    touch: impl Fn(ObjectId, u32) -> Touch,
+    into: &mut Vec<Touch>,
+) {
     let Some(set) = history.evidence().version_set(op.id) else { return };
     for &(object, _) in &set.versions {
         if !into.iter().rev().take_while(|t| t.op == op.id).any(|t| t.object == object) {
             let access = op.accesses.iter().position(|a| a.object == object);
-            into.push(Touch { object, op: op.id, access: access.map_or(LEFT_OUT, |i| i as u32) });
+            into.push(touch(object, access.map_or(LEFT_OUT, |i| i as u32)));
         }
     }
 }

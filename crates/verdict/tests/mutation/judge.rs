@@ -317,6 +317,8 @@ impl Judge<'_> {
                     && from < to
             }
             Reason::RealTime => self.question.uses_real_time() && self.history.precedes(from, to),
+            // Histories with evidence are not understood.
+            Reason::Recorded(_) => false,
             Reason::Write { object } => before(object, from, to),
             Reason::Read { op, object } => {
                 self.history.txn_of(*op) == to && saw(op, object, Version::Of(from))

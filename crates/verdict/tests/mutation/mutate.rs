@@ -3,7 +3,9 @@
 use margay_history::{History, ObjectId, OpId, TxnId, Version};
 use margay_levels::Anomaly;
 use margay_testkit::Rng;
-use margay_verdict::{Certificate, Edge, Point, ReadFrom, Reason};
+use margay_verdict::{Certificate, Edge, Point, ReadFrom, Reason, Stamp};
+
+const STAMPS: [Stamp; 4] = [Stamp::Serialization, Stamp::Commit, Stamp::Inside, Stamp::Outside];
 
 /// A certificate that differs in one place, or in two.
 pub fn mutant(history: &History, certificate: &Certificate, rng: &mut Rng) -> Certificate {
@@ -137,8 +139,9 @@ impl Spoiler<'_> {
 
     fn reason(&mut self) -> Reason {
         let (op, object) = (self.op(), self.object());
-        match self.rng.below(5) {
+        match self.rng.below(6) {
             0 => Reason::Session,
+            5 => Reason::Recorded(*self.rng.pick(&STAMPS)),
             1 => Reason::RealTime,
             2 => Reason::Read { op, object },
             3 => Reason::Write { object },
@@ -150,7 +153,7 @@ impl Spoiler<'_> {
         let (new_op, new_object, new_version) = (self.op(), self.object(), self.version());
         match reason {
             Reason::Session => *reason = Reason::RealTime,
-            Reason::RealTime => *reason = Reason::Session,
+            Reason::RealTime | Reason::Recorded(_) => *reason = Reason::Session,
             Reason::Write { object } => *object = new_object,
             Reason::Read { op, object } if self.rng.chance(50) => {
                 *reason = Reason::AntiRead { op: *op, object: *object, version: new_version };
