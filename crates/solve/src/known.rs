@@ -12,7 +12,7 @@
 //!
 //! Each rule refutes the other order by a cycle, and remembers which, so that a certificate can tell. Reachability is kept per chain when
 //! sessions count ([`Clocks`]); then only the first writer of each session matters to R1 and the last to R2, because the rest follows
-//! by session order. Real time is a chain of moments, one per start: a transaction's commit goes to the first moment after its end, each moment to its start.
+//! by session order. Timestamps of the evidence are chains of ticks in the same way as real time, which is a chain of moments, one per start: a transaction's commit goes to the first moment after its end, each moment to its start.
 //!
 //! # Invariants
 //! The edges are between transactions that must have committed, so they hold in every model. An edge derived in round `k` is justified by edges of
@@ -24,10 +24,11 @@
 //! # Cost
 //! Rounds × (edges × chains + versions × sessions × log). Without sessions a bit matrix serves up to [`CLOSURE_BYTES`].
 
+use margay_history::TxnId;
 use margay_order::{
     Chains, Clocks, Closure, Graph, GraphBuilder, components, shortest_cycle, topological_order,
 };
-use margay_verdict::{Budget, Exhausted};
+use margay_verdict::{Budget, Exhausted, Stamp};
 
 use crate::points::Points;
 use crate::problem::{INITIAL, Problem};
@@ -47,6 +48,8 @@ pub(crate) enum Label {
     Session,
     /// To, between and from moments.
     Time,
+    /// To, between and from ticks, where it leaves them.
+    Recorded(Stamp),
     /// A read saw its only candidate.
     Read(u32),
     /// Something derived.
@@ -87,6 +90,8 @@ pub(crate) struct Known<'p> {
     /// Whether session order is in it.
     sessions: bool,
     nodes: usize,
+    /// Chains of nodes that are no points: the first, and how many.
+    helpers: Vec<(u32, u32)>,
     edges: GraphBuilder,
     pub derived: Vec<Derived>,
     /// Facts about versions that need not be there.
@@ -123,7 +128,10 @@ impl Reach {
 const INSIDE: u32 = 0;
 const SESSION: u32 = 1;
 const TIME: u32 = 2;
-const READS: u32 = 3;
+const RECORDED: u32 = 3;
+const READS: u32 = RECORDED + STAMPS.len() as u32;
+
+const STAMPS: [Stamp; 4] = [Stamp::Serialization, Stamp::Commit, Stamp::Inside, Stamp::Outside];
 
 impl<'p> Known<'p> {
     /// The base graph; `sessions` adds session order.
@@ -135,6 +143,7 @@ impl<'p> Known<'p> {
             points,
             sessions,
             nodes,
+            helpers: Vec::new(),
             edges: GraphBuilder::new(),
             derived: Vec::new(),
             optional_facts: Vec::new(),
@@ -149,6 +158,7 @@ impl<'p> Known<'p> {
         if problem.question.uses_real_time() {
             known.add_moments();
         }
+        known.add_stamps();
         known.add_facts();
         known
     }
@@ -193,7 +203,7 @@ impl<'p> Known<'p> {
             .filter_map(|t| history.start(txns[t as usize]).map(|start| (start, t)))
             .collect();
         starts.sort_unstable();
-        let base = self.nodes as u32;
+        let base = self.add_helpers(starts.len());
         for (moment, &(_, txn)) in starts.iter().enumerate() {
             let moment = moment as u32;
             self.edges.add(base + moment, self.points.begin(txn), TIME);
@@ -209,7 +219,65 @@ impl<'p> Known<'p> {
                 self.edges.add(self.points.commit(txn), base + next as u32, TIME);
             }
         }
-        self.nodes += starts.len();
+    }
+
+    /// A chain of nodes that are no points; answers the first.
+    fn add_helpers(&mut self, count: usize) -> u32 {
+        let first = self.nodes as u32;
+        self.helpers.push((first, count as u32));
+        self.nodes += count;
+        first
+    }
+
+    /// What timestamps of the evidence say, through chains of ticks, one per distinct timestamp.
+    fn add_stamps(&mut self) {
+        let (evidence, points) = (self.problem.history.evidence(), self.points);
+        let dense = |&(id, ts): &(TxnId, i64)| {
+            let txn = self.problem.txns.binary_search(&id).ok()?;
+            Some((txn as u32, ts))
+        };
+        if !points.split {
+            let stamps: Vec<_> = evidence.serializations.iter().filter_map(dense).collect();
+            let at: Vec<_> = stamps.iter().map(|&(txn, ts)| (points.commit(txn), ts)).collect();
+            return self.add_ticks(&at, &at, Stamp::Serialization, |enter, leave| enter < leave);
+        }
+        let commits: Vec<_> =
+            evidence.commits.iter().filter_map(dense).map(|(txn, ts)| (points.commit(txn), ts)).collect();
+        let begins: Vec<_> =
+            evidence.snapshots.iter().filter_map(dense).map(|(txn, ts)| (points.begin(txn), ts)).collect();
+        self.add_ticks(&commits, &commits, Stamp::Commit, |enter, leave| enter < leave);
+        self.add_ticks(&commits, &begins, Stamp::Inside, |enter, leave| enter <= leave);
+        self.add_ticks(&begins, &commits, Stamp::Outside, |enter, leave| enter < leave);
+    }
+
+    /// From every point that enters to every point that leaves at a time that is `before`, through one chain.
+    fn add_ticks(
+        &mut self,
+        enter: &[(u32, i64)],
+        leave: &[(u32, i64)],
+        stamp: Stamp,
+        before: impl Fn(i64, i64) -> bool,
+    ) {
+        if enter.is_empty() || leave.is_empty() {
+            return;
+        }
+        let label = RECORDED + STAMPS.iter().position(|&s| s == stamp).unwrap_or(0) as u32;
+        let mut times: Vec<i64> = enter.iter().map(|&(_, ts)| ts).collect();
+        times.sort_unstable();
+        times.dedup();
+        let first = self.add_helpers(times.len());
+        for tick in 1..times.len() as u32 {
+            self.edges.add(first + tick - 1, first + tick, label);
+        }
+        for &(point, ts) in enter {
+            self.edges.add(point, first + times.partition_point(|&time| time < ts) as u32, label);
+        }
+        for &(point, ts) in leave {
+            let passed = times.partition_point(|&time| before(time, ts)) as u32;
+            if passed > 0 {
+                self.edges.add(first + passed - 1, point, label);
+            }
+        }
     }
 
     fn add_facts(&mut self) {
@@ -259,6 +327,7 @@ impl<'p> Known<'p> {
             INSIDE => Label::Inside,
             SESSION => Label::Session,
             TIME => Label::Time,
+            RECORDED..READS => Label::Recorded(STAMPS[(label - RECORDED) as usize]),
             _ if ((label - READS) as usize) < self.problem.reads.len() => Label::Read(label - READS),
             _ => Label::Derived(label - READS - self.problem.reads.len() as u32),
         }
@@ -336,13 +405,13 @@ impl<'p> Known<'p> {
         if matrix <= CLOSURE_BYTES { Reach::Matrix(Closure::new(graph, order)) } else { Reach::Unknown }
     }
 
-    /// Sessions, each optional transaction by itself, and the moments.
+    /// Sessions, each optional transaction by itself, and the helpers.
     fn chains(&self) -> Chains {
         let history = self.problem.history;
         let mut chain = vec![0; self.nodes];
         let mut position = vec![0; self.nodes];
         let mut next = vec![0; history.session_count()];
-        let mut alone = history.session_count() as u32 + 1;
+        let mut alone = history.session_count() as u32;
         for txn in 0..self.problem.txns.len() as u32 {
             let mut session = history.session_of(self.problem.txns[txn as usize]).0;
             let at = if self.forced(txn) {
@@ -358,10 +427,12 @@ impl<'p> Known<'p> {
                 position[point as usize] = at;
             }
         }
-        let txns = self.points.count(self.problem.txns.len());
-        for node in txns..self.nodes {
-            chain[node] = history.session_count() as u32;
-            position[node] = (node - txns) as u32;
+        for &(first, count) in &self.helpers {
+            for place in 0..count {
+                chain[(first + place) as usize] = alone;
+                position[(first + place) as usize] = place;
+            }
+            alone += 1;
         }
         Chains::new(chain, position)
     }

@@ -169,6 +169,7 @@ impl<'k> Prover<'k> {
                 Label::Inside => return None,
                 Label::Session => Reason::Session,
                 Label::Time => Reason::RealTime,
+                Label::Recorded(stamp) => Reason::Recorded(stamp),
                 Label::Read(read) => saw(read),
                 Label::Derived(derived) => match self.known.derived[derived as usize].kind {
                     Kind::Before { a, .. } => write(a),

@@ -79,11 +79,14 @@ impl Checker for Solve {
     }
 }
 
-/// Whether a certificate can say what was found. What rests on the observations of an unknown transaction is beyond some: audit decides.
+/// Whether a certificate can say what was found. What rests on the observations of an unknown transaction, or on timestamps of one transaction that contradict
+/// each other, is beyond some: audit decides.
 fn certifiable(history: &History, question: Question, draft: &Draft, found: &[Finding]) -> bool {
     let unknown = |finding: &Finding| finding.txns.iter().any(|&t| history.outcome(t) == TxnOutcome::Unknown);
     let proved = |finding: &Finding| audit(history, question, &finding.certificate).is_ok();
-    !draft.uncertifiable && found.iter().all(|finding| !unknown(finding) || proved(finding))
+    let evidence = history.evidence();
+    let stamped = !evidence.snapshots.is_empty() || !evidence.serializations.is_empty();
+    !draft.uncertifiable && found.iter().all(|finding| !(stamped || unknown(finding)) || proved(finding))
 }
 
 fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdict, Exhausted> {

@@ -6,8 +6,8 @@
 //! elements, and whatever nobody saw comes after it.
 //!
 //! # When it answers Outside
-//! SQL statements, rows that are written in part, objects that are both written and appended to, elements appended twice, and timestamps as
-//! evidence of snapshots or of a serialization order.
+//! SQL statements, rows that are written in part, objects that are both written and appended to, elements appended twice, and timestamps of
+//! transactions of unknown outcome.
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{Access, History, ObjectId, Op, OpId, OpKind, Outcome, TxnId, Value, ValueId, Version};
@@ -30,7 +30,7 @@ pub(crate) enum Stop {
 const FINDINGS: usize = 8;
 
 pub(crate) fn prepare(history: &History, question: Question) -> Result<Draft, Stop> {
-    outside(history, question).map_err(|what| Stop::Unknown(Why::Outside(what)))?;
+    outside(history).map_err(|what| Stop::Unknown(Why::Outside(what)))?;
     let mut dead = HashSet::new();
     loop {
         let mut draft = attempt(history, &dead).map_err(|stop| certified(history, question, stop))?;
@@ -107,19 +107,16 @@ fn attempt(history: &History, dead: &HashSet<TxnId>) -> Result<Draft, Stop> {
     Ok(walk.draft)
 }
 
-fn outside(history: &History, question: Question) -> Result<(), String> {
-    let evidence = history.evidence();
+fn outside(history: &History) -> Result<(), String> {
     if history.has_kind(OpKind::Sql) {
         return Err("SQL statements".to_string());
     }
-    if !evidence.serializations.is_empty() {
-        return Err("a serialization order as evidence".to_string());
+    let evidence = history.evidence();
+    let stamped = evidence.serializations.iter().chain(&evidence.snapshots).chain(&evidence.commits);
+    match stamped.map(|&(txn, _)| txn).find(|&txn| history.outcome(txn) == Outcome::Unknown) {
+        Some(txn) => Err(format!("a timestamp of {}, whose outcome is unknown", history.show_txn(txn))),
+        None => Ok(()),
     }
-    let snapshot = crate::points::of(question.level).is_some_and(|points| points.split);
-    if snapshot && (!evidence.snapshots.is_empty() || !evidence.commits.is_empty()) {
-        return Err("snapshot and commit timestamps as evidence".to_string());
-    }
-    Ok(())
 }
 
 /// What a transaction did to an object so far.
