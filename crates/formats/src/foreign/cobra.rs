@@ -4,7 +4,8 @@
 //! A version is (transaction, write id) there and (object, value) in a history. Values go into the history as they are; where a value does not
 //! tell the version, evidence does, or the value gets a tag, so that nothing is lost and no read of garbage looks like another:
 //! - a read of a value that several transactions (or one and the initial state) give to the object comes with a `version-set`;
-//! - a read of an overwritten write of a transaction whose value also comes from elsewhere: both have the text `VALUE of TXN.ID`;
+//! - a read of a write that its transaction overwrites, or has not done yet, and whose value also comes from elsewhere: both have the
+//!   text `VALUE of TXN.ID`;
 //! - a read of a version that is in no log keeps its value if nobody gives it to the object, else it is the text `VALUE of TXN.ID`.
 //!
 //! Reads of the initial id give the object its initial value; the first one counts. In VeriStrong's variant reads do not name their
@@ -248,16 +249,41 @@ impl Versions {
         }
     }
 
-    /// Tags overwritten writes that are read though their values come from elsewhere too.
+    /// Tags writes that are read when they should not be seen (overwritten by their own transaction, or not yet done) though
+    /// their values come from elsewhere too.
     fn tag(&mut self, records: &[(u64, Record)]) {
+        let mut current = 0;
+        // The latest write of the current transaction to each key.
+        let mut own: HashMap<u64, Write> = HashMap::new();
         for (_, record) in records {
-            let Record::Read(read) = record else { continue };
-            if let Seen::Of(txn, write) = self.seen(read)
-                && self.last.get(&(txn, write.key)) != Some(&write.id)
-                && !self.is_alone(txn, write)
-            {
-                self.tagged.insert((write.key, write.id, txn));
+            match record {
+                Record::Start { txn, .. } => {
+                    current = *txn;
+                    own.clear();
+                }
+                Record::Write(write) => {
+                    own.insert(write.key, *write);
+                }
+                Record::Read(read) => {
+                    if let Seen::Of(txn, write) = self.seen(read)
+                        && self.needs_tag(txn, write, (txn == current).then(|| own.get(&write.key).copied()))
+                    {
+                        self.tagged.insert((write.key, write.id, txn));
+                    }
+                }
+                Record::Commit { .. } | Record::Unfinished => {}
             }
+        }
+    }
+
+    /// Whether a read of `write` would look like another by its value alone. `own` is the reader's latest write to the key, if the
+    /// reader reads from itself.
+    fn needs_tag(&self, txn: u64, write: Write, own: Option<Option<Write>>) -> bool {
+        match own {
+            None => self.last.get(&(txn, write.key)) != Some(&write.id) && !self.is_alone(txn, write),
+            Some(Some(latest)) if latest.id == write.id => false,
+            Some(Some(latest)) if cell(latest) == cell(write) => true,
+            Some(_) => !self.is_alone(txn, write),
         }
     }
 

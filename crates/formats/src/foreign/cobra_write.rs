@@ -5,7 +5,7 @@
 
 use std::io::Write;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use margay_history::{
     History, Interval, ObjectId, Op, OpId, OpKind, Outcome, TxnId, Unit, Value, ValueId, Version,
 };
@@ -50,6 +50,8 @@ struct Writer<'h> {
     /// The last id under which a transaction gives an object a value.
     of_txn: HashMap<(TxnId, ObjectId, ValueId), u64>,
     sources: HashMap<(ObjectId, ValueId), Source>,
+    /// The objects whose initial values are read: only those are in the logs.
+    initial_read: HashSet<ObjectId>,
     timed: bool,
 }
 
@@ -61,11 +63,18 @@ impl<'h> Writer<'h> {
             ids: HashMap::new(),
             of_txn: HashMap::new(),
             sources: HashMap::new(),
+            initial_read: HashSet::new(),
             timed: is_timed(history),
         };
         this.number_writes()?;
         for object in history.objects() {
             this.add_source(object, history.initial(object), Source::Initial);
+        }
+        let reads = history.txns().flat_map(|txn| history.ops(txn)).filter(|op| op.kind == OpKind::Read);
+        for (op, access) in reads.flat_map(|op| op.accesses.iter().map(move |access| (op, access))) {
+            if this.source(op, access.object, access.value) == Some(Source::Initial) {
+                this.initial_read.insert(access.object);
+            }
         }
         Ok(this)
     }
@@ -210,15 +219,26 @@ impl<'h> Writer<'h> {
         Ok(())
     }
 
-    /// The transaction and write id that a read saw.
-    fn seen(&self, op: Op<'_>, object: ObjectId, value: ValueId) -> Result<(u64, u64), FormatError> {
+    /// Who gave an object the value that a read saw.
+    fn source(&self, op: Op<'_>, object: ObjectId, value: ValueId) -> Option<Source> {
         let known = self.history.evidence().version_set(op.id);
-        let known = known.and_then(|set| set.versions.iter().find(|(o, _)| *o == object));
-        let source = match known {
+        match known.and_then(|set| set.versions.iter().find(|(o, _)| *o == object)) {
             Some((_, Version::Initial)) => Some(Source::Initial),
             Some((_, Version::Of(txn))) => Some(Source::Txn(*txn)),
             None => self.sources.get(&(object, value)).copied(),
-        };
+        }
+    }
+
+    /// The transaction and write id that a read saw.
+    fn seen(&self, op: Op<'_>, object: ObjectId, value: ValueId) -> Result<(u64, u64), FormatError> {
+        let source = self.source(op, object, value);
+        // Without a read of it, an initial value is not in the logs, and what is absent would seem to be the initial state.
+        let hidden = self.history.initial(object) != ValueId::NULL && !self.initial_read.contains(&object);
+        if value == ValueId::NULL && hidden {
+            return Err(self
+                .registers
+                .refuse(op, "a read of what is absent beside an initial value that nobody read"));
+        }
         match source {
             Some(Source::Initial) if value == ValueId::NULL => Ok((NULL, NULL)),
             Some(Source::Initial) => Ok((INITIAL, INITIAL)),
@@ -326,6 +346,19 @@ mod tests {
         ]);
         let history = folder_round_trip(Format::Cobra, &[("T1.log", &one), ("T2.log", &two)]);
         assert_eq!(shown(&history), ["\"9 of 1.70\"", "9"]);
+    }
+
+    #[test]
+    fn a_read_of_a_later_write_is_tagged() {
+        let log = log(&[
+            (b'S', &[1]),
+            (b'R', &[1, DELETE, 5, 0]),
+            (b'W', &[DELETE, 5, 0]),
+            (b'R', &[1, DELETE, 5, 0]),
+            (b'C', &[1]),
+        ]);
+        let history = folder_round_trip(Format::Cobra, &[("T1.log", &log)]);
+        assert_eq!(shown(&history), ["\"0 of 1.2882400171\"", "\"0 of 1.2882400171\""]);
     }
 
     #[test]

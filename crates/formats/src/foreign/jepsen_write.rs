@@ -1,16 +1,14 @@
 //! Histories as Jepsen's operations, in EDN or JSON.
 //!
-//! # Algorithm
-//! A transaction becomes an invocation and a completion, in the order of their times; of an invocation and a completion at one time the
-//! invocation comes first, so that no real-time order arises that was not there. When the unit of time is already an index, the indices
-//! are kept: then reading gives the same history back.
+//! A transaction becomes an invocation and a completion; `schedule` says in which order.
 
 use std::io::Write;
 
 use hashbrown::HashSet;
-use margay_history::{Access, History, ObjectId, Op, OpKind, Outcome, TxnId, Unit, Value, ValueId};
+use margay_history::{Access, History, ObjectId, Op, OpKind, Outcome, TxnId, Value, ValueId};
 
 use super::forms::Syntax;
+use super::schedule::{Event, schedule};
 use super::workload::CLOSED;
 use crate::{Format, FormatError};
 
@@ -39,94 +37,6 @@ pub(crate) fn write(history: &History, syntax: Syntax, out: &mut dyn Write) -> R
         out.write_all(b"]\n")?;
     }
     Ok(())
-}
-
-/// An invocation or a completion.
-struct Event {
-    index: i64,
-    /// Nanoseconds, if the history has them.
-    time: Option<i64>,
-    txn: TxnId,
-    completes: bool,
-}
-
-fn schedule(history: &History) -> Result<Vec<Event>, FormatError> {
-    let spans =
-        history.txns().map(|txn| Ok((txn, span(history, txn)?))).collect::<Result<Vec<_>, FormatError>>()?;
-    if history.header().unit == Unit::Index
-        && let Some(exact) = indexed(history, &spans)
-    {
-        return Ok(exact);
-    }
-    let mut events: Vec<(i64, bool, TxnId)> = Vec::with_capacity(2 * spans.len());
-    for (txn, (before, after)) in spans {
-        events.push((before, false, txn));
-        events.push((after, true, txn));
-    }
-    events.sort_by_key(|&(time, completes, _)| (time, completes));
-    let scale = nanoseconds(history.header().unit);
-    // The initial rows take the index before the first.
-    let first = usize::from(!history.initial_values().is_empty());
-    let event = |(index, (time, completes, txn)): (usize, (i64, bool, TxnId))| Event {
-        index: (first + index) as i64,
-        time: scale.and_then(|scale| time.checked_mul(scale)),
-        txn,
-        completes,
-    };
-    Ok(events.into_iter().enumerate().map(event).collect())
-}
-
-fn nanoseconds(unit: Unit) -> Option<i64> {
-    match unit {
-        Unit::Nanoseconds => Some(1),
-        Unit::Microseconds => Some(1_000),
-        Unit::Milliseconds => Some(1_000_000),
-        Unit::Seconds => Some(1_000_000_000),
-        Unit::Index => None,
-    }
-}
-
-/// From the first call to the last answer of a transaction.
-fn span(history: &History, txn: TxnId) -> Result<(i64, i64), FormatError> {
-    let mut all = history.ops(txn).filter_map(|op| op.at);
-    let Some(first) = all.next() else {
-        return Err(FormatError::new(format!(
-            "transaction {}: Jepsen's operations stand in the order of real time, and this one has no time",
-            history.txn_label(txn)
-        )));
-    };
-    Ok(all.fold((first.before, first.after), |(before, after), at| {
-        (before.min(at.before), after.max(at.after))
-    }))
-}
-
-/// The events at their own indices; `None` when two of them have the same one. An unknown transaction whose end is somebody else's
-/// index had no completion.
-fn indexed(history: &History, spans: &[(TxnId, (i64, i64))]) -> Option<Vec<Event>> {
-    let mut taken = HashSet::new();
-    let mut events = Vec::new();
-    let open = |txn, before, after| history.outcome(txn) == Outcome::Unknown && before < after;
-    for &(txn, (before, after)) in spans {
-        if before < 0 {
-            return None;
-        }
-        if before < after {
-            events.push(Event { index: before, time: None, txn, completes: false });
-        }
-        if !open(txn, before, after) {
-            events.push(Event { index: after, time: None, txn, completes: true });
-        }
-    }
-    if !events.iter().all(|event| taken.insert(event.index)) {
-        return None;
-    }
-    for &(txn, (before, after)) in spans {
-        if open(txn, before, after) && taken.insert(after) {
-            events.push(Event { index: after, time: None, txn, completes: true });
-        }
-    }
-    events.sort_by_key(|event| event.index);
-    Some(events)
 }
 
 /// What an operation tells of its reads; where `nil` says nothing, `[]` is what is absent.

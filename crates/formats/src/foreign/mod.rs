@@ -21,6 +21,7 @@ mod omissions;
 mod places;
 mod registers;
 mod scan;
+mod schedule;
 mod steps;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -37,6 +37,10 @@ pub fn omissions(history: &History, format: Format) -> Vec<String> {
             matches!(format, Format::Awdit | Format::Cobra) && !history.initial_values().is_empty(),
             "initial values that nobody read",
         ),
+        (
+            format == Format::Vbox && !history.initial_values().is_empty(),
+            "initial values, but for the fact that they were read",
+        ),
     ];
     said.iter().filter(|(left_out, _)| *left_out).map(|(_, what)| (*what).to_string()).collect()
 }

@@ -62,6 +62,8 @@ enum What {
 struct Txn {
     session: u64,
     id: u32,
+    place: u64,
+    at: Interval,
     records: Vec<Record>,
 }
 
@@ -78,8 +80,8 @@ impl Logs {
             let [tag] = bytes.array()?;
             if tag == b'T' {
                 let id = int(&mut bytes)?;
-                interval(&mut bytes, at)?;
-                self.txns.push(Txn { session, id, records: Vec::new() });
+                let interval = interval(&mut bytes, at)?;
+                self.txns.push(Txn { session, id, place: base + at, at: interval, records: Vec::new() });
                 open = true;
                 continue;
             }
@@ -290,9 +292,11 @@ impl Build {
             self.builder.at_place(group[0].place);
             self.operation(txn, group)?;
         }
-        if txn.records.is_empty() {
+        let ended = matches!(txn.records.last(), Some(Record { what: What::Commit | What::Abort, .. }));
+        if !ended {
             let (session, id) = (txn.session, u64::from(txn.id));
-            self.builder.push(session, id, None, OpKind::Unknown, &[], OpDetail::None)?;
+            self.builder.at_place(txn.place);
+            self.builder.push(session, id, Some(txn.at), OpKind::Unknown, &[], OpDetail::None)?;
         }
         Ok(())
     }

@@ -40,6 +40,7 @@ impl<'h> Writer<'h> {
     fn new(history: &'h History) -> Result<Self, FormatError> {
         let mut this = Self { history, numbers: vec![0; history.op_count()], sources: HashMap::new() };
         this.number()?;
+        this.check_initial()?;
         for object in history.objects() {
             this.add_source(object, history.initial(object), Source::Initial);
         }
@@ -50,6 +51,40 @@ impl<'h> Writer<'h> {
             }
         }
         Ok(this)
+    }
+
+    /// Logs tell an initial row only through the predicates that returned it: with predicates, each field must be pinned so.
+    fn check_initial(&self) -> Result<(), FormatError> {
+        if !self.history.has_kind(OpKind::Scan) {
+            return Ok(());
+        }
+        let mut bounds: HashMap<(ObjectId, String), (u32, u32)> = HashMap::new();
+        for op in self.all_ops() {
+            let Some(scan) = self.history.scan(op.id) else { continue };
+            let Some((field, left, right)) = range(&self.history.predicate(scan.predicate).text) else {
+                continue;
+            };
+            for access in op.accesses.iter().filter(|a| a.value == self.history.initial(a.object)) {
+                let known = bounds.entry((access.object, format!("f{field}"))).or_insert((0, u32::MAX));
+                *known = (known.0.max(left), known.1.min(right));
+            }
+        }
+        let pinned = |object: ObjectId, value: ValueId| match self.history.value(value) {
+            Value::Null => true,
+            Value::Row(columns) => columns.iter().all(|&(name, _)| {
+                bounds
+                    .get(&(object, self.history.name(name).to_string()))
+                    .is_some_and(|(left, right)| left == right)
+            }),
+            _ => false,
+        };
+        match self.history.initial_values().iter().find(|(object, value)| !pinned(*object, *value)) {
+            Some((object, _)) => Err(FormatError::new(format!(
+                "the format vbox cannot carry the initial value of {} beside predicates",
+                self.history.show_object(*object)
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Writes keep the numbers that their rows name; all others get new ones.
@@ -101,17 +136,17 @@ impl<'h> Writer<'h> {
     }
 
     fn txn(&self, txn: TxnId) -> Result<Vec<u8>, FormatError> {
-        let first = self.history.ops(txn).next();
-        let last = self.history.ops(txn).filter_map(|op| op.at).next_back();
-        let Some((start, end)) = first.and_then(|op| op.at).zip(last) else {
+        let all = || self.history.ops(txn).filter_map(|op| op.at);
+        let span = all().map(|at| at.before).min().zip(all().map(|at| at.after).max());
+        let Some((start, end)) = span.filter(|(start, _)| *start >= 0) else {
             let label = self.history.txn_label(txn);
             return Err(FormatError::new(format!(
-                "transaction {label}: the format vbox wants the interval of every operation"
+                "transaction {label}: the format vbox wants the interval of every operation, not before time 0"
             )));
         };
         let mut out = Record::new(b'T');
         out.int(self.label(txn)?);
-        out.interval(Interval::new(start.before, end.after));
+        out.interval(Interval::new(start, end));
         for op in self.history.ops(txn) {
             self.op(txn, op, &mut out)?;
         }
