@@ -13,9 +13,7 @@ use crate::error::SqlError;
 use crate::eval::{eval, truth};
 use crate::expr::Expr;
 use crate::outcome::{Outcome, Write};
-use crate::plan::{
-    Conflict, Delete, Insert, InsertRows, Output, Source, SourceRows, TableId, Update, is_flexible,
-};
+use crate::plan::{Conflict, Delete, Insert, InsertRows, Source, SourceRows, TableId, Update, is_flexible};
 use crate::run::{At, Context, found, outputs, run};
 use crate::store::{Key, Record, Table};
 use crate::value::Value;
@@ -26,9 +24,13 @@ struct Changes<'a> {
     id: TableId,
     table: &'a Table,
     writes: Vec<Write>,
+    /// Where each key's write is, once there are many.
     index: HashMap<Key, usize>,
     last_number: i64,
 }
+
+/// Up to so many writes are found by looking at all of them.
+const FEW: usize = 8;
 
 /// What a statement did, and the table's last number after it.
 pub(crate) struct Changed {
@@ -43,21 +45,33 @@ impl<'a> Changes<'a> {
         Changes { context, id, table, writes: Vec::new(), index: HashMap::new(), last_number }
     }
 
+    /// Where the write of a key is.
+    fn find(&self, key: &[Value]) -> Option<usize> {
+        if self.writes.len() <= FEW {
+            return self.writes.iter().position(|write| *write.key == *key);
+        }
+        self.index.get(key).copied()
+    }
+
     /// The row of a key as it is now, inside the statement.
     fn current(&self, key: &[Value]) -> Option<&Record> {
-        match self.index.get(key) {
-            Some(&at) => self.writes[at].after.as_ref(),
+        match self.find(key) {
+            Some(at) => self.writes[at].after.as_ref(),
             None => self.table.get(key, self.context.view).and_then(|(_, version)| version.row.as_ref()),
         }
     }
 
     fn write(&mut self, key: Key, after: Option<Record>) {
-        match self.index.get(&key) {
-            Some(&at) => self.writes[at].after = after,
+        match self.find(&key) {
+            Some(at) => self.writes[at].after = after,
             None => {
                 let before = self.current(&key).cloned();
-                self.index.insert(key.clone(), self.writes.len());
                 self.writes.push(Write { table: self.id, key, before, after });
+                let indexed = if self.writes.len() == FEW + 1 { 0 } else { self.writes.len() - 1 };
+                if self.writes.len() > FEW {
+                    let fresh = self.writes.iter().enumerate().skip(indexed);
+                    self.index.extend(fresh.map(|(at, write)| (write.key.clone(), at)));
+                }
             }
         }
     }
@@ -74,7 +88,7 @@ impl<'a> Changes<'a> {
         for constraint in 0..self.table.schema.uniques.len() {
             let Some(values) = self.table.unique_values(constraint, row) else { continue };
             let stored = self.table.unique_rows(constraint, &values, self.context.view);
-            let stored = stored.map(|(key, _)| key).filter(|key| !self.index.contains_key(*key));
+            let stored = stored.map(|(key, _)| key).filter(|key| self.find(key).is_none());
             let fresh = self.writes.iter().filter(|write| {
                 let after = write.after.as_ref().and_then(|row| self.table.unique_values(constraint, row));
                 after.as_ref() == Some(&values)
@@ -94,19 +108,22 @@ impl<'a> Changes<'a> {
         Arc::from([Value::Int(self.last_number)])
     }
 
-    fn finish(self, rows: Vec<Vec<Value>>, columns: Vec<String>, matched: u64) -> Changed {
+    fn finish(self, rows: Vec<Vec<Value>>, matched: u64) -> Changed {
         let mut writes = self.writes;
         let changed = writes.iter().filter(|write| write.before != write.after).count() as u64;
         writes.retain(|write| write.before.is_some() || write.after.is_some());
         let ranks = vec![0; rows.len()];
-        let outcome =
-            Outcome { columns, rows, ranks, matched, changed, reads: self.context.reads.take(), writes };
+        let outcome = Outcome {
+            rows,
+            ranks,
+            matched,
+            changed,
+            reads: self.context.reads.take(),
+            writes,
+            ..Outcome::default()
+        };
         Changed { outcome, last_number: self.last_number }
     }
-}
-
-fn names(returning: Option<&Vec<Output>>) -> Vec<String> {
-    returning.map_or(Vec::new(), |outputs| outputs.iter().map(|output| output.name.clone()).collect())
 }
 
 /// NOT NULL and CHECK.
@@ -161,7 +178,7 @@ pub(crate) fn insert(insert: &Insert, context: &Context) -> Result<Changed, SqlE
             shown.push(outputs(returning, &At { context, row: &record, outer: None })?);
         }
     }
-    Ok(changes.finish(shown, names(insert.returning.as_ref()), matched))
+    Ok(changes.finish(shown, matched))
 }
 
 fn duplicate(table: &Table) -> SqlError {
@@ -252,7 +269,7 @@ fn resolve(
     if collisions.iter().filter(meant).any(|(_, other)| *other != key) {
         return Err(SqlError::unsupported("a conflict with several rows"));
     }
-    if changes.index.contains_key(&key) && context.dialect.is_strict() {
+    if changes.find(&key).is_some() && context.dialect.is_strict() {
         return Err(SqlError::Constraint("ON CONFLICT DO UPDATE meets one row twice".into()));
     }
     let Some(old) = changes.current(&key).cloned() else { return Ok(None) };
@@ -337,7 +354,7 @@ pub(crate) fn update(update: &Update, context: &Context) -> Result<Changed, SqlE
     for (key, row) in moved {
         changes.write(key, Some(Arc::from(row)));
     }
-    let mut changed = changes.finish(shown, names(update.returning.as_ref()), matched);
+    let mut changed = changes.finish(shown, matched);
     // A row that moves is written twice but is one row.
     changed.outcome.changed -= changed_keys;
     Ok(changed)
@@ -408,5 +425,5 @@ pub(crate) fn delete(delete: &Delete, context: &Context) -> Result<Changed, SqlE
         }
         changes.write(key, None);
     }
-    Ok(changes.finish(shown, names(delete.returning.as_ref()), matched))
+    Ok(changes.finish(shown, matched))
 }

@@ -174,10 +174,10 @@ impl Database {
             reads: RefCell::default(),
             shared: RefCell::default(),
         };
-        let (table, changed) = match statement.plan() {
+        let (table, mut changed) = match statement.plan() {
             Plan::Select(select) => {
                 let rows = run::run(select, &context, None)?;
-                let columns = statement.columns();
+                let columns = statement.columns().clone();
                 let reads = context.reads.take();
                 return Ok(Outcome {
                     columns,
@@ -201,6 +201,7 @@ impl Database {
             table.write(&write.key, write.after.clone(), transaction.number);
             transaction.writes.push((write.table, write.key.clone()));
         }
+        changed.outcome.columns = statement.columns().clone();
         Ok(changed.outcome)
     }
 

@@ -14,7 +14,7 @@ use crate::value::Value;
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// The names of the result's columns.
-    pub columns: Vec<String>,
+    pub columns: Arc<[String]>,
     /// The result's rows.
     pub rows: Vec<Vec<Value>>,
     /// For each row its place in the ORDER BY; rows of equal rank may come in any order.

@@ -12,7 +12,7 @@ use crate::ddl;
 use crate::error::SqlError;
 use crate::lower::outside;
 use crate::parse;
-use crate::plan::{Delete, Insert, Output, Select, TableId, Update};
+use crate::plan::{Delete, Insert, Select, TableId, Update};
 use crate::query;
 use crate::schema::Schema;
 use crate::write;
@@ -21,6 +21,7 @@ use crate::write;
 #[derive(Clone, Debug)]
 pub struct Statement {
     plan: Arc<Plan>,
+    columns: Arc<[String]>,
     generation: u64,
 }
 
@@ -53,15 +54,8 @@ impl Statement {
     }
 
     /// The names of the result's columns.
-    pub fn columns(&self) -> Vec<String> {
-        let names = |outputs: &[Output]| outputs.iter().map(|output| output.name.clone()).collect();
-        match &*self.plan {
-            Plan::Select(select) => names(&select.outputs),
-            Plan::Insert(insert) => insert.returning.as_deref().map_or(Vec::new(), names),
-            Plan::Update(update) => update.returning.as_deref().map_or(Vec::new(), names),
-            Plan::Delete(delete) => delete.returning.as_deref().map_or(Vec::new(), names),
-            _ => Vec::new(),
-        }
+    pub fn columns(&self) -> &Arc<[String]> {
+        &self.columns
     }
 
     pub(crate) fn plan(&self) -> &Plan {
@@ -72,10 +66,22 @@ impl Statement {
         self.generation
     }
 
+    fn new(plan: Plan, generation: u64) -> Self {
+        let outputs = match &plan {
+            Plan::Select(select) => Some(&select.outputs),
+            Plan::Insert(insert) => insert.returning.as_ref(),
+            Plan::Update(update) => update.returning.as_ref(),
+            Plan::Delete(delete) => delete.returning.as_ref(),
+            _ => None,
+        };
+        let columns = outputs.into_iter().flatten().map(|output| output.name.clone()).collect();
+        Statement { plan: Arc::new(plan), columns, generation }
+    }
+
     pub(crate) fn prepare(text: &str, catalog: &Catalog, generation: u64) -> Result<Statement, SqlError> {
         let mut tokens = parse::tokenize(text, catalog.dialect)?;
         if let Some(control) = control::control(&tokens)? {
-            return Ok(Statement { plan: Arc::new(Plan::Control(control)), generation });
+            return Ok(Statement::new(Plan::Control(control), generation));
         }
         control::rewrite_locks(&mut tokens);
         while let Some(Token::SemiColon | Token::Whitespace(_) | Token::EOF) =
@@ -84,7 +90,7 @@ impl Statement {
             tokens.pop();
         }
         let tree = parse::run(tokens, catalog.dialect, Parser::parse_statement)?;
-        Ok(Statement { plan: Arc::new(lower(&tree, catalog)?), generation })
+        Ok(Statement::new(lower(&tree, catalog)?, generation))
     }
 }
 

@@ -1,8 +1,8 @@
 //! A versioned row store in memory.
 //!
 //! # Invariants
-//! - The versions of a row are in the order in which they were committed; a transaction's pending version
-//!   stands last and carries its mark.
+//! - The versions of a row are in the order in which they were committed; pending versions stand behind
+//!   them and carry their transactions' marks.
 //! - A row's key is its primary key in the form that equality compares ([`Value::group_key`]), or a running
 //!   number where the table has none.
 
@@ -131,30 +131,24 @@ impl Table {
             }
         }
         let version = Version { stamp: own, row };
-        match self.rows.get_mut(key) {
-            Some(versions) => match versions.last_mut() {
-                Some(last) if last.stamp == own => *last = version,
-                _ => {
-                    versions.retain(|other| other.stamp != own);
-                    versions.push(version);
-                }
-            },
-            None => {
-                self.rows.insert(key.clone(), vec![version]);
-            }
+        let Some(versions) = self.rows.get_mut(key) else {
+            self.rows.insert(key.clone(), vec![version]);
+            return;
+        };
+        match own_version(versions, own) {
+            Some(at) => versions[at] = version,
+            None => versions.push(version),
         }
     }
 
     /// Makes a pending version a committed one, or drops it.
     pub fn settle(&mut self, key: &Key, own: u64, stamp: Option<u64>) {
         let Some(versions) = self.rows.get_mut(key) else { return };
-        let Some(at) = versions.iter().position(|version| version.stamp == own) else { return };
+        let Some(at) = own_version(versions, own) else { return };
         let mut version = versions.remove(at);
         if let Some(stamp) = stamp {
             version.stamp = stamp;
-            // Pending versions of other transactions stay behind the committed ones.
-            let end = versions.iter().position(|other| other.stamp & PENDING != 0).unwrap_or(versions.len());
-            versions.insert(end, version);
+            versions.insert(committed(versions), version);
         }
         if versions.is_empty() {
             self.rows.remove(key);
@@ -179,4 +173,16 @@ impl Table {
         }
         self.uniques[constraint] = index;
     }
+}
+
+/// The number of committed versions; the pending ones stand behind them.
+fn committed(versions: &[Version]) -> usize {
+    let pending = versions.iter().rev().take_while(|version| version.stamp & PENDING != 0).count();
+    versions.len() - pending
+}
+
+/// Where a transaction's pending version stands. A row may have many versions, but few are pending.
+fn own_version(versions: &[Version], own: u64) -> Option<usize> {
+    let from = committed(versions);
+    versions[from..].iter().position(|version| version.stamp == own).map(|at| from + at)
 }
