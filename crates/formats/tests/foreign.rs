@@ -1,7 +1,12 @@
-//! Random histories through the foreign formats: what can be written reads back, says the same, and from then on does not change.
+//! Random histories through the foreign formats: what can be written reads back, gets the same verdicts, and from then on does not change.
+
+use std::time::Duration;
 
 use margay_formats::{Format, FormatError, Source, Target, read, write};
 use margay_history::{Access, History, HistoryBuilder, Interval, OpDetail, OpKind, ValueId};
+use margay_levels::Level;
+use margay_naive::holds;
+use margay_verdict::{Budget, Question};
 use proptest::prelude::*;
 
 /// A read or write of one of a few keys; few values, so that many are equal. A negative one is `null`, absent.
@@ -26,7 +31,7 @@ fn txn() -> impl Strategy<Value = Txn> {
 }
 
 fn sessions() -> impl Strategy<Value = Vec<Vec<Txn>>> {
-    proptest::collection::vec(proptest::collection::vec(txn(), 1..4), 1..4)
+    proptest::collection::vec(proptest::collection::vec(txn(), 1..3), 1..4)
 }
 
 /// Sessions and transactions are numbered as readers do it; times pass all by themselves.
@@ -79,11 +84,20 @@ fn shape(history: &History) -> Vec<Vec<(OpKind, String)>> {
     history.txns().map(accesses).filter(|ops: &Vec<_>| !ops.is_empty()).collect()
 }
 
+/// The answer of the definitions; `None` where they take too long.
+fn verdict(history: &History, level: Level) -> Option<bool> {
+    let budget = Budget::unlimited().with_time(Duration::from_secs(2));
+    holds(history, Question::new(level), &budget).ok()
+}
+
+/// Session order, atomicity and values all count in these; time in none of them.
+const LEVELS: [Level; 3] = [Level::ReadCommitted, Level::Causal, Level::StrongSessionSerializable];
+
 const WRITABLE: [Format; 7] =
     [Format::Edn, Format::ElleJson, Format::Text, Format::Awdit, Format::Cobra, Format::Dbcop, Format::Vbox];
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn what_is_written_reads_back(
@@ -95,6 +109,11 @@ proptest! {
         let history = build(&sessions, timed, initial);
         if let Ok(once) = through(&history, format) {
             prop_assert_eq!(shape(&history), shape(&once));
+            for level in LEVELS {
+                if let (Some(before), Some(after)) = (verdict(&history, level), verdict(&once, level)) {
+                    prop_assert_eq!(before, after, "{} after {}", level.name(), format);
+                }
+            }
             let twice = through(&once, format);
             prop_assert!(twice.is_ok(), "what came from the format can go back: {:?}", twice.err());
             prop_assert_eq!(once.difference(&twice.unwrap()), None);
