@@ -551,6 +551,10 @@ pub(crate) fn check_clocks(history: &History, place: impl Fn(TxnId) -> u64) -> R
     for session in history.sessions() {
         let mut latest: Option<TxnId> = None;
         for txn in history.session_txns(session) {
+            if matches!((history.start(txn), history.end(txn)), (Some(start), Some(end)) if end < start) {
+                let what = format!("transaction {} ended before it began", history.txn_label(txn));
+                return Err(Invalid { what, place: place(txn) });
+            }
             if let Some(earlier) = latest.filter(|&earlier| history.precedes(txn, earlier)) {
                 return Err(Invalid {
                     what: format!(

@@ -76,6 +76,10 @@ fn time_must_run_forward() {
     b.timed(0, 1, (10, 20)).unwrap();
     b.timed(0, 2, (3, 4)).unwrap();
     refused(b.0.finish(), "ended before transaction 1 of the same session");
+    let mut b = Draft::default();
+    b.0.push(0, 1, Some(Interval::new(8, 9)), OpKind::Begin, &[], OpDetail::None).unwrap();
+    b.timed(0, 1, (3, 4)).unwrap();
+    refused(b.0.finish(), "transaction 1 ended before it began");
 }
 
 #[test]
@@ -113,7 +117,8 @@ fn evidence_must_be_about_what_is_there() {
     assert_eq!(h.evidence().version_orders[0].versions, [Version::Initial, Version::Of(TxnId(0))]);
     assert_eq!(h.evidence().commit(TxnId(0)), Some(5));
 
-    let cases: [(fn(&mut HistoryBuilder, margay_history::ObjectId), &str); 7] = [
+    type Give = fn(&mut HistoryBuilder, margay_history::ObjectId);
+    let cases: [(Give, &str); 7] = [
         (|b, x| b.version_order(x, vec![Some(9)]), "transaction 9, which is not in the history"),
         (|b, x| b.version_order(x, vec![Some(2)]), "by transaction 2, which does not write it"),
         (|b, x| b.version_order(x, vec![Some(1), Some(1)]), "names one version twice"),
