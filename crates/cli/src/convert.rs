@@ -18,6 +18,12 @@ pub fn run(args: ConvertArgs) -> Result<Status, Failure> {
         let _progress = Progress::show(&format!("writing {}", args.output.display()), !args.quiet);
         margay_formats::write(&loaded.history, to, files::target(&args.output))?;
     }
+    if !args.quiet {
+        let left_out = margay_formats::omissions(&loaded.history, to);
+        left_out
+            .iter()
+            .for_each(|what| eprintln!("warning: {}: {to} leaves out {what}", args.output.display()));
+    }
     if args.quiet || files::is_stream(&args.output) {
         return Ok(Status::Fine);
     }
