@@ -189,3 +189,30 @@ fn assignments_see_the_old_row() {
     assert!(Assignments::parse("v = 1 WHERE w = 2", Dialect::Generic).is_err());
     assert!(Assignments::parse("(v, w) = (1, 2)", Dialect::Generic).unwrap_err().is_unsupported());
 }
+
+#[test]
+fn scalar_functions() {
+    let row = [("v", Value::Int(-7)), ("d", Value::Decimal("-2.55".parse().unwrap())), ("t", " aXb ".into())];
+    for (dialect, text) in [
+        (Dialect::Postgres, "CEIL(d) = -2 AND FLOOR(d) = -3 AND ROUND(d, 1) = -2.6 AND ROUND(d) = -3"),
+        (
+            Dialect::Postgres,
+            "SIGN(v) = -1 AND MOD(v, 4) = -3 AND GREATEST(v, NULL, 3) = 3 AND LEAST(v, 3) = -7",
+        ),
+        (
+            Dialect::Postgres,
+            "CHAR_LENGTH(t) = 5 AND OCTET_LENGTH(t) = 5 AND LTRIM(t) = 'aXb ' AND RTRIM(t) = ' aXb'",
+        ),
+        (
+            Dialect::Postgres,
+            "TRIM(t) = 'aXb' AND REPLACE(t, 'X', 'yy') = ' ayyb ' AND CONCAT(t, NULL, v) = ' aXb -7'",
+        ),
+        (Dialect::Postgres, "SUBSTRING(t FROM 2 FOR 2) = 'aX' AND SUBSTR(t, -1, 4) = ' a'"),
+        (Dialect::MySql, "IFNULL(NULL, v) = -7 AND IF(v < 0, 1, 2) = 1 AND GREATEST(v, NULL) IS NULL"),
+        (Dialect::MySql, "ROUND(d, 1) = -2.6 AND CONCAT(t, NULL) IS NULL AND LENGTH(t) = 5"),
+        (Dialect::Sqlite, "IIF(v < 0, 1, 2) = 1 AND MAX(v, 3) = 3 AND MIN(v, 3) = -7 AND SIGN(v) = -1"),
+        (Dialect::Sqlite, "ABS(v) = 7 AND ROUND(2.5) = 3.0 AND ROUND(-2.5) = -3.0 AND NULLIF(v, -7) IS NULL"),
+    ] {
+        assert_eq!(matches_in(text, &row, dialect), Ok(true), "{dialect:?}: {text}");
+    }
+}
