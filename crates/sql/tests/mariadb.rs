@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::compare::{Tally, Target, cases, episode};
+use common::compare::{Tally, Target, cases, episode, expressions};
 use common::server::Server;
 use margay_sql::{Dialect, Value};
 use mysql::consts::ColumnType;
@@ -60,6 +60,24 @@ fn connect(port: u16) -> mysql::Conn {
     mysql::Conn::new(options).unwrap()
 }
 
+/// Rounding, casts, scales of quotients and functions, by example.
+const EXPRESSIONS: &[&str] = &[
+    "ROUND(-2.55, 1), ROUND(2.5), ROUND(-2.5), ROUND(2.45, 3), ROUND(7, 1), FLOOR(7), CEIL(7), SIGN(-7)",
+    "MOD(-7, 4), MOD(7.5, 2), -7 % 3, 7 DIV 2, -7 DIV 2, 7.5 DIV 2, 1 / 0, 1 % 0, 1 DIV 0",
+    "1 / 3, 2 / 3, 2.00 / 3, 7 / 2, -7 / 2, 1.5 / 0.3, 0.001 / 3",
+    "GREATEST(1, NULL), LEAST(3, 1), GREATEST('b', 'A'), IFNULL(NULL, 3), IF(1 < 2, 'x', 'y'), NULLIF(1, 1)",
+    "CHAR_LENGTH('abc'), LENGTH('abc'), LTRIM('  a '), RTRIM(' a  '), TRIM('  a '), REPLACE('aXbX', 'X', 'yy')",
+    "CONCAT('a', 7, 1.50), CONCAT('a', NULL), SUBSTRING('abcdef', 2, 3), SUBSTR('abc', 2), SUBSTRING('abcdef' FROM 3 FOR 2)",
+    "'a' = 'A', 'a ' = 'a', 'a' < 'B', '' < 'a', '' = ' ', 'a' LIKE 'A', 'a ' LIKE 'a', 'a%b' LIKE 'a!%b' ESCAPE '!'",
+    "'1' = 1, '1x' = 1, 'x' = 0, '1.5' = 1.5, '2' > 10, 1 <=> NULL, NULL <=> NULL, 2 <=> 2",
+    "NULL = 1, NULL IS NULL, (1 = NULL) IS UNKNOWN, 1 IN (1, NULL), 2 IN (1, NULL), 2 NOT IN (1, NULL)",
+    "TRUE AND NULL, FALSE AND NULL, TRUE OR NULL, NOT NULL, (1 = 1) = TRUE, NOT 5, 2 AND 0, TRUE + 1",
+    "DATE '2024-02-29' < DATE '2024-03-01', DATE '2024-02-29' > '2024-01-01', CAST('2024-02-29' AS DATE)",
+    "CAST(2.5 AS SIGNED), CAST(-2.5 AS SIGNED), CAST('12' AS SIGNED), CAST(1.005 AS DECIMAL(5,2)), CAST(7 AS DECIMAL(5,2))",
+    "1.10 + 2.2, 1.10 * 2.2, 0.1 + 0.2 = 0.3, 1.5e0 + 1, 2e0 / 4, ABS(-1.50), ABS(-3), UPPER('aB'), LOWER('aB')",
+    "CASE 2 WHEN 1 THEN 'a' WHEN 2 THEN 'b' END, COALESCE(NULL, NULL, 5), - (2.5), -9223372036854775808",
+];
+
 #[test]
 fn random_statements() {
     let server = match Server::mariadb() {
@@ -70,6 +88,8 @@ fn random_statements() {
         }
     };
     let mut target = MariaDb(connect(server.port));
+    target.clear(&[]);
+    expressions(Dialect::MySql, EXPRESSIONS, &mut target);
     let mut tally = Tally::default();
     let mut seed = 2_000_000;
     while tally.cases < cases() {

@@ -5,7 +5,7 @@ mod common;
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use common::compare::{Tally, Target, cases, episode};
+use common::compare::{Tally, Target, cases, episode, expressions};
 use common::server::Server;
 use margay_sql::{Decimal, Dialect, Value};
 use postgres::types::{FromSql, Type};
@@ -95,6 +95,30 @@ fn connect(port: u16) -> Client {
     }
 }
 
+/// Rounding, casts, scales of quotients and functions, by example.
+const EXPRESSIONS: &[&str] = &[
+    "CEIL(-2.55), FLOOR(-2.55), ROUND(-2.55, 1), ROUND(2.5), ROUND(-2.5), ROUND(2.45, 3)",
+    "CEIL(7), FLOOR(7), ROUND(7), SIGN(-7), MOD(-7, 4), MOD(7.5, 2)",
+    "ROUND(CAST(2.5 AS DOUBLE PRECISION)), ROUND(CAST(3.5 AS DOUBLE PRECISION)), CAST(CAST(2.5 AS DOUBLE PRECISION) AS INT)",
+    "CAST(2.5 AS INT), CAST(-2.5 AS INT), CAST(3.5 AS BIGINT), CAST('12' AS INT), CAST(' 7 ' AS BIGINT)",
+    "CAST(1.005 AS DECIMAL(5,2)), CAST(-1.005 AS NUMERIC(5,2)), CAST(7 AS NUMERIC(5,2))",
+    "GREATEST(1, NULL, 3), LEAST(1, NULL, 3), GREATEST(1, 2.5), LEAST('b', 'a')",
+    "CHAR_LENGTH('abc'), OCTET_LENGTH('abc'), LENGTH('héé'), LTRIM('  a '), RTRIM(' a  '), TRIM('  a ')",
+    "REPLACE('aXbX', 'X', 'yy'), REPLACE('abc', '', 'z'), CONCAT('a', NULL, 7, 1.50), 'a' || 7, 1.50 || 'b'",
+    "SUBSTRING('abcdef' FROM 2 FOR 3), SUBSTR('abcdef', 0, 3), SUBSTR('abcdef', -1, 4), SUBSTR('abc', 2), SUBSTR('abc', 9)",
+    "COALESCE(3, 1.5) / 2, CASE WHEN TRUE THEN 1 ELSE 2.5 END / 2, NULLIF(1, 1), NULLIF(1, 2)",
+    "1 / 3.0, 2.00 / 3, 100000 / 3.0, 1.5 / 0.3, 0.001 / 3, 12345678.9 / 0.7, 7 / 2, -7 / 2, -7 % 3, 7.5 % 2",
+    "1.10 + 2.2, 1.10 * 2.2, 0.1 + 0.2 = 0.3, -9223372036854775808, 9223372036854775807",
+    "'a' < 'B', 'a' < 'b', '' < 'a', 'a' LIKE 'A', 'a' ILIKE 'A', 'a%b' LIKE 'a\\%b', 'abc' LIKE '%b%', 'a_c' LIKE 'a!_c' ESCAPE '!'",
+    "NULL = 1, NULL IS NULL, (1 = NULL) IS UNKNOWN, 1 IS DISTINCT FROM NULL, NULL IS NOT DISTINCT FROM NULL",
+    "1 IN (1, NULL), 2 IN (1, NULL), 2 NOT IN (1, NULL), 2 BETWEEN 1 AND NULL, 0 BETWEEN 1 AND NULL",
+    "TRUE AND NULL, FALSE AND NULL, TRUE OR NULL, NOT NULL, TRUE > FALSE, (1 = 1) = TRUE",
+    "DATE '2024-02-29' < DATE '2024-03-01', DATE '2024-02-29' = TIMESTAMP '2024-02-29 00:00:00', DATE '2024-02-29' > '2024-01-01'",
+    "CAST('2024-02-29' AS DATE), CAST(TIMESTAMP '2024-02-29 13:00:00.5' AS DATE), TIMESTAMP '2024-02-29 13:00:00.5'",
+    "CAST(12 AS TEXT), CAST(1.50 AS TEXT), CAST(TRUE AS TEXT), CAST('abc' AS VARCHAR(2)), CAST(DATE '2024-02-29' AS TEXT)",
+    "CAST(TRUE AS INT), CAST(0 AS BOOLEAN), ABS(-1.50), ABS(-3), - (2.5), UPPER('aB'), LOWER('aB')",
+];
+
 #[test]
 fn random_statements() {
     let server = match Server::postgres() {
@@ -106,6 +130,8 @@ fn random_statements() {
     };
     let mut target = Postgres(connect(server.port));
     target.0.batch_execute("SET client_min_messages = error").unwrap();
+    target.clear(&[]);
+    expressions(Dialect::Postgres, EXPRESSIONS, &mut target);
     let mut tally = Tally::default();
     let mut seed = 1_000_000;
     while tally.cases < cases() {

@@ -58,6 +58,17 @@ pub fn episode(seed: u64, dialect: Dialect, statements: u64, target: &mut dyn Ta
     }
 }
 
+/// Expressions without tables, the same here and there; all of them must have a value here.
+pub fn expressions(dialect: Dialect, texts: &[&str], target: &mut dyn Target) {
+    let mut database = Database::new(dialect);
+    let mut tally = Tally::default();
+    for text in texts {
+        let select = format!("SELECT {text}");
+        one(&select, &mut database, target, &mut tally, 0, &[]);
+    }
+    assert_eq!((tally.outside, tally.agreed), (0, texts.len() as u64), "{tally:?}");
+}
+
 fn one(
     text: &str,
     database: &mut Database,
