@@ -38,6 +38,10 @@ pub fn cases(root: &Path) -> Vec<Case> {
     all.awdit();
     all.tables("mtc");
     all.tables("polysi");
+    all.tables("isovista");
+    all.dbcop();
+    all.cobra();
+    all.veristrong();
     all.vbox();
     all.elle("elle-tests", 2, 5, 4);
     all.elle("elle-cli", 2, 3, usize::MAX);
@@ -98,6 +102,33 @@ impl Cases<'_> {
                     _ => waiting.extend(SHORT.iter().filter(|(short, _)| *short == word).map(|s| s.1)),
                 }
             }
+        }
+    }
+
+    /// A column per level.
+    fn dbcop(&mut self) {
+        for line in lines(&self.root.join("dbcop/VERDICTS.tsv")) {
+            let columns: Vec<&str> = line.split('\t').collect();
+            for (said, (_, level)) in columns.iter().skip(3).zip(SHORT) {
+                self.add(&format!("dbcop/{}.bincode", columns[0]), level, *said == "ok");
+            }
+        }
+    }
+
+    /// One level per line.
+    fn cobra(&mut self) {
+        for line in lines(&self.root.join("cobra/VERDICTS.tsv")) {
+            let columns: Vec<&str> = line.split('\t').collect();
+            if let [name, _, "SER", said, ..] = columns[..] {
+                self.add(&format!("cobra/{name}"), Level::StrongSessionSerializable, said == "holds");
+            }
+        }
+    }
+
+    /// Recorded at a serializable level.
+    fn veristrong(&mut self) {
+        for name in ["BL-1k", "tpcc-1k"] {
+            self.add(&format!("veristrong/{name}"), Level::StrongSessionSerializable, true);
         }
     }
 

@@ -1,0 +1,76 @@
+//! Simulated databases of known isolation: no false alarm where a protocol keeps its promise, and what the faults do is found.
+
+use margay_levels::Level;
+use margay_simdb::{Fault, Mix, Ppm, Protocol, SimConfig, simulate_history};
+use margay_solve::Solve;
+use margay_verdict::{Budget, Checker, Question, Verdict, audit};
+
+/// Seeds per protocol, level and mix.
+fn seeds() -> u64 {
+    std::env::var("MARGAY_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(200)
+}
+
+fn decides(level: Level) -> bool {
+    level.implies(Level::SnapshotIsolation)
+}
+
+/// A history of some hundred transactions, too large for the definitions.
+fn config(protocol: Protocol, mix: Mix, seed: u64) -> SimConfig {
+    SimConfig { clients: 6, transactions: 60, ops: (1, 6), keys: 8, ..SimConfig::small(protocol, mix, seed) }
+}
+
+fn verdict(config: &SimConfig, level: Level) -> Verdict {
+    let (history, _) = simulate_history(config).expect("a history");
+    let question = Question::new(level);
+    let verdict = Solve.check(&history, question, &Budget::unlimited());
+    if let Some(certificate) = verdict.certificate() {
+        let audited = audit(&history, question, certificate);
+        assert!(audited.is_ok(), "{level}: {audited:?}: {}", config.command("OUT"));
+    }
+    verdict
+}
+
+#[test]
+fn no_false_alarm_on_correct_protocols() {
+    let (mut held, mut unknown) = (0, 0);
+    for protocol in Protocol::ALL {
+        for (name, mix) in Mix::NAMED {
+            for &level in protocol.promises_on(&mix).iter().filter(|&&level| decides(level)) {
+                for seed in 0..seeds() {
+                    let config = config(protocol, mix, seed);
+                    match verdict(&config, level) {
+                        Verdict::Holds(_) => held += 1,
+                        Verdict::Unknown(_) => unknown += 1,
+                        other => panic!("{protocol}, {name}, {level}: {}: {}", other.word(), config.command("OUT")),
+                    }
+                }
+            }
+        }
+    }
+    println!("{held} histories hold, {unknown} are outside the fragment (rows written in part)");
+    assert!(held as u64 >= 12 * seeds(), "{held} held, {unknown} unknown");
+}
+
+/// Faults that show only in scans of tables, whose rows the simulator writes in part: outside this engine's fragment.
+const ROWS_ONLY: [Fault; 4] =
+    [Fault::Phantom, Fault::IndexEntryMissing, Fault::WrongAggregate, Fault::WrongRowCount];
+
+#[test]
+fn visible_faults_are_found() {
+    let mut missed = Vec::new();
+    for fault in Fault::ALL.into_iter().filter(|fault| !ROWS_ONLY.contains(fault)) {
+        for protocol in Protocol::ALL {
+            let Some(level) = fault.breaks(protocol).filter(|&level| decides(level)) else { continue };
+            let mixes = Mix::NAMED.iter().map(|(_, mix)| *mix);
+            let configs = mixes.flat_map(|mix| {
+                (0..seeds()).map(move |seed| config(protocol, mix, seed).with_fault(fault, Ppm::percent(30)))
+            });
+            let found = configs.into_iter().find(|config| matches!(verdict(config, level), Verdict::Violated(_)));
+            match found {
+                Some(config) => println!("{fault} breaks {level}: {}", config.command("OUT")),
+                None => missed.push(format!("{fault} under {protocol} at {level}")),
+            }
+        }
+    }
+    assert!(missed.is_empty(), "never found: {missed:#?}");
+}
