@@ -307,6 +307,11 @@ fn operations_out_of_order_are_refused() {
              {\"session\":0,\"txn\":2,\"at\":[10,20],\"commit\":true}",
             "3:1: transaction 2 ended before transaction 1 of the same session began, though it came after it",
         ),
+        (
+            "{\"margay\":1}\n{\"session\":0,\"txn\":1,\"at\":[50,60],\"begin\":true}\n\
+             {\"session\":0,\"txn\":1,\"at\":[10,20],\"commit\":true}",
+            "2:1: transaction 1 ended before it began",
+        ),
     ]);
 }
 

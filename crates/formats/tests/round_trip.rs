@@ -65,7 +65,7 @@ fn intern(builder: &mut HistoryBuilder, model: &Model) -> ValueId {
 struct Step {
     session: u64,
     kind: usize,
-    at: Option<(i32, u32)>,
+    at: Option<(u32, u32)>,
     accesses: Vec<(u8, Model)>,
     texts: (String, String),
     seen: bool,
@@ -73,7 +73,7 @@ struct Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let accesses = proptest::collection::vec((any::<u8>(), value()), 1..4);
-    let at = proptest::option::of(any::<(i32, u32)>());
+    let at = proptest::option::of(any::<(u32, u32)>());
     (0_u64..4, 0_usize..12, at, accesses, any::<(String, String)>(), any::<bool>()).prop_map(
         |(session, kind, at, accesses, texts, seen)| Step { session, kind, at, accesses, texts, seen },
     )
@@ -129,9 +129,8 @@ fn build(steps: &[Step], stamps: &[(u8, i64)]) -> History {
 fn push(builder: &mut HistoryBuilder, step: &Step, label: u64) -> bool {
     let kind = [OpKind::Read, OpKind::Write][step.kind % 2];
     let kind = OpKind::ALL.get(step.kind).copied().filter(|&kind| kind != OpKind::Begin).unwrap_or(kind);
-    let at = step
-        .at
-        .map(|(before, length)| Interval::new(i64::from(before), i64::from(before) + i64::from(length) * 2));
+    // All intervals meet at 0, so that no transaction ends before it begins.
+    let at = step.at.map(|(before, length)| Interval::new(-i64::from(before), i64::from(length) * 2));
     let mut accesses: Vec<Access> = Vec::new();
     for (number, model) in &step.accesses {
         let value = intern(builder, model);
