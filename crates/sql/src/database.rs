@@ -114,8 +114,7 @@ impl Database {
     /// The committed versions of a row, oldest first: when, and what (`None` is its absence).
     pub fn versions(&self, table: TableId, key: &[Value]) -> Vec<(u64, Option<Record>)> {
         let table = &self.tables[table.0 as usize];
-        let found = table.versions().find(|(known, _)| known.as_ref() == key);
-        let versions = found.map_or(&[][..], |(_, versions)| versions);
+        let versions = table.versions_of(key);
         let committed = versions.iter().filter(|version| version.stamp & PENDING == 0);
         committed.map(|version| (version.stamp, version.row.clone())).collect()
     }

@@ -13,19 +13,25 @@ const MAX_SCALE: u32 = 37;
 /// Equality is numeric (1.0 equals 1.00); the scale is kept because the databases' division depends on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Decimal {
-    mantissa: i128,
+    /// The mantissa in two halves: a 128-bit field would make every value larger by its alignment.
+    high: i64,
+    low: u64,
     scale: u32,
 }
 
 impl Decimal {
     /// `mantissa / 10^scale`, or `None` if the scale is too large.
     pub fn new(mantissa: i128, scale: u32) -> Option<Self> {
-        (scale <= MAX_SCALE).then_some(Decimal { mantissa, scale })
+        (scale <= MAX_SCALE).then(|| Decimal::raw(mantissa, scale))
+    }
+
+    fn raw(mantissa: i128, scale: u32) -> Self {
+        Decimal { high: (mantissa >> 64) as i64, low: mantissa as u64, scale }
     }
 
     /// The unscaled number.
     pub fn mantissa(self) -> i128 {
-        self.mantissa
+        (i128::from(self.high) << 64) | i128::from(self.low)
     }
 
     /// The number of digits after the point.
@@ -35,13 +41,13 @@ impl Decimal {
 
     /// True for zero at every scale.
     pub fn is_zero(self) -> bool {
-        self.mantissa == 0
+        self.mantissa() == 0
     }
 
     /// The number as an integer, if it is one that fits.
     pub fn to_integer(self) -> Option<i64> {
         let exact = self.normalized();
-        if exact.scale == 0 { i64::try_from(exact.mantissa).ok() } else { None }
+        if exact.scale == 0 { i64::try_from(exact.mantissa()).ok() } else { None }
     }
 
     /// The nearest double.
@@ -55,17 +61,17 @@ impl Decimal {
             return None;
         }
         if scale >= self.scale {
-            let mantissa = self.mantissa.checked_mul(power(scale - self.scale)?)?;
-            return Some(Decimal { mantissa, scale });
+            let mantissa = self.mantissa().checked_mul(power(scale - self.scale)?)?;
+            return Some(Decimal::raw(mantissa, scale));
         }
         let unit = power(self.scale - scale)?;
-        Some(Decimal { mantissa: round_quotient(self.mantissa, unit), scale })
+        Some(Decimal::raw(round_quotient(self.mantissa(), unit), scale))
     }
 
     /// The largest integer at most the number.
     pub fn floor(self) -> Option<Self> {
         let unit = power(self.scale)?;
-        Some(Decimal { mantissa: self.mantissa.div_euclid(unit), scale: 0 })
+        Some(Decimal::raw(self.mantissa().div_euclid(unit), 0))
     }
 
     /// The number without its digits after the point beyond `scale`.
@@ -73,18 +79,18 @@ impl Decimal {
         if scale >= self.scale {
             return Some(self);
         }
-        Some(Decimal { mantissa: self.mantissa / power(self.scale - scale)?, scale })
+        Some(Decimal::raw(self.mantissa() / power(self.scale - scale)?, scale))
     }
 
     /// The negated number.
     pub fn checked_neg(self) -> Option<Self> {
-        Some(Decimal { mantissa: self.mantissa.checked_neg()?, scale: self.scale })
+        Some(Decimal::raw(self.mantissa().checked_neg()?, self.scale))
     }
 
     /// The sum, at the larger scale.
     pub fn checked_add(self, other: Self) -> Option<Self> {
         let (left, right, scale) = aligned(self, other)?;
-        Some(Decimal { mantissa: left.checked_add(right)?, scale })
+        Some(Decimal::raw(left.checked_add(right)?, scale))
     }
 
     /// The difference, at the larger scale.
@@ -95,13 +101,13 @@ impl Decimal {
     /// The product, at the sum of the scales.
     pub fn checked_mul(self, other: Self) -> Option<Self> {
         let scale = self.scale + other.scale;
-        Decimal::new(self.mantissa.checked_mul(other.mantissa)?, scale)
+        Decimal::new(self.mantissa().checked_mul(other.mantissa())?, scale)
     }
 
     /// The remainder of the truncating division, at the larger scale.
     pub fn checked_rem(self, other: Self) -> Option<Self> {
         let (left, right, scale) = aligned(self, other)?;
-        Some(Decimal { mantissa: left.checked_rem(right)?, scale })
+        Some(Decimal::raw(left.checked_rem(right)?, scale))
     }
 
     /// The quotient rounded half away from zero to `scale` digits, and whether it is exact.
@@ -142,7 +148,7 @@ impl Decimal {
     /// The weight, in powers of 10000, of the first nonzero group of four digits, and that group.
     fn leading_group(self) -> (i64, u128) {
         let padding = (4 - self.scale % 4) % 4;
-        let mut rest = self.mantissa.unsigned_abs();
+        let mut rest = self.mantissa().unsigned_abs();
         if rest == 0 {
             return (0, 0);
         }
@@ -163,8 +169,8 @@ impl Decimal {
 
     fn normalized(self) -> Self {
         let mut exact = self;
-        while exact.scale > 0 && exact.mantissa % 10 == 0 {
-            exact = Decimal { mantissa: exact.mantissa / 10, scale: exact.scale - 1 };
+        while exact.scale > 0 && exact.mantissa() % 10 == 0 {
+            exact = Decimal::raw(exact.mantissa() / 10, exact.scale - 1);
         }
         exact
     }
@@ -184,14 +190,14 @@ fn round_quotient(number: i128, unit: i128) -> i128 {
 
 fn aligned(left: Decimal, right: Decimal) -> Option<(i128, i128, u32)> {
     let scale = left.scale.max(right.scale);
-    let left = left.mantissa.checked_mul(power(scale - left.scale)?)?;
-    let right = right.mantissa.checked_mul(power(scale - right.scale)?)?;
+    let left = left.mantissa().checked_mul(power(scale - left.scale)?)?;
+    let right = right.mantissa().checked_mul(power(scale - right.scale)?)?;
     Some((left, right, scale))
 }
 
 impl From<i64> for Decimal {
     fn from(number: i64) -> Self {
-        Decimal { mantissa: i128::from(number), scale: 0 }
+        Decimal::raw(i128::from(number), 0)
     }
 }
 
@@ -223,8 +229,8 @@ impl Ord for Decimal {
 fn compare_parts(left: Decimal, right: Decimal) -> Ordering {
     let split = |number: Decimal| {
         let unit = power(number.scale).unwrap_or(i128::MAX);
-        let fraction = number.mantissa.rem_euclid(unit);
-        (number.mantissa.div_euclid(unit), fraction * power(MAX_SCALE - number.scale).unwrap_or(1))
+        let fraction = number.mantissa().rem_euclid(unit);
+        (number.mantissa().div_euclid(unit), fraction * power(MAX_SCALE - number.scale).unwrap_or(1))
     };
     split(left).cmp(&split(right))
 }
@@ -232,15 +238,15 @@ fn compare_parts(left: Decimal, right: Decimal) -> Ordering {
 impl Hash for Decimal {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let exact = self.normalized();
-        exact.mantissa.hash(state);
+        exact.mantissa().hash(state);
         exact.scale.hash(state);
     }
 }
 
 impl fmt::Display for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sign = if self.mantissa < 0 { "-" } else { "" };
-        let digits = self.mantissa.unsigned_abs().to_string();
+        let sign = if self.mantissa() < 0 { "-" } else { "" };
+        let digits = self.mantissa().unsigned_abs().to_string();
         let scale = self.scale as usize;
         if scale == 0 {
             return write!(f, "{sign}{digits}");

@@ -6,9 +6,11 @@
 //! - A row's key is its primary key in the form that equality compares ([`Value::group_key`]), or a running
 //!   number where the table has none.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
+
+use hashbrown::HashMap;
 
 use crate::dialect::Dialect;
 use crate::schema::Schema;
@@ -51,7 +53,12 @@ impl View {
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     pub schema: Arc<Schema>,
-    rows: BTreeMap<Key, Vec<Version>>,
+    /// The versions of each row, by the row's number.
+    rows: Vec<Vec<Version>>,
+    /// The rows in the order of their keys, for scans.
+    order: BTreeMap<Key, u32>,
+    /// The rows by key, for lookups.
+    points: HashMap<Key, u32>,
     /// For each UNIQUE constraint, the rows that ever had the values.
     uniques: Vec<HashMap<Vec<Value>, Vec<Key>>>,
     /// The last number given to a row without one.
@@ -62,7 +69,8 @@ pub(crate) struct Table {
 impl Table {
     pub fn new(schema: Schema, dialect: Dialect) -> Self {
         let uniques = vec![HashMap::new(); schema.uniques.len()];
-        Table { schema: Arc::new(schema), rows: BTreeMap::new(), uniques, last_number: 0, dialect }
+        let (rows, order, points) = (Vec::new(), BTreeMap::new(), HashMap::new());
+        Table { schema: Arc::new(schema), rows, order, points, uniques, last_number: 0, dialect }
     }
 
     /// The key of a row, if the table has a primary key.
@@ -73,8 +81,8 @@ impl Table {
     /// The version of a key that is seen.
     #[inline]
     pub fn get(&self, key: &[Value], view: View) -> Option<(&Key, &Version)> {
-        let (key, versions) = self.rows.get_key_value(key)?;
-        view.pick(versions).map(|version| (key, version))
+        let (key, row) = self.points.get_key_value(key)?;
+        view.pick(&self.rows[*row as usize]).map(|version| (key, version))
     }
 
     /// The rows that are seen whose keys begin with `prefix`, in the order of their keys.
@@ -83,18 +91,23 @@ impl Table {
         prefix: &'a [Value],
         view: View,
     ) -> impl Iterator<Item = (&'a Key, u64, &'a Record)> + 'a {
-        self.rows
+        self.order
             .range::<[Value], _>((Bound::Included(prefix), Bound::Unbounded))
             .take_while(move |(key, _)| key.starts_with(prefix))
-            .filter_map(move |(key, versions)| {
-                let version = view.pick(versions)?;
+            .filter_map(move |(key, row)| {
+                let version = view.pick(&self.rows[*row as usize])?;
                 version.row.as_ref().map(|row| (key, version.stamp, row))
             })
     }
 
+    /// All versions of one row.
+    pub fn versions_of(&self, key: &[Value]) -> &[Version] {
+        self.points.get(key).map_or(&[], |row| self.rows[*row as usize].as_slice())
+    }
+
     /// All versions of all rows.
     pub fn versions(&self) -> impl Iterator<Item = (&Key, &[Version])> {
-        self.rows.iter().map(|(key, versions)| (key, versions.as_slice()))
+        self.order.iter().map(|(key, row)| (key, self.rows[*row as usize].as_slice()))
     }
 
     /// The rows that are seen and have these values under a UNIQUE constraint.
@@ -131,10 +144,14 @@ impl Table {
             }
         }
         let version = Version { stamp: own, row };
-        let Some(versions) = self.rows.get_mut(key) else {
-            self.rows.insert(key.clone(), vec![version]);
+        let Some(&row) = self.points.get(key) else {
+            let row = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
+            self.rows.push(vec![version]);
+            self.order.insert(key.clone(), row);
+            self.points.insert(key.clone(), row);
             return;
         };
+        let versions = &mut self.rows[row as usize];
         match own_version(versions, own) {
             Some(at) => versions[at] = version,
             None => versions.push(version),
@@ -143,15 +160,13 @@ impl Table {
 
     /// Makes a pending version a committed one, or drops it.
     pub fn settle(&mut self, key: &Key, own: u64, stamp: Option<u64>) {
-        let Some(versions) = self.rows.get_mut(key) else { return };
+        let Some(&row) = self.points.get(key) else { return };
+        let versions = &mut self.rows[row as usize];
         let Some(at) = own_version(versions, own) else { return };
         let mut version = versions.remove(at);
         if let Some(stamp) = stamp {
             version.stamp = stamp;
             versions.insert(committed(versions), version);
-        }
-        if versions.is_empty() {
-            self.rows.remove(key);
         }
     }
 
@@ -162,7 +177,7 @@ impl Table {
         self.uniques.push(HashMap::new());
         let constraint = self.uniques.len() - 1;
         let mut index: HashMap<Vec<Value>, Vec<Key>> = HashMap::new();
-        for (key, versions) in &self.rows {
+        for (key, versions) in self.versions() {
             for row in versions.iter().filter_map(|version| version.row.as_ref()) {
                 let Some(values) = self.unique_values(constraint, row) else { continue };
                 let keys = index.entry(values).or_default();
