@@ -264,7 +264,7 @@ impl Db {
 
     /// Rows that may match for anybody in any view, in order: the others need not be looked at.
     pub fn candidates(&self, cond: Cond) -> Vec<Obj> {
-        let mut rows: Vec<Obj> = self.store.candidates(cond).collect();
+        let mut rows = self.store.candidates(cond);
         let stored = rows.len();
         rows.extend(self.pending_rows(cond).map(|(_, w)| w.obj));
         if rows.len() > stored {
@@ -321,6 +321,7 @@ impl Db {
     /// Installs the writes of `me` at `ts` and ends its transaction.
     pub fn commit(&mut self, me: usize, ts: u64) {
         let horizon = self.horizon();
+        self.store.settle(horizon);
         let writes = std::mem::take(&mut self.txns[me].writes);
         let now = self.fractured_part(me, writes.len());
         for (i, write) in writes.into_iter().enumerate() {

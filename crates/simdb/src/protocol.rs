@@ -105,11 +105,11 @@ impl Protocol {
         match self {
             // The serial order is the order of execution [Papadimitriou1979].
             Serial => &[Level::StrictSerializable],
-            // All locks are held at the commit point, so commit order is a serial order [Bernstein1987 §3].
+            // All locks are held at the commit point, so commit order is a serial order (Bernstein, Hadzilacos and Goodman 1987).
             Ss2pl => &[Level::StrictSerializable],
             // At the commit point everything read is still the newest: validation is the serialization point [KungRobinson1981].
             Occ => &[Level::StrictSerializable],
-            // Timestamps come from one counter inside the transactions' intervals and are the serial order [Reed1983].
+            // Timestamps come from one counter inside the transactions' intervals and are the serial order (Reed 1978).
             Mvto => &[Level::StrictSerializable],
             // Every cycle over wr, ww, rw and real time has two adjacent rw edges into its first committer; the certifier allows none
             // [Fekete2005, PortsGrittner2012].

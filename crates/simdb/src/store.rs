@@ -2,11 +2,13 @@
 //!
 //! # Invariants
 //! - A chain is never empty and sorted by timestamp; its first version is the initial one until that is pruned.
-//! - Versions that no active transaction can see any more are pruned when a new one is installed, so a chain holds the newest
-//!   version, those since the oldest active snapshot, and one older.
+//! - Versions that no active transaction can see any more are pruned, when a new one is installed and once more when the new one is old
+//!   enough for everyone: a chain holds the newest version, those since the oldest active snapshot, and one older.
 //! - Chains are looked up, never iterated in hash order.
 //! - For every row, all values that its column `v` has in the versions of its chain lie in its bounds, so that a predicate read need not
 //!   look at rows that cannot match. A row that is not as it should be has bounds that everything matches.
+
+use std::collections::VecDeque;
 
 use hashbrown::HashMap;
 
@@ -136,8 +138,9 @@ impl Chain {
 pub(crate) struct Store {
     registers: Vec<Chain>,
     rows: Vec<Chain>,
-    /// By row: the least and the greatest `v` among its versions.
-    bounds: Vec<(i64, i64)>,
+    bounds: Bounds,
+    /// Rows with their newest versions' timestamps that have older versions still.
+    unsettled: VecDeque<(u64, Obj)>,
     /// Lists come and go.
     lists: HashMap<u32, Chain>,
 }
@@ -151,23 +154,35 @@ impl Store {
         let rows: Vec<Chain> = chains(config.mix.rows(), Space::Row);
         Self {
             registers: chains(config.mix.registers(), Space::Register),
-            bounds: rows.iter().map(Chain::bounds).collect(),
+            bounds: Bounds::new(&rows),
+            unsettled: VecDeque::new(),
             rows,
             lists: HashMap::new(),
+        }
+    }
+
+    /// Prunes rows whose newest versions everyone can see by now.
+    pub fn settle(&mut self, horizon: u64) {
+        while let Some(&(ts, obj)) = self.unsettled.front()
+            && ts <= horizon
+        {
+            self.unsettled.pop_front();
+            self.rows[obj.key as usize].prune(horizon);
+            self.bounds.set(obj.key as usize, self.rows[obj.key as usize].bounds());
         }
     }
 
     /// Notes that an object's chain has changed.
     pub fn changed(&mut self, obj: Obj) {
         if obj.space == Space::Row {
-            self.bounds[obj.key as usize] = self.rows[obj.key as usize].bounds();
+            self.unsettled.push_back((self.row(obj).latest().ts, obj));
+            self.bounds.set(obj.key as usize, self.rows[obj.key as usize].bounds());
         }
     }
 
     /// Rows of which some version may match, in order.
-    pub fn candidates(&self, cond: Cond) -> impl Iterator<Item = Obj> {
-        let may = move |&(_, &(least, most)): &(usize, &(i64, i64))| least <= cond.high && cond.low <= most;
-        self.bounds.iter().enumerate().filter(may).map(|(key, _)| Obj::new(Space::Row, key as u32))
+    pub fn candidates(&self, cond: Cond) -> Vec<Obj> {
+        self.bounds.overlapping(cond).into_iter().map(|key| Obj::new(Space::Row, key)).collect()
     }
 
     /// The chain of an object, made if it is a new list.
@@ -192,6 +207,48 @@ impl Store {
     /// Forgets a list that nobody will ask for any more.
     pub fn forget(&mut self, list: u32) {
         self.lists.remove(&list);
+    }
+}
+
+/// By row: the least and the greatest `v` among its versions.
+///
+/// # Cost
+/// Predicate reads walk through all of them, so they are kept as columns of narrow integers, eight of which are compared at a time.
+/// Values that do not fit count as the nearest that does: that can only let in rows that need not be looked at.
+#[derive(Debug)]
+struct Bounds {
+    least: Vec<i32>,
+    most: Vec<i32>,
+}
+
+fn narrow(v: i64) -> i32 {
+    v.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
+}
+
+impl Bounds {
+    const STEP: usize = 8;
+
+    fn new(rows: &[Chain]) -> Self {
+        let (least, most) = rows.iter().map(Chain::bounds).map(|(l, m)| (narrow(l), narrow(m))).unzip();
+        Self { least, most }
+    }
+
+    fn set(&mut self, row: usize, (least, most): (i64, i64)) {
+        (self.least[row], self.most[row]) = (narrow(least), narrow(most));
+    }
+
+    fn overlapping(&self, cond: Cond) -> Vec<u32> {
+        let (low, high) = (narrow(cond.low), narrow(cond.high));
+        let overlaps = |(least, most): (&i32, &i32)| (*least <= high) & (low <= *most);
+        let mut rows = Vec::new();
+        let chunks = self.least.chunks(Self::STEP).zip(self.most.chunks(Self::STEP));
+        for (chunk, (least, most)) in chunks.enumerate() {
+            if least.iter().zip(most).fold(false, |any, pair| any | overlaps(pair)) {
+                let hits = least.iter().zip(most).enumerate().filter(|(_, pair)| overlaps(*pair));
+                rows.extend(hits.map(|(i, _)| (chunk * Self::STEP + i) as u32));
+            }
+        }
+        rows
     }
 }
 

@@ -1,4 +1,4 @@
-//! Multi-version timestamp ordering \[Reed1978\].
+//! Multi-version timestamp ordering (Reed 1978).
 //!
 //! # Algorithm
 //! The first statement gives the transaction a timestamp, at which it reads and writes. A read sees the newest version not newer than its

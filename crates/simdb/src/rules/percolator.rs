@@ -1,4 +1,4 @@
-//! Percolator's transactions \[Peng2010\]: snapshot reads, and a commit in two phases over locks that lie with the data.
+//! Percolator's transactions \[Percolator\]: snapshot reads, and a commit in two phases over locks that lie with the data.
 //!
 //! # Algorithm
 //! Writes are buffered. A commit first *prewrites*: it aborts if any written object is locked or has a version newer than the snapshot, and

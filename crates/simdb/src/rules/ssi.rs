@@ -26,11 +26,13 @@
 
 use std::collections::BTreeMap;
 
+use hashbrown::HashMap;
+
 use super::si::{snapshot_view, update_first};
 use super::{Commit, Rules, commit_now};
 use crate::db::{Db, Step, Stop, View};
 use crate::fault::Fault;
-use crate::value::{Change, Cond, Obj, Value};
+use crate::value::{Change, Cond, Obj, Space, Value};
 
 /// What the certifier knows of a transaction.
 #[derive(Default, Debug)]
@@ -51,8 +53,8 @@ struct Node {
 }
 
 impl Node {
-    fn has_read(&self, obj: Obj, old: &Value, new: &Value) -> bool {
-        self.objs.contains(&obj) || self.conds.iter().any(|c| c.matches(old) || c.matches(new))
+    fn has_searched(&self, old: &Value, new: &Value) -> bool {
+        self.conds.iter().any(|c| c.matches(old) || c.matches(new))
     }
 
     fn ran_beside(&self, snapshot: u64) -> bool {
@@ -64,6 +66,8 @@ impl Node {
 pub(super) struct Ssi {
     /// By label, so that walking through them is the same everywhere.
     nodes: BTreeMap<u64, Node>,
+    /// Who has read an object; looked up only.
+    readers: HashMap<Obj, Vec<u64>>,
 }
 
 impl Ssi {
@@ -162,31 +166,62 @@ impl Ssi {
         let (label, snapshot) = (db.txns[me].label, db.take_snapshot(me));
         let old = db.store.chain(obj).latest().value.clone();
         let new = change.apply(&db.base(me, obj, View::AsOf(snapshot)));
-        let readers = self.nodes.iter().filter(|(reader, node)| {
-            **reader != label && node.ran_beside(snapshot) && node.has_read(obj, &old, &new)
-        });
-        let readers: Vec<u64> = readers.map(|(reader, _)| *reader).collect();
+        let mut readers = self.readers.get(&obj).cloned().unwrap_or_default();
+        if obj.space == Space::Row {
+            let searchers = self.nodes.iter().filter(|(_, node)| node.has_searched(&old, &new));
+            readers.extend(searchers.map(|(reader, _)| *reader));
+        }
+        readers.retain(|reader| *reader != label && self.nodes[reader].ran_beside(snapshot));
+        readers.sort_unstable();
+        readers.dedup();
         readers.into_iter().try_for_each(|reader| self.conflict(db, me, reader, label))
+    }
+
+    fn add_read(&mut self, label: u64, obj: Obj) {
+        let readers = self.readers.entry(obj).or_default();
+        if !readers.contains(&label) {
+            readers.push(label);
+            self.node(label).objs.push(obj);
+        }
+    }
+
+    /// Forgets what a transaction has read.
+    fn drop_reads(&mut self, objs: &[Obj], label: u64) {
+        for obj in objs {
+            if let Some(readers) = self.readers.get_mut(obj) {
+                readers.retain(|&reader| reader != label);
+                if readers.is_empty() {
+                    self.readers.remove(obj);
+                }
+            }
+        }
     }
 
     fn forget(&mut self, label: u64) {
         if let Some(node) = self.nodes.remove(&label) {
-            node.ins.iter().for_each(|r| self.drop_edge(*r, |n| n.outs.retain(|&o| o != label)));
-            node.outs.iter().for_each(|w| self.drop_edge(*w, |n| n.ins.retain(|&i| i != label)));
+            self.drop_reads(&node.objs, label);
+            node.ins.iter().for_each(|r| self.change(*r, |n| n.outs.retain(|&o| o != label)));
+            node.outs.iter().for_each(|w| self.change(*w, |n| n.ins.retain(|&i| i != label)));
         }
     }
 
-    fn drop_edge(&mut self, label: u64, from: impl Fn(&mut Node)) {
+    fn change(&mut self, label: u64, how: impl Fn(&mut Node)) {
         if let Some(node) = self.nodes.get_mut(&label) {
-            from(node);
+            how(node);
         }
     }
 
+    /// Forgets transactions beside which nobody runs any more. The conflicts of others with them stay.
     fn forget_old(&mut self) {
         let oldest = self.nodes.values().filter(|n| n.commit.is_none()).map(|n| n.snapshot).min();
         let old =
             |node: &Node| node.commit.is_some_and(|commit| oldest.is_none_or(|oldest| commit <= oldest));
-        self.nodes.retain(|_, node| !old(node));
+        let labels: Vec<u64> = self.nodes.iter().filter(|(_, n)| old(n)).map(|(label, _)| *label).collect();
+        for label in labels {
+            if let Some(node) = self.nodes.remove(&label) {
+                self.drop_reads(&node.objs, label);
+            }
+        }
     }
 }
 
@@ -199,7 +234,7 @@ impl Rules for Ssi {
     }
 
     fn read(&mut self, db: &mut Db, me: usize, obj: Obj) -> Step<View> {
-        self.node(db.txns[me].label).objs.push(obj);
+        self.add_read(db.txns[me].label, obj);
         self.conflicts_out(db, me, obj, |_, _| true)?;
         Ok(snapshot_view(db, me))
     }
@@ -255,12 +290,14 @@ impl Rules for Ssi {
         node.commit = Some(ts);
         node.read_only = !wrote;
         let has_read = !node.objs.is_empty() || !node.conds.is_empty();
+        let ins = node.ins.clone();
         if has_read && db.fault(me, Fault::SsiForgottenReads) {
-            node.objs.clear();
             node.conds.clear();
+            let objs = std::mem::take(&mut node.objs);
+            self.drop_reads(&objs, label);
         }
-        for reader in node.ins.clone() {
-            self.drop_edge(reader, |n| n.first_out = n.first_out.into_iter().chain([ts]).min());
+        for reader in ins {
+            self.change(reader, |n| n.first_out = n.first_out.into_iter().chain([ts]).min());
         }
         self.forget_old();
     }
