@@ -117,6 +117,12 @@ impl<'h> Predicates<'h> {
         condition.matches(row).map_err(|error| Outside(format!("{:?}: {error}", condition.text())))
     }
 
+    /// The compiled condition of a predicate, unless it is outside the fragment.
+    #[must_use]
+    pub fn condition(&self, predicate: PredicateId) -> Option<&Predicate> {
+        self.conditions[predicate.index()].as_ref().ok()
+    }
+
     /// What an update does to a cell that its condition matched: `set` applied, or a delete.
     ///
     /// # Errors

@@ -1,0 +1,322 @@
+//! The engine **certify**.
+
+use hashbrown::HashMap;
+use margay_history::{History, ObjectId, OpKind, Outcome, TxnId};
+use margay_levels::definition::Family;
+use margay_levels::{Anomaly, Level};
+use margay_verdict::{
+    Budget, Certificate, Checker, Exhausted, Finding, Lemma, Order, Point, Predicates, Question, ReadFrom,
+    Reason, Verdict, Versions, Why, audit,
+};
+
+use crate::chain::Chain;
+use crate::cycle::{Steps, order_or_cycle, with_one_anti};
+use crate::deps::{Anti, Deps, Rules, deps, rules};
+use crate::guess::Guesser;
+use crate::lemma::Prover;
+use crate::local::local;
+use crate::matches::Matches;
+use crate::orders::{NoOrder, Orders};
+use crate::scans::{Scans, unmatched};
+use crate::sights::{Failed, Sight, Sights};
+use crate::taken::taken;
+use crate::touches::Touches;
+use crate::world::World;
+
+/// The engine: checking with a version certificate. See the [crate documentation](crate).
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Certify;
+
+impl Checker for Certify {
+    fn name(&self) -> &'static str {
+        "certify"
+    }
+
+    fn check(&self, history: &History, question: Question, budget: &Budget) -> Verdict {
+        let Some(rules) = rules(question.level) else {
+            return Verdict::Unknown(Why::Level(format!(
+                "engine certify does not decide {}",
+                question.level
+            )));
+        };
+        check(history, question, rules, budget).unwrap_or_else(Verdict::Unknown)
+    }
+}
+
+fn exhausted(limit: Exhausted) -> Why {
+    Why::Exhausted(limit, String::new())
+}
+
+fn check(history: &History, question: Question, rules: Rules, budget: &Budget) -> Result<Verdict, Why> {
+    let predicates = Predicates::compile(history).map_err(|outside| Why::Outside(outside.0))?;
+    let taken = taken(history);
+    effects_are_known(history, &taken)?;
+    let touches = Touches::new(history, &taken);
+    let orders = match Orders::new(history, &taken, &touches, budget) {
+        Ok(orders) => orders,
+        Err(NoOrder::Missing(object)) => {
+            let object = history.show_object(object);
+            return Err(Why::MissingEvidence(format!("the versions of {object} have no complete order")));
+        }
+        Err(NoOrder::Contradiction(lemma)) => return Ok(refuted(history, question, vec![lemma])?),
+        Err(NoOrder::Exhausted(limit)) => return Err(exhausted(limit)),
+    };
+    let world = World { history, predicates: &predicates, taken: &taken, touches: &touches, orders };
+    Case { world, question, rules, budget }.decide()
+}
+
+/// A predicate update whose rows nobody saw may have written anything.
+fn effects_are_known(history: &History, taken: &[bool]) -> Result<(), Why> {
+    if !history.has_kind(OpKind::Update) {
+        return Ok(());
+    }
+    let live = history.txns().filter(|t| taken[t.index()]);
+    let hidden = |op: &margay_history::Op<'_>| history.update(op.id).is_some_and(|update| !update.observed);
+    match live.flat_map(|txn| history.ops(txn)).find(hidden) {
+        Some(op) => Err(Why::MissingEvidence(format!(
+            "nobody saw which rows operation {} of {} updated",
+            history.op_index(op.id),
+            history.show_txn(history.txn_of(op.id))
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// `violated` by these lemmas, if audit agrees.
+fn refuted(history: &History, question: Question, lemmas: Vec<Lemma>) -> Result<Verdict, Why> {
+    let Some(shortest) = lemmas.iter().min_by_key(|lemma| lemma.edges.len()) else {
+        return Err(Why::MissingEvidence("a cycle that no certificate can show".to_string()));
+    };
+    let anomaly = name(history, question.level, shortest);
+    let mut txns: Vec<TxnId> = lemmas.iter().flat_map(|l| l.edges.iter().map(|edge| edge.from)).collect();
+    txns.sort_unstable();
+    txns.dedup();
+    let certificate = Certificate::Refutation(lemmas);
+    match audit(history, question, &certificate) {
+        Ok(()) => Ok(Verdict::Violated(vec![Finding { anomaly, txns, certificate }])),
+        Err(why) => Err(Why::MissingEvidence(format!(
+            "the recorded orders leave {anomaly} among {}, but what is recorded does not prove it: {why}",
+            txns.iter().take(4).map(|&t| history.show_txn(t)).collect::<Vec<_>>().join(", ")
+        ))),
+    }
+}
+
+/// What a cycle is called at a level: by its shape, or, where the level forbids it for another reason than its shape, by the level.
+fn name(history: &History, level: Level, lemma: &Lemma) -> Anomaly {
+    let shape = lemma.anomaly(history);
+    let recorded = lemma.edges.iter().any(|edge| matches!(edge.reason, Reason::Recorded(_)));
+    match (level.family(), level) {
+        (Family::Serial, _) if recorded => Anomaly::Pl3CycleExists,
+        (Family::Snapshot, _) if recorded => Anomaly::PlSiCycleExists,
+        _ if level.forbids(shape) => shape,
+        (_, Level::Prefix) => Anomaly::PrefixCycleExists,
+        (_, Level::ParallelSnapshot) => Anomaly::ParallelSnapshotCycleExists,
+        _ => shape,
+    }
+}
+
+struct Case<'a> {
+    world: World<'a>,
+    question: Question,
+    rules: Rules,
+    budget: &'a Budget,
+}
+
+/// What the operations saw, and what that was found from.
+struct Seen<'a> {
+    sights: Sights,
+    chains: HashMap<ObjectId, Chain>,
+    matches: Option<Matches<'a>>,
+}
+
+impl<'a> Case<'a> {
+    fn decide(&self) -> Result<Verdict, Why> {
+        let mut seen = self.see().map_err(|failed| match failed {
+            Failed::Outside(outside) => Why::Outside(outside.0),
+            Failed::Exhausted(limit) => exhausted(limit),
+        })?;
+        let history = self.world.history;
+        if let Some(finding) = local(history, self.question, &seen.sights.unexplained) {
+            return Ok(Verdict::Violated(vec![finding]));
+        }
+        let graph = deps(&self.world, self.question, self.rules, &seen.sights.all);
+        let order = match self.order(&graph)? {
+            Ok(order) => order,
+            Err(cycle) => return self.violated(&graph, &cycle, &mut seen),
+        };
+        if self.rules.reads {
+            self.nothing_unexplained(&seen.sights)?;
+        }
+        drop(graph);
+        match self.narrow(&mut seen.sights) {
+            None => self.proved(&order, &seen.sights.all, false),
+            Some(open) => {
+                let graph = deps(&self.world, self.question, self.rules, &seen.sights.all);
+                match self.order(&graph)? {
+                    Ok(order) => self.proved(&order, &seen.sights.all, true),
+                    Err(_) => Err(self.ambiguous(&seen.sights.all[open as usize])),
+                }
+            }
+        }
+    }
+
+    fn see(&self) -> Result<Seen<'a>, Failed> {
+        let history = self.world.history;
+        let guesser = Guesser::new(history, &self.world.orders);
+        let tables: Vec<bool> = (0..history.tables().len())
+            .map(|t| history.predicates().iter().any(|p| p.table.index() == t))
+            .collect();
+        let asked = |o: ObjectId| history.object(o).table.is_some_and(|t| tables[t.index()]);
+        let mut sights = Sights::default();
+        let chains = sights.items(&self.world, &guesser, asked, self.budget)?;
+        let mut matches = Matches::new(self.world.predicates, &chains);
+        let (world, matching) = (&self.world, &mut matches);
+        Scans { world, guesser: &guesser, chains: &chains, matches: matching, sights: &mut sights }
+            .run(self.budget)?;
+        Ok(Seen { sights, chains, matches: Some(matches) })
+    }
+
+    /// An order of the nodes, or a cycle that the level forbids.
+    fn order(&self, graph: &Deps) -> Result<Result<Vec<u32>, Steps>, Why> {
+        let found = order_or_cycle(graph);
+        match (found, self.question.level) {
+            (Err(_), Level::ParallelSnapshot) => {
+                Ok(match with_one_anti(graph, self.budget).map_err(exhausted)? {
+                    Some(cycle) => Err(cycle),
+                    None => Ok(Vec::new()),
+                })
+            }
+            (found, _) => Ok(found),
+        }
+    }
+
+    fn violated(&self, graph: &Deps, cycle: &Steps, seen: &mut Seen<'a>) -> Result<Verdict, Why> {
+        let Seen { sights, chains, matches } = seen;
+        let prover = Prover { world: &self.world, deps: graph, sights: &sights.all };
+        let options = |index: u32, sight: &Sight| match sights.options.get(&index) {
+            Some(ranks) => ranks.clone(),
+            None if sight.lo == sight.hi => vec![sight.lo],
+            None => self.unmatched(sight, chains, matches),
+        };
+        let Some(lemmas) = prover.lemmas(cycle, options) else {
+            return Err(Why::MissingEvidence(
+                "a cycle through reads of too many possible versions".to_string(),
+            ));
+        };
+        refuted(self.world.history, self.question, lemmas)
+    }
+
+    fn unmatched(
+        &self,
+        sight: &Sight,
+        chains: &HashMap<ObjectId, Chain>,
+        matches: &mut Option<Matches<'a>>,
+    ) -> Vec<u32> {
+        let history = self.world.history;
+        let scan = history.scan(sight.op).map(|scan| scan.predicate);
+        let predicate = scan.or_else(|| history.update(sight.op).map(|update| update.predicate));
+        let found = predicate.zip(matches.as_mut()).and_then(|(p, all)| all.of(p, chains).ok());
+        let matched = found.and_then(|all| all.iter().find(|m| m.object == sight.object));
+        unmatched(matched, sight.lo, sight.hi, self.world.orders.rank(sight.object, sight.txn))
+    }
+
+    /// Guesses where a range has holes; the first such sight.
+    fn narrow(&self, sights: &mut Sights) -> Option<u32> {
+        let mut first = None;
+        for &(index, lo, hi) in &sights.guesses {
+            let sight = &mut sights.all[index as usize];
+            if self.rules.asks(sight) {
+                (sight.lo, sight.hi) = (lo, hi);
+                first.get_or_insert(index);
+            }
+        }
+        first
+    }
+
+    fn nothing_unexplained(&self, sights: &Sights) -> Result<(), Why> {
+        let history = self.world.history;
+        match sights.unexplained.first() {
+            None => Ok(()),
+            Some(case) => Err(Why::MissingEvidence(format!(
+                "by the recorded orders no version of {} is what operation {} of {} saw, but what is recorded does not prove it",
+                history.show_object(case.object),
+                history.op_index(case.op),
+                history.show_txn(history.txn_of(case.op))
+            ))),
+        }
+    }
+
+    fn ambiguous(&self, sight: &Sight) -> Why {
+        let history = self.world.history;
+        Why::MissingEvidence(format!(
+            "which version of {} operation {} of {} saw",
+            history.show_object(sight.object),
+            history.op_index(sight.op),
+            history.show_txn(sight.txn)
+        ))
+    }
+
+    fn proved(&self, order: &[u32], sights: &[Sight], guessed: bool) -> Result<Verdict, Why> {
+        let rules = self.rules;
+        let live = |point: &u32| self.world.taken.get(rules.txn(*point).index()) == Some(&true);
+        let points = order.iter().copied().filter(live);
+        let certificate = match rules.family {
+            Family::Serial => {
+                Certificate::Order(Order { txns: points.map(|p| rules.txn(p)).collect(), reads: Vec::new() })
+            }
+            _ if rules.split => Certificate::Points(points.map(|p| self.point(p)).collect()),
+            _ => Certificate::Versions(self.versions(order, sights)),
+        };
+        let doubtful =
+            guessed || matches!(self.question.level, Level::ReadUncommitted | Level::ParallelSnapshot);
+        if doubtful && let Err(why) = audit(self.world.history, self.question, &certificate) {
+            return Err(Why::MissingEvidence(format!("{why}")));
+        }
+        Ok(Verdict::Holds(certificate))
+    }
+
+    fn point(&self, point: u32) -> Point {
+        let txn = self.rules.txn(point);
+        if self.rules.is_begin(point) { Point::Begin(txn) } else { Point::Commit(txn) }
+    }
+
+    fn versions(&self, order: &[u32], sights: &[Sight]) -> Versions {
+        let (history, world) = (self.world.history, &self.world);
+        let unknown = |t: &TxnId| world.taken[t.index()] && history.outcome(*t) == Outcome::Unknown;
+        let written = history.objects().filter(|&o| world.orders.of(o).len() > 1);
+        let mut places = vec![u32::MAX; history.txn_count()];
+        for (place, &node) in order.iter().enumerate().filter(|(_, n)| (**n as usize) < history.txn_count()) {
+            places[node as usize] = place as u32;
+        }
+        let reads = if self.rules.reads { sights } else { &[] };
+        Versions {
+            committed: history.txns().filter(unknown).collect(),
+            orders: written.map(|o| (o, world.orders.of(o).to_vec())).collect(),
+            reads: reads.iter().filter_map(|sight| self.pick(sight, &places)).collect(),
+        }
+    }
+
+    /// Which version a sight is said to have seen, where its value does not tell.
+    fn pick(&self, sight: &Sight, places: &[u32]) -> Option<ReadFrom> {
+        if sight.lo == sight.hi && (sight.item || sight.lo == 0) {
+            return None;
+        }
+        let orders = &self.world.orders;
+        let counts = match self.rules.anti {
+            Anti::None => false,
+            Anti::Items => sight.item,
+            Anti::All => true,
+        };
+        let own = orders.rank(sight.object, sight.txn);
+        let before = |rank: &u32| {
+            let writer = orders.writer(sight.object, *rank);
+            Some(*rank) != own && writer.is_none_or(|w| places[w.index()] < places[sight.txn.index()])
+        };
+        let rank = match counts {
+            true => (sight.lo..=sight.hi).rev().find(before).unwrap_or(sight.lo),
+            false => sight.lo,
+        };
+        let version = orders.version(sight.object, rank);
+        Some(ReadFrom { op: sight.op, object: sight.object, version })
+    }
+}

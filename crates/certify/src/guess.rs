@@ -1,0 +1,46 @@
+//! A guess at which version a transaction saw where neither its value nor evidence tells.
+//!
+//! Nothing depends on it but how often the answer is `unknown`: by snapshot timestamps, the serialization order, commit timestamps, or the clock, the
+//! first that is there.
+
+use margay_history::{ObjectId, TxnId};
+
+use crate::orders::{Orders, commit_stamps};
+use margay_history::History;
+
+/// Places transactions in time.
+pub(crate) struct Guesser<'a> {
+    orders: &'a Orders,
+    /// When a transaction's versions appear.
+    writes: Vec<i64>,
+    /// Up to when a transaction sees what appeared.
+    reads: Vec<i64>,
+}
+
+impl<'a> Guesser<'a> {
+    pub fn new(history: &History, orders: &'a Orders) -> Self {
+        let evidence = history.evidence();
+        let commits = commit_stamps(history);
+        let serial = |t: TxnId| evidence.serialization(t);
+        let clock = |t: TxnId| history.end(t).or(history.start(t)).unwrap_or(i64::from(t.0));
+        let by_commit = !evidence.commits.is_empty();
+        let by_serial = !evidence.serializations.is_empty() && evidence.snapshots.is_empty();
+        let place = |t: TxnId| match () {
+            () if by_serial => serial(t).unwrap_or(i64::MAX),
+            () if by_commit => commits[t.index()].unwrap_or(i64::MAX),
+            () => clock(t),
+        };
+        let sees = |t: TxnId| match evidence.snapshot(t) {
+            Some(snapshot) if by_commit && !by_serial => snapshot,
+            _ => place(t).saturating_sub(1),
+        };
+        let (writes, reads) = (history.txns().map(place).collect(), history.txns().map(sees).collect());
+        Self { orders, writes, reads }
+    }
+
+    /// The rank of the last version that the transaction is likely to see.
+    pub fn rank(&self, txn: TxnId, object: ObjectId) -> u32 {
+        let until = self.reads[txn.index()];
+        self.orders.of(object).partition_point(|w| self.writes[w.index()] <= until) as u32
+    }
+}

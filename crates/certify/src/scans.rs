@@ -1,0 +1,201 @@
+//! What predicates saw of the rows that they left out, and what evidence says of what clients did not see.
+//!
+//! # Algorithm
+//! Emme, Algorithm 3. Of a left-out row the operation saw some version that does not match. If one is recorded, that one; otherwise all that do not match are
+//! possible, a range of ranks ([`crate::sights`]): its lowest gives the read dependency, the version behind its highest, which matches, the anti-dependency. So of
+//! all versions only the nearest before and after that change the match count.
+//!
+//! # Differs from the paper
+//! A version set need not name every row: where the versions that do not match are one run, nothing is missing.
+//!
+//! # Cost
+//! Each predicate read: the rows that it matches at some time, and its version set.
+
+use hashbrown::{HashMap, HashSet};
+use margay_history::{ObjectId, Op, OpKind, PredicateId, TxnId, Version};
+use margay_verdict::{Budget, Effect, Outside};
+
+use crate::chain::Chain;
+use crate::guess::Guesser;
+use crate::matches::{Matched, Matches};
+use crate::sights::{Failed, Sight, Sights, Unexplained};
+use crate::touches::strand;
+use crate::world::World;
+
+/// Adds the sights of left-out and of unobserved objects.
+pub(crate) struct Scans<'w, 'a> {
+    pub world: &'w World<'a>,
+    pub guesser: &'w Guesser<'w>,
+    pub chains: &'w HashMap<ObjectId, Chain>,
+    pub matches: &'w mut Matches<'a>,
+    pub sights: &'w mut Sights,
+}
+
+impl Scans<'_, '_> {
+    pub fn run(&mut self, budget: &Budget) -> Result<(), Failed> {
+        let history = self.world.history;
+        let pinned = !history.evidence().version_sets.is_empty();
+        if !pinned && !history.has_kind(OpKind::Scan) && !history.has_kind(OpKind::Update) {
+            return Ok(());
+        }
+        for txn in history.txns().filter(|t| self.world.taken[t.index()]) {
+            let mut wrote: Vec<ObjectId> = Vec::new();
+            for op in history.ops(txn) {
+                budget.poll()?;
+                self.operation(txn, &op, &wrote)?;
+                if op.kind.writes() {
+                    wrote.extend(op.accesses.iter().map(|a| a.object));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What the client was told about all rows of a table.
+    fn asked(&self, op: &Op<'_>) -> Option<PredicateId> {
+        let history = self.world.history;
+        let scan = history.scan(op.id).filter(|scan| scan.observed).map(|scan| scan.predicate);
+        scan.or_else(|| history.update(op.id).filter(|u| u.observed).map(|u| u.predicate))
+    }
+
+    fn operation(&mut self, txn: TxnId, op: &Op<'_>, wrote: &[ObjectId]) -> Result<(), Outside> {
+        let predicate = self.asked(op);
+        let set = self.world.history.evidence().version_set(op.id);
+        if predicate.is_none() && set.is_none() {
+            return Ok(());
+        }
+        let mut done: HashSet<ObjectId> = op.accesses.iter().map(|a| a.object).collect();
+        if op.kind == OpKind::Read {
+            done.retain(|o| {
+                op.accesses.iter().any(|a| a.object == *o && a.value != margay_history::ValueId::UNKNOWN)
+            });
+        }
+        for &(object, version) in set.map_or(&[][..], |set| &set.versions) {
+            if done.insert(object) {
+                self.pinned(txn, op, object, version, predicate, wrote.contains(&object))?;
+            }
+        }
+        let Some(predicate) = predicate else { return Ok(()) };
+        let table = Some(self.world.history.predicate(predicate).table);
+        for &object in wrote.iter().filter(|o| self.world.history.object(**o).table == table) {
+            if done.insert(object) {
+                self.own(txn, op, object, predicate)?;
+            }
+        }
+        self.left_out(txn, op, predicate, &done)
+    }
+
+    /// An object that the transaction had written itself, and that was left out.
+    fn own(
+        &mut self,
+        txn: TxnId,
+        op: &Op<'_>,
+        object: ObjectId,
+        predicate: PredicateId,
+    ) -> Result<(), Outside> {
+        let world = self.world;
+        let Some(chain) = self.chains.get(&object) else { return Ok(()) };
+        let mut own: Vec<Effect> = Vec::new();
+        for touch in strand(world.history, world.touches.of(object), txn) {
+            if touch.op < op.id {
+                world.extend(object, chain, touch, &mut own)?;
+            }
+        }
+        let view = world.own_view(object, chain, txn, &own);
+        if world.predicates.matches(predicate, object, &view)? {
+            self.sights.unexplained.push(Unexplained { op: op.id, object });
+        }
+        Ok(())
+    }
+
+    /// An object of which only evidence tells what was seen.
+    fn pinned(
+        &mut self,
+        txn: TxnId,
+        op: &Op<'_>,
+        object: ObjectId,
+        version: Version,
+        predicate: Option<PredicateId>,
+        wrote: bool,
+    ) -> Result<(), Outside> {
+        let unexplained = Unexplained { op: op.id, object };
+        if wrote {
+            if version != Version::Of(txn) {
+                self.sights.unexplained.push(unexplained);
+            }
+            return match predicate {
+                Some(predicate) => self.own(txn, op, object, predicate),
+                None => Ok(()),
+            };
+        }
+        let mine = self.world.orders.rank(object, txn);
+        let Some(rank) = self.world.orders.rank_of(object, version).filter(|&rank| Some(rank) != mine) else {
+            self.sights.unexplained.push(unexplained);
+            return Ok(());
+        };
+        if let (Some(predicate), Some(chain)) = (predicate, self.chains.get(&object))
+            && self.in_table(object, predicate)
+            && self.world.predicates.matches(predicate, object, &chain.cell(rank))?
+        {
+            self.sights.unexplained.push(unexplained);
+            return Ok(());
+        }
+        let item = op.accesses.iter().any(|a| a.object == object);
+        self.sights.all.push(Sight { op: op.id, txn, object, lo: rank, hi: rank, item, whole: true });
+        Ok(())
+    }
+
+    fn in_table(&self, object: ObjectId, predicate: PredicateId) -> bool {
+        let history = self.world.history;
+        history.object(object).table == Some(history.predicate(predicate).table)
+    }
+
+    fn left_out(
+        &mut self,
+        txn: TxnId,
+        op: &Op<'_>,
+        predicate: PredicateId,
+        done: &HashSet<ObjectId>,
+    ) -> Result<(), Outside> {
+        for matched in self.matches.of(predicate, self.chains)? {
+            let object = matched.object;
+            if done.contains(&object) {
+                continue;
+            }
+            let versions = self.chains[&object].len();
+            let mine = self.world.orders.rank(object, txn);
+            let Some((lo, hi, whole)) = range(matched, versions, mine) else {
+                self.sights.unexplained.push(Unexplained { op: op.id, object });
+                continue;
+            };
+            let index = self.sights.all.len() as u32;
+            self.sights.all.push(Sight { op: op.id, txn, object, lo, hi, item: false, whole });
+            if !whole {
+                let near = matched.unmatched_near(self.guesser.rank(txn, object));
+                let (lo, hi) = matched.run(near, versions);
+                let (lo, hi) = match mine {
+                    Some(mine) if lo < mine && mine <= hi => (lo, mine - 1),
+                    _ => (lo, hi),
+                };
+                self.sights.guesses.push((index, lo, hi));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The lowest and the highest rank that do not match, and whether none between does; the reader's own is none of them.
+fn range(matched: &Matched, versions: u32, mine: Option<u32>) -> Option<(u32, u32, bool)> {
+    let open = |rank: &u32| Some(*rank) != mine && !matched.contains(*rank);
+    let lo = (0..versions).find(open)?;
+    let hi = (0..versions).rev().find(open)?;
+    let inside = matched.ranks.iter().filter(|r| (lo..=hi).contains(r)).count();
+    let own = mine.is_some_and(|mine| (lo..=hi).contains(&mine));
+    Some((lo, hi, inside == 0 && !own))
+}
+
+/// The ranks that a left-out object may have been seen at.
+pub(crate) fn unmatched(matched: Option<&Matched>, lo: u32, hi: u32, mine: Option<u32>) -> Vec<u32> {
+    let open = |rank: &u32| Some(*rank) != mine && !matched.is_some_and(|m| m.contains(*rank));
+    (lo..=hi).filter(open).collect()
+}
