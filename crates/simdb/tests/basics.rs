@@ -78,3 +78,18 @@ fn thinner_evidence_is_a_part_of_the_whole() {
     let (whole, half) = (count(100), count(50));
     assert!(count(0) == 0 && half > whole / 3 && half < whole * 2 / 3, "{half} of {whole}");
 }
+
+#[test]
+fn the_document_names_every_protocol_and_fault() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/SIMDB.md");
+    let text = std::fs::read_to_string(path).expect("the document is there");
+    for protocol in Protocol::ALL {
+        let promises: Vec<String> = protocol.promises().iter().map(|level| format!("`{level}`")).collect();
+        let row = format!("| `{protocol}` | {} | {} |", promises.join(", "), protocol.description());
+        assert!(text.contains(&row), "{row}");
+    }
+    for fault in Fault::ALL {
+        let row = format!("| `{fault}` | {} |", fault.description());
+        assert!(text.contains(&row), "{row}");
+    }
+}
