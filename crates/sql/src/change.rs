@@ -156,67 +156,70 @@ fn check_key_text(table: &Table, row: &[Value], dialect: Dialect) -> Result<(), 
 pub(crate) fn insert(insert: &Insert, context: &Context) -> Result<Changed, SqlError> {
     let mut changes = Changes::new(context, insert.table);
     let at = At { context, row: &[], outer: None };
-    let given = given_rows(insert, &at)?;
     let (mut shown, mut matched) = (Vec::new(), 0);
-    for given in given {
-        let row = complete(insert, given, &mut changes, &at)?;
-        let collisions = changes.collisions(&row);
-        let written = match (collisions.is_empty(), &insert.conflict) {
-            (true, _) => {
-                check_row(changes.table, &row, context)?;
-                let key = changes.key_of(&row);
-                let record: Record = Arc::from(row);
-                changes.write(key, Some(record.clone()));
-                Some(record)
-            }
-            (false, None) => return Err(duplicate(changes.table)),
-            (false, Some(conflict)) => resolve(conflict, &collisions, row, &mut changes)?,
-        };
-        let Some(record) = written else { continue };
+    let mut put = |row: Vec<Value>, changes: &mut Changes| -> Result<(), SqlError> {
+        let Some(record) = put(insert, row, changes)? else { return Ok(()) };
         matched += 1;
         if let Some(returning) = &insert.returning {
             shown.push(outputs(returning, &At { context, row: &record, outer: None })?);
         }
+        Ok(())
+    };
+    match &insert.rows {
+        InsertRows::Values(rows) => {
+            for cells in rows {
+                let give = |given: usize| match &cells[given] {
+                    Some(expr) => Ok(Some((eval(expr, &at)?.into_owned(), is_flexible(expr)))),
+                    None => Ok(None),
+                };
+                let row = complete(insert, &give, &mut changes, &at)?;
+                put(row, &mut changes)?;
+            }
+        }
+        InsertRows::Select(select) => {
+            for values in run(select, context, None)?.rows {
+                let give = |given: usize| Ok(Some((values[given].clone(), false)));
+                let row = complete(insert, &give, &mut changes, &at)?;
+                put(row, &mut changes)?;
+            }
+        }
     }
     Ok(changes.finish(shown, matched))
+}
+
+/// Writes one row, or what ON CONFLICT makes of it; gives the row that was written, if any.
+fn put(insert: &Insert, row: Vec<Value>, changes: &mut Changes) -> Result<Option<Record>, SqlError> {
+    let collisions = changes.collisions(&row);
+    match (collisions.is_empty(), &insert.conflict) {
+        (true, _) => {
+            check_row(changes.table, &row, changes.context)?;
+            let key = changes.key_of(&row);
+            let record: Record = Arc::from(row);
+            changes.write(key, Some(record.clone()));
+            Ok(Some(record))
+        }
+        (false, None) => Err(duplicate(changes.table)),
+        (false, Some(conflict)) => resolve(conflict, &collisions, row, changes),
+    }
 }
 
 fn duplicate(table: &Table) -> SqlError {
     SqlError::Constraint(format!("a key of {} is there already", table.schema.name))
 }
 
-/// The given values of each row; `None` is DEFAULT. The flag tells literals and parameters.
-type Given = Vec<Option<(Value, bool)>>;
-
-fn given_rows(insert: &Insert, at: &At) -> Result<Vec<Given>, SqlError> {
-    match &insert.rows {
-        InsertRows::Select(select) => {
-            let rows = run(select, at.context, None)?.rows;
-            Ok(rows
-                .into_iter()
-                .map(|row| row.into_iter().map(|value| Some((value, false))).collect())
-                .collect())
-        }
-        InsertRows::Values(rows) => {
-            let cell = |cell: &Option<Expr>| match cell {
-                Some(expr) => Ok(Some((eval(expr, at)?.into_owned(), is_flexible(expr)))),
-                None => Ok(None),
-            };
-            rows.iter().map(|row| row.iter().map(cell).collect()).collect()
-        }
-    }
-}
+/// A given value, and whether it came from a literal or parameter; `None` is DEFAULT.
+type Given<'a> = &'a dyn Fn(usize) -> Result<Option<(Value, bool)>, SqlError>;
 
 /// The whole row: given values, defaults and numbers, converted to the columns' types.
-fn complete(insert: &Insert, given: Given, changes: &mut Changes, at: &At) -> Result<Vec<Value>, SqlError> {
+fn complete(insert: &Insert, give: Given, changes: &mut Changes, at: &At) -> Result<Vec<Value>, SqlError> {
     let dialect = at.context.dialect;
-    let schema = changes.table.schema.clone();
-    let mut cells: Given = vec![None; schema.columns.len()];
-    for (&column, cell) in insert.columns.iter().zip(given) {
-        cells[column] = cell;
-    }
-    let mut row = Vec::with_capacity(cells.len());
-    for (column, cell) in schema.columns.iter().zip(cells) {
+    let table = changes.table;
+    let mut row = Vec::with_capacity(table.schema.columns.len());
+    for (column, given) in table.schema.columns.iter().zip(&insert.given) {
+        let cell = match given {
+            Some(given) => give(*given)?,
+            None => None,
+        };
         let numbered = column.auto
             && match &cell {
                 None => true,

@@ -12,6 +12,13 @@ pub(crate) fn store(value: Value, to: Type, flexible: bool, dialect: Dialect) ->
     if value.is_null() {
         return Ok(value);
     }
+    // The common case: an integer of the widest type, or text without a limit, is stored as it is.
+    if let (Value::Int(_), Type::Int(64)) | (Value::Text(_), Type::Text(None)) = (&value, to) {
+        return Ok(value);
+    }
+    if let (Value::Int(number), Type::Int(bits), true) = (&value, to, dialect != Dialect::Sqlite) {
+        return check_range(*number, bits).map(|()| value);
+    }
     match dialect {
         Dialect::Sqlite => store_sqlite(value, to),
         Dialect::MySql => store_mysql(value, to),

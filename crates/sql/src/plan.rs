@@ -138,6 +138,8 @@ pub(crate) struct Insert {
     pub table: TableId,
     /// The columns given, in the order of the rows' values.
     pub columns: Vec<usize>,
+    /// For each column of the table, which of the values it gets.
+    pub given: Vec<Option<usize>>,
     pub rows: InsertRows,
     pub conflict: Option<Conflict>,
     pub returning: Option<Vec<Output>>,
@@ -156,8 +158,11 @@ pub(crate) struct Conflict {
     /// The key that is meant: the primary key (`Some(None)`), a UNIQUE constraint, or any (`None`).
     pub target: Option<Option<usize>>,
     /// The assignments over the old row followed by the proposed one; `None` is DO NOTHING.
-    pub update: Option<(Vec<(usize, Expr)>, Option<Expr>)>,
+    pub update: Option<DoUpdate>,
 }
+
+/// The assignments of DO UPDATE, and its condition.
+pub(crate) type DoUpdate = (Vec<(usize, Expr)>, Option<Expr>);
 
 /// An UPDATE.
 #[derive(Clone, Debug)]

@@ -12,7 +12,7 @@ use crate::exact;
 use crate::expr::{Class, Expr, Slot};
 use crate::from;
 use crate::lower::{Lowerer, Names, Typed, outside};
-use crate::plan::{Conflict, Delete, Insert, InsertRows, Select, Update};
+use crate::plan::{Conflict, Delete, DoUpdate, Insert, InsertRows, Select, Update};
 use crate::query;
 use crate::schema::Schema;
 use crate::scope::{Scope, ScopeTable};
@@ -42,7 +42,8 @@ pub(crate) fn insert(insert: &ast::Insert, catalog: &Catalog) -> Result<Insert, 
         Some(on) => Some(conflict(on, schema, &scope)?),
     };
     let returning = query::returning(insert.returning.as_ref(), &mut scope)?;
-    Ok(Insert { table, columns, rows, conflict, returning })
+    let given = (0..schema.columns.len()).map(|column| columns.iter().position(|given| *given == column));
+    Ok(Insert { table, given: given.collect(), columns, rows, conflict, returning })
 }
 
 fn insert_columns(insert: &ast::Insert, schema: &Schema, dialect: Dialect) -> Result<Vec<usize>, SqlError> {
@@ -132,8 +133,6 @@ fn conflict_key(columns: &[Ident], schema: &Schema, dialect: Dialect) -> Result<
         None => Err(SqlError::Type("ON CONFLICT names the columns of no key".into())),
     }
 }
-
-type DoUpdate = (Vec<(usize, Expr)>, Option<Expr>);
 
 fn do_update(update: &ast::DoUpdate, schema: &Schema, scope: &Scope) -> Result<DoUpdate, SqlError> {
     let sets = conflict_sets(&update.assignments, schema, scope)?;
