@@ -1,0 +1,161 @@
+//! Who wrote what: writers by object and value, appenders by object and element.
+//!
+//! # Cost
+//! One pass over the history and one hash entry for each distinct value written to an object.
+
+use hashbrown::HashMap;
+use margay_history::{History, ObjectId, OpKind, Outcome, TxnId, Value, ValueId};
+
+/// How an object is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Use {
+    /// By nobody.
+    Unwritten,
+    /// Whole.
+    Register,
+    /// By appends only.
+    List,
+}
+
+/// Who left a value in a register when it ended, among those that may have committed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Final {
+    pub(crate) txn: TxnId,
+    /// Whether others did too.
+    pub(crate) several: bool,
+}
+
+/// Who appended an element.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Append {
+    pub(crate) txn: TxnId,
+    /// Its place among what the transaction appended to the object.
+    pub(crate) place: u32,
+}
+
+/// Who wrote what.
+pub(crate) struct Index {
+    pub(crate) uses: Vec<Use>,
+    finals: HashMap<u64, Final>,
+    appends: HashMap<u64, Append>,
+    /// How much a transaction appended to a list.
+    counts: HashMap<u64, u32>,
+    /// Every writer of every object that may have committed, by object; each once.
+    pub(crate) writers: Vec<(ObjectId, TxnId)>,
+}
+
+/// Absent and the empty list are one value.
+pub(crate) fn plain(history: &History, value: ValueId) -> ValueId {
+    match value.small_int() {
+        None if matches!(history.value(value), Value::List([])) => ValueId::NULL,
+        _ => value,
+    }
+}
+
+fn key(object: ObjectId, other: u32) -> u64 {
+    u64::from(object.0) << 32 | u64::from(other)
+}
+
+impl Index {
+    /// # Errors
+    /// What of the history is outside the engine's fragment.
+    pub(crate) fn new(history: &History) -> Result<Self, String> {
+        let mut index = Self {
+            uses: vec![Use::Unwritten; history.object_count()],
+            finals: HashMap::new(),
+            appends: HashMap::new(),
+            counts: HashMap::new(),
+            writers: Vec::new(),
+        };
+        let mut own = Vec::new();
+        for txn in history.txns() {
+            index.add(history, txn, &mut own)?;
+        }
+        index.writers.sort_unstable();
+        index.writers.dedup();
+        Ok(index)
+    }
+
+    /// `own` is scratch: what the transaction wrote last to each object.
+    fn add(
+        &mut self,
+        history: &History,
+        txn: TxnId,
+        own: &mut Vec<(ObjectId, ValueId)>,
+    ) -> Result<(), String> {
+        own.clear();
+        let lives = history.outcome(txn) != Outcome::Aborted;
+        for op in history.ops(txn).filter(|op| op.kind.writes()) {
+            for access in op.accesses {
+                self.settle(history, access.object, op.kind)?;
+                if op.kind == OpKind::Append {
+                    self.append(history, txn, access.object, access.value)?;
+                    if lives {
+                        self.writers.push((access.object, txn));
+                    }
+                    continue;
+                }
+                match own.iter_mut().find(|o| o.0 == access.object) {
+                    Some(last) => last.1 = access.value,
+                    None => own.push((access.object, access.value)),
+                }
+            }
+        }
+        for &(object, value) in own.iter().filter(|_| lives) {
+            self.writers.push((object, txn));
+            let found = self.finals.entry(key(object, plain(history, value).0));
+            found.and_modify(|f| f.several = true).or_insert(Final { txn, several: false });
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, history: &History, object: ObjectId, kind: OpKind) -> Result<(), String> {
+        let wanted = if kind == OpKind::Append { Use::List } else { Use::Register };
+        let found = &mut self.uses[object.index()];
+        if *found == Use::Unwritten {
+            *found = wanted;
+            if wanted == Use::List && history.initial(object) != ValueId::NULL {
+                return Err(format!("the list {} is not empty at first", history.show_object(object)));
+            }
+        }
+        match *found == wanted {
+            true => Ok(()),
+            false => Err(format!("{} is both written and appended to", history.show_object(object))),
+        }
+    }
+
+    fn append(
+        &mut self,
+        history: &History,
+        txn: TxnId,
+        object: ObjectId,
+        element: ValueId,
+    ) -> Result<(), String> {
+        let count = self.counts.entry(key(object, txn.0)).or_default();
+        let append = Append { txn, place: *count };
+        *count += 1;
+        match self.appends.insert(key(object, element.0), append) {
+            None => Ok(()),
+            Some(_) => Err(format!(
+                "{} is appended twice to {}",
+                history.show_value(element),
+                history.show_object(object)
+            )),
+        }
+    }
+
+    /// Who left `value` in a register.
+    pub(crate) fn last_writer(&self, history: &History, object: ObjectId, value: ValueId) -> Option<Final> {
+        self.finals.get(&key(object, plain(history, value).0)).copied()
+    }
+
+    /// Who appended an element.
+    pub(crate) fn appender(&self, object: ObjectId, element: ValueId) -> Option<Append> {
+        self.appends.get(&key(object, element.0)).copied()
+    }
+
+    /// How much a transaction appended to a list.
+    pub(crate) fn appended(&self, object: ObjectId, txn: TxnId) -> u32 {
+        self.counts.get(&key(object, txn.0)).copied().unwrap_or(0)
+    }
+}

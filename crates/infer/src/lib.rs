@@ -1,0 +1,141 @@
+//! Engine **infer**: dependencies from what reads show, and the weak levels.
+//!
+//! # Problem
+//! Where every read tells whose version it saw, most of what happened can be inferred instead of searched: lists show the order of their versions
+//! (Elle's domain), and at the weak levels the version order follows from the reads (AWDIT's domain). Decide, prove, and name what is wrong.
+//!
+//! # Algorithm
+//! 1. `index`, `case`, `lists`: who wrote what, what each read saw, which versions certainly precede which; what nothing explains.
+//! 2. `deps`: dependencies and the orders that the question uses, as a graph of transactions or of begin and commit points.
+//! 3. `weak`: the axioms of `be-read-committed`, `read-atomic` and `causal` as more edges.
+//! 4. A graph without a cycle gives the certificate of `holds` (`order`): at every level if the version order is known, at the weak levels always.
+//! 5. `cycles`, `lost`, `proof`: cycles by kind, lost updates, and their certificates.
+//!
+//! # Invariants
+//! `violated` rests on certain dependencies only, and every finding has passed the audit. `holds` is said only if nothing was left out.
+//!
+//! # Differs from the papers
+//! Unknown transactions that were seen count as committed. Versions of registers are ordered only by what must be so (the initial version is
+//! first; who reads before it writes comes later); the engine never assumes that keys are linearizable or sequential unless the question asks for real
+//! time or session order.
+//!
+//! # When it answers Unknown
+//! Scans, predicate updates, SQL, rows with columns and evidence; elements appended twice; values that several wrote, if no violation shows without
+//! them; above the weak levels, registers whose version order the reads do not tell.
+
+mod case;
+mod cycles;
+mod deps;
+mod index;
+mod lists;
+mod lost;
+mod order;
+mod proof;
+mod uncommitted;
+mod weak;
+
+use hashbrown::HashMap;
+use margay_history::History;
+use margay_levels::definition::{Axiom, Family};
+use margay_levels::model::{Boundary, boundary};
+use margay_levels::{Anomaly, Level};
+use margay_verdict::{Budget, Checker, Exhausted, Finding, Question, Verdict, Why};
+
+use crate::case::Case;
+use crate::deps::{Deps, Layout};
+use crate::proof::Prover;
+
+/// How many findings are reported.
+const FINDINGS: usize = 16;
+
+/// How many of one name.
+const OF_ONE_NAME: usize = 3;
+
+/// The engine.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Infer;
+
+impl Checker for Infer {
+    fn name(&self) -> &'static str {
+        "infer"
+    }
+
+    fn check(&self, history: &History, question: Question, budget: &Budget) -> Verdict {
+        let case = match Case::new(history, question) {
+            Ok(case) => case,
+            Err(what) => return Verdict::Unknown(Why::Outside(what)),
+        };
+        decide(&case, budget).unwrap_or_else(|limit| {
+            let size = format!("{} transactions, {} reads", history.txn_count(), case.reads.len());
+            Verdict::Unknown(Why::Exhausted(limit, size))
+        })
+    }
+}
+
+/// The models that findings rule out: the weakest (Elle's `:not`), and with them the stronger ones (`:also-not`).
+#[must_use]
+pub fn ruled_out(findings: &[Finding]) -> Boundary {
+    boundary(findings.iter().map(|finding| finding.anomaly))
+}
+
+fn decide(case: &Case<'_>, budget: &Budget) -> Result<Verdict, Exhausted> {
+    let mut prover = Prover::new(case);
+    let mut findings: Vec<Finding> =
+        lists::few(case.local.clone()).iter().filter_map(|local| prover.local(local)).collect();
+    let deps = match case.question.level.family() {
+        Family::CommitOrder(axiom) if axiom != Axiom::Prefix => {
+            let mut deps = dependencies(case, false);
+            for unseen in weak::add_axiom(case, axiom, &mut deps, budget)? {
+                findings.extend(prover.unseen(&unseen));
+            }
+            findings.extend(order::cycle(&deps, Layout::Txns).and_then(|cycle| {
+                let lemma = prover.lemma(&deps, &cycle)?;
+                prover.finding(None, vec![lemma])
+            }));
+            deps
+        }
+        _ => {
+            let level = case.question.level;
+            let deps = dependencies(case, !matches!(level, Level::ReadUncommitted | Level::ReadCommitted));
+            findings.extend(cycles::find(case, &deps, &mut prover));
+            if level.forbids(Anomaly::LostUpdate) {
+                findings.extend(lost::find(case, &prover));
+            }
+            deps
+        }
+    };
+    budget.poll()?;
+    if !findings.is_empty() {
+        return Ok(Verdict::Violated(most_severe(findings)));
+    }
+    Ok(order::holds(case, deps, &mut prover))
+}
+
+fn dependencies(case: &Case<'_>, anti: bool) -> Deps {
+    let mut deps = Deps::new(case);
+    deps.writes(case);
+    if case.question.level != Level::ReadUncommitted {
+        deps.reads(case);
+    }
+    if anti {
+        deps.antis(case);
+    }
+    deps.orders(case);
+    deps
+}
+
+/// The findings that rule out the most levels first, short ones before long ones, and a few of each name.
+fn most_severe(mut findings: Vec<Finding>) -> Vec<Finding> {
+    let broken = |finding: &Finding| {
+        std::cmp::Reverse(Level::ALL.iter().filter(|level| level.forbids(finding.anomaly)).count())
+    };
+    findings.sort_by_key(|finding| (broken(finding), finding.anomaly, finding.txns.len()));
+    let mut counts: HashMap<Anomaly, usize> = HashMap::new();
+    findings.retain(|finding| {
+        let count = counts.entry(finding.anomaly).or_default();
+        *count += 1;
+        *count <= OF_ONE_NAME
+    });
+    findings.truncate(FINDINGS);
+    findings
+}

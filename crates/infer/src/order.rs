@@ -1,0 +1,193 @@
+//! Orders that prove `holds`, and cycles where there is none.
+//!
+//! # Algorithm
+//! An order of the nodes that all dependencies follow is the certificate: of transactions (a serial or a commit order), of begin and commit points, or, for
+//! the levels of graphs, of the versions of each object. Versions that nobody saw may stand in any order, so they stand in this one.
+//! - Snapshot levels: writers of one object may not overlap, seen or not; the unseen ones are put one after the other as they commit in a first order,
+//!   and the graph is ordered again.
+//! - `parallel-snapshot`: with session order, wr and ww ordered, no rw edge may lead back from a transaction to one that reaches it.
+//!
+//! # Invariants
+//! Nothing is said of a case that is open, or whose registers are not traceable where rw edges count.
+
+use margay_history::{Outcome, TxnId, Version};
+use margay_levels::Level;
+use margay_levels::definition::{Axiom, Family};
+use margay_order::{Chains, Clocks, components, shortest_cycle};
+use margay_verdict::{Certificate, Order, Point, Verdict, Versions, Why as Reason};
+
+use crate::case::{Case, Next};
+use crate::deps::{Deps, Layout, Why, in_order};
+use crate::proof::Prover;
+
+/// The layout in which a level is decided.
+fn layout(level: Level) -> Layout {
+    match level.family() {
+        Family::Snapshot => Layout::Points { overlap: false },
+        Family::CommitOrder(Axiom::Prefix) => Layout::Points { overlap: true },
+        _ => Layout::Txns,
+    }
+}
+
+/// The labels of a short cycle, if there is one.
+pub(crate) fn cycle(deps: &Deps, layout: Layout) -> Option<Vec<u32>> {
+    let graph = deps.graph(layout);
+    let component = components(&graph).into_iter().min_by_key(Vec::len)?;
+    let mut inside = vec![false; graph.node_count()];
+    component.iter().for_each(|&node| inside[node as usize] = true);
+    let starts = (STEPS / component.len()).max(1);
+    let edges = |node: u32| graph.edges(node).filter(|edge| inside[edge.0 as usize]).collect::<Vec<_>>();
+    let found = shortest_cycle(component.iter().copied().take(starts), edges)?;
+    Some(found.into_iter().map(|(_, _, label)| label).collect())
+}
+
+/// How many nodes are looked at in search of a short cycle.
+const STEPS: usize = 1_000_000;
+
+/// The answer where no kind of cycle was found.
+pub(crate) fn holds(case: &Case<'_>, mut deps: Deps, prover: &mut Prover<'_, '_>) -> Verdict {
+    let level = case.question.level;
+    let layout = layout(level);
+    if level == Level::ParallelSnapshot {
+        deps.all.retain(|dep| !matches!(dep.why, Why::Anti(_) | Why::OnAnti));
+    }
+    let Some(order) = in_order(&deps.graph(layout)) else { return violated(&deps, layout, prover) };
+    if let Some(open) = &case.open {
+        return Verdict::Unknown(Reason::Outside(open.clone()));
+    }
+    let direct = matches!(
+        level,
+        Level::ReadUncommitted
+            | Level::ReadCommitted
+            | Level::BeReadCommitted
+            | Level::ReadAtomic
+            | Level::Causal
+    );
+    if !case.local.is_empty() {
+        return Verdict::Unknown(Reason::Outside(
+            "an operation that nothing explains, and no proof of it".into(),
+        ));
+    }
+    if !direct && !case.is_traceable() {
+        let what = "the reads of registers do not tell the order of their versions";
+        return Verdict::Unknown(Reason::MissingEvidence(what.into()));
+    }
+    match level.family() {
+        Family::Serial => Verdict::Holds(serial(case, &order)),
+        Family::Snapshot => snapshot(case, deps, layout, order),
+        Family::CommitOrder(Axiom::Prefix) => Verdict::Holds(points(case, &deps, layout, &order)),
+        Family::CommitOrder(_) => Verdict::Holds(serial(case, &order)),
+        Family::Graph if level == Level::ParallelSnapshot => parallel(case, deps, &order),
+        Family::Graph => Verdict::Holds(versions(case, &deps, &order)),
+    }
+}
+
+fn violated(deps: &Deps, layout: Layout, prover: &mut Prover<'_, '_>) -> Verdict {
+    let finding = cycle(deps, layout).and_then(|cycle| {
+        let lemma = prover.lemma(deps, &cycle)?;
+        prover.finding(None, vec![lemma])
+    });
+    match finding {
+        Some(finding) => Verdict::Violated(vec![finding]),
+        None => Verdict::Unknown(Reason::Outside("a cycle that no certificate can show".into())),
+    }
+}
+
+fn serial(case: &Case<'_>, order: &[u32]) -> Certificate {
+    let txns =
+        order.iter().filter(|&&node| (node as usize) < case.history.txn_count()).map(|&node| TxnId(node));
+    Certificate::Order(Order { txns: txns.filter(|&t| case.has(t)).collect(), reads: Vec::new() })
+}
+
+fn points(case: &Case<'_>, deps: &Deps, layout: Layout, order: &[u32]) -> Certificate {
+    let point = |&node: &u32| {
+        let txn = deps.txn(layout, node).filter(|&txn| case.has(txn))?;
+        Some(if node.is_multiple_of(2) { Point::Begin(txn) } else { Point::Commit(txn) })
+    };
+    Certificate::Points(order.iter().filter_map(point).collect())
+}
+
+/// Where each transaction stands in an order, at its commit.
+fn places(case: &Case<'_>, deps: &Deps, layout: Layout, order: &[u32]) -> Vec<u32> {
+    let mut places = vec![0; case.history.txn_count()];
+    for (place, &node) in order.iter().enumerate() {
+        if let Some(txn) = deps.txn(layout, node) {
+            places[txn.index()] = place as u32;
+        }
+    }
+    places
+}
+
+/// Puts the versions that nobody saw one after the other.
+fn line_up(case: &Case<'_>, deps: &mut Deps, places: &[u32]) -> bool {
+    let before = deps.all.len();
+    for object in case.history.objects() {
+        let mut rest = case.writers.rest(object).to_vec();
+        rest.sort_by_key(|txn| places[txn.index()]);
+        rest.windows(2).for_each(|pair| deps.add(pair[0].0, pair[1].0, Why::Write(object)));
+    }
+    deps.all.len() > before
+}
+
+fn snapshot(case: &Case<'_>, mut deps: Deps, layout: Layout, mut order: Vec<u32>) -> Verdict {
+    let places = places(case, &deps, layout, &order);
+    if line_up(case, &mut deps, &places) {
+        match in_order(&deps.graph(layout)) {
+            Some(better) => order = better,
+            None => {
+                let what = "nobody saw some versions, and who wrote them overlap";
+                return Verdict::Unknown(Reason::MissingEvidence(what.into()));
+            }
+        }
+    }
+    Verdict::Holds(points(case, &deps, layout, &order))
+}
+
+fn versions(case: &Case<'_>, deps: &Deps, order: &[u32]) -> Certificate {
+    let places = places(case, deps, Layout::Txns, order);
+    let mut orders = Vec::new();
+    for object in case.history.objects().filter(|&o| case.writers.of(o).len() > 1) {
+        let mut writers = case.writers.of(object).to_vec();
+        writers.sort_by_key(|txn| places[txn.index()]);
+        orders.push((object, writers));
+    }
+    let taken = case.txns().filter(|&t| case.history.outcome(t) == Outcome::Unknown).collect();
+    Certificate::Versions(Versions { committed: taken, orders, reads: Vec::new() })
+}
+
+/// `order` is of session order, wr and ww. What is left are the rw edges.
+fn parallel(case: &Case<'_>, mut deps: Deps, order: &[u32]) -> Verdict {
+    let layout = Layout::Txns;
+    let places = places(case, &deps, layout, order);
+    line_up(case, &mut deps, &places);
+    let graph = deps.graph(layout);
+    let unknown = || Verdict::Unknown(Reason::MissingEvidence("nobody saw some versions".into()));
+    let Some(order) = in_order(&graph) else { return unknown() };
+    let chains = chains(case, &deps);
+    let clocks = Clocks::new(&graph, &order, &chains);
+    for read in &case.reads {
+        let rest = case.writers.rest(read.object);
+        let next = match read.next {
+            Next::Txn(txn) => Some(txn),
+            Next::Rest => rest.iter().copied().min_by_key(|txn| places[txn.index()]),
+            Next::Nothing => None,
+        };
+        let mine = |txn: TxnId| txn == read.txn || Version::Of(txn) == read.from;
+        if next.is_some_and(|next| !mine(next) && clocks.reaches(&chains, next.0, read.txn.0)) {
+            return unknown();
+        }
+    }
+    Verdict::Holds(versions(case, &deps, &order))
+}
+
+/// Sessions; and extra nodes in one row.
+fn chains(case: &Case<'_>, deps: &Deps) -> Chains {
+    let history = case.history;
+    let mut chain: Vec<u32> = history.txns().map(|txn| history.session_of(txn).0).collect();
+    let mut position: Vec<u32> = history.txns().map(|txn| txn.0).collect();
+    for extra in deps.txns..deps.nodes {
+        chain.push(history.session_count() as u32);
+        position.push(extra);
+    }
+    Chains::new(chain, position)
+}
