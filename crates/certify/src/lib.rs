@@ -12,6 +12,8 @@
 //! 3. `sights`, `scans`, `matches`: the values of all versions, and so what every operation saw; what nothing explains is a non-cyclic anomaly (`local`).
 //! 4. `deps`, `stamps`: the graph of the level. 5. `cycle`, `lemma`: an order that proves it, or a short cycle that refutes it.
 //!
+//! Enne (expected serialization order; section 6) is [`Replay`], and [`Replayer`] where transactions come as a stream.
+//!
 //! # Invariants
 //! - `violated` is said only with a certificate that audit has accepted. Evidence narrows the choice, so a violation is one *given the evidence*.
 //! - An incomplete certificate is [`Why::MissingEvidence`](margay_verdict::Why), and names the first object or operation that is not told.
@@ -24,6 +26,7 @@
 //! # Cost
 //! Linear in operations, versions and evidence, but for sorting, and for `parallel-snapshot` when the graph has cycles.
 
+mod blame;
 mod certify;
 mod chain;
 mod cycle;
@@ -33,6 +36,8 @@ mod lemma;
 mod local;
 mod matches;
 mod orders;
+mod replay;
+mod replayer;
 mod scans;
 mod sights;
 mod stamps;
@@ -41,3 +46,5 @@ mod touches;
 mod world;
 
 pub use certify::Certify;
+pub use replay::Replay;
+pub use replayer::{Halt, Refused, Replayer};

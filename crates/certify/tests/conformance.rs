@@ -1,6 +1,6 @@
 //! Engines certify and replay against the definitions: all tiny histories, random ones with evidence, every certificate audited, the laws.
 
-use margay_certify::Certify;
+use margay_certify::{Certify, Replay};
 use margay_levels::Level;
 use margay_testkit::{Options, conformance};
 
@@ -23,4 +23,11 @@ fn certify_keeps_the_laws() {
     let tally = conformance(&Certify, &LEVELS, Options::default());
     println!("{tally:?}");
     assert!(tally.holds > 1000 && tally.violated > 100, "{tally:?}");
+}
+
+#[test]
+fn replay_keeps_the_laws() {
+    let tally = conformance(&Replay, &LEVELS, Options { random: 4000, tiny: 0, ..Options::default() });
+    println!("{tally:?}");
+    assert!(tally.holds > 100 && tally.violated > 50, "{tally:?}");
 }

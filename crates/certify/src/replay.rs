@@ -1,0 +1,372 @@
+//! The engine **replay**: the database told its order, so run it.
+//!
+//! # Problem
+//! A database that knows its serialization order, or at snapshot isolation its snapshot and commit timestamps, says with them what every
+//! operation must have seen.
+//!
+//! # Algorithm
+//! Enne (section 6, Algorithm 4). Serializable levels: transactions one after the other ([`Replayer`]). Snapshot levels: begin and commit points by their
+//! timestamps; a transaction runs on the state at its begin, and its writes appear at its commit, unless another wrote the same object in between.
+//!
+//! # Invariants
+//! - `holds` carries the order that was replayed. `violated` carries lemmas (`blame`) that audit has accepted: a mismatch is a violation *given the
+//!   evidence*, and where no certificate can say so, the answer is that evidence is missing.
+//! - A serial order proves every weaker level; that it fails refutes none of them.
+//!
+//! # Differs from the paper
+//! Enne takes the order for granted and calls every mismatch an anomaly. Here session order, real time, and recorded version orders are held against it as
+//! well, and transactions of unknown outcome run if the order has them.
+//!
+//! # Cost
+//! Linear; a predicate looks at every row of its table.
+
+use hashbrown::HashMap;
+use margay_history::{History, ObjectId, Outcome, TxnId, Version};
+use margay_levels::Anomaly;
+use margay_levels::definition::Family;
+use margay_verdict::state::Overlay;
+use margay_verdict::{
+    Budget, Certificate, Checker, Effect, Fault, Finding, Lemma, Order, Point, Predicates, Question, Reason,
+    Stamp, State, Verdict, Why, audit,
+};
+
+use crate::blame::{Misfit, Recorded, against, lemmas};
+use crate::local::local;
+use crate::replayer::{Halt, Refused, Replayer, show};
+use crate::sights::Unexplained;
+
+/// The engine: replay of a recorded order. See the [module documentation](self).
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Replay;
+
+impl Checker for Replay {
+    fn name(&self) -> &'static str {
+        "replay"
+    }
+
+    fn check(&self, history: &History, question: Question, budget: &Budget) -> Verdict {
+        run(history, question, budget).unwrap_or_else(Verdict::Unknown)
+    }
+}
+
+fn run(history: &History, question: Question, budget: &Budget) -> Result<Verdict, Why> {
+    let snapshot = question.level.family() == Family::Snapshot;
+    let points = if snapshot { snapshot_points(history)? } else { serial_points(history)? };
+    let predicates = Predicates::compile(history).map_err(|outside| Why::Outside(outside.0))?;
+    let recorded = if snapshot { Recorded::Snapshot } else { Recorded::Serial };
+    let case = Case { history, question, budget, predicates: &predicates, points, recorded };
+    match case.orders().or_else(|| case.versions()) {
+        Some(lemmas) => case.refuted(lemmas, "the recorded orders contradict each other"),
+        None if snapshot => case.snapshots(),
+        None => case.serial(),
+    }
+}
+
+fn missing<T>(history: &History, what: &str, txn: TxnId) -> Result<T, Why> {
+    Err(Why::MissingEvidence(format!("no {what} of {}", history.show_txn(txn))))
+}
+
+/// Every transaction begins and commits at once, in the serialization order.
+fn serial_points(history: &History) -> Result<Vec<Point>, Why> {
+    let evidence = history.evidence();
+    let mut order: Vec<(i64, TxnId)> = Vec::with_capacity(evidence.serializations.len());
+    for txn in history.txns().filter(|&t| history.outcome(t) != Outcome::Aborted) {
+        match (evidence.serialization(txn), history.outcome(txn)) {
+            (Some(ts), _) => order.push((ts, txn)),
+            (None, Outcome::Committed) => return missing(history, "place in the serialization order", txn),
+            (None, _) => {}
+        }
+    }
+    order.sort_unstable();
+    match order.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        Some(pair) => Err(Why::MissingEvidence(format!(
+            "{} and {} have the same place in the serialization order",
+            history.show_txn(pair[0].1),
+            history.show_txn(pair[1].1)
+        ))),
+        None => Ok(order.iter().flat_map(|&(_, txn)| [Point::Begin(txn), Point::Commit(txn)]).collect()),
+    }
+}
+
+/// Begin points behind the commits that their snapshots have, commits in the order of their timestamps.
+fn snapshot_points(history: &History) -> Result<Vec<Point>, Why> {
+    let evidence = history.evidence();
+    // At one time commits come first, then begins, then the commits of what began at its own commit's time.
+    let mut points: Vec<(i64, u8, TxnId)> = Vec::with_capacity(2 * evidence.commits.len());
+    for txn in history.txns().filter(|&t| history.outcome(t) != Outcome::Aborted) {
+        let committed = history.outcome(txn) == Outcome::Committed;
+        match (evidence.snapshot(txn), evidence.commit(txn)) {
+            (Some(snapshot), Some(commit)) if commit > snapshot => {
+                points.extend([(snapshot, 1, txn), (commit, 0, txn)]);
+            }
+            (Some(snapshot), Some(_)) => points.extend([(snapshot, 2, txn), (snapshot, 3, txn)]),
+            (None, _) if committed => return missing(history, "snapshot timestamp", txn),
+            (_, None) if committed => return missing(history, "commit timestamp", txn),
+            _ => {}
+        }
+    }
+    points.sort_unstable();
+    let point = |&(_, kind, txn): &(i64, u8, TxnId)| match kind {
+        1 | 2 => Point::Begin(txn),
+        _ => Point::Commit(txn),
+    };
+    Ok(points.iter().map(point).collect())
+}
+
+struct Case<'a> {
+    history: &'a History,
+    question: Question,
+    budget: &'a Budget,
+    predicates: &'a Predicates<'a>,
+    points: Vec<Point>,
+    recorded: Recorded,
+}
+
+/// What a snapshot replay did not accept.
+enum Stop {
+    Halt(Halt),
+    /// The second wrote the object between the first one's begin and commit.
+    Conflict(TxnId, TxnId, ObjectId),
+    Why(Why),
+}
+
+impl Case<'_> {
+    /// The order of the points against session order and real time.
+    fn orders(&self) -> Option<Vec<Lemma>> {
+        let history = self.history;
+        let mut begun: Vec<Option<TxnId>> = vec![None; history.session_count()];
+        let mut latest: Option<(i64, TxnId)> = None;
+        for point in &self.points {
+            match *point {
+                Point::Begin(txn) => {
+                    let place = &mut begun[history.session_of(txn).index()];
+                    *place = (*place).max(Some(txn));
+                    latest = latest.max(history.start(txn).map(|start| (start, txn)));
+                }
+                Point::Commit(txn) => {
+                    let later = begun[history.session_of(txn).index()].filter(|&later| later > txn);
+                    let after = latest.map(|l| l.1).filter(|&later| history.precedes(txn, later));
+                    if let Some(later) = later.filter(|_| self.question.uses_session_order()) {
+                        return Some(against(txn, later, Reason::Session, self.earlier()));
+                    }
+                    if let Some(later) = after.filter(|_| self.question.uses_real_time()) {
+                        return Some(against(txn, later, Reason::RealTime, self.earlier()));
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// The timestamps that let one begin before another commits.
+    fn earlier(&self) -> Stamp {
+        match self.recorded {
+            Recorded::Serial => Stamp::Serialization,
+            Recorded::Snapshot => Stamp::Outside,
+        }
+    }
+
+    /// The order of the commits against recorded version orders and commit timestamps.
+    fn versions(&self) -> Option<Vec<Lemma>> {
+        let evidence = self.history.evidence();
+        let stamp = match self.recorded {
+            Recorded::Serial => Stamp::Serialization,
+            Recorded::Snapshot => Stamp::Commit,
+        };
+        let mut places = vec![None; self.history.txn_count()];
+        for (place, point) in self.points.iter().enumerate() {
+            if let Point::Commit(txn) = *point {
+                places[txn.index()] = Some(place);
+            }
+        }
+        evidence.version_orders.iter().find_map(|order| {
+            let writers = order.versions.iter().filter_map(|version| match version {
+                Version::Of(txn) => Some((places[txn.index()]?, *txn)),
+                Version::Initial => None,
+            });
+            let writers: Vec<_> = writers.collect();
+            let pair = writers.windows(2).find(|pair| pair[0].0 > pair[1].0)?;
+            Some(against(pair[0].1, pair[1].1, Reason::Write { object: order.object }, stamp))
+        })
+    }
+
+    fn refuted(&self, lemmas: Vec<Lemma>, what: &str) -> Result<Verdict, Why> {
+        let anomaly = match self.question.level.family() {
+            Family::Serial => Anomaly::Pl3CycleExists,
+            Family::Snapshot => Anomaly::PlSiCycleExists,
+            _ => return Err(Why::MissingEvidence(format!("another order than the recorded one: {what}"))),
+        };
+        let mut txns: Vec<TxnId> = lemmas.iter().flat_map(|l| l.edges.iter().map(|edge| edge.from)).collect();
+        txns.sort_unstable();
+        txns.dedup();
+        let certificate = Certificate::Refutation(lemmas);
+        match audit(self.history, self.question, &certificate) {
+            Ok(()) => Ok(Verdict::Violated(vec![Finding { anomaly, txns, certificate }])),
+            Err(why) => {
+                Err(Why::MissingEvidence(format!("{what}, but what is recorded does not prove it: {why}")))
+            }
+        }
+    }
+
+    /// A mismatch: by single operations if they show it, or by the recorded order.
+    fn mismatch(&self, halt: &Halt) -> Result<Verdict, Why> {
+        let unexplained = [Unexplained { op: halt.op, object: halt.object }];
+        if let Some(finding) = local(self.history, self.question, &unexplained) {
+            return Ok(Verdict::Violated(vec![finding]));
+        }
+        let reader = self.history.txn_of(halt.op);
+        let misfit = Misfit { op: halt.op, reader, object: halt.object, version: halt.version };
+        let what = format!(
+            "operation {} of {} saw of {} {} where {} was",
+            self.history.op_index(halt.op),
+            self.history.show_txn(reader),
+            self.history.show_object(halt.object),
+            halt.observed,
+            halt.expected
+        );
+        self.refuted(self.needed(lemmas(self.history, self.recorded, &misfit)), &what)
+    }
+
+    /// One lemma if one is enough, or else all that are needed together.
+    fn needed(&self, lemmas: Vec<Lemma>) -> Vec<Lemma> {
+        let alone = |lemma: &&Lemma| {
+            audit(self.history, self.question, &Certificate::Refutation(vec![(*lemma).clone()])).is_ok()
+        };
+        match lemmas.iter().take(16).find(alone) {
+            Some(lemma) => vec![lemma.clone()],
+            None => lemmas,
+        }
+    }
+
+    fn serial(&self) -> Result<Verdict, Why> {
+        let mut replayer = Replayer::new(self.predicates);
+        let mut stamps = Stamps::new(self.history);
+        let mut txns = Vec::with_capacity(self.points.len() / 2);
+        for point in &self.points {
+            let Point::Commit(txn) = *point else { continue };
+            self.budget.poll().map_err(|limit| Why::Exhausted(limit, format!("{} replayed", txns.len())))?;
+            match replayer.feed(txn) {
+                Ok(()) => txns.push(txn),
+                Err(Refused::Outside(outside)) => return Err(Why::Outside(outside.0)),
+                Err(Refused::Halt(halt)) => return self.mismatch(&halt),
+            }
+            if let Some((later, object)) = stamps.wrote(self.history, txn, |o| replayer.version(o)) {
+                let lemmas = against(txn, later, Reason::Write { object }, Stamp::Serialization);
+                return self.refuted(lemmas, "commit timestamps are against the serialization order");
+            }
+        }
+        Ok(Verdict::Holds(Certificate::Order(Order { txns, reads: Vec::new() })))
+    }
+
+    fn snapshots(&self) -> Result<Verdict, Why> {
+        match self.walk() {
+            Ok(()) => {
+                let certificate = Certificate::Points(self.points.clone());
+                // Equal timestamps leave open what only audit asks about.
+                match audit(self.history, self.question, &certificate) {
+                    Ok(()) => Ok(Verdict::Holds(certificate)),
+                    Err(why) => Err(Why::MissingEvidence(why.0)),
+                }
+            }
+            Err(Stop::Why(why)) => Err(why),
+            Err(Stop::Halt(halt)) => self.mismatch(&halt),
+            Err(Stop::Conflict(txn, other, object)) => {
+                let lemmas = against(other, txn, Reason::Write { object }, Stamp::Outside);
+                self.refuted(lemmas, "two transactions that overlap wrote one object")
+            }
+        }
+    }
+
+    fn walk(&self) -> Result<(), Stop> {
+        let history = self.history;
+        let mut state = State::initial(self.predicates);
+        let mut last = vec![(Version::Initial, 0); history.object_count()];
+        let mut pending: HashMap<TxnId, (usize, Vec<(ObjectId, Vec<Effect>)>)> = HashMap::new();
+        for (place, point) in self.points.iter().enumerate() {
+            self.budget.poll().map_err(|limit| Stop::Why(Why::Exhausted(limit, String::new())))?;
+            match *point {
+                Point::Begin(txn) => {
+                    pending.insert(txn, (place, self.on_snapshot(txn, &state, &last)?));
+                }
+                Point::Commit(txn) => {
+                    let (begin, writes) = pending.remove(&txn).unwrap_or_default();
+                    for (object, effects) in writes {
+                        let before = &mut last[object.index()];
+                        if let (Version::Of(other), at) = *before
+                            && at > begin
+                        {
+                            return Err(Stop::Conflict(txn, other, object));
+                        }
+                        *before = (Version::Of(txn), place);
+                        effects.iter().for_each(|effect| state.change(object, effect));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn on_snapshot(
+        &self,
+        txn: TxnId,
+        state: &State<'_>,
+        last: &[(Version, usize)],
+    ) -> Result<Vec<(ObjectId, Vec<Effect>)>, Stop> {
+        let mut view = Overlay::new(state);
+        for op in self.history.ops(txn) {
+            let own = |object| if view.wrote(object) { Version::Of(txn) } else { last[object.index()].0 };
+            let set = self.history.evidence().version_set(op.id);
+            let wrong = set.and_then(|set| set.versions.iter().find(|v| own(v.0) != v.1));
+            if let Some(&(object, version)) = wrong {
+                let (expected, observed) =
+                    (show(self.predicates, own(object)), show(self.predicates, version));
+                return Err(Stop::Halt(Halt { op: op.id, object, version: own(object), expected, observed }));
+            }
+            match view.run(&op) {
+                Ok(()) => {}
+                Err(Fault::Outside(outside)) => return Err(Stop::Why(Why::Outside(outside.0))),
+                Err(Fault::Mismatch(m)) => {
+                    let own =
+                        |object| if view.wrote(object) { Version::Of(txn) } else { last[object.index()].0 };
+                    return Err(Stop::Halt(Halt {
+                        op: m.op,
+                        object: m.object,
+                        version: own(m.object),
+                        expected: m.expected,
+                        observed: m.observed,
+                    }));
+                }
+            }
+        }
+        Ok(view.into_effects())
+    }
+}
+
+/// The highest commit timestamp among the writers of each object; empty when there are none.
+struct Stamps(Vec<Option<(i64, TxnId)>>);
+
+impl Stamps {
+    fn new(history: &History) -> Self {
+        let objects = if history.evidence().commits.is_empty() { 0 } else { history.object_count() };
+        Self(vec![None; objects])
+    }
+
+    /// An earlier writer of something that the transaction wrote, with a later commit timestamp.
+    fn wrote(
+        &mut self,
+        history: &History,
+        txn: TxnId,
+        version: impl Fn(ObjectId) -> Version,
+    ) -> Option<(TxnId, ObjectId)> {
+        let ts = history.evidence().commit(txn).filter(|_| !self.0.is_empty())?;
+        let written = history.ops(txn).filter(|op| op.kind.writes()).flat_map(|op| op.accesses);
+        for object in written.map(|a| a.object).filter(|&o| version(o) == Version::Of(txn)) {
+            let latest = &mut self.0[object.index()];
+            match *latest {
+                Some((highest, other)) if ts < highest => return Some((other, object)),
+                _ => *latest = Some((ts, txn)),
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,129 @@
+//! A stream of transactions in serialization order, verified while it is fed.
+//!
+//! # Algorithm
+//! Enne (section 6, Algorithm 4): each transaction runs on the state that the ones before it left; what it saw must be what is there. The first that is not
+//! is told with what was expected beside what was observed.
+//!
+//! # Cost
+//! Linear in the operations fed; a predicate looks at every row of its table.
+
+use margay_history::{ObjectId, Op, OpId, TxnId, Version};
+use margay_verdict::state::effects;
+use margay_verdict::{Fault, Outside, Predicates, State};
+
+/// Where a stream went wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Halt {
+    /// The operation that saw something else than was there.
+    pub op: OpId,
+    /// Of this object.
+    pub object: ObjectId,
+    /// Who wrote what was there.
+    pub version: Version,
+    /// What was there.
+    pub expected: String,
+    /// What the client saw, or what evidence says that it saw.
+    pub observed: String,
+}
+
+/// Why a transaction was not accepted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// It cannot have run here.
+    Halt(Halt),
+    /// It uses something that has no meaning here.
+    Outside(Outside),
+}
+
+impl From<Outside> for Refused {
+    fn from(outside: Outside) -> Self {
+        Refused::Outside(outside)
+    }
+}
+
+/// The database as it is after the transactions fed so far.
+#[derive(Clone, Debug)]
+pub struct Replayer<'p> {
+    predicates: &'p Predicates<'p>,
+    state: State<'p>,
+    /// Who wrote what each object holds.
+    last: Vec<Version>,
+}
+
+impl<'p> Replayer<'p> {
+    /// The initial state.
+    #[must_use]
+    pub fn new(predicates: &'p Predicates<'p>) -> Self {
+        let last = vec![Version::Initial; predicates.history().object_count()];
+        Self { predicates, state: State::initial(predicates), last }
+    }
+
+    /// What every object holds.
+    #[must_use]
+    pub fn state(&self) -> &State<'p> {
+        &self.state
+    }
+
+    /// Who wrote what an object holds.
+    #[must_use]
+    pub fn version(&self, object: ObjectId) -> Version {
+        self.last[object.index()]
+    }
+
+    /// Runs the next transaction of the serialization order.
+    ///
+    /// # Errors
+    /// The first operation that cannot have seen what it saw. The state is then in the middle of the transaction.
+    pub fn feed(&mut self, txn: TxnId) -> Result<(), Refused> {
+        self.predicates.history().ops(txn).try_for_each(|op| self.operation(txn, &op))
+    }
+
+    fn operation(&mut self, txn: TxnId, op: &Op<'p>) -> Result<(), Refused> {
+        self.recorded(op)?;
+        self.state.observe(op).map_err(|fault| self.refused(fault))?;
+        if op.kind.writes() {
+            for (object, effect) in effects(self.predicates, op, &self.state)? {
+                self.state.change(object, &effect);
+                self.last[object.index()] = Version::Of(txn);
+            }
+        }
+        Ok(())
+    }
+
+    /// The versions that evidence says an operation saw are those that are there.
+    fn recorded(&self, op: &Op<'_>) -> Result<(), Refused> {
+        let history = self.predicates.history();
+        let Some(set) = history.evidence().version_set(op.id) else { return Ok(()) };
+        match set.versions.iter().find(|v| self.version(v.0) != v.1) {
+            None => Ok(()),
+            Some(&(object, version)) => Err(Refused::Halt(Halt {
+                op: op.id,
+                object,
+                version: self.version(object),
+                expected: show(self.predicates, self.version(object)),
+                observed: show(self.predicates, version),
+            })),
+        }
+    }
+
+    fn refused(&self, fault: Fault) -> Refused {
+        match fault {
+            Fault::Outside(outside) => Refused::Outside(outside),
+            Fault::Mismatch(m) => Refused::Halt(Halt {
+                op: m.op,
+                object: m.object,
+                version: self.version(m.object),
+                expected: m.expected,
+                observed: m.observed,
+            }),
+        }
+    }
+}
+
+/// A version for people.
+pub(crate) fn show(predicates: &Predicates<'_>, version: Version) -> String {
+    match version {
+        Version::Initial => "the initial version".to_string(),
+        Version::Of(txn) => format!("the version of {}", predicates.history().show_txn(txn)),
+    }
+}
