@@ -170,6 +170,7 @@ impl Database {
             view,
             params,
             now: transaction.now,
+            writes: statement.is_write(),
             reads: RefCell::default(),
             shared: RefCell::default(),
         };

@@ -29,6 +29,10 @@ pub(crate) trait Env {
     fn now(&self) -> Result<i64, SqlError> {
         Err(SqlError::unsupported("the current time, which is not known"))
     }
+    /// True in MySQL's writes: strict mode makes an error of what is NULL in a query.
+    fn zero_division_fails(&self) -> bool {
+        false
+    }
     /// The rows of a subquery, which sees the row at hand as its outer one.
     fn select(&self, _: &Select) -> Result<Vec<Vec<Value>>, SqlError> {
         Err(SqlError::unsupported("a subquery"))
@@ -45,10 +49,12 @@ pub(crate) fn eval<'a, E: Env>(expr: &'a Expr, env: &'a E) -> Result<Cow<'a, Val
         Expr::Now(to) => cast(&Value::Timestamp(env.now()?), *to, dialect)?,
         Expr::Negate(inner) => arith::negate(&*eval(inner, env)?, dialect)?,
         Expr::Arith(op, left, right) => {
-            arith::arithmetic(*op, &*eval(left, env)?, &*eval(right, env)?, dialect)?
+            let (left, right) = (eval(left, env)?, eval(right, env)?);
+            quotient(arith::arithmetic(*op, &left, &right, dialect)?, &left, &right, env)?
         }
         Expr::OutputDivide(left, right) => {
-            arith::divide_for_output(&*eval(left, env)?, &*eval(right, env)?, dialect)?
+            let (left, right) = (eval(left, env)?, eval(right, env)?);
+            quotient(arith::divide_for_output(&left, &right, dialect)?, &left, &right, env)?
         }
         Expr::Concat(left, right) => {
             functions::concatenate(&*eval(left, env)?, &*eval(right, env)?, dialect)?
@@ -65,6 +71,14 @@ pub(crate) fn eval<'a, E: Env>(expr: &'a Expr, env: &'a E) -> Result<Cow<'a, Val
         Expr::Subquery(select) => scalar(env.select(select)?)?,
         _ => truth_value(truth(expr, env)?, dialect),
     }))
+}
+
+/// The result of an operator. Of operands that are not NULL, only a division by zero makes NULL.
+fn quotient<E: Env>(result: Value, left: &Value, right: &Value, env: &E) -> Result<Value, SqlError> {
+    if result.is_null() && !left.is_null() && !right.is_null() && env.zero_division_fails() {
+        return Err(SqlError::DivisionByZero);
+    }
+    Ok(result)
 }
 
 /// A truth value as a value of the dialect.

@@ -26,6 +26,8 @@ pub(crate) struct Context<'a> {
     pub view: View,
     pub params: &'a [Value],
     pub now: Option<i64>,
+    /// The statement writes.
+    pub writes: bool,
     pub reads: RefCell<Reads>,
     /// The parameters as predicates keep them, made once if one does.
     pub shared: RefCell<Option<Arc<[Value]>>>,
@@ -79,6 +81,10 @@ impl Env for At<'_> {
 
     fn now(&self) -> Result<i64, SqlError> {
         self.context.now.ok_or_else(|| SqlError::unsupported("the current time, which is not known"))
+    }
+
+    fn zero_division_fails(&self) -> bool {
+        self.context.writes && self.context.dialect == Dialect::MySql
     }
 
     fn select(&self, select: &Select) -> Result<Vec<Vec<Value>>, SqlError> {

@@ -182,6 +182,15 @@ fn update_and_delete() {
     }
 }
 
+/// Strict mode: what is NULL in a query is an error in a write.
+#[test]
+fn division_by_zero_in_writes_of_mysql() {
+    let mut database = bank(Dialect::MySql);
+    assert_eq!(rows(&mut database, "SELECT 1 / 0, 1 % 0"), "NULL,NULL");
+    let error = database.run("UPDATE accounts SET balance = 1 DIV 0", &[]).unwrap_err();
+    assert_eq!(error, SqlError::DivisionByZero);
+}
+
 #[test]
 fn returning() {
     for dialect in [Dialect::Postgres, Dialect::Sqlite] {
