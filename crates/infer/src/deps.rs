@@ -41,6 +41,7 @@ pub(crate) struct Dep {
 }
 
 /// Dependencies.
+#[derive(Clone)]
 pub(crate) struct Deps {
     /// How many transactions there are.
     pub(crate) txns: u32,

@@ -108,7 +108,7 @@ fn decide(case: &Case<'_>, budget: &Budget) -> Result<Verdict, Exhausted> {
     if !findings.is_empty() {
         return Ok(Verdict::Violated(most_severe(findings)));
     }
-    Ok(order::holds(case, deps, &mut prover))
+    Ok(order::holds(case, &deps, &mut prover))
 }
 
 fn dependencies(case: &Case<'_>, anti: bool) -> Deps {

@@ -10,13 +10,14 @@
 //! # Invariants
 //! Nothing is said of a case that is open, or whose registers are not traceable where rw edges count.
 
-use margay_history::{Outcome, TxnId, Version};
+use margay_history::{Outcome, TxnId};
 use margay_levels::Level;
 use margay_levels::definition::{Axiom, Family};
-use margay_order::{Chains, Clocks, components, shortest_cycle};
+use margay_order::{Chains, Clocks, Graph, GraphBuilder, components, shortest_cycle};
 use margay_verdict::{Certificate, Order, Point, Verdict, Versions, Why as Reason};
 
-use crate::case::{Case, Next};
+use crate::case::{Case, Next, Read};
+use crate::cycles::way;
 use crate::deps::{Deps, Layout, Why, in_order};
 use crate::proof::Prover;
 
@@ -45,13 +46,15 @@ pub(crate) fn cycle(deps: &Deps, layout: Layout) -> Option<Vec<u32>> {
 const STEPS: usize = 1_000_000;
 
 /// The answer where no kind of cycle was found.
-pub(crate) fn holds(case: &Case<'_>, mut deps: Deps, prover: &mut Prover<'_, '_>) -> Verdict {
+pub(crate) fn holds(case: &Case<'_>, deps: &Deps, prover: &mut Prover<'_, '_>) -> Verdict {
     let level = case.question.level;
     let layout = layout(level);
-    if level == Level::ParallelSnapshot {
-        deps.all.retain(|dep| !matches!(dep.why, Why::Anti(_) | Why::OnAnti));
-    }
-    let Some(order) = in_order(&deps.graph(layout)) else { return violated(&deps, layout, prover) };
+    let base = (level == Level::ParallelSnapshot).then(|| without_rw(deps, layout));
+    let graph = base.as_ref().unwrap_or(deps).graph(layout);
+    let Some(order) = in_order(&graph) else {
+        return violated(base.as_ref().unwrap_or(deps), layout, prover);
+    };
+    drop(graph);
     if let Some(open) = &case.open {
         return Verdict::Unknown(Reason::Outside(open.clone()));
     }
@@ -74,11 +77,11 @@ pub(crate) fn holds(case: &Case<'_>, mut deps: Deps, prover: &mut Prover<'_, '_>
     }
     match level.family() {
         Family::Serial => Verdict::Holds(serial(case, &order)),
-        Family::Snapshot => snapshot(case, deps, layout, order),
-        Family::CommitOrder(Axiom::Prefix) => Verdict::Holds(points(case, &deps, layout, &order)),
+        Family::Snapshot => snapshot(case, deps, layout, &order),
+        Family::CommitOrder(Axiom::Prefix) => Verdict::Holds(points(case, deps, layout, &order)),
         Family::CommitOrder(_) => Verdict::Holds(serial(case, &order)),
         Family::Graph if level == Level::ParallelSnapshot => parallel(case, deps, &order),
-        Family::Graph => Verdict::Holds(versions(case, &deps, &order)),
+        Family::Graph => Verdict::Holds(versions(case, deps, &order)),
     }
 }
 
@@ -118,29 +121,124 @@ fn places(case: &Case<'_>, deps: &Deps, layout: Layout, order: &[u32]) -> Vec<u3
     places
 }
 
-/// Puts the versions that nobody saw one after the other.
-fn line_up(case: &Case<'_>, deps: &mut Deps, places: &[u32]) -> bool {
-    let before = deps.all.len();
+/// The same dependencies with the versions that nobody saw one after the other, by these places.
+fn lined_up(case: &Case<'_>, deps: &Deps, places: &[u32]) -> Deps {
+    let mut deps = deps.clone();
     for object in case.history.objects() {
         let mut rest = case.writers.rest(object).to_vec();
         rest.sort_by_key(|txn| places[txn.index()]);
         rest.windows(2).for_each(|pair| deps.add(pair[0].0, pair[1].0, Why::Write(object)));
     }
-    deps.all.len() > before
+    deps
 }
 
-fn snapshot(case: &Case<'_>, mut deps: Deps, layout: Layout, mut order: Vec<u32>) -> Verdict {
-    let places = places(case, &deps, layout, &order);
-    if line_up(case, &mut deps, &places) {
-        match in_order(&deps.graph(layout)) {
-            Some(better) => order = better,
-            None => {
-                let what = "nobody saw some versions, and who wrote them overlap";
-                return Verdict::Unknown(Reason::MissingEvidence(what.into()));
+/// How often forced orders are looked for, and how far.
+const ROUNDS: usize = 4;
+
+/// Adds the orders of unseen versions of one object whose opposite would close a cycle.
+fn force(case: &Case<'_>, deps: &mut Deps, closes: impl Fn(&Deps) -> Closes) {
+    let pairs = |object| {
+        let rest = case.writers.rest(object);
+        rest.iter().flat_map(move |&a| rest.iter().filter(move |&&b| a != b).map(move |&b| (object, a, b)))
+    };
+    let mut open: Vec<_> = case.history.objects().flat_map(pairs).collect();
+    for _ in 0..ROUNDS {
+        let before = open.len();
+        let graph = closes(deps);
+        let mut steps = STEPS;
+        open.retain(|&(object, a, b)| {
+            let forced = graph.leads(a, b, &mut steps);
+            if forced {
+                deps.add(a.0, b.0, Why::Write(object));
             }
+            !forced
+        });
+        if open.len() == before {
+            return;
         }
     }
-    Verdict::Holds(points(case, &deps, layout, &order))
+}
+
+/// A graph in which a way from one writer to another forbids the opposite order of their versions.
+struct Closes {
+    graph: Graph,
+    /// By transaction: where ways begin, and where they end.
+    from: fn(u32) -> u32,
+    to: fn(u32) -> [u32; 2],
+}
+
+impl Closes {
+    fn leads(&self, a: TxnId, b: TxnId, steps: &mut usize) -> bool {
+        let ends = (self.to)(b.0);
+        way(&self.graph, (self.from)(a.0), |node| ends.contains(&node), |_| true, steps).is_some()
+    }
+
+    fn points(deps: &Deps) -> Self {
+        let graph = deps.graph(Layout::Points { overlap: false });
+        Self { graph, from: |txn| 2 * txn, to: |txn| [2 * txn + 1; 2] }
+    }
+
+    /// Ways with at most one rw edge.
+    fn one_rw(deps: &Deps) -> Self {
+        let mut builder = GraphBuilder::new();
+        for (label, dep) in deps.all.iter().enumerate() {
+            let label = label as u32;
+            match dep.why {
+                Why::Anti(_) => builder.add(2 * dep.from, 2 * dep.to + 1, label),
+                Why::OnAnti => builder.add(2 * dep.from + 1, 2 * dep.to + 1, label),
+                _ => {
+                    builder.add(2 * dep.from, 2 * dep.to, label);
+                    builder.add(2 * dep.from + 1, 2 * dep.to + 1, label);
+                }
+            }
+        }
+        let graph = builder.build(2 * deps.nodes as usize);
+        Self { graph, from: |txn| 2 * txn, to: |txn| [2 * txn, 2 * txn + 1] }
+    }
+}
+
+/// Ways to line unseen versions up, the cheapest first: as a serial order has them if there is one, as `order` has them, and with all that is forced.
+fn line_ups(
+    case: &Case<'_>,
+    deps: &Deps,
+    order: &[u32],
+    layout: Layout,
+    closes: fn(&Deps) -> Closes,
+    accept: impl Fn(Deps) -> Option<Certificate>,
+) -> Verdict {
+    let serial = || {
+        let order = in_order(&deps.graph(Layout::Txns))?;
+        accept(lined_up(case, deps, &places(case, deps, Layout::Txns, &order)))
+    };
+    let as_told = || accept(lined_up(case, deps, &places(case, deps, layout, order)));
+    let forced = || {
+        let mut deps = deps.clone();
+        force(case, &mut deps, closes);
+        let order = in_order(&without_rw(&deps, layout).graph(layout))?;
+        accept(lined_up(case, &deps, &places(case, &deps, layout, &order)))
+    };
+    let found = serial().or_else(as_told).or_else(forced);
+    let what = "nobody saw some versions, and their order is not told";
+    found.map_or_else(|| Verdict::Unknown(Reason::MissingEvidence(what.into())), Verdict::Holds)
+}
+
+/// At the levels of points rw edges belong to the order; in a graph of transactions (`parallel-snapshot`) they do not.
+fn without_rw(deps: &Deps, layout: Layout) -> Deps {
+    let mut deps = deps.clone();
+    if layout == Layout::Txns {
+        deps.all.retain(|dep| !matches!(dep.why, Why::Anti(_) | Why::OnAnti));
+    }
+    deps
+}
+
+fn snapshot(case: &Case<'_>, deps: &Deps, layout: Layout, order: &[u32]) -> Verdict {
+    if case.history.objects().all(|object| case.writers.rest(object).len() < 2) {
+        return Verdict::Holds(points(case, deps, layout, order));
+    }
+    line_ups(case, deps, order, layout, Closes::points, |deps| {
+        let order = in_order(&deps.graph(layout))?;
+        Some(points(case, &deps, layout, &order))
+    })
 }
 
 fn versions(case: &Case<'_>, deps: &Deps, order: &[u32]) -> Certificate {
@@ -156,28 +254,29 @@ fn versions(case: &Case<'_>, deps: &Deps, order: &[u32]) -> Certificate {
 }
 
 /// `order` is of session order, wr and ww. What is left are the rw edges.
-fn parallel(case: &Case<'_>, mut deps: Deps, order: &[u32]) -> Verdict {
-    let layout = Layout::Txns;
-    let places = places(case, &deps, layout, order);
-    line_up(case, &mut deps, &places);
-    let graph = deps.graph(layout);
-    let unknown = || Verdict::Unknown(Reason::MissingEvidence("nobody saw some versions".into()));
-    let Some(order) = in_order(&graph) else { return unknown() };
+fn parallel(case: &Case<'_>, deps: &Deps, order: &[u32]) -> Verdict {
+    line_ups(case, deps, order, Layout::Txns, Closes::one_rw, |deps| one_rw_is_fine(case, &deps))
+}
+
+/// No rw edge leads back.
+fn one_rw_is_fine(case: &Case<'_>, deps: &Deps) -> Option<Certificate> {
+    let deps = without_rw(deps, Layout::Txns);
+    let graph = deps.graph(Layout::Txns);
+    let order = in_order(&graph)?;
+    let places = places(case, &deps, Layout::Txns, &order);
     let chains = chains(case, &deps);
     let clocks = Clocks::new(&graph, &order, &chains);
-    for read in &case.reads {
-        let rest = case.writers.rest(read.object);
+    let leads_back = |read: &Read| {
         let next = match read.next {
             Next::Txn(txn) => Some(txn),
-            Next::Rest => rest.iter().copied().min_by_key(|txn| places[txn.index()]),
+            Next::Rest => {
+                case.writers.rest(read.object).iter().copied().min_by_key(|txn| places[txn.index()])
+            }
             Next::Nothing => None,
         };
-        let mine = |txn: TxnId| txn == read.txn || Version::Of(txn) == read.from;
-        if next.is_some_and(|next| !mine(next) && clocks.reaches(&chains, next.0, read.txn.0)) {
-            return unknown();
-        }
-    }
-    Verdict::Holds(versions(case, &deps, &order))
+        next.is_some_and(|next| next != read.txn && clocks.reaches(&chains, next.0, read.txn.0))
+    };
+    if case.reads.iter().any(leads_back) { None } else { Some(versions(case, &deps, &order)) }
 }
 
 /// Sessions; and extra nodes in one row.
