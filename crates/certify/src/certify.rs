@@ -10,7 +10,7 @@ use margay_verdict::{
 };
 
 use crate::chain::Chain;
-use crate::cycle::{Steps, order_or_cycle, with_one_anti};
+use crate::cycle::{Steps, order_or_cycles, with_one_anti};
 use crate::deps::{Anti, Deps, Rules, deps, rules};
 use crate::guess::Guesser;
 use crate::lemma::Prover;
@@ -142,7 +142,7 @@ impl<'a> Case<'a> {
         let graph = deps(&self.world, self.question, self.rules, &seen.sights.all);
         let order = match self.order(&graph)? {
             Ok(order) => order,
-            Err(cycle) => return self.violated(&graph, &cycle, &mut seen),
+            Err(cycles) => return self.violated(&graph, &cycles, &mut seen),
         };
         if self.rules.reads {
             self.nothing_unexplained(&seen.sights)?;
@@ -176,34 +176,45 @@ impl<'a> Case<'a> {
         Ok(Seen { sights, chains, matches: Some(matches) })
     }
 
-    /// An order of the nodes, or a cycle that the level forbids.
-    fn order(&self, graph: &Deps) -> Result<Result<Vec<u32>, Steps>, Why> {
-        let found = order_or_cycle(graph);
+    /// An order of the nodes, or cycles that the level forbids.
+    fn order(&self, graph: &Deps) -> Result<Result<Vec<u32>, Vec<Steps>>, Why> {
+        let found = order_or_cycles(graph);
         match (found, self.question.level) {
             (Err(_), Level::ParallelSnapshot) => {
                 Ok(match with_one_anti(graph, self.budget).map_err(exhausted)? {
-                    Some(cycle) => Err(cycle),
-                    None => Ok(Vec::new()),
+                    cycles if cycles.is_empty() => Ok(Vec::new()),
+                    cycles => Err(cycles),
                 })
             }
             (found, _) => Ok(found),
         }
     }
 
-    fn violated(&self, graph: &Deps, cycle: &Steps, seen: &mut Seen<'a>) -> Result<Verdict, Why> {
+    /// The first of some cycles that audit accepts.
+    fn violated(&self, graph: &Deps, cycles: &[Steps], seen: &mut Seen<'a>) -> Result<Verdict, Why> {
         let Seen { sights, chains, matches } = seen;
         let prover = Prover { world: &self.world, deps: graph, sights: &sights.all };
-        let options = |index: u32, sight: &Sight| match sights.options.get(&index) {
-            Some(ranks) => ranks.clone(),
-            None if sight.lo == sight.hi => vec![sight.lo],
-            None => self.unmatched(sight, chains, matches),
-        };
-        let Some(lemmas) = prover.lemmas(cycle, options) else {
-            return Err(Why::MissingEvidence(
-                "a cycle through reads of too many possible versions".to_string(),
-            ));
-        };
-        refuted(self.world.history, self.question, lemmas)
+        let mut refused = None;
+        for cycle in cycles {
+            let options = |index: u32, sight: &Sight| match sights.options.get(&index) {
+                Some(ranks) => ranks.clone(),
+                None if sight.lo == sight.hi && (sight.item || sight.whole && self.pinned(sight)) => {
+                    vec![sight.lo]
+                }
+                None => self.unmatched(sight, chains, matches),
+            };
+            let Some(lemmas) = prover.lemmas(cycle, options) else { continue };
+            match refuted(self.world.history, self.question, lemmas) {
+                Ok(verdict) => return Ok(verdict),
+                Err(why) => _ = refused.get_or_insert(why),
+            }
+        }
+        let many = || Why::MissingEvidence("a cycle through reads of too many possible versions".to_string());
+        Err(refused.unwrap_or_else(many))
+    }
+
+    fn pinned(&self, sight: &Sight) -> bool {
+        self.world.recorded(sight.op, sight.object).is_some()
     }
 
     fn unmatched(
@@ -217,7 +228,8 @@ impl<'a> Case<'a> {
         let predicate = scan.or_else(|| history.update(sight.op).map(|update| update.predicate));
         let found = predicate.zip(matches.as_mut()).and_then(|(p, all)| all.of(p, chains).ok());
         let matched = found.and_then(|all| all.iter().find(|m| m.object == sight.object));
-        unmatched(matched, sight.lo, sight.hi, self.world.orders.rank(sight.object, sight.txn))
+        let versions = self.world.orders.of(sight.object).len() as u32 + 1;
+        unmatched(matched, versions, self.world.orders.rank(sight.object, sight.txn))
     }
 
     /// Guesses where a range has holes; the first such sight.

@@ -20,28 +20,33 @@ pub(crate) type Steps = Vec<(u32, u32, Label)>;
 /// How many edges a search may look at in all.
 const WORK: usize = 4_000_000;
 
-/// An order of the nodes that all edges follow, or a short cycle.
-pub(crate) fn order_or_cycle(deps: &Deps) -> Result<Vec<u32>, Steps> {
+/// How many cycles are proposed.
+const CYCLES: usize = 12;
+
+/// An order of the nodes that all edges follow, or short cycles, the shortest first.
+pub(crate) fn order_or_cycles(deps: &Deps) -> Result<Vec<u32>, Vec<Steps>> {
     if let Some(order) = topological_order(&deps.graph) {
         return Ok(order);
     }
-    let mut best: Option<Steps> = None;
+    let mut cycles: Vec<Steps> = Vec::new();
     let mut found = components(&deps.graph);
     found.sort_unstable_by_key(Vec::len);
-    for component in found.iter().take(16) {
+    for component in found.iter().take(CYCLES) {
         let inside = members(deps, component);
         let edges: usize = component.iter().map(|&n| deps.graph.successors(n).len()).sum();
         let starts = (WORK / edges.max(1)).clamp(2, component.len().max(2));
         let step = (component.len() / starts).max(1);
-        for &node in component.iter().step_by(step) {
-            let cycle = path(deps, node, node, |n| inside[n as usize], |_| true);
-            if let Some(cycle) = cycle.filter(|c| best.as_ref().is_none_or(|b| cost(deps, c) < cost(deps, b)))
-            {
-                best = Some(cycle);
-            }
-        }
+        let cycle = |&node: &u32| path(deps, node, node, |n| inside[n as usize], |_| true);
+        cycles.extend(component.iter().step_by(step).filter_map(cycle));
+        shortest(deps, &mut cycles);
     }
-    Err(best.unwrap_or_default())
+    Err(cycles)
+}
+
+/// Keeps the shortest.
+fn shortest(deps: &Deps, cycles: &mut Vec<Steps>) {
+    cycles.sort_by_cached_key(|cycle| cost(deps, cycle));
+    cycles.truncate(CYCLES);
 }
 
 fn members(deps: &Deps, component: &[u32]) -> Vec<bool> {
@@ -50,33 +55,28 @@ fn members(deps: &Deps, component: &[u32]) -> Vec<bool> {
     inside
 }
 
-/// A cycle with at most one anti-dependency, if there is one.
-pub(crate) fn with_one_anti(deps: &Deps, budget: &Budget) -> Result<Option<Steps>, Exhausted> {
+/// Cycles with at most one anti-dependency.
+pub(crate) fn with_one_anti(deps: &Deps, budget: &Budget) -> Result<Vec<Steps>, Exhausted> {
     let is_anti = |label: Label| matches!(label, Label::Anti(_));
-    let mut best: Option<Steps> = None;
+    let mut cycles: Vec<Steps> = Vec::new();
     for component in components(&deps.graph) {
         let inside = members(deps, &component);
         for &node in &component {
             budget.poll()?;
             for (to, label) in deps.graph.edges(node).filter(|&(to, _)| inside[to as usize]) {
-                let label = Label::unpack(label);
-                let Some(mut cycle) = path(deps, to, node, |n| inside[n as usize], |l| !is_anti(l)) else {
-                    continue;
-                };
-                cycle.insert(0, (node, to, label));
-                if best.as_ref().is_none_or(|b| cost(deps, &cycle) < cost(deps, b)) {
-                    best = Some(cycle);
+                if let Some(mut cycle) = path(deps, to, node, |n| inside[n as usize], |l| !is_anti(l)) {
+                    cycle.insert(0, (node, to, Label::unpack(label)));
+                    cycles.push(cycle);
                 }
             }
-            if best.as_ref().is_some_and(|b| b.len() == 2) {
-                return Ok(best);
+            if cycles.len() > 4 * CYCLES {
+                shortest(deps, &mut cycles);
+                return Ok(cycles);
             }
         }
-        if best.is_some() {
-            break;
-        }
     }
-    Ok(best)
+    shortest(deps, &mut cycles);
+    Ok(cycles)
 }
 
 fn weight(deps: &Deps, from: u32, label: Label) -> u32 {

@@ -22,7 +22,7 @@ impl<'a> Guesser<'a> {
         let evidence = history.evidence();
         let commits = commit_stamps(history);
         let serial = |t: TxnId| evidence.serialization(t);
-        let clock = |t: TxnId| history.end(t).or(history.start(t)).unwrap_or(i64::from(t.0));
+        let clock = |t: TxnId| history.end(t).or(history.start(t)).unwrap_or(0);
         let by_commit = !evidence.commits.is_empty();
         let by_serial = !evidence.serializations.is_empty() && evidence.snapshots.is_empty();
         let place = |t: TxnId| match () {
@@ -32,6 +32,7 @@ impl<'a> Guesser<'a> {
         };
         let sees = |t: TxnId| match evidence.snapshot(t) {
             Some(snapshot) if by_commit && !by_serial => snapshot,
+            _ if place(t) == 0 => 0,
             _ => place(t).saturating_sub(1),
         };
         let (writes, reads) = (history.txns().map(place).collect(), history.txns().map(sees).collect());

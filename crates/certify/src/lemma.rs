@@ -34,6 +34,8 @@ impl Prover<'_, '_> {
         mut options: impl FnMut(u32, &Sight) -> Vec<u32>,
     ) -> Option<Vec<Lemma>> {
         let mut pieces: Vec<Piece> = Vec::new();
+        let mut apart = Vec::new();
+        let mut options = |index: u32, sight: &Sight| self.likely(sight, options(index, sight), &mut apart);
         let first = cycle.iter().position(|step| step.0 < self.deps.points)?;
         let mut left = cycle[first].0;
         let mut run: Option<(u32, u32)> = None;
@@ -52,7 +54,25 @@ impl Prover<'_, '_> {
             pieces.extend(self.piece(left, to, label, &mut options));
         }
         self.flush(&mut run, &mut pieces);
-        product(&pieces)
+        let mut lemmas = product(&pieces)?;
+        lemmas.extend(apart);
+        Some(lemmas)
+    }
+
+    /// Ranks after the reader's own are refuted apart: it would have seen what comes after its own version.
+    fn likely(&self, sight: &Sight, ranks: Vec<u32>, apart: &mut Vec<Lemma>) -> Vec<u32> {
+        let orders = &self.world.orders;
+        let Some(mine) = orders.rank(sight.object, sight.txn) else { return ranks };
+        let (before, after): (Vec<u32>, Vec<u32>) = ranks.into_iter().partition(|&rank| rank < mine);
+        if before.is_empty() {
+            return after;
+        }
+        for later in after.into_iter().filter_map(|rank| orders.writer(sight.object, rank)) {
+            let ww = Edge { from: sight.txn, to: later, reason: Reason::Write { object: sight.object } };
+            let reason = Reason::Read { op: sight.op, object: sight.object };
+            apart.push(Lemma { edges: vec![ww, Edge { from: later, to: sight.txn, reason }] });
+        }
+        before
     }
 
     /// Joins recorded steps that follow each other, unless they would lead from a begin to a begin.

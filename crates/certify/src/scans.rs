@@ -171,31 +171,27 @@ impl Scans<'_, '_> {
             let index = self.sights.all.len() as u32;
             self.sights.all.push(Sight { op: op.id, txn, object, lo, hi, item: false, whole });
             if !whole {
-                let near = matched.unmatched_near(self.guesser.rank(txn, object));
-                let (lo, hi) = matched.run(near, versions);
-                let (lo, hi) = match mine {
-                    Some(mine) if lo < mine && mine <= hi => (lo, mine - 1),
-                    _ => (lo, hi),
-                };
-                self.sights.guesses.push((index, lo, hi));
+                let guess = self.guesser.rank(txn, object).clamp(lo, hi);
+                let (start, end) = matched.run(matched.unmatched_near(guess), versions);
+                self.sights.guesses.push((index, start.max(lo), end.min(hi)));
             }
         }
         Ok(())
     }
 }
 
-/// The lowest and the highest rank that do not match, and whether none between does; the reader's own is none of them.
+/// The lowest and the highest rank that do not match, and whether none between does. Ranks after the reader's own count only if there are no others.
 fn range(matched: &Matched, versions: u32, mine: Option<u32>) -> Option<(u32, u32, bool)> {
     let open = |rank: &u32| Some(*rank) != mine && !matched.contains(*rank);
     let lo = (0..versions).find(open)?;
-    let hi = (0..versions).rev().find(open)?;
+    let end = mine.filter(|&mine| lo < mine).unwrap_or(versions);
+    let hi = (lo..end).rev().find(open)?;
     let inside = matched.ranks.iter().filter(|r| (lo..=hi).contains(r)).count();
-    let own = mine.is_some_and(|mine| (lo..=hi).contains(&mine));
-    Some((lo, hi, inside == 0 && !own))
+    Some((lo, hi, inside == 0 && !mine.is_some_and(|mine| (lo..=hi).contains(&mine))))
 }
 
 /// The ranks that a left-out object may have been seen at.
-pub(crate) fn unmatched(matched: Option<&Matched>, lo: u32, hi: u32, mine: Option<u32>) -> Vec<u32> {
+pub(crate) fn unmatched(matched: Option<&Matched>, versions: u32, mine: Option<u32>) -> Vec<u32> {
     let open = |rank: &u32| Some(*rank) != mine && !matched.is_some_and(|m| m.contains(*rank));
-    (lo..=hi).filter(open).collect()
+    (0..versions).filter(open).collect()
 }

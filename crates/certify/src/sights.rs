@@ -10,7 +10,8 @@
 //! reader behind some version of the range and before the next. If there are holes (`whole` is false), the edges are true and may be too few.
 //!
 //! # Invariants
-//! The version that an operation saw is in its range, whatever happened, given the version orders and who committed.
+//! The version that an operation saw is in its range, whatever happened, given the version orders and who committed; or it comes after the reader's own
+//! version, which is a cycle of its own from `read-committed` up.
 //!
 //! # Cost
 //! Linear, but for the search of a value among an object's versions, which is logarithmic, or by the most telling column of a row.
@@ -99,15 +100,19 @@ impl Sights {
     }
 
     /// A sight of these ranks, which fit; in order.
-    fn push(&mut self, guesser: &Guesser<'_>, mut sight: Sight, ranks: Vec<u32>) {
-        let (Some(&lo), Some(&hi)) = (ranks.first(), ranks.last()) else {
+    ///
+    /// Who writes the object later itself can hardly have seen what comes after that: such ranks count only if there are no others.
+    fn push(&mut self, guesser: &Guesser<'_>, mut sight: Sight, ranks: Vec<u32>, mine: Option<u32>) {
+        let earlier = mine.map_or(ranks.len(), |mine| ranks.partition_point(|&rank| rank < mine));
+        let likely = if earlier == 0 { &ranks[..] } else { &ranks[..earlier] };
+        let (Some(&lo), Some(&hi)) = (likely.first(), likely.last()) else {
             return self.unexplained.push(Unexplained { op: sight.op, object: sight.object });
         };
         (sight.lo, sight.hi) = (lo, hi);
-        sight.whole = (hi - lo) as usize + 1 == ranks.len();
+        sight.whole = (hi - lo) as usize + 1 == likely.len();
         let index = self.all.len() as u32;
         if !sight.whole {
-            let (lo, hi) = run_at(&ranks, guesser.rank(sight.txn, sight.object));
+            let (lo, hi) = run_at(likely, guesser.rank(sight.txn, sight.object));
             self.guesses.push((index, lo, hi));
         }
         if ranks.len() > 1 {
@@ -188,7 +193,7 @@ impl Thread<'_, '_> {
         }
         fitting.sort_unstable();
         let sight = Sight { op: touch.op, txn, object, lo: 0, hi: 0, item: true, whole: true };
-        sights.push(self.guesser, sight, fitting);
+        sights.push(self.guesser, sight, fitting, mine);
         Ok(())
     }
 
