@@ -43,8 +43,8 @@ struct Node {
     /// Known to have written nothing: it has committed so.
     read_only: bool,
     doomed: bool,
+    /// What it has read; conditions stand with all others.
     objs: Vec<Obj>,
-    conds: Vec<Cond>,
     /// Who leads to it.
     ins: Vec<u64>,
     outs: Vec<u64>,
@@ -53,10 +53,6 @@ struct Node {
 }
 
 impl Node {
-    fn has_searched(&self, old: &Value, new: &Value) -> bool {
-        self.conds.iter().any(|c| c.matches(old) || c.matches(new))
-    }
-
     fn ran_beside(&self, snapshot: u64) -> bool {
         self.commit.is_none_or(|commit| commit > snapshot)
     }
@@ -68,6 +64,8 @@ pub(super) struct Ssi {
     nodes: BTreeMap<u64, Node>,
     /// Who has read an object; looked up only.
     readers: HashMap<Obj, Vec<u64>>,
+    /// Who has searched for what.
+    searches: Vec<(u64, Cond)>,
 }
 
 impl Ssi {
@@ -168,8 +166,8 @@ impl Ssi {
         let new = change.apply(&db.base(me, obj, View::AsOf(snapshot)));
         let mut readers = self.readers.get(&obj).cloned().unwrap_or_default();
         if obj.space == Space::Row {
-            let searchers = self.nodes.iter().filter(|(_, node)| node.has_searched(&old, &new));
-            readers.extend(searchers.map(|(reader, _)| *reader));
+            let hit = self.searches.iter().filter(|(_, cond)| cond.matches(&old) || cond.matches(&new));
+            readers.extend(hit.map(|(reader, _)| *reader));
         }
         readers.retain(|reader| *reader != label && self.nodes[reader].ran_beside(snapshot));
         readers.sort_unstable();
@@ -187,6 +185,7 @@ impl Ssi {
 
     /// Forgets what a transaction has read.
     fn drop_reads(&mut self, objs: &[Obj], label: u64) {
+        self.searches.retain(|(searcher, _)| *searcher != label);
         for obj in objs {
             if let Some(readers) = self.readers.get_mut(obj) {
                 readers.retain(|&reader| reader != label);
@@ -248,7 +247,7 @@ impl Rules for Ssi {
             }
             return Ok(view);
         }
-        self.node(db.txns[me].label).conds.push(cond);
+        self.searches.push((db.txns[me].label, cond));
         for row in db.candidates(cond) {
             self.conflicts_out(db, me, row, |old, new| cond.matches(old) || cond.matches(new))?;
         }
@@ -265,7 +264,7 @@ impl Rules for Ssi {
         let view = snapshot_view(db, me);
         let rows = db.matching(me, cond, view);
         let view = update_first(db, me, &rows)?;
-        self.node(db.txns[me].label).conds.push(cond);
+        self.searches.push((db.txns[me].label, cond));
         for row in db.candidates(cond) {
             self.conflicts_out(db, me, row, |old, new| cond.matches(old) || cond.matches(new))?;
         }
@@ -289,10 +288,9 @@ impl Rules for Ssi {
         let Some(node) = self.nodes.get_mut(&label) else { return };
         node.commit = Some(ts);
         node.read_only = !wrote;
-        let has_read = !node.objs.is_empty() || !node.conds.is_empty();
+        let has_read = !node.objs.is_empty() || self.searches.iter().any(|(searcher, _)| *searcher == label);
         let ins = node.ins.clone();
         if has_read && db.fault(me, Fault::SsiForgottenReads) {
-            node.conds.clear();
             let objs = std::mem::take(&mut node.objs);
             self.drop_reads(&objs, label);
         }
