@@ -13,8 +13,10 @@
 
 use std::fmt;
 
+use margay_certify::{Certify, Replay};
 use margay_history::History;
 use margay_levels::UnknownName;
+use margay_levels::definition::Family;
 use margay_naive::Naive;
 use margay_solve::Solve;
 use margay_verdict::{Budget, Checker, Question, Verdict, Why};
@@ -28,7 +30,7 @@ pub const NAMES: [&str; 7] = ["solve", "mirror", "certify", "replay", "observe",
 /// The engines of this version, in the order in which `auto` prefers them.
 #[must_use]
 pub fn all() -> &'static [Engine] {
-    &[&Naive, &Solve]
+    &[&Naive, &Replay, &Certify, &Solve]
 }
 
 /// Up to so many transactions [`auto`] asks `naive`.
@@ -66,11 +68,31 @@ impl Choice {
 
 /// The engines that may answer, the preferred one first.
 ///
-/// Tiny histories go to the definitions themselves. What is left goes to the complete engines.
+/// Tiny histories go to the definitions themselves. Where there is evidence, the linear engines that need it come first; they hand over if it is not complete. What
+/// is left goes to the complete engines.
 #[must_use]
-pub fn auto(history: &History, _question: Question) -> Vec<Engine> {
-    let tiny = history.txn_count() <= TINY;
-    all().iter().copied().filter(|engine| tiny || engine.name() != "naive").collect()
+pub fn auto(history: &History, question: Question) -> Vec<Engine> {
+    let suits = |engine: &Engine| match engine.name() {
+        "naive" => history.txn_count() <= TINY,
+        "replay" => has_order(history, question),
+        "certify" => has_versions(history),
+        _ => true,
+    };
+    all().iter().copied().filter(suits).collect()
+}
+
+/// Whether timestamps may order everything, at this level.
+fn has_order(history: &History, question: Question) -> bool {
+    let evidence = history.evidence();
+    match question.level.family() {
+        Family::Snapshot => !evidence.snapshots.is_empty() && !evidence.commits.is_empty(),
+        _ => !evidence.serializations.is_empty(),
+    }
+}
+
+/// Whether something may order the versions.
+fn has_versions(history: &History) -> bool {
+    !history.evidence().version_orders.is_empty() || !history.evidence().commits.is_empty()
 }
 
 /// Asks one after the other. If none answers, the preferred one's reason is the one to tell.
