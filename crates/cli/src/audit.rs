@@ -101,7 +101,7 @@ fn read_certificate(path: &Path, history: &History) -> Result<(Question, Certifi
 fn proves(certificate: &Certificate) -> &'static str {
     match certificate {
         Certificate::Order(_) | Certificate::Points(_) | Certificate::Versions(_) => "holds",
-        Certificate::Operations { .. } | Certificate::Refutation(_) => "violated",
+        Certificate::Operations { .. } | Certificate::Refutation(_) | Certificate::Intervals(_) => "violated",
     }
 }
 

@@ -131,17 +131,16 @@ impl View {
         one_line(self)
     }
 
-    /// For people. `history` and `certificate` are the files that they named.
-    pub fn text(&self, paint: Paint, history: &Path, certificate: Option<&Path>) -> String {
-        let mut out = format!("{}: {}\n", paint.verdict(self.verdict), self.sentence(history));
+    /// For people. `subject` is what they call the history, `again` how they can audit the proof themselves.
+    pub fn text(&self, paint: Paint, subject: &str, again: &str) -> String {
+        let mut out = format!("{}: {}\n", paint.verdict(self.verdict), self.sentence(subject));
         let engine = self.engine.map_or("no engine".to_owned(), |engine| format!("engine {engine}"));
         line(&mut out, &paint.dim(&format!("  {engine}; {}", self.stats.text())));
         if let Some(reason) = &self.reason {
             line(&mut out, &format!("  reason: {reason}"));
         }
         if let Some(proof) = self.proof {
-            let text =
-                format!("  proof: {proof}, {}; {}", self.audited.text(), how_to_audit(history, certificate));
+            let text = format!("  proof: {proof}, {}; {again}", self.audited.text());
             line(&mut out, &paint.dim(&text));
         }
         for anomaly in self.anomalies.iter().take(SHOWN) {
@@ -155,8 +154,8 @@ impl View {
         out
     }
 
-    fn sentence(&self, history: &Path) -> String {
-        let (level, history) = (self.level, history.display());
+    fn sentence(&self, history: &str) -> String {
+        let level = self.level;
         match self.verdict {
             "holds" => format!("{history} is possible under {level}"),
             "clean" => format!("nothing in {history} contradicts {level}; this is no proof"),
@@ -196,7 +195,8 @@ impl Audited {
     }
 }
 
-fn how_to_audit(history: &Path, certificate: Option<&Path>) -> String {
+/// What to type to audit the proof, or to be able to.
+pub fn how_to_audit(history: &Path, certificate: Option<&Path>) -> String {
     match certificate {
         Some(file) => format!("again: margay audit {} {}", history.display(), file.display()),
         None => "--certificate FILE keeps it for margay audit".to_owned(),
@@ -217,6 +217,7 @@ pub fn kind(certificate: &Certificate) -> &'static str {
         Certificate::Operations { .. } => "operations that no order explains",
         Certificate::Refutation(lemmas) if lemmas.len() == 1 => "a cycle",
         Certificate::Refutation(_) => "cycles that leave no possibility",
+        Certificate::Intervals(_) => "intervals that a mechanism of the database rules out",
     }
 }
 

@@ -30,6 +30,8 @@
 use margay_history::{ObjectId, OpId, TxnId, Version};
 use margay_levels::Anomaly;
 
+use crate::mechanism::Mechanisms;
+
 /// What proves a verdict.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Certificate {
@@ -49,6 +51,60 @@ pub enum Certificate {
     },
     /// `violated`: lemmas that leave no possibility.
     Refutation(Vec<Lemma>),
+    /// `violated`, in the sense of a mechanism: the intervals prove that a database with these mechanisms did not do this.
+    Intervals(Breach),
+}
+
+/// A mechanism that was not at work, by the intervals alone.
+///
+/// It says nothing of what the level's definition forbids: a dirty write that left no trace is a breach of mutual exclusion and still a possible history. What it
+/// says is that the database does not keep its level in the way that its profile describes; the mechanisms stand here so that everybody can compare them.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Breach {
+    /// The mechanisms that the database is said to have.
+    pub mechanisms: Mechanisms,
+    /// Where one of them was not at work.
+    pub broken: Broken,
+}
+
+/// Which mechanism, and where.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Broken {
+    /// Consistent read: this operation, together with those that share its snapshot, saw what no point in time shows; or it did not see its own transaction's write.
+    Read {
+        /// The read or scan.
+        op: OpId,
+    },
+    /// Mutual exclusion: both operations locked the object, and each transaction still held its lock when the other had got its own.
+    Locks {
+        /// The object.
+        object: ObjectId,
+        /// The two operations.
+        ops: [OpId; 2],
+    },
+    /// First updater wins: both transactions wrote the object and committed, each after the other had taken its snapshot.
+    Updates {
+        /// The object.
+        object: ObjectId,
+        /// The two transactions.
+        txns: [TxnId; 2],
+    },
+    /// Serialization certifier: a cycle of dependencies, each of them certain by the intervals; or the two rw edges of a dangerous structure. Of
+    /// a [`Reason::AntiRead`] the version is one that may have been seen.
+    Dependencies(Vec<Edge>),
+}
+
+impl Broken {
+    /// The anomaly: the mechanism's name.
+    #[must_use]
+    pub fn anomaly(&self) -> Anomaly {
+        match self {
+            Broken::Read { .. } => Anomaly::ConsistentRead,
+            Broken::Locks { .. } => Anomaly::MutualExclusion,
+            Broken::Updates { .. } => Anomaly::FirstUpdaterWins,
+            Broken::Dependencies(_) => Anomaly::SerializationCertifier,
+        }
+    }
 }
 
 /// A total order of the transactions that committed: all committed ones, and those of unknown outcome that are taken to have.

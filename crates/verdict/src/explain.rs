@@ -3,7 +3,7 @@
 use margay_history::{History, ObjectId, OpId, OpKind, TxnId, Value, ValueId, Version};
 use margay_levels::Anomaly;
 
-use crate::certificate::{Certificate, Edge, Finding, Lemma, Reason, Stamp};
+use crate::certificate::{Breach, Broken, Certificate, Edge, Finding, Lemma, Reason, Stamp};
 
 /// Longer values are shortened in the middle.
 const WIDTH: usize = 60;
@@ -26,6 +26,7 @@ pub fn certificate(history: &History, certificate: &Certificate) -> Vec<String> 
     match certificate {
         Certificate::Operations { anomaly, ops } => teller.operations(*anomaly, ops),
         Certificate::Refutation(lemmas) => teller.refutation(lemmas),
+        Certificate::Intervals(breach) => teller.breach(breach),
         _ => Vec::new(),
     }
 }
@@ -51,6 +52,52 @@ impl Teller<'_> {
             lines.push(format!("And {} more.", lemmas.len() - LEMMAS));
         }
         lines
+    }
+
+    fn breach(&self, breach: &Breach) -> Vec<String> {
+        let mut lines = Vec::new();
+        match &breach.broken {
+            Broken::Read { op } => {
+                lines.push(self.timed(*op));
+                lines.push("No point in time at which it may have read shows that.".to_owned());
+            }
+            Broken::Locks { object, ops } => {
+                lines.extend(ops.iter().map(|&op| self.timed(op)));
+                lines.extend(ops.iter().map(|&op| self.ended(self.history.txn_of(op))));
+                let name = self.history.show_object(*object);
+                lines.push(format!("So both held their locks of {name} at the same time."));
+            }
+            Broken::Updates { object, txns } => {
+                for &txn in txns {
+                    let started = self.history.ops(txn).find(|op| op.kind != OpKind::Begin);
+                    lines.extend(started.map(|op| self.timed(op.id)));
+                    lines.push(self.ended(txn));
+                }
+                let name = self.history.show_object(*object);
+                lines.push(format!("Both wrote {name}, and neither committed before the other's snapshot."));
+            }
+            Broken::Dependencies(edges) => lines.extend(edges.iter().map(|edge| self.edge(edge))),
+        }
+        lines
+    }
+
+    /// An operation with its interval.
+    fn timed(&self, op: OpId) -> String {
+        let txn = self.txn(self.history.txn_of(op));
+        let op = self.history.op(op);
+        let shown = op.accesses.iter().map(|access| {
+            format!("{} = {}", self.history.show_object(access.object), self.value(access.value))
+        });
+        let what = shown.collect::<Vec<_>>().join(", ");
+        match op.at {
+            Some(at) => format!("{txn}: {} {what} in [{}, {}].", op.kind.name(), at.before, at.after),
+            None => format!("{txn}: {} {what}.", op.kind.name()),
+        }
+    }
+
+    fn ended(&self, txn: TxnId) -> String {
+        let end = self.history.op_range(txn).end - 1;
+        self.timed(OpId(end))
     }
 
     fn circle(&self, lemma: &Lemma) -> String {

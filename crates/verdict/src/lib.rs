@@ -15,6 +15,7 @@ mod certificate;
 mod checker;
 mod classify;
 pub mod explain;
+pub mod mechanism;
 mod predicates;
 pub mod state;
 mod verdict;
@@ -23,7 +24,9 @@ pub mod wire;
 pub use audit::audit;
 pub use budget::{Budget, Exhausted};
 pub use cell::{Cell, Effect, Field};
-pub use certificate::{Certificate, Edge, Finding, Lemma, Order, Point, ReadFrom, Reason, Stamp, Versions};
+pub use certificate::{
+    Breach, Broken, Certificate, Edge, Finding, Lemma, Order, Point, ReadFrom, Reason, Stamp, Versions,
+};
 pub use checker::{Checker, Question};
 pub use predicates::{Outside, Predicates};
 pub use state::{Fault, Mismatch, State};

@@ -9,6 +9,7 @@
 //! The last two and the commit orders share [`execution`], which computes the value of every version and checks that every read saw
 //! what it says. `violated` is audited by [`operations`] (no version explains what an operation saw) and [`refutation`] (every lemma is true of the
 //! history, and together with the axioms they leave no possibility); both take what a read may have seen from [`candidates`].
+//! That a mechanism was not at work is audited by [`intervals`], from the intervals of the whole history.
 //!
 //! A certificate for a stronger level proves a weaker one: what the weaker level asks for is made from it, and then checked in full.
 //!
@@ -29,6 +30,7 @@ mod chain;
 mod execution;
 mod facts;
 mod graph;
+mod intervals;
 mod lemma;
 mod lists;
 mod operations;
@@ -74,6 +76,7 @@ pub fn audit(history: &History, question: Question, certificate: &Certificate) -
         Certificate::Versions(versions) => versions::audit(history, question, versions),
         Certificate::Operations { anomaly, ops } => operations::audit(history, question, *anomaly, ops),
         Certificate::Refutation(lemmas) => refutation::audit(history, question, lemmas),
+        Certificate::Intervals(breach) => intervals::audit(history, breach),
     }
 }
 

@@ -2,12 +2,16 @@
 
 use hashbrown::HashMap;
 use margay_history::{History, ObjectId, OpId, TxnId, Version};
+use margay_levels::profile::Granularity;
 use serde_json::{Map, Value as Json};
 
 use super::write::verdict;
 use super::{VERSION, fingerprint, object_json};
-use crate::certificate::{Certificate, Edge, Lemma, Order, Point, ReadFrom, Reason, Stamp, Versions};
+use crate::certificate::{
+    Breach, Broken, Certificate, Edge, Lemma, Order, Point, ReadFrom, Reason, Stamp, Versions,
+};
 use crate::checker::Question;
+use crate::mechanism::{Certified, Mechanisms, View};
 
 /// The question and the certificate of a file, against the history that it was made for.
 ///
@@ -85,6 +89,33 @@ fn tuple<const N: usize>(json: Json, what: &str) -> Result<[Json; N], String> {
     <[Json; N]>::try_from(list(json, what)?).map_err(|_| format!("{what:?} is no list of {N}"))
 }
 
+fn mechanisms(fields: &mut Fields) -> Result<Mechanisms, String> {
+    let granularity = match fields.take("write-locks")? {
+        Json::Null => None,
+        json => {
+            let all = [Granularity::Row, Granularity::Database];
+            let found = all.into_iter().find(|g| json.as_str() == Some(g.name()));
+            Some(found.ok_or_else(|| format!("locks of {json}"))?)
+        }
+    };
+    Ok(Mechanisms {
+        view: named(&View::ALL, &fields.text("view")?)?,
+        read_locks: truth(fields, "read-locks")?,
+        write_locks: granularity,
+        first_updater_wins: truth(fields, "first-updater-wins")?,
+        certifier: named(&Certified::ALL, &fields.text("certifier")?)?,
+    })
+}
+
+fn truth(fields: &mut Fields, name: &str) -> Result<bool, String> {
+    fields.take(name)?.as_bool().ok_or_else(|| format!("{name:?} is no truth value"))
+}
+
+fn named<T: Copy>(all: &[(T, &'static str)], name: &str) -> Result<T, String> {
+    let found = all.iter().find(|(_, word)| *word == name);
+    found.map(|(value, _)| *value).ok_or_else(|| format!("a certificate knows no {name:?}"))
+}
+
 struct Reader<'h> {
     history: &'h History,
     txns: HashMap<u64, TxnId>,
@@ -99,7 +130,7 @@ impl<'h> Reader<'h> {
     }
 
     fn certificate(&self, mut fields: Fields) -> Result<Certificate, String> {
-        let kinds = ["order", "points", "versions", "operations", "refutation"];
+        let kinds = ["order", "points", "versions", "operations", "refutation", "intervals"];
         let Some(kind) = kinds.into_iter().find(|&kind| fields.left.contains_key(kind)) else {
             return Err(format!("the certificate has none of {}", kinds.join(", ")));
         };
@@ -113,6 +144,7 @@ impl<'h> Reader<'h> {
             }
             "versions" => self.versions(body),
             "operations" => self.operations(body),
+            "intervals" => self.breach(body),
             _ => {
                 let lemma = |edges| Ok(Lemma { edges: self.edges(edges)? });
                 let lemmas = list(body, kind)?.into_iter().map(lemma);
@@ -148,6 +180,32 @@ impl<'h> Reader<'h> {
         let ops = fields.list("ops")?.into_iter().map(|op| self.op(op)).collect::<Result<_, _>>()?;
         fields.end()?;
         Ok(Certificate::Operations { anomaly, ops })
+    }
+
+    fn breach(&self, body: Json) -> Result<Certificate, String> {
+        let mut fields = Fields::new(body, "\"intervals\"")?;
+        let mechanisms = mechanisms(&mut fields)?;
+        let kinds = ["read", "locks", "updates", "dependencies"];
+        let kind = kinds.into_iter().find(|&kind| fields.left.contains_key(kind));
+        let kind = kind.ok_or_else(|| format!("\"intervals\" has none of {}", kinds.join(", ")))?;
+        let body = fields.take(kind)?;
+        fields.end()?;
+        let broken = match kind {
+            "read" => Broken::Read { op: self.op(body)? },
+            "locks" => {
+                let [object, first, second] = tuple(body, kind)?;
+                Broken::Locks { object: self.object(&object)?, ops: [self.op(first)?, self.op(second)?] }
+            }
+            "updates" => {
+                let [object, first, second] = tuple(body, kind)?;
+                Broken::Updates {
+                    object: self.object(&object)?,
+                    txns: [self.txn(&first)?, self.txn(&second)?],
+                }
+            }
+            _ => Broken::Dependencies(self.edges(body)?),
+        };
+        Ok(Certificate::Intervals(Breach { mechanisms, broken }))
     }
 
     fn txn(&self, json: &Json) -> Result<TxnId, String> {

@@ -1,11 +1,13 @@
 //! Certificates to JSON.
 
 use margay_history::{History, ObjectId, OpId, TxnId, Version};
+use margay_levels::profile::Granularity;
 use serde_json::{Value as Json, json};
 
 use super::{VERSION, fingerprint, object_json};
-use crate::certificate::{Certificate, Edge, Point, ReadFrom, Reason, Stamp};
+use crate::certificate::{Breach, Broken, Certificate, Edge, Point, ReadFrom, Reason, Stamp};
 use crate::checker::Question;
+use crate::mechanism::{Certified, View, word};
 
 /// The certificate as the text of its file.
 #[must_use]
@@ -26,7 +28,7 @@ pub fn to_json(history: &History, question: Question, certificate: &Certificate)
 pub(super) fn verdict(certificate: &Certificate) -> &'static str {
     match certificate {
         Certificate::Order(_) | Certificate::Points(_) | Certificate::Versions(_) => "holds",
-        Certificate::Operations { .. } | Certificate::Refutation(_) => "violated",
+        Certificate::Operations { .. } | Certificate::Refutation(_) | Certificate::Intervals(_) => "violated",
     }
 }
 
@@ -58,7 +60,30 @@ impl Writer<'_> {
             Certificate::Refutation(lemmas) => {
                 ("refutation", lemmas.iter().map(|lemma| self.edges(&lemma.edges)).collect())
             }
+            Certificate::Intervals(breach) => ("intervals", self.breach(breach)),
         }
+    }
+
+    fn breach(&self, breach: &Breach) -> Json {
+        let (mechanism, body) = match &breach.broken {
+            Broken::Read { op } => ("read", self.op(*op)),
+            Broken::Locks { object, ops } => {
+                ("locks", json!([self.object(*object), self.op(ops[0]), self.op(ops[1])]))
+            }
+            Broken::Updates { object, txns } => {
+                ("updates", json!([self.object(*object), self.txn(txns[0]), self.txn(txns[1])]))
+            }
+            Broken::Dependencies(edges) => ("dependencies", self.edges(edges)),
+        };
+        let is = breach.mechanisms;
+        json!({
+            "view": word(&View::ALL, is.view),
+            "read-locks": is.read_locks,
+            "write-locks": is.write_locks.map(Granularity::name),
+            "first-updater-wins": is.first_updater_wins,
+            "certifier": word(&Certified::ALL, is.certifier),
+            mechanism: body,
+        })
     }
 
     fn txn(&self, txn: TxnId) -> Json {

@@ -1,0 +1,249 @@
+//! The certifier's graph of dependencies, kept acyclic.
+//!
+//! # Algorithm
+//! A topological order is kept up to date as edges come (Pearce and Kelly): an edge that agrees with it costs nothing, another one a search between
+//! its two places, which finds the cycle if there is one. Transactions come in the order of their commits, with which most edges agree.
+//!
+//! A transaction is forgotten when nothing leads to it and every transaction that ran beside it has been judged: whatever comes later
+//! comes after it, so it is in no cycle (Property 4 of the appendix).
+
+use hashbrown::{HashMap, HashSet};
+use margay_history::TxnId;
+use margay_verdict::mechanism::Course;
+use margay_verdict::{Edge, Reason};
+
+#[derive(Debug)]
+struct Node {
+    place: u64,
+    course: Course,
+    outs: Vec<(TxnId, Reason)>,
+    ins: Vec<TxnId>,
+}
+
+#[derive(Default, Debug)]
+pub(crate) struct Graph {
+    nodes: HashMap<TxnId, Node>,
+    next: u64,
+    edges: usize,
+}
+
+impl Graph {
+    /// Adds a committed transaction.
+    pub fn insert(&mut self, txn: TxnId, course: Course) {
+        let node = Node { place: self.next, course, outs: Vec::new(), ins: Vec::new() };
+        self.next += 1;
+        self.nodes.insert(txn, node);
+    }
+
+    /// Whether a transaction is remembered.
+    pub fn contains(&self, txn: TxnId) -> bool {
+        self.nodes.contains_key(&txn)
+    }
+
+    /// How many transactions and edges there are.
+    pub fn len(&self) -> (usize, usize) {
+        (self.nodes.len(), self.edges)
+    }
+
+    pub fn course(&self, txn: TxnId) -> Option<&Course> {
+        self.nodes.get(&txn).map(|node| &node.course)
+    }
+
+    /// Adds a dependency; answers the cycle that it would close, and then leaves it out. An edge of transactions that are forgotten, or that is there already, changes nothing.
+    pub fn add(&mut self, edge: Edge) -> Result<bool, Vec<Edge>> {
+        let (Some(from), Some(to)) = (self.nodes.get(&edge.from), self.nodes.get(&edge.to)) else {
+            return Ok(false);
+        };
+        if from.outs.iter().any(|(to, reason)| *to == edge.to && is_anti(reason) == is_anti(&edge.reason)) {
+            return Ok(false);
+        }
+        if from.place > to.place {
+            self.reorder(&edge)?;
+        }
+        self.edges += 1;
+        if let Some(to) = self.nodes.get_mut(&edge.to) {
+            to.ins.push(edge.from);
+        }
+        if let Some(from) = self.nodes.get_mut(&edge.from) {
+            from.outs.push((edge.to, edge.reason));
+        }
+        Ok(true)
+    }
+
+    fn place(&self, txn: TxnId) -> u64 {
+        self.nodes[&txn].place
+    }
+
+    /// Makes room for an edge against the order: everything between that leads to `from` goes before everything that `to` leads to.
+    fn reorder(&mut self, edge: &Edge) -> Result<(), Vec<Edge>> {
+        let (low, high) = (self.place(edge.to), self.place(edge.from));
+        let mut parents: HashMap<TxnId, (TxnId, Reason)> = HashMap::new();
+        let (mut forward, mut stack) = (vec![edge.to], vec![edge.to]);
+        while let Some(txn) = stack.pop() {
+            for (next, reason) in &self.nodes[&txn].outs {
+                if *next == edge.to || parents.contains_key(next) || self.place(*next) > high {
+                    continue;
+                }
+                parents.insert(*next, (txn, reason.clone()));
+                if *next == edge.from {
+                    return Err(cycle(edge, &parents));
+                }
+                forward.push(*next);
+                stack.push(*next);
+            }
+        }
+        let mut backward = self.backward(edge.from, low);
+        self.renumber(&mut backward, &mut forward);
+        Ok(())
+    }
+
+    fn backward(&self, from: TxnId, low: u64) -> Vec<TxnId> {
+        let (mut seen, mut all, mut stack) = (HashSet::new(), vec![from], vec![from]);
+        seen.insert(from);
+        while let Some(txn) = stack.pop() {
+            for &before in &self.nodes[&txn].ins {
+                if self.place(before) >= low && seen.insert(before) {
+                    all.push(before);
+                    stack.push(before);
+                }
+            }
+        }
+        all
+    }
+
+    fn renumber(&mut self, backward: &mut [TxnId], forward: &mut [TxnId]) {
+        backward.sort_unstable_by_key(|txn| self.place(*txn));
+        forward.sort_unstable_by_key(|txn| self.place(*txn));
+        let order = || backward.iter().chain(forward.iter()).copied();
+        let mut places: Vec<u64> = order().map(|txn| self.place(txn)).collect();
+        places.sort_unstable();
+        for (txn, place) in order().collect::<Vec<_>>().into_iter().zip(places) {
+            if let Some(node) = self.nodes.get_mut(&txn) {
+                node.place = place;
+            }
+        }
+    }
+
+    /// The pairs of consecutive anti-dependencies with this edge as first or second.
+    pub fn consecutive(&self, edge: &Edge) -> Vec<[Edge; 2]> {
+        let mut pairs = Vec::new();
+        let anti = |node: &Node, from: TxnId| -> Vec<Edge> {
+            let outs = node.outs.iter().filter(|(_, reason)| is_anti(reason));
+            outs.map(|(to, reason)| Edge { from, to: *to, reason: reason.clone() }).collect()
+        };
+        if let Some(node) = self.nodes.get(&edge.to) {
+            pairs.extend(anti(node, edge.to).into_iter().map(|second| [edge.clone(), second]));
+        }
+        for &before in self.nodes.get(&edge.from).map_or(&[][..], |node| &node.ins) {
+            if let Some(node) = self.nodes.get(&before) {
+                let into = anti(node, before).into_iter().filter(|first| first.to == edge.from);
+                pairs.extend(into.map(|first| [first, edge.clone()]));
+            }
+        }
+        pairs
+    }
+
+    /// Forgets the transactions that can be in no cycle any more.
+    pub fn tidy(&mut self, horizon: i64) {
+        let old = |node: &Node| node.ins.is_empty() && node.course.end().after < horizon;
+        let mut stack: Vec<TxnId> =
+            self.nodes.iter().filter(|(_, node)| old(node)).map(|(txn, _)| *txn).collect();
+        while let Some(txn) = stack.pop() {
+            let Some(node) = self.nodes.remove(&txn) else { continue };
+            self.edges -= node.outs.len();
+            for (to, _) in node.outs {
+                let Some(next) = self.nodes.get_mut(&to) else { continue };
+                next.ins.retain(|before| *before != txn);
+                if old(next) {
+                    stack.push(to);
+                }
+            }
+        }
+    }
+}
+
+fn is_anti(reason: &Reason) -> bool {
+    matches!(reason, Reason::AntiRead { .. })
+}
+
+/// The cycle of an edge and the path that leads back.
+fn cycle(edge: &Edge, parents: &HashMap<TxnId, (TxnId, Reason)>) -> Vec<Edge> {
+    let mut path = Vec::new();
+    let mut to = edge.from;
+    while to != edge.to {
+        let Some((from, reason)) = parents.get(&to) else { break };
+        path.push(Edge { from: *from, to, reason: reason.clone() });
+        to = *from;
+    }
+    path.push(edge.clone());
+    path.reverse();
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use margay_history::{Interval, ObjectId, OpKind};
+
+    use super::*;
+
+    fn edge(from: u32, to: u32) -> Edge {
+        Edge { from: TxnId(from), to: TxnId(to), reason: Reason::Write { object: ObjectId(0) } }
+    }
+
+    fn graph(nodes: u32) -> Graph {
+        let mut graph = Graph::default();
+        for txn in 0..nodes {
+            let mut course = Course::default();
+            course.push(OpKind::Commit, Interval::new(i64::from(txn), i64::from(txn)), &[], false);
+            graph.insert(TxnId(txn), course);
+        }
+        graph
+    }
+
+    #[test]
+    fn finds_exactly_the_cycles() {
+        let mut rng = 12345_u64;
+        let mut draw = |below: u64| {
+            rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (rng >> 33) % below
+        };
+        let mut cycles = 0;
+        for _ in 0..200 {
+            let (mut graph, mut reach) = (graph(12), [[false; 12]; 12]);
+            for _ in 0..30 {
+                let (a, b) = (draw(12) as usize, draw(12) as usize);
+                if a == b {
+                    continue;
+                }
+                match graph.add(edge(a as u32, b as u32)) {
+                    Err(found) => {
+                        cycles += 1;
+                        assert!(reach[b][a], "a cycle where none is");
+                        assert!(found.iter().zip(found.iter().cycle().skip(1)).all(|(x, y)| x.to == y.from));
+                    }
+                    Ok(_) => {
+                        assert!(!reach[b][a], "a cycle that was not found");
+                        for x in 0..12 {
+                            for y in 0..12 {
+                                reach[x][y] |= (x == a || reach[x][a]) && (y == b || reach[b][y]);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        assert!(cycles > 100, "{cycles}");
+    }
+
+    #[test]
+    fn forgets_what_nothing_leads_to() {
+        let mut graph = graph(4);
+        for (a, b) in [(0, 1), (1, 2), (3, 2)] {
+            assert_eq!(graph.add(edge(a, b)), Ok(true));
+        }
+        graph.tidy(3);
+        assert!(!graph.contains(TxnId(0)) && !graph.contains(TxnId(1)));
+        assert!(graph.contains(TxnId(2)), "3 leads to it and may be in a cycle");
+        assert_eq!(graph.len(), (2, 1));
+    }
+}

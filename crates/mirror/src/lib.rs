@@ -1,0 +1,44 @@
+//! Engine `mirror`: verifies while the database runs, by mirroring its mechanisms.
+//!
+//! # Problem
+//! Is what clients saw, operation by operation with the interval in which each took effect, possible for a database that keeps its level by the
+//! mechanisms of its profile: snapshots, locks, first updater wins, a certifier? Answered online, in bounded memory, whatever the workload.
+//!
+//! # Algorithm
+//! Leopard's. [`Pipeline`] brings the operations of all clients into the order of their `before` times. [`Mirror`] takes them one by one: it keeps the versions of every
+//! object with their installation intervals (`store`), explains every committed transaction's reads by the versions that a snapshot may have shown, holds locks and
+//! concurrent updates against each other, and adds the dependencies that are certain to a graph (`graph`), which the certifier watches. What the
+//! mechanisms allow is defined in [`margay_verdict::mechanism`]; audit applies the same definitions to the whole history.
+//!
+//! # Invariants
+//! - A violation is reported only if no placement of the instants in their intervals fits the mechanisms. On a correct database there is none.
+//! - Nothing found is [`margay_verdict::Verdict::Clean`], never `holds`: intervals that overlap hide what happened.
+//! - Memory is bounded by what active transactions can still touch, and by the versions of transactions whose outcome is unknown: these may appear at any time.
+//!
+//! # Differs from the paper
+//! - A version is installed by its transaction's *commit*. The paper takes the write's interval, by which a correct database would be accused.
+//! - A snapshot is taken by the first statement or the first read where the DBMS does so, not by BEGIN.
+//! - Two consecutive anti-dependencies are a violation of SSI only with its conditions on commit order and read-only transactions.
+//! - Only committed transactions' reads are judged, and each transaction as a whole once nothing that it may have seen can still come.
+//! - An abort proves that locks were held only until the last answered operation: the database may have ended the transaction before the client asked.
+//! - A deletion that may have found nothing locks nothing and hides nothing. Autocommitted single reads need not lock.
+//! - Transactions of unknown outcome may have committed at any later time, or never.
+//! - A partial-row write leaves the other columns open instead of comparing them with the version before.
+//!
+//! # Cost
+//! Each read costs the square of the number of versions of its object that are still alive, which is small; each dependency a search in
+//! the affected part of the graph.
+
+mod check;
+mod graph;
+mod mirror;
+mod pipeline;
+mod simulated;
+mod store;
+mod txn;
+
+pub use check::Engine;
+pub use margay_verdict::mechanism::Mechanisms;
+pub use mirror::{Mirror, Size, Statistics, Trace, Unfit, Violation};
+pub use pipeline::{Client, Pipeline};
+pub use simulated::simulated;

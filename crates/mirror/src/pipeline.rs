@@ -1,0 +1,157 @@
+//! The two-level pipeline: what clients record, one by one, comes out in the order of `before`.
+//!
+//! # Problem
+//! Each client records its operations in order, at its own pace; the verifier needs all of them in one order, as early as possible.
+//!
+//! # Algorithm
+//! Each client fills a local buffer and hands it over in batches. The pipeline keeps the batches of each client in a queue. The *watermark* is the earliest time at
+//! which something not handed over yet may have been called: the least over the clients of what each has promised. Whatever is earlier than the
+//! watermark is merged through a heap that holds one entry per client, a run at a time: as long as a client's next operation is not later than the heap's next
+//! entry, it goes out without touching the heap.
+//!
+//! # Invariants
+//! - What comes out is sorted by `before`; operations of one client keep their order.
+//! - A client that is idle promises by [`Client::idle`] not to have called anything before a time; one that is gone is dropped, which promises everything.
+//!   Neither stalls the others.
+//!
+//! # Differs from the paper
+//! The paper's watermark is the first entry of the fullest local buffers, so an empty buffer stalls it. Here a promise takes the place of an entry.
+//! Clients hand over whole batches through a channel, so a client never waits for the merge.
+//!
+//! # Cost
+//! O(log clients) per run; memory for what was handed over and is not below the watermark.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// How many operations a client collects before it hands them over.
+const BATCH: usize = 64;
+
+enum Message<T> {
+    /// A batch, and the time before which nothing more will come.
+    Batch(usize, Vec<(i64, T)>, i64),
+}
+
+/// A client's end: its local buffer.
+pub struct Client<T> {
+    number: usize,
+    buffer: Vec<(i64, T)>,
+    promised: i64,
+    sender: Sender<Message<T>>,
+}
+
+impl<T> Client<T> {
+    /// Records an item that was called at `before`. A time that goes back behind what was promised is an error of the client's clock, and is refused.
+    ///
+    /// # Errors
+    /// The item, if it comes too late.
+    pub fn push(&mut self, before: i64, item: T) -> Result<(), T> {
+        if before < self.promised {
+            return Err(item);
+        }
+        self.promised = before;
+        self.buffer.push((before, item));
+        if self.buffer.len() >= BATCH {
+            self.hand_over();
+        }
+        Ok(())
+    }
+
+    /// Promises that nothing will be called before `time`, and hands over what there is.
+    pub fn idle(&mut self, time: i64) {
+        self.promised = self.promised.max(time);
+        self.hand_over();
+    }
+
+    fn hand_over(&mut self) {
+        let batch = std::mem::take(&mut self.buffer);
+        // Nobody listens any more: then nobody misses it.
+        let _ = self.sender.send(Message::Batch(self.number, batch, self.promised));
+    }
+}
+
+impl<T> Drop for Client<T> {
+    fn drop(&mut self) {
+        self.promised = i64::MAX;
+        self.hand_over();
+    }
+}
+
+/// The global end.
+pub struct Pipeline<T> {
+    receiver: Receiver<Message<T>>,
+    queues: Vec<VecDeque<(i64, T)>>,
+    promised: Vec<i64>,
+    /// The first entry of every queue that has one.
+    heads: BinaryHeap<Reverse<(i64, usize)>>,
+}
+
+impl<T> Pipeline<T> {
+    /// A pipeline with so many clients.
+    #[must_use]
+    pub fn new(clients: usize) -> (Self, Vec<Client<T>>) {
+        let (sender, receiver) = channel();
+        let client = |number| Client {
+            number,
+            buffer: Vec::with_capacity(BATCH),
+            promised: i64::MIN,
+            sender: sender.clone(),
+        };
+        let ends = (0..clients).map(client).collect();
+        let queues = (0..clients).map(|_| VecDeque::new()).collect();
+        let promised = vec![i64::MIN; clients];
+        (Self { receiver, queues, promised, heads: BinaryHeap::new() }, ends)
+    }
+
+    /// Takes what clients have handed over so far, and gives out in order whatever nothing can come before any more.
+    pub fn dispatch(&mut self, mut out: impl FnMut(i64, T)) {
+        while let Ok(message) = self.receiver.try_recv() {
+            self.take(message);
+        }
+        self.merge(&mut out);
+    }
+
+    /// Waits for more, and dispatches it. Answers whether more may come.
+    pub fn wait(&mut self, mut out: impl FnMut(i64, T)) -> bool {
+        let more = self.receiver.recv().map(|message| self.take(message)).is_ok();
+        self.dispatch(&mut out);
+        more
+    }
+
+    /// How many items wait for the watermark.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.queues.iter().map(VecDeque::len).sum()
+    }
+
+    fn take(&mut self, Message::Batch(client, batch, promised): Message<T>) {
+        let queue = &mut self.queues[client];
+        if let (true, Some((before, _))) = (queue.is_empty(), batch.first()) {
+            self.heads.push(Reverse((*before, client)));
+        }
+        queue.extend(batch);
+        self.promised[client] = promised;
+    }
+
+    fn merge(&mut self, out: &mut impl FnMut(i64, T)) {
+        let watermark = self.promised.iter().copied().min().unwrap_or(i64::MAX);
+        while let Some(&Reverse((before, client))) = self.heads.peek()
+            && (before < watermark || watermark == i64::MAX)
+        {
+            self.heads.pop();
+            let next = self.heads.peek().map_or(i64::MAX, |Reverse((before, _))| *before);
+            let queue = &mut self.queues[client];
+            while let Some((before, _)) = queue.front()
+                && *before <= next
+                && (*before < watermark || watermark == i64::MAX)
+                && let Some((before, item)) = queue.pop_front()
+            {
+                out(before, item);
+            }
+            if let Some((before, _)) = queue.front() {
+                self.heads.push(Reverse((*before, client)));
+            }
+        }
+    }
+}

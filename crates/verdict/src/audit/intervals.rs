@@ -1,0 +1,293 @@
+//! That a mechanism was not at work, by the intervals of the whole history.
+//!
+//! # Problem
+//! A certificate names the mechanisms that a database is said to have, and a place where one of them cannot have been at work. It is true if the definitions
+//! in [`crate::mechanism`] say so of the history: here nothing is streamed, forgotten or taken over from an engine.
+//!
+//! # Algorithm
+//! The versions of each object in question are collected from all transactions. A read is judged together with those that share its snapshot; two locks
+//! and two updates by their four instants; every dependency of a cycle by itself.
+//!
+//! # Cost
+//! One pass over the history for each object in question.
+
+use margay_history::{History, Interval, ObjectId, Op, OpId, OpKind, TxnId, ValueId, Version};
+use margay_levels::profile::Granularity;
+
+use super::{Rejected, reject};
+use crate::certificate::{Breach, Broken, Edge, Reason};
+use crate::mechanism::{
+    Certified, Course, Fact, Mechanisms, Sight, View, Written, common, dangerous, explain, returned,
+    took_effect, unfit,
+};
+
+pub(super) fn audit(history: &History, breach: &Breach) -> Result<(), Rejected> {
+    if let Some(why) = unfit(history) {
+        return reject(format!("outside of what intervals tell: {why}"));
+    }
+    let judge = Judge { history, mechanisms: breach.mechanisms };
+    let broken = match &breach.broken {
+        Broken::Read { op } => judge.read(*op)?,
+        Broken::Locks { object, ops } => judge.locks(*object, *ops)?,
+        Broken::Updates { object, txns } => judge.updates(*object, *txns)?,
+        Broken::Dependencies(edges) => judge.dependencies(edges)?,
+    };
+    if broken { Ok(()) } else { reject("the mechanism may have been at work") }
+}
+
+/// What one access of a plain read saw of others.
+struct Seen {
+    op: OpId,
+    object: ObjectId,
+    value: ValueId,
+}
+
+struct Judge<'h> {
+    history: &'h History,
+    mechanisms: Mechanisms,
+}
+
+impl<'h> Judge<'h> {
+    fn op(&self, id: OpId) -> Result<Op<'h>, Rejected> {
+        match id.index() < self.history.op_count() {
+            true => Ok(self.history.op(id)),
+            false => reject("the certificate names an operation that the history does not have"),
+        }
+    }
+
+    fn at(&self, op: &Op<'_>) -> Interval {
+        let at = op.at.unwrap_or(Interval::new(i64::MIN, i64::MAX));
+        common(at, self.history.header().skew)
+    }
+
+    fn course(&self, txn: TxnId) -> Course {
+        let (mut course, mut written) = (Course::default(), Vec::new());
+        for op in self.history.ops(txn) {
+            let own = op.kind == OpKind::Read && op.accesses.iter().all(|a| written.contains(&a.object));
+            course.push(op.kind, self.at(&op), op.accesses, own);
+            if op.kind.writes() {
+                written.extend(op.accesses.iter().map(|access| access.object));
+            }
+        }
+        course
+    }
+
+    fn committed(&self, txn: TxnId) -> Result<Course, Rejected> {
+        if txn.index() >= self.history.txn_count() {
+            return reject("the certificate names a transaction that the history does not have");
+        }
+        let course = self.course(txn);
+        if course.committed() { Ok(course) } else { reject("a transaction did not commit for certain") }
+    }
+
+    /// What a transaction made of an object before operation `until`.
+    fn written(&self, txn: TxnId, object: ObjectId, until: Option<OpId>) -> Written {
+        let mut written = Written::default();
+        let before = |op: &Op<'_>| op.kind.writes() && until.is_none_or(|until| op.id < until);
+        for op in self.history.ops(txn).filter(before) {
+            for access in op.accesses.iter().filter(|access| access.object == object) {
+                written.push(op.kind, self.at(&op), access.value, self.history.values());
+            }
+        }
+        written
+    }
+
+    /// Every version of an object, the initial one first.
+    fn versions(&self, object: ObjectId) -> Vec<(Version, Fact)> {
+        let mut all = vec![(Version::Initial, Fact::initial(self.history.initial(object)))];
+        for txn in self.history.txns() {
+            let written = self.written(txn, object, None);
+            if written.pattern.is_some() {
+                let course = self.course(txn);
+                if !course.aborted() {
+                    all.push((Version::Of(txn), written.fact(&course, &self.mechanisms)));
+                }
+            }
+        }
+        all
+    }
+
+    fn is_read(op: &Op<'_>) -> bool {
+        matches!(op.kind, OpKind::Read | OpKind::Scan)
+    }
+
+    /// What the reads that share the snapshot of `op` saw of others.
+    fn group(&self, op: &Op<'_>) -> Vec<Seen> {
+        let txn = self.history.txn_of(op.id);
+        let together =
+            |other: &Op<'_>| Self::is_read(other) && (other.id == op.id || self.mechanisms.view.is_shared());
+        let mut all = Vec::new();
+        for other in self.history.ops(txn).filter(together) {
+            for access in other.accesses {
+                let again = other.accesses.iter().filter(|a| a.object == access.object).count() > 1;
+                let own = self.written(txn, access.object, Some(other.id)).pattern.is_some();
+                if !again && !own && access.value != ValueId::UNKNOWN {
+                    all.push(Seen { op: other.id, object: access.object, value: access.value });
+                }
+            }
+        }
+        all
+    }
+
+    /// The snapshot's interval as far as the group narrows it; none if nothing explains the group.
+    fn snapshot(&self, op: &Op<'_>) -> Option<Interval> {
+        let group = self.group(op);
+        let versions: Vec<Vec<(Version, Fact)>> = group.iter().map(|seen| self.others(seen)).collect();
+        let facts: Vec<Vec<&Fact>> =
+            versions.iter().map(|all| all.iter().map(|(_, fact)| fact).collect()).collect();
+        let sights: Vec<Sight<'_>> =
+            group.iter().zip(&facts).map(|(seen, versions)| Sight { value: seen.value, versions }).collect();
+        let course = self.course(self.history.txn_of(op.id));
+        let whole = course.snapshot(self.mechanisms.view, self.at(op));
+        explain(&sights, whole, self.history.values()).ok()
+    }
+
+    fn others(&self, seen: &Seen) -> Vec<(Version, Fact)> {
+        let mut all = self.versions(seen.object);
+        let me = Version::Of(self.history.txn_of(seen.op));
+        all.retain(|(version, _)| *version != me);
+        all
+    }
+
+    fn read(&self, op: OpId) -> Result<bool, Rejected> {
+        let op = self.op(op)?;
+        let txn = self.history.txn_of(op.id);
+        self.committed(txn)?;
+        if !Self::is_read(&op) || self.mechanisms.view == View::Uncommitted {
+            return reject("no read that sees a snapshot");
+        }
+        Ok(self.misses_own(txn, &op) || self.snapshot(&op).is_none())
+    }
+
+    fn misses_own(&self, txn: TxnId, op: &Op<'_>) -> bool {
+        op.accesses.iter().any(|access| {
+            let again = op.accesses.iter().filter(|a| a.object == access.object).count() > 1;
+            let own = self.written(txn, access.object, Some(op.id));
+            !again && !own.shows(access.value, self.history.values())
+        })
+    }
+
+    /// By when an operation had locked the object, until when at least, and whether for itself alone.
+    fn lock(&self, object: ObjectId, op: OpId) -> Result<(i64, i64, bool), Rejected> {
+        let op = self.op(op)?;
+        let course = self.course(self.history.txn_of(op.id));
+        let on_object = || op.accesses.iter().filter(|access| access.object == object);
+        let anywhere = self.mechanisms.write_locks == Some(Granularity::Database);
+        let wrote = match anywhere {
+            true => op.accesses.iter().any(|access| took_effect(op.kind, access.value)),
+            false => on_object().any(|access| took_effect(op.kind, access.value)),
+        };
+        let read = Self::is_read(&op) && on_object().any(|access| returned(access.value));
+        let exclusive = wrote && self.mechanisms.write_locks.is_some();
+        let shared = read && course.locks_reads(&self.mechanisms);
+        if !exclusive && !shared {
+            return reject("an operation takes no lock");
+        }
+        Ok((self.at(&op).after, course.held_until(), exclusive))
+    }
+
+    fn locks(&self, object: ObjectId, ops: [OpId; 2]) -> Result<bool, Rejected> {
+        let (first, second) = (self.lock(object, ops[0])?, self.lock(object, ops[1])?);
+        if self.history.txn_of(ops[0]) == self.history.txn_of(ops[1]) {
+            return reject("a transaction does not exclude itself");
+        }
+        Ok((first.2 || second.2) && first.1 > second.0 && second.1 > first.0)
+    }
+
+    fn fact(&self, object: ObjectId, txn: TxnId) -> Result<Fact, Rejected> {
+        let course = self.committed(txn)?;
+        let fact = self.written(txn, object, None).fact(&course, &self.mechanisms);
+        if fact.certain { Ok(fact) } else { reject("a transaction did not write the object for certain") }
+    }
+
+    fn updates(&self, object: ObjectId, txns: [TxnId; 2]) -> Result<bool, Rejected> {
+        let (first, second) = (self.fact(object, txns[0])?, self.fact(object, txns[1])?);
+        match (first.snapshot, second.snapshot) {
+            (Some(a), Some(b)) if txns[0] != txns[1] => {
+                Ok(first.installed.before > b && second.installed.before > a)
+            }
+            _ => reject("concurrent updates are not refused here"),
+        }
+    }
+
+    fn dependencies(&self, edges: &[Edge]) -> Result<bool, Rejected> {
+        for edge in edges {
+            self.committed(edge.from)?;
+            self.committed(edge.to)?;
+            if !self.depends(edge)? {
+                return reject("a dependency is not certain");
+            }
+        }
+        let next = edges.iter().cycle().skip(1);
+        let closed = !edges.is_empty() && edges.iter().zip(next).all(|(edge, next)| edge.to == next.from);
+        match edges {
+            _ if closed => Ok(true),
+            [first, second] if self.mechanisms.certifier == Certified::Ssi && first.to == second.from => {
+                self.is_dangerous(first, second)
+            }
+            _ => reject("neither a cycle nor a dangerous structure"),
+        }
+    }
+
+    fn depends(&self, edge: &Edge) -> Result<bool, Rejected> {
+        match &edge.reason {
+            Reason::Write { object } => {
+                Ok(edge.from != edge.to
+                    && self.fact(*object, edge.from)?.before(&self.fact(*object, edge.to)?))
+            }
+            Reason::Read { op, object } => {
+                let (all, seen, _) = self.seen(edge.to, *op, *object)?;
+                let only = matches!(seen.as_slice(), [one] if all[*one].0 == Version::Of(edge.from));
+                Ok(only && self.fact(*object, edge.from).is_ok())
+            }
+            Reason::AntiRead { .. } if self.mechanisms.certifier == Certified::Committed => {
+                reject("anti-dependencies are not certified here")
+            }
+            Reason::AntiRead { op, object, version } => {
+                let (all, seen, snapshot) = self.seen(edge.from, *op, *object)?;
+                let facts: Vec<&Fact> = all.iter().map(|(_, fact)| fact).collect();
+                let sight = Sight { value: ValueId::UNKNOWN, versions: &facts };
+                let later = self.fact(*object, edge.to)?;
+                Ok(edge.from != edge.to
+                    && seen.iter().any(|&i| all[i].0 == *version)
+                    && sight.is_overwritten_by(&seen, snapshot, &later))
+            }
+            _ => reject("a dependency of another kind"),
+        }
+    }
+
+    /// The versions of an object, those of them that `op` of `txn` may have seen, and its snapshot.
+    #[allow(clippy::type_complexity)]
+    fn seen(
+        &self,
+        txn: TxnId,
+        op: OpId,
+        object: ObjectId,
+    ) -> Result<(Vec<(Version, Fact)>, Vec<usize>, Interval), Rejected> {
+        let op = self.op(op)?;
+        if self.history.txn_of(op.id) != txn || self.mechanisms.view == View::Uncommitted {
+            return reject("a read of another transaction");
+        }
+        let Some(seen) = self.group(&op).into_iter().find(|s| s.op == op.id && s.object == object) else {
+            return reject("an operation did not see the object");
+        };
+        let Some(snapshot) = self.snapshot(&op) else {
+            return reject("nothing explains what a read saw");
+        };
+        let all = self.others(&seen);
+        let facts: Vec<&Fact> = all.iter().map(|(_, fact)| fact).collect();
+        let sight = Sight { value: seen.value, versions: &facts };
+        let candidates = sight.candidates(snapshot, self.history.values());
+        Ok((all, candidates, snapshot))
+    }
+
+    /// `A → B → C` over rw, where C committed first, A and B ran at the same time, and C committed before A's snapshot if A wrote nothing.
+    fn is_dangerous(&self, first: &Edge, second: &Edge) -> Result<bool, Rejected> {
+        let anti = |edge: &Edge| matches!(edge.reason, Reason::AntiRead { .. });
+        if !anti(first) || !anti(second) {
+            return reject("a dangerous structure is of two anti-dependencies");
+        }
+        let (a, b, c) = (self.committed(first.from)?, self.committed(first.to)?, self.committed(second.to)?);
+        Ok(dangerous(&a, &b, &c, self.mechanisms.view))
+    }
+}

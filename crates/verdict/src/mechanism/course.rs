@@ -1,0 +1,168 @@
+//! The course of one transaction in time: what its mechanisms need to know of it.
+
+use margay_history::{Access, Interval, OpKind, ValueId};
+use margay_levels::profile::Granularity;
+
+use super::{Mechanisms, View};
+
+/// When a transaction did what, on the common clock.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Course {
+    first: Option<Interval>,
+    statement: Option<Interval>,
+    read: Option<Interval>,
+    /// The first write that took effect for certain.
+    write: Option<Interval>,
+    writes: bool,
+    statements: u32,
+    /// When the last operation that was answered was called.
+    last: i64,
+    end: Option<(OpKind, Interval)>,
+}
+
+impl Course {
+    /// Adds the next operation. A read of nothing but what the transaction wrote itself need not take a snapshot: then `own` is true.
+    pub fn push(&mut self, kind: OpKind, at: Interval, accesses: &[Access], own: bool) {
+        self.first.get_or_insert(at);
+        if kind.outcome().is_some() {
+            self.end = Some((kind, at));
+            return;
+        }
+        self.last = at.before;
+        if kind == OpKind::Begin {
+            return;
+        }
+        self.statements += 1;
+        self.statement.get_or_insert(at);
+        if matches!(kind, OpKind::Read | OpKind::Scan) && !own {
+            self.read.get_or_insert(at);
+        }
+        if kind.writes() {
+            self.writes = true;
+            if accesses.iter().any(|access| took_effect(kind, access.value)) {
+                self.write.get_or_insert(at);
+            }
+        }
+    }
+
+    /// Whether it has committed for certain.
+    #[must_use]
+    pub fn committed(&self) -> bool {
+        matches!(self.end, Some((OpKind::Commit, _)))
+    }
+
+    /// Whether it has certainly not committed.
+    #[must_use]
+    pub fn aborted(&self) -> bool {
+        matches!(self.end, Some((OpKind::Abort, _)))
+    }
+
+    /// Whether it wrote.
+    #[must_use]
+    pub fn writes(&self) -> bool {
+        self.writes
+    }
+
+    /// When it began at the earliest.
+    #[must_use]
+    pub fn start(&self) -> i64 {
+        self.first.map_or(i64::MIN, |at| at.before)
+    }
+
+    /// When its end was called for and answered; open towards the future when nobody knows.
+    #[must_use]
+    pub fn end(&self) -> Interval {
+        match self.end {
+            Some((OpKind::Commit | OpKind::Abort, at)) => at,
+            Some((_, at)) => Interval::new(at.before, i64::MAX),
+            None => Interval::new(self.last, i64::MAX),
+        }
+    }
+
+    /// When its versions became visible to others: at its commit, or where all of it takes place.
+    #[must_use]
+    pub fn installed(&self, view: View) -> Interval {
+        match (view, self.statement) {
+            (View::Within, Some(first)) => Interval::new(first.before, self.end().after),
+            _ => self.end(),
+        }
+    }
+
+    /// The snapshot that all its plain reads see, if it has taken one.
+    #[must_use]
+    pub fn shared_snapshot(&self, view: View) -> Option<Interval> {
+        match view {
+            View::Begin => self.first,
+            View::FirstStatement => self.statement,
+            View::FirstRead => self.read.map(|read| Interval::new(self.start(), read.after)),
+            View::Within => self.statement.map(|first| Interval::new(first.before, self.end().after)),
+            View::Uncommitted | View::Statement | View::StatementOrBefore => None,
+        }
+    }
+
+    /// The snapshot of a plain read at `at`.
+    #[must_use]
+    pub fn snapshot(&self, view: View, at: Interval) -> Interval {
+        match view {
+            View::StatementOrBefore if !self.writes => Interval::new(self.start(), at.after),
+            _ => self.shared_snapshot(view).unwrap_or(at),
+        }
+    }
+
+    /// Until when, at least, it held the locks that it had taken. An abort may have come at any time after the last answered operation was at work.
+    #[must_use]
+    pub fn held_until(&self) -> i64 {
+        match self.end {
+            Some((OpKind::Commit, at)) => at.before,
+            _ => self.last,
+        }
+    }
+
+    /// By when it had locked an object that it wrote at `at` for certain.
+    #[must_use]
+    pub fn locked(&self, mechanisms: &Mechanisms, at: Interval) -> Option<i64> {
+        match mechanisms.write_locks? {
+            Granularity::Row => Some(at.after),
+            Granularity::Database => self.write.map(|write| write.after),
+        }
+    }
+
+    /// By when it had its snapshot, where concurrent updates are refused.
+    #[must_use]
+    pub fn snapshot_taken(&self, mechanisms: &Mechanisms) -> Option<i64> {
+        let snapshot = mechanisms.first_updater_wins.then(|| self.shared_snapshot(mechanisms.view));
+        snapshot.flatten().map(|at| at.after)
+    }
+
+    /// Whether a read of it locks what it returns. A single SELECT need not.
+    #[must_use]
+    pub fn locks_reads(&self, mechanisms: &Mechanisms) -> bool {
+        mechanisms.read_locks && self.statements > 1
+    }
+}
+
+/// Whether a write changed something for certain: the deletion of an object may have found none.
+#[must_use]
+pub fn took_effect(kind: OpKind, value: ValueId) -> bool {
+    kind == OpKind::Update || (kind.writes() && value != ValueId::NULL)
+}
+
+/// Whether what a plain read returned of an object was there to be locked.
+#[must_use]
+pub fn returned(value: ValueId) -> bool {
+    value != ValueId::NULL && value != ValueId::UNKNOWN
+}
+
+/// Whether two consecutive anti-dependencies `a → b → c` are a dangerous structure of SSI for certain: c committed first of the three, a and b ran at the same
+/// time, and if a wrote nothing, c committed before a's snapshot.
+#[must_use]
+pub fn dangerous(a: &Course, b: &Course, c: &Course, view: View) -> bool {
+    let (Some(snapshot_a), Some(snapshot_b)) = (a.shared_snapshot(view), b.shared_snapshot(view)) else {
+        return false;
+    };
+    let committed = c.end().after;
+    committed < a.end().before
+        && committed < b.end().before
+        && snapshot_b.after < a.end().before
+        && (a.writes() || committed < snapshot_a.before)
+}

@@ -1,0 +1,171 @@
+//! What the mechanisms of a database allow, given nothing but intervals.
+//!
+//! # Problem
+//! A database keeps a level by mechanisms: snapshots, locks, a rule for concurrent updates, a certifier. A level says what clients may
+//! see; a mechanism says more, and says it of points in time. These are the definitions that engine mirror verifies online and that audit applies
+//! again to the whole history. They know no stream and forget nothing.
+//!
+//! # Invariants
+//! All times are on one clock: every interval is widened by half of the allowed skew on both sides ([`common`]), so that it contains the true instant on the
+//! clock that lies in the middle of all clocks.
+
+mod course;
+mod fact;
+mod pattern;
+
+pub use course::{Course, dangerous, returned, took_effect};
+pub use fact::{Candidates, Fact, Sight, Written, explain};
+pub use pattern::Pattern;
+
+use margay_history::{History, Interval, OpId, OpKind};
+use margay_levels::Level;
+use margay_levels::profile::{Certifier, Granularity, Lock, Profile, Read, Snapshot, Statement};
+
+/// The mechanisms of one database at one level, as far as intervals can tell.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Mechanisms {
+    /// What plain reads see.
+    pub view: View,
+    /// Whether plain reads lock what they return to the end of their transaction.
+    pub read_locks: bool,
+    /// What writes lock to the end of their transaction, if anything.
+    pub write_locks: Option<Granularity>,
+    /// Of two transactions that write one object, one must have committed before the other's snapshot.
+    pub first_updater_wins: bool,
+    /// What must not commit.
+    pub certifier: Certified,
+}
+
+/// What plain reads see.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum View {
+    /// Anything, also what is not committed: nothing is verified.
+    Uncommitted,
+    /// The newest committed versions at one point of each statement.
+    Statement,
+    /// As [`View::Statement`], but a transaction that writes nothing may read all at one point since its beginning.
+    StatementOrBefore,
+    /// Those at one point of BEGIN.
+    Begin,
+    /// Those at one point of the first statement.
+    FirstStatement,
+    /// Those at one point from BEGIN to the first read.
+    FirstRead,
+    /// The transaction takes place at one point between its first statement and its end, where its versions are installed too.
+    Within,
+}
+
+/// Which cycles of dependencies must not commit.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Certified {
+    /// Cycles of ww and wr.
+    Committed,
+    /// All cycles.
+    Serializable,
+    /// All cycles, and dangerous structures: `A → B → C` over rw, where C committed first of the three, and if A wrote nothing before A's snapshot.
+    Ssi,
+}
+
+impl View {
+    /// All, with their words.
+    pub const ALL: [(View, &'static str); 7] = [
+        (View::Uncommitted, "uncommitted"),
+        (View::Statement, "statement"),
+        (View::StatementOrBefore, "statement-or-before"),
+        (View::Begin, "begin"),
+        (View::FirstStatement, "first-statement"),
+        (View::FirstRead, "first-read"),
+        (View::Within, "within"),
+    ];
+
+    /// Whether all plain reads of a transaction see one state.
+    #[must_use]
+    pub fn is_shared(self) -> bool {
+        matches!(self, View::Begin | View::FirstStatement | View::FirstRead | View::Within)
+    }
+}
+
+impl Certified {
+    /// All, with their words.
+    pub const ALL: [(Certified, &'static str); 3] = [
+        (Certified::Committed, "committed"),
+        (Certified::Serializable, "serializable"),
+        (Certified::Ssi, "ssi"),
+    ];
+}
+
+/// The word for a value of such a table.
+#[must_use]
+pub fn word<T: Copy + PartialEq>(all: &[(T, &'static str)], value: T) -> &'static str {
+    all.iter().find(|(v, _)| *v == value).map_or("", |(_, word)| word)
+}
+
+impl Mechanisms {
+    /// The mechanisms of a profile.
+    ///
+    /// # Differs from the paper
+    /// Whatever intervals cannot prove is left out: share locks that end with their statement, locks of a database whose readers and
+    /// writers exclude each other only at commit (granularity [`Granularity::Database`]), optimistic validation of read sets beyond the cycles it prevents.
+    #[must_use]
+    pub fn of(profile: &Profile) -> Self {
+        let select = profile.mode(Statement::Select);
+        let serializable = profile.promises(Level::Serializable);
+        let snapshots = profile.promises(Level::SnapshotIsolation);
+        let checks_writes = matches!(profile.certifier, Some(Certifier::Percolator | Certifier::Occ));
+        Self {
+            view: view(profile, select.read),
+            read_locks: select.lock == Lock::Share && profile.mutual_exclusion == Some(Granularity::Row),
+            write_locks: profile.mutual_exclusion,
+            first_updater_wins: profile.first_updater_wins || (checks_writes && snapshots && !serializable),
+            certifier: match profile.certifier {
+                Some(Certifier::Ssi) => Certified::Ssi,
+                _ if serializable => Certified::Serializable,
+                _ => Certified::Committed,
+            },
+        }
+    }
+}
+
+fn view(profile: &Profile, read: Read) -> View {
+    match (read, profile.consistent_read) {
+        (Read::Uncommitted, _) => View::Uncommitted,
+        (Read::Newest, None) if profile.protocol.contains("MVCC") => View::StatementOrBefore,
+        (Read::Newest, _) | (_, None | Some(Snapshot::Statement)) => View::Statement,
+        (_, Some(Snapshot::Begin)) => View::Begin,
+        (_, Some(Snapshot::FirstStatement)) => View::FirstStatement,
+        (_, Some(Snapshot::FirstRead)) => View::FirstRead,
+        (_, Some(Snapshot::Within)) => View::Within,
+    }
+}
+
+/// The interval on the common clock, for clocks that are at most `skew` apart.
+#[must_use]
+pub fn common(at: Interval, skew: i64) -> Interval {
+    let half = skew.saturating_add(1) / 2;
+    Interval::new(at.before.saturating_sub(half), at.after.saturating_add(half))
+}
+
+/// Why the mechanisms cannot be verified on a history, if they cannot: they need the interval of every operation, and to know what was written.
+#[must_use]
+pub fn unfit(history: &History) -> Option<String> {
+    let mut last = None;
+    for txn in history.txns() {
+        for op in history.ops(txn) {
+            let Some(at) = op.at else { return Some("an operation without its interval".to_owned()) };
+            if op.kind == OpKind::Sql || !knows_rows(history, op.id) {
+                return Some(format!("{} of {}", op.kind.name(), history.show_txn(txn)));
+            }
+            if last.is_some_and(|(session, before)| session == history.session_of(txn) && before > at.before)
+            {
+                return Some(format!("a clock that goes back in {}", history.show_txn(txn)));
+            }
+            last = Some((history.session_of(txn), at.before));
+        }
+    }
+    None
+}
+
+/// Whether it is known which objects an operation wrote.
+fn knows_rows(history: &History, op: OpId) -> bool {
+    history.update(op).is_none_or(|update| update.observed)
+}
