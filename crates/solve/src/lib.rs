@@ -41,8 +41,9 @@ use crate::prepare::{Stop, prepare, uncertifiable};
 use crate::problem::{Draft, Problem};
 use crate::search::{Outcome, known_steps, search};
 
-/// Rounds of search on the base graph and with assumed session order, before the full way.
-const FEW_ROUNDS: usize = 1;
+/// Rounds on the base graph, before saturation: with time, a stuck schedule is a small local matter; without, saturation pays first.
+const TIMED_ROUNDS: usize = 256;
+const UNTIMED_ROUNDS: usize = 1;
 
 /// Rounds with an assumed session order after saturation.
 const SOME_ROUNDS: usize = 256;
@@ -112,9 +113,10 @@ fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdi
     })
 }
 
-/// The schedule on the graph as it stands, once.
+/// The schedule on the graph as it stands, for a few rounds.
 fn guess(known: &Known<'_>, budget: &Budget) -> Result<Option<Vec<u32>>, Exhausted> {
-    match search(known, &Reach::Unknown, FEW_ROUNDS, budget)? {
+    let rounds = if known.problem.history.is_timed() { TIMED_ROUNDS } else { UNTIMED_ROUNDS };
+    match search(known, &Reach::Unknown, rounds, budget)? {
         Some(Outcome::Order(order)) => Ok(Some(order)),
         _ => Ok(None),
     }

@@ -9,7 +9,10 @@ use margay_verdict::{Budget, Checker, Question, Verdict, Why, audit};
 
 /// Documented answers that are not ours, and why.
 const DIFFERENCES: &[(&str, &str)] = &[
-    ("elle-cli/elle/rw-register.edn", "it reads x = 3, which nobody wrote: Elle does not look for garbage reads"),
+    (
+        "elle-cli/elle/rw-register.edn",
+        "it reads x = 3, which nobody wrote: Elle does not look for garbage reads",
+    ),
     ("elle-cli/elle/rw-register.json", "the same history as JSON"),
 ];
 
@@ -58,7 +61,8 @@ fn documented_answers() {
             Outcome::Other => other += 1,
             Outcome::Different(_) if known => {}
             Outcome::Different(how) => {
-                wrong.push(format!("{} at {}: documented holds={}, {how}", case.name, case.level, case.holds));
+                wrong
+                    .push(format!("{} at {}: documented holds={}, {how}", case.name, case.level, case.holds));
             }
         }
     }

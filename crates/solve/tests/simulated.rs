@@ -41,7 +41,9 @@ fn no_false_alarm_on_correct_protocols() {
                     match verdict(&config, level) {
                         Verdict::Holds(_) => held += 1,
                         Verdict::Unknown(_) => unknown += 1,
-                        other => panic!("{protocol}, {name}, {level}: {}: {}", other.word(), config.command("OUT")),
+                        other => {
+                            panic!("{protocol}, {name}, {level}: {}: {}", other.word(), config.command("OUT"))
+                        }
                     }
                 }
             }
@@ -65,7 +67,8 @@ fn visible_faults_are_found() {
             let configs = mixes.flat_map(|mix| {
                 (0..seeds()).map(move |seed| config(protocol, mix, seed).with_fault(fault, Ppm::percent(30)))
             });
-            let found = configs.into_iter().find(|config| matches!(verdict(config, level), Verdict::Violated(_)));
+            let found =
+                configs.into_iter().find(|config| matches!(verdict(config, level), Verdict::Violated(_)));
             match found {
                 Some(config) => println!("{fault} breaks {level}: {}", config.command("OUT")),
                 None => missed.push(format!("{fault} under {protocol} at {level}")),
