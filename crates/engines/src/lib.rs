@@ -14,7 +14,8 @@
 use std::fmt;
 
 use margay_certify::{Certify, Replay};
-use margay_history::History;
+use margay_history::{History, OpKind};
+use margay_infer::Infer;
 use margay_levels::UnknownName;
 use margay_levels::definition::Family;
 use margay_naive::Naive;
@@ -30,7 +31,7 @@ pub const NAMES: [&str; 7] = ["solve", "mirror", "certify", "replay", "observe",
 /// The engines of this version, in the order in which `auto` prefers them.
 #[must_use]
 pub fn all() -> &'static [Engine] {
-    &[&Naive, &Replay, &Certify, &Solve]
+    &[&Naive, &Replay, &Certify, &Infer, &Solve]
 }
 
 /// Up to so many transactions [`auto`] asks `naive`.
@@ -68,17 +69,24 @@ impl Choice {
 
 /// The engines that may answer, the preferred one first.
 ///
-/// Tiny histories go to the definitions themselves. Where there is evidence, the linear engines that need it come first; they hand over if it is not complete. What
-/// is left goes to the complete engines.
+/// Tiny histories go to the definitions themselves. Where there is evidence, the linear engines that need it come first; they hand over if it is not complete.
+/// Lists and the weak levels go to the engine that infers. What is left goes to the engine that searches.
 #[must_use]
 pub fn auto(history: &History, question: Question) -> Vec<Engine> {
     let suits = |engine: &Engine| match engine.name() {
         "naive" => history.txn_count() <= TINY,
         "replay" => has_order(history, question),
         "certify" => has_versions(history),
+        "infer" => has_inference(history, question),
         _ => true,
     };
     all().iter().copied().filter(suits).collect()
+}
+
+/// Whether reads may tell the order of versions: lists do, and the weak levels do not need it.
+fn has_inference(history: &History, question: Question) -> bool {
+    let searched = matches!(question.level.family(), Family::Serial | Family::Snapshot);
+    !searched || history.has_kind(OpKind::Append)
 }
 
 /// Whether timestamps may order everything, at this level.
