@@ -18,6 +18,7 @@ use margay_history::{History, OpKind};
 use margay_infer::Infer;
 use margay_levels::UnknownName;
 use margay_levels::definition::Family;
+use margay_mirror::Engine as Mirror;
 use margay_naive::Naive;
 use margay_solve::Solve;
 use margay_verdict::{Budget, Checker, Question, Verdict, Why};
@@ -31,8 +32,11 @@ pub const NAMES: [&str; 7] = ["solve", "mirror", "certify", "replay", "observe",
 /// The engines of this version, in the order in which `auto` prefers them.
 #[must_use]
 pub fn all() -> &'static [Engine] {
-    &[&Naive, &Replay, &Certify, &Infer, &Solve]
+    &[&Naive, &Replay, &Certify, &Infer::DEFAULT, &Solve, &MIRROR]
 }
+
+/// The mirror takes its mechanisms from the profile that the history names.
+static MIRROR: Mirror = Mirror { mechanisms: None };
 
 /// Up to so many transactions [`auto`] asks `naive`.
 const TINY: usize = 8;
@@ -78,6 +82,8 @@ pub fn auto(history: &History, question: Question) -> Vec<Engine> {
         "replay" => has_order(history, question),
         "certify" => has_versions(history),
         "infer" => has_inference(history, question),
+        // It answers for the mechanisms of one database, not for the level as such: only who asks for it gets it.
+        "mirror" => false,
         _ => true,
     };
     all().iter().copied().filter(suits).collect()

@@ -18,8 +18,8 @@ impl Mirror {
             if let Some(op) = ended.missed {
                 self.report(vec![txn], Broken::Read { op });
             }
-            let shared = self.mechanisms.view.is_shared();
-            for group in ended.reads.chunk_by(|a, b| shared || a.op == b.op) {
+            let (together, shared) = (self.mechanisms.together, self.mechanisms.view.is_shared());
+            for group in ended.reads.chunk_by(|a, b| together && (shared || a.op == b.op)) {
                 self.explain(txn, ended, group, values);
             }
         }

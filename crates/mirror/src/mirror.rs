@@ -256,7 +256,7 @@ impl Mirror {
             return self.forget_start(ended.course.start());
         }
         self.graph.insert(txn, ended.course);
-        self.ended.push(Reverse((ended.course.end().after, txn)));
+        self.ended.push(Reverse((ended.answered, txn)));
         self.waiting.insert(txn, ended);
     }
 

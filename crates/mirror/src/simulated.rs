@@ -9,6 +9,7 @@ pub fn simulated(dbms: &str) -> Option<Mechanisms> {
     let row = Some(Granularity::Row);
     let make = |view, write_locks, certifier| Mechanisms {
         view,
+        together: true,
         read_locks: false,
         write_locks,
         first_updater_wins: false,

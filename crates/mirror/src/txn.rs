@@ -32,6 +32,8 @@ pub(crate) struct Txn {
     pub reads: Vec<Seen>,
     pub taken: Vec<Taken>,
     pub writes: BTreeMap<ObjectId, Written>,
+    /// When the last of its operations was answered.
+    pub answered: i64,
     /// A read that did not see its own transaction's write.
     pub missed: Option<OpId>,
 }
@@ -39,6 +41,7 @@ pub(crate) struct Txn {
 impl Txn {
     /// Adds the next operation, with its interval on the common clock.
     pub fn push(&mut self, trace: &Trace<'_>, at: Interval, values: &Values) {
+        self.answered = at.after.max(if self.course.is_empty() { i64::MIN } else { self.answered });
         let own = trace.kind == OpKind::Read
             && trace.accesses.iter().all(|access| self.writes.contains_key(&access.object));
         self.course.push(trace.kind, at, trace.accesses, own);

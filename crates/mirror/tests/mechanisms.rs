@@ -79,6 +79,17 @@ fn reads_of_one_snapshot_narrow_it() {
     is_clean(RR, &skew.replace("r(x,0)", "r(x,1)"));
 }
 
+/// Rows that are locked one by one, and servers with clocks of their own, show no common point in time.
+#[test]
+fn where_nothing_promises_one_point_each_object_stands_alone() {
+    let skew = "init: x=0 y=0 | T1: r(x,0; y,1)@[5,100] commit@[111,112] \
+        | T2: w(x,1)@[6,7] commit@[10,20] | T3: w(y,1)@[25,26] commit@[30,40]";
+    breaks(RC, Anomaly::ConsistentRead, skew);
+    is_clean("derby/read-committed", skew);
+    is_clean("cockroachdb/serializable", skew);
+    is_clean("yugabytedb/repeatable-read", skew);
+}
+
 #[test]
 fn own_writes_and_single_columns() {
     breaks(RR, Anomaly::ConsistentRead, "init: x=0 | T1: w(x,1)@[1,2] r(x,0)@[3,4] commit@[5,6]");

@@ -1,11 +1,14 @@
 //! Certificates in files, and in words.
 
 use margay_history::{History, ObjectId, OpId, TxnId, Version};
+use margay_levels::profile::Granularity;
 use margay_levels::{Anomaly, Level};
 use margay_testkit::history;
+use margay_verdict::mechanism::{Certified, Mechanisms, View};
 use margay_verdict::wire::{fingerprint, from_json, to_json};
 use margay_verdict::{
-    Certificate, Edge, Finding, Lemma, Order, Point, Question, ReadFrom, Reason, Versions, explain,
+    Breach, Broken, Certificate, Edge, Finding, Lemma, Order, Point, Question, ReadFrom, Reason, Versions,
+    explain,
 };
 
 const TEXT: &str = "table t(id; id int, v int) | init: x=0 t/4={v:3} | T1@s1: r(x,0) w(x,1) | T2@s1: r(x,1) \
@@ -40,8 +43,24 @@ fn certificates(h: &History) -> Vec<Certificate> {
             reads,
         }),
         Certificate::Operations { anomaly: Anomaly::G1a, ops: vec![op(b, 1), op(c, 0)] },
-        Certificate::Refutation(vec![Lemma { edges: edges.clone() }, Lemma { edges }]),
+        Certificate::Refutation(vec![Lemma { edges: edges.clone() }, Lemma { edges: edges.clone() }]),
+        breach(Broken::Read { op: op(b, 1) }),
+        breach(Broken::Locks { object: x, ops: [op(a, 0), op(b, 0)] }),
+        breach(Broken::Updates { object: row, txns: [a, c] }),
+        breach(Broken::Dependencies(edges)),
     ]
+}
+
+fn breach(broken: Broken) -> Certificate {
+    let mechanisms = Mechanisms {
+        view: View::FirstRead,
+        together: true,
+        read_locks: true,
+        write_locks: Some(Granularity::Row),
+        first_updater_wins: false,
+        certifier: Certified::Ssi,
+    };
+    Certificate::Intervals(Breach { mechanisms, broken })
 }
 
 #[test]

@@ -111,8 +111,8 @@ impl<'h> Judge<'h> {
         matches!(op.kind, OpKind::Read | OpKind::Scan)
     }
 
-    /// What the reads that share the snapshot of `op` saw of others.
-    fn group(&self, op: &Op<'_>) -> Vec<Seen> {
+    /// What the reads that are explained together with what `op` saw of `object` saw of others.
+    fn group(&self, op: &Op<'_>, object: ObjectId) -> Vec<Seen> {
         let txn = self.history.txn_of(op.id);
         let together =
             |other: &Op<'_>| Self::is_read(other) && (other.id == op.id || self.mechanisms.view.is_shared());
@@ -121,7 +121,8 @@ impl<'h> Judge<'h> {
             for access in other.accesses {
                 let again = other.accesses.iter().filter(|a| a.object == access.object).count() > 1;
                 let own = self.written(txn, access.object, Some(other.id)).pattern.is_some();
-                if !again && !own && access.value != ValueId::UNKNOWN {
+                let asked = self.mechanisms.together || access.object == object;
+                if asked && !again && !own && access.value != ValueId::UNKNOWN {
                     all.push(Seen { op: other.id, object: access.object, value: access.value });
                 }
             }
@@ -130,8 +131,8 @@ impl<'h> Judge<'h> {
     }
 
     /// The snapshot's interval as far as the group narrows it; none if nothing explains the group.
-    fn snapshot(&self, op: &Op<'_>) -> Option<Interval> {
-        let group = self.group(op);
+    fn snapshot(&self, op: &Op<'_>, object: ObjectId) -> Option<Interval> {
+        let group = self.group(op, object);
         let versions: Vec<Vec<(Version, Fact)>> = group.iter().map(|seen| self.others(seen)).collect();
         let facts: Vec<Vec<&Fact>> =
             versions.iter().map(|all| all.iter().map(|(_, fact)| fact).collect()).collect();
@@ -156,7 +157,8 @@ impl<'h> Judge<'h> {
         if !Self::is_read(&op) || self.mechanisms.view == View::Uncommitted {
             return reject("no read that sees a snapshot");
         }
-        Ok(self.misses_own(txn, &op) || self.snapshot(&op).is_none())
+        let unexplained = op.accesses.iter().any(|access| self.snapshot(&op, access.object).is_none());
+        Ok(self.misses_own(txn, &op) || unexplained)
     }
 
     fn misses_own(&self, txn: TxnId, op: &Op<'_>) -> bool {
@@ -268,10 +270,11 @@ impl<'h> Judge<'h> {
         if self.history.txn_of(op.id) != txn || self.mechanisms.view == View::Uncommitted {
             return reject("a read of another transaction");
         }
-        let Some(seen) = self.group(&op).into_iter().find(|s| s.op == op.id && s.object == object) else {
+        let Some(seen) = self.group(&op, object).into_iter().find(|s| s.op == op.id && s.object == object)
+        else {
             return reject("an operation did not see the object");
         };
-        let Some(snapshot) = self.snapshot(&op) else {
+        let Some(snapshot) = self.snapshot(&op, object) else {
             return reject("nothing explains what a read saw");
         };
         let all = self.others(&seen);

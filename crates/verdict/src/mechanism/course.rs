@@ -45,6 +45,12 @@ impl Course {
         }
     }
 
+    /// Whether nothing of it is known yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
     /// Whether it has committed for certain.
     #[must_use]
     pub fn committed(&self) -> bool {

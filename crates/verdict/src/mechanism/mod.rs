@@ -26,6 +26,9 @@ use margay_levels::profile::{Certifier, Granularity, Lock, Profile, Read, Snapsh
 pub struct Mechanisms {
     /// What plain reads see.
     pub view: View,
+    /// Whether what one snapshot shows of different objects belongs to one point in time. Where each object is read at a point of its own, each is
+    /// explained by itself.
+    pub together: bool,
     /// Whether plain reads lock what they return to the end of their transaction.
     pub read_locks: bool,
     /// What writes lock to the end of their transaction, if anything.
@@ -78,7 +81,7 @@ impl View {
         (View::Within, "within"),
     ];
 
-    /// Whether all plain reads of a transaction see one state.
+    /// Whether all plain reads of a transaction see one snapshot.
     #[must_use]
     pub fn is_shared(self) -> bool {
         matches!(self, View::Begin | View::FirstStatement | View::FirstRead | View::Within)
@@ -106,17 +109,23 @@ impl Mechanisms {
     /// # Differs from the paper
     /// Whatever intervals cannot prove is left out: share locks that end with their statement, locks of a database whose readers and
     /// writers exclude each other only at commit (granularity [`Granularity::Database`]), optimistic validation of read sets beyond the cycles it prevents.
+    /// Reads that lock instead of seeing a snapshot read each object at a time of its own. Where timestamps come from clocks of several servers, a
+    /// snapshot is no point in real time: there a transaction takes place somewhere between its beginning and its end, object by object.
     #[must_use]
     pub fn of(profile: &Profile) -> Self {
         let select = profile.mode(Statement::Select);
         let serializable = profile.promises(Level::Serializable);
         let snapshots = profile.promises(Level::SnapshotIsolation);
+        let loose = LOOSE.contains(&profile.dbms);
         let checks_writes = matches!(profile.certifier, Some(Certifier::Percolator | Certifier::Occ));
+        let view = view(profile, select.read);
         Self {
-            view: view(profile, select.read),
+            view: if loose && view.is_shared() { View::Within } else { view },
+            together: !loose && select.read != Read::Newest,
             read_locks: select.lock == Lock::Share && profile.mutual_exclusion == Some(Granularity::Row),
             write_locks: profile.mutual_exclusion,
-            first_updater_wins: profile.first_updater_wins || (checks_writes && snapshots && !serializable),
+            first_updater_wins: !loose
+                && (profile.first_updater_wins || (checks_writes && snapshots && !serializable)),
             certifier: match profile.certifier {
                 Some(Certifier::Ssi) => Certified::Ssi,
                 _ if serializable => Certified::Serializable,
@@ -125,6 +134,9 @@ impl Mechanisms {
         }
     }
 }
+
+/// Databases whose timestamps come from the clocks of several servers, or whose reads of several partitions need not belong together.
+const LOOSE: [&str; 4] = ["cockroachdb", "nuodb", "singlestore", "yugabytedb"];
 
 fn view(profile: &Profile, read: Read) -> View {
     match (read, profile.consistent_read) {

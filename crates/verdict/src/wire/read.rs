@@ -100,6 +100,7 @@ fn mechanisms(fields: &mut Fields) -> Result<Mechanisms, String> {
     };
     Ok(Mechanisms {
         view: named(&View::ALL, &fields.text("view")?)?,
+        together: truth(fields, "together")?,
         read_locks: truth(fields, "read-locks")?,
         write_locks: granularity,
         first_updater_wins: truth(fields, "first-updater-wins")?,

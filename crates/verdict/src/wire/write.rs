@@ -78,6 +78,7 @@ impl Writer<'_> {
         let is = breach.mechanisms;
         json!({
             "view": word(&View::ALL, is.view),
+            "together": is.together,
             "read-locks": is.read_locks,
             "write-locks": is.write_locks.map(Granularity::name),
             "first-updater-wins": is.first_updater_wins,
