@@ -16,7 +16,7 @@ use margay_levels::{Anomaly, Level};
 use margay_verdict::Question;
 
 use crate::index::{Index, Use, plain};
-use crate::{lists, uncommitted};
+use crate::{Infer, keys, lists, uncommitted};
 
 /// What follows the version that a read saw.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,6 +77,8 @@ pub(crate) struct Case<'h> {
     pub(crate) writers: Writers,
     /// Pairs of versions of an object: the first is before the second.
     pub(crate) pairs: Vec<(ObjectId, TxnId, TxnId)>,
+    /// Which transactions' order says so, for the pairs that [`crate::keys`] gave.
+    pub(crate) ordered: HashMap<(ObjectId, TxnId, TxnId), (TxnId, TxnId)>,
     pub(crate) local: Vec<Local>,
     /// Why what stands here is not everything, if it is not.
     pub(crate) open: Option<String>,
@@ -163,7 +165,7 @@ impl Written {
 impl<'h> Case<'h> {
     /// # Errors
     /// What of the history is outside the engine's fragment.
-    pub(crate) fn new(history: &'h History, question: Question) -> Result<Self, String> {
+    pub(crate) fn new(history: &'h History, question: Question, options: &Infer) -> Result<Self, String> {
         outside(history)?;
         let index = Index::new(history)?;
         let mut visit = Visit::new(history, &index);
@@ -178,12 +180,13 @@ impl<'h> Case<'h> {
             reads,
             writers,
             pairs: Vec::new(),
+            ordered: HashMap::new(),
             local: Vec::new(),
             open,
         };
         lists::infer(&mut case, &index, lists, &mut local);
         case.reads.sort_unstable_by_key(|read| (read.op, read.object));
-        case.registers();
+        case.registers(options);
         local.sort_by_key(|local| local.ops[0]);
         case.local = local;
         if question.level == Level::ReadUncommitted {
@@ -223,12 +226,13 @@ impl<'h> Case<'h> {
     }
 
     /// What reads before writes say of the versions of registers.
-    fn registers(&mut self) {
+    fn registers(&mut self, options: &Infer) {
         let mut after: HashMap<(ObjectId, Version), Vec<TxnId>> = HashMap::new();
         let mut met = HashSet::new();
         let written = Written::new(self);
         for read in self.reads.iter().filter(|r| self.uses[r.object.index()] == Use::Register) {
-            if written.has(read.txn, read.object) && met.insert((read.object, read.from, read.txn)) {
+            let update = options.write_follows_read && written.has(read.txn, read.object);
+            if update && met.insert((read.object, read.from, read.txn)) {
                 after.entry((read.object, read.from)).or_default().push(read.txn);
                 if let Version::Of(from) = read.from {
                     self.pairs.push((read.object, from, read.txn));
@@ -239,6 +243,19 @@ impl<'h> Case<'h> {
             let order = chain(&after, object, self.writers.of(object));
             if let Some(order) = order {
                 self.writers.settle(object, &order);
+            }
+        }
+        let orders = keys::Orders {
+            session: options.sequential_keys && self.question.uses_session_order(),
+            time: options.linearizable_keys && self.question.uses_real_time(),
+        };
+        for pair in keys::pairs(self, orders) {
+            let keys::Pair { object, first, then, by } = pair;
+            let known = after.entry((object, Version::Of(first))).or_default();
+            if !known.contains(&then) {
+                known.push(then);
+                self.pairs.push((object, first, then));
+                self.ordered.insert((object, first, then), by);
             }
         }
         let next = |read: &Read| match read.from {

@@ -16,8 +16,7 @@
 //!
 //! # Differs from the papers
 //! Unknown transactions that were seen count as committed. Versions of registers are ordered only by what must be so (the initial version is
-//! first; who reads before it writes comes later); the engine never assumes that keys are linearizable or sequential unless the question asks for real
-//! time or session order.
+//! first; who reads before it writes comes later; session order and real time, where the question has them: `keys`).
 //!
 //! # When it answers Unknown
 //! Scans, predicate updates, SQL, rows with columns and evidence; elements appended twice; values that several wrote, if no violation shows without
@@ -27,6 +26,7 @@ mod case;
 mod cycles;
 mod deps;
 mod index;
+mod keys;
 mod lists;
 mod lost;
 mod order;
@@ -51,9 +51,28 @@ const FINDINGS: usize = 16;
 /// How many of one name.
 const OF_ONE_NAME: usize = 3;
 
-/// The engine.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Infer;
+/// The engine, and what it takes the order of registers' versions from: Elle's options, but that none of them assumes more than the question does.
+#[derive(Clone, Copy, Debug)]
+pub struct Infer {
+    /// Who reads a register and then writes it made the later version.
+    pub write_follows_read: bool,
+    /// Versions of a register follow session order, where the question has it.
+    pub sequential_keys: bool,
+    /// Versions of a register follow real time, where the question has it.
+    pub linearizable_keys: bool,
+}
+
+impl Infer {
+    /// Everything that is certain counts.
+    pub const DEFAULT: Infer =
+        Infer { write_follows_read: true, sequential_keys: true, linearizable_keys: true };
+}
+
+impl Default for Infer {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
 
 impl Checker for Infer {
     fn name(&self) -> &'static str {
@@ -61,7 +80,7 @@ impl Checker for Infer {
     }
 
     fn check(&self, history: &History, question: Question, budget: &Budget) -> Verdict {
-        let case = match Case::new(history, question) {
+        let case = match Case::new(history, question, self) {
             Ok(case) => case,
             Err(what) => return Verdict::Unknown(Why::Outside(what)),
         };

@@ -138,7 +138,10 @@ impl<'c, 'h> Prover<'c, 'h> {
             let Some((object, first)) = pair.filter(|p| self.case.uses[p.0.index()] == Use::Register) else {
                 continue;
             };
-            all.extend(self.read_before_write(object, first, edge.to));
+            all.extend(
+                self.read_before_write(object, first, edge.to)
+                    .or_else(|| self.by_order(object, first, edge.to)),
+            );
         }
         all
     }
@@ -151,6 +154,31 @@ impl<'c, 'h> Prover<'c, 'h> {
             Edge { from: first, to: then, reason: Reason::Read { op: read.op, object } },
             Edge { from: then, to: first, reason: Reason::Write { object } },
         ];
+        Some(Lemma { edges })
+    }
+
+    /// Two transactions left one version and found the other, in an order that the question has: see [`crate::keys`].
+    fn by_order(&self, object: ObjectId, first: TxnId, then: TxnId) -> Option<Lemma> {
+        let case = self.case;
+        let &(a, b) = case.ordered.get(&(object, first, then))?;
+        let own = |txn: TxnId, from: TxnId| {
+            let start = case.reads.partition_point(|read| read.txn < txn);
+            let mut own = case.reads[start..].iter().take_while(|read| read.txn == txn);
+            own.find(|read| read.object == object && read.from == Version::Of(from)).map(|read| read.op)
+        };
+        let mut edges = Vec::new();
+        if a != first {
+            let op = own(a, first)?;
+            edges.push(Edge { from: first, to: a, reason: Reason::Read { op, object } });
+        }
+        let session = case.history.session_of(a) == case.history.session_of(b);
+        let reason = if session { Reason::Session } else { Reason::RealTime };
+        edges.push(Edge { from: a, to: b, reason });
+        let reason = match b == then {
+            true => Reason::Write { object },
+            false => Reason::AntiRead { op: own(b, then)?, object, version: Version::Of(then) },
+        };
+        edges.push(Edge { from: b, to: first, reason });
         Some(Lemma { edges })
     }
 

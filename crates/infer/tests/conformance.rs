@@ -6,7 +6,7 @@ use margay_testkit::{Options, conformance};
 
 #[test]
 fn infer_keeps_the_laws() {
-    let tally = conformance(&Infer, &Level::ALL, Options::default());
+    let tally = conformance(&Infer::DEFAULT, &Level::ALL, Options::default());
     assert!(tally.holds > 1000 && tally.violated > 1000, "{tally:?}");
     println!("{tally:?}");
 }

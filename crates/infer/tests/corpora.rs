@@ -16,7 +16,7 @@ fn load(path: &Path) -> History {
 
 /// The verdict, whose certificates pass the audit.
 fn ask(history: &History, question: Question) -> Verdict {
-    let verdict = Infer.check(history, question, &Budget::unlimited());
+    let verdict = Infer::DEFAULT.check(history, question, &Budget::unlimited());
     let proofs: Vec<_> = match &verdict {
         Verdict::Holds(certificate) => vec![certificate],
         Verdict::Violated(findings) => findings.iter().map(|finding| &finding.certificate).collect(),
