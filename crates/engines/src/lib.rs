@@ -36,7 +36,7 @@ pub fn all() -> &'static [Engine] {
 }
 
 /// The mirror takes its mechanisms from the profile that the history names.
-static MIRROR: Mirror = Mirror { mechanisms: None };
+const MIRROR: Mirror = Mirror { mechanisms: None };
 
 /// Up to so many transactions [`auto`] asks `naive`.
 const TINY: usize = 8;
