@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
+use margay_drivers::Target;
 use margay_engines::Choice;
 use margay_formats::Format;
+use margay_workloads::{WORKLOADS, Workload};
 
-use crate::duration;
 use crate::level::Asked;
 use crate::simulate::{self, Simulation};
+use crate::{duration, run};
 
 /// Decides whether a recorded database history is possible under a promised isolation level, and proves its answer.
 #[derive(Parser)]
@@ -22,12 +24,14 @@ pub struct CommandLine {
     pub command: Option<Command>,
 }
 
-const EXIT_STATUS: &str = "\
+pub const EXIT_STATUS: &str = "\
 Exit status: 0 holds or clean, 1 violated, 2 bad usage or unreadable input, 3 unknown.
 `-` is standard input or output.";
 
 #[derive(Subcommand)]
 pub enum Command {
+    /// Drive a database, record what its clients see, and decide whether it keeps its promise
+    Run(RunArgs),
     /// Decide whether a history is possible under an isolation level
     Check(CheckArgs),
     /// Re-check a certificate against its history, without any engine
@@ -52,6 +56,49 @@ pub enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+}
+
+#[derive(Args)]
+#[command(after_help = run::names())]
+pub struct RunArgs {
+    /// The database: sqlite[:FILE], postgres://…, mysql://…, or sim:PROTOCOL[+FAULT]…; without one, SQLite in a temporary folder
+    #[arg(value_name = "TARGET", value_parser = |text: &str| text.parse::<Target>())]
+    pub target: Option<Target>,
+    /// Start a private server of the installed binaries, and remove it afterwards
+    #[arg(long, value_name = "SERVER", conflicts_with = "target", value_parser = ["postgres", "mariadb"])]
+    pub start: Option<String>,
+    /// What clients ask
+    #[arg(long, value_name = "WORKLOAD", default_value = "mixed", value_parser = WORKLOAD, hide_possible_values = true)]
+    pub workload: Workload,
+    /// The level that the database is asked for, in its own words; by default its strongest
+    #[arg(long, value_name = "LEVEL")]
+    pub level: Option<String>,
+    /// The level that is verified; by default what the database promises at the level that it is asked for
+    #[arg(long, value_name = "LEVEL", value_parser = LEVEL, hide_possible_values = true)]
+    pub claim: Option<Asked>,
+    /// The engine that answers
+    #[arg(long, value_name = "ENGINE", default_value = "auto", value_parser = ENGINE)]
+    pub engine: Choice,
+    /// How many clients run at the same time
+    #[arg(long, value_name = "N", default_value = "6", value_parser = clap::value_parser!(u32).range(1..=512))]
+    pub clients: u32,
+    /// How many transactions they begin in all; by default 2000, or as many as fit into --duration
+    #[arg(long, value_name = "N")]
+    pub transactions: Option<u64>,
+    /// Begin no transaction after this time: 500ms, 10s, 2m; by default 5s, or as long as --transactions take
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub duration: Option<Duration>,
+    /// The same seed gives clients the same plans
+    #[arg(long, value_name = "SEED", default_value = "0")]
+    pub seed: u64,
+    /// Keep what was recorded, compressed if the name ends in .gz or .zst; or `-`
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// Write the certificate that proves the verdict
+    #[arg(long, value_name = "FILE")]
+    pub certificate: Option<PathBuf>,
+    #[command(flatten)]
+    pub common: CommonArgs,
 }
 
 #[derive(Args)]
@@ -160,6 +207,10 @@ struct Named<T> {
 }
 
 const LEVEL: Named<Asked> = Named { parse: Asked::parse, names: Asked::names };
+const WORKLOAD: Named<Workload> = Named {
+    parse: |name| name.parse().map_err(|error: margay_levels::UnknownName| error.to_string()),
+    names: || WORKLOADS.iter().map(|workload| workload.name).collect(),
+};
 const FORMAT: Named<Format> = Named { parse: str::parse, names: || Format::ALL.map(Format::name).to_vec() };
 /// Any format is understood where one is written, so that the error can say that it is read only; only those that can be are offered.
 const WRITTEN: Named<Format> = Named { parse: str::parse, names: writable };

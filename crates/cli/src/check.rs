@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use margay_engines::Answer;
+use margay_engines::{Answer, Choice};
 use margay_history::History;
 use margay_verdict::{Budget, Question, Verdict, Why, audit, wire};
 
@@ -16,10 +16,20 @@ use crate::files;
 use crate::level::Asked;
 use crate::progress::Progress;
 use crate::terminal::{self, Paint};
-use crate::view::{Audited, Stats, View};
+use crate::view::{Audited, Stats, View, how_to_audit};
 
 /// Up to so many operations a certificate is audited without being asked to: it takes a fraction of the check's time.
 const AUDITED_ALWAYS: usize = 1_000_000;
+
+/// What is to be decided, and how.
+pub struct Task {
+    pub level: Asked,
+    pub engine: Choice,
+    pub real_time: bool,
+    pub timeout: Option<Duration>,
+    /// Whether the certificate is audited however large the history is.
+    pub audit: bool,
+}
 
 /// Reads, asks the engine, audits, writes the certificate, prints.
 pub fn run(args: CheckArgs) -> Result<Status, Failure> {
@@ -28,36 +38,44 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
         return Err(Failure::new("--json and --certificate - both want standard output"));
     }
     let quiet = args.common.quiet;
+    let task = Task {
+        level: args.level,
+        engine: args.engine,
+        real_time: args.real_time,
+        timeout: args.common.timeout,
+        audit: args.audit,
+    };
     let (loaded, read) = files::read_history(&args.history, args.input.from, quiet)?;
     let history = &loaded.history;
     let (answer, audited, checked) = {
         let _progress = Progress::show(&format!("checking {} transactions", history.txn_count()), !quiet);
-        decide(&args, history)
+        decide(&task, history)
     };
     if let Some(path) = &args.certificate {
-        write_certificate(path, history, question(&args), &answer.verdict)?;
+        write_certificate(path, history, question(&task), &answer.verdict)?;
     }
     let stats = Stats::of(history, read, checked);
     let view = View::new(history, args.level.name(), &answer, audited, stats);
     if args.common.json {
         terminal::print(&view.json())?;
     } else if !quiet && !to_stdout {
-        terminal::print(&view.text(Paint::for_stdout(), &args.history, args.certificate.as_deref()))?;
+        let subject = args.history.display().to_string();
+        let again = how_to_audit(&args.history, args.certificate.as_deref());
+        terminal::print(&view.text(Paint::for_stdout(), &subject, &again))?;
     }
     Ok(status(&answer.verdict))
 }
 
 /// The answer, what the audit says of it, and the time of both.
-fn decide(args: &CheckArgs, history: &History) -> (Answer, Audited, Duration) {
+pub fn decide(task: &Task, history: &History) -> (Answer, Audited, Duration) {
     let start = Instant::now();
-    let Some(question) = question(args) else {
-        let why = Why::Level(format!("no engine decides Elle's model {}", args.level.name()));
+    let Some(question) = question(task) else {
+        let why = Why::Level(format!("no engine decides Elle's model {}", task.level.name()));
         return (Answer { engine: None, verdict: Verdict::Unknown(why) }, Audited::Nothing, start.elapsed());
     };
-    let budget =
-        args.common.timeout.map_or(Budget::unlimited(), |limit| Budget::unlimited().with_time(limit));
-    let mut answer = args.engine.check(history, question, &budget);
-    let wanted = args.audit || history.op_count() <= AUDITED_ALWAYS;
+    let budget = task.timeout.map_or(Budget::unlimited(), |limit| Budget::unlimited().with_time(limit));
+    let mut answer = task.engine.check(history, question, &budget);
+    let wanted = task.audit || history.op_count() <= AUDITED_ALWAYS;
     let audited = if wanted {
         audit_answer(history, question, &answer.verdict)
     } else {
@@ -69,9 +87,10 @@ fn decide(args: &CheckArgs, history: &History) -> (Answer, Audited, Duration) {
     (answer, audited, start.elapsed())
 }
 
-fn question(args: &CheckArgs) -> Option<Question> {
-    match args.level {
-        Asked::Level(level) => Some(Question { level, real_time: args.real_time }),
+/// What the engine is asked; nothing where no engine could answer.
+pub fn question(task: &Task) -> Option<Question> {
+    match task.level {
+        Asked::Level(level) => Some(Question { level, real_time: task.real_time }),
         Asked::Model(_) => None,
     }
 }
@@ -88,7 +107,7 @@ fn audit_answer(history: &History, question: Question, verdict: &Verdict) -> Aud
 }
 
 /// Writes the certificate of `holds`, or of the first finding. Where there is none, none is written, and an old one is left alone.
-fn write_certificate(
+pub fn write_certificate(
     path: &Path,
     history: &History,
     question: Option<Question>,
@@ -101,7 +120,8 @@ fn write_certificate(
     Ok(())
 }
 
-fn status(verdict: &Verdict) -> Status {
+/// The exit status of a verdict.
+pub fn status(verdict: &Verdict) -> Status {
     match verdict {
         Verdict::Holds(_) | Verdict::Clean => Status::Fine,
         Verdict::Violated(_) => Status::Violated,

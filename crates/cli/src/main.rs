@@ -15,6 +15,7 @@ mod files;
 mod level;
 mod memory;
 mod progress;
+mod run;
 mod simulate;
 mod terminal;
 mod view;
@@ -28,6 +29,7 @@ use failure::{Failure, Status};
 const START: &str = "\
 Margay decides whether a recorded database history is possible under an isolation level, and proves its answer.
 
+  margay run                                   drive a database, record, verify; try `margay run sim:si --claim serializable`
   margay check HISTORY --level serializable    decide (any format; exit status 0 holds, 1 violated, 3 unknown)
   margay simulate --protocol ssi OUT           a history from a simulated database
   margay convert IN OUT                        rewrite a history in another format
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
 fn run(line: CommandLine) -> Result<Status, Failure> {
     let Some(command) = line.command else { return terminal::print(START) };
     match command {
+        Command::Run(args) => run::run(args),
         Command::Check(args) => check::run(args),
         Command::Audit(args) => audit::run(args),
         Command::Convert(args) => convert::run(args),

@@ -18,18 +18,23 @@ const SPINNER: [char; 4] = ['|', '/', '-', '\\'];
 impl Progress {
     /// Starts to show `what`, if `wanted`.
     pub fn show(what: &str, wanted: bool) -> Self {
+        let what = what.to_owned();
+        Self::follow(move || what.clone(), wanted)
+    }
+
+    /// Starts to show what `what` says at each moment, if `wanted`.
+    pub fn follow(what: impl Fn() -> String + Send + 'static, wanted: bool) -> Self {
         if !wanted || !io::stderr().is_terminal() {
             return Self { worker: None };
         }
         let (stop, stopped) = mpsc::channel();
-        let what = what.to_owned();
         let worker = thread::spawn(move || {
             let start = Instant::now();
             let mut wait = PATIENCE;
             let mut ticks = 0;
             while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
                 let seconds = start.elapsed().as_secs_f64();
-                draw(&format!("\r\x1b[K{} {what} {seconds:.1} s", SPINNER[ticks % SPINNER.len()]));
+                draw(&format!("\r\x1b[K{} {} {seconds:.1} s", SPINNER[ticks % SPINNER.len()], what()));
                 (wait, ticks) = (TICK, ticks + 1);
             }
             if ticks > 0 {

@@ -29,7 +29,7 @@ pub(crate) enum Commit {
 ///
 /// Every method but `end` may answer [`crate::db::Stop::Wait`]; it is then called again, from the beginning, when something was released. It
 /// must not have changed anything that a second call could mistake for its own success.
-pub(crate) trait Rules {
+pub(crate) trait Rules: Send {
     /// Before a statement, each time it is tried.
     fn statement(&mut self, _db: &mut Db, _me: usize) -> Step<()> {
         Ok(())

@@ -32,11 +32,13 @@ use crate::workload::{Asker, Workload};
 /// # Errors
 /// When the sink fails.
 pub fn simulate<S: Sink>(config: &SimConfig, sink: &mut S) -> Result<Report, S::Error> {
-    sink.start(&start(config))?;
+    sink.start(&initial_state(config))?;
     Simulation::new(config, sink).run()
 }
 
-fn start(config: &SimConfig) -> Start {
+/// What a history of this configuration says first: names, tables, initial values.
+#[must_use]
+pub fn initial_state(config: &SimConfig) -> Start {
     let objects =
         |used: bool, space| (0..if used { config.keys } else { 0 }).map(move |k| Obj::new(space, k));
     let registers = objects(config.mix.registers(), Space::Register);
@@ -44,7 +46,7 @@ fn start(config: &SimConfig) -> Start {
     let valued = all.map(|obj| (obj, initial(obj, config.domain)));
     Start {
         dbms: format!("simdb-{}", config.protocol),
-        level: config.protocol.promises()[0].name(),
+        level: config.protocol.promises()[0].name().to_owned(),
         skew: config.skew as i64,
         table: config.mix.rows(),
         initial: valued.filter(|(_, value)| *value != Value::Absent).collect(),

@@ -14,7 +14,7 @@ pub struct Start {
     /// The database's name.
     pub dbms: String,
     /// The level that it was asked for.
-    pub level: &'static str,
+    pub level: String,
     /// How far clocks are apart at most.
     pub skew: i64,
     /// Whether table `t` is used.

@@ -108,7 +108,7 @@ impl Sink for BuilderSink {
         let header = self.builder.header();
         header.skew = start.skew;
         header.dbms = Some(start.dbms.clone());
-        header.level = Some(start.level.to_string());
+        header.level = Some(start.level.clone());
         if start.table {
             let column = |name: &str| (name.to_string(), "int".to_string());
             let columns = ["k", "v", "w"].map(column).to_vec();

@@ -1,0 +1,152 @@
+//! SQLite, which is part of the program.
+//!
+//! Its two levels are its two journals: `WAL` lets readers go on beside the one writer, `SERIALIZABLE` is the rollback journal, where they exclude each
+//! other. Transactions are deferred: they begin as readers, and one that wants to write after somebody else did is refused.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use margay_simdb::Start;
+use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{Connection as Sqlite, ErrorCode, params_from_iter};
+use tempfile::TempDir;
+
+use crate::sql::{Cell, Session, Sql, Statement, Upsert, preparation, removal, texts};
+use crate::{Connection, Database, Trouble};
+
+/// How long a writer waits for another.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+pub(crate) struct SqliteDatabase {
+    file: PathBuf,
+    /// Removed with the database.
+    _folder: Option<TempDir>,
+}
+
+impl SqliteDatabase {
+    /// A database in a temporary folder.
+    pub fn temporary() -> Result<Self, String> {
+        let folder =
+            TempDir::with_prefix("margay-").map_err(|error| format!("no temporary folder: {error}"))?;
+        Ok(Self { file: folder.path().join("margay.sqlite"), _folder: Some(folder) })
+    }
+
+    /// The database of this file, which is made if need be.
+    pub fn file(path: &Path) -> Self {
+        Self { file: path.to_owned(), _folder: None }
+    }
+
+    fn connection(&self, own_name: &str) -> Result<Sqlite, String> {
+        let open = || {
+            let connection = Sqlite::open(&self.file)?;
+            connection.busy_timeout(PATIENCE)?;
+            let journal = if own_name == "WAL" { "wal" } else { "delete" };
+            connection.pragma_update_and_check(None, "journal_mode", journal, |_| Ok(()))?;
+            // Nothing here outlives a crash of the machine, so nothing needs to reach its disk.
+            connection.pragma_update(None, "synchronous", "off")?;
+            Ok(connection)
+        };
+        open().map_err(|error: rusqlite::Error| format!("{}: {error}", self.file.display()))
+    }
+}
+
+impl Database for SqliteDatabase {
+    fn identity(&self) -> (String, String) {
+        ("sqlite".to_owned(), rusqlite::version().to_owned())
+    }
+
+    fn levels(&self) -> Vec<&'static str> {
+        vec!["WAL", "SERIALIZABLE"]
+    }
+
+    fn prepare(&self, own_name: &str, start: &Start) -> Result<(), String> {
+        let connection = self.connection(own_name)?;
+        connection.execute_batch(&preparation(start).join(";")).map_err(|error| error.to_string())
+    }
+
+    fn connect(&self, _client: usize, own_name: &str) -> Result<Box<dyn Connection>, String> {
+        let connection = self.connection(own_name)?;
+        Ok(Box::new(Sql(SqliteSession { connection, texts: texts(Upsert::OnConflict) })))
+    }
+
+    fn clean_up(&self) {
+        if let Ok(connection) = self.connection("SERIALIZABLE") {
+            let _ = connection.execute_batch(&removal().join(";"));
+        }
+    }
+}
+
+struct SqliteSession {
+    connection: Sqlite,
+    texts: [String; 8],
+}
+
+impl ToSql for Cell {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        match self {
+            Cell::Int(int) => int.to_sql(),
+            Cell::Text(text) => text.to_sql(),
+        }
+    }
+}
+
+impl SqliteSession {
+    fn control(&self, text: &str) -> Result<(), Trouble> {
+        self.connection.execute_batch(text).map_err(trouble)
+    }
+}
+
+impl Session for SqliteSession {
+    fn begin(&mut self) -> Result<(), Trouble> {
+        self.control("BEGIN")
+    }
+
+    fn query(&mut self, which: Statement, parameters: &[Cell]) -> Result<Vec<Vec<Cell>>, Trouble> {
+        let run = || -> rusqlite::Result<_> {
+            let mut statement = self.connection.prepare_cached(&self.texts[which as usize])?;
+            let columns = statement.column_count();
+            let found = statement.query_map(params_from_iter(parameters), |row| {
+                (0..columns).map(|column| row.get_ref(column).map(cell)).collect()
+            })?;
+            found.collect::<rusqlite::Result<Vec<_>>>()
+        };
+        run().map_err(trouble)
+    }
+
+    fn change(&mut self, which: Statement, parameters: &[Cell]) -> Result<u64, Trouble> {
+        let run = || {
+            let mut statement = self.connection.prepare_cached(&self.texts[which as usize])?;
+            statement.execute(params_from_iter(parameters))
+        };
+        run().map(|touched| touched as u64).map_err(trouble)
+    }
+
+    /// A commit that is refused leaves the transaction open.
+    fn commit(&mut self) -> Result<(), Trouble> {
+        match self.control("COMMIT") {
+            Err(Trouble::Refused(why)) => self.rollback().and(Err(Trouble::Refused(why))),
+            // An error of the disk, say: whether it is there can only be told by looking.
+            Err(Trouble::Failed(why)) => Err(Trouble::Lost(why)),
+            other => other,
+        }
+    }
+
+    fn rollback(&mut self) -> Result<(), Trouble> {
+        // Some errors roll back by themselves.
+        if self.connection.is_autocommit() { Ok(()) } else { self.control("ROLLBACK") }
+    }
+}
+
+fn cell(value: ValueRef<'_>) -> Cell {
+    match value {
+        ValueRef::Integer(int) => Cell::Int(int),
+        other => Cell::Text(other.as_str().unwrap_or_default().to_owned()),
+    }
+}
+
+fn trouble(error: rusqlite::Error) -> Trouble {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Trouble::Refused(error.to_string()),
+        _ => Trouble::Failed(error.to_string()),
+    }
+}

@@ -1,0 +1,183 @@
+//! Private database servers of the installed binaries: started in a temporary folder on a free loopback port, and stopped and removed with
+//! their handle, also when the owner panics.
+//!
+//! # Invariants
+//! - Nothing that belongs to the machine's own servers is read or touched: own folder, own port, no configuration files.
+//! - Servers refuse to run as root; as root they run as their own user, or as `nobody`.
+
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A running server.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    folder: PathBuf,
+    url: String,
+    /// Where it listens, on 127.0.0.1.
+    pub port: u16,
+}
+
+/// The user and group that servers run as, if not our own.
+type User = Option<(u32, u32)>;
+
+impl Server {
+    /// PostgreSQL with the C collation and the superuser `margay`.
+    ///
+    /// # Errors
+    /// When there is none, and why.
+    pub fn postgres() -> Result<Server, String> {
+        let bin = folder_of("initdb", "postgres", &debian_folders("/usr/lib/postgresql"))?;
+        let user = user("postgres")?;
+        let folder = temporary("postgres", user)?;
+        let data = folder.join("data");
+        let mut init = Command::new(bin.join("initdb"));
+        init.arg("-D").arg(&data).args(["-U", "margay", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]);
+        finish(init, user, &folder)?;
+        let port = free_port()?;
+        let mut server = Command::new(bin.join("postgres"));
+        server.arg("-D").arg(&data).args(["-h", "127.0.0.1", "-k", "", "-F", "-p", &port.to_string()]);
+        server.args(["-c", "synchronous_commit=off", "-c", "full_page_writes=off"]);
+        start(server, user, folder, port, format!("postgres://margay@127.0.0.1:{port}/postgres"))
+    }
+
+    /// MariaDB with the collation utf8mb4_general_ci and the user `root` without password.
+    ///
+    /// # Errors
+    /// When there is none, and why.
+    pub fn mariadb() -> Result<Server, String> {
+        let bin = folder_of("mariadbd", "mariadbd", &[PathBuf::from("/usr/sbin")])?;
+        let install = folder_of("mariadb-install-db", "mariadb-install-db", &[PathBuf::from("/usr/bin")])?;
+        let user = user("mysql")?;
+        let folder = temporary("mariadb", user)?;
+        let data = format!("--datadir={}", folder.join("data").display());
+        let mut init = Command::new(install.join("mariadb-install-db"));
+        init.args(["--no-defaults", &data, "--auth-root-authentication-method=normal", "--skip-test-db"]);
+        finish(init, user, &folder)?;
+        let port = free_port()?;
+        let mut server = Command::new(bin.join("mariadbd"));
+        let socket = format!("--socket={}", folder.join("socket").display());
+        server.args(["--no-defaults", &data, &socket, "--bind-address=127.0.0.1", &format!("--port={port}")]);
+        server.args(["--skip-grant-tables", "--skip-name-resolve", "--innodb-flush-log-at-trx-commit=0"]);
+        server.args(["--character-set-server=utf8mb4", "--collation-server=utf8mb4_general_ci"]);
+        start(server, user, folder, port, format!("mysql://root@127.0.0.1:{port}/mysql"))
+    }
+
+    /// Where clients connect.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // An immediate shutdown lets PostgreSQL's processes end together; a kill is for what does not listen.
+        let _ = Command::new("kill").args(["-QUIT", &self.child.id().to_string()]).status();
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The folder that holds both programs: one of PATH, or one of the usual ones.
+fn folder_of(first: &str, second: &str, usual: &[PathBuf]) -> Result<PathBuf, String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = usual.iter().cloned().chain(std::env::split_paths(&path));
+    let has = |folder: &PathBuf| folder.join(first).is_file() && folder.join(second).is_file();
+    folders.into_iter().find(has).ok_or_else(|| format!("{first} is not installed"))
+}
+
+fn debian_folders(root: &str) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(root) else { return Vec::new() };
+    entries.flatten().map(|entry| entry.path().join("bin")).collect()
+}
+
+/// The named user, or `nobody`, if we are root.
+fn user(name: &str) -> Result<User, String> {
+    let root = fs::metadata("/proc/self").map_err(|error| error.to_string())?.uid() == 0;
+    if !root {
+        return Ok(None);
+    }
+    let passwd = fs::read_to_string("/etc/passwd").map_err(|error| error.to_string())?;
+    let find = |name: &str| {
+        let fields: Vec<&str> =
+            passwd.lines().find(|line| line.starts_with(&format!("{name}:")))?.split(':').collect();
+        Some((fields.get(2)?.parse().ok()?, fields.get(3)?.parse().ok()?))
+    };
+    let found = find(name).or_else(|| find("nobody"));
+    found.map(Some).ok_or_else(|| format!("no user {name} to run the server as"))
+}
+
+fn temporary(name: &str, user: User) -> Result<PathBuf, String> {
+    let nanos =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let folder = std::env::temp_dir().join(format!("margay-{name}-{}-{nanos}", std::process::id()));
+    fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+    if let Some((uid, gid)) = user {
+        chown(&folder, Some(uid), Some(gid)).map_err(|error| error.to_string())?;
+    }
+    Ok(folder)
+}
+
+fn free_port() -> Result<u16, String> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(|error| error.to_string())?;
+    Ok(listener.local_addr().map_err(|error| error.to_string())?.port())
+}
+
+fn prepare(command: &mut Command, user: User, folder: &Path) -> Result<(), String> {
+    let log = fs::OpenOptions::new().create(true).append(true).open(folder.join("log"));
+    let log = log.map_err(|error| error.to_string())?;
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).current_dir(folder).env("HOME", folder);
+    if let Some((uid, gid)) = user {
+        command.uid(uid).gid(gid);
+    }
+    Ok(())
+}
+
+/// Runs a program to its end; removes the folder if it fails.
+fn finish(mut command: Command, user: User, folder: &Path) -> Result<(), String> {
+    let ran = prepare(&mut command, user, folder)
+        .and_then(|()| command.status().map_err(|error| error.to_string()));
+    match ran {
+        Ok(status) if status.success() => Ok(()),
+        other => {
+            let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
+            let _ = fs::remove_dir_all(folder);
+            Err(format!("setting up the server failed: {other:?} {log}"))
+        }
+    }
+}
+
+fn start(
+    mut command: Command,
+    user: User,
+    folder: PathBuf,
+    port: u16,
+    url: String,
+) -> Result<Server, String> {
+    prepare(&mut command, user, &folder)?;
+    let child = command.spawn().map_err(|error| error.to_string())?;
+    let mut server = Server { child, folder, url, port };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while Instant::now() < deadline {
+        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+            return Ok(server);
+        }
+        if let Ok(Some(status)) = server.child.try_wait() {
+            let log = fs::read_to_string(server.folder.join("log")).unwrap_or_default();
+            return Err(format!("the server ended at once: {status} {log}"));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Err("the server does not listen".into())
+}

@@ -1,0 +1,204 @@
+//! One client's plans.
+
+use margay_simdb::{Ask, Change, Cond, Obj, Rng, Row, Space};
+
+use crate::catalog::{Step, Workload};
+
+/// The values of column `v` are below this.
+pub(crate) const DOMAIN: i64 = 20;
+/// After so many transactions a client goes on with new lists, so that they stay short.
+const LISTS_FOR: u64 = 24;
+/// Apart from those of the simulated databases.
+const STREAM: u64 = 7 << 32;
+
+/// A transaction to come.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// Its statements.
+    pub asks: Vec<Ask>,
+    /// Whether it ends with a commit; otherwise it is rolled back on purpose.
+    pub commits: bool,
+}
+
+/// Draws the plans of one client.
+#[derive(Debug)]
+pub struct Generator {
+    workload: Workload,
+    rng: Rng,
+    clients: i64,
+    next_value: i64,
+    transactions: u64,
+}
+
+impl Generator {
+    /// The plans of client number `client` of `clients`.
+    #[must_use]
+    pub fn new(workload: Workload, seed: u64, client: u32, clients: u32) -> Self {
+        Self {
+            workload,
+            rng: Rng::new(seed, STREAM | u64::from(client)),
+            clients: i64::from(clients),
+            next_value: i64::from(client) + 1,
+            transactions: 0,
+        }
+    }
+
+    /// The next plan.
+    pub fn plan(&mut self) -> Plan {
+        let (least, most) = self.workload.length;
+        let steps = least + self.below(most - least + 1);
+        let mut asks = Vec::new();
+        for _ in 0..steps {
+            let step = self.step();
+            self.ask(step, &mut asks);
+        }
+        self.transactions += 1;
+        Plan { asks, commits: self.below(100) >= self.workload.rollbacks }
+    }
+
+    fn step(&mut self) -> Step {
+        let total = self.workload.steps.iter().map(|(_, weight)| weight).sum();
+        let mut drawn = self.below(total);
+        let mut steps = self.workload.steps.iter();
+        let chosen = steps.find(|(_, weight)| {
+            let here = drawn < *weight;
+            drawn = drawn.saturating_sub(*weight);
+            here
+        });
+        chosen.map_or(Step::Read, |(step, _)| *step)
+    }
+
+    fn ask(&mut self, step: Step, asks: &mut Vec<Ask>) {
+        match step {
+            Step::Read => asks.push(Ask::Read(self.object(Space::Register))),
+            Step::Write => asks.push(self.put()),
+            Step::Increment => {
+                let obj = self.object(Space::Register);
+                asks.extend([Ask::Read(obj), Ask::Write(obj, Change::Put(self.fresh()))]);
+            }
+            Step::Skew => {
+                let even = self.below(self.workload.keys / 2) * 2;
+                let [mine, other] = if self.below(2) == 0 { [even, even + 1] } else { [even + 1, even] };
+                let [mine, other] = [mine, other].map(|key| Obj::new(Space::Register, key));
+                let write = Ask::Write(mine, Change::Put(self.fresh()));
+                asks.extend([Ask::Read(mine), Ask::Read(other), write]);
+            }
+            Step::ReadList => asks.push(Ask::Read(self.list())),
+            Step::Append => {
+                let list = self.list();
+                asks.push(Ask::Write(list, Change::Append(self.fresh())));
+            }
+            Step::ReadRow => asks.push(Ask::Read(self.object(Space::Row))),
+            Step::WriteRow => {
+                let v = self.small();
+                asks.push(self.write_row(v));
+            }
+            Step::DeleteRow => asks.push(Ask::Write(self.object(Space::Row), Change::Delete)),
+            Step::Scan => asks.push(Ask::Scan(self.cond())),
+            Step::ScanThenWrite => {
+                let cond = self.cond();
+                asks.extend([Ask::Scan(cond), self.write_row(cond.low)]);
+            }
+        }
+    }
+
+    fn put(&mut self) -> Ask {
+        let obj = self.object(Space::Register);
+        Ask::Write(obj, Change::Put(self.fresh()))
+    }
+
+    fn write_row(&mut self, v: i64) -> Ask {
+        let obj = self.object(Space::Row);
+        Ask::Write(obj, Change::Merge(Row { v: Some(v), w: Some(self.fresh()) }))
+    }
+
+    fn object(&mut self, space: Space) -> Obj {
+        Obj::new(space, self.below(self.workload.keys))
+    }
+
+    fn list(&mut self) -> Obj {
+        let generation = (self.transactions / LISTS_FOR) as u32;
+        Obj::new(Space::List, self.below(self.workload.keys) + generation.wrapping_mul(self.workload.keys))
+    }
+
+    fn cond(&mut self) -> Cond {
+        let low = self.small();
+        Cond { low, high: low + i64::from(self.below(4)) }
+    }
+
+    fn small(&mut self) -> i64 {
+        i64::from(self.below(DOMAIN as u32))
+    }
+
+    /// A value that nobody else writes: client c of n writes c + 1, c + 1 + n, c + 1 + 2n, …
+    fn fresh(&mut self) -> i64 {
+        let value = self.next_value;
+        self.next_value += self.clients;
+        value
+    }
+
+    fn below(&mut self, limit: u32) -> u32 {
+        self.rng.below(u64::from(limit)) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::catalog::WORKLOADS;
+
+    fn plans(workload: Workload, seed: u64, client: u32) -> Vec<Plan> {
+        let mut generator = Generator::new(workload, seed, client, 3);
+        (0..200).map(|_| generator.plan()).collect()
+    }
+
+    #[test]
+    fn same_seed_same_plans() {
+        for &workload in WORKLOADS {
+            assert_eq!(plans(workload, 7, 1), plans(workload, 7, 1), "{workload}");
+            assert_ne!(plans(workload, 7, 1), plans(workload, 8, 1), "{workload}");
+            assert_ne!(plans(workload, 7, 1), plans(workload, 7, 2), "{workload}");
+        }
+    }
+
+    #[test]
+    fn the_default_plans_are_pinned() {
+        let first = plans(Workload::default(), 1, 0).into_iter().take(3).map(|plan| plan.asks.len());
+        assert_eq!(
+            first.collect::<Vec<_>>(),
+            [4, 3, 2],
+            "a change of the generator changes what a seed means"
+        );
+    }
+
+    #[test]
+    fn no_value_is_written_twice() {
+        for &workload in WORKLOADS {
+            let mut seen = HashSet::new();
+            let asks = (0..3).flat_map(|client| plans(workload, 1, client)).flat_map(|plan| plan.asks);
+            let written = asks.filter_map(|ask| match ask {
+                Ask::Write(_, Change::Put(value) | Change::Append(value)) => Some(value),
+                Ask::Write(_, Change::Merge(row)) => row.w,
+                _ => None,
+            });
+            written.for_each(|value| assert!(seen.insert(value), "{workload} writes {value} twice"));
+            assert!(seen.len() > 100, "{workload}");
+        }
+    }
+
+    #[test]
+    fn every_step_of_a_workload_is_drawn_and_no_object_is_outside() {
+        for &workload in WORKLOADS {
+            let mut generator = Generator::new(workload, 3, 0, 1);
+            let drawn: HashSet<_> = (0..1000).map(|_| format!("{:?}", generator.step())).collect();
+            assert_eq!(drawn.len(), workload.steps.len(), "{workload}");
+            for ask in plans(workload, 3, 0).into_iter().flat_map(|plan| plan.asks) {
+                if let Ask::Read(obj) | Ask::Write(obj, _) = ask {
+                    assert!(obj.space == Space::List || obj.key < workload.keys, "{workload}: {obj:?}");
+                }
+            }
+        }
+    }
+}
