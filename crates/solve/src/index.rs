@@ -15,6 +15,8 @@ pub(crate) struct Writers<'h> {
     dead: &'h HashSet<TxnId>,
     /// Sorted by object, then value.
     finals: Vec<(ObjectId, ValueId, TxnId)>,
+    /// Where each object's begin, and how many there are.
+    starts: Vec<u32>,
     lists: HashSet<ObjectId>,
     /// Who appended an element to a list.
     elements: HashMap<(ObjectId, ValueId), TxnId>,
@@ -32,6 +34,7 @@ impl<'h> Writers<'h> {
             history,
             dead,
             finals: Vec::new(),
+            starts: Vec::new(),
             lists: HashSet::new(),
             elements: HashMap::new(),
             appends: HashMap::new(),
@@ -45,6 +48,7 @@ impl<'h> Writers<'h> {
             return Err(format!("{} is both written and appended to", history.show_object(both)));
         }
         writers.finals.sort_unstable();
+        writers.starts = starts(&writers.finals, history.object_count());
         if !history.tables().is_empty() {
             writers.check_rows()?;
         }
@@ -157,9 +161,8 @@ impl<'h> Writers<'h> {
 
     /// Final writes of an object by transactions that may have committed.
     pub fn finals(&self, object: ObjectId) -> &[(ObjectId, ValueId, TxnId)] {
-        let start = self.finals.partition_point(|w| w.0 < object);
-        let len = self.finals[start..].partition_point(|w| w.0 == object);
-        &self.finals[start..start + len]
+        let (start, end) = (self.starts[object.index()], self.starts[object.index() + 1]);
+        &self.finals[start as usize..end as usize]
     }
 
     /// Whether a read of `observed` can have seen `written`.
@@ -177,8 +180,9 @@ impl<'h> Writers<'h> {
             out.extend(matching.map(|w| w.2).filter(|&t| t != reader).map(Version::Of));
             return;
         }
-        let start = self.finals.partition_point(|w| (w.0, w.1) < (object, value));
-        let same = self.finals[start..].iter().take_while(|w| (w.0, w.1) == (object, value));
+        let all = self.finals(object);
+        let start = all.partition_point(|w| w.1 < value);
+        let same = all[start..].iter().take_while(|w| w.1 == value);
         out.extend(same.map(|w| w.2).filter(|&t| t != reader).map(Version::Of));
     }
 
@@ -208,4 +212,13 @@ impl<'h> Writers<'h> {
         }
         found
     }
+}
+
+fn starts(finals: &[(ObjectId, ValueId, TxnId)], objects: usize) -> Vec<u32> {
+    let mut starts = vec![0; objects + 1];
+    finals.iter().for_each(|write| starts[write.0.index() + 1] += 1);
+    for object in 0..objects {
+        starts[object + 1] += starts[object];
+    }
+    starts
 }

@@ -22,6 +22,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::rc::Rc;
 
 use hashbrown::HashMap;
 use margay_history::ObjectId;
@@ -39,9 +40,9 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, Default)]
 pub(crate) struct Choices {
     /// The version that each read saw.
-    pub seen: Vec<u32>,
+    pub seen: Rc<Vec<u32>>,
     /// The transactions that committed.
-    pub active: Vec<bool>,
+    pub active: Rc<Vec<bool>>,
     /// Orders of versions, `(earlier, later)`.
     pub orders: Vec<(u32, u32)>,
 }
@@ -184,7 +185,8 @@ impl<'k> Schedule<'k> {
 
     /// Takes up new choices, keeping as much of the order as they allow.
     pub fn change(&mut self, choices: Choices) {
-        if choices.seen != self.choices.seen || choices.active != self.choices.active {
+        let same = Rc::ptr_eq(&choices.seen, &self.choices.seen) || choices.seen == self.choices.seen;
+        if !same || choices.active != self.choices.active {
             return self.restart(choices);
         }
         self.choices = choices;

@@ -19,6 +19,8 @@
 //! # Cost
 //! One SAT call and the undone part of the schedule per round.
 
+use std::rc::Rc;
+
 use batsat::{BasicSolver, Lit, SolverInterface, Var, lbool};
 use hashbrown::{HashMap, HashSet};
 use margay_verdict::{Budget, Exhausted, Lemma};
@@ -84,6 +86,9 @@ struct Search<'k> {
     /// Reads with several candidates.
     open_reads: Vec<u32>,
     cycles: Vec<Steps>,
+    /// The present choices; they change only if some read is open.
+    seen: Rc<Vec<u32>>,
+    active: Rc<Vec<bool>>,
 }
 
 impl<'k> Search<'k> {
@@ -99,6 +104,8 @@ impl<'k> Search<'k> {
             facts: known.problem.facts.iter().copied().collect(),
             open_reads: reads.filter(|&read| known.problem.candidates(read).len() > 1).collect(),
             cycles: Vec::new(),
+            seen: Rc::default(),
+            active: Rc::default(),
         };
         search.open_commits();
         for read in search.open_reads.clone() {
@@ -167,16 +174,17 @@ impl<'k> Search<'k> {
     }
 
     /// What the solver's present model says, or the guesses before the first call.
-    fn choices(&self) -> Choices {
-        let problem = self.known.problem;
-        let reads = 0..problem.reads.len() as u32;
-        let seen: Vec<u32> = reads.map(|read| self.seen(read)).collect();
-        let active = self.active(&seen);
+    fn choices(&mut self) -> Choices {
+        if self.seen.is_empty() || !self.open_reads.is_empty() {
+            let reads = 0..self.known.problem.reads.len() as u32;
+            self.seen = Rc::new(reads.map(|read| self.seen(read)).collect());
+            self.active = Rc::new(self.active(&self.seen));
+        }
         let orders =
             self.orders.iter().map(|(&(a, b), &var)| if self.is_true(var) { (a, b) } else { (b, a) });
         let mut orders: Vec<_> = orders.collect();
         orders.sort_unstable();
-        Choices { seen, active, orders }
+        Choices { seen: self.seen.clone(), active: self.active.clone(), orders }
     }
 
     fn seen(&self, read: u32) -> u32 {
