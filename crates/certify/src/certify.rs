@@ -272,8 +272,11 @@ impl<'a> Case<'a> {
         let rules = self.rules;
         let live = |point: &u32| self.world.taken.get(rules.txn(*point).index()) == Some(&true);
         let points = order.iter().copied().filter(live);
-        let certificate = match rules.family {
-            Family::Serial => {
+        // Without any cycle parallel snapshot isolation has a serial order; otherwise the order is empty.
+        let serial = rules.family == Family::Serial
+            || self.question.level == Level::ParallelSnapshot && !order.is_empty();
+        let certificate = match serial {
+            true => {
                 Certificate::Order(Order { txns: points.map(|p| rules.txn(p)).collect(), reads: Vec::new() })
             }
             _ if rules.split => Certificate::Points(points.map(|p| self.point(p)).collect()),
@@ -310,7 +313,8 @@ impl<'a> Case<'a> {
 
     /// Which version a sight is said to have seen, where its value does not tell.
     fn pick(&self, sight: &Sight, places: &[u32]) -> Option<ReadFrom> {
-        if sight.lo == sight.hi && (sight.item || sight.lo == 0) {
+        let told = if sight.item { !sight.several } else { sight.hi == 0 };
+        if told {
             return None;
         }
         let orders = &self.world.orders;

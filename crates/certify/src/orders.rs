@@ -39,16 +39,24 @@ impl Orders {
     ) -> Result<Self, NoOrder> {
         let stamps = commit_stamps(history);
         let pairs = Pairs::new(history, taken);
+        let mut missing = None;
         let mut orders = Self { starts: vec![0], writers: Vec::new(), ranks: Vec::new() };
         for object in history.objects() {
             budget.poll().map_err(NoOrder::Exhausted)?;
             let mut writers = writers(history, touches.of(object));
             if writers.len() > 1 {
-                sort(object, &mut writers, pairs.of(object), &stamps)?;
+                match sort(object, &mut writers, pairs.of(object), &stamps) {
+                    // A contradiction elsewhere would tell more.
+                    Err(NoOrder::Missing(object)) => _ = missing.get_or_insert(object),
+                    sorted => sorted?,
+                }
             }
             orders.push(&writers);
         }
-        Ok(orders)
+        match missing {
+            Some(object) => Err(NoOrder::Missing(object)),
+            None => Ok(orders),
+        }
     }
 
     fn push(&mut self, writers: &[TxnId]) {

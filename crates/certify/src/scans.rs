@@ -141,7 +141,16 @@ impl Scans<'_, '_> {
             return Ok(());
         }
         let item = op.accesses.iter().any(|a| a.object == object);
-        self.sights.all.push(Sight { op: op.id, txn, object, lo: rank, hi: rank, item, whole: true });
+        self.sights.all.push(Sight {
+            op: op.id,
+            txn,
+            object,
+            lo: rank,
+            hi: rank,
+            item,
+            whole: true,
+            several: false,
+        });
         Ok(())
     }
 
@@ -169,7 +178,16 @@ impl Scans<'_, '_> {
                 continue;
             };
             let index = self.sights.all.len() as u32;
-            self.sights.all.push(Sight { op: op.id, txn, object, lo, hi, item: false, whole });
+            self.sights.all.push(Sight {
+                op: op.id,
+                txn,
+                object,
+                lo,
+                hi,
+                item: false,
+                whole,
+                several: false,
+            });
             if !whole {
                 let guess = self.guesser.rank(txn, object).clamp(lo, hi);
                 let (start, end) = matched.run(matched.unmatched_near(guess), versions);

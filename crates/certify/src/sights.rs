@@ -40,6 +40,8 @@ pub(crate) struct Sight {
     pub item: bool,
     /// Whether all between fit too.
     pub whole: bool,
+    /// Whether the value of a returned object fits several versions.
+    pub several: bool,
 }
 
 /// An operation that saw of an object what no version explains.
@@ -110,6 +112,7 @@ impl Sights {
         };
         (sight.lo, sight.hi) = (lo, hi);
         sight.whole = (hi - lo) as usize + 1 == likely.len();
+        sight.several = ranks.len() > 1;
         let index = self.all.len() as u32;
         if !sight.whole {
             let (lo, hi) = run_at(likely, guesser.rank(sight.txn, sight.object));
@@ -192,7 +195,8 @@ impl Thread<'_, '_> {
             }
         }
         fitting.sort_unstable();
-        let sight = Sight { op: touch.op, txn, object, lo: 0, hi: 0, item: true, whole: true };
+        let sight =
+            Sight { op: touch.op, txn, object, lo: 0, hi: 0, item: true, whole: true, several: false };
         sights.push(self.guesser, sight, fitting, mine);
         Ok(())
     }

@@ -120,7 +120,10 @@ impl Moments<'_> {
         }
         late.sort_unstable();
         for group in late.chunk_by(|a, b| a.0 == b.0) {
-            group.iter().for_each(|&(at, txn)| self.edge(before(at), begin(txn)));
+            let last = before(group[0].0);
+            // After all earlier commits too: the gap's first node is two before.
+            self.edge(last - 2, last);
+            group.iter().for_each(|&(_, txn)| self.edge(last, begin(txn)));
             if let [(_, one), (_, two), ..] = *group {
                 self.edge(commit(one), begin(two));
                 self.edge(commit(two), begin(one));
