@@ -16,7 +16,7 @@ use margay_levels::{Anomaly, Level};
 use margay_verdict::Question;
 
 use crate::index::{Index, Use, plain};
-use crate::{Infer, keys, lists, uncommitted};
+use crate::{Infer, counts_rw, keys, lists, uncommitted};
 
 /// What follows the version that a read saw.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -186,7 +186,9 @@ impl<'h> Case<'h> {
         };
         lists::infer(&mut case, &index, lists, &mut local);
         case.reads.sort_unstable_by_key(|read| (read.op, read.object));
-        case.registers(options);
+        if counts_rw(question.level) {
+            case.registers(options);
+        }
         local.sort_by_key(|local| local.ops[0]);
         case.local = local;
         if question.level == Level::ReadUncommitted {

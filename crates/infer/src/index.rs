@@ -67,6 +67,8 @@ impl Index {
             counts: HashMap::new(),
             writers: Vec::new(),
         };
+        let writes = |txn| history.ops(txn).filter(|op| op.kind == OpKind::Write).map(|op| op.accesses.len());
+        index.finals.reserve(history.txns().flat_map(writes).sum());
         let mut own = Vec::new();
         for txn in history.txns() {
             index.add(history, txn, &mut own)?;

@@ -8,7 +8,7 @@
 //! Of two transactions that touch a register, one before the other in the order, the first leaves a version (its write, or else what it read) and the other
 //! finds one (what it read first, or else its write): the one left is before the one found.
 //! - Left by a write or a read, found by a write: otherwise write and read dependencies and the order would form a cycle.
-//! - Found by a read: otherwise the reader would have missed what was left, a cycle of one rw edge; so only at the levels that count rw edges.
+//! - Found by a read: otherwise the reader would have missed what was left, a cycle of one rw edge. So this is for the levels that count rw edges; the others have no use for it.
 //!
 //! In a session each transaction is joined to the next that touches the register; in real time to the one that ended last before it began.
 //!
@@ -21,7 +21,6 @@
 
 use hashbrown::HashMap;
 use margay_history::{ObjectId, TxnId, Version};
-use margay_levels::Level;
 
 use crate::case::{Case, Read};
 use crate::index::Use;
@@ -62,7 +61,7 @@ pub(crate) fn pairs(case: &Case<'_>, orders: Orders) -> Vec<Pair> {
         if orders.session {
             let one_session =
                 |w: &&[Touch]| case.history.session_of(w[0].txn) == case.history.session_of(w[1].txn);
-            found.extend(of_object.windows(2).filter(one_session).filter_map(|w| pair(case, &w[0], &w[1])));
+            found.extend(of_object.windows(2).filter(one_session).filter_map(|w| pair(&w[0], &w[1])));
         }
         if orders.time {
             in_time(case, of_object, &mut found);
@@ -93,16 +92,10 @@ fn touches(case: &Case<'_>) -> Vec<Touch> {
 }
 
 /// What one transaction left is before what a later one found, if that says something.
-fn pair(case: &Case<'_>, a: &Touch, b: &Touch) -> Option<Pair> {
+fn pair(a: &Touch, b: &Touch) -> Option<Pair> {
     let (Version::Of(first), Version::Of(then)) = (a.left, b.found) else { return None };
-    let by_write = b.found == Version::Of(b.txn);
-    let counts = match case.question.level {
-        Level::ReadUncommitted => false,
-        Level::ReadCommitted | Level::BeReadCommitted | Level::ReadAtomic | Level::Causal => by_write,
-        _ => true,
-    };
     let pair = Pair { object: a.object, first, then, by: (a.txn, b.txn) };
-    (counts && first != then).then_some(pair)
+    (first != then).then_some(pair)
 }
 
 fn in_time(case: &Case<'_>, touches: &[Touch], found: &mut Vec<Pair>) {
@@ -115,7 +108,7 @@ fn in_time(case: &Case<'_>, touches: &[Touch], found: &mut Vec<Pair>) {
         let Some(start) = history.start(touch.txn) else { continue };
         let ended = ends.partition_point(|(end, _)| end.saturating_add(skew) < start);
         if let Some(last) = ended.checked_sub(1) {
-            found.extend(pair(case, ends[last].1, touch));
+            found.extend(pair(ends[last].1, touch));
         }
     }
 }

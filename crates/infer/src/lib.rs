@@ -101,42 +101,47 @@ fn decide(case: &Case<'_>, budget: &Budget) -> Result<Verdict, Exhausted> {
     let mut prover = Prover::new(case);
     let mut findings: Vec<Finding> =
         lists::few(case.local.clone()).iter().filter_map(|local| prover.local(local)).collect();
-    let deps = match case.question.level.family() {
-        Family::CommitOrder(axiom) if axiom != Axiom::Prefix => {
-            let mut deps = dependencies(case, false);
-            for unseen in weak::add_axiom(case, axiom, &mut deps, budget)? {
-                findings.extend(prover.unseen(&unseen));
-            }
-            findings.extend(order::cycle(&deps, Layout::Txns).and_then(|cycle| {
-                let lemma = prover.lemma(&deps, &cycle)?;
-                prover.finding(None, vec![lemma])
-            }));
-            deps
+    let level = case.question.level;
+    let mut deps = dependencies(case);
+    if let Family::CommitOrder(axiom) = level.family()
+        && axiom != Axiom::Prefix
+    {
+        for unseen in weak::add_axiom(case, axiom, &mut deps, budget)? {
+            findings.extend(prover.unseen(&unseen));
         }
-        _ => {
-            let level = case.question.level;
-            let deps = dependencies(case, !matches!(level, Level::ReadUncommitted | Level::ReadCommitted));
-            findings.extend(cycles::find(case, &deps, &mut prover));
-            if level.forbids(Anomaly::LostUpdate) {
-                findings.extend(lost::find(case, &prover));
+    }
+    let order = order::of(&deps, level);
+    if order.is_none() {
+        match level.family() {
+            Family::CommitOrder(axiom) if axiom != Axiom::Prefix => {
+                findings.extend(order::finding(&deps, Layout::Txns, &mut prover));
             }
-            deps
+            _ => findings.extend(cycles::find(case, &deps, &mut prover)),
         }
-    };
+    }
+    if level.forbids(Anomaly::LostUpdate) {
+        findings.extend(lost::find(case, &prover));
+    }
     budget.poll()?;
     if !findings.is_empty() {
         return Ok(Verdict::Violated(most_severe(findings)));
     }
-    Ok(order::holds(case, &deps, &mut prover))
+    Ok(order::holds(case, &deps, order, &mut prover))
 }
 
-fn dependencies(case: &Case<'_>, anti: bool) -> Deps {
+/// Whether rw edges count at a level. Where they do not, the version orders of registers add nothing to what the reads say.
+pub(crate) fn counts_rw(level: Level) -> bool {
+    use Level::{BeReadCommitted, Causal, ReadAtomic, ReadCommitted, ReadUncommitted};
+    !matches!(level, ReadUncommitted | ReadCommitted | BeReadCommitted | ReadAtomic | Causal)
+}
+
+fn dependencies(case: &Case<'_>) -> Deps {
     let mut deps = Deps::new(case);
     deps.writes(case);
     if case.question.level != Level::ReadUncommitted {
         deps.reads(case);
     }
-    if anti {
+    if counts_rw(case.question.level) {
         deps.antis(case);
     }
     deps.orders(case);

@@ -14,9 +14,10 @@ use margay_history::{Outcome, TxnId};
 use margay_levels::Level;
 use margay_levels::definition::{Axiom, Family};
 use margay_order::{Chains, Clocks, Graph, GraphBuilder, components, shortest_cycle};
-use margay_verdict::{Certificate, Order, Point, Verdict, Versions, Why as Reason};
+use margay_verdict::{Certificate, Finding, Order, Point, Verdict, Versions, Why as Reason};
 
 use crate::case::{Case, Next, Read};
+use crate::counts_rw;
 use crate::cycles::way;
 use crate::deps::{Deps, Layout, Why, in_order};
 use crate::proof::Prover;
@@ -31,7 +32,7 @@ fn layout(level: Level) -> Layout {
 }
 
 /// The labels of a short cycle, if there is one.
-pub(crate) fn cycle(deps: &Deps, layout: Layout) -> Option<Vec<u32>> {
+fn cycle(deps: &Deps, layout: Layout) -> Option<Vec<u32>> {
     let graph = deps.graph(layout);
     let component = components(&graph).into_iter().min_by_key(Vec::len)?;
     let mut inside = vec![false; graph.node_count()];
@@ -45,33 +46,37 @@ pub(crate) fn cycle(deps: &Deps, layout: Layout) -> Option<Vec<u32>> {
 /// How many nodes are looked at in search of a short cycle.
 const STEPS: usize = 1_000_000;
 
-/// The answer where no kind of cycle was found.
-pub(crate) fn holds(case: &Case<'_>, deps: &Deps, prover: &mut Prover<'_, '_>) -> Verdict {
+/// An order that all dependencies follow, if there is one. At `parallel-snapshot` that is not enough, and none is given.
+pub(crate) fn of(deps: &Deps, level: Level) -> Option<Vec<u32>> {
+    if level == Level::ParallelSnapshot {
+        return None;
+    }
+    in_order(&deps.graph(layout(level)))
+}
+
+/// The answer where no kind of cycle was found; `order` is that of [`of`].
+pub(crate) fn holds(
+    case: &Case<'_>,
+    deps: &Deps,
+    order: Option<Vec<u32>>,
+    prover: &mut Prover<'_, '_>,
+) -> Verdict {
     let level = case.question.level;
     let layout = layout(level);
     let base = (level == Level::ParallelSnapshot).then(|| without_rw(deps, layout));
-    let graph = base.as_ref().unwrap_or(deps).graph(layout);
-    let Some(order) = in_order(&graph) else {
-        return violated(base.as_ref().unwrap_or(deps), layout, prover);
+    let base = base.as_ref().unwrap_or(deps);
+    let Some(order) = order.or_else(|| in_order(&base.graph(layout))) else {
+        return violated(base, layout, prover);
     };
-    drop(graph);
     if let Some(open) = &case.open {
         return Verdict::Unknown(Reason::Outside(open.clone()));
     }
-    let direct = matches!(
-        level,
-        Level::ReadUncommitted
-            | Level::ReadCommitted
-            | Level::BeReadCommitted
-            | Level::ReadAtomic
-            | Level::Causal
-    );
     if !case.local.is_empty() {
         return Verdict::Unknown(Reason::Outside(
             "an operation that nothing explains, and no proof of it".into(),
         ));
     }
-    if !direct && !case.is_traceable() {
+    if counts_rw(level) && !case.is_traceable() {
         let what = "the reads of registers do not tell the order of their versions";
         return Verdict::Unknown(Reason::MissingEvidence(what.into()));
     }
@@ -85,12 +90,14 @@ pub(crate) fn holds(case: &Case<'_>, deps: &Deps, prover: &mut Prover<'_, '_>) -
     }
 }
 
+/// A short cycle as a finding.
+pub(crate) fn finding(deps: &Deps, layout: Layout, prover: &mut Prover<'_, '_>) -> Option<Finding> {
+    let lemma = prover.lemma(deps, &cycle(deps, layout)?)?;
+    prover.finding(None, vec![lemma])
+}
+
 fn violated(deps: &Deps, layout: Layout, prover: &mut Prover<'_, '_>) -> Verdict {
-    let finding = cycle(deps, layout).and_then(|cycle| {
-        let lemma = prover.lemma(deps, &cycle)?;
-        prover.finding(None, vec![lemma])
-    });
-    match finding {
+    match finding(deps, layout, prover) {
         Some(finding) => Verdict::Violated(vec![finding]),
         None => Verdict::Unknown(Reason::Outside("a cycle that no certificate can show".into())),
     }
