@@ -10,6 +10,33 @@
 //! concurrent updates against each other, and adds the dependencies that are certain to a graph (`graph`), which the certifier watches. What the
 //! mechanisms allow is defined in [`margay_verdict::mechanism`]; audit applies the same definitions to the whole history.
 //!
+//! ```
+//! use margay_history::{Access, Interval, ObjectId, OpId, OpKind, TxnId, Values};
+//! use margay_levels::profile::Found;
+//! use margay_mirror::{Mechanisms, Mirror, Trace};
+//!
+//! let Found(profile) = "postgresql/read-committed".parse()?;
+//! let mut mirror = Mirror::new(Mechanisms::of(profile), 0);
+//! let (mut values, x) = (Values::default(), ObjectId(0));
+//! let (old, new) = (values.int(0), values.int(1));
+//! mirror.initial(x, old);
+//! let operations = [
+//!     (1, OpKind::Write, 10, 20, Some(new)),
+//!     (1, OpKind::Commit, 21, 25, None),
+//!     (2, OpKind::Read, 30, 40, Some(old)), // stale: 1 had been committed by 25
+//!     (2, OpKind::Commit, 41, 42, None),
+//! ];
+//! for (number, (txn, kind, before, after, value)) in operations.into_iter().enumerate() {
+//!     let access = value.map(|value| Access { object: x, value });
+//!     let (op, at) = (OpId(number as u32), Interval::new(before, after));
+//!     mirror.feed(Trace { txn: TxnId(txn), op, kind, at, accesses: access.as_slice() }, &values)?;
+//! }
+//! mirror.finish(&values);
+//! let violation = mirror.next_violation().expect("a stale read");
+//! assert_eq!(violation.breach.broken.anomaly().name(), "consistent-read");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Invariants
 //! - A violation is reported only if no placement of the instants in their intervals fits the mechanisms. On a correct database there is none.
 //! - Nothing found is [`margay_verdict::Verdict::Clean`], never `holds`: intervals that overlap hide what happened.
@@ -24,6 +51,11 @@
 //! - A deletion that may have found nothing locks nothing and hides nothing. Autocommitted single reads need not lock.
 //! - Transactions of unknown outcome may have committed at any later time, or never.
 //! - A partial-row write leaves the other columns open instead of comparing them with the version before.
+//!
+//! - Where timestamps come from the clocks of several servers (CockroachDB, YugabyteDB, …), and where reads lock row by row, different objects are not held against each other.
+//!
+//! Left out, for now: locks of predicates, rows that a scan did not return, what SQL statements read and write (they are outside), the read sets of optimistic
+//! validation beyond the cycles that it prevents, the resolution of columns that a partial write left alone, verification on several threads.
 //!
 //! # Cost
 //! Each read costs the square of the number of versions of its object that are still alive, which is small; each dependency a search in
