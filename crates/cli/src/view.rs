@@ -159,6 +159,10 @@ impl View {
         match self.verdict {
             "holds" => format!("{history} is possible under {level}"),
             "clean" => format!("nothing in {history} contradicts {level}; this is no proof"),
+            // The mirror judges mechanisms, which promise more than the level's definition.
+            "violated" if self.engine == Some("mirror") => {
+                format!("{history} breaks a mechanism by which its database keeps {level}")
+            }
             "violated" => format!("{history} is impossible under {level}"),
             _ => format!("whether {history} is possible under {level}"),
         }

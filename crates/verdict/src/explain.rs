@@ -76,8 +76,14 @@ impl Teller<'_> {
                 let name = self.history.show_object(*object);
                 lines.push(format!("Both wrote {name}, and neither committed before the other's snapshot."));
             }
-            Broken::Dependencies(edges) => lines.extend(edges.iter().map(|edge| self.edge(edge))),
+            Broken::Dependencies(edges) => {
+                lines.extend(edges.iter().map(|edge| self.edge(edge)));
+                lines.push("The certifier must not let all of them commit.".to_owned());
+            }
         }
+        lines.push(
+            "The intervals leave no other possibility, given the mechanisms of the certificate.".to_owned(),
+        );
         lines
     }
 
