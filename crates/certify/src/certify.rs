@@ -58,7 +58,7 @@ fn check(history: &History, question: Question, rules: Rules, budget: &Budget) -
             let object = history.show_object(object);
             return Err(Why::MissingEvidence(format!("the versions of {object} have no complete order")));
         }
-        Err(NoOrder::Contradiction(lemma)) => return Ok(refuted(history, question, vec![lemma])?),
+        Err(NoOrder::Contradiction(lemma)) => return refuted(history, question, vec![lemma]),
         Err(NoOrder::Exhausted(limit)) => return Err(exhausted(limit)),
     };
     let world = World { history, predicates: &predicates, taken: &taken, touches: &touches, orders };
@@ -285,7 +285,7 @@ impl<'a> Case<'a> {
         let doubtful =
             guessed || matches!(self.question.level, Level::ReadUncommitted | Level::ParallelSnapshot);
         if doubtful && let Err(why) = audit(self.world.history, self.question, &certificate) {
-            return Err(Why::MissingEvidence(format!("{why}")));
+            return Err(Why::MissingEvidence(why.0));
         }
         Ok(Verdict::Holds(certificate))
     }

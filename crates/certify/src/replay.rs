@@ -122,6 +122,9 @@ struct Case<'a> {
     recorded: Recorded,
 }
 
+/// What a transaction did to each object, in order.
+type Writes = Vec<(ObjectId, Vec<Effect>)>;
+
 /// What a snapshot replay did not accept.
 enum Stop {
     Halt(Halt),
@@ -281,7 +284,7 @@ impl Case<'_> {
         let history = self.history;
         let mut state = State::initial(self.predicates);
         let mut last = vec![(Version::Initial, 0); history.object_count()];
-        let mut pending: HashMap<TxnId, (usize, Vec<(ObjectId, Vec<Effect>)>)> = HashMap::new();
+        let mut pending: HashMap<TxnId, (usize, Writes)> = HashMap::new();
         for (place, point) in self.points.iter().enumerate() {
             self.budget.poll().map_err(|limit| Stop::Why(Why::Exhausted(limit, String::new())))?;
             match *point {
@@ -306,12 +309,7 @@ impl Case<'_> {
         Ok(())
     }
 
-    fn on_snapshot(
-        &self,
-        txn: TxnId,
-        state: &State<'_>,
-        last: &[(Version, usize)],
-    ) -> Result<Vec<(ObjectId, Vec<Effect>)>, Stop> {
+    fn on_snapshot(&self, txn: TxnId, state: &State<'_>, last: &[(Version, usize)]) -> Result<Writes, Stop> {
         let mut view = Overlay::new(state);
         for op in self.history.ops(txn) {
             let own = |object| if view.wrote(object) { Version::Of(txn) } else { last[object.index()].0 };
