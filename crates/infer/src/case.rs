@@ -88,14 +88,28 @@ pub(crate) struct Case<'h> {
 pub(crate) const FEW: usize = 4;
 
 impl Writers {
+    /// `written` is by transaction; a transaction may stand there more than once for one object.
     fn new(objects: usize, written: &[(ObjectId, TxnId)], committed: &[bool]) -> Self {
         let mut writers = Self { starts: vec![0; objects + 1], all: Vec::new(), known: vec![0; objects] };
-        for &(object, txn) in written.iter().filter(|w| committed[w.1.index()]) {
-            writers.all.push(txn);
+        let mut last = vec![None; objects];
+        let mut is_new = |&&(object, txn): &&(ObjectId, TxnId)| {
+            committed[txn.index()] && last[object.index()].replace(txn) != Some(txn)
+        };
+        for &(object, _) in written.iter().filter(&mut is_new) {
             writers.starts[object.index() + 1] += 1;
         }
         for object in 0..objects {
             writers.starts[object + 1] += writers.starts[object];
+        }
+        let mut next = writers.starts.clone();
+        writers.all = vec![TxnId(0); writers.starts[objects] as usize];
+        for &(object, txn) in written.iter().filter(|w| committed[w.1.index()]) {
+            let place = &mut next[object.index()];
+            let again = *place > writers.starts[object.index()] && writers.all[*place as usize - 1] == txn;
+            if !again {
+                writers.all[*place as usize] = txn;
+                *place += 1;
+            }
         }
         writers
     }
@@ -205,7 +219,7 @@ impl<'h> Case<'h> {
         for object in history.objects() {
             all.extend(self.writers.of(object).iter().map(|&txn| (object, txn)));
         }
-        all.sort_unstable();
+        all.sort_unstable_by_key(|&(object, txn)| (txn, object));
         self.writers = Writers::new(history.object_count(), &all, &self.committed);
     }
 

@@ -40,7 +40,7 @@ pub(crate) struct Index {
     appends: HashMap<u64, Append>,
     /// How much a transaction appended to a list.
     counts: HashMap<u64, u32>,
-    /// Every writer of every object that may have committed, by object; each once.
+    /// Who may have committed and writes what, by transaction; for a list as often as it appends.
     pub(crate) writers: Vec<(ObjectId, TxnId)>,
 }
 
@@ -73,8 +73,6 @@ impl Index {
         for txn in history.txns() {
             index.add(history, txn, &mut own)?;
         }
-        index.writers.sort_unstable();
-        index.writers.dedup();
         Ok(index)
     }
 
