@@ -56,6 +56,9 @@ pub(super) enum Sight {
     Blind,
 }
 
+/// What a column of an object can hold.
+type Possible = HashMap<(ObjectId, NameId), Option<HashSet<ValueId>>>;
+
 /// The candidates of some objects.
 pub(super) struct Candidates<'p> {
     predicates: &'p Predicates<'p>,
@@ -63,7 +66,7 @@ pub(super) struct Candidates<'p> {
     /// Tables to which statements may have written that nobody saw the effects of.
     opaque: Vec<bool>,
     /// What a column can hold in any version; `None` when that cannot be told.
-    possible: RefCell<HashMap<(ObjectId, NameId), Option<HashSet<ValueId>>>>,
+    possible: RefCell<Possible>,
 }
 
 impl<'p> Candidates<'p> {

@@ -11,7 +11,7 @@
 //! If these and the lemmas have no model, nothing that the history allows satisfies the level.
 //!
 //! # Algorithm
-//! A lemma whose every assumption is certain settles it: the plain cycle. Otherwise a SAT solver is asked, one that no engine uses.
+//! A lemma whose every assumption is certain settles it: the plain cycle. Otherwise a SAT solver is asked. It is the crate that engine solve uses too (with clauses of its own making): a second, different solver is still to come.
 
 use batsat::{BasicSolver, Lit, SolverInterface, lbool};
 use hashbrown::{HashMap, HashSet};
