@@ -30,8 +30,15 @@ pub(crate) fn infer(case: &mut Case<'_>, index: &Index, mut reads: Vec<ListRead>
         let Some(longest) = reads.iter().max_by_key(|read| items(case, read.value).len()).copied() else {
             continue;
         };
-        let mut list =
-            List { case: &mut *case, index, object, longest, local: &mut *local, fine: HashMap::new() };
+        let mut list = List {
+            case: &mut *case,
+            index,
+            object,
+            longest,
+            local: &mut *local,
+            firsts: HashMap::new(),
+            fine: HashMap::new(),
+        };
         list.order();
         reads.iter().for_each(|read| list.read(read));
     }
@@ -50,6 +57,8 @@ struct List<'a, 'h> {
     object: ObjectId,
     longest: ListRead,
     local: &'a mut Vec<Local>,
+    /// Where each transaction's elements begin in the longest.
+    firsts: HashMap<TxnId, usize>,
     /// Whether a value is the beginning of the longest, and its elements stand as they may.
     fine: HashMap<ValueId, bool>,
 }
@@ -65,8 +74,9 @@ impl List<'_, '_> {
         let mut order: Vec<TxnId> = Vec::new();
         let mut met = HashSet::new();
         let mut seen: HashMap<TxnId, u32> = HashMap::new();
-        for &element in elements {
+        for (place, &element) in elements.iter().enumerate() {
             let Some(txn) = self.appender(element).filter(|&txn| self.case.has(txn)) else { continue };
+            self.firsts.entry(txn).or_insert(place);
             *seen.entry(txn).or_default() += 1;
             if order.last() != Some(&txn) {
                 order.push(txn);
@@ -101,7 +111,7 @@ impl List<'_, '_> {
         };
         if read.own > 0 {
             self.internal(read);
-        } else if !self.shows_own_future(read) {
+        } else if !self.shows_own_future(read, fine) {
             self.external(read, fine);
         }
     }
@@ -165,9 +175,12 @@ impl List<'_, '_> {
         placed.all(|(i, append)| append.is_some_and(|a| a.txn == txn && a.place as usize == i))
     }
 
-    fn shows_own_future(&mut self, read: &ListRead) -> bool {
-        let own = self.index.appended(self.object, read.txn) > 0
-            && items(self.case, read.value).iter().any(|&e| self.appender(e) == Some(read.txn));
+    fn shows_own_future(&mut self, read: &ListRead, fine: bool) -> bool {
+        let elements = items(self.case, read.value);
+        let own = match fine {
+            true => self.firsts.get(&read.txn).is_some_and(|&first| first < elements.len()),
+            false => elements.iter().any(|&element| self.appender(element) == Some(read.txn)),
+        };
         if own {
             self.unexplained(read, &[Anomaly::FutureRead]);
         }
