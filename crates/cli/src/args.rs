@@ -82,7 +82,7 @@ pub struct RunArgs {
     /// How many clients run at the same time
     #[arg(long, value_name = "N", default_value = "6", value_parser = clap::value_parser!(u32).range(1..=512))]
     pub clients: u32,
-    /// How many transactions they begin in all; by default 2000, or as many as fit into --duration
+    /// How many transactions they begin in all; by default 500, or as many as fit into --duration
     #[arg(long, value_name = "N")]
     pub transactions: Option<u64>,
     /// Begin no transaction after this time: 500ms, 10s, 2m; by default 5s, or as long as --transactions take

@@ -22,7 +22,7 @@ use crate::view::{Stats, View, how_to_audit, one_line};
 use crate::{duration, files};
 
 /// When neither limit is given, both of these are.
-const TRANSACTIONS: u64 = 2000;
+const TRANSACTIONS: u64 = 500;
 const DURATION: Duration = Duration::from_secs(5);
 /// How long the check may take when nobody says.
 const TIMEOUT: Duration = Duration::from_secs(60);

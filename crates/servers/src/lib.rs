@@ -137,7 +137,13 @@ fn free_port() -> Result<u16, String> {
 fn prepare(command: &mut Command, user: User, folder: &Path) -> Result<(), String> {
     let log = fs::OpenOptions::new().create(true).append(true).open(folder.join("log"));
     let log = log.map_err(|error| error.to_string())?;
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).current_dir(folder).env("HOME", folder);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .current_dir(folder)
+        .env("HOME", folder)
+        .env("TMPDIR", folder);
     if let Some((uid, gid)) = user {
         command.uid(uid).gid(gid);
     }

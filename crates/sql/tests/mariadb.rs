@@ -3,7 +3,7 @@
 mod common;
 
 use common::compare::{Tally, Target, cases, episode, expressions};
-use common::server::Server;
+use margay_servers::Server;
 use margay_sql::{Dialect, Value};
 use mysql::consts::ColumnType;
 use mysql::prelude::Queryable;

@@ -6,7 +6,7 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 use common::compare::{Tally, Target, cases, episode, expressions};
-use common::server::Server;
+use margay_servers::Server;
 use margay_sql::{Decimal, Dialect, Value};
 use postgres::types::{FromSql, Type};
 use postgres::{Client, NoTls};

@@ -66,7 +66,6 @@ pub const WORKLOADS: &[Workload] = &[
             (ReadRow, 1),
             (WriteRow, 2),
             (Scan, 1),
-            (ScanThenWrite, 1),
         ],
         length: (1, 4),
         keys: 24,

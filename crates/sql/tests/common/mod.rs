@@ -3,7 +3,6 @@
 
 pub mod compare;
 pub mod generate;
-pub mod server;
 pub mod statements;
 pub mod tpcc;
 

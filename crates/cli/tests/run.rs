@@ -1,0 +1,174 @@
+//! `margay run`, end to end: real clients on real databases, through the real binary.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use common::{Run, finish, margay};
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn run(args: &str) -> Run {
+    margay(["run"].into_iter().chain(args.split_whitespace()))
+}
+
+#[test]
+fn alone_it_drives_sqlite_and_proves_that_it_holds() {
+    let run = run("--transactions 400").expect(0);
+    for part in [
+        "sqlite 3.",
+        "at wal",
+        "400 transactions",
+        "holds: what the clients saw is possible under strict-serializable",
+    ] {
+        assert!(run.stdout.contains(part), "{part}: {}", run.stdout);
+    }
+    assert!(
+        run.stdout.contains("audited: accepted") && run.stdout.contains("again: margay run sqlite"),
+        "{}",
+        run.stdout
+    );
+    assert_eq!(run.stderr, "");
+}
+
+#[test]
+fn every_workload_holds_on_both_journals() {
+    for workload in ["rw-register", "increment", "list-append", "write-skew", "predicate"] {
+        for level in ["wal", "serializable"] {
+            let run =
+                run(&format!("--workload {workload} --level {level} --transactions 60 --json")).expect(0);
+            assert_eq!(run.json()["verdict"], "holds", "{workload} {level}");
+        }
+    }
+}
+
+#[test]
+fn what_was_recorded_is_a_history_and_its_certificate_is_audited() {
+    let folder = TempDir::new().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (record, proof, database) = (path("run.jsonl.gz"), path("proof.json"), path("file.db"));
+    let args = format!(
+        "sqlite:{database} --transactions 200 --clients 3 --record {record} --certificate {proof} --json"
+    );
+    let told = run(&args).expect(0).json();
+    let ended: u64 =
+        ["committed", "aborted", "unknown"].iter().filter_map(|key| told["run"][key].as_u64()).sum();
+    assert_eq!((ended, told["stats"]["transactions"].as_u64()), (200, Some(200)), "{told}");
+    assert_eq!(told["stats"]["sessions"], 3);
+    margay(["audit", &record, &proof]).expect(0);
+    margay(["check", &record, "--level", "strict-serializable"]).expect(0);
+}
+
+/// Runs until the verdict is `violated`; how threads meet is not in our hand.
+fn violated(args: &str) -> Value {
+    violated_by(run, args)
+}
+
+fn violated_by(run: impl Fn(&str) -> Run, args: &str) -> Value {
+    let runs = (0..10).map(|seed| run(&format!("{args} --seed {seed} --json")));
+    let found = runs.into_iter().find(|run| run.status == 1);
+    found.unwrap_or_else(|| panic!("{args}: ten runs without a violation")).json()
+}
+
+#[test]
+fn snapshot_isolation_is_caught_claiming_serializability() {
+    let told = violated("sim:si --claim serializable --workload write-skew --transactions 300");
+    let anomaly = &told["anomalies"][0];
+    assert!(anomaly["name"].as_str().is_some_and(|name| name.starts_with("G2")), "{told}");
+    assert!(anomaly["explanation"].as_str().is_some_and(|text| text.contains("write skew")), "{told}");
+    run("sim:si --workload write-skew --transactions 300").expect(0);
+}
+
+#[test]
+fn a_fault_is_caught_and_a_sound_protocol_is_not() {
+    violated("sim:si+lost-update=0.5 --workload increment --transactions 300");
+    for protocol in ["ss2pl", "ssi", "occ"] {
+        run(&format!("sim:{protocol} --workload rw-register --transactions 200")).expect(0);
+    }
+}
+
+#[test]
+fn what_cannot_be_run_says_why() {
+    for (args, part) in [
+        ("oracle://x", "no target"),
+        ("sim:nothing", "protocol"),
+        ("--level snapshot", "it offers wal, serializable"),
+        ("--workload nothing", "workload"),
+        ("postgres://margay@127.0.0.1:1/none", "error"),
+        ("--clients 0", "clients"),
+        ("--start oracle", "postgres"),
+        ("--json --record -", "standard output"),
+    ] {
+        let run = run(args).expect(2);
+        assert!(run.stderr.contains(part), "{args}: {}", run.stderr);
+    }
+}
+
+/// Whether the server can be started; says why not.
+fn installed(server: Result<margay_servers::Server, String>) -> bool {
+    match server {
+        Ok(_) => true,
+        Err(reason) => {
+            println!("SKIPPED: {reason}");
+            false
+        }
+    }
+}
+
+#[test]
+fn postgresql() {
+    if !installed(margay_servers::Server::postgres()) {
+        return;
+    }
+    let clean = Clean::new();
+    let run = |args: &str| clean.run(args);
+    let told = run("--start postgres --workload write-skew --transactions 300 --json").expect(0).json();
+    assert_eq!(
+        (told["verdict"].as_str(), told["level"].as_str()),
+        (Some("holds"), Some("serializable")),
+        "{told}"
+    );
+    run("--start postgres --transactions 300").expect(0);
+    let told = violated_by(
+        run,
+        "--start postgres --level repeatable-read --claim serializable --workload write-skew --transactions 600",
+    );
+    assert!(told["run"]["dbms"].as_str().is_some_and(|dbms| dbms.starts_with("postgresql ")), "{told}");
+    run("--start postgres --level repeatable-read --workload write-skew --transactions 300").expect(0);
+}
+
+#[test]
+fn mariadb() {
+    if !installed(margay_servers::Server::mariadb()) {
+        return;
+    }
+    let clean = Clean::new();
+    let run = |args: &str| clean.run(args);
+    run("--start mariadb --workload increment --transactions 200").expect(0);
+    violated_by(
+        run,
+        "--start mariadb --level repeatable-read --claim snapshot-isolation --workload increment --transactions 400",
+    );
+}
+
+/// A temporary folder of its own, for servers that run as another user, which must be empty in the end.
+struct Clean(TempDir);
+
+impl Clean {
+    fn new() -> Self {
+        let folder = TempDir::new().expect("a folder");
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("its owner");
+        Self(folder)
+    }
+
+    fn run(&self, args: &str) -> Run {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_margay"));
+        command.arg("run").args(args.split_whitespace()).env("TMPDIR", self.0.path());
+        let run = finish(command, b"");
+        let left = fs::read_dir(self.0.path()).expect("the folder").count();
+        assert_eq!(left, 0, "{args} leaves something behind");
+        run
+    }
+}
