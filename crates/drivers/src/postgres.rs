@@ -84,11 +84,14 @@ struct PostgresSession {
 }
 
 fn parameters(cells: &[Cell]) -> Vec<&(dyn ToSql + Sync)> {
-    let parameter = |cell| match cell {
-        &Cell::Int(ref int) => int as &(dyn ToSql + Sync),
-        Cell::Text(text) => text,
-    };
     cells.iter().map(parameter).collect()
+}
+
+fn parameter(cell: &Cell) -> &(dyn ToSql + Sync) {
+    match cell {
+        Cell::Int(int) => int,
+        Cell::Text(text) => text,
+    }
 }
 
 fn cells(row: &postgres::Row) -> Vec<Cell> {

@@ -165,8 +165,19 @@ fn fault(text: &str) -> Result<(Fault, Ppm), String> {
     }
 }
 
+/// What is printed must not tell a password: `scheme://user:***@host`.
+fn without_password(url: &str) -> String {
+    let hidden = || {
+        let (scheme, rest) = url.split_once("://")?;
+        let (login, host) = rest.rsplit_once('@')?;
+        let (user, _) = login.split_once(':')?;
+        Some(format!("{scheme}://{user}:***@{host}"))
+    };
+    hidden().unwrap_or_else(|| url.to_owned())
+}
+
 impl fmt::Display for Target {
-    /// As the command line says it.
+    /// As the command line says it, but for passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Target::Embedded => f.write_str("sqlite"),
@@ -175,7 +186,7 @@ impl fmt::Display for Target {
                 write!(f, "sim:{protocol}")?;
                 faults.iter().try_for_each(|(fault, ppm)| write!(f, "+{fault}={ppm}"))
             }
-            Target::Postgres(url) | Target::Mysql(url) => f.write_str(url),
+            Target::Postgres(url) | Target::Mysql(url) => f.write_str(&without_password(url)),
             Target::StartPostgres => f.write_str("--start postgres"),
             Target::StartMariadb => f.write_str("--start mariadb"),
         }
@@ -192,6 +203,8 @@ mod tests {
         {
             assert_eq!(text.parse::<Target>().map(|target| target.to_string()), Ok(text.to_owned()));
         }
+        let secret: Target = "mysql://me:secret@h:1/d".parse().expect("a target");
+        assert_eq!(secret.to_string(), "mysql://me:***@h:1/d");
         assert_eq!("sim:si".parse(), Ok(Target::Sim(Protocol::SiFuw, Vec::new())));
     }
 
