@@ -5,14 +5,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use sqlparser::ast::Ident;
+use sqlparser::tokenizer::TokenWithSpan;
 
+use crate::call;
 use crate::change;
 use crate::dialect::Dialect;
 use crate::error::SqlError;
 use crate::expr::Class;
 use crate::names::{self, Fit};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Write};
 use crate::plan::TableId;
+use crate::procedure::{Procedural, Variable};
 use crate::run::{self, Context};
 use crate::schema::Schema;
 use crate::statement::{Plan, Statement};
@@ -20,12 +23,19 @@ use crate::store::{Key, PENDING, Record, Table, View};
 use crate::value::Value;
 
 /// What lowering knows of a database.
+#[derive(Clone, Copy)]
 pub(crate) struct Catalog<'a> {
     pub dialect: Dialect,
     pub tables: &'a [Table],
     pub names: &'a HashMap<String, TableId>,
     /// The classes of the parameters that stand for literals of the text.
     pub classes: &'a [Class],
+    /// The tokens of the procedures after their names.
+    pub procedures: &'a HashMap<String, Arc<[TokenWithSpan]>>,
+    /// The variables of the procedure that the text stands in; later ones hide earlier ones.
+    pub variables: &'a [Variable],
+    /// How many procedures the text stands in.
+    pub depth: u8,
 }
 
 impl<'a> Catalog<'a> {
@@ -45,6 +55,16 @@ impl<'a> Catalog<'a> {
         &self.tables[id.0 as usize].schema
     }
 
+    /// The variable that a name means, or a field of a record.
+    pub fn variable(&self, record: Option<&Ident>, name: &Ident) -> Option<&'a Variable> {
+        let means = |ident: &Ident, known: &str| names::fit(ident, known, self.dialect) != Fit::None;
+        self.variables.iter().rev().find(|variable| match (record, &variable.record) {
+            (None, None) => means(name, &variable.name),
+            (Some(record), Some(known)) => means(record, known) && means(name, &variable.name),
+            _ => false,
+        })
+    }
+
     /// The class of a parameter.
     pub fn param_class(&self, index: usize) -> Class {
         self.classes.get(index).copied().unwrap_or(Class::Unknown)
@@ -61,6 +81,7 @@ pub struct Database {
     dialect: Dialect,
     tables: Vec<Table>,
     names: HashMap<String, TableId>,
+    procedures: HashMap<String, Arc<[TokenWithSpan]>>,
     clock: u64,
     transactions: u64,
     /// Grows with every change of the schema; statements of an older one are refused.
@@ -76,6 +97,8 @@ pub struct Transaction {
     /// What NOW() is, in microseconds since 1970; without it statements that ask are refused.
     pub now: Option<i64>,
     writes: Vec<(TableId, Key)>,
+    /// How many statements the call at work may still execute.
+    pub(crate) steps: Option<u64>,
 }
 
 impl Database {
@@ -85,6 +108,7 @@ impl Database {
             dialect,
             tables: Vec::new(),
             names: HashMap::new(),
+            procedures: HashMap::new(),
             clock: 0,
             transactions: 0,
             generation: 0,
@@ -126,7 +150,41 @@ impl Database {
     }
 
     pub(crate) fn catalog<'a>(&'a self, classes: &'a [Class]) -> Catalog<'a> {
-        Catalog { dialect: self.dialect, tables: &self.tables, names: &self.names, classes }
+        Catalog {
+            dialect: self.dialect,
+            tables: &self.tables,
+            names: &self.names,
+            classes,
+            procedures: &self.procedures,
+            variables: &[],
+            depth: 0,
+        }
+    }
+
+    /// What a transaction evaluates in.
+    pub(crate) fn context<'a>(
+        &'a self,
+        transaction: &Transaction,
+        params: &'a [Value],
+        writes: bool,
+    ) -> Context<'a> {
+        Context {
+            dialect: self.dialect,
+            tables: &self.tables,
+            view: View { at: transaction.snapshot, own: transaction.number },
+            params,
+            now: transaction.now,
+            writes,
+            reads: RefCell::default(),
+            shared: RefCell::default(),
+        }
+    }
+
+    /// Takes writes of a transaction back, the last one first.
+    pub(crate) fn undo(&mut self, transaction: &Transaction, writes: &[Write]) {
+        for write in writes.iter().rev() {
+            self.tables[write.table.0 as usize].write(&write.key, write.before.clone(), transaction.number);
+        }
     }
 
     pub(crate) fn generation(&self) -> u64 {
@@ -141,10 +199,12 @@ impl Database {
             snapshot: self.clock,
             now: None,
             writes: Vec::new(),
+            steps: None,
         }
     }
 
-    /// Executes a statement in a transaction. A statement that fails changes nothing.
+    /// Executes a statement in a transaction. A statement that fails changes nothing, except that in MySQL a
+    /// CALL that fails keeps what the statements before the failing one wrote.
     pub fn execute(
         &mut self,
         transaction: &mut Transaction,
@@ -154,7 +214,7 @@ impl Database {
         self.try_execute(transaction, statement, params).map_err(|error| error.in_dialect(self.dialect))
     }
 
-    fn try_execute(
+    pub(crate) fn try_execute(
         &mut self,
         transaction: &mut Transaction,
         statement: &Statement,
@@ -163,17 +223,10 @@ impl Database {
         if statement.generation() != self.generation {
             return Err(SqlError::unsupported("a statement prepared before the schema changed"));
         }
-        let view = View { at: transaction.snapshot, own: transaction.number };
-        let context = Context {
-            dialect: self.dialect,
-            tables: &self.tables,
-            view,
-            params,
-            now: transaction.now,
-            writes: statement.is_write(),
-            reads: RefCell::default(),
-            shared: RefCell::default(),
-        };
+        if let Some(call) = statement.call() {
+            return call::execute(self, transaction, statement, call, params);
+        }
+        let context = self.context(transaction, params, statement.is_write());
         let (table, mut changed) = match statement.plan() {
             Plan::Select(select) => {
                 let rows = run::run(select, &context, None)?;
@@ -261,6 +314,18 @@ impl Database {
                 for table in tables {
                     let table = &mut self.tables[table.0 as usize];
                     *table = Table::new(Schema::clone(&table.schema), self.dialect);
+                }
+            }
+            Plan::Procedural(Procedural::Create(name, tokens, replace)) => {
+                // MySQL has no OR REPLACE, MariaDB has.
+                if self.procedures.contains_key(&name) && !replace {
+                    return Err(SqlError::Procedure(format!("a procedure is called {name} already")));
+                }
+                self.procedures.insert(name, tokens);
+            }
+            Plan::Procedural(Procedural::Drop(name, if_exists)) => {
+                if self.procedures.remove(&name).is_none() && !if_exists {
+                    return Err(SqlError::UnknownProcedure(name));
                 }
             }
             _ => return Ok(Outcome::default()),

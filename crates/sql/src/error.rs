@@ -37,6 +37,8 @@ pub enum SqlError {
     AmbiguousColumn(String),
     /// No table has this name.
     UnknownTable(String),
+    /// No procedure has this name.
+    UnknownProcedure(String),
     /// A table of this name is there already.
     TableExists(String),
     /// No value was bound to this parameter (counted from one).
@@ -91,6 +93,7 @@ impl fmt::Display for SqlError {
             SqlError::UnknownColumn(name) => write!(f, "no column is called {name}"),
             SqlError::AmbiguousColumn(name) => write!(f, "several columns are called {name}"),
             SqlError::UnknownTable(name) => write!(f, "no table is called {name}"),
+            SqlError::UnknownProcedure(name) => write!(f, "no procedure is called {name}"),
             SqlError::TableExists(name) => write!(f, "a table is called {name} already"),
             SqlError::MissingParameter(number) => write!(f, "no value is bound to parameter {number}"),
             SqlError::Type(message) | SqlError::Procedure(message) => f.write_str(message),

@@ -111,6 +111,10 @@ impl Names for GroupScope<'_, '_> {
         Ok(Some(Typed::new(Expr::Column(Self::slot(index)?), self.keys[index].class)))
     }
 
+    fn variable(&self, record: Option<&Ident>, name: &Ident) -> Result<Option<Typed>, SqlError> {
+        self.input.variable(record, name)
+    }
+
     fn param_class(&self, index: usize) -> Class {
         self.input.catalog.param_class(index)
     }

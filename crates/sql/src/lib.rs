@@ -3,7 +3,7 @@
 //! One reading of SQL for the whole of Margay: values and three-valued logic, scalar expressions, the
 //! predicates that histories carry ([`Predicate`]) with their regions ([`Region`]), the assignments of their
 //! updates ([`Assignments`]), and whole statements on rows with versions ([`Database`]), which report what
-//! they read and wrote ([`Outcome`]). [`Database::trace`] says what a recorded statement touched without
+//! they read and wrote ([`Outcome`]), stored procedures among them. [`Database::trace`] says what a recorded statement touched without
 //! having the rows. The databases' differences stand behind one switch, [`Dialect`]; `docs/SQL.md` lists the
 //! fragment.
 //!
@@ -13,8 +13,12 @@
 mod aggregate;
 mod arith;
 mod assign;
+mod body;
+mod body_mysql;
+mod body_plpgsql;
 mod cache;
 mod calendar;
+mod call;
 mod calls;
 mod cast;
 mod change;
@@ -41,6 +45,7 @@ mod outcome;
 mod parse;
 mod plan;
 mod predicate;
+mod procedure;
 mod query;
 mod region;
 mod run;
@@ -51,6 +56,7 @@ mod store;
 mod trace;
 mod value;
 mod versions;
+mod words;
 mod write;
 
 pub use assign::{Assignments, BoundAssignments};

@@ -33,6 +33,11 @@ pub(crate) trait Names {
         Ok(None)
     }
 
+    /// The variable of a procedure that a name means, as a parameter.
+    fn variable(&self, _: Option<&ast::Ident>, _: &ast::Ident) -> Result<Option<Typed>, SqlError> {
+        Ok(None)
+    }
+
     /// The class of a parameter, where the parameter stands for a literal of the text.
     fn param_class(&self, _: usize) -> Class {
         Class::Unknown
@@ -75,6 +80,17 @@ impl Lowerer<'_> {
     /// An expression.
     pub fn expr(&mut self, expr: &ast::Expr) -> Lowered {
         use ast::Expr as E;
+        let variable = match expr {
+            E::Identifier(name) => self.names.variable(None, name)?,
+            E::CompoundIdentifier(parts) => match parts.as_slice() {
+                [record, name] => self.names.variable(Some(record), name)?,
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some(variable) = variable {
+            return Ok(variable);
+        }
         if let Some(replacement) = self.names.replace(expr)? {
             return Ok(replacement);
         }

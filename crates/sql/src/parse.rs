@@ -49,6 +49,7 @@ fn check_size(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
             },
             // Row constructors in parentheses separate the operators of one from those of the next.
             Token::Comma => operators = 0,
+            Token::SemiColon => (operators, connectives) = (0, 0),
             _ => {}
         }
         if operators > MAX_OPERATORS || connectives > MAX_CONNECTIVES {

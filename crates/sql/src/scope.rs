@@ -7,7 +7,7 @@ use sqlparser::ast::{self, Ident};
 use crate::cast::Type;
 use crate::database::Catalog;
 use crate::error::SqlError;
-use crate::expr::{Class, Slot};
+use crate::expr::{Class, Expr, Slot};
 use crate::lower::{Lowerer, Names, Typed};
 use crate::names::{self, Fit};
 use crate::plan::Select;
@@ -95,6 +95,24 @@ impl Names for Scope<'_> {
 
     fn subquery(&mut self, query: &ast::Query) -> Result<Arc<Select>, SqlError> {
         Ok(Arc::new(query::lower(query, self.catalog, Some(self))?))
+    }
+
+    /// Where a name is a column too, MySQL means the variable, and PostgreSQL refuses. A text variable of a
+    /// dialect with static types is text, unlike a parameter, which takes the type of what it meets.
+    fn variable(&self, record: Option<&Ident>, name: &Ident) -> Result<Option<Typed>, SqlError> {
+        let Some(found) = self.catalog.variable(record, name) else { return Ok(None) };
+        let dialect = self.catalog.dialect;
+        let column_too = !matches!(self.find(record, name), Err(SqlError::UnknownColumn(_)));
+        if dialect.is_strict() && column_too {
+            return Err(SqlError::AmbiguousColumn(name.value.clone()));
+        }
+        let value = Expr::Param(found.slot);
+        Ok(Some(match found.class {
+            Class::Text if dialect.is_strict() => {
+                Typed::new(Expr::Cast(Box::new(value), Type::Text(None)), Class::Text)
+            }
+            class => Typed::new(value, class),
+        }))
     }
 
     fn param_class(&self, index: usize) -> Class {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sqlparser::ast;
 use sqlparser::parser::Parser;
-use sqlparser::tokenizer::Token;
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::control::{self, Control};
 use crate::database::Catalog;
@@ -13,6 +13,7 @@ use crate::error::SqlError;
 use crate::lower::outside;
 use crate::parse;
 use crate::plan::{Delete, Insert, Select, TableId, Update};
+use crate::procedure::{self, Call, Procedural};
 use crate::query;
 use crate::schema::Schema;
 use crate::write;
@@ -37,6 +38,7 @@ pub(crate) enum Plan {
     CreateIndex(TableId, Vec<usize>, bool),
     DropTables(Vec<TableId>),
     Control(Control),
+    Procedural(Procedural),
 }
 
 impl Statement {
@@ -50,7 +52,22 @@ impl Statement {
 
     /// True if the statement can write rows.
     pub fn is_write(&self) -> bool {
-        matches!(&*self.plan, Plan::Insert(_) | Plan::Update(_) | Plan::Delete(_))
+        matches!(&*self.plan, Plan::Insert(_) | Plan::Update(_) | Plan::Delete(_)) || self.call().is_some()
+    }
+
+    /// The call that the statement is.
+    pub(crate) fn call(&self) -> Option<&Arc<Call>> {
+        match &*self.plan {
+            Plan::Procedural(Procedural::Call(call)) => Some(call),
+            _ => None,
+        }
+    }
+
+    /// The statement that a call is.
+    pub(crate) fn of_call(call: Arc<Call>, generation: u64) -> Statement {
+        let columns = procedure::outs(&call.procedure);
+        let plan = Arc::new(Plan::Procedural(Procedural::Call(call)));
+        Statement { plan, columns, generation }
     }
 
     /// The names of the result's columns.
@@ -79,7 +96,20 @@ impl Statement {
     }
 
     pub(crate) fn prepare(text: &str, catalog: &Catalog, generation: u64) -> Result<Statement, SqlError> {
-        let mut tokens = parse::tokenize(text, catalog.dialect)?;
+        let tokens = parse::tokenize(text, catalog.dialect)?;
+        match procedure::procedural(&tokens, catalog, generation)? {
+            Some(Procedural::Call(call)) => Ok(Statement::of_call(call, generation)),
+            Some(other) => Ok(Statement::new(Plan::Procedural(other), generation)),
+            None => Statement::of_tokens(tokens, catalog, generation),
+        }
+    }
+
+    /// Prepares a statement on rows, on the schema or about transactions.
+    pub(crate) fn of_tokens(
+        mut tokens: Vec<TokenWithSpan>,
+        catalog: &Catalog,
+        generation: u64,
+    ) -> Result<Statement, SqlError> {
         if let Some(control) = control::control(&tokens)? {
             return Ok(Statement::new(Plan::Control(control), generation));
         }

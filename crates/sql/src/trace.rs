@@ -97,6 +97,9 @@ impl Database {
             Plan::Delete(delete) => {
                 tracer.write(&delete.source, delete.table, Vec::new(), true, count, &mut traced)?;
             }
+            Plan::Procedural(_) if statement.call().is_some() => {
+                return Err(SqlError::unsupported("a CALL whose rows are not known"));
+            }
             _ => {}
         }
         Ok(traced)

@@ -2,7 +2,8 @@
 
 mod common;
 
-use common::compare::{Tally, Target, cases, episode, expressions};
+use common::compare::{Tally, Target, cases, episode, expressions, procedures};
+use common::procedures::{CASES, MYSQL};
 use margay_servers::Server;
 use margay_sql::{Dialect, Value};
 use mysql::consts::ColumnType;
@@ -77,6 +78,20 @@ const EXPRESSIONS: &[&str] = &[
     "1.10 + 2.2, 1.10 * 2.2, 0.1 + 0.2 = 0.3, 1.5e0 + 1, 2e0 / 4, ABS(-1.50), ABS(-3), UPPER('aB'), LOWER('aB')",
     "CASE 2 WHEN 1 THEN 'a' WHEN 2 THEN 'b' END, COALESCE(NULL, NULL, 5), - (2.5), -9223372036854775808",
 ];
+
+#[test]
+fn stored_procedures() {
+    let server = match Server::mariadb() {
+        Ok(server) => server,
+        Err(reason) => {
+            println!("SKIPPED: {reason}");
+            return;
+        }
+    };
+    let mut target = MariaDb(connect(server.port));
+    procedures(Dialect::MySql, CASES, &mut target);
+    procedures(Dialect::MySql, MYSQL, &mut target);
+}
 
 #[test]
 fn random_statements() {

@@ -5,7 +5,8 @@ mod common;
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use common::compare::{Tally, Target, cases, episode, expressions};
+use common::compare::{Tally, Target, cases, episode, expressions, procedures};
+use common::procedures::{CASES, POSTGRES};
 use margay_servers::Server;
 use margay_sql::{Decimal, Dialect, Value};
 use postgres::types::{FromSql, Type};
@@ -66,7 +67,9 @@ impl Target for Postgres {
             Some(error) => error.message().to_string(),
             None => error.to_string(),
         };
-        if !text.starts_with("SELECT") && !text.contains("RETURNING") {
+        let shows =
+            ["SELECT", "CALL"].iter().any(|word| text.starts_with(word)) || text.contains("RETURNING");
+        if !shows || text.starts_with("CREATE") {
             return self.0.execute(text, &[]).map(|count| (Vec::new(), count)).map_err(shown);
         }
         let rows = self.0.query(text, &[]).map_err(shown)?;
@@ -118,6 +121,21 @@ const EXPRESSIONS: &[&str] = &[
     "CAST(12 AS TEXT), CAST(1.50 AS TEXT), CAST(TRUE AS TEXT), CAST('abc' AS VARCHAR(2)), CAST(DATE '2024-02-29' AS TEXT)",
     "CAST(TRUE AS INT), CAST(0 AS BOOLEAN), ABS(-1.50), ABS(-3), - (2.5), UPPER('aB'), LOWER('aB')",
 ];
+
+#[test]
+fn stored_procedures() {
+    let server = match Server::postgres() {
+        Ok(server) => server,
+        Err(reason) => {
+            println!("SKIPPED: {reason}");
+            return;
+        }
+    };
+    let mut target = Postgres(connect(server.port));
+    target.0.batch_execute("SET client_min_messages = error").unwrap();
+    procedures(Dialect::Postgres, CASES, &mut target);
+    procedures(Dialect::Postgres, POSTGRES, &mut target);
+}
 
 #[test]
 fn random_statements() {

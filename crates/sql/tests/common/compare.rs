@@ -3,6 +3,7 @@
 use margay_sql::{Database, Dialect, Outcome, SqlError, Value};
 
 use super::generate::Generator;
+use super::procedures::{Case, TABLES, call, outs};
 
 /// A real database.
 pub trait Target {
@@ -67,6 +68,48 @@ pub fn expressions(dialect: Dialect, texts: &[&str], target: &mut dyn Target) {
         one(&select, &mut database, target, &mut tally, 0, &[]);
     }
     assert_eq!((tally.outside, tally.agreed), (0, texts.len() as u64), "{tally:?}");
+}
+
+/// The procedures of all cases, called here and there: the same OUT values, and the same rows afterwards.
+pub fn procedures(dialect: Dialect, cases: &[Case], target: &mut dyn Target) {
+    let mysql = dialect == Dialect::MySql;
+    for case in cases {
+        target.clear(&[]);
+        let mut database = Database::new(dialect);
+        let creates = if mysql { case.mysql } else { case.postgres };
+        for text in TABLES.iter().chain(creates) {
+            database.run(text, &[]).unwrap_or_else(|error| panic!("{text}: {error}"));
+            target.execute(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        }
+        for (args, _) in case.calls {
+            called(&case_name(case, args), args, &mut database, target);
+            for table in ["account", "log"] {
+                let all = format!("SELECT * FROM {table}");
+                one(&all, &mut database, target, &mut Tally::default(), 0, &[case_name(case, args)]);
+            }
+        }
+    }
+}
+
+fn case_name(case: &Case, args: &str) -> String {
+    format!("{} ({args})", case.name)
+}
+
+fn called(name: &str, args: &str, database: &mut Database, target: &mut dyn Target) {
+    let mysql = database.dialect() == Dialect::MySql;
+    let text = call(args, mysql);
+    target.execute("BEGIN").unwrap();
+    let mut theirs = target.execute(&text);
+    if let (Ok(_), true, Some(show)) = (&theirs, mysql, outs(args)) {
+        theirs = target.execute(&show);
+    }
+    let ours = database.run(&text, &[]);
+    target.execute(if ours.is_ok() { "COMMIT" } else { "ROLLBACK" }).unwrap();
+    match (ours, theirs) {
+        (Ok(ours), Ok((rows, _))) => assert_eq!(shown(&ours.rows), shown(&rows), "{name}"),
+        (Err(_), Err(_)) => {}
+        (ours, theirs) => panic!("{name}: here {ours:?}, there {theirs:?}"),
+    }
 }
 
 fn one(

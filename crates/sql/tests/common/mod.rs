@@ -3,6 +3,7 @@
 
 pub mod compare;
 pub mod generate;
+pub mod procedures;
 pub mod statements;
 pub mod tpcc;
 
