@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::compare::{Tally, Target, cases, episode, expressions, procedures};
+use common::compare::{Tally, Target, cases, episode, expressions, procedures, tpcc_procedures};
 use common::procedures::{CASES, MYSQL};
 use margay_servers::Server;
 use margay_sql::{Dialect, Value};
@@ -91,6 +91,7 @@ fn stored_procedures() {
     let mut target = MariaDb(connect(server.port));
     procedures(Dialect::MySql, CASES, &mut target);
     procedures(Dialect::MySql, MYSQL, &mut target);
+    tpcc_procedures(Dialect::MySql, &mut target);
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod common;
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use common::compare::{Tally, Target, cases, episode, expressions, procedures};
+use common::compare::{Tally, Target, cases, episode, expressions, procedures, tpcc_procedures};
 use common::procedures::{CASES, POSTGRES};
 use margay_servers::Server;
 use margay_sql::{Decimal, Dialect, Value};
@@ -135,6 +135,7 @@ fn stored_procedures() {
     target.0.batch_execute("SET client_min_messages = error").unwrap();
     procedures(Dialect::Postgres, CASES, &mut target);
     procedures(Dialect::Postgres, POSTGRES, &mut target);
+    tpcc_procedures(Dialect::Postgres, &mut target);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::procedures::{CASES, Case, MYSQL, POSTGRES, TABLES, call};
+use common::procedures::{CASES, Case, MYSQL, POSTGRES, TABLES, TPCC, call};
 use common::tpcc;
 use margay_sql::{Database, Dialect, SqlError, Value};
 
@@ -61,6 +61,8 @@ fn calls_in_procedures() {
 fn variables_and_assignments() {
     both("variables");
     only(Dialect::MySql, MYSQL, "types");
+    only(Dialect::MySql, MYSQL, "division by zero");
+    only(Dialect::MySql, MYSQL, "overflow");
 }
 
 #[test]
@@ -260,11 +262,6 @@ fn outside_the_fragment() {
     assert!(Database::new(Dialect::MySql).run(&deep, &[]).unwrap_err().is_unsupported());
 }
 
-const NEW_ORDER_MYSQL: &str = include_str!("common/new_order.mysql.sql");
-const NEW_ORDER_PLPGSQL: &str = include_str!("common/new_order.plpgsql.sql");
-const PAYMENT_MYSQL: &str = include_str!("common/payment.mysql.sql");
-const PAYMENT_PLPGSQL: &str = include_str!("common/payment.plpgsql.sql");
-
 fn warehouse(dialect: Dialect) -> Database {
     let mut database = Database::new(dialect);
     for text in tpcc::TABLES.iter().map(ToString::to_string).chain(tpcc::load(2, 6, 20)) {
@@ -322,7 +319,7 @@ fn new_order(database: &mut Database, d: i64, c: i64, lines: i64, seed: i64) -> 
 
 #[test]
 fn tpcc_new_order() {
-    for (dialect, text) in [(Dialect::MySql, NEW_ORDER_MYSQL), (Dialect::Postgres, NEW_ORDER_PLPGSQL)] {
+    for (dialect, text) in [(Dialect::MySql, TPCC[0].0), (Dialect::Postgres, TPCC[0].1)] {
         let (mut here, mut there) = (warehouse(dialect), warehouse(dialect));
         here.run(text, &[]).unwrap_or_else(|error| panic!("{dialect:?}: {error}"));
         for seed in 0..12 {
@@ -364,7 +361,7 @@ fn payment(database: &mut Database, d: i64, last: &str, amount: &str) -> i64 {
 
 #[test]
 fn tpcc_payment() {
-    for (dialect, text) in [(Dialect::MySql, PAYMENT_MYSQL), (Dialect::Postgres, PAYMENT_PLPGSQL)] {
+    for (dialect, text) in [(Dialect::MySql, TPCC[1].0), (Dialect::Postgres, TPCC[1].1)] {
         let (mut here, mut there) = (warehouse(dialect), warehouse(dialect));
         here.run(text, &[]).unwrap_or_else(|error| panic!("{dialect:?}: {error}"));
         for (d, last, amount) in [(1, "BARBAR", "12.50"), (2, "OUGHT", "7.00"), (1, "BARBAR", "0.25")] {

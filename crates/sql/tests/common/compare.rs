@@ -3,7 +3,8 @@
 use margay_sql::{Database, Dialect, Outcome, SqlError, Value};
 
 use super::generate::Generator;
-use super::procedures::{Case, TABLES, call, outs};
+use super::procedures::{Case, TABLES, TPCC, TPCC_CALLS, call, outs};
+use super::tpcc;
 
 /// A real database.
 pub trait Target {
@@ -87,6 +88,26 @@ pub fn procedures(dialect: Dialect, cases: &[Case], target: &mut dyn Target) {
                 let all = format!("SELECT * FROM {table}");
                 one(&all, &mut database, target, &mut Tally::default(), 0, &[case_name(case, args)]);
             }
+        }
+    }
+}
+
+/// TPC-C's procedures, here and there.
+pub fn tpcc_procedures(dialect: Dialect, target: &mut dyn Target) {
+    let mysql = dialect == Dialect::MySql;
+    target.clear(&[]);
+    let mut database = Database::new(dialect);
+    let creates = TPCC.iter().map(|(one, other)| if mysql { one } else { other }.to_string());
+    let tables = tpcc::TABLES.iter().map(ToString::to_string).chain(tpcc::load(2, 6, 20));
+    for text in tables.chain(creates) {
+        database.run(&text, &[]).unwrap_or_else(|error| panic!("{text}: {error}"));
+        target.execute(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+    for args in TPCC_CALLS {
+        called(args, args, &mut database, target);
+        for table in tpcc::TABLES {
+            let all = format!("SELECT * FROM {}", table.split_whitespace().nth(2).unwrap());
+            one(&all, &mut database, target, &mut Tally::default(), 0, &[args.to_string()]);
         }
     }
 }

@@ -290,6 +290,39 @@ pub const MYSQL: &[Case] = &[
         postgres: &[],
         calls: &[("2.50, !, !", "error"), ("3, !, !", "error")],
     },
+    Case {
+        name: "division by zero",
+        mysql: &[
+            "CREATE PROCEDURE p(a INT, OUT r DECIMAL(8,4), OUT s INT) BEGIN IF 1 / a IS NULL THEN SET s = 1; ELSE SET s = 2; \
+             END IF; IF a > -1 THEN SET r = 10 / a; END IF; END",
+        ],
+        postgres: &[],
+        calls: &[("4, !, !", "2.5000,2"), ("-1, !, !", "NULL,2"), ("0, !, !", "error")],
+    },
+    Case {
+        name: "overflow",
+        mysql: &[
+            "CREATE PROCEDURE p(a BIGINT, OUT r INT) BEGIN WHILE NULL DO SET r = 1; END WHILE; SET r = a; END",
+        ],
+        postgres: &[],
+        calls: &[("3000000000, !", "error"), ("-5, !", "-5")],
+    },
+];
+
+/// TPC-C's New-Order and Payment, in both syntaxes.
+pub const TPCC: &[(&str, &str)] = &[
+    (include_str!("new_order.mysql.sql"), include_str!("new_order.plpgsql.sql")),
+    (include_str!("payment.mysql.sql"), include_str!("payment.plpgsql.sql")),
+];
+
+/// Calls of them, with `!` for each OUT parameter.
+pub const TPCC_CALLS: &[&str] = &[
+    "new_order(1, 1, 2, 6, 3, '2024-01-01', !, !)",
+    "new_order(1, 2, 5, 14, 8, '2024-01-01', !, !)",
+    "payment(1, 1, 'BARBAR', 12.50, '2024-01-02', !)",
+    "payment(1, 2, 'OUGHT', 7.00, '2024-01-02', !)",
+    "payment(1, 2, 'NOBODY', 7.00, '2024-01-02', !)",
+    "new_order(1, 1, 6, 9, 77, '2024-01-03', !, !)",
 ];
 
 /// The call of a case's procedure.
@@ -304,7 +337,7 @@ pub fn call(args: &str, mysql: bool) -> String {
         outs += 1;
         text += &if mysql { format!("@o{outs}") } else { "NULL".to_string() };
     }
-    format!("CALL p({text})")
+    if text.ends_with(')') { format!("CALL {text}") } else { format!("CALL p({text})") }
 }
 
 /// MariaDB's text that shows the OUT values of a call.
