@@ -1,6 +1,6 @@
 //! Operations per second of the mirror, on simulated traces of registers with 24 clients, one thread.
 //!
-//! `cargo run --release -p margay-mirror --example speed [transactions]`
+//! `cargo run --release -p margay-mirror --example throughput [transactions]`
 
 use std::time::Instant;
 
