@@ -7,8 +7,9 @@
 //! 1. `prepare`: last writes and external reads, each read with the versions it may have seen; what nothing explains is a violation.
 //! 2. `schedule` on the base graph alone: the guess by time or session place is verified as it is made; most valid histories end here.
 //! 3. `known`: saturation to a fixpoint ([Cobra §3.3], [Vbox §4.3]); most violations show as a cycle here.
-//! 4. `search`: the schedule and a SAT solver, lazily ([Vbox §4.5, §4.6]).
-//! 5. `lemma`: cycles become lemmas that audit can check.
+//! 4. `prune`: fewer candidates for reads that may have seen several versions, by the same reachability.
+//! 5. `search`: the schedule and a SAT solver, lazily ([Vbox §4.5, §4.6]).
+//! 6. `lemma`: cycles become lemmas that audit can check.
 //!
 //! One mechanism serves all levels: a graph of begin and commit points (`points`). A level without session order is first tried with it,
 //! because most histories have it and it is what makes reachability cheap; only if that fails is it left out.
@@ -25,6 +26,7 @@ mod lemma;
 mod points;
 mod prepare;
 mod problem;
+mod prune;
 mod scans;
 mod schedule;
 mod search;
@@ -39,9 +41,10 @@ use crate::lemma::Prover;
 use crate::points::Points;
 use crate::prepare::{Stop, prepare, uncertifiable};
 use crate::problem::{Draft, Problem};
+use crate::prune::prune;
 use crate::search::{Outcome, known_steps, search};
 
-/// Rounds on the base graph, before saturation: with time, a stuck schedule is a small local matter; without, saturation pays first.
+/// Rounds on the base graph, before saturation: with time, a stuck schedule is a small local matter; without, or with open reads, saturation pays first.
 const TIMED_ROUNDS: usize = 256;
 const UNTIMED_ROUNDS: usize = 1;
 
@@ -96,6 +99,14 @@ fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdi
     if let Some(order) = guess(&known, budget)? {
         return Ok(holds(problem, points, order));
     }
+    drop(known);
+    if problem.has_open_reads()
+        && let Some(pruned) = prune(problem, points, budget)?
+        && let Some(Outcome::Order(order)) = decide(Known::new(&pruned, points, true), SOME_ROUNDS, budget)?
+    {
+        return Ok(holds(&pruned, points, order));
+    }
+    let known = Known::new(problem, points, true);
     let limit = if promised { usize::MAX } else { SOME_ROUNDS };
     match decide(known, limit, budget)? {
         Some(Outcome::Order(order)) => return Ok(holds(problem, points, order)),
@@ -115,7 +126,8 @@ fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdi
 
 /// The schedule on the graph as it stands, for a few rounds.
 fn guess(known: &Known<'_>, budget: &Budget) -> Result<Option<Vec<u32>>, Exhausted> {
-    let rounds = if known.problem.history.is_timed() { TIMED_ROUNDS } else { UNTIMED_ROUNDS };
+    let local = known.problem.history.is_timed() && !known.problem.has_open_reads();
+    let rounds = if local { TIMED_ROUNDS } else { UNTIMED_ROUNDS };
     match search(known, &Reach::Unknown, rounds, budget)? {
         Some(Outcome::Order(order)) => Ok(Some(order)),
         _ => Ok(None),

@@ -42,6 +42,7 @@ pub(crate) struct Read {
 }
 
 /// Versions, reads, and what is known of their order.
+#[derive(Clone)]
 pub(crate) struct Problem<'h> {
     pub history: &'h History,
     pub question: Question,
@@ -165,6 +166,40 @@ impl<'h> Problem<'h> {
         }
     }
 
+    /// The same problem with fewer candidates for some reads. A transaction that has become somebody's only candidate must have committed.
+    pub fn with_candidates(&self, fewer: &[(u32, Vec<u32>)]) -> Self {
+        let mut new = self.clone();
+        new.candidates.clear();
+        let mut fewer = fewer.iter().peekable();
+        for read in 0..self.reads.len() as u32 {
+            let first = new.candidates.len() as u32;
+            match fewer.next_if(|(changed, _)| *changed == read) {
+                Some((_, kept)) => new.candidates.extend_from_slice(kept),
+                None => new.candidates.extend_from_slice(self.candidates(read)),
+            }
+            let count = new.candidates.len() as u32 - first;
+            (new.reads[read as usize].first, new.reads[read as usize].count) = (first, count);
+        }
+        new.force_only_candidates();
+        new
+    }
+
+    fn force_only_candidates(&mut self) {
+        loop {
+            let reads = 0..self.reads.len() as u32;
+            let only = reads
+                .filter(|&r| self.forced[self.reads[r as usize].txn as usize])
+                .filter_map(|r| self.seen(r));
+            let writers =
+                only.map(|version| self.versions[version as usize].txn).filter(|&txn| txn != INITIAL);
+            let new: Vec<u32> = writers.filter(|&txn| !self.forced[txn as usize]).collect();
+            if new.is_empty() {
+                return;
+            }
+            new.into_iter().for_each(|txn| self.forced[txn as usize] = true);
+        }
+    }
+
     /// The versions of an object, the initial one first, then by transaction.
     pub fn object_versions(&self, object: ObjectId) -> Range<u32> {
         self.object_starts[object.index()]..self.object_starts[object.index() + 1]
@@ -193,6 +228,11 @@ impl<'h> Problem<'h> {
             [only] => Some(*only),
             _ => None,
         }
+    }
+
+    /// Whether some read may have seen several versions.
+    pub fn has_open_reads(&self) -> bool {
+        self.candidates.len() > self.reads.len()
     }
 
     /// A version in the history's terms.
