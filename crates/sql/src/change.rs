@@ -66,24 +66,37 @@ impl<'a> Changes<'a> {
             Some(at) => self.writes[at].after = after,
             None => {
                 let before = self.current(&key).cloned();
-                self.writes.push(Write { table: self.id, key, before, after });
-                let indexed = if self.writes.len() == FEW + 1 { 0 } else { self.writes.len() - 1 };
-                if self.writes.len() > FEW {
-                    let fresh = self.writes.iter().enumerate().skip(indexed);
-                    self.index.extend(fresh.map(|(at, write)| (write.key.clone(), at)));
-                }
+                self.write_first(key, before, after);
             }
         }
     }
 
-    /// The rows that a new row collides with: the constraint (`None` is the primary key) and the key.
-    fn collisions(&self, row: &[Value]) -> Vec<(Option<usize>, Key)> {
+    /// The first write of a key in the statement, where what was there before is known.
+    fn write_first(&mut self, key: Key, before: Option<Record>, after: Option<Record>) {
+        self.writes.push(Write { table: self.id, key, before, after });
+        let indexed = if self.writes.len() == FEW + 1 { 0 } else { self.writes.len() - 1 };
+        if self.writes.len() > FEW {
+            let fresh = self.writes.iter().enumerate().skip(indexed);
+            self.index.extend(fresh.map(|(at, write)| (write.key.clone(), at)));
+        }
+    }
+
+    /// Writes a row whose key no row has.
+    fn write_new(&mut self, key: Key, after: Record) {
+        match self.find(&key) {
+            Some(at) => self.writes[at].after = Some(after),
+            None => self.write_first(key, None, Some(after)),
+        }
+    }
+
+    /// The rows that a new row of this key collides with: the constraint (`None` is the primary key) and
+    /// the key.
+    fn collisions(&self, key: Option<&Key>, row: &[Value]) -> Vec<(Option<usize>, Key)> {
         let mut collisions = Vec::new();
-        if !self.table.schema.key.is_empty() {
-            let key = self.table.key_of(row);
-            if self.current(&key).is_some() {
-                collisions.push((None, key));
-            }
+        if let Some(key) = key
+            && self.current(key).is_some()
+        {
+            collisions.push((None, key.clone()));
         }
         for constraint in 0..self.table.schema.uniques.len() {
             let Some(values) = self.table.unique_values(constraint, row) else { continue };
@@ -99,11 +112,13 @@ impl<'a> Changes<'a> {
         collisions
     }
 
-    /// A new row's key.
-    fn key_of(&mut self, row: &[Value]) -> Key {
-        if !self.table.schema.key.is_empty() {
-            return self.table.key_of(row);
-        }
+    /// A row's primary key, if the table has one.
+    fn primary(&self, row: &[Value]) -> Option<Key> {
+        (!self.table.schema.key.is_empty()).then(|| self.table.key_of(row))
+    }
+
+    /// The key of a new row in a table without a primary key.
+    fn numbered_key(&mut self) -> Key {
         self.last_number += 1;
         Arc::from([Value::Int(self.last_number)])
     }
@@ -189,13 +204,14 @@ pub(crate) fn insert(insert: &Insert, context: &Context) -> Result<Changed, SqlE
 
 /// Writes one row, or what ON CONFLICT makes of it; gives the row that was written, if any.
 fn put(insert: &Insert, row: Vec<Value>, changes: &mut Changes) -> Result<Option<Record>, SqlError> {
-    let collisions = changes.collisions(&row);
+    let primary = changes.primary(&row);
+    let collisions = changes.collisions(primary.as_ref(), &row);
     match (collisions.is_empty(), &insert.conflict) {
         (true, _) => {
             check_row(changes.table, &row, changes.context)?;
-            let key = changes.key_of(&row);
+            let key = primary.unwrap_or_else(|| changes.numbered_key());
             let record: Record = Arc::from(row);
-            changes.write(key, Some(record.clone()));
+            changes.write_new(key, record.clone());
             Ok(Some(record))
         }
         (false, None) => Err(duplicate(changes.table)),
@@ -284,8 +300,9 @@ fn resolve(
     }
     let new = assigned(sets, both, old.len(), changes.table, context)?;
     check_row(changes.table, &new, context)?;
-    let moved = changes.collisions(&new).iter().any(|(_, other)| *other != key);
-    if moved || !changes.table.schema.key.is_empty() && changes.table.key_of(&new) != key {
+    let primary = changes.primary(&new);
+    let moved = changes.collisions(primary.as_ref(), &new).iter().any(|(_, other)| *other != key);
+    if moved || primary.is_some_and(|primary| primary != key) {
         return Err(SqlError::unsupported("ON CONFLICT DO UPDATE that changes a key"));
     }
     let record: Record = Arc::from(new);
@@ -339,17 +356,17 @@ pub(crate) fn update(update: &Update, context: &Context) -> Result<Changed, SqlE
     }
     check_keys(&update.sets, &met, &new, &changes)?;
     let (mut shown, matched) = (Vec::new(), met.len() as u64);
-    let keyed = !changes.table.schema.key.is_empty();
+    let keyed = update.sets.iter().any(|(column, _)| changes.table.schema.key.contains(column));
     let mut moved = Vec::new();
-    for ((key, _), row) in met.into_iter().zip(new) {
+    for ((key, old), row) in met.into_iter().zip(new) {
         if let Some(returning) = &update.returning {
             shown.push(outputs(returning, &At { context, row: &row, outer: None })?);
         }
         let new_key = if keyed { changes.table.key_of(&row) } else { key.clone() };
         if new_key == key {
-            changes.write(key, Some(Arc::from(row)));
+            changes.write_first(key, Some(old), Some(Arc::from(row)));
         } else {
-            changes.write(key, None);
+            changes.write_first(key, Some(old), None);
             moved.push((new_key, row));
         }
     }
@@ -426,7 +443,7 @@ pub(crate) fn delete(delete: &Delete, context: &Context) -> Result<Changed, SqlE
         if let Some(returning) = &delete.returning {
             shown.push(outputs(returning, &At { context, row: &row, outer: None })?);
         }
-        changes.write(key, None);
+        changes.write_first(key, Some(row), None);
     }
     Ok(changes.finish(shown, matched))
 }

@@ -19,7 +19,7 @@ use crate::procedure::{Procedural, Variable};
 use crate::run::{self, Context};
 use crate::schema::Schema;
 use crate::statement::{Plan, Statement};
-use crate::store::{Key, PENDING, Record, Table, View};
+use crate::store::{PENDING, Record, Table, View};
 use crate::value::Value;
 
 /// What lowering knows of a database.
@@ -96,7 +96,8 @@ pub struct Transaction {
     pub snapshot: u64,
     /// What NOW() is, in microseconds since 1970; without it statements that ask are refused.
     pub now: Option<i64>,
-    writes: Vec<(TableId, Key)>,
+    /// The rows that it wrote, by their numbers.
+    writes: Vec<(TableId, u32)>,
     /// How many statements the call at work may still execute.
     pub(crate) steps: Option<u64>,
 }
@@ -251,8 +252,8 @@ impl Database {
         let table = &mut self.tables[table.0 as usize];
         table.last_number = changed.last_number;
         for write in &changed.outcome.writes {
-            table.write(&write.key, write.after.clone(), transaction.number);
-            transaction.writes.push((write.table, write.key.clone()));
+            let row = table.write(&write.key, write.after.clone(), transaction.number);
+            transaction.writes.push((write.table, row));
         }
         changed.outcome.columns = statement.columns().clone();
         Ok(changed.outcome)
@@ -288,8 +289,8 @@ impl Database {
     }
 
     fn settle(&mut self, transaction: Transaction, stamp: Option<u64>) {
-        for (table, key) in transaction.writes {
-            self.tables[table.0 as usize].settle(&key, transaction.number, stamp);
+        for (table, row) in transaction.writes {
+            self.tables[table.0 as usize].settle(row, transaction.number, stamp);
         }
     }
 
@@ -371,8 +372,8 @@ impl Database {
             } else {
                 store.key_of(&row)
             };
-            store.write(&key, Some(Arc::from(row)), transaction.number);
-            transaction.writes.push((table, key));
+            let row = store.write(&key, Some(Arc::from(row)), transaction.number);
+            transaction.writes.push((table, row));
         }
         self.commit(transaction);
         Ok(())

@@ -83,7 +83,7 @@ fn add(
         None => (false, None),
         Some(join) => condition(join, scope)?,
     };
-    let access = Access { prefix: Vec::new(), whole: false };
+    let access = Access { prefix: Vec::new(), whole: false, decides: false };
     sources.push(Source { rows, offset, width, left, on: conjuncts(on), filters: Vec::new(), access });
     Ok(())
 }
@@ -179,7 +179,9 @@ fn finish(source: &mut Source, scope: &Scope) {
         }
     }
     let whole = !schema.key.is_empty() && prefix.len() == schema.key.len();
-    source.access = Access { prefix, whole };
+    // Each equality finds one column, so that as many conditions as columns are those equalities.
+    let decides = whole && usable.len() == schema.key.len() && !source.left;
+    source.access = Access { prefix, whole, decides };
     let (mut condition, mut exact) = (Vec::new(), true);
     for part in usable {
         match local(part, source.offset, source.width) {

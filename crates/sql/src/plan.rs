@@ -85,6 +85,8 @@ pub(crate) struct Access {
     pub prefix: Vec<Expr>,
     /// The prefix is the whole key.
     pub whole: bool,
+    /// The conditions say no more than that the key is the prefix.
+    pub decides: bool,
 }
 
 /// The condition that a statement asks of one table alone, over that table's columns.

@@ -11,6 +11,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 
 use crate::dialect::Dialect;
 use crate::schema::Schema;
@@ -132,8 +133,8 @@ impl Table {
         (!values.iter().any(Value::is_null)).then_some(values)
     }
 
-    /// Writes a pending version.
-    pub fn write(&mut self, key: &Key, row: Option<Record>, own: u64) {
+    /// Writes a pending version; gives the row's number.
+    pub fn write(&mut self, key: &Key, row: Option<Record>, own: u64) -> u32 {
         if let Some(row) = &row {
             for constraint in 0..self.uniques.len() {
                 let Some(values) = self.unique_values(constraint, row) else { continue };
@@ -144,24 +145,27 @@ impl Table {
             }
         }
         let version = Version { stamp: own, row };
-        let Some(&row) = self.points.get(key) else {
-            let row = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
-            self.rows.push(vec![version]);
-            self.order.insert(key.clone(), row);
-            self.points.insert(key.clone(), row);
-            return;
+        let row = match self.points.entry(key.clone()) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(free) => {
+                let row = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
+                self.rows.push(vec![version]);
+                self.order.insert(key.clone(), row);
+                return *free.insert(row);
+            }
         };
         let versions = &mut self.rows[row as usize];
         match own_version(versions, own) {
             Some(at) => versions[at] = version,
             None => versions.push(version),
         }
+        row
     }
 
     /// Makes a pending version a committed one, or drops it.
-    pub fn settle(&mut self, key: &Key, own: u64, stamp: Option<u64>) {
-        let Some(&row) = self.points.get(key) else { return };
-        let versions = &mut self.rows[row as usize];
+    pub fn settle(&mut self, row: u32, own: u64, stamp: Option<u64>) {
+        // The table may have been dropped meanwhile.
+        let Some(versions) = self.rows.get_mut(row as usize) else { return };
         let Some(at) = own_version(versions, own) else { return };
         let mut version = versions.remove(at);
         if let Some(stamp) = stamp {
