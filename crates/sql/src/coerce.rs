@@ -16,6 +16,12 @@ pub(crate) fn store(value: Value, to: Type, flexible: bool, dialect: Dialect) ->
     if let (Value::Int(_), Type::Int(64)) | (Value::Text(_), Type::Text(None)) = (&value, to) {
         return Ok(value);
     }
+    // A text has no more characters than bytes.
+    if let (Value::Text(text), Type::Text(Some(length))) = (&value, to)
+        && text.len() <= length as usize
+    {
+        return Ok(value);
+    }
     if let (Value::Int(number), Type::Int(bits), true) = (&value, to, dialect != Dialect::Sqlite) {
         return check_range(*number, bits).map(|()| value);
     }
