@@ -33,10 +33,10 @@ fn config(protocol: Protocol, seed: u64) -> SimConfig {
     config.skew = [0, 20_000, 150_000, 1_000_000][seed as usize / 8 % 4];
     config.aborts = Ppm::percent(8);
     config.unknown = Ppm::percent(4);
-    if seed % 5 == 0 {
+    if seed.is_multiple_of(5) {
         config.distribution = Distribution::Zipf;
     }
-    if seed % 7 == 0 {
+    if seed.is_multiple_of(7) {
         config.timing.latency = 2_000;
     }
     config
