@@ -129,7 +129,11 @@ impl Teller<'_> {
                 format!("the snapshot of {from} is before the commit timestamp of {to}")
             }
             Reason::Read { op, object } => {
-                format!("{to} {}, which {from} {}", self.saw(*op, *object), self.wrote(edge.from, *object))
+                let (saw, wrote) = (self.saw(*op, *object), self.wrote(edge.from, *object));
+                // What was written whole is what was read: once is enough.
+                let same =
+                    wrote.strip_prefix("wrote ").is_some_and(|value| saw.ends_with(&format!("= {value}")));
+                format!("{to} {saw}, which {from} {}", if same { "wrote" } else { &wrote })
             }
             Reason::Write { object } => {
                 let object_name = self.history.show_object(*object);
