@@ -7,7 +7,7 @@
 use margay_history::{ObjectId, OpId, OpKind, Outcome, TxnId, Version};
 use margay_levels::definition::Family;
 use margay_levels::{Anomaly, Level};
-use margay_verdict::{Certificate, Edge, Finding, Lemma, Reason, audit};
+use margay_verdict::{Certificate, Edge, Finding, LOCAL_ANOMALIES, Lemma, Reason, audit};
 
 use crate::cycle::{Step, classify};
 use crate::model::{Model, Search};
@@ -55,19 +55,6 @@ fn writers(model: &Model<'_>, object: ObjectId) -> Vec<TxnId> {
     history.txns().filter(writes).collect()
 }
 
-/// Single operations, the most telling names first.
-const LOCAL: [Anomaly; 9] = [
-    Anomaly::GarbageRead,
-    Anomaly::DuplicateElements,
-    Anomaly::Internal,
-    Anomaly::FutureRead,
-    Anomaly::G1a,
-    Anomaly::G1b,
-    Anomaly::IncompatibleOrder,
-    Anomaly::PredicateReadMiss,
-    Anomaly::ResultMismatch,
-];
-
 fn local(model: &Model<'_>) -> Search<Option<Finding>> {
     let history = model.history;
     let committed: Vec<TxnId> =
@@ -85,7 +72,7 @@ fn local(model: &Model<'_>) -> Search<Option<Finding>> {
     }
     let ops: Vec<OpId> =
         committed.iter().flat_map(|&t| history.ops(t)).filter(|op| looks(op.kind)).map(|op| op.id).collect();
-    for anomaly in LOCAL {
+    for anomaly in LOCAL_ANOMALIES {
         for &op in &ops {
             if let Some(finding) = operations(model, anomaly, vec![op]) {
                 return Ok(Some(finding));

@@ -12,7 +12,7 @@
 use hashbrown::{HashMap, HashSet};
 use margay_history::{Access, History, ObjectId, Op, OpId, OpKind, Outcome, TxnId, Value, ValueId, Version};
 use margay_levels::Anomaly;
-use margay_verdict::{Certificate, Finding, Question, Why, audit};
+use margay_verdict::{Certificate, Finding, LOCAL_ANOMALIES, Question, Why, audit};
 
 use crate::index::Writers;
 use crate::problem::{Draft, DraftRead, is_nothing};
@@ -43,19 +43,6 @@ pub(crate) fn prepare(history: &History, question: Question) -> Result<Draft, St
     }
 }
 
-/// What may be wrong with one operation, the most telling first.
-const LOCAL: [Anomaly; 9] = [
-    Anomaly::GarbageRead,
-    Anomaly::DuplicateElements,
-    Anomaly::Internal,
-    Anomaly::FutureRead,
-    Anomaly::G1a,
-    Anomaly::G1b,
-    Anomaly::IncompatibleOrder,
-    Anomaly::PredicateReadMiss,
-    Anomaly::ResultMismatch,
-];
-
 /// Findings under names that audit accepts. One operation may be wrong in several ways, and audit has the last word on which; what it cannot see (because
 /// it rests on an unknown transaction that cannot have committed) has no certificate.
 fn certified(history: &History, question: Question, stop: Stop) -> Stop {
@@ -63,8 +50,9 @@ fn certified(history: &History, question: Question, stop: Stop) -> Stop {
     let mut kept = Vec::new();
     for mut finding in findings {
         let Certificate::Operations { ops, .. } = &finding.certificate else { continue };
-        let names =
-            std::iter::once(finding.anomaly).chain(LOCAL).filter(|&name| question.level.forbids(name));
+        let names = std::iter::once(finding.anomaly)
+            .chain(LOCAL_ANOMALIES)
+            .filter(|&name| question.level.forbids(name));
         let proofs = names.map(|anomaly| Certificate::Operations { anomaly, ops: ops.clone() });
         let proof = proofs.into_iter().find(|proof| audit(history, question, proof).is_ok());
         if let Some(Certificate::Operations { anomaly, ops }) = proof {

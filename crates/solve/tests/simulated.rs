@@ -14,7 +14,7 @@ fn decides(level: Level) -> bool {
     level.implies(Level::SnapshotIsolation)
 }
 
-/// A history of some hundred transactions, too large for the definitions.
+/// A history of 60 transactions, too large for the definitions.
 fn config(protocol: Protocol, mix: Mix, seed: u64) -> SimConfig {
     SimConfig { clients: 6, transactions: 60, ops: (1, 6), keys: 8, ..SimConfig::small(protocol, mix, seed) }
 }

@@ -107,6 +107,20 @@ impl Broken {
     }
 }
 
+/// The anomalies that [`Certificate::Operations`] can show with one operation, the most telling first. One operation may be wrong in several ways; audit has the
+/// last word on which.
+pub const LOCAL_ANOMALIES: [Anomaly; 9] = [
+    Anomaly::GarbageRead,
+    Anomaly::DuplicateElements,
+    Anomaly::Internal,
+    Anomaly::FutureRead,
+    Anomaly::G1a,
+    Anomaly::G1b,
+    Anomaly::IncompatibleOrder,
+    Anomaly::PredicateReadMiss,
+    Anomaly::ResultMismatch,
+];
+
 /// A total order of the transactions that committed: all committed ones, and those of unknown outcome that are taken to have.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Order {

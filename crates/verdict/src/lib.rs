@@ -25,7 +25,8 @@ pub use audit::audit;
 pub use budget::{Budget, Exhausted};
 pub use cell::{Cell, Effect, Field};
 pub use certificate::{
-    Breach, Broken, Certificate, Edge, Finding, Lemma, Order, Point, ReadFrom, Reason, Stamp, Versions,
+    Breach, Broken, Certificate, Edge, Finding, LOCAL_ANOMALIES, Lemma, Order, Point, ReadFrom, Reason,
+    Stamp, Versions,
 };
 pub use checker::{Checker, Question};
 pub use predicates::{Outside, Predicates};
