@@ -31,6 +31,12 @@ pub fn certificate(history: &History, certificate: &Certificate) -> Vec<String> 
     }
 }
 
+/// Why one transaction comes before another: a sentence.
+#[must_use]
+pub fn edge(history: &History, edge: &Edge) -> String {
+    Teller { history }.edge(edge)
+}
+
 struct Teller<'h> {
     history: &'h History,
 }

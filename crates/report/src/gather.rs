@@ -1,0 +1,197 @@
+//! From a verdict and its history to a [`Report`].
+
+use margay_history::History;
+use margay_levels::anomaly::Kind;
+use margay_levels::{Anomaly as Name, Level};
+use margay_verdict::{Certificate, Finding, Question, Verdict, explain};
+use serde_json::Map;
+
+use crate::limit::{ALL_BYTES, CASES, LINE, clean, clean_lines};
+use crate::picture::Picture;
+use crate::series;
+use crate::slice;
+use crate::touches::Touches;
+use crate::view::{Again, Anomaly, Case, Details, Report, Stats, Word};
+use crate::{why, words};
+
+/// What a report is made from.
+pub struct Source<'a> {
+    /// The history.
+    pub history: &'a History,
+    /// What the history is called.
+    pub subject: &'a str,
+    /// The level in question, by name.
+    pub level: &'a str,
+    /// The question, if an engine could be asked.
+    pub question: Option<Question>,
+    /// Who answered.
+    pub engine: Option<&'a str>,
+    /// The answer.
+    pub verdict: &'a Verdict,
+    /// What came of the audit: `accepted`, `rejected`, `skipped` or `nothing`.
+    pub audited: &'a str,
+    /// Sizes and times.
+    pub stats: Stats,
+    /// How to do it again.
+    pub again: Again,
+    /// Whether curves over time are wanted; they take a while on large histories.
+    pub curves: bool,
+}
+
+impl Report {
+    /// Gathers everything that there is to say.
+    #[must_use]
+    pub fn new(source: Source<'_>) -> Self {
+        let mut report = Self::pinned(&source);
+        let findings = findings(source.verdict);
+        let cases = cases(source.history, findings, source.question, source.engine == Some("mirror"));
+        let shown = &findings[..findings.len().min(series::MARKS)];
+        report.report = Some(Box::new(Details {
+            version: 1,
+            subject: clean(source.subject, LINE),
+            headline: headline(&source),
+            promise: source.question.map_or("", |question| words::promise(question.level)).to_owned(),
+            real_time: source.question.is_some_and(|question| question.real_time),
+            proof: source.verdict.certificate().map(|certificate| proof(certificate).to_owned()),
+            audited: source.audited.to_owned(),
+            again: source.again,
+            checks: Vec::new(),
+            cases,
+            series: source.curves.then(|| series::of_history(source.history, shown)).flatten(),
+        }));
+        report
+    }
+
+    /// The object of `--json` as it always was.
+    fn pinned(source: &Source<'_>) -> Self {
+        let reason = match source.verdict {
+            Verdict::Unknown(why) => Some(clean(&why.to_string(), LINE)),
+            _ => None,
+        };
+        Report {
+            verdict: word(source.verdict),
+            level: source.level.to_owned(),
+            engine: source.engine.map(str::to_owned),
+            reason,
+            anomalies: findings(source.verdict)
+                .iter()
+                .map(|finding| anomaly(source.history, finding))
+                .collect(),
+            stats: source.stats.clone(),
+            run: None,
+            report: None,
+            more: Map::new(),
+        }
+    }
+}
+
+/// A verdict's word.
+#[must_use]
+pub fn word(verdict: &Verdict) -> Word {
+    match verdict {
+        Verdict::Holds(_) => Word::Holds,
+        Verdict::Clean => Word::Clean,
+        Verdict::Violated(_) => Word::Violated,
+        Verdict::Unknown(_) => Word::Unknown,
+    }
+}
+
+/// What kind of proof a certificate is.
+#[must_use]
+pub fn proof(certificate: &Certificate) -> &'static str {
+    match certificate {
+        Certificate::Order(_) => "an order of the transactions",
+        Certificate::Points(_) => "an order of begin and commit points",
+        Certificate::Versions(_) => "version orders and what each read saw",
+        Certificate::Operations { .. } => "operations that no order explains",
+        Certificate::Refutation(lemmas) if lemmas.len() == 1 => "a cycle",
+        Certificate::Refutation(_) => "cycles that leave no possibility",
+        Certificate::Intervals(_) => "intervals that a mechanism of the database rules out",
+    }
+}
+
+fn headline(source: &Source<'_>) -> String {
+    let (subject, level) = (clean(source.subject, LINE), source.level);
+    match source.verdict {
+        Verdict::Holds(_) => format!("{subject} is possible under {level}"),
+        Verdict::Clean => format!("nothing in {subject} contradicts {level}; this is no proof"),
+        // The mirror judges mechanisms, which promise more than the level's definition.
+        Verdict::Violated(_) if source.engine == Some("mirror") => {
+            format!("{subject} breaks a mechanism by which its database keeps {level}")
+        }
+        Verdict::Violated(_) => format!("{subject} is impossible under {level}"),
+        Verdict::Unknown(_) => format!("whether {subject} is possible under {level}"),
+    }
+}
+
+fn findings(verdict: &Verdict) -> &[Finding] {
+    match verdict {
+        Verdict::Violated(findings) => findings,
+        _ => &[],
+    }
+}
+
+fn anomaly(history: &History, finding: &Finding) -> Anomaly {
+    Anomaly {
+        name: finding.anomaly.name().to_owned(),
+        transactions: finding.txns.iter().map(|&txn| history.txn_label(txn)).collect(),
+        explanation: clean_lines(&explain::finding(history, finding)),
+    }
+}
+
+/// The first findings with pictures, as long as there is room.
+fn cases(history: &History, findings: &[Finding], question: Option<Question>, mechanism: bool) -> Vec<Case> {
+    let shown = &findings[..findings.len().min(CASES)];
+    let touches = Touches::of(history, shown.iter().flat_map(|finding| slice::objects(history, finding)));
+    let mut room = ALL_BYTES;
+    let case = |finding: &Finding| {
+        let mut picture = slice::picture(history, &touches, finding);
+        let bytes = serde_json::to_string(&picture).map_or(usize::MAX, |text| text.len());
+        match room.checked_sub(bytes) {
+            Some(left) => room = left,
+            None => picture = None,
+        }
+        case(history, finding, picture, question, mechanism)
+    };
+    shown.iter().map(case).collect()
+}
+
+fn case(
+    history: &History,
+    finding: &Finding,
+    picture: Option<Picture>,
+    question: Option<Question>,
+    mechanism: bool,
+) -> Case {
+    let plain = words::anomaly(finding.anomaly);
+    let (breaks, allowed) = levels(finding.anomaly, question, mechanism);
+    let lines = explain::certificate(history, &finding.certificate);
+    let nothing = Picture::default();
+    Case {
+        title: plain.title,
+        meaning: plain.meaning,
+        steps: lines.iter().map(|line| clean(line, LINE)).collect(),
+        impossible: why::impossible(
+            picture.as_ref().unwrap_or(&nothing),
+            question.map(|q| q.level),
+            mechanism,
+        ),
+        breaks,
+        allowed,
+        picture,
+    }
+}
+
+/// The levels that an anomaly breaks, and the others. Whatever implies the level in question is broken with it, unless more than the level was assumed.
+fn levels(anomaly: Name, question: Option<Question>, mechanism: bool) -> (Vec<String>, Vec<String>) {
+    let asked = question.filter(|question| !question.real_time && !mechanism).map(|question| question.level);
+    let broken = |level: &Level| level.forbids(anomaly) || asked.is_some_and(|asked| level.implies(asked));
+    let (breaks, allowed): (Vec<Level>, Vec<Level>) = Level::ALL.into_iter().partition(broken);
+    let names = |levels: Vec<Level>| levels.into_iter().map(|level| level.name().to_owned()).collect();
+    // A mechanism contradicts a profile; of the levels it says nothing either way.
+    if anomaly.entry().kind == Kind::Mechanism {
+        (Vec::new(), Vec::new())
+    } else {
+        (names(breaks), names(allowed))
+    }
+}

@@ -1,0 +1,237 @@
+//! The picture of a finding: its slice, what is near it, and the versions of the objects involved.
+//!
+//! # Algorithm
+//! The slice is what the certificate names. Near it are the neighbours of its transactions in their sessions and whoever touched the same objects, the
+//! nearest in time first. A picture that comes out too large is made again with half of everything, until it fits.
+
+use std::collections::{BTreeSet, HashSet};
+
+use margay_history::{History, ObjectId, Op, OpId, OpKind, TxnId};
+use margay_verdict::{Broken, Certificate, Edge, Finding};
+
+use crate::limit::{Limits, PICTURE_BYTES, clean};
+use crate::picture::{Cycle, Op as OpView, Picture, Place, Txn};
+use crate::touches::Touches;
+use crate::versions::{self, outcome};
+use crate::{edges, operation};
+
+/// Objects whose versions are shown.
+const OBJECTS: usize = 12;
+
+/// The picture of a finding; nothing when it cannot be made small enough.
+#[must_use]
+pub fn picture(history: &History, touches: &Touches, finding: &Finding) -> Option<Picture> {
+    let mut limits = Limits::FULL;
+    for _ in 0..6 {
+        let picture = Drawer { history, touches, finding, limits }.draw();
+        let bytes = serde_json::to_string(&picture).map_or(usize::MAX, |text| text.len());
+        if bytes <= PICTURE_BYTES {
+            return Some(picture);
+        }
+        limits = limits.halved();
+    }
+    None
+}
+
+/// The objects that a finding is about.
+#[must_use]
+pub fn objects(history: &History, finding: &Finding) -> Vec<ObjectId> {
+    let of_ops = |ops: &[OpId]| -> Vec<ObjectId> {
+        ops.iter().flat_map(|&op| history.op(op).accesses.iter().map(|access| access.object)).collect()
+    };
+    let all = match &finding.certificate {
+        Certificate::Operations { ops, .. } => of_ops(ops),
+        Certificate::Intervals(breach) => match &breach.broken {
+            Broken::Read { op } => of_ops(&[*op]),
+            Broken::Locks { object, .. } | Broken::Updates { object, .. } => vec![*object],
+            Broken::Dependencies(edges) => {
+                edges.iter().filter_map(|edge| edges::object_of(&edge.reason)).collect()
+            }
+        },
+        _ => lemmas(&finding.certificate)
+            .concat()
+            .iter()
+            .filter_map(|edge| edges::object_of(&edge.reason))
+            .collect(),
+    };
+    let mut seen = HashSet::new();
+    all.into_iter().filter(|&object| seen.insert(object)).take(OBJECTS).collect()
+}
+
+/// The edges of each cycle.
+fn lemmas(certificate: &Certificate) -> Vec<Vec<Edge>> {
+    match certificate {
+        Certificate::Refutation(lemmas) => lemmas.iter().map(|lemma| lemma.edges.clone()).collect(),
+        Certificate::Intervals(breach) => match &breach.broken {
+            Broken::Dependencies(edges) => vec![edges.clone()],
+            _ => Vec::new(),
+        },
+        _ => Vec::new(),
+    }
+}
+
+struct Drawer<'a> {
+    history: &'a History,
+    touches: &'a Touches,
+    finding: &'a Finding,
+    limits: Limits,
+}
+
+impl Drawer<'_> {
+    fn draw(&self) -> Picture {
+        let mut left_out = Vec::new();
+        let all_cycles = lemmas(&self.finding.certificate);
+        let cycles: Vec<Cycle> =
+            all_cycles.iter().take(self.limits.cycles).map(|edges| self.cycle(edges)).collect();
+        note(&mut left_out, all_cycles.len() - cycles.len(), "cycle");
+        let all_slice = self.slice(&all_cycles);
+        let slice: Vec<TxnId> = all_slice.iter().copied().take(self.limits.slice).collect();
+        note(&mut left_out, all_slice.len() - slice.len(), "transaction of the slice");
+        let blamed = self.blamed();
+        let important = self.important(&cycles, &blamed);
+        let near = self.near(&slice);
+        let shown: BTreeSet<TxnId> = slice.iter().copied().chain(near).collect();
+        let objects = objects(self.history, self.finding);
+        Picture {
+            unit: self.history.is_timed().then(|| self.history.header().unit.name().to_owned()),
+            transactions: shown
+                .into_iter()
+                .map(|txn| self.txn(txn, slice.contains(&txn), &important))
+                .collect(),
+            cycles,
+            blamed,
+            objects: objects
+                .iter()
+                .map(|&o| versions::view(self.history, self.touches, o, &slice, self.limits))
+                .collect(),
+            left_out,
+        }
+    }
+
+    fn cycle(&self, edges: &[Edge]) -> Cycle {
+        let closed = edges.last().map(|edge| edge.to) == edges.first().map(|edge| edge.from);
+        let shown = edges.iter().take(self.limits.slice);
+        Cycle {
+            edges: shown.map(|edge| edges::view(self.history, edge, self.limits.text)).collect(),
+            open: !closed,
+        }
+    }
+
+    fn slice(&self, cycles: &[Vec<Edge>]) -> BTreeSet<TxnId> {
+        let of_cycles = cycles.iter().take(self.limits.cycles).flatten();
+        let mut all: BTreeSet<TxnId> = of_cycles.flat_map(|edge| edges::txns(self.history, edge)).collect();
+        all.extend(&self.finding.txns);
+        all.extend(self.blamed_ops().iter().map(|&op| self.history.txn_of(op)));
+        all
+    }
+
+    /// The operations that are wrong in themselves.
+    fn blamed_ops(&self) -> Vec<OpId> {
+        match &self.finding.certificate {
+            Certificate::Operations { ops, .. } => ops.clone(),
+            Certificate::Intervals(breach) => match &breach.broken {
+                Broken::Read { op } => vec![*op],
+                Broken::Locks { ops, .. } => ops.to_vec(),
+                Broken::Updates { object, txns } => {
+                    txns.iter().filter_map(|&txn| self.write_of(txn, *object)).collect()
+                }
+                Broken::Dependencies(_) => Vec::new(),
+            },
+            _ => Vec::new(),
+        }
+    }
+
+    fn write_of(&self, txn: TxnId, object: ObjectId) -> Option<OpId> {
+        let mut writes = self.history.ops(txn).filter(|op| op.kind.writes());
+        writes.find(|op| op.accesses.iter().any(|access| access.object == object)).map(|op| op.id)
+    }
+
+    fn blamed(&self) -> Vec<Place> {
+        self.blamed_ops().iter().take(self.limits.ops).map(|&op| self.place(op)).collect()
+    }
+
+    fn place(&self, op: OpId) -> Place {
+        Place { txn: self.history.txn_label(self.history.txn_of(op)), op: self.history.op_index(op) }
+    }
+
+    /// The operations that must be shown whatever else is cut.
+    fn important(&self, cycles: &[Cycle], blamed: &[Place]) -> HashSet<Place> {
+        let edges = cycles.iter().flat_map(|cycle| &cycle.edges);
+        let ends = edges.flat_map(|edge| {
+            let from = edge.from_op.map(|op| Place { txn: edge.from, op });
+            from.into_iter().chain(edge.to_op.map(|op| Place { txn: edge.to, op }))
+        });
+        ends.chain(blamed.iter().copied()).collect()
+    }
+
+    /// Transactions near the slice, the nearest first.
+    fn near(&self, slice: &[TxnId]) -> Vec<TxnId> {
+        let mut near: Vec<TxnId> = slice.iter().flat_map(|&txn| self.session_neighbours(txn)).collect();
+        let mut others: Vec<TxnId> = objects(self.history, self.finding)
+            .iter()
+            .flat_map(|&object| self.touches.get(object).iter().map(|touch| touch.txn))
+            .collect();
+        others.dedup();
+        others.sort_by_cached_key(|&txn| (self.distance(txn, slice), txn));
+        near.extend(others);
+        let mut seen: HashSet<TxnId> = slice.iter().copied().collect();
+        near.into_iter().filter(|&txn| seen.insert(txn)).take(self.limits.near).collect()
+    }
+
+    fn session_neighbours(&self, txn: TxnId) -> impl Iterator<Item = TxnId> {
+        let around = [txn.0.checked_sub(1), txn.0.checked_add(1)].into_iter().flatten().map(TxnId);
+        let history = self.history;
+        around.filter(move |&other| {
+            other.index() < history.txn_count() && history.session_of(other) == history.session_of(txn)
+        })
+    }
+
+    /// How far a transaction is from the slice, in time or else in the order of the file.
+    fn distance(&self, txn: TxnId, slice: &[TxnId]) -> u64 {
+        let far = |other: &TxnId| match (self.history.start(txn), self.history.start(*other)) {
+            (Some(a), Some(b)) => a.abs_diff(b),
+            _ => u64::from(txn.0.abs_diff(other.0)),
+        };
+        slice.iter().map(far).min().unwrap_or(u64::MAX)
+    }
+
+    fn txn(&self, txn: TxnId, slice: bool, important: &HashSet<Place>) -> Txn {
+        let count = self.history.op_range(txn).len();
+        // Few operations of those that are only near are enough.
+        let most = if slice { self.limits.ops } else { self.limits.ops / 3 };
+        let keep = |op: &Op<'_>| {
+            let index = self.history.op_index(op.id) as usize;
+            index < most || index + 1 == count || important.contains(&self.place(op.id))
+        };
+        let ops: Vec<OpView> = self.history.ops(txn).filter(keep).map(|op| self.op(op)).collect();
+        Txn {
+            txn: self.history.txn_label(txn),
+            session: self.history.session_label(self.history.session_of(txn)),
+            outcome: outcome(self.history.outcome(txn)).to_owned(),
+            slice,
+            left_out: count - ops.len(),
+            ops,
+        }
+    }
+
+    fn op(&self, op: Op<'_>) -> OpView {
+        let name = |object: ObjectId| clean(&self.history.show_object(object), self.limits.text);
+        OpView {
+            op: self.history.op_index(op.id),
+            kind: kind(op.kind).to_owned(),
+            text: operation::text(self.history, op, self.limits.text),
+            objects: op.accesses.iter().take(8).map(|access| name(access.object)).collect(),
+            at: op.at.map(|at| [at.before, at.after]),
+        }
+    }
+}
+
+fn kind(kind: OpKind) -> &'static str {
+    kind.name()
+}
+
+fn note(notes: &mut Vec<String>, count: usize, what: &str) {
+    if count > 0 {
+        notes.push(format!("{count} more {what}{}", if count == 1 { "" } else { "s" }));
+    }
+}

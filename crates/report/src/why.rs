@@ -1,0 +1,104 @@
+//! Why this cannot have happened under the level: the argument, in the words of this one case.
+
+use margay_levels::Level;
+use margay_levels::definition::Family;
+
+use crate::picture::{Cycle, Edge, Picture};
+
+/// The argument. `level` is missing where the question was one of Elle's models; `mechanism` says that a mechanism was judged and not the level.
+#[must_use]
+pub fn impossible(picture: &Picture, level: Option<Level>, mechanism: bool) -> String {
+    if mechanism {
+        return "The intervals on the clients' clocks leave no way in which a database with these mechanisms could have done this. It contradicts how the \
+            database says it works; whether clients could see a wrong result is another question."
+            .to_owned();
+    }
+    let rule = level.map_or(String::new(), |level| format!(" {}", rule(level)));
+    match picture.cycles.as_slice() {
+        [] => format!(
+            "No order of the transactions explains this: what was read contradicts what was written, whatever came first.{rule}"
+        ),
+        [cycle] => format!("{}{rule}", circle(cycle)),
+        cycles => format!(
+            "The history alone does not tell what happened first, so every possibility was tried. Each of them ends in a circle like the {} shown here, in \
+             which a transaction would have to come before itself.{rule}",
+            cycles.len()
+        ),
+    }
+}
+
+/// What every level asks for, in one sentence.
+fn rule(level: Level) -> String {
+    let name = level.name();
+    match level.family() {
+        Family::Serial => format!(
+            "But {name} asks for one order of the transactions that explains everything; no order can put each before the next in a circle."
+        ),
+        Family::Snapshot => format!(
+            "But {name} asks for moments of beginning and commit that explain everything, and none can be found."
+        ),
+        Family::CommitOrder(_) => format!(
+            "But {name} asks for one order of commits that explains what was seen, and there is none."
+        ),
+        Family::Graph => format!("{} does not allow such a circle.", capital(name)),
+    }
+}
+
+fn circle(cycle: &Cycle) -> String {
+    let rws: Vec<&Edge> = cycle.edges.iter().filter(|edge| edge.kind == "rw").collect();
+    match rws.as_slice() {
+        [missed] if cycle.edges.len() >= 2 => skew(missed, cycle),
+        [_, _, ..] if rws.len() == cycle.edges.len() => {
+            let missed: Vec<String> =
+                rws.iter().map(|edge| format!("{} did not see {}", name(edge.from), name(edge.to))).collect();
+            format!(
+                "{}. Of transactions that run one after the other, every one sees what was done before it. So none of them can have come after the one it did not see: each had \
+                 to come before it, in a circle.",
+                missed.join(", and ")
+            )
+        }
+        _ => format!(
+            "Each transaction must come before the next: {}. Nothing can come before itself.",
+            around(cycle)
+        ),
+    }
+}
+
+/// One transaction missed another's change and still depends on it.
+fn skew(missed: &Edge, cycle: &Cycle) -> String {
+    let (reader, writer) = (name(missed.from), name(missed.to));
+    let object = missed.object.as_deref().map_or(String::new(), |object| format!(" of {object}"));
+    let back: Vec<&Edge> = cycle.edges.iter().filter(|edge| *edge != missed).collect();
+    let depends = match back.as_slice() {
+        [edge] => format!("on the other hand {}, so {reader} must come after {writer}", lower(&edge.reason)),
+        edges => {
+            let chain: Vec<String> =
+                edges.iter().map(|edge| format!("{} before {}", name(edge.from), name(edge.to))).collect();
+            format!("on the other hand {}, so {reader} must come after {writer}", chain.join(", "))
+        }
+    };
+    format!(
+        "{reader} did not see the write{object} by {writer}, so it must come before {writer}; {depends}. It cannot be both."
+    )
+}
+
+fn around(cycle: &Cycle) -> String {
+    let first = cycle.edges.first().map(|edge| edge.from);
+    let names: Vec<String> =
+        first.into_iter().chain(cycle.edges.iter().map(|edge| edge.to)).map(name).collect();
+    names.join(" before ")
+}
+
+/// The part of a reason after its colon: `T2 read x = 1, which T1 wrote`.
+fn lower(reason: &str) -> &str {
+    reason.split_once(": ").map_or(reason, |(_, because)| because).trim_end_matches('.')
+}
+
+fn name(label: u64) -> String {
+    format!("T{label}")
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
+}

@@ -1,0 +1,228 @@
+//! Anomalies and levels for people who have never heard of them.
+//!
+//! `margay_levels` has the definitions; here are the words for the first minute.
+
+use margay_levels::anomaly::{Cycle, Kind, Order, Rw};
+use margay_levels::{Anomaly, Level};
+
+/// An anomaly in plain words.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Plain {
+    /// What people call it.
+    pub title: String,
+    /// What it means, in a few sentences.
+    pub meaning: String,
+}
+
+/// An anomaly in plain words.
+#[must_use]
+pub fn anomaly(anomaly: Anomaly) -> Plain {
+    let entry = anomaly.entry();
+    match (entry.kind, local(anomaly)) {
+        (_, Some((title, meaning))) => Plain { title: title.to_owned(), meaning: meaning.to_owned() },
+        (Kind::Cycle(cycle), None) => shape(cycle),
+        _ => {
+            Plain { title: sentence(&anomaly.name().replace('-', " ")), meaning: sentence(&entry.definition) }
+        }
+    }
+}
+
+fn shape(cycle: Cycle) -> Plain {
+    let (title, meaning) = match cycle.rw {
+        Rw::None if cycle.wr => ("Circular information flow", CIRCULAR),
+        Rw::None => ("Dirty write", DIRTY_WRITE),
+        Rw::One if cycle.predicate_rw => ("Read skew over a search", SKEWED_SEARCH),
+        Rw::One => ("Read skew", READ_SKEW),
+        Rw::NonAdjacent => ("Long fork", LONG_FORK),
+        Rw::Adjacent if cycle.predicate_rw => ("Write skew over a search", SKEWED_WRITES),
+        Rw::Adjacent => ("Write skew", WRITE_SKEW),
+    };
+    match cycle.order {
+        Order::Dependencies => Plain { title: title.to_owned(), meaning: meaning.to_owned() },
+        Order::Session => {
+            Plain { title: format!("{title}, within a session"), meaning: format!("{meaning}{SESSION}") }
+        }
+        Order::RealTime => {
+            Plain { title: format!("{title}, against the clock"), meaning: format!("{meaning}{CLOCK}") }
+        }
+    }
+}
+
+const CIRCULAR: &str = "Transactions saw each other's writes in a circle. Each must have finished before the other could read its result, \
+    so each must have come first.";
+const DIRTY_WRITE: &str = "Transactions overwrote each other in a circle: of one thing the first one's value stayed, of another the second one's. \
+    What is left belongs to no single transaction.";
+const READ_SKEW: &str = "A transaction saw a part of what another one did and missed the rest. It looked at a mixture of an old and a new \
+    state of the database that never existed at any moment.";
+const SKEWED_SEARCH: &str = "A transaction searched for rows and missed a change, although it depends on that very change elsewhere. It looked at a \
+    mixture of an old and a new state of the database.";
+const LONG_FORK: &str = "Two observers disagree about the order of two independent changes: one saw the first change and not the second, the other \
+    the second and not the first. There is no single course of events that both could have watched.";
+const WRITE_SKEW: &str = "Transactions each decided on something that another was just changing, and none saw the other's change. Had they run one after \
+    the other, the later one would have seen what the earlier one did. Rules like “at least one doctor stays on call” break that way.";
+const SKEWED_WRITES: &str = "Transactions each searched for rows, and another one was just adding or changing rows that the search should have found. Had they \
+    run one after the other, the later search would have found them.";
+const SESSION: &str = " Here the order of one client's own transactions is a part of the contradiction: a client does one thing after another.";
+const CLOCK: &str = " Here the clock is a part of the contradiction: one transaction had completely ended before another began, and yet is not seen by it.";
+
+/// Titles and meanings of the anomalies that are no cycles.
+fn local(anomaly: Anomaly) -> Option<(&'static str, &'static str)> {
+    Some(match anomaly {
+        Anomaly::G1a => (
+            "Aborted read",
+            "A transaction saw data of another one that was rolled back. That data was never valid, and nobody should ever have seen it.",
+        ),
+        Anomaly::G1b => (
+            "Intermediate read",
+            "A transaction saw a value in passing that another one had already replaced before it committed: work in progress, not a result.",
+        ),
+        Anomaly::Internal => {
+            ("Own write lost", "A transaction wrote something, read it back, and saw something else.")
+        }
+        Anomaly::FutureRead => {
+            ("Read from the future", "A transaction read a value that only it writes, and only later.")
+        }
+        Anomaly::DuplicateElements => (
+            "Done twice",
+            "Something was added to a list once and stands there twice: one operation took effect two times.",
+        ),
+        Anomaly::IncompatibleOrder => (
+            "Contradicting lists",
+            "Entries are only ever added at the end of a list, so of two reads of it one must be the beginning of the other. Here neither is: the \
+             readers saw two different pasts.",
+        ),
+        Anomaly::DirtyUpdate => (
+            "Built on rolled-back data",
+            "A committed change contains what a rolled-back transaction had written.",
+        ),
+        Anomaly::LostUpdate => (
+            "Lost update",
+            "Two transactions read the same value and both replaced it. The second one did not know of the first one's change and wiped it out: like two \
+             people who edit the same document and save over each other.",
+        ),
+        Anomaly::WriteSkew => ("Write skew", WRITE_SKEW),
+        Anomaly::CyclicVersions => (
+            "Versions in a circle",
+            "What is known of the order of one object's values is contradictory: each replaced the next, in a circle.",
+        ),
+        Anomaly::PredicateReadMiss => {
+            ("Overlooked row", "A search missed a row that matches it in every state the row ever had.")
+        }
+        Anomaly::GarbageRead => (
+            "Value from nowhere",
+            "A transaction read a value that nobody ever wrote and that was not there at the beginning.",
+        ),
+        Anomaly::NonMonotonicRead => (
+            "Going back in time",
+            "A transaction saw new data and afterwards older data, from before what it had already seen.",
+        ),
+        Anomaly::FracturedRead => ("Half a transaction seen", READ_SKEW),
+        Anomaly::NonRepeatableRead => (
+            "Changing reads",
+            "A transaction read the same thing twice and got two answers, though it changed nothing itself.",
+        ),
+        Anomaly::Phantom => (
+            "Phantom",
+            "A transaction made the same search twice, and rows appeared or disappeared in between.",
+        ),
+        Anomaly::CausalityViolation => (
+            "Effect without its cause",
+            "A transaction saw something and missed what had led to it: like an answer without its question.",
+        ),
+        Anomaly::LongFork => ("Long fork", LONG_FORK),
+        Anomaly::ResultMismatch => (
+            "Wrong answer",
+            "The statement, evaluated on what it must have seen, gives another result than the database gave.",
+        ),
+        Anomaly::ConsistentRead => (
+            "No moment fits",
+            "The database says that a read shows the data as of one moment. By the clock, there is no such moment for what was read.",
+        ),
+        Anomaly::MutualExclusion => (
+            "Two locks at once",
+            "The database says that it locks what it changes until the transaction ends. By the clock, two transactions held the same lock at once.",
+        ),
+        Anomaly::FirstUpdaterWins => (
+            "Both updaters won",
+            "The database says that of two concurrent changes of one thing the second is refused. Both were accepted.",
+        ),
+        Anomaly::SerializationCertifier => (
+            "A pattern that must be refused",
+            "The database says that it refuses to commit transactions whose dependencies form a dangerous pattern. This one was committed.",
+        ),
+        _ => return None,
+    })
+}
+
+/// What a level promises, in plain words.
+#[must_use]
+pub fn promise(level: Level) -> &'static str {
+    match level {
+        Level::ReadUncommitted => {
+            "Transactions do not overwrite each other's changes in a circle. Reads may see unfinished work."
+        }
+        Level::ReadCommitted => {
+            "Transactions see only finished, committed work, and nothing flows in a circle. Each read may show another moment."
+        }
+        Level::BeReadCommitted => {
+            "Transactions see only committed work, and once one has seen a newer state it never sees an older one of the same writer."
+        }
+        Level::ReadAtomic => "A transaction sees all of what another one did, or nothing of it.",
+        Level::Causal => "Whoever sees an effect also sees what caused it.",
+        Level::RepeatableRead => {
+            "Apart from searches, everything looks as if transactions had run one after the other: what was read once stays as it was."
+        }
+        Level::Prefix => {
+            "All transactions are committed in one order, and each sees everything up to some point of it."
+        }
+        Level::ParallelSnapshot => {
+            "Each transaction reads from one frozen picture of the database and never loses another's update; different sites may \
+             see independent changes in different orders."
+        }
+        Level::SnapshotIsolation => {
+            "Each transaction reads from one frozen picture of the database (a snapshot), and of two transactions that run at the same time and \
+             change the same thing only one may commit."
+        }
+        Level::Serializable => {
+            "Transactions may run at the same time, but the result is as if they had run one after the other, in some order."
+        }
+        Level::StrongSessionSnapshotIsolation => {
+            "Each transaction reads from one frozen picture of the database (a snapshot) that contains its own client's earlier work, and of two transactions that \
+             run at the same time and change the same thing only one may commit."
+        }
+        Level::StrictSnapshotIsolation => {
+            "Each transaction reads from one frozen picture of the database (a snapshot) that contains everything that had ended before, and of two transactions \
+             that run at the same time and change the same thing only one may commit."
+        }
+        Level::StrongSessionSerializable => {
+            "The result is as if transactions had run one after the other, each client's in the order in which it issued them."
+        }
+        Level::StrictSerializable => {
+            "The result is as if transactions had run one after the other, in an order that agrees with the clock: what had ended comes before \
+             what begins later."
+        }
+    }
+}
+
+/// With a capital first letter.
+fn sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_anomaly_has_words_without_jargon() {
+        for &name in Anomaly::ALL {
+            let plain = anomaly(name);
+            assert!(!plain.title.is_empty() && plain.meaning.len() > 20, "{name}");
+            let shown = matches!(name.entry().kind, Kind::Cycle(_) | Kind::Local | Kind::Mechanism);
+            for jargon in ["rw edge", "anti-dependency", "G-", "predicate", "PL-"] {
+                assert!(!shown || !plain.meaning.contains(jargon), "{name}: {jargon}");
+            }
+        }
+    }
+}
