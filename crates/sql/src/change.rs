@@ -112,6 +112,15 @@ impl<'a> Changes<'a> {
         collisions
     }
 
+    /// Notes the rows that a new row collides with as read.
+    fn note(&self, collisions: &[(Option<usize>, Key)]) {
+        for (_, key) in collisions {
+            if let Some((key, version)) = self.table.get(key, self.context.view) {
+                self.context.note_row(self.id, key, Some(version.stamp), version.row.is_some());
+            }
+        }
+    }
+
     /// A row's primary key, if the table has one.
     fn primary(&self, row: &[Value]) -> Option<Key> {
         (!self.table.schema.key.is_empty()).then(|| self.table.key_of(row))
@@ -215,7 +224,10 @@ fn put(insert: &Insert, row: Vec<Value>, changes: &mut Changes) -> Result<Option
             Ok(Some(record))
         }
         (false, None) => Err(duplicate(changes.table)),
-        (false, Some(conflict)) => resolve(conflict, &collisions, row, changes),
+        (false, Some(conflict)) => {
+            changes.note(&collisions);
+            resolve(conflict, &collisions, row, changes)
+        }
     }
 }
 
@@ -241,6 +253,9 @@ fn complete(insert: &Insert, give: Given, changes: &mut Changes, at: &At) -> Res
                 None => true,
                 Some((value, _)) => !dialect.is_strict() && value.is_null(),
             };
+        if numbered && at.context.unnumbered {
+            return Err(SqlError::unsupported("a number that the database gives to a row"));
+        }
         let (value, flexible) = match (cell, &column.default) {
             _ if numbered => (Value::Int(next_number(changes, row.len())), false),
             (Some(cell), _) => cell,

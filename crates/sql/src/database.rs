@@ -79,13 +79,17 @@ impl<'a> Catalog<'a> {
 #[derive(Clone, Debug)]
 pub struct Database {
     dialect: Dialect,
-    tables: Vec<Table>,
-    names: HashMap<String, TableId>,
+    pub(crate) tables: Vec<Table>,
+    pub(crate) names: HashMap<String, TableId>,
     procedures: HashMap<String, Arc<[TokenWithSpan]>>,
     clock: u64,
     transactions: u64,
     /// Grows with every change of the schema; statements of an older one are refused.
     generation: u64,
+    /// Whether columns that rows are looked up by get an index.
+    pub(crate) indexed: bool,
+    /// Whether statements that would number rows are refused.
+    pub(crate) unnumbered: bool,
 }
 
 /// A transaction on a [`Database`].
@@ -113,6 +117,19 @@ impl Database {
             clock: 0,
             transactions: 0,
             generation: 0,
+            indexed: false,
+            unnumbered: false,
+        }
+    }
+
+    pub(crate) fn set_clock(&mut self, stamp: u64) {
+        self.clock = stamp;
+    }
+
+    /// Makes the indexes that a statement missed.
+    fn make_indexes(&mut self, wanted: Vec<(TableId, usize)>) {
+        for (table, column) in wanted {
+            self.tables[table.0 as usize].index(column);
         }
     }
 
@@ -178,6 +195,8 @@ impl Database {
             writes,
             reads: RefCell::default(),
             shared: RefCell::default(),
+            unnumbered: self.unnumbered,
+            wanted: self.indexed.then(RefCell::default),
         }
     }
 
@@ -233,6 +252,8 @@ impl Database {
                 let rows = run::run(select, &context, None)?;
                 let columns = statement.columns().clone();
                 let reads = context.reads.take();
+                let wanted = context.wanted.map(RefCell::into_inner).unwrap_or_default();
+                self.make_indexes(wanted);
                 return Ok(Outcome {
                     columns,
                     rows: rows.rows,
@@ -249,6 +270,8 @@ impl Database {
             }
             other => return self.define(other.clone()),
         };
+        let wanted = context.wanted.map(RefCell::into_inner).unwrap_or_default();
+        self.make_indexes(wanted);
         let table = &mut self.tables[table.0 as usize];
         table.last_number = changed.last_number;
         for write in &changed.outcome.writes {

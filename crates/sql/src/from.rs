@@ -9,7 +9,7 @@ use crate::error::SqlError;
 use crate::exact;
 use crate::expr::{Class, Cmp, Expr};
 use crate::lower::outside;
-use crate::plan::{Access, Asked, Source, SourceRows, TableId};
+use crate::plan::{Access, Asked, Lookup, Source, SourceRows, TableId};
 use crate::query;
 use crate::schema::Schema;
 use crate::scope::{Scope, ScopeTable};
@@ -83,7 +83,7 @@ fn add(
         None => (false, None),
         Some(join) => condition(join, scope)?,
     };
-    let access = Access { prefix: Vec::new(), whole: false, decides: false };
+    let access = Access { prefix: Vec::new(), whole: false, decides: false, lookups: Vec::new() };
     sources.push(Source { rows, offset, width, left, on: conjuncts(on), filters: Vec::new(), access });
     Ok(())
 }
@@ -181,7 +181,9 @@ fn finish(source: &mut Source, scope: &Scope) {
     let whole = !schema.key.is_empty() && prefix.len() == schema.key.len();
     // Each equality finds one column, so that as many conditions as columns are those equalities.
     let decides = whole && usable.len() == schema.key.len() && !source.left;
-    source.access = Access { prefix, whole, decides };
+    let further = (0..schema.columns.len()).filter(|column| !schema.key[..prefix.len()].contains(column));
+    let lookups = further.flat_map(|column| lookups(&usable, column, source.offset)).collect();
+    source.access = Access { prefix, whole, decides, lookups };
     let (mut condition, mut exact) = (Vec::new(), true);
     for part in usable {
         match local(part, source.offset, source.width) {
@@ -192,23 +194,51 @@ fn finish(source: &mut Source, scope: &Scope) {
     *asked = Arc::new(Asked { condition, exact });
 }
 
+/// The comparisons of a column that can be used to find rows.
+fn lookups(usable: &[&Expr], column: usize, offset: usize) -> Vec<Lookup> {
+    let lookup = |part: &&Expr| {
+        let (cmp, value) = compared(part, offset + column, offset)?;
+        (cmp != Cmp::Ne).then_some(Lookup { column, cmp, value })
+    };
+    usable.iter().filter_map(lookup).collect()
+}
+
 /// The other side of `column = value`, if it can be had before the source is joined.
 fn key_value(part: &Expr, column: usize, offset: usize) -> Option<Expr> {
-    let Expr::Compare(Cmp::Eq, left, right) = part else { return None };
+    match compared(part, column, offset) {
+        Some((Cmp::Eq, value)) => Some(value),
+        _ => None,
+    }
+}
+
+/// The comparison of a column with a value that can be had before the source is joined; the column stands left.
+fn compared(part: &Expr, column: usize, offset: usize) -> Option<(Cmp, Expr)> {
+    let Expr::Compare(cmp, left, right) = part else { return None };
     let is_column = |expr: &Expr| match expr {
         Expr::Column(slot) => slot.depth == 0 && usize::from(slot.index) == column,
         _ => false,
     };
-    let value = if is_column(left) {
-        right
+    let (cmp, value) = if is_column(left) {
+        (*cmp, right)
     } else if is_column(right) {
-        left
+        (flipped(*cmp), left)
     } else {
         return None;
     };
     let (columns, _) = value.uses();
     let early = columns.iter().all(|&used| used < offset) && !value.has_subquery();
-    early.then(|| value.as_ref().clone())
+    early.then(|| (cmp, value.as_ref().clone()))
+}
+
+/// The comparison with its sides exchanged.
+fn flipped(cmp: Cmp) -> Cmp {
+    match cmp {
+        Cmp::Lt => Cmp::Gt,
+        Cmp::Le => Cmp::Ge,
+        Cmp::Gt => Cmp::Lt,
+        Cmp::Ge => Cmp::Le,
+        same => same,
+    }
 }
 
 /// The condition over the table's own columns, if it uses no others.

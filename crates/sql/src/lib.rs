@@ -56,6 +56,7 @@ mod store;
 mod trace;
 mod value;
 mod versions;
+mod window;
 mod words;
 mod write;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::dialect::Dialect;
-use crate::expr::{Class, Expr};
+use crate::expr::{Class, Cmp, Expr};
 
 /// The number of a table in its database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -87,6 +87,16 @@ pub(crate) struct Access {
     pub whole: bool,
     /// The conditions say no more than that the key is the prefix.
     pub decides: bool,
+    /// Comparisons of further columns with values that can be had before the source is joined.
+    pub lookups: Vec<Lookup>,
+}
+
+/// A comparison of a column with a value, as a way to find rows.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Lookup {
+    pub column: usize,
+    pub cmp: Cmp,
+    pub value: Expr,
 }
 
 /// The condition that a statement asks of one table alone, over that table's columns.

@@ -12,11 +12,11 @@ use crate::compare::compare;
 use crate::dialect::Dialect;
 use crate::error::SqlError;
 use crate::eval::{Env, eval, truth};
-use crate::expr::{Expr, Slot};
+use crate::expr::{Cmp, Expr, Slot};
 use crate::outcome::{PredicateRead, Reads, RowRead};
 use crate::plan::{Asked, Group, Order, OrderBy, Output, Select, Source, SourceRows, TableId};
 use crate::predicate::cell;
-use crate::store::{Key, Record, Table, View};
+use crate::store::{Found, Key, Record, Table, View};
 use crate::value::Value;
 
 /// What a statement is evaluated in.
@@ -31,6 +31,10 @@ pub(crate) struct Context<'a> {
     pub reads: RefCell<Reads>,
     /// The parameters as predicates keep them, made once if one does.
     pub shared: RefCell<Option<Arc<[Value]>>>,
+    /// Rows are numbered by nobody: a statement that would is refused.
+    pub unnumbered: bool,
+    /// The columns that should have an index, if indexes are made.
+    pub wanted: Option<RefCell<Vec<(TableId, usize)>>>,
 }
 
 impl Context<'_> {
@@ -38,7 +42,7 @@ impl Context<'_> {
         self.shared.borrow_mut().get_or_insert_with(|| Arc::from(self.params)).clone()
     }
 
-    fn note_row(&self, table: TableId, key: &Key, stamp: Option<u64>, present: bool) {
+    pub(crate) fn note_row(&self, table: TableId, key: &Key, stamp: Option<u64>, present: bool) {
         self.reads.borrow_mut().rows.push(RowRead { table, key: key.clone(), stamp, present });
     }
 
@@ -432,13 +436,101 @@ pub(crate) fn found(
         };
     }
     context.note_predicate(id, asked);
-    for (key, stamp, record) in table.scan(&prefix, context.view) {
+    let ways = Ways::of(source, table, &prefix, before);
+    let mut visited = 0;
+    for (key, stamp, record) in ways.rows(table, &prefix, context.view) {
+        visited += 1;
         if accepted(record)? {
             context.note_row(id, key, Some(stamp), true);
             visit(key, stamp, record)?;
         }
     }
+    if let (Some(wanted), Some(column)) = (&context.wanted, ways.missing)
+        && visited > MANY
+    {
+        wanted.borrow_mut().push((id, column));
+    }
     Ok(())
+}
+
+/// A scan of more rows than this asks for an index.
+const MANY: usize = 32;
+
+/// How the rows of a table are found where the whole key is not given.
+#[derive(Default)]
+struct Ways {
+    /// An indexed column and its value.
+    equal: Option<(usize, Value)>,
+    /// An indexed column and the integers that it is between.
+    between: Option<(usize, i64, i64)>,
+    /// The integers between which the key goes on after its prefix.
+    next: Option<(i64, i64)>,
+    /// A column whose index would help.
+    missing: Option<usize>,
+}
+
+impl Ways {
+    fn of(source: &Source, table: &Table, prefix: &[Value], before: &At) -> Ways {
+        let mut ways = Ways::default();
+        let next = table.schema.key.get(prefix.len()).copied();
+        let mut bounds: Vec<(usize, i64, i64)> = Vec::new();
+        for lookup in &source.access.lookups {
+            let column = &table.schema.columns[lookup.column];
+            // What fails here fails again when the condition is evaluated, if it ever is.
+            let Ok(value) = eval(&lookup.value, before) else { continue };
+            let Some(value) = key_form(&value, column.data_type, before.context.dialect) else { continue };
+            if lookup.cmp == Cmp::Eq {
+                match table.index_size(lookup.column, &value) {
+                    Some(size) if prefix.is_empty() || size <= MANY => {
+                        ways.equal = Some((lookup.column, value));
+                    }
+                    Some(_) => {}
+                    None => ways.missing = Some(lookup.column),
+                }
+            } else if let (Value::Int(number), Type::Int(_)) = (&value, column.data_type) {
+                narrow(&mut bounds, lookup.column, lookup.cmp, *number);
+            }
+        }
+        for (column, low, high) in bounds {
+            if Some(column) == next {
+                ways.next = Some((low, high));
+            } else if table.has_index(column) && prefix.is_empty() {
+                ways.between = Some((column, low, high));
+            } else if ways.missing.is_none() && prefix.is_empty() {
+                ways.missing = Some(column);
+            }
+        }
+        ways
+    }
+
+    /// The rows to look at: a superset of those that satisfy the conditions.
+    fn rows<'a>(&self, table: &'a Table, prefix: &'a [Value], view: View) -> Found<'a> {
+        let equal = self.equal.as_ref().and_then(|(column, value)| table.indexed(*column, value, view));
+        if let Some(found) = equal {
+            return found;
+        }
+        match (self.next, self.between) {
+            (Some(range), _) => Box::new(table.scan_range(prefix, range, view)),
+            (None, Some((column, low, high))) => table
+                .indexed_range(column, low, high, view)
+                .unwrap_or_else(|| Box::new(table.scan(prefix, view))),
+            (None, None) => Box::new(table.scan(prefix, view)),
+        }
+    }
+}
+
+/// Narrows the integers that a column is between. A strict bound is taken as it is: the condition is checked anyway.
+fn narrow(bounds: &mut Vec<(usize, i64, i64)>, column: usize, cmp: Cmp, number: i64) {
+    let place = bounds.iter().position(|(known, _, _)| *known == column).unwrap_or_else(|| {
+        bounds.push((column, i64::MIN, i64::MAX));
+        bounds.len() - 1
+    });
+    let (_, low, high) = &mut bounds[place];
+    match cmp {
+        Cmp::Lt | Cmp::Le => *high = number.min(*high),
+        Cmp::Gt | Cmp::Ge => *low = number.max(*low),
+        Cmp::Eq | Cmp::Ne => {}
+    }
 }
 
 /// The values of the key's leading columns, or `None` if one is NULL, which no row equals.

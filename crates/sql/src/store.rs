@@ -5,8 +5,10 @@
 //!   them and carry their transactions' marks.
 //! - A row's key is its primary key in the form that equality compares ([`Value::group_key`]), or a running
 //!   number where the table has none.
+//! - An index holds, for each value, at least the rows that have it in one of their versions.
+//! - The journal names the committed versions in the order of their stamps, back to what was forgotten.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -55,23 +57,51 @@ impl View {
 pub(crate) struct Table {
     pub schema: Arc<Schema>,
     /// The versions of each row, by the row's number.
-    rows: Vec<Vec<Version>>,
+    pub(crate) rows: Vec<Vec<Version>>,
+    /// The key of each row, unless it was forgotten.
+    pub(crate) keys: Vec<Option<Key>>,
     /// The rows in the order of their keys, for scans.
-    order: BTreeMap<Key, u32>,
+    pub(crate) order: BTreeMap<Key, u32>,
     /// The rows by key, for lookups.
-    points: HashMap<Key, u32>,
+    pub(crate) points: HashMap<Key, u32>,
     /// For each UNIQUE constraint, the rows that ever had the values.
-    uniques: Vec<HashMap<Vec<Value>, Vec<Key>>>,
+    pub(crate) uniques: Vec<HashMap<Vec<Value>, Vec<Key>>>,
+    /// Indexes on single columns, by column.
+    pub(crate) indexes: Vec<(usize, Index)>,
+    /// Rows that are seen as of another stamp than the rest, by their numbers.
+    pub(crate) pins: HashMap<u32, u64>,
+    /// The rows of committed versions with their stamps, oldest first, if it is kept.
+    pub(crate) journal: Option<VecDeque<(u64, u32)>>,
+    /// Numbers of rows that were forgotten.
+    pub(crate) free: Vec<u32>,
     /// The last number given to a row without one.
     pub last_number: i64,
-    dialect: Dialect,
+    pub(crate) dialect: Dialect,
 }
+
+/// Rows that are seen: their keys, stamps and values.
+pub(crate) type Found<'a> = Box<dyn Iterator<Item = (&'a Key, u64, &'a Record)> + 'a>;
+
+/// The rows that have each value in one of their versions.
+type Index = BTreeMap<Value, Vec<u32>>;
 
 impl Table {
     pub fn new(schema: Schema, dialect: Dialect) -> Self {
         let uniques = vec![HashMap::new(); schema.uniques.len()];
-        let (rows, order, points) = (Vec::new(), BTreeMap::new(), HashMap::new());
-        Table { schema: Arc::new(schema), rows, order, points, uniques, last_number: 0, dialect }
+        Table {
+            schema: Arc::new(schema),
+            rows: Vec::new(),
+            keys: Vec::new(),
+            order: BTreeMap::new(),
+            points: HashMap::new(),
+            uniques,
+            indexes: Vec::new(),
+            pins: HashMap::new(),
+            journal: None,
+            free: Vec::new(),
+            last_number: 0,
+            dialect,
+        }
     }
 
     /// The key of a row, if the table has a primary key.
@@ -83,7 +113,14 @@ impl Table {
     #[inline]
     pub fn get(&self, key: &[Value], view: View) -> Option<(&Key, &Version)> {
         let (key, row) = self.points.get_key_value(key)?;
-        view.pick(&self.rows[*row as usize]).map(|version| (key, version))
+        self.seen(*row, view).map(|version| (key, version))
+    }
+
+    /// The version of a row that is seen.
+    #[inline]
+    fn seen(&self, row: u32, view: View) -> Option<&Version> {
+        let at = if self.pins.is_empty() { None } else { self.pins.get(&row).copied() };
+        View { at: at.unwrap_or(view.at), ..view }.pick(&self.rows[row as usize])
     }
 
     /// The rows that are seen whose keys begin with `prefix`, in the order of their keys.
@@ -96,9 +133,68 @@ impl Table {
             .range::<[Value], _>((Bound::Included(prefix), Bound::Unbounded))
             .take_while(move |(key, _)| key.starts_with(prefix))
             .filter_map(move |(key, row)| {
-                let version = view.pick(&self.rows[*row as usize])?;
+                let version = self.seen(*row, view)?;
                 version.row.as_ref().map(|row| (key, version.stamp, row))
             })
+    }
+
+    /// The rows that are seen whose keys begin with `prefix` and go on with an integer from `low` to `high`.
+    pub fn scan_range<'a>(
+        &'a self,
+        prefix: &'a [Value],
+        (low, high): (i64, i64),
+        view: View,
+    ) -> impl Iterator<Item = (&'a Key, u64, &'a Record)> + 'a {
+        let first: Vec<Value> = prefix.iter().cloned().chain([Value::Int(low)]).collect();
+        let inside = move |key: &Key| {
+            key.starts_with(prefix) && matches!(key.get(prefix.len()), Some(Value::Int(i)) if *i <= high)
+        };
+        self.order
+            .range::<[Value], _>((Bound::Included(first.as_slice()), Bound::Unbounded))
+            .take_while(move |(key, _)| inside(key))
+            .filter_map(move |(key, row)| {
+                let version = self.seen(*row, view)?;
+                version.row.as_ref().map(|row| (key, version.stamp, row))
+            })
+    }
+
+    /// The rows that are seen among those that have had this value in this column; `None` if it is not indexed.
+    pub fn indexed<'a>(&'a self, column: usize, value: &Value, view: View) -> Option<Found<'a>> {
+        let (_, index) = self.indexes.iter().find(|(known, _)| *known == column)?;
+        let rows = index.get(value).map_or(&[][..], Vec::as_slice);
+        Some(self.present(rows.iter().copied(), view))
+    }
+
+    /// Whether a column is indexed.
+    pub fn has_index(&self, column: usize) -> bool {
+        self.indexes.iter().any(|(known, _)| *known == column)
+    }
+
+    /// How many rows have had this value in this column, if it is indexed.
+    pub fn index_size(&self, column: usize, value: &Value) -> Option<usize> {
+        let (_, index) = self.indexes.iter().find(|(known, _)| *known == column)?;
+        Some(index.get(value).map_or(0, Vec::len))
+    }
+
+    /// The rows that are seen among those that have had an integer from `low` to `high` in this column.
+    pub fn indexed_range(&self, column: usize, low: i64, high: i64, view: View) -> Option<Found<'_>> {
+        let (_, index) = self.indexes.iter().find(|(known, _)| *known == column)?;
+        if low > high {
+            return Some(Box::new(std::iter::empty()));
+        }
+        let mut rows: Vec<u32> =
+            index.range(Value::Int(low)..=Value::Int(high)).flat_map(|(_, rows)| rows).copied().collect();
+        rows.sort_unstable();
+        rows.dedup();
+        Some(self.present(rows.into_iter(), view))
+    }
+
+    fn present<'a>(&'a self, rows: impl Iterator<Item = u32> + 'a, view: View) -> Found<'a> {
+        Box::new(rows.filter_map(move |row| {
+            let version = self.seen(row, view)?;
+            let key = self.keys[row as usize].as_ref()?;
+            version.row.as_ref().map(|row| (key, version.stamp, row))
+        }))
     }
 
     /// All versions of one row.
@@ -147,13 +243,22 @@ impl Table {
         let version = Version { stamp: own, row };
         let row = match self.points.entry(key.clone()) {
             Entry::Occupied(known) => *known.get(),
-            Entry::Vacant(free) => {
-                let row = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
-                self.rows.push(vec![version]);
+            Entry::Vacant(place) => {
+                let row = self.free.pop().unwrap_or_else(|| {
+                    self.rows.push(Vec::new());
+                    self.keys.push(None);
+                    u32::try_from(self.rows.len() - 1).unwrap_or(u32::MAX)
+                });
+                self.keys[row as usize] = Some(key.clone());
                 self.order.insert(key.clone(), row);
-                return *free.insert(row);
+                *place.insert(row)
             }
         };
+        if let Some(record) = &version.row {
+            for (column, index) in &mut self.indexes {
+                enter(index, record[*column].group_key(self.dialect), row);
+            }
+        }
         let versions = &mut self.rows[row as usize];
         match own_version(versions, own) {
             Some(at) => versions[at] = version,
@@ -171,6 +276,14 @@ impl Table {
         if let Some(stamp) = stamp {
             version.stamp = stamp;
             versions.insert(committed(versions), version);
+            if let Some(journal) = &mut self.journal {
+                journal.push_back((stamp, row));
+            }
+        } else if self.journal.is_some() {
+            self.leave(row, vec![version]);
+            if self.rows[row as usize].is_empty() {
+                self.remove(row);
+            }
         }
     }
 
@@ -191,6 +304,14 @@ impl Table {
             }
         }
         self.uniques[constraint] = index;
+    }
+}
+
+/// Adds a row under a value, once.
+fn enter(index: &mut Index, value: Value, row: u32) {
+    let rows = index.entry(value).or_default();
+    if !rows.contains(&row) {
+        rows.push(row);
     }
 }
 
