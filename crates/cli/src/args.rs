@@ -113,6 +113,10 @@ pub struct CheckArgs {
     /// The engine that answers
     #[arg(long, value_name = "ENGINE", default_value = "auto", value_parser = ENGINE)]
     pub engine: Choice,
+    /// The database whose mechanisms engine mirror verifies: a profile (see `margay profiles`) such as postgresql-15 or
+    /// postgresql/repeatable-read, or a file NAME.toml; by default the one that the history names
+    #[arg(long, value_name = "PROFILE")]
+    pub dbms: Option<String>,
     /// Assume that the database orders transactions as real time does, even where the level does not promise it
     #[arg(long)]
     pub real_time: bool,

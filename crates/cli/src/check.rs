@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use margay_engines::{Answer, Choice};
 use margay_history::History;
+use margay_levels::profile::Dbms;
 use margay_verdict::{Budget, Question, Verdict, Why, audit, wire};
 
 use crate::args::CheckArgs;
@@ -25,6 +26,8 @@ const AUDITED_ALWAYS: usize = 1_000_000;
 pub struct Task {
     pub level: Asked,
     pub engine: Choice,
+    /// The database, where the history does not name it.
+    pub dbms: Option<Dbms>,
     pub real_time: bool,
     pub timeout: Option<Duration>,
     /// Whether the certificate is audited however large the history is.
@@ -38,9 +41,11 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
         return Err(Failure::new("--json and --certificate - both want standard output"));
     }
     let quiet = args.common.quiet;
+    let dbms = args.dbms.as_deref().map(|name| dbms(name, args.engine)).transpose()?;
     let task = Task {
         level: args.level,
         engine: args.engine,
+        dbms,
         real_time: args.real_time,
         timeout: args.common.timeout,
         audit: args.audit,
@@ -74,7 +79,14 @@ pub fn decide(task: &Task, history: &History) -> (Answer, Audited, Duration) {
         return (Answer { engine: None, verdict: Verdict::Unknown(why) }, Audited::Nothing, start.elapsed());
     };
     let budget = task.timeout.map_or(Budget::unlimited(), |limit| Budget::unlimited().with_time(limit));
-    let mut answer = task.engine.check(history, question, &budget);
+    let engine = match &task.dbms {
+        Some(dbms) => task.engine.for_dbms(dbms, history, question.level),
+        None => Ok(task.engine),
+    };
+    let mut answer = match engine {
+        Ok(engine) => engine.check(history, question, &budget),
+        Err(why) => Answer { engine: None, verdict: Verdict::Unknown(Why::Level(why.to_string())) },
+    };
     let wanted = task.audit || history.op_count() <= AUDITED_ALWAYS;
     let audited = if wanted {
         audit_answer(history, question, &answer.verdict)
@@ -85,6 +97,19 @@ pub fn decide(task: &Task, history: &History) -> (Answer, Audited, Duration) {
         answer.verdict = Verdict::Unknown(Why::Rejected(reason.clone()));
     }
     (answer, audited, start.elapsed())
+}
+
+/// The database that `--dbms` names: a profile, or the file of one.
+fn dbms(name: &str, engine: Choice) -> Result<Dbms, Failure> {
+    if !engine.asks_for_dbms() {
+        return Err(Failure::new("--dbms is for an engine that verifies mechanisms: add --engine mirror"));
+    }
+    let path = Path::new(name);
+    if path.extension().is_none_or(|extension| extension != "toml") {
+        return margay_engines::dbms(name).map_err(|error| Failure::new(error.to_string()));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| Failure::new(format!("{name}: {error}")))?;
+    Dbms::from_toml(&text).map_err(|error| Failure::new(format!("{name}: {error}")))
 }
 
 /// What the engine is asked; nothing where no engine could answer.

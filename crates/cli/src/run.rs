@@ -72,6 +72,7 @@ pub fn run(args: RunArgs) -> Result<Status, Failure> {
     let task = Task {
         level: done.claim,
         engine: args.engine,
+        dbms: None,
         real_time: false,
         timeout: args.common.timeout.or(Some(TIMEOUT)),
         audit: false,

@@ -16,8 +16,9 @@ use std::fmt;
 use margay_certify::{Certify, Replay};
 use margay_history::{History, OpKind};
 use margay_infer::Infer;
-use margay_levels::UnknownName;
 use margay_levels::definition::Family;
+use margay_levels::profile::{Dbms, NoProfile};
+use margay_levels::{Level, UnknownName};
 use margay_mirror::Engine as Mirror;
 use margay_naive::Naive;
 use margay_solve::Solve;
@@ -48,6 +49,8 @@ pub enum Choice {
     Auto,
     /// This one.
     Engine(Engine),
+    /// The mirror of a database whose mechanisms do not come from the history.
+    Mirror(Mirror),
 }
 
 /// What was answered, and by whom.
@@ -63,11 +66,34 @@ impl Choice {
     /// Answers the question with the chosen engine.
     #[must_use]
     pub fn check(self, history: &History, question: Question, budget: &Budget) -> Answer {
-        let candidates = match self {
-            Choice::Engine(engine) => vec![engine],
-            Choice::Auto => auto(history, question),
-        };
-        first_answer(&candidates, history, question, budget)
+        match self {
+            Choice::Engine(engine) => first_answer(&[engine], history, question, budget),
+            Choice::Auto => first_answer(&auto(history, question), history, question, budget),
+            Choice::Mirror(mirror) => {
+                Answer { engine: Some(mirror.name()), verdict: mirror.check(history, question, budget) }
+            }
+        }
+    }
+
+    /// Whether it answers for the mechanisms of a database, so that naming one makes sense.
+    #[must_use]
+    pub fn asks_for_dbms(self) -> bool {
+        match self {
+            Choice::Auto => false,
+            Choice::Engine(engine) => engine.name() == MIRROR.name(),
+            Choice::Mirror(_) => true,
+        }
+    }
+
+    /// The same choice for a database that is named with the question.
+    ///
+    /// # Errors
+    /// When no profile fits, or it does not promise the level.
+    pub fn for_dbms(self, dbms: &Dbms, history: &History, level: Level) -> Result<Self, NoProfile> {
+        if !self.asks_for_dbms() {
+            return Ok(self);
+        }
+        Mirror::of(dbms, history, level).map(Choice::Mirror)
     }
 }
 
@@ -129,6 +155,17 @@ fn hands_over(verdict: &Verdict) -> bool {
     matches!(verdict, Verdict::Unknown(Why::MissingEvidence(_) | Why::Outside(_) | Why::Level(_)))
 }
 
+/// The database of this name, a simulated one among them.
+///
+/// # Errors
+/// When there is no profile of it.
+pub fn dbms(name: &str) -> Result<Dbms, UnknownName> {
+    match margay_mirror::simulated(name) {
+        Some(_) => Ok(Dbms::Named(name.to_owned())),
+        None => Dbms::named(name),
+    }
+}
+
 /// The choice of this name: `auto` or an engine's.
 ///
 /// # Errors
@@ -178,7 +215,6 @@ mod tests {
     use std::time::Duration;
 
     use margay_history::HistoryBuilder;
-    use margay_levels::Level;
     use margay_verdict::Exhausted;
 
     use super::*;

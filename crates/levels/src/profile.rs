@@ -11,12 +11,18 @@ use std::sync::LazyLock;
 use crate::names::{UnknownName, fold};
 use crate::{Anomaly, Level};
 
+mod choose;
 mod embedded;
+mod file;
+mod generic;
 mod lockers;
 mod versioned;
 
+pub use choose::{Dbms, NoProfile};
+pub use file::BadProfile;
+
 /// One DBMS at one of its own levels.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Profile {
     /// The DBMS, in the spelling of profile names: `postgresql`.
     pub dbms: &'static str,
@@ -36,6 +42,9 @@ pub struct Profile {
     pub first_updater_wins: bool,
     /// Mechanism serialization certifier.
     pub certifier: Option<Certifier>,
+    /// Whether snapshots and commits are points of one clock. Where timestamps come from the clocks of several servers, or reads of several
+    /// partitions need not belong together, a snapshot is no point in real time.
+    pub one_clock: bool,
     /// How each kind of statement reads and locks, in the order of [`Statement::ALL`].
     pub modes: [Mode; 6],
     /// The strongest of our levels that the DBMS promises; several where they are incomparable.
@@ -63,6 +72,15 @@ pub enum Snapshot {
 }
 
 impl Snapshot {
+    /// Every place.
+    pub const ALL: [Snapshot; 5] = [
+        Snapshot::Statement,
+        Snapshot::Begin,
+        Snapshot::FirstStatement,
+        Snapshot::FirstRead,
+        Snapshot::Within,
+    ];
+
     /// A word for tables.
     pub const fn name(self) -> &'static str {
         match self {
@@ -85,6 +103,9 @@ pub enum Granularity {
 }
 
 impl Granularity {
+    /// Every extent.
+    pub const ALL: [Granularity; 2] = [Granularity::Row, Granularity::Database];
+
     /// A word for tables.
     pub const fn name(self) -> &'static str {
         match self {
@@ -108,6 +129,10 @@ pub enum Certifier {
 }
 
 impl Certifier {
+    /// Every certifier.
+    pub const ALL: [Certifier; 4] =
+        [Certifier::Ssi, Certifier::TimestampOrder, Certifier::Occ, Certifier::Percolator];
+
     /// A word for tables.
     pub const fn name(self) -> &'static str {
         match self {
@@ -254,7 +279,8 @@ const fn mode_over(lock: Lock, read: Read, predicate: PredicateLock) -> Mode {
 
 /// The rows by DBMS, weakest promise first.
 static SORTED: LazyLock<Vec<&'static Profile>> = LazyLock::new(|| {
-    let mut rows: Vec<_> = [versioned::ROWS, lockers::ROWS, embedded::ROWS].into_iter().flatten().collect();
+    let mut rows: Vec<_> =
+        [versioned::ROWS, lockers::ROWS, embedded::ROWS, generic::ROWS].into_iter().flatten().collect();
     rows.sort_by_key(|p| (p.dbms, p.promises.first(), p.since));
     rows
 });
@@ -302,6 +328,24 @@ impl Profile {
         }
     }
 
+    /// Why the row contradicts itself, if it does.
+    pub fn contradiction(&self) -> Option<&'static str> {
+        let locks = self.modes.iter().any(|m| m.lock == Lock::Exclusive);
+        let snapshot = self.modes.iter().any(|m| matches!(m.read, Read::Snapshot | Read::SnapshotThenNewest));
+        let comparable = |a: &Level| self.promises.iter().any(|b| a != b && a.implies(*b));
+        match () {
+            () if self.promises.is_empty() => Some("it promises nothing"),
+            () if self.promises.iter().any(comparable) => Some("one of its promises implies another"),
+            () if self.mutual_exclusion.is_some() != locks => {
+                Some("mutual exclusion and statements that lock exclusively go together")
+            }
+            () if self.consistent_read.is_some() != snapshot => {
+                Some("consistent read and statements that read a snapshot go together")
+            }
+            () => None,
+        }
+    }
+
     /// Whether the DBMS promises `level` here.
     pub fn promises(&self, level: Level) -> bool {
         self.promises.iter().any(|p| p.implies(level))
@@ -330,6 +374,12 @@ impl Profile {
 fn spelled(dbms: &str) -> String {
     let folded = fold(dbms);
     SPELLINGS.iter().find(|s| s.0 == folded).map_or(folded, |s| s.1.to_owned())
+}
+
+/// Whether two names, each perhaps with a version and a level, are of one DBMS.
+pub fn same_dbms(one: &str, other: &str) -> bool {
+    let dbms = |name: &str| spelled(split_version(name.split('/').next().unwrap_or(name).trim()).0);
+    dbms(one) == dbms(other)
 }
 
 /// `8.0.46` as numbers; what is no number ends it.
@@ -422,15 +472,7 @@ mod tests {
     #[test]
     fn promises_are_incomparable_and_mechanisms_fit() {
         for p in all() {
-            assert!(!p.promises.is_empty(), "{p}");
-            for a in p.promises {
-                assert!(!p.promises.iter().any(|b| a != b && a.implies(*b)), "{p}");
-            }
-            let locks = p.modes.iter().any(|m| m.lock == Lock::Exclusive);
-            assert_eq!(p.mutual_exclusion.is_some(), locks, "{p}: locks and mutual exclusion");
-            let snapshot =
-                p.modes.iter().any(|m| matches!(m.read, Read::Snapshot | Read::SnapshotThenNewest));
-            assert_eq!(p.consistent_read.is_some(), snapshot, "{p}: snapshot and consistent read");
+            assert_eq!(p.contradiction(), None, "{p}");
         }
     }
 

@@ -1,9 +1,8 @@
 //! Mirror as an engine over a finished history.
 
-use std::str::FromStr;
-
 use margay_history::{History, OpId, TxnId};
-use margay_levels::profile::Found;
+use margay_levels::Level;
+use margay_levels::profile::{self, Dbms, NoProfile};
 use margay_verdict::mechanism::{Mechanisms, unfit};
 use margay_verdict::{Budget, Certificate, Checker, Exhausted, Finding, Question, Verdict, Why};
 
@@ -20,6 +19,27 @@ const TOLD: usize = 16;
 pub struct Engine {
     /// The mechanisms, where they do not come from the history's header.
     pub mechanisms: Option<Mechanisms>,
+}
+
+impl Engine {
+    /// The engine for a database that is named by whoever asks, not by the history.
+    ///
+    /// # Errors
+    /// When no profile fits, or it does not promise the level.
+    pub fn of(dbms: &Dbms, history: &History, level: Level) -> Result<Self, NoProfile> {
+        let mechanisms = match dbms {
+            Dbms::Named(name) if simulated(name).is_some() => simulated(name),
+            _ => Some(Mechanisms::of(&dbms.profile(recorded(dbms, history), level)?)),
+        };
+        Ok(Self { mechanisms })
+    }
+}
+
+/// The level that the history says it was recorded at, if it speaks of the same database.
+fn recorded<'h>(dbms: &Dbms, history: &'h History) -> Option<&'h str> {
+    let (Dbms::Named(asked), header) = (dbms, history.header()) else { return None };
+    let same = |named: &String| profile::same_dbms(named, asked);
+    header.dbms.as_ref().is_some_and(same).then_some(header.level.as_deref()).flatten()
 }
 
 impl Checker for Engine {
@@ -100,18 +120,15 @@ fn mechanisms(history: &History, question: Question) -> Result<Mechanisms, Why> 
         return Err(Why::MissingEvidence("which database it is: a profile".to_owned()));
     };
     if let Some(simulated) = simulated(dbms) {
-        return match header.level.as_deref().map(str::parse::<margay_levels::Level>) {
+        return match header.level.as_deref().map(str::parse::<Level>) {
             Some(Ok(promised)) if promised.implies(question.level) => Ok(simulated),
             _ => Err(Why::Level(format!("{dbms} does not promise {}", question.level.name()))),
         };
     }
-    let name = match &header.level {
-        Some(level) => format!("{dbms}/{level}"),
-        None => dbms.clone(),
-    };
-    let Found(profile) = Found::from_str(&name).map_err(|error| Why::MissingEvidence(error.to_string()))?;
-    match profile.promises(question.level) {
-        true => Ok(Mechanisms::of(profile)),
-        false => Err(Why::Level(format!("{profile} does not promise {}", question.level.name()))),
+    let named = Dbms::Named(dbms.clone());
+    match named.profile(header.level.as_deref(), question.level) {
+        Ok(profile) => Ok(Mechanisms::of(&profile)),
+        Err(NoProfile::Unknown(unknown)) => Err(Why::MissingEvidence(unknown.to_string())),
+        Err(not_promised) => Err(Why::Level(not_promised.to_string())),
     }
 }

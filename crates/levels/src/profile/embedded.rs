@@ -24,6 +24,7 @@ const OPTIMISTIC: Profile = Profile {
     mutual_exclusion: None,
     first_updater_wins: false,
     certifier: Some(Certifier::Occ),
+    one_clock: true,
     modes: UNLOCKED,
     promises: &[Level::SnapshotIsolation],
     note: "OptimisticTransactionDB with a snapshot set at the begin: written keys are validated at commit. Reads \

@@ -39,6 +39,7 @@ const TWO_PHASE: Profile = Profile {
     mutual_exclusion: Some(Granularity::Row),
     first_updater_wins: false,
     certifier: None,
+    one_clock: true,
     modes: PREDICATES,
     promises: &[Level::Serializable],
     note: "Two-phase locking with range locks. The order of commits is a serial order, so real time holds in \

@@ -67,6 +67,7 @@ const POSTGRESQL: Profile = Profile {
     mutual_exclusion: Some(Granularity::Row),
     first_updater_wins: false,
     certifier: None,
+    one_clock: true,
     modes: RECHECK,
     promises: &[Level::ReadCommitted],
     note: "Each statement has its own snapshot. UPDATE, DELETE and locking reads wait for a row's writer and then \
@@ -121,6 +122,7 @@ const OPENGAUSS_SER: Profile = Profile { own_name: "SERIALIZABLE", ..OPENGAUSS_R
 
 const YUGABYTE: Profile = Profile {
     dbms: "yugabytedb",
+    one_clock: false,
     note: "Each statement has its own snapshot and is retried on conflict.",
     cites: &["YugabyteDB", "Hermitage", "Leopard"],
     ..POSTGRESQL
@@ -128,6 +130,7 @@ const YUGABYTE: Profile = Profile {
 
 const YUGABYTE_RR: Profile = Profile {
     dbms: "yugabytedb",
+    one_clock: false,
     promises: &[Level::SnapshotIsolation],
     note: "Snapshot isolation over hybrid logical clocks; real time holds only within the clock skew.",
     cites: &["YugabyteDB", "Hermitage", "Leopard"],
@@ -152,6 +155,7 @@ const MYSQL_RC: Profile = Profile {
     mutual_exclusion: Some(Granularity::Row),
     first_updater_wins: false,
     certifier: None,
+    one_clock: true,
     modes: SNAPSHOT_AND_NEWEST,
     promises: &[Level::ReadCommitted],
     note: "InnoDB. A plain SELECT has a snapshot of its own; everything else reads the newest committed version.",
@@ -218,6 +222,7 @@ const COCKROACH: Profile = Profile {
     mutual_exclusion: None,
     first_updater_wins: false,
     certifier: Some(Certifier::TimestampOrder),
+    one_clock: false,
     modes: UNLOCKED,
     promises: &[Level::Serializable],
     note: "A transaction may move to a later timestamp if what it read is still current there, so its snapshot is \
@@ -291,12 +296,13 @@ const HANA_SI: Profile = Profile {
 };
 
 const NUODB_RC: Profile =
-    Profile { dbms: "nuodb", default: false, cites: &["NuoDB", "Leopard"], ..ORACLE_RC };
+    Profile { dbms: "nuodb", default: false, one_clock: false, cites: &["NuoDB", "Leopard"], ..ORACLE_RC };
 
 const NUODB_SI: Profile = Profile {
     dbms: "nuodb",
     own_name: "CONSISTENT READ",
     default: true,
+    one_clock: false,
     note: "Snapshot isolation by multi-versioning.",
     cites: &["NuoDB", "Leopard"],
     ..ORACLE_SER
@@ -305,6 +311,7 @@ const NUODB_SI: Profile = Profile {
 const SINGLESTORE: Profile = Profile {
     dbms: "singlestore",
     default: true,
+    one_clock: false,
     note: "Its only level.",
     cites: &["SingleStore", "Leopard"],
     ..MYSQL_RC
@@ -315,6 +322,7 @@ const FOUNDATIONDB: Profile = Profile {
     protocol: "OCC+MVCC",
     consistent_read: Some(Snapshot::FirstStatement),
     certifier: Some(Certifier::Occ),
+    one_clock: true,
     promises: &[Level::StrictSerializable],
     note: "The read version is obtained by the first read and contains every acknowledged commit; at commit the read \
         set is validated. Snapshot reads, if an application asks for them, are outside the promise.",

@@ -88,8 +88,8 @@ impl Course {
     /// When its versions became visible to others: at its commit, or where all of it takes place.
     #[must_use]
     pub fn installed(&self, view: View) -> Interval {
-        match (view, self.statement) {
-            (View::Within, Some(first)) => Interval::new(first.before, self.end().after),
+        match view {
+            View::Within => Interval::new(self.start(), self.end().after),
             _ => self.end(),
         }
     }
@@ -101,7 +101,7 @@ impl Course {
             View::Begin => self.first,
             View::FirstStatement => self.statement,
             View::FirstRead => self.read.map(|read| Interval::new(self.start(), read.after)),
-            View::Within => self.statement.map(|first| Interval::new(first.before, self.end().after)),
+            View::Within => Some(Interval::new(self.start(), self.end().after)),
             View::Uncommitted | View::Statement | View::StatementOrBefore => None,
         }
     }

@@ -54,7 +54,7 @@ pub enum View {
     FirstStatement,
     /// Those at one point from BEGIN to the first read.
     FirstRead,
-    /// The transaction takes place at one point between its first statement and its end, where its versions are installed too.
+    /// The transaction takes place at one point between its beginning and its end, where its versions are installed too.
     Within,
 }
 
@@ -116,7 +116,7 @@ impl Mechanisms {
         let select = profile.mode(Statement::Select);
         let serializable = profile.promises(Level::Serializable);
         let snapshots = profile.promises(Level::SnapshotIsolation);
-        let loose = LOOSE.contains(&profile.dbms);
+        let loose = !profile.one_clock;
         let checks_writes = matches!(profile.certifier, Some(Certifier::Percolator | Certifier::Occ));
         let view = view(profile, select.read);
         Self {
@@ -134,9 +134,6 @@ impl Mechanisms {
         }
     }
 }
-
-/// Databases whose timestamps come from the clocks of several servers, or whose reads of several partitions need not belong together.
-const LOOSE: [&str; 4] = ["cockroachdb", "nuodb", "singlestore", "yugabytedb"];
 
 fn view(profile: &Profile, read: Read) -> View {
     match (read, profile.consistent_read) {
