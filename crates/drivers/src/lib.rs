@@ -7,17 +7,30 @@
 //! - A driver says [`Trouble::Refused`] only when the transaction is certainly gone, and an unanswered COMMIT is [`Trouble::Lost`], never less.
 //! - What a database promises comes from its profile in `margay_levels`, chosen by the version that the database itself tells.
 
+mod fjall;
 mod mysql;
+mod pairs;
 mod postgres;
+mod postgres_cells;
+mod redb;
 mod sim;
 mod sql;
 mod sqlite;
+mod statement;
+mod stores;
+mod surrealkv;
 mod target;
+mod witness;
+
+use std::fmt;
+use std::sync::Arc;
 
 use margay_levels::Level;
 use margay_levels::profile::Profile;
-pub use margay_simdb::{Ask, Change, Cond, Obj, Row, Space, Start, Value};
+pub use margay_simdb::{Answer, Ask, Cell, Change, Cond, Obj, Row, Schema, Space, Start, Value};
+pub use stores::Kind;
 pub use target::{Setting, Target, open};
+pub use witness::{Testimony, Witness};
 
 /// A database that is ready to be connected to.
 pub trait Database: Send + Sync {
@@ -46,7 +59,28 @@ pub trait Database: Send + Sync {
     ///
     /// # Errors
     /// What the database says.
-    fn connect(&self, client: usize, own_name: &str) -> Result<Box<dyn Connection>, String>;
+    fn connect(&self, client: usize, own_name: &str) -> Result<Box<dyn Connection + '_>, String>;
+
+    /// Makes connections testify from now on; none if the database has nothing to tell.
+    fn witness(&self) -> Option<Arc<Witness>> {
+        None
+    }
+
+    /// Where the database's server listens, as an address that connections can be made to.
+    fn address(&self) -> Option<String> {
+        None
+    }
+
+    /// Makes the tables of a program in SQL with their rows, instead of those of an earlier run.
+    ///
+    /// # Errors
+    /// What the database says; that it does not understand SQL, for instance.
+    fn prepare_sql(&self, _own_name: &str, _schema: &Schema) -> Result<(), String> {
+        Err(no_sql(&self.identity().0))
+    }
+
+    /// Removes what [`Database::prepare_sql`] made. What cannot be removed stays.
+    fn clean_up_sql(&self, _schema: &Schema) {}
 
     /// Removes what [`Database::prepare`] made. What cannot be removed stays.
     fn clean_up(&self) {}
@@ -54,11 +88,22 @@ pub trait Database: Send + Sync {
 
 /// One client's connection, in at most one transaction at a time. It stays on its thread.
 pub trait Connection {
+    /// What follows belongs to the transaction that the recording calls so.
+    fn enter(&mut self, _label: u64) {}
+
     /// Begins a transaction.
     ///
     /// # Errors
     /// [`Trouble::Refused`] when there is no transaction after all.
     fn begin(&mut self) -> Result<(), Trouble>;
+
+    /// Begins a transaction that will only read, which some databases want to know beforehand.
+    ///
+    /// # Errors
+    /// As [`Connection::begin`].
+    fn begin_reading(&mut self) -> Result<(), Trouble> {
+        self.begin()
+    }
 
     /// Executes a statement. `rows` is empty before; afterwards it holds what a read or scan saw, and `(object, absent)` for a delete that
     /// found nothing to delete: that is no write.
@@ -66,6 +111,14 @@ pub trait Connection {
     /// # Errors
     /// When there is no answer. The transaction is gone then.
     fn execute(&mut self, ask: Ask, rows: &mut Vec<(Obj, Value)>) -> Result<(), Trouble>;
+
+    /// Executes a SQL statement, whose parameters are `$1`, `$2`, … in the text.
+    ///
+    /// # Errors
+    /// When there is no answer. The transaction is gone then.
+    fn sql(&mut self, _text: &str, _params: &[Cell]) -> Result<Answer, Trouble> {
+        Err(Trouble::Failed(no_sql("this database")))
+    }
 
     /// Commits.
     ///
@@ -89,4 +142,15 @@ pub enum Trouble {
     Lost(String),
     /// Something that no run can go on with: a statement that the database does not understand, a missing table.
     Failed(String),
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Trouble::Refused(why) | Trouble::Lost(why) | Trouble::Failed(why)) = self;
+        f.write_str(why)
+    }
+}
+
+fn no_sql(who: &str) -> String {
+    format!("{who} does not understand SQL, which this workload speaks")
 }

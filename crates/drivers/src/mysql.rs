@@ -1,16 +1,23 @@
 //! MariaDB, MySQL, and what speaks their protocol and says its name.
 
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
 use margay_simdb::Start;
+use mysql::consts::ColumnType;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts, OptsBuilder, Params};
 
-use crate::sql::{Cell, Session, Sql, Statement, Upsert, preparation, removal, texts};
-use crate::{Connection, Database, Trouble};
+use crate::sql::{Session, Sql, Statement, Upsert, preparation, removal, texts};
+use crate::statement::{self, translate};
+use crate::{Answer, Cell, Connection, Database, Schema, Testimony, Trouble, Witness};
 
 pub(crate) struct MysqlDatabase {
+    url: String,
     options: Opts,
     dbms: &'static str,
     version: String,
+    witness: OnceLock<Arc<Witness>>,
 }
 
 impl MysqlDatabase {
@@ -21,7 +28,7 @@ impl MysqlDatabase {
         let options = Opts::from(OptsBuilder::from_opts(options).prefer_socket(false));
         let told: Option<String> = connect(&options)?.query_first("SELECT VERSION()").map_err(shown)?;
         let (dbms, version) = identity(&told.unwrap_or_default());
-        Ok(Self { options, dbms, version })
+        Ok(Self { url, options, dbms, version, witness: OnceLock::new() })
     }
 }
 
@@ -65,11 +72,34 @@ impl Database for MysqlDatabase {
             .query_drop(format!("SET SESSION TRANSACTION ISOLATION LEVEL {own_name}"))
             .map_err(shown)?;
         connection.query_drop("SET SESSION innodb_lock_wait_timeout = 1").map_err(shown)?;
-        let mut statements = Vec::new();
-        for text in texts(Upsert::OnDuplicateKey) {
-            statements.push(connection.prep(text).map_err(shown)?);
+        let statements =
+            Lazy { texts: texts(Upsert::OnDuplicateKey), prepared: std::array::from_fn(|_| None) };
+        let watch = self.witness.get().map(|witness| Watch {
+            witness: Arc::clone(witness),
+            question: last_transaction(self.dbms),
+            wrote: false,
+            told: Testimony::default(),
+        });
+        Ok(Box::new(Sql(MysqlSession { connection, statements, watch, prepared: HashMap::new() })))
+    }
+
+    fn witness(&self) -> Option<Arc<Witness>> {
+        Some(Arc::clone(self.witness.get_or_init(Arc::default)))
+    }
+
+    fn address(&self) -> Option<String> {
+        Some(self.url.clone())
+    }
+
+    fn prepare_sql(&self, _own_name: &str, schema: &Schema) -> Result<(), String> {
+        let mut connection = connect(&self.options)?;
+        statement::creation(schema).iter().try_for_each(|text| connection.query_drop(text)).map_err(shown)
+    }
+
+    fn clean_up_sql(&self, schema: &Schema) {
+        if let Ok(mut connection) = connect(&self.options) {
+            statement::removal(schema).iter().for_each(|text| drop(connection.query_drop(text)));
         }
-        Ok(Box::new(Sql(MysqlSession { connection, statements })))
     }
 
     fn clean_up(&self) {
@@ -79,22 +109,68 @@ impl Database for MysqlDatabase {
     }
 }
 
+/// How a session asks what its last transaction that wrote is called in the log.
+fn last_transaction(dbms: &str) -> Option<&'static str> {
+    match dbms {
+        "mariadb" => Some("SELECT @@last_gtid"),
+        "tidb" => Some("SELECT @@tidb_last_txn_info"),
+        _ => None,
+    }
+}
+
+/// What a connection that testifies keeps in mind.
+struct Watch {
+    witness: Arc<Witness>,
+    question: Option<&'static str>,
+    wrote: bool,
+    told: Testimony,
+}
+
+/// The statements, which are prepared when they are first used: a program has none of their tables.
+struct Lazy {
+    texts: [String; 8],
+    prepared: [Option<mysql::Statement>; 8],
+}
+
+impl Lazy {
+    fn get(&mut self, connection: &mut Conn, which: Statement) -> Result<mysql::Statement, Trouble> {
+        let place = &mut self.prepared[which as usize];
+        if place.is_none() {
+            *place = Some(connection.prep(&self.texts[which as usize]).map_err(trouble)?);
+        }
+        place.clone().ok_or_else(|| Trouble::Failed("no statement".to_owned()))
+    }
+}
+
 struct MysqlSession {
     connection: Conn,
-    statements: Vec<mysql::Statement>,
+    statements: Lazy,
+    watch: Option<Watch>,
+    /// The statements of programs, by their texts, with the numbers of their parameters in the order in which they are wanted.
+    prepared: HashMap<String, (mysql::Statement, Vec<usize>)>,
 }
 
 fn parameters(cells: &[Cell]) -> Params {
-    let value = |cell: &Cell| match cell {
+    positional(cells.iter().map(parameter).collect())
+}
+
+fn positional(values: Vec<mysql::Value>) -> Params {
+    if values.is_empty() { Params::Empty } else { Params::Positional(values) }
+}
+
+fn parameter(cell: &Cell) -> mysql::Value {
+    match cell {
+        Cell::Null => mysql::Value::NULL,
         Cell::Int(int) => mysql::Value::Int(*int),
         Cell::Text(text) => mysql::Value::Bytes(text.clone().into_bytes()),
-    };
-    Params::Positional(cells.iter().map(value).collect())
+    }
 }
 
 fn cell(value: mysql::Value) -> Cell {
     match value {
+        mysql::Value::NULL => Cell::Null,
         mysql::Value::Int(int) => Cell::Int(int),
+        mysql::Value::UInt(int) => i64::try_from(int).map_or_else(|_| Cell::Text(int.to_string()), Cell::Int),
         mysql::Value::Bytes(bytes) => Cell::Text(String::from_utf8_lossy(&bytes).into_owned()),
         other => Cell::Text(format!("{other:?}")),
     }
@@ -104,29 +180,88 @@ impl MysqlSession {
     fn control(&mut self, text: &str) -> Result<(), Trouble> {
         self.connection.query_drop(text).map_err(trouble)
     }
+
+    /// After the commit, because only then it has a name. Without an answer there is none, and what it changed must tell.
+    fn testify(&mut self) {
+        let Some(watch) = &mut self.watch else { return };
+        if let Some(question) = watch.question.filter(|_| watch.wrote) {
+            watch.told.id = self.connection.query_first(question).ok().flatten();
+        }
+        watch.witness.hear(std::mem::take(&mut watch.told));
+    }
+}
+
+impl MysqlSession {
+    fn run(&mut self, text: &str, params: &[Cell]) -> Result<Answer, mysql::Error> {
+        if !self.prepared.contains_key(text) {
+            let translated = translate(text, |_| "?".to_owned());
+            let statement = self.connection.prep(translated.text)?;
+            self.prepared.insert(text.to_owned(), (statement, translated.params));
+        }
+        let (statement, wanted) = &self.prepared[text];
+        let values = wanted.iter().map(|&at| params.get(at).map_or(mysql::Value::NULL, parameter)).collect();
+        let columns = statement.columns().len();
+        if columns == 0 {
+            self.connection.exec_drop(statement, positional(values))?;
+            return Ok(Answer { count: self.connection.affected_rows(), ..Answer::default() });
+        }
+        let is_decimal = |column: &mysql::Column| column.column_type() == ColumnType::MYSQL_TYPE_NEWDECIMAL;
+        let decimals: Vec<bool> = statement.columns().iter().map(is_decimal).collect();
+        let rows: Vec<mysql::Row> = self.connection.exec(statement, positional(values))?;
+        let mut cells = Vec::with_capacity(columns * rows.len());
+        for row in rows {
+            cells.extend(row.unwrap().into_iter().zip(&decimals).map(|(value, decimal)| match cell(value) {
+                Cell::Text(text) if *decimal => statement::number(&text),
+                cell => cell,
+            }));
+        }
+        Ok(Answer { columns, cells, count: 0 })
+    }
 }
 
 impl Session for MysqlSession {
+    fn enter(&mut self, label: u64) {
+        if let Some(watch) = &mut self.watch {
+            (watch.wrote, watch.told) = (false, Testimony { txn: label, ..Testimony::default() });
+        }
+    }
+
     fn begin(&mut self) -> Result<(), Trouble> {
         self.control("START TRANSACTION")
     }
 
     fn query(&mut self, which: Statement, cells: &[Cell]) -> Result<Vec<Vec<Cell>>, Trouble> {
-        let statement = &self.statements[which as usize];
+        let statement = &self.statements.get(&mut self.connection, which)?;
         let rows: Vec<mysql::Row> = self.connection.exec(statement, parameters(cells)).map_err(trouble)?;
         Ok(rows.into_iter().map(|row| row.unwrap().into_iter().map(cell).collect()).collect())
     }
 
     fn change(&mut self, which: Statement, cells: &[Cell]) -> Result<u64, Trouble> {
-        let statement = &self.statements[which as usize];
+        let statement = &self.statements.get(&mut self.connection, which)?;
         self.connection.exec_drop(statement, parameters(cells)).map_err(trouble)?;
-        Ok(self.connection.affected_rows())
+        let touched = self.connection.affected_rows();
+        if let Some(watch) = &mut self.watch {
+            watch.wrote |= touched > 0;
+        }
+        Ok(touched)
+    }
+
+    fn sql(&mut self, text: &str, params: &[Cell]) -> Result<Answer, Trouble> {
+        let answer = self.run(text, params).map_err(sql_trouble)?;
+        if let Some(watch) = &mut self.watch {
+            watch.wrote |= answer.count > 0;
+        }
+        Ok(answer)
     }
 
     fn commit(&mut self) -> Result<(), Trouble> {
         match self.control("COMMIT") {
             Err(Trouble::Refused(why)) => self.rollback().and(Err(Trouble::Refused(why))),
             Err(Trouble::Failed(why)) => Err(Trouble::Lost(why)),
+            Ok(()) => {
+                self.testify();
+                Ok(())
+            }
             other => other,
         }
     }
@@ -147,6 +282,14 @@ fn trouble(error: mysql::Error) -> Trouble {
         mysql::Error::MySqlError(told) if REFUSALS.contains(&told.code) => Trouble::Refused(shown(error)),
         mysql::Error::MySqlError(told) if !ENDS.contains(&told.code) => Trouble::Failed(shown(error)),
         _ => Trouble::Lost(shown(error)),
+    }
+}
+
+/// A duplicate key that a program runs into ends its transaction; the program goes on.
+fn sql_trouble(error: mysql::Error) -> Trouble {
+    match &error {
+        mysql::Error::MySqlError(told) if told.code == 1062 => Trouble::Refused(shown(error)),
+        _ => trouble(error),
     }
 }
 

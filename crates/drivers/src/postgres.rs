@@ -1,15 +1,20 @@
 //! PostgreSQL, and whatever speaks its protocol and says that it is PostgreSQL.
 
+use std::sync::{Arc, OnceLock};
+
 use margay_simdb::Start;
 use postgres::types::{ToSql, Type};
-use postgres::{Client, NoTls};
+use postgres::{Client, NoTls, SimpleQueryMessage};
 
-use crate::sql::{Cell, Session, Sql, Statement, Upsert, preparation, removal, texts};
-use crate::{Connection, Database, Trouble};
+use crate::postgres_cells::Prepared;
+use crate::sql::{Session, Sql, Statement, Upsert, preparation, removal, texts};
+use crate::statement;
+use crate::{Answer, Cell, Connection, Database, Schema, Testimony, Trouble, Witness};
 
 pub(crate) struct PostgresDatabase {
     url: String,
     version: String,
+    witness: OnceLock<Arc<Witness>>,
 }
 
 impl PostgresDatabase {
@@ -19,7 +24,7 @@ impl PostgresDatabase {
         let row = client.query_one("SHOW server_version", &[]).map_err(shown)?;
         let version: String = row.get(0);
         let number = version.split_whitespace().next().unwrap_or_default().to_owned();
-        Ok(Self { url: url.to_owned(), version: number })
+        Ok(Self { url: url.to_owned(), version: number, witness: OnceLock::new() })
     }
 }
 
@@ -51,13 +56,37 @@ impl Database for PostgresDatabase {
     }
 
     fn connect(&self, _client: usize, own_name: &str) -> Result<Box<dyn Connection>, String> {
-        let mut client = connect(&self.url)?;
-        let mut statements = Vec::new();
-        for text in texts(Upsert::OnConflict) {
-            statements.push(client.prepare(&numbered(&text)).map_err(shown)?);
-        }
+        let client = connect(&self.url)?;
+        let witness = self.witness.get().map(Arc::clone);
+        let texts = texts(Upsert::OnConflict)
+            .map(|text| numbered(&if witness.is_some() { watched(&text) } else { text }));
+        let statements = Lazy { texts, prepared: std::array::from_fn(|_| None) };
         let begin = format!("BEGIN ISOLATION LEVEL {own_name}");
-        Ok(Box::new(Sql(PostgresSession { client, statements, begin })))
+        let watch = witness.map(|witness| Watch {
+            witness,
+            op: 0,
+            told: Testimony::default(),
+            whole: own_name != "READ COMMITTED",
+        });
+        Ok(Box::new(Sql(PostgresSession { client, statements, begin, watch, prepared: Prepared::default() })))
+    }
+
+    fn witness(&self) -> Option<Arc<Witness>> {
+        Some(Arc::clone(self.witness.get_or_init(Arc::default)))
+    }
+
+    fn address(&self) -> Option<String> {
+        Some(self.url.clone())
+    }
+
+    fn prepare_sql(&self, _own_name: &str, schema: &Schema) -> Result<(), String> {
+        connect(&self.url)?.batch_execute(&statement::creation(schema).join(";")).map_err(shown)
+    }
+
+    fn clean_up_sql(&self, schema: &Schema) {
+        if let Ok(mut client) = connect(&self.url) {
+            let _ = client.batch_execute(&statement::removal(schema).join(";"));
+        }
     }
 
     fn clean_up(&self) {
@@ -77,10 +106,59 @@ fn numbered(text: &str) -> String {
     out
 }
 
+/// A statement that also tells who runs it, or what it sees: the snapshot is one only if the same statement asks for it.
+fn watched(text: &str) -> String {
+    match text.starts_with("SELECT") {
+        true => format!(
+            "SELECT margay.view, told.* FROM (SELECT pg_current_snapshot()::text AS view) AS margay LEFT JOIN (SELECT 1::bigint, told.* FROM ({text}) AS told) AS told ON true"
+        ),
+        false => format!("{text} RETURNING pg_current_xact_id()::text"),
+    }
+}
+
+/// What a connection that testifies keeps in mind.
+struct Watch {
+    witness: Arc<Witness>,
+    /// The number of the operation.
+    op: u32,
+    told: Testimony,
+    /// Whether a transaction has one snapshot.
+    whole: bool,
+}
+
+impl Watch {
+    /// Takes the snapshot out of the rows of a watched query.
+    fn strip(&mut self, rows: Vec<postgres::Row>) -> Vec<Vec<Cell>> {
+        if let Some(first) = rows.first() {
+            self.told.views.push((self.op, first.get(0)));
+        }
+        let there = |row: &&postgres::Row| row.get::<_, Option<i64>>(1).is_some();
+        rows.iter().filter(there).map(|row| cells(row).split_off(2)).collect()
+    }
+}
+
+/// The statements, which are prepared when they are first used: a program has none of their tables.
+struct Lazy {
+    texts: [String; 8],
+    prepared: [Option<postgres::Statement>; 8],
+}
+
+impl Lazy {
+    fn get(&mut self, client: &mut Client, which: Statement) -> Result<postgres::Statement, Trouble> {
+        let place = &mut self.prepared[which as usize];
+        if place.is_none() {
+            *place = Some(client.prepare(&self.texts[which as usize]).map_err(trouble)?);
+        }
+        place.clone().ok_or_else(|| Trouble::Failed("no statement".to_owned()))
+    }
+}
+
 struct PostgresSession {
     client: Client,
-    statements: Vec<postgres::Statement>,
+    statements: Lazy,
     begin: String,
+    watch: Option<Watch>,
+    prepared: Prepared,
 }
 
 fn parameters(cells: &[Cell]) -> Vec<&(dyn ToSql + Sync)> {
@@ -89,6 +167,7 @@ fn parameters(cells: &[Cell]) -> Vec<&(dyn ToSql + Sync)> {
 
 fn parameter(cell: &Cell) -> &(dyn ToSql + Sync) {
     match cell {
+        Cell::Null => &None::<i64>,
         Cell::Int(int) => int,
         Cell::Text(text) => text,
     }
@@ -102,25 +181,80 @@ fn cells(row: &postgres::Row) -> Vec<Cell> {
     row.columns().iter().enumerate().map(cell).collect()
 }
 
+impl PostgresSession {
+    /// Commits, and takes down what there is to tell.
+    fn commit_watched(&mut self) -> Result<(), Trouble> {
+        let Some(watch) = &mut self.watch else { return Ok(()) };
+        let answers =
+            self.client.simple_query("SELECT pg_current_snapshot(); COMMIT").map_err(commit_trouble);
+        let view = answers.as_ref().ok().and_then(|answers| match answers.iter().find_map(first_row)? {
+            row if watch.whole => row.get(0).map(str::to_owned),
+            _ => None,
+        });
+        watch.told.view = view;
+        if !matches!(answers, Err(Trouble::Refused(_))) {
+            watch.witness.hear(std::mem::take(&mut watch.told));
+        }
+        answers.map(drop)
+    }
+}
+
+fn first_row(message: &SimpleQueryMessage) -> Option<&postgres::SimpleQueryRow> {
+    match message {
+        SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    }
+}
+
 impl Session for PostgresSession {
+    fn enter(&mut self, label: u64) {
+        if let Some(watch) = &mut self.watch {
+            (watch.op, watch.told) = (0, Testimony { txn: label, ..Testimony::default() });
+        }
+    }
+
+    fn step(&mut self) {
+        if let Some(watch) = &mut self.watch {
+            watch.op += 1;
+        }
+    }
+
     fn begin(&mut self) -> Result<(), Trouble> {
         self.client.batch_execute(&self.begin).map_err(trouble)
     }
 
     fn query(&mut self, which: Statement, cells_in: &[Cell]) -> Result<Vec<Vec<Cell>>, Trouble> {
-        let statement = &self.statements[which as usize];
-        let rows = self.client.query(statement, &parameters(cells_in)).map_err(trouble)?;
-        Ok(rows.iter().map(cells).collect())
+        let statement = self.statements.get(&mut self.client, which)?;
+        let rows = self.client.query(&statement, &parameters(cells_in)).map_err(trouble)?;
+        Ok(match &mut self.watch {
+            Some(watch) => watch.strip(rows),
+            None => rows.iter().map(cells).collect(),
+        })
     }
 
     fn change(&mut self, which: Statement, cells_in: &[Cell]) -> Result<u64, Trouble> {
-        self.client.execute(&self.statements[which as usize], &parameters(cells_in)).map_err(trouble)
+        let (statement, parameters) = (&self.statements.get(&mut self.client, which)?, parameters(cells_in));
+        let Some(watch) = &mut self.watch else {
+            return self.client.execute(statement, &parameters).map_err(trouble);
+        };
+        let rows = self.client.query(statement, &parameters).map_err(trouble)?;
+        if let Some(row) = rows.first() {
+            watch.told.id = Some(row.get(0));
+        }
+        Ok(rows.len() as u64)
+    }
+
+    fn sql(&mut self, text: &str, params: &[Cell]) -> Result<Answer, Trouble> {
+        self.prepared.run(&mut self.client, text, params).map_err(sql_trouble)
     }
 
     /// A COMMIT in a transaction that has failed is no error: it is answered with the tag ROLLBACK, which the client library does not show. A
     /// statement before it in the same message fails in such a transaction, and takes the COMMIT with it.
     fn commit(&mut self) -> Result<(), Trouble> {
-        let committed = self.client.batch_execute("SELECT 1; COMMIT").map_err(commit_trouble);
+        let committed = match self.watch {
+            Some(_) => self.commit_watched(),
+            None => self.client.batch_execute("SELECT 1; COMMIT").map_err(commit_trouble),
+        };
         match committed {
             Err(Trouble::Refused(why)) => self.rollback().and(Err(Trouble::Refused(why))),
             other => other,
@@ -145,6 +279,14 @@ fn trouble(error: postgres::Error) -> Trouble {
         Some(code) if code.starts_with("57P") || code.starts_with("08") => Trouble::Lost(shown(error)),
         Some(_) => Trouble::Failed(shown(error)),
         None => Trouble::Lost(error.to_string()),
+    }
+}
+
+/// A duplicate key that a program runs into ends its transaction; the program goes on.
+fn sql_trouble(error: postgres::Error) -> Trouble {
+    match error.code().map(|code| code.code()) {
+        Some("23505") => Trouble::Refused(shown(error)),
+        _ => trouble(error),
     }
 }
 

@@ -4,7 +4,7 @@
 
 use margay_simdb::{Ask, Change, Obj, Row, Space, Start, Value};
 
-use crate::{Connection, Trouble};
+use crate::{Answer, Cell, Connection, Trouble};
 
 /// The tables. Their names are such that nobody else's are touched.
 pub(crate) const TABLES: [&str; 3] = ["margay_registers", "margay_lists", "margay_rows"];
@@ -81,20 +81,19 @@ pub(crate) fn removal() -> Vec<String> {
     TABLES.map(|table| format!("DROP TABLE IF EXISTS {table}")).to_vec()
 }
 
-/// A parameter, or a cell of a result.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Cell {
-    Int(i64),
-    Text(String),
-}
-
 /// A connection that understands SQL: what is left for a driver to do.
 pub(crate) trait Session {
+    /// What follows belongs to the transaction that the recording calls so.
+    fn enter(&mut self, _label: u64) {}
+    /// What follows belongs to the transaction's next operation.
+    fn step(&mut self) {}
     fn begin(&mut self) -> Result<(), Trouble>;
     /// Runs a statement with results; each of them is pushed as a row of cells.
     fn query(&mut self, which: Statement, parameters: &[Cell]) -> Result<Vec<Vec<Cell>>, Trouble>;
     /// Runs a statement without results; answers how many rows it touched.
     fn change(&mut self, which: Statement, parameters: &[Cell]) -> Result<u64, Trouble>;
+    /// Runs any statement.
+    fn sql(&mut self, text: &str, params: &[Cell]) -> Result<Answer, Trouble>;
     fn commit(&mut self) -> Result<(), Trouble>;
     fn rollback(&mut self) -> Result<(), Trouble>;
 }
@@ -102,18 +101,34 @@ pub(crate) trait Session {
 /// A connection over a session.
 pub(crate) struct Sql<S>(pub S);
 
+impl<S: Session> Sql<S> {
+    /// Whatever a statement's error leaves of its transaction, nothing shall come of it.
+    fn gone<T>(&mut self, executed: Result<T, Trouble>) -> Result<T, Trouble> {
+        match executed {
+            Err(Trouble::Refused(why)) => self.0.rollback().and(Err(Trouble::Refused(why))),
+            other => other,
+        }
+    }
+}
+
 impl<S: Session> Connection for Sql<S> {
+    fn enter(&mut self, label: u64) {
+        self.0.enter(label);
+    }
+
     fn begin(&mut self) -> Result<(), Trouble> {
         self.0.begin()
     }
 
     fn execute(&mut self, ask: Ask, rows: &mut Vec<(Obj, Value)>) -> Result<(), Trouble> {
+        self.0.step();
         let executed = execute(&mut self.0, ask, rows);
-        // Whatever a statement's error leaves of its transaction, nothing shall come of it.
-        match executed {
-            Err(Trouble::Refused(why)) => self.0.rollback().and(Err(Trouble::Refused(why))),
-            other => other,
-        }
+        self.gone(executed)
+    }
+
+    fn sql(&mut self, text: &str, params: &[Cell]) -> Result<Answer, Trouble> {
+        let executed = self.0.sql(text, params);
+        self.gone(executed)
     }
 
     fn commit(&mut self) -> Result<(), Trouble> {

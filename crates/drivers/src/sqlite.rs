@@ -3,6 +3,7 @@
 //! Its two levels are its two journals: `WAL` lets readers go on beside the one writer, `SERIALIZABLE` is the rollback journal, where they exclude each
 //! other. Transactions are deferred: they begin as readers, and one that wants to write after somebody else did is refused.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,8 +12,9 @@ use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection as Sqlite, ErrorCode, params_from_iter};
 use tempfile::TempDir;
 
-use crate::sql::{Cell, Session, Sql, Statement, Upsert, preparation, removal, texts};
-use crate::{Connection, Database, Trouble};
+use crate::sql::{Session, Sql, Statement, Upsert, preparation, removal, texts};
+use crate::statement::{self, translate};
+use crate::{Answer, Cell, Connection, Database, Schema, Trouble};
 
 /// How long a writer waits for another.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -66,7 +68,20 @@ impl Database for SqliteDatabase {
 
     fn connect(&self, _client: usize, own_name: &str) -> Result<Box<dyn Connection>, String> {
         let connection = self.connection(own_name)?;
-        Ok(Box::new(Sql(SqliteSession { connection, texts: texts(Upsert::OnConflict) })))
+        let (texts, translated) = (texts(Upsert::OnConflict), HashMap::new());
+        Ok(Box::new(Sql(SqliteSession { connection, texts, translated })))
+    }
+
+    fn prepare_sql(&self, own_name: &str, schema: &Schema) -> Result<(), String> {
+        let connection = self.connection(own_name)?;
+        let texts = statement::creation(schema).join(";");
+        connection.execute_batch(&format!("BEGIN; {texts}; COMMIT")).map_err(|error| error.to_string())
+    }
+
+    fn clean_up_sql(&self, schema: &Schema) {
+        if let Ok(connection) = self.connection("SERIALIZABLE") {
+            let _ = connection.execute_batch(&statement::removal(schema).join(";"));
+        }
     }
 
     fn clean_up(&self) {
@@ -79,11 +94,17 @@ impl Database for SqliteDatabase {
 struct SqliteSession {
     connection: Sqlite,
     texts: [String; 8],
+    /// Texts of programs as SQLite understands them.
+    translated: HashMap<String, String>,
 }
 
-impl ToSql for Cell {
+/// A cell as a parameter.
+struct Parameter<'a>(&'a Cell);
+
+impl ToSql for Parameter<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        match self {
+        match self.0 {
+            Cell::Null => rusqlite::types::Null.to_sql(),
             Cell::Int(int) => int.to_sql(),
             Cell::Text(text) => text.to_sql(),
         }
@@ -96,6 +117,29 @@ impl SqliteSession {
     }
 }
 
+impl SqliteSession {
+    fn run(&self, text: &str, params: &[Cell]) -> rusqlite::Result<Answer> {
+        let mut statement = self.connection.prepare_cached(text)?;
+        let (columns, params) = (statement.column_count(), params_from_iter(params.iter().map(Parameter)));
+        if columns == 0 {
+            let count = statement.execute(params)? as u64;
+            return Ok(Answer { count, ..Answer::default() });
+        }
+        let (mut rows, mut cells) = (statement.query(params)?, Vec::new());
+        while let Some(row) = rows.next()? {
+            for column in 0..columns {
+                cells.push(cell(row.get_ref(column)?));
+            }
+        }
+        Ok(Answer { columns, cells, count: 0 })
+    }
+}
+
+/// A lock on rows is nothing that SQLite knows, or needs.
+fn translated(text: &str) -> String {
+    translate(text.trim_end_matches(" FOR UPDATE"), |number| format!("?{number}")).text
+}
+
 impl Session for SqliteSession {
     fn begin(&mut self) -> Result<(), Trouble> {
         self.control("BEGIN")
@@ -105,7 +149,7 @@ impl Session for SqliteSession {
         let run = || -> rusqlite::Result<_> {
             let mut statement = self.connection.prepare_cached(&self.texts[which as usize])?;
             let columns = statement.column_count();
-            let found = statement.query_map(params_from_iter(parameters), |row| {
+            let found = statement.query_map(params_from_iter(parameters.iter().map(Parameter)), |row| {
                 (0..columns).map(|column| row.get_ref(column).map(cell)).collect()
             })?;
             found.collect::<rusqlite::Result<Vec<_>>>()
@@ -116,9 +160,16 @@ impl Session for SqliteSession {
     fn change(&mut self, which: Statement, parameters: &[Cell]) -> Result<u64, Trouble> {
         let run = || {
             let mut statement = self.connection.prepare_cached(&self.texts[which as usize])?;
-            statement.execute(params_from_iter(parameters))
+            statement.execute(params_from_iter(parameters.iter().map(Parameter)))
         };
         run().map(|touched| touched as u64).map_err(trouble)
+    }
+
+    fn sql(&mut self, text: &str, params: &[Cell]) -> Result<Answer, Trouble> {
+        if !self.translated.contains_key(text) {
+            self.translated.insert(text.to_owned(), translated(text));
+        }
+        self.run(&self.translated[text], params).map_err(sql_trouble)
     }
 
     /// A commit that is refused leaves the transaction open.
@@ -139,7 +190,9 @@ impl Session for SqliteSession {
 
 fn cell(value: ValueRef<'_>) -> Cell {
     match value {
+        ValueRef::Null => Cell::Null,
         ValueRef::Integer(int) => Cell::Int(int),
+        ValueRef::Real(real) => Cell::Text(real.to_string()),
         other => Cell::Text(other.as_str().unwrap_or_default().to_owned()),
     }
 }
@@ -148,5 +201,13 @@ fn trouble(error: rusqlite::Error) -> Trouble {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Trouble::Refused(error.to_string()),
         _ => Trouble::Failed(error.to_string()),
+    }
+}
+
+/// A constraint that a program runs into ends its transaction; the program goes on.
+fn sql_trouble(error: rusqlite::Error) -> Trouble {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::ConstraintViolation) => Trouble::Refused(error.to_string()),
+        _ => trouble(error),
     }
 }

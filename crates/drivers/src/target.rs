@@ -7,11 +7,11 @@ use std::str::FromStr;
 use margay_servers::Server;
 use margay_simdb::{Fault, Ppm, Protocol, SimConfig};
 
-use crate::Database;
 use crate::mysql::MysqlDatabase;
 use crate::postgres::PostgresDatabase;
 use crate::sim::SimDatabase;
 use crate::sqlite::SqliteDatabase;
+use crate::{Database, Kind};
 
 /// A fault of a target fires so often, unless it says otherwise.
 const FAULT: Ppm = Ppm::percent(5);
@@ -23,6 +23,8 @@ pub enum Target {
     Embedded,
     /// SQLite in this file.
     Sqlite(PathBuf),
+    /// A store that is part of the program, in this folder or a temporary one.
+    Store(Kind, Option<PathBuf>),
     /// A simulated database: its protocol and what goes wrong in it.
     Sim(Protocol, Vec<(Fault, Ppm)>),
     /// A PostgreSQL server.
@@ -65,6 +67,7 @@ pub fn open(target: &Target, setting: &Setting) -> Result<Box<dyn Database>, Str
     Ok(match target {
         Target::Embedded => Box::new(SqliteDatabase::temporary()?),
         Target::Sqlite(path) => Box::new(SqliteDatabase::file(path)),
+        Target::Store(kind, path) => crate::stores::open(*kind, path.as_deref())?,
         Target::Sim(protocol, faults) => {
             Box::new(SimDatabase::new(&SimConfig { faults: faults.clone(), ..setting.config(*protocol) }))
         }
@@ -113,8 +116,20 @@ impl<D: Database> Database for Started<D> {
         self.database.prepare(own_name, start)
     }
 
-    fn connect(&self, client: usize, own_name: &str) -> Result<Box<dyn crate::Connection>, String> {
+    fn prepare_sql(&self, own_name: &str, schema: &margay_simdb::Schema) -> Result<(), String> {
+        self.database.prepare_sql(own_name, schema)
+    }
+
+    fn connect(&self, client: usize, own_name: &str) -> Result<Box<dyn crate::Connection + '_>, String> {
         self.database.connect(client, own_name)
+    }
+
+    fn witness(&self) -> Option<std::sync::Arc<crate::Witness>> {
+        self.database.witness()
+    }
+
+    fn address(&self) -> Option<String> {
+        self.database.address()
     }
 }
 
@@ -131,11 +146,19 @@ impl FromStr for Target {
             "sim" => simulated(rest),
             "postgres" | "postgresql" => Ok(Target::Postgres(text.to_owned())),
             "mysql" | "mariadb" => Ok(Target::Mysql(text.to_owned())),
-            _ => Err(format!(
-                "`{text}` is no target; there are sqlite:PATH, postgres://…, mysql://… and sim:PROTOCOL[+FAULT]"
-            )),
+            name => match Kind::named(name) {
+                Some(kind) => Ok(Target::Store(kind, (!rest.is_empty()).then(|| PathBuf::from(rest)))),
+                None => Err(no_target(text)),
+            },
         }
     }
+}
+
+fn no_target(text: &str) -> String {
+    let stores = Kind::ALL.map(|kind| format!("{kind}[:FOLDER]")).join(", ");
+    format!(
+        "`{text}` is no target; there are sqlite[:FILE], {stores}, postgres://…, mysql://… and sim:PROTOCOL[+FAULT]"
+    )
 }
 
 fn simulated(text: &str) -> Result<Target, String> {
@@ -182,6 +205,8 @@ impl fmt::Display for Target {
         match self {
             Target::Embedded => f.write_str("sqlite"),
             Target::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
+            Target::Store(kind, None) => write!(f, "{kind}"),
+            Target::Store(kind, Some(path)) => write!(f, "{kind}:{}", path.display()),
             Target::Sim(protocol, faults) => {
                 write!(f, "sim:{protocol}")?;
                 faults.iter().try_for_each(|(fault, ppm)| write!(f, "+{fault}={ppm}"))
@@ -199,8 +224,15 @@ mod tests {
 
     #[test]
     fn targets_are_read_as_they_are_shown() {
-        for text in ["sqlite", "sqlite:x.db", "sim:si-fuw+lost-update=0.05", "postgres://h/d", "mysql://h/d"]
-        {
+        for text in [
+            "sqlite",
+            "sqlite:x.db",
+            "redb",
+            "fjall:x",
+            "sim:si-fuw+lost-update=0.05",
+            "postgres://h/d",
+            "mysql://h/d",
+        ] {
             assert_eq!(text.parse::<Target>().map(|target| target.to_string()), Ok(text.to_owned()));
         }
         let secret: Target = "mysql://me:secret@h:1/d".parse().expect("a target");

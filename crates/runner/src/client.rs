@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use margay_drivers::{Connection, Obj, Trouble, Value};
-use margay_workloads::{Generator, Plan};
+use margay_drivers::{Answer, Cell, Connection, Obj, Trouble, Value};
+use margay_workloads::{End as Wish, Generator, Plan, Procedure, Script, Session, Stop};
 
 use crate::Shared;
 use crate::trace::{Ended, Trace};
@@ -24,6 +24,12 @@ pub(crate) struct Client<'a> {
 /// How a transaction ended, and whether the connection did too.
 type End = (Ended, Option<String>);
 
+/// Where transactions come from.
+enum Source {
+    Plans(Generator),
+    Script(Box<dyn Script>),
+}
+
 impl<'a> Client<'a> {
     /// Runs client number `number` to its end, on this thread.
     pub fn run(shared: &'a Shared<'a>, number: u32) -> Trace {
@@ -37,9 +43,9 @@ impl<'a> Client<'a> {
         client.trace
     }
 
-    fn work(&mut self, mut connection: Box<dyn Connection>) {
+    fn work(&mut self, mut connection: Box<dyn Connection + 'a>) {
         let (job, clients) = (self.shared.job, self.shared.job.clients);
-        let mut plans = Generator::new(job.workload, job.seed, self.number, clients);
+        let mut source = self.source();
         for index in 0..job.share(self.number) {
             if self.is_over() {
                 return;
@@ -47,7 +53,12 @@ impl<'a> Client<'a> {
             let label = index * u64::from(clients) + u64::from(self.number) + 1;
             let session = u64::from(self.number) + u64::from(clients) * u64::from(self.trace.lost);
             self.trace.enter(session, label);
-            let (ended, lost) = match self.transaction(connection.as_mut(), &plans.plan()) {
+            connection.enter(label);
+            let ended = match &mut source {
+                Source::Plans(plans) => self.transaction(connection.as_mut(), &plans.plan()),
+                Source::Script(script) => self.procedure(connection.as_mut(), script.next().as_ref()),
+            };
+            let (ended, lost) = match ended {
                 Ok(end) => end,
                 Err(why) => return self.shared.fail(why),
             };
@@ -58,6 +69,14 @@ impl<'a> Client<'a> {
                     None => return self.trace.dropped = Some(format!("client {}: {why}", self.number)),
                 }
             }
+        }
+    }
+
+    fn source(&self) -> Source {
+        let (job, clients) = (self.shared.job, self.shared.job.clients);
+        match self.shared.program {
+            Some(program) => Source::Script(program.client(job.seed, self.number, clients)),
+            None => Source::Plans(job.workload.plans(job.seed, self.number, clients)),
         }
     }
 
@@ -99,6 +118,26 @@ impl<'a> Client<'a> {
         self.end(connection, plan.commits)
     }
 
+    fn procedure(
+        &mut self,
+        connection: &mut dyn Connection,
+        procedure: &dyn Procedure,
+    ) -> Result<End, String> {
+        let before = self.now();
+        let begun = connection.begin();
+        match self.settle(begun, before, Ended::Aborted)? {
+            None => self.trace.begin(before, self.now()),
+            Some(end) => return Ok(end),
+        }
+        let mut open = Open { client: self, connection, over: None };
+        let wish = procedure.run(&mut open);
+        match (wish, open.over) {
+            (_, Some(over)) => over,
+            (Ok(wish), None) => self.end(connection, wish == Wish::Commit),
+            (Err(Stop), None) => self.end(connection, false),
+        }
+    }
+
     fn end(&mut self, connection: &mut dyn Connection, commits: bool) -> Result<End, String> {
         let before = self.now();
         let ended = if commits { connection.commit() } else { connection.rollback() };
@@ -131,7 +170,7 @@ impl<'a> Client<'a> {
         Ok(Some((ended, why)))
     }
 
-    fn reconnect(&mut self) -> Option<Box<dyn Connection>> {
+    fn reconnect(&mut self) -> Option<Box<dyn Connection + 'a>> {
         self.trace.lost += 1;
         for _ in 0..TRIES {
             if self.is_over() {
@@ -145,5 +184,34 @@ impl<'a> Client<'a> {
             thread::sleep(REST);
         }
         None
+    }
+}
+
+/// The open transaction of a procedure.
+struct Open<'c, 'a> {
+    client: &'c mut Client<'a>,
+    connection: &'c mut dyn Connection,
+    /// How it ended, or why nothing can go on, when a statement was not answered.
+    over: Option<Result<End, String>>,
+}
+
+impl Session for Open<'_, '_> {
+    fn sql(&mut self, text: &'static str, params: &[Cell]) -> Result<Answer, Stop> {
+        if self.over.is_some() {
+            return Err(Stop);
+        }
+        let before = self.client.now();
+        let answered = self.connection.sql(text, params);
+        let after = self.client.now();
+        match answered {
+            Ok(answer) => {
+                self.client.trace.answered(before, after, text, params, &answer);
+                Ok(answer)
+            }
+            Err(trouble) => {
+                self.over = self.client.settle(Err(trouble), before, Ended::Aborted).transpose();
+                Err(Stop)
+            }
+        }
     }
 }

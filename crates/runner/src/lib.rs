@@ -21,7 +21,7 @@ use margay_drivers::{Database, Setting};
 use margay_history::History;
 use margay_levels::Level;
 use margay_simdb::{BuilderSink, Protocol, Sink, Start, initial_state};
-use margay_workloads::Workload;
+use margay_workloads::{Program, Workload};
 use trace::Trace;
 
 /// What to run.
@@ -45,7 +45,7 @@ impl Job {
     /// What a simulated database has to know of it.
     #[must_use]
     pub fn setting(workload: &Workload, clients: u32, seed: u64) -> Setting {
-        Setting { clients, keys: workload.keys, domain: workload.domain(), seed }
+        Setting { clients, keys: workload.keys(), domain: workload.domain(), seed }
     }
 
     /// How many transactions client number `client` may begin.
@@ -124,6 +124,8 @@ pub struct Recording {
 struct Shared<'a> {
     database: &'a dyn Database,
     job: &'a Job,
+    /// What clients do, if they speak SQL.
+    program: Option<&'a dyn Program>,
     monitor: &'a Monitor,
     clock: Instant,
     ready: Barrier,
@@ -143,17 +145,30 @@ impl Shared<'_> {
 /// # Errors
 /// When the database cannot be prepared or connected to, or does not understand a statement.
 pub fn run(database: &dyn Database, job: &Job, monitor: &Monitor) -> Result<Recording, String> {
-    let start = start(database, job);
-    database.prepare(&job.own_name, &start)?;
-    let recording = record(database, job, monitor, &start);
-    database.clean_up();
+    let program = job.workload.program();
+    let start = start(database, job, program.as_deref());
+    match program {
+        Some(_) => database.prepare_sql(&job.own_name, &start.schema)?,
+        None => database.prepare(&job.own_name, &start)?,
+    }
+    let recording = record(database, job, program.as_deref(), monitor, &start);
+    match program {
+        Some(_) => database.clean_up_sql(&start.schema),
+        None => database.clean_up(),
+    }
     recording
 }
 
-fn record(database: &dyn Database, job: &Job, monitor: &Monitor, start: &Start) -> Result<Recording, String> {
+fn record(
+    database: &dyn Database,
+    job: &Job,
+    program: Option<&dyn Program>,
+    monitor: &Monitor,
+    start: &Start,
+) -> Result<Recording, String> {
     let clients = job.clients as usize;
     let (clock, ready) = (Instant::now(), Barrier::new(clients));
-    let shared = Shared { database, job, monitor, clock, ready, failure: Mutex::new(None) };
+    let shared = Shared { database, job, program, monitor, clock, ready, failure: Mutex::new(None) };
     let traces: Vec<Trace> = thread::scope(|scope| {
         let spawn = |client| {
             let shared = &shared;
@@ -187,11 +202,15 @@ fn history(start: &Start, traces: &[Trace]) -> Result<History, String> {
     build().map_err(|error| format!("the recording is no history: {error}"))
 }
 
-/// The initial state is the one of the simulated databases.
-fn start(database: &dyn Database, job: &Job) -> Start {
+/// The initial state is the one of the simulated databases, or the program's.
+fn start(database: &dyn Database, job: &Job, program: Option<&dyn Program>) -> Start {
     let setting = Job::setting(&job.workload, job.clients, job.seed);
     let (dbms, version) = database.identity();
     let level = level_name(&job.own_name);
+    if let Some(program) = program {
+        let (dbms, schema) = (format!("{dbms}-{version}"), program.schema());
+        return Start { dbms, level, skew: 0, table: false, initial: Vec::new(), schema };
+    }
     Start {
         dbms: format!("{dbms}-{version}"),
         level,

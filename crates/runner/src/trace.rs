@@ -3,8 +3,8 @@
 //! # Cost
 //! An operation is pushed onto two vectors; what a read saw is moved, not copied. Nothing is allocated but their growth.
 
-use margay_drivers::{Ask, Change, Obj, Value};
-use margay_simdb::{Action, Recorded};
+use margay_drivers::{Answer, Ask, Cell, Change, Obj, Value};
+use margay_simdb::{Action, Executed, Recorded};
 
 /// How a transaction ended, as far as its client knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,7 +18,18 @@ pub(crate) enum Ended {
 enum What {
     Begin,
     Asked(Ask),
+    /// A statement of a program.
+    Sql(Sql),
     Ended(Ended),
+}
+
+/// Its parameters stand before the cells of its answer.
+#[derive(Clone, Copy, Debug)]
+struct Sql {
+    text: &'static str,
+    params: u32,
+    columns: u32,
+    count: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +41,8 @@ struct Op {
     what: What,
     /// Where its rows end.
     rows: usize,
+    /// Where its cells end.
+    cells: usize,
 }
 
 /// A client's recording.
@@ -37,6 +50,7 @@ struct Op {
 pub(crate) struct Trace {
     ops: Vec<Op>,
     rows: Vec<(Obj, Value)>,
+    cells: Vec<Cell>,
     session: u64,
     txn: u64,
     /// How many connections were lost.
@@ -61,13 +75,29 @@ impl Trace {
         self.push(before, after, What::Asked(ask));
     }
 
+    /// A statement of a program and its answer.
+    pub fn answered(
+        &mut self,
+        before: i64,
+        after: i64,
+        text: &'static str,
+        params: &[Cell],
+        answer: &Answer,
+    ) {
+        self.cells.extend_from_slice(params);
+        self.cells.extend_from_slice(&answer.cells);
+        let (params, columns) = (params.len() as u32, answer.columns as u32);
+        self.push(before, after, What::Sql(Sql { text, params, columns, count: answer.count }));
+    }
+
     pub fn ended(&mut self, before: i64, after: i64, ended: Ended) {
         self.push(before, after, What::Ended(ended));
     }
 
     fn push(&mut self, before: i64, after: i64, what: What) {
-        let (session, txn, rows) = (self.session, self.txn, self.rows.len());
-        self.ops.push(Op { session, txn, before, after, what, rows });
+        let (session, txn) = (self.session, self.txn);
+        let (rows, cells) = (self.rows.len(), self.cells.len());
+        self.ops.push(Op { session, txn, before, after, what, rows, cells });
     }
 
     /// From the first call to the last answer.
@@ -77,20 +107,21 @@ impl Trace {
 
     /// Tells it all again.
     pub fn replay<E>(&self, mut sink: impl FnMut(Recorded<'_>) -> Result<(), E>) -> Result<(), E> {
-        let mut from = 0;
+        let (mut from, mut first) = (0, 0);
         for op in &self.ops {
-            let &Op { session, txn, before, after, what, rows } = op;
-            let action = action(what, &self.rows[from..rows]);
+            let &Op { session, txn, before, after, what, rows, cells } = op;
+            let action = action(what, &self.rows[from..rows], &self.cells[first..cells]);
             sink(Recorded { session, txn, before, after, action })?;
-            from = rows;
+            (from, first) = (rows, cells);
         }
         Ok(())
     }
 }
 
-fn action(what: What, rows: &[(Obj, Value)]) -> Action<'_> {
+fn action<'a>(what: What, rows: &'a [(Obj, Value)], cells: &'a [Cell]) -> Action<'a> {
     match (what, rows) {
         (What::Begin, _) => Action::Begin,
+        (What::Sql(sql), _) => Action::Sql(executed(sql, cells)),
         (What::Ended(Ended::Committed), _) => Action::Commit,
         (What::Ended(Ended::Aborted), _) => Action::Abort,
         (What::Ended(Ended::Unknown), _) => Action::Unknown,
@@ -103,6 +134,12 @@ fn action(what: What, rows: &[(Obj, Value)]) -> Action<'_> {
         (What::Asked(Ask::Scan(cond) | Ask::Aggregate(cond)), rows) => Action::Scan(cond, rows),
         (What::Asked(Ask::Update(cond, set)), rows) => Action::Update(cond, set, rows),
     }
+}
+
+fn executed(sql: Sql, cells: &[Cell]) -> Executed<'_> {
+    let Sql { text, params, columns, count } = sql;
+    let (params, cells) = cells.split_at(params as usize);
+    Executed { text, params, columns: columns as usize, cells, count }
 }
 
 #[cfg(test)]

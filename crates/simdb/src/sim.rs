@@ -23,6 +23,7 @@ use crate::report::Report;
 use crate::rng::Rng;
 use crate::rules::{Commit, Rules, rules};
 use crate::sink::{Action, Recorded, Sink, Start};
+use crate::statement::Schema;
 use crate::store::initial;
 use crate::value::{Ask, Obj, Space, Value};
 use crate::workload::{Asker, Workload};
@@ -50,6 +51,7 @@ pub fn initial_state(config: &SimConfig) -> Start {
         skew: config.skew as i64,
         table: config.mix.rows(),
         initial: valued.filter(|(_, value)| *value != Value::Absent).collect(),
+        schema: Schema::default(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Where a simulation goes: operation by operation, so that nothing has to be kept.
 
+use crate::statement::{Executed, Schema};
 use crate::value::{Change, Cond, Obj, Value};
 
 mod builder;
@@ -21,6 +22,8 @@ pub struct Start {
     pub table: bool,
     /// Initial values.
     pub initial: Vec<(Obj, Value)>,
+    /// The tables of a program in SQL.
+    pub schema: Schema,
 }
 
 /// An operation, as its client recorded it.
@@ -53,6 +56,8 @@ pub enum Action<'a> {
     Aggregate(Cond, u64, Option<i64>),
     /// A predicate update or delete, and what it made of its rows.
     Update(Cond, Option<i64>, &'a [(Obj, Value)]),
+    /// A SQL statement and its answer.
+    Sql(Executed<'a>),
     /// COMMIT, acknowledged.
     Commit,
     /// ROLLBACK, or an error.

@@ -5,6 +5,11 @@ use std::str::FromStr;
 
 use margay_levels::UnknownName;
 
+use crate::bank::Bank;
+use crate::draw::Options;
+use crate::generator::Generator;
+use crate::program::Program;
+
 /// What a transaction does next: one statement, or a few that belong together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
@@ -39,6 +44,24 @@ pub struct Workload {
     pub name: &'static str,
     /// One line.
     pub description: &'static str,
+    /// What clients do.
+    pub body: Body,
+    /// What the command line says of its keys.
+    pub options: Options,
+}
+
+/// What clients do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Body {
+    /// Statements on registers, lists and rows, drawn one by one.
+    Steps(Steps),
+    /// Transactions in SQL.
+    Program(Named),
+}
+
+/// Transactions of statements that are drawn one by one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Steps {
     /// How often a transaction does what.
     pub steps: &'static [(Step, u32)],
     /// How many steps a transaction has: at least and at most.
@@ -49,6 +72,21 @@ pub struct Workload {
     pub rollbacks: u32,
 }
 
+/// The programs that have names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Named {
+    /// Troubadour's bank.
+    Bank,
+}
+
+impl Named {
+    fn open(self, options: Options) -> Box<dyn Program> {
+        match self {
+            Named::Bank => Box::new(Bank(options)),
+        }
+    }
+}
+
 use Step::*;
 
 /// Every workload; the first is the default.
@@ -56,62 +94,79 @@ pub const WORKLOADS: &[Workload] = &[
     Workload {
         name: "mixed",
         description: "registers, read-modify-write, list append, rows and predicate scans together",
-        steps: &[
-            (Read, 5),
-            (Write, 3),
-            (Increment, 3),
-            (Skew, 2),
-            (ReadList, 2),
-            (Append, 2),
-            (ReadRow, 1),
-            (WriteRow, 2),
-            (Scan, 1),
-        ],
-        length: (1, 4),
-        keys: 24,
-        rollbacks: 3,
+        body: Body::Steps(Steps {
+            steps: &[
+                (Read, 5),
+                (Write, 3),
+                (Increment, 3),
+                (Skew, 2),
+                (ReadList, 2),
+                (Append, 2),
+                (ReadRow, 1),
+                (WriteRow, 2),
+                (Scan, 1),
+            ],
+            length: (1, 4),
+            keys: 24,
+            rollbacks: 3,
+        }),
+        options: OWN,
     },
     Workload {
         name: "rw-register",
         description: "reads and blind writes of registers",
-        steps: &[(Read, 1), (Write, 1)],
-        length: (2, 6),
-        keys: 32,
-        rollbacks: 3,
+        body: Body::Steps(Steps { steps: &[(Read, 1), (Write, 1)], length: (2, 6), keys: 32, rollbacks: 3 }),
+        options: OWN,
     },
     Workload {
         name: "increment",
         description: "read-modify-write of few registers: the home of lost updates",
-        steps: &[(Increment, 4), (Read, 1)],
-        length: (1, 3),
-        keys: 12,
-        rollbacks: 3,
+        body: Body::Steps(Steps {
+            steps: &[(Increment, 4), (Read, 1)],
+            length: (1, 3),
+            keys: 12,
+            rollbacks: 3,
+        }),
+        options: OWN,
     },
     Workload {
         name: "list-append",
         description: "reads of lists and appends to them",
-        steps: &[(ReadList, 1), (Append, 1)],
-        length: (2, 6),
-        keys: 10,
-        rollbacks: 3,
+        body: Body::Steps(Steps {
+            steps: &[(ReadList, 1), (Append, 1)],
+            length: (2, 6),
+            keys: 10,
+            rollbacks: 3,
+        }),
+        options: OWN,
     },
     Workload {
         name: "write-skew",
         description: "reads of two registers and a write of one of them",
-        steps: &[(Skew, 4), (Read, 1)],
-        length: (1, 2),
-        keys: 12,
-        rollbacks: 0,
+        body: Body::Steps(Steps { steps: &[(Skew, 4), (Read, 1)], length: (1, 2), keys: 12, rollbacks: 0 }),
+        options: OWN,
     },
     Workload {
         name: "predicate",
         description: "predicate scans among inserts, updates and deletes of rows",
-        steps: &[(Scan, 3), (ScanThenWrite, 3), (ReadRow, 2), (WriteRow, 3), (DeleteRow, 2)],
-        length: (1, 4),
-        keys: 24,
-        rollbacks: 3,
+        body: Body::Steps(Steps {
+            steps: &[(Scan, 3), (ScanThenWrite, 3), (ReadRow, 2), (WriteRow, 3), (DeleteRow, 2)],
+            length: (1, 4),
+            keys: 24,
+            rollbacks: 3,
+        }),
+        options: OWN,
+    },
+    Workload {
+        name: "bank-server",
+        description: "accounts: deposits, withdrawals, transfers, overdrafts, balance checks, in SQL",
+        body: Body::Program(Named::Bank),
+        options: OWN,
     },
 ];
+
+/// Nothing is said on the command line.
+const OWN: Options = Options { keys: None, distribution: None };
 
 impl Default for Workload {
     fn default() -> Self {
@@ -135,6 +190,34 @@ impl FromStr for Workload {
 }
 
 impl Workload {
+    /// How many keys each kind of object has; none for a program.
+    #[must_use]
+    pub fn keys(&self) -> u32 {
+        match self.body {
+            Body::Steps(steps) => self.options.keys.unwrap_or(steps.keys).max(2),
+            Body::Program(_) => 0,
+        }
+    }
+
+    /// The plans of client number `client` of `clients`; empty ones for a program.
+    #[must_use]
+    pub fn plans(&self, seed: u64, client: u32, clients: u32) -> Generator {
+        let steps = match self.body {
+            Body::Steps(steps) => steps,
+            Body::Program(_) => Steps { steps: &[], length: (0, 0), keys: 2, rollbacks: 0 },
+        };
+        Generator::new(steps, self.options, seed, client, clients)
+    }
+
+    /// The program, if the workload is one.
+    #[must_use]
+    pub fn program(&self) -> Option<Box<dyn Program>> {
+        match self.body {
+            Body::Steps(_) => None,
+            Body::Program(named) => Some(named.open(self.options)),
+        }
+    }
+
     /// The values of column `v` that it writes are below this.
     #[must_use]
     pub const fn domain(&self) -> i64 {

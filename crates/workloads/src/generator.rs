@@ -2,14 +2,13 @@
 
 use margay_simdb::{Ask, Change, Cond, Obj, Rng, Row, Space};
 
-use crate::catalog::{Step, Workload};
+use crate::catalog::{Step, Steps};
+use crate::draw::{Distribution, Keys, Options, stream};
 
 /// The values of column `v` are below this.
 pub(crate) const DOMAIN: i64 = 20;
 /// After so many transactions a client goes on with new lists, so that they stay short.
 const LISTS_FOR: u64 = 24;
-/// Apart from those of the simulated databases.
-const STREAM: u64 = 7 << 32;
 
 /// A transaction to come.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,7 +22,8 @@ pub struct Plan {
 /// Draws the plans of one client.
 #[derive(Debug)]
 pub struct Generator {
-    workload: Workload,
+    steps: Steps,
+    keys: Keys,
     rng: Rng,
     clients: i64,
     next_value: i64,
@@ -33,10 +33,12 @@ pub struct Generator {
 impl Generator {
     /// The plans of client number `client` of `clients`.
     #[must_use]
-    pub fn new(workload: Workload, seed: u64, client: u32, clients: u32) -> Self {
+    pub fn new(steps: Steps, options: Options, seed: u64, client: u32, clients: u32) -> Self {
+        let distribution = options.distribution.unwrap_or(Distribution::Uniform);
         Self {
-            workload,
-            rng: Rng::new(seed, STREAM | u64::from(client)),
+            steps,
+            keys: Keys::new(options.keys.unwrap_or(steps.keys).max(2), distribution),
+            rng: Rng::new(seed, stream(client)),
             clients: i64::from(clients),
             next_value: i64::from(client) + 1,
             transactions: 0,
@@ -45,7 +47,7 @@ impl Generator {
 
     /// The next plan.
     pub fn plan(&mut self) -> Plan {
-        let (least, most) = self.workload.length;
+        let (least, most) = self.steps.length;
         let steps = least + self.below(most - least + 1);
         let mut asks = Vec::new();
         for _ in 0..steps {
@@ -53,13 +55,13 @@ impl Generator {
             self.ask(step, &mut asks);
         }
         self.transactions += 1;
-        Plan { asks, commits: self.below(100) >= self.workload.rollbacks }
+        Plan { asks, commits: self.below(100) >= self.steps.rollbacks }
     }
 
     fn step(&mut self) -> Step {
-        let total = self.workload.steps.iter().map(|(_, weight)| weight).sum();
+        let total = self.steps.steps.iter().map(|(_, weight)| weight).sum();
         let mut drawn = self.below(total);
-        let mut steps = self.workload.steps.iter();
+        let mut steps = self.steps.steps.iter();
         let chosen = steps.find(|(_, weight)| {
             let here = drawn < *weight;
             drawn = drawn.saturating_sub(*weight);
@@ -77,7 +79,8 @@ impl Generator {
                 asks.extend([Ask::Read(obj), Ask::Write(obj, Change::Put(self.fresh()))]);
             }
             Step::Skew => {
-                let even = self.below(self.workload.keys / 2) * 2;
+                // The last pair is whole, also of an odd number of keys.
+                let even = (self.keys.draw(&mut self.rng) / 2 * 2).min(self.keys.count() / 2 * 2 - 2);
                 let [mine, other] = if self.below(2) == 0 { [even, even + 1] } else { [even + 1, even] };
                 let [mine, other] = [mine, other].map(|key| Obj::new(Space::Register, key));
                 let write = Ask::Write(mine, Change::Put(self.fresh()));
@@ -113,12 +116,13 @@ impl Generator {
     }
 
     fn object(&mut self, space: Space) -> Obj {
-        Obj::new(space, self.below(self.workload.keys))
+        Obj::new(space, self.keys.draw(&mut self.rng))
     }
 
     fn list(&mut self) -> Obj {
         let generation = (self.transactions / LISTS_FOR) as u32;
-        Obj::new(Space::List, self.below(self.workload.keys) + generation.wrapping_mul(self.workload.keys))
+        let key = self.keys.draw(&mut self.rng);
+        Obj::new(Space::List, key + generation.wrapping_mul(self.keys.count()))
     }
 
     fn cond(&mut self) -> Cond {
@@ -147,16 +151,20 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::catalog::WORKLOADS;
+    use crate::catalog::{Body, WORKLOADS, Workload};
+
+    fn of_steps() -> impl Iterator<Item = Workload> {
+        WORKLOADS.iter().copied().filter(|workload| matches!(workload.body, Body::Steps(_)))
+    }
 
     fn plans(workload: Workload, seed: u64, client: u32) -> Vec<Plan> {
-        let mut generator = Generator::new(workload, seed, client, 3);
+        let mut generator = workload.plans(seed, client, 3);
         (0..200).map(|_| generator.plan()).collect()
     }
 
     #[test]
     fn same_seed_same_plans() {
-        for &workload in WORKLOADS {
+        for workload in of_steps() {
             assert_eq!(plans(workload, 7, 1), plans(workload, 7, 1), "{workload}");
             assert_ne!(plans(workload, 7, 1), plans(workload, 8, 1), "{workload}");
             assert_ne!(plans(workload, 7, 1), plans(workload, 7, 2), "{workload}");
@@ -175,7 +183,7 @@ mod tests {
 
     #[test]
     fn no_value_is_written_twice() {
-        for &workload in WORKLOADS {
+        for workload in of_steps() {
             let mut seen = HashSet::new();
             let asks = (0..3).flat_map(|client| plans(workload, 1, client)).flat_map(|plan| plan.asks);
             let written = asks.filter_map(|ask| match ask {
@@ -190,13 +198,13 @@ mod tests {
 
     #[test]
     fn every_step_of_a_workload_is_drawn_and_no_object_is_outside() {
-        for &workload in WORKLOADS {
-            let mut generator = Generator::new(workload, 3, 0, 1);
+        for workload in of_steps() {
+            let mut generator = workload.plans(3, 0, 1);
             let drawn: HashSet<_> = (0..1000).map(|_| format!("{:?}", generator.step())).collect();
-            assert_eq!(drawn.len(), workload.steps.len(), "{workload}");
+            assert_eq!(drawn.len(), generator.steps.steps.len(), "{workload}");
             for ask in plans(workload, 3, 0).into_iter().flat_map(|plan| plan.asks) {
                 if let Ask::Read(obj) | Ask::Write(obj, _) = ask {
-                    assert!(obj.space == Space::List || obj.key < workload.keys, "{workload}: {obj:?}");
+                    assert!(obj.space == Space::List || obj.key < workload.keys(), "{workload}: {obj:?}");
                 }
             }
         }

@@ -8,9 +8,14 @@
 //! - Every value that is written to a register, appended to a list or written into column `w` of a row is written once in the whole run, so
 //!   a value that was read tells who wrote it.
 
+mod bank;
 mod catalog;
+mod draw;
 mod generator;
+mod program;
 
-pub use catalog::{Step, WORKLOADS, Workload};
+pub use catalog::{Body, Named, Step, Steps, WORKLOADS, Workload};
+pub use draw::{Distribution, Options};
 pub use generator::{Generator, Plan};
-pub use margay_simdb::Ask;
+pub use margay_simdb::{Answer, Ask, Cell, Schema};
+pub use program::{End, Procedure, Program, Script, Session, Stop, with_ints};

@@ -8,6 +8,7 @@ use super::{Action, Note, Recorded, Sink, Start};
 use crate::config::SimConfig;
 use crate::report::Report;
 use crate::sim::simulate;
+use crate::statement::{Cell, Executed, Schema};
 use crate::value::{Change, Cond, Obj, Row, Space, Value};
 
 /// Feeds a [`HistoryBuilder`].
@@ -95,6 +96,59 @@ impl BuilderSink {
         self.push(op, OpKind::Sql, detail)
     }
 
+    fn cell(&mut self, cell: &Cell) -> ValueId {
+        match cell {
+            Cell::Null => ValueId::NULL,
+            Cell::Int(int) => self.builder.values().int(*int),
+            Cell::Text(text) => self.builder.values().text(text),
+        }
+    }
+
+    fn cells(&mut self, cells: &[Cell]) -> Vec<ValueId> {
+        cells.iter().map(|cell| self.cell(cell)).collect()
+    }
+
+    fn sql(&mut self, op: Recorded<'_>, executed: Executed<'_>) -> Result<(), Invalid> {
+        let params = self.cells(executed.params);
+        let tuples = executed.rows().map(|rows| {
+            rows.map(|row| {
+                let row = self.cells(row);
+                self.builder.values().list(&row)
+            })
+            .collect::<Vec<_>>()
+        });
+        let (rows, count) = (tuples.as_deref(), executed.affected());
+        self.push(op, OpKind::Sql, OpDetail::Sql { text: executed.text, params: &params, rows, count })
+    }
+
+    /// Declares the tables of a program and gives them their rows.
+    fn schema(&mut self, schema: &Schema) -> Result<(), Invalid> {
+        for def in &schema.tables {
+            let key = def.columns.iter().take(def.key).map(|(name, _)| (*name).to_owned());
+            let columns = def.columns.iter().map(|(name, kind)| ((*name).to_owned(), kind.to_string()));
+            let (key, columns) = (key.collect(), columns.collect());
+            self.builder.declare_table(Table { name: def.name.to_owned(), key, columns })?;
+        }
+        schema.rows.iter().try_for_each(|(table, row)| self.schema_row(schema, *table, row))
+    }
+
+    fn schema_row(&mut self, schema: &Schema, table: usize, row: &[Cell]) -> Result<(), Invalid> {
+        let def = &schema.tables[table];
+        let (key, rest) = row.split_at(def.key);
+        let key = match self.cells(key)[..] {
+            [key] => key,
+            ref several => self.builder.values().list(several),
+        };
+        let named = def.columns[def.key..].iter().zip(rest);
+        let columns: Vec<_> = named
+            .map(|((name, _), cell)| (self.builder.values().intern_name(name), self.cell(cell)))
+            .collect();
+        let value = self.builder.values().row(&columns);
+        let table = self.builder.table(def.name);
+        let object = self.builder.object(Some(table), key);
+        self.builder.initial(object, value)
+    }
+
     fn push(&mut self, op: Recorded<'_>, kind: OpKind, detail: OpDetail<'_>) -> Result<(), Invalid> {
         let at = Some(Interval::new(op.before, op.after));
         self.builder.push(op.session, op.txn, at, kind, &self.accesses, detail)
@@ -119,7 +173,7 @@ impl Sink for BuilderSink {
             let (object, value) = (self.object(*obj), self.value(value, false));
             self.builder.initial(object, value)?;
         }
-        Ok(())
+        self.schema(&start.schema)
     }
 
     fn op(&mut self, op: Recorded<'_>) -> Result<(), Invalid> {
@@ -153,6 +207,7 @@ impl Sink for BuilderSink {
                     OpDetail::Update { table, condition: &text, set: set.as_deref(), observed: true };
                 return self.push(op, OpKind::Update, detail);
             }
+            Action::Sql(executed) => return self.sql(op, executed),
             Action::Commit => (OpKind::Commit, OpDetail::None),
             Action::Abort => (OpKind::Abort, OpDetail::None),
             Action::Unknown => (OpKind::Unknown, OpDetail::None),

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::{Action, Note, Recorded, Sink, Start};
+use crate::statement::{Cell, Executed, Schema};
 use crate::value::{Change, Obj, Row, Space, Value};
 
 /// Writes JSON lines.
@@ -182,6 +183,7 @@ impl<W: Write> JsonSink<W> {
                 }
                 self.text("]]");
             }
+            Action::Sql(executed) => self.sql(executed),
             Action::Update(cond, set, rows) => {
                 self.text(",\"update\":{\"table\":\"t\",\"where\":\"");
                 self.cond(cond);
@@ -196,6 +198,98 @@ impl<W: Write> JsonSink<W> {
                 self.rows(rows);
             }
         }
+    }
+
+    /// Items between commas.
+    fn list<T>(&mut self, items: impl IntoIterator<Item = T>, mut write: impl FnMut(&mut Self, T)) {
+        self.text("[");
+        for (i, item) in items.into_iter().enumerate() {
+            if i > 0 {
+                self.text(",");
+            }
+            write(self, item);
+        }
+        self.text("]");
+    }
+
+    fn quoted(&mut self, text: &str) {
+        self.text("\"");
+        for char in text.chars() {
+            match char {
+                '"' => self.text("\\\""),
+                '\\' => self.text("\\\\"),
+                char if char < ' ' => self.text(&format!("\\u{:04x}", char as u32)),
+                char => self.text(char.encode_utf8(&mut [0; 4])),
+            }
+        }
+        self.text("\"");
+    }
+
+    fn cell(&mut self, cell: &Cell) {
+        match cell {
+            Cell::Null => self.text("null"),
+            Cell::Int(int) => self.int(*int),
+            Cell::Text(text) => self.quoted(text),
+        }
+    }
+
+    fn sql(&mut self, executed: Executed<'_>) {
+        self.text(",\"sql\":");
+        self.quoted(executed.text);
+        if !executed.params.is_empty() {
+            self.text(",\"params\":");
+            self.list(executed.params, Self::cell);
+        }
+        if let Some(rows) = executed.rows() {
+            self.text(",\"rows\":");
+            self.list(rows, |sink, row| sink.list(row, Self::cell));
+        }
+        if let Some(count) = executed.affected() {
+            self.text(",\"count\":");
+            self.uint(count);
+        }
+    }
+
+    /// The tables of a program, after which nothing but its rows may come.
+    fn tables(&mut self, schema: &Schema) {
+        for (i, def) in schema.tables.iter().enumerate() {
+            self.text(if i == 0 { ",\"tables\":{" } else { "," });
+            self.quoted(def.name);
+            self.text(":{\"key\":");
+            self.list(&def.columns[..def.key], |sink, (name, _)| sink.quoted(name));
+            for (i, (name, kind)) in def.columns.iter().enumerate() {
+                self.text(if i == 0 { ",\"columns\":{" } else { "," });
+                self.quoted(name);
+                self.text(":");
+                self.quoted(&kind.to_string());
+            }
+            self.text("}}");
+        }
+        if !schema.tables.is_empty() {
+            self.text("}");
+        }
+    }
+
+    fn initial_row(&mut self, schema: &Schema, table: usize, row: &[Cell]) {
+        let def = &schema.tables[table];
+        let (key, rest) = row.split_at(def.key);
+        self.text("[[");
+        self.quoted(def.name);
+        self.text(",");
+        match key {
+            [key] => self.cell(key),
+            several => self.list(several, Self::cell),
+        }
+        self.text("],{");
+        for (i, ((name, _), cell)) in def.columns[def.key..].iter().zip(rest).enumerate() {
+            if i > 0 {
+                self.text(",");
+            }
+            self.quoted(name);
+            self.text(":");
+            self.cell(cell);
+        }
+        self.text("}]");
     }
 
     fn version(&mut self, txn: u64) {
@@ -223,6 +317,7 @@ impl<W: Write> Sink for JsonSink<W> {
         if start.table {
             self.text(",\"tables\":{\"t\":{\"key\":[\"k\"],\"columns\":{\"k\":\"int\",\"v\":\"int\",\"w\":\"int\"}}}");
         }
+        self.tables(&start.schema);
         for (i, (obj, value)) in start.initial.iter().enumerate() {
             self.text(if i == 0 { ",\"initial\":[[" } else { ",[" });
             self.object(*obj);
@@ -230,7 +325,12 @@ impl<W: Write> Sink for JsonSink<W> {
             self.value(value, false);
             self.text("]");
         }
-        self.text(if start.initial.is_empty() { "}" } else { "]}" });
+        for (i, (table, row)) in start.schema.rows.iter().enumerate() {
+            self.text(if i == 0 && start.initial.is_empty() { ",\"initial\":[" } else { "," });
+            self.initial_row(&start.schema, *table, row);
+        }
+        let none = start.initial.is_empty() && start.schema.rows.is_empty();
+        self.text(if none { "}" } else { "]}" });
         self.end_line()
     }
 

@@ -1,0 +1,84 @@
+//! The stores of pairs, by name. Those that not everybody needs, or that need libraries of the system, are behind Cargo features.
+
+use std::fmt;
+use std::path::Path;
+
+use crate::Database;
+use crate::fjall::FjallStore;
+use crate::pairs::Stored;
+use crate::redb::RedbStore;
+use crate::surrealkv::SurrealStore;
+
+/// A store that is part of the program, if it was built so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// fjall.
+    Fjall,
+    /// redb.
+    Redb,
+    /// SurrealKV.
+    Surrealkv,
+}
+
+impl Kind {
+    /// Every store.
+    pub const ALL: [Kind; 3] = [Kind::Fjall, Kind::Redb, Kind::Surrealkv];
+
+    /// Its name in a target.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Fjall => "fjall",
+            Kind::Redb => "redb",
+            Kind::Surrealkv => "surrealkv",
+        }
+    }
+
+    /// The store of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Opens the store of this folder, or one in a temporary folder.
+pub(crate) fn open(kind: Kind, path: Option<&Path>) -> Result<Box<dyn Database>, String> {
+    Ok(match kind {
+        Kind::Fjall => Box::new(Stored(FjallStore::open(path)?)),
+        Kind::Redb => Box::new(Stored(RedbStore::open(path)?)),
+        Kind::Surrealkv => Box::new(Stored(SurrealStore::open(path)?)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    /// The version that the lock file names, by package.
+    fn locked() -> HashMap<String, String> {
+        let lock = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock");
+        let lock = std::fs::read_to_string(lock).expect("the lock file");
+        let quoted = |line: &str| line.split('"').nth(1).unwrap_or_default().to_owned();
+        let lines: Vec<&str> = lock.lines().collect();
+        let packages = lines.windows(2).filter(|pair| pair[0].starts_with("name = "));
+        packages.map(|pair| (quoted(pair[0]), quoted(pair[1]))).collect()
+    }
+
+    #[test]
+    fn stores_tell_their_versions() {
+        let locked = locked();
+        for (name, version) in [
+            ("fjall", crate::fjall::VERSION),
+            ("redb", crate::redb::VERSION),
+            ("surrealkv", crate::surrealkv::VERSION),
+        ] {
+            assert!(locked[name].starts_with(&format!("{version}.")), "{name} is {}", locked[name]);
+        }
+    }
+}

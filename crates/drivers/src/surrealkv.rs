@@ -1,0 +1,121 @@
+//! SurrealKV, a store of pairs that is part of the program: snapshots, and writes that are held against those of others at commit.
+
+use std::path::Path;
+
+use surrealkv::{Error, LSMIterator, Transaction, Tree, TreeBuilder};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::Trouble;
+use crate::pairs::{Bytes, Folder, Pairs, Store};
+
+/// A test compares it with the lock file.
+pub(crate) const VERSION: &str = "1.2";
+
+pub(crate) struct SurrealStore {
+    tree: Tree,
+    /// Commits are asynchronous, and so is what goes on behind them.
+    runtime: Runtime,
+    _folder: Folder,
+}
+
+impl SurrealStore {
+    pub fn open(path: Option<&Path>) -> Result<Self, String> {
+        let folder = Folder::new(path)?;
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_time().build();
+        let runtime = runtime.map_err(|error| error.to_string())?;
+        let inside = runtime.enter();
+        let tree = TreeBuilder::new().with_path(folder.path().to_owned()).build();
+        drop(inside);
+        Ok(Self { tree: tree.map_err(|error| error.to_string())?, runtime, _folder: folder })
+    }
+}
+
+impl Drop for SurrealStore {
+    fn drop(&mut self) {
+        // It goes anyway; an error of its end changes nothing of what clients saw.
+        let _ = self.runtime.block_on(self.tree.close());
+    }
+}
+
+impl Store for SurrealStore {
+    fn identity(&self) -> (&'static str, &'static str) {
+        ("surrealkv", VERSION)
+    }
+
+    fn levels(&self) -> Vec<&'static str> {
+        vec!["SNAPSHOT"]
+    }
+
+    fn connect(&self, _own_name: &str) -> Result<Box<dyn Pairs + '_>, String> {
+        Ok(Box::new(SurrealPairs { store: self, open: None }))
+    }
+}
+
+struct SurrealPairs<'a> {
+    store: &'a SurrealStore,
+    open: Option<Transaction>,
+}
+
+impl SurrealPairs<'_> {
+    fn open(&mut self) -> Result<&mut Transaction, Trouble> {
+        self.open.as_mut().ok_or_else(|| Trouble::Failed("no transaction was begun".to_owned()))
+    }
+}
+
+impl Pairs for SurrealPairs<'_> {
+    fn begin(&mut self, _reading: bool) -> Result<(), Trouble> {
+        self.open = Some(self.store.tree.begin().map_err(trouble)?);
+        Ok(())
+    }
+
+    fn get(&mut self, key: &[u8]) -> Result<Option<Bytes>, Trouble> {
+        Ok(self.open()?.get(key).map_err(trouble)?.map(|value| value.to_vec()))
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Trouble> {
+        self.open()?.set(key, value).map_err(trouble)
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<(), Trouble> {
+        self.open()?.delete(key).map_err(trouble)
+    }
+
+    fn range(&mut self, from: &[u8], to: &[u8]) -> Result<Vec<(Bytes, Bytes)>, Trouble> {
+        let open = self.open()?;
+        let found = || {
+            let mut at = open.range(from, to)?;
+            let mut pairs = Vec::new();
+            at.seek_first()?;
+            while at.valid() {
+                pairs.push((at.key().user_key().to_vec(), at.value()?.to_vec()));
+                at.next()?;
+            }
+            Ok(pairs)
+        };
+        found().map_err(trouble)
+    }
+
+    fn commit(&mut self) -> Result<(), Trouble> {
+        let Some(mut open) = self.open.take() else { return Ok(()) };
+        match self.store.runtime.block_on(open.commit()) {
+            Ok(()) => Ok(()),
+            Err(error @ (Error::TransactionWriteConflict | Error::TransactionRetry)) => {
+                Err(Trouble::Refused(error.to_string()))
+            }
+            Err(error) => Err(Trouble::Lost(error.to_string())),
+        }
+    }
+
+    fn rollback(&mut self) {
+        if let Some(mut open) = self.open.take() {
+            open.rollback();
+        }
+    }
+}
+
+fn trouble(error: Error) -> Trouble {
+    match error {
+        Error::TransactionWriteConflict | Error::TransactionRetry => Trouble::Refused(error.to_string()),
+        other => Trouble::Failed(other.to_string()),
+    }
+}
