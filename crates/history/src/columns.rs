@@ -246,6 +246,18 @@ fn check_txn(history: &History, txn: TxnId) -> Check {
     Ok(())
 }
 
+impl History {
+    /// The same history with this evidence instead of its own.
+    ///
+    /// # Errors
+    /// When the evidence is not about this history, or not sorted as [`Evidence`] is. The error has no place.
+    pub fn with_evidence(mut self, evidence: Evidence) -> Result<History, Invalid> {
+        self.evidence = evidence;
+        check_evidence(&self).map_err(unplaced)?;
+        Ok(self)
+    }
+}
+
 fn check_evidence(history: &History) -> Check {
     let evidence = history.evidence();
     let object = |id: ObjectId| ensure(id.index() < history.object_count(), "evidence about no object");
