@@ -244,6 +244,7 @@ pub const REFERENCES: &[Reference] = &[
         "Microsoft SQL Server documentation: transaction locking and row versioning guide. \
         https://learn.microsoft.com/sql.",
     ),
+    r("SurrealKV", "surrealkv: README and documentation of transactions. https://docs.rs/surrealkv."),
     r(
         "TiDB",
         "Dongxu Huang and others. TiDB: a Raft-based HTAP database. PVLDB 13(12), 3072-3084, 2020. Isolation \
@@ -254,6 +255,7 @@ pub const REFERENCES: &[Reference] = &[
         "Lauren Pick, Amanda Xu, Ankush Desai, Sanjit A. Seshia, Aws Albarghouthi. Checking observational \
         correctness of database systems. PACMPL 9 (OOPSLA1), 2025. Artifact: doi:10.5281/zenodo.14918621.",
     ),
+    r("Turso", "Turso documentation: BEGIN CONCURRENT and MVCC. https://docs.turso.tech/."),
     r("Vbox", "Weihua Sun. Vbox: efficient black-box serializability verification. 2025."),
     r(
         "VeriStrong",

@@ -16,6 +16,7 @@ mod embedded;
 mod file;
 mod generic;
 mod lockers;
+mod stores;
 mod versioned;
 
 pub use choose::{Dbms, NoProfile};
@@ -279,8 +280,10 @@ const fn mode_over(lock: Lock, read: Read, predicate: PredicateLock) -> Mode {
 
 /// The rows by DBMS, weakest promise first.
 static SORTED: LazyLock<Vec<&'static Profile>> = LazyLock::new(|| {
-    let mut rows: Vec<_> =
-        [versioned::ROWS, lockers::ROWS, embedded::ROWS, generic::ROWS].into_iter().flatten().collect();
+    let mut rows: Vec<_> = [versioned::ROWS, lockers::ROWS, embedded::ROWS, stores::ROWS, generic::ROWS]
+        .into_iter()
+        .flatten()
+        .collect();
     rows.sort_by_key(|p| (p.dbms, p.promises.first(), p.since));
     rows
 });

@@ -14,7 +14,7 @@ const LOCKED: [Mode; 6] = {
 };
 
 /// Optimistic: one snapshot, validation at commit.
-const OPTIMISTIC: Profile = Profile {
+pub(super) const OPTIMISTIC: Profile = Profile {
     dbms: "rocksdb",
     since: &[],
     own_name: "OPTIMISTIC",
