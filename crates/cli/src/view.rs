@@ -23,6 +23,10 @@ pub struct View {
     engine: Option<&'static str>,
     reason: Option<String>,
     anomalies: Vec<AnomalyView>,
+    /// The weakest of Elle's models that the anomalies rule out.
+    not: Vec<&'static str>,
+    /// The stronger ones, which are ruled out with them.
+    also_not: Vec<&'static str>,
     stats: Stats,
     #[serde(skip)]
     proof: Option<&'static str>,
@@ -114,12 +118,15 @@ impl View {
             _ => Vec::new(),
         };
         let proof = answer.verdict.certificate().map(kind);
+        let (not, also_not) = ruled_out(&answer.verdict);
         Self {
             verdict: answer.verdict.word(),
             level,
             engine: answer.engine,
             reason,
             anomalies,
+            not,
+            also_not,
             stats,
             proof,
             audited,
@@ -150,6 +157,12 @@ impl View {
         }
         if self.anomalies.len() > SHOWN {
             line(&mut out, &format!("\nand {} more; --json has all", self.anomalies.len() - SHOWN));
+        }
+        if !self.not.is_empty() {
+            line(&mut out, &format!("\nnot: {}", self.not.join(", ")));
+        }
+        if !self.also_not.is_empty() {
+            line(&mut out, &paint.dim(&format!("also not: {}", self.also_not.join(", "))));
         }
         out
     }
@@ -197,6 +210,18 @@ impl Audited {
             Audited::Skipped | Audited::Nothing => "not audited (--audit does)",
         }
     }
+}
+
+/// The models that findings rule out, by name: the weakest, and the others.
+fn ruled_out(verdict: &Verdict) -> (Vec<&'static str>, Vec<&'static str>) {
+    let Verdict::Violated(findings) = verdict else { return Default::default() };
+    let boundary = margay_levels::model::boundary(findings.iter().map(|finding| finding.anomaly));
+    let names = |models: Vec<margay_levels::Model>| {
+        let mut names: Vec<_> = models.into_iter().map(margay_levels::Model::name).collect();
+        names.sort_unstable();
+        names
+    };
+    (names(boundary.not), names(boundary.also_not))
 }
 
 /// What to type to audit the proof, or to be able to.

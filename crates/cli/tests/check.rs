@@ -37,7 +37,10 @@ fn every_exit_status() {
 fn the_pinned_json_of_a_violation() {
     let run = margay(["check", SKEW, "--level", "serializable", "--json"]).expect(1);
     let json = run.json();
-    assert_eq!(keys(&json), ["anomalies", "engine", "level", "reason", "stats", "verdict"]);
+    assert_eq!(
+        keys(&json),
+        ["also_not", "anomalies", "engine", "level", "not", "reason", "stats", "verdict"]
+    );
     assert_eq!((&json["verdict"], &json["level"]), (&Value::from("violated"), &Value::from("serializable")));
     assert_eq!(json["reason"], Value::Null);
     assert!(margay_engines::NAMES.contains(&json["engine"].as_str().expect("a name")));

@@ -23,8 +23,9 @@ use hashbrown::HashMap;
 use margay_levels::Anomaly;
 use margay_levels::anomaly::{Cycle, Order, Rw};
 use margay_order::{Graph, GraphBuilder, components};
-use margay_verdict::Finding;
+use margay_verdict::{Budget, Exhausted, Finding};
 
+use crate::OF_ONE_NAME;
 use crate::case::Case;
 use crate::deps::{Deps, Layout, Why};
 use crate::proof::Prover;
@@ -39,34 +40,48 @@ const STEPS: usize = 4_000_000;
 const COMPONENTS: usize = 64;
 
 /// Findings of the kinds of cycles that the level forbids.
-pub(crate) fn find(case: &Case<'_>, deps: &Deps, prover: &mut Prover<'_, '_>) -> Vec<Finding> {
+///
+/// # Errors
+/// The limit that was reached before anything was found.
+pub(crate) fn find(
+    case: &Case<'_>,
+    deps: &Deps,
+    prover: &mut Prover<'_, '_>,
+    budget: &Budget,
+) -> Result<Vec<Finding>, Exhausted> {
     let graph = deps.graph(Layout::Txns);
     let mut found = Vec::new();
     let mut all = components(&graph);
     all.iter_mut().for_each(|component| component.sort_unstable());
     all.sort();
     for component in all.iter().take(COMPONENTS) {
-        let search = Search::new(deps, &graph, component);
+        let search = Search::new(deps, &graph, component, budget);
         let mut here: Vec<Anomaly> = Vec::new();
         for kind in kinds(case) {
             let name = kind.name();
-            if here.iter().any(|known| known.implies(name)) {
+            if here.iter().any(|known| known.implies(name)) || enough(&found, name) {
                 continue;
             }
-            let Some(finding) =
-                search.shortest(kind).and_then(|cycle| prover.lemma(deps, &cycle)).and_then(|lemma| {
-                    let name = prover.name(&lemma);
-                    let news = !here.iter().any(|known| known.implies(name));
-                    if news { prover.finding(None, vec![lemma]) } else { None }
-                })
-            else {
-                continue;
+            let cycle = match search.shortest(kind) {
+                Err(limit) if found.is_empty() => return Err(limit),
+                Err(_) => return Ok(found),
+                Ok(cycle) => cycle,
             };
-            here.push(finding.anomaly);
-            found.push(finding);
+            let Some(lemma) = cycle.and_then(|cycle| prover.lemma(deps, &cycle)) else { continue };
+            let name = prover.name(&lemma);
+            let news = !here.iter().any(|known| known.implies(name)) && !enough(&found, name);
+            if let Some(finding) = news.then(|| prover.finding(None, vec![lemma])).flatten() {
+                here.push(finding.anomaly);
+                found.push(finding);
+            }
         }
     }
-    found
+    Ok(found)
+}
+
+/// Whether there are witnesses enough of a name.
+fn enough(found: &[Finding], name: Anomaly) -> bool {
+    found.iter().filter(|finding| finding.anomaly == name).count() >= OF_ONE_NAME
 }
 
 /// A kind of cycle.
@@ -129,12 +144,13 @@ struct Search<'a> {
     graph: &'a Graph,
     nodes: &'a [u32],
     places: HashMap<u32, u32>,
+    budget: &'a Budget,
 }
 
 impl<'a> Search<'a> {
-    fn new(deps: &'a Deps, graph: &'a Graph, nodes: &'a [u32]) -> Self {
+    fn new(deps: &'a Deps, graph: &'a Graph, nodes: &'a [u32], budget: &'a Budget) -> Self {
         let places = nodes.iter().enumerate().map(|(i, &node)| (node, i as u32)).collect();
-        Self { deps, graph, nodes, places }
+        Self { deps, graph, nodes, places, budget }
     }
 
     /// The projection: node `2p` is the node at place `p`, `2p + 1` the same entered by an rw edge.
@@ -166,21 +182,23 @@ impl<'a> Search<'a> {
         builder
     }
 
-    fn shortest(&self, kind: Kind) -> Option<Vec<u32>> {
+    fn shortest(&self, kind: Kind) -> Result<Option<Vec<u32>>, Exhausted> {
         match kind.rw {
             Rw::One => self.with_one_rw(kind),
             _ => self.in_projection(kind),
         }
     }
 
-    fn in_projection(&self, kind: Kind) -> Option<Vec<u32>> {
+    fn in_projection(&self, kind: Kind) -> Result<Option<Vec<u32>>, Exhausted> {
         let graph = self.project(kind, true).build(2 * self.nodes.len());
         let mut member = vec![u32::MAX; graph.node_count()];
         for (i, component) in components(&graph).iter().enumerate() {
             component.iter().for_each(|&node| member[node as usize] = i as u32);
         }
         let mut best: Option<Vec<u32>> = None;
-        let mut steps = STEPS;
+        let mut steps = Steps::new(STEPS, self.budget);
+        // The first search has no limit: there is a way back.
+        let mut endless = Steps::new(usize::MAX, self.budget);
         let mut tried = 0;
         for node in 0..graph.node_count() as u32 {
             for (to, label) in graph.edges(node) {
@@ -190,23 +208,21 @@ impl<'a> Search<'a> {
                     continue;
                 }
                 let within = |n: u32| member[n as usize] == member[node as usize];
-                // The first search has no limit: there is a way back.
-                let mut endless = usize::MAX;
                 let limit = if best.is_some() { &mut steps } else { &mut endless };
-                keep_shorter(&mut best, label, way(&graph, to, |n| n == node, within, limit));
+                keep_shorter(&mut best, label, way(&graph, to, |n| n == node, within, limit)?);
                 tried += 1;
-                if tried >= STARTS || steps == 0 || best.as_ref().is_some_and(|b| b.len() <= 2) {
-                    return best;
+                if tried >= STARTS || steps.left == 0 || best.as_ref().is_some_and(|b| b.len() <= 2) {
+                    return Ok(best);
                 }
             }
         }
-        best
+        Ok(best)
     }
 
-    fn with_one_rw(&self, kind: Kind) -> Option<Vec<u32>> {
+    fn with_one_rw(&self, kind: Kind) -> Result<Option<Vec<u32>>, Exhausted> {
         let graph = self.project(kind, false).build(2 * self.nodes.len());
         let mut best: Option<Vec<u32>> = None;
-        let (mut steps, mut tried) = (STEPS, 0);
+        let (mut steps, mut tried) = (Steps::new(STEPS, self.budget), 0);
         for (place, &node) in self.nodes.iter().enumerate() {
             for (to, label) in self.graph.edges(node) {
                 if !matches!(self.deps.all[label as usize].why, Why::Anti(_)) {
@@ -214,17 +230,17 @@ impl<'a> Search<'a> {
                 }
                 for (passed, to) in self.through(to) {
                     let Some(&to) = self.places.get(&to) else { continue };
-                    let back = way(&graph, 2 * to, |n| n / 2 == place as u32, |_| true, &mut steps);
+                    let back = way(&graph, 2 * to, |n| n / 2 == place as u32, |_| true, &mut steps)?;
                     let back = back.map(|back| passed.iter().copied().chain(back).collect());
                     tried += usize::from(back.is_some());
                     keep_shorter(&mut best, label, back);
-                    if tried >= STARTS || steps == 0 || best.as_ref().is_some_and(|b| b.len() <= 2) {
-                        return best;
+                    if tried >= STARTS || steps.left == 0 || best.as_ref().is_some_and(|b| b.len() <= 2) {
+                        return Ok(best);
                     }
                 }
             }
         }
-        best
+        Ok(best)
     }
 
     /// The transactions to which an rw edge leads through extra nodes, and the way.
@@ -254,33 +270,58 @@ fn keep_shorter(best: &mut Option<Vec<u32>>, first: u32, back: Option<Vec<u32>>)
     }
 }
 
-/// The labels of a shortest path from `from` to where `goal` says, at most so many `steps` long to find.
+/// How many edges may still be looked at.
+pub(crate) struct Steps<'b> {
+    left: usize,
+    budget: &'b Budget,
+}
+
+impl<'b> Steps<'b> {
+    pub(crate) fn new(left: usize, budget: &'b Budget) -> Self {
+        Self { left, budget }
+    }
+
+    /// Takes one; false when there is none.
+    fn take(&mut self) -> Result<bool, Exhausted> {
+        self.budget.poll()?;
+        let taken = self.left > 0;
+        self.left -= usize::from(taken);
+        Ok(taken)
+    }
+}
+
+/// The labels of a shortest path from `from` to where `goal` says, if it is found in so many steps.
+///
+/// # Errors
+/// The limit that was reached.
 pub(crate) fn way(
     graph: &Graph,
     from: u32,
     goal: impl Fn(u32) -> bool,
     within: impl Fn(u32) -> bool,
-    steps: &mut usize,
-) -> Option<Vec<u32>> {
+    steps: &mut Steps<'_>,
+) -> Result<Option<Vec<u32>>, Exhausted> {
     if goal(from) {
-        return Some(Vec::new());
+        return Ok(Some(Vec::new()));
     }
     let mut came: HashMap<u32, (u32, u32)> = HashMap::new();
     let mut queue = VecDeque::from([from]);
     while let Some(node) = queue.pop_front() {
         for (to, label) in graph.edges(node) {
-            *steps = steps.checked_sub(1)?;
+            if !steps.take()? {
+                return Ok(None);
+            }
             if to == from || !within(to) || came.contains_key(&to) {
                 continue;
             }
             came.insert(to, (node, label));
             if goal(to) {
-                return Some(trace(&came, from, to));
+                return Ok(Some(trace(&came, from, to)));
             }
             queue.push_back(to);
         }
     }
-    None
+    Ok(None)
 }
 
 fn trace(came: &HashMap<u32, (u32, u32)>, from: u32, mut node: u32) -> Vec<u32> {

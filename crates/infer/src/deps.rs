@@ -10,10 +10,11 @@
 //! # Invariants
 //! A path through extra nodes from one transaction to another is one dependency, of the kind of its first edge.
 
-use margay_history::{ObjectId, TxnId};
+use margay_history::{ObjectId, OpKind, TxnId};
+use margay_levels::Level;
 use margay_order::{Graph, GraphBuilder};
 
-use crate::case::{Case, Next};
+use crate::case::{Case, Next, Read};
 
 /// Why a dependency is there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,8 +99,14 @@ impl Deps {
 
     /// Who saw what another overwrote.
     pub(crate) fn antis(&mut self, case: &Case<'_>) {
+        // At repeatable read the rows that a scan did not return do not count.
+        let items_only = case.question.level == Level::RepeatableRead && case.history.has_kind(OpKind::Scan);
+        let counts = |read: &Read| !items_only || !case.is_predicate(read);
+        for &(read, txn) in case.antis.iter().filter(|anti| counts(&case.reads[anti.0 as usize])) {
+            self.add(case.reads[read as usize].txn.0, txn.0, Why::Anti(read));
+        }
         let mut rest: Vec<(ObjectId, u32)> = Vec::new();
-        for (i, read) in case.reads.iter().enumerate() {
+        for (i, read) in case.reads.iter().enumerate().filter(|(_, read)| counts(read)) {
             match read.next {
                 Next::Nothing => {}
                 Next::Txn(txn) => self.add(read.txn.0, txn.0, Why::Anti(i as u32)),

@@ -5,6 +5,9 @@
 
 use hashbrown::HashMap;
 use margay_history::{History, ObjectId, OpKind, Outcome, TxnId, Value, ValueId};
+use margay_verdict::Budget;
+
+use crate::case::Stop;
 
 /// How an object is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +45,8 @@ pub(crate) struct Index {
     counts: HashMap<u64, u32>,
     /// Who may have committed and writes what, by transaction; for a list as often as it appends.
     pub(crate) writers: Vec<(ObjectId, TxnId)>,
+    /// What those leave in registers, if there are scans to ask for it.
+    pub(crate) last_writes: Vec<(ObjectId, TxnId, ValueId)>,
 }
 
 /// Absent and the empty list are one value.
@@ -52,26 +57,40 @@ pub(crate) fn plain(history: &History, value: ValueId) -> ValueId {
     }
 }
 
+/// The elements that a list has at first.
+pub(crate) fn initial_items(history: &History, object: ObjectId) -> &[ValueId] {
+    match history.value(history.initial(object)) {
+        Value::List(items) => items,
+        _ => &[],
+    }
+}
+
 fn key(object: ObjectId, other: u32) -> u64 {
     u64::from(object.0) << 32 | u64::from(other)
 }
 
 impl Index {
     /// # Errors
-    /// What of the history is outside the engine's fragment.
-    pub(crate) fn new(history: &History) -> Result<Self, String> {
+    /// What of the history is outside the engine's fragment, or the limit that was reached.
+    pub(crate) fn new(history: &History, budget: &Budget) -> Result<Self, Stop> {
         let mut index = Self {
             uses: vec![Use::Unwritten; history.object_count()],
             finals: HashMap::new(),
             appends: HashMap::new(),
             counts: HashMap::new(),
             writers: Vec::new(),
+            last_writes: Vec::new(),
         };
         let writes = |txn| history.ops(txn).filter(|op| op.kind == OpKind::Write).map(|op| op.accesses.len());
         index.finals.reserve(history.txns().flat_map(writes).sum());
         let mut own = Vec::new();
+        let scans = history.has_kind(OpKind::Scan);
         for txn in history.txns() {
+            budget.poll()?;
             index.add(history, txn, &mut own)?;
+            if scans && history.outcome(txn) != Outcome::Aborted {
+                index.last_writes.extend(own.iter().map(|&(object, value)| (object, txn, value)));
+            }
         }
         Ok(index)
     }
@@ -114,8 +133,10 @@ impl Index {
         let found = &mut self.uses[object.index()];
         if *found == Use::Unwritten {
             *found = wanted;
-            if wanted == Use::List && history.initial(object) != ValueId::NULL {
-                return Err(format!("the list {} is not empty at first", history.show_object(object)));
+            let initial = history.initial(object);
+            let list = initial == ValueId::NULL || matches!(history.value(initial), Value::List(_));
+            if wanted == Use::List && !list {
+                return Err(format!("{} is appended to, and no list at first", history.show_object(object)));
             }
         }
         match *found == wanted {
@@ -134,6 +155,13 @@ impl Index {
         let count = self.counts.entry(key(object, txn.0)).or_default();
         let append = Append { txn, place: *count };
         *count += 1;
+        if initial_items(history, object).contains(&element) {
+            return Err(format!(
+                "{} is appended to {}, which has it at first",
+                history.show_value(element),
+                history.show_object(object)
+            ));
+        }
         match self.appends.insert(key(object, element.0), append) {
             None => Ok(()),
             Some(_) => Err(format!(

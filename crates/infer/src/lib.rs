@@ -5,11 +5,12 @@
 //! (Elle's domain), and at the weak levels the version order follows from the reads (AWDIT's domain). Decide, prove, and name what is wrong.
 //!
 //! # Algorithm
-//! 1. `index`, `case`, `lists`: who wrote what, what each read saw, which versions certainly precede which; what nothing explains.
+//! 1. `index`, `visit`, `scans`, `lists`, `registers`: who wrote what, what each read saw, which versions certainly precede which; what nothing explains.
+//!    Together they are a `case`.
 //! 2. `deps`: dependencies and the orders that the question uses, as a graph of transactions or of begin and commit points.
 //! 3. `weak`: the axioms of `be-read-committed`, `read-atomic` and `causal` as more edges.
 //! 4. A graph without a cycle gives the certificate of `holds` (`order`): at every level if the version order is known, at the weak levels always.
-//! 5. `cycles`, `lost`, `proof`: cycles by kind, lost updates, and their certificates.
+//! 5. `cycles`, `lost`, `repeat`, `proof`: cycles by kind, lost updates, reads that differ from an earlier one, and their certificates.
 //!
 //! # Invariants
 //! `violated` rests on certain dependencies only, and every finding has passed the audit. `holds` is said only if nothing was left out.
@@ -19,20 +20,27 @@
 //! first; who reads before it writes comes later; session order and real time, where the question has them: `keys`).
 //!
 //! # When it answers Unknown
-//! Scans, predicate updates, SQL, rows with columns and evidence; elements appended twice; values that several wrote, if no violation shows without
-//! them; above the weak levels, registers whose version order the reads do not tell.
+//! Predicate updates, SQL, rows written in part, and evidence other than version orders; elements appended twice; if no violation shows without them: values that
+//! several wrote, and scans that may have seen one of several versions; above the weak levels, registers whose version order the reads do not tell.
+//! Under `auto` the next engine takes over.
 
 mod case;
 mod cycles;
 mod deps;
+mod fragment;
 mod index;
 mod keys;
 mod lists;
 mod lost;
 mod order;
 mod proof;
+mod registers;
+mod repeat;
+mod scans;
 mod uncommitted;
+mod visit;
 mod weak;
+mod writers;
 
 use hashbrown::HashMap;
 use margay_history::History;
@@ -41,7 +49,7 @@ use margay_levels::model::{Boundary, boundary};
 use margay_levels::{Anomaly, Level};
 use margay_verdict::{Budget, Checker, Exhausted, Finding, Question, Verdict, Why};
 
-use crate::case::Case;
+use crate::case::{Case, Stop};
 use crate::deps::{Deps, Layout};
 use crate::proof::Prover;
 
@@ -80,14 +88,15 @@ impl Checker for Infer {
     }
 
     fn check(&self, history: &History, question: Question, budget: &Budget) -> Verdict {
-        let case = match Case::new(history, question, self) {
-            Ok(case) => case,
-            Err(what) => return Verdict::Unknown(Why::Outside(what)),
-        };
-        decide(&case, budget).unwrap_or_else(|limit| {
-            let size = format!("{} transactions, {} reads", history.txn_count(), case.reads.len());
+        let exhausted = |limit| {
+            let size = format!("{} transactions, {} operations", history.txn_count(), history.op_count());
             Verdict::Unknown(Why::Exhausted(limit, size))
-        })
+        };
+        match Case::new(history, question, self, budget) {
+            Ok(case) => decide(&case, budget).unwrap_or_else(exhausted),
+            Err(Stop::Limit(limit)) => exhausted(limit),
+            Err(Stop::Outside(what)) => Verdict::Unknown(Why::Outside(what)),
+        }
     }
 }
 
@@ -116,17 +125,18 @@ fn decide(case: &Case<'_>, budget: &Budget) -> Result<Verdict, Exhausted> {
             Family::CommitOrder(axiom) if axiom != Axiom::Prefix => {
                 findings.extend(order::finding(&deps, Layout::Txns, &mut prover));
             }
-            _ => findings.extend(cycles::find(case, &deps, &mut prover)),
+            _ => findings.extend(cycles::find(case, &deps, &mut prover, budget)?),
         }
     }
     if level.forbids(Anomaly::LostUpdate) {
         findings.extend(lost::find(case, &prover));
     }
+    findings.extend(repeat::find(case, &prover));
     budget.poll()?;
     if !findings.is_empty() {
         return Ok(Verdict::Violated(most_severe(findings)));
     }
-    Ok(order::holds(case, &deps, order, &mut prover))
+    order::holds(case, &deps, order, &mut prover, budget)
 }
 
 /// Whether rw edges count at a level. Where they do not, the version orders of registers add nothing to what the reads say.

@@ -18,36 +18,54 @@
 use hashbrown::{HashMap, HashSet};
 use margay_history::{ObjectId, TxnId, Value, ValueId, Version};
 use margay_levels::Anomaly;
+use margay_verdict::{Budget, Exhausted};
 
 use crate::case::{Case, FEW, ListRead, Local, Next, Read, unexplained};
-use crate::index::{Index, plain};
+use crate::index::{Index, initial_items};
 
 /// Adds what the reads of lists show.
-pub(crate) fn infer(case: &mut Case<'_>, index: &Index, mut reads: Vec<ListRead>, local: &mut Vec<Local>) {
+///
+/// # Errors
+/// The limit that was reached.
+pub(crate) fn infer(
+    case: &mut Case<'_>,
+    index: &Index,
+    mut reads: Vec<ListRead>,
+    local: &mut Vec<Local>,
+    budget: &Budget,
+) -> Result<(), Exhausted> {
     reads.sort_unstable_by_key(|read| (read.object, read.op));
     for reads in reads.chunk_by(|a, b| a.object == b.object) {
+        budget.poll()?;
         let object = reads[0].object;
-        let Some(longest) = reads.iter().max_by_key(|read| items(case, read.value).len()).copied() else {
-            continue;
-        };
+        let initial = initial_items(case.history, object);
+        let length = |read: &&ListRead| items(case, initial, read.value).map_or(0, <[_]>::len);
+        let Some(longest) = reads.iter().max_by_key(length).copied() else { continue };
         let mut list = List {
             case: &mut *case,
             index,
             object,
+            initial,
             longest,
             local: &mut *local,
             firsts: HashMap::new(),
             fine: HashMap::new(),
         };
         list.order();
-        reads.iter().for_each(|read| list.read(read));
+        for read in reads {
+            budget.poll()?;
+            list.read(read);
+        }
     }
+    Ok(())
 }
 
-fn items<'h>(case: &Case<'h>, value: ValueId) -> &'h [ValueId] {
+/// What was appended to what the list had at first; nothing if the value does not begin with that.
+fn items<'h>(case: &Case<'h>, initial: &[ValueId], value: ValueId) -> Option<&'h [ValueId]> {
     match case.history.value(value) {
-        Value::List(items) => items,
-        _ => &[],
+        Value::List(items) => items.strip_prefix(initial),
+        Value::Null if initial.is_empty() => Some(&[]),
+        _ => None,
     }
 }
 
@@ -55,6 +73,8 @@ struct List<'a, 'h> {
     case: &'a mut Case<'h>,
     index: &'a Index,
     object: ObjectId,
+    /// What the list has at first.
+    initial: &'h [ValueId],
     longest: ListRead,
     local: &'a mut Vec<Local>,
     /// Where each transaction's elements begin in the longest.
@@ -63,14 +83,18 @@ struct List<'a, 'h> {
     fine: HashMap<ValueId, bool>,
 }
 
-impl List<'_, '_> {
+impl<'h> List<'_, 'h> {
+    fn items(&self, value: ValueId) -> &'h [ValueId] {
+        items(self.case, self.initial, value).unwrap_or_default()
+    }
+
     fn appender(&self, element: ValueId) -> Option<TxnId> {
         self.index.appender(self.object, element).map(|append| append.txn)
     }
 
     /// The order of versions that the longest read shows.
     fn order(&mut self) {
-        let elements = items(self.case, self.longest.value);
+        let elements = self.items(self.longest.value);
         let mut order: Vec<TxnId> = Vec::new();
         let mut met = HashSet::new();
         let mut seen: HashMap<TxnId, u32> = HashMap::new();
@@ -98,8 +122,9 @@ impl List<'_, '_> {
     }
 
     fn read(&mut self, read: &ListRead) {
-        if plain(self.case.history, read.value) != ValueId::NULL && items(self.case, read.value).is_empty() {
-            return self.unexplained(read, &[Anomaly::GarbageRead, Anomaly::G1b, Anomaly::Internal]);
+        if items(self.case, self.initial, read.value).is_none() {
+            let names = [Anomaly::GarbageRead, Anomaly::G1b, Anomaly::Internal, Anomaly::IncompatibleOrder];
+            return self.unexplained(read, &names);
         }
         let fine = match self.fine.get(&read.value) {
             Some(&fine) => fine,
@@ -122,7 +147,7 @@ impl List<'_, '_> {
 
     /// What is wrong with a list whoever reads it.
     fn examine(&mut self, read: &ListRead) -> bool {
-        let (elements, longest) = (items(self.case, read.value), items(self.case, self.longest.value));
+        let (elements, longest) = (self.items(read.value), self.items(self.longest.value));
         let prefix = longest.starts_with(elements);
         if prefix && read.value != self.longest.value && self.fine.get(&self.longest.value) == Some(&true) {
             return true;
@@ -160,7 +185,7 @@ impl List<'_, '_> {
 
     /// After its own appends a transaction sees them at the end.
     fn internal(&mut self, read: &ListRead) {
-        let elements = items(self.case, read.value);
+        let elements = self.items(read.value);
         let ends = self.ends_with(elements, read.txn, read.own as usize);
         if !ends {
             self.unexplained(read, &[Anomaly::Internal]);
@@ -176,7 +201,7 @@ impl List<'_, '_> {
     }
 
     fn shows_own_future(&mut self, read: &ListRead, fine: bool) -> bool {
-        let elements = items(self.case, read.value);
+        let elements = self.items(read.value);
         let own = match fine {
             true => self.firsts.get(&read.txn).is_some_and(|&first| first < elements.len()),
             false => elements.iter().any(|&element| self.appender(element) == Some(read.txn)),
@@ -188,7 +213,7 @@ impl List<'_, '_> {
     }
 
     fn external(&mut self, read: &ListRead, fine: bool) {
-        let (elements, longest) = (items(self.case, read.value), items(self.case, self.longest.value));
+        let (elements, longest) = (self.items(read.value), self.items(self.longest.value));
         let append = elements.last().and_then(|&last| self.index.appender(self.object, last));
         let from = match append {
             None if elements.is_empty() => Version::Initial,

@@ -14,8 +14,9 @@ use margay_history::{ObjectId, TxnId, Version};
 use margay_levels::Anomaly;
 use margay_verdict::{Edge, Finding, Lemma, Reason};
 
-use crate::case::{Case, FEW, Read, Written};
+use crate::case::{Case, FEW, Read};
 use crate::proof::Prover;
+use crate::writers::Written;
 
 /// A few lost updates.
 pub(crate) fn find(case: &Case<'_>, prover: &Prover<'_, '_>) -> Vec<Finding> {

@@ -10,15 +10,17 @@
 //! # Invariants
 //! Nothing is said of a case that is open, or whose registers are not traceable where rw edges count.
 
-use margay_history::{Outcome, TxnId};
+use margay_history::{OpKind, Outcome, TxnId};
 use margay_levels::Level;
 use margay_levels::definition::{Axiom, Family};
 use margay_order::{Chains, Clocks, Graph, GraphBuilder, components, shortest_cycle};
-use margay_verdict::{Certificate, Finding, Order, Point, Verdict, Versions, Why as Reason};
+use margay_verdict::{
+    Budget, Certificate, Exhausted, Finding, Order, Point, ReadFrom, Verdict, Versions, Why as Reason,
+};
 
 use crate::case::{Case, Next, Read};
 use crate::counts_rw;
-use crate::cycles::way;
+use crate::cycles::{Steps, way};
 use crate::deps::{Deps, Layout, Why, in_order};
 use crate::proof::Prover;
 
@@ -60,34 +62,39 @@ pub(crate) fn holds(
     deps: &Deps,
     order: Option<Vec<u32>>,
     prover: &mut Prover<'_, '_>,
-) -> Verdict {
+    budget: &Budget,
+) -> Result<Verdict, Exhausted> {
     let level = case.question.level;
     let layout = layout(level);
     let base = (level == Level::ParallelSnapshot).then(|| without_rw(deps, layout));
     let base = base.as_ref().unwrap_or(deps);
     let Some(order) = order.or_else(|| in_order(&base.graph(layout))) else {
-        return violated(base, layout, prover);
+        return Ok(violated(base, layout, prover));
     };
-    if let Some(open) = &case.open {
-        return Verdict::Unknown(Reason::Outside(open.clone()));
+    if let Some(why) = undecided(case) {
+        return Ok(Verdict::Unknown(why));
     }
-    if !case.local.is_empty() {
-        return Verdict::Unknown(Reason::Outside(
-            "an operation that nothing explains, and no proof of it".into(),
-        ));
-    }
-    if counts_rw(level) && !case.is_traceable() {
-        let what = "the reads of registers do not tell the order of their versions";
-        return Verdict::Unknown(Reason::MissingEvidence(what.into()));
-    }
-    match level.family() {
+    Ok(match level.family() {
         Family::Serial => Verdict::Holds(serial(case, &order)),
-        Family::Snapshot => snapshot(case, deps, layout, &order),
+        Family::Snapshot => snapshot(case, deps, layout, &order, budget)?,
         Family::CommitOrder(Axiom::Prefix) => Verdict::Holds(points(case, deps, layout, &order)),
         Family::CommitOrder(_) => Verdict::Holds(serial(case, &order)),
-        Family::Graph if level == Level::ParallelSnapshot => parallel(case, deps, &order),
+        Family::Graph if level == Level::ParallelSnapshot => parallel(case, deps, &order, budget)?,
         Family::Graph => Verdict::Holds(versions(case, deps, &order)),
+    })
+}
+
+/// Why an order proves nothing.
+fn undecided(case: &Case<'_>) -> Option<Reason> {
+    if let Some(open) = &case.open {
+        return Some(Reason::Outside(open.clone()));
     }
+    if !case.local.is_empty() {
+        return Some(Reason::Outside("an operation that nothing explains, and no proof of it".into()));
+    }
+    let what = "the reads of registers do not tell the order of their versions";
+    let told = !counts_rw(case.question.level) || case.is_traceable();
+    (!told).then(|| Reason::MissingEvidence(what.into()))
 }
 
 /// A short cycle as a finding.
@@ -106,7 +113,16 @@ fn violated(deps: &Deps, layout: Layout, prover: &mut Prover<'_, '_>) -> Verdict
 fn serial(case: &Case<'_>, order: &[u32]) -> Certificate {
     let txns =
         order.iter().filter(|&&node| (node as usize) < case.history.txn_count()).map(|&node| TxnId(node));
-    Certificate::Order(Order { txns: txns.filter(|&t| case.has(t)).collect(), reads: Vec::new() })
+    Certificate::Order(Order { txns: txns.filter(|&t| case.has(t)).collect(), reads: left_out(case) })
+}
+
+/// What scans saw of the rows that they did not return.
+fn left_out(case: &Case<'_>) -> Vec<ReadFrom> {
+    if !case.history.has_kind(OpKind::Scan) {
+        return Vec::new();
+    }
+    let reads = case.reads.iter().filter(|read| case.is_predicate(read));
+    reads.map(|read| ReadFrom { op: read.op, object: read.object, version: read.from }).collect()
 }
 
 fn points(case: &Case<'_>, deps: &Deps, layout: Layout, order: &[u32]) -> Certificate {
@@ -139,31 +155,41 @@ fn lined_up(case: &Case<'_>, deps: &Deps, places: &[u32]) -> Deps {
     deps
 }
 
-/// How often forced orders are looked for, and how far.
+/// How often forced orders are looked for.
 const ROUNDS: usize = 4;
 
+/// How many orders of two unseen versions are looked at.
+const PAIRS: usize = 1_000_000;
+
 /// Adds the orders of unseen versions of one object whose opposite would close a cycle.
-fn force(case: &Case<'_>, deps: &mut Deps, closes: impl Fn(&Deps) -> Closes) {
+fn force(
+    case: &Case<'_>,
+    deps: &mut Deps,
+    closes: impl Fn(&Deps) -> Closes,
+    budget: &Budget,
+) -> Result<(), Exhausted> {
     let pairs = |object| {
         let rest = case.writers.rest(object);
         rest.iter().flat_map(move |&a| rest.iter().filter(move |&&b| a != b).map(move |&b| (object, a, b)))
     };
-    let mut open: Vec<_> = case.history.objects().flat_map(pairs).collect();
+    let mut open: Vec<_> = case.history.objects().flat_map(pairs).take(PAIRS).collect();
     for _ in 0..ROUNDS {
         let before = open.len();
         let graph = closes(deps);
-        let mut steps = STEPS;
-        open.retain(|&(object, a, b)| {
-            let forced = graph.leads(a, b, &mut steps);
-            if forced {
-                deps.add(a.0, b.0, Why::Write(object));
+        let mut steps = Steps::new(STEPS, budget);
+        let mut left = Vec::new();
+        for (object, a, b) in open {
+            match graph.leads(a, b, &mut steps)? {
+                true => deps.add(a.0, b.0, Why::Write(object)),
+                false => left.push((object, a, b)),
             }
-            !forced
-        });
+        }
+        open = left;
         if open.len() == before {
-            return;
+            return Ok(());
         }
     }
+    Ok(())
 }
 
 /// A graph in which a way from one writer to another forbids the opposite order of their versions.
@@ -175,9 +201,10 @@ struct Closes {
 }
 
 impl Closes {
-    fn leads(&self, a: TxnId, b: TxnId, steps: &mut usize) -> bool {
+    fn leads(&self, a: TxnId, b: TxnId, steps: &mut Steps<'_>) -> Result<bool, Exhausted> {
         let ends = (self.to)(b.0);
-        way(&self.graph, (self.from)(a.0), |node| ends.contains(&node), |_| true, steps).is_some()
+        let found = way(&self.graph, (self.from)(a.0), |node| ends.contains(&node), |_| true, steps)?;
+        Ok(found.is_some())
     }
 
     fn points(deps: &Deps) -> Self {
@@ -211,22 +238,29 @@ fn line_ups(
     order: &[u32],
     layout: Layout,
     closes: fn(&Deps) -> Closes,
-    accept: impl Fn(Deps) -> Option<Certificate>,
-) -> Verdict {
-    let serial = || {
-        let order = in_order(&deps.graph(Layout::Txns))?;
-        accept(lined_up(case, deps, &places(case, deps, Layout::Txns, &order)))
+    accept: impl Fn(Deps) -> Result<Option<Certificate>, Exhausted>,
+    budget: &Budget,
+) -> Result<Verdict, Exhausted> {
+    let by = |deps: &Deps, layout: Layout, order: &[u32]| {
+        accept(lined_up(case, deps, &places(case, deps, layout, order)))
     };
-    let as_told = || accept(lined_up(case, deps, &places(case, deps, layout, order)));
-    let forced = || {
-        let mut deps = deps.clone();
-        force(case, &mut deps, closes);
-        let order = in_order(&without_rw(&deps, layout).graph(layout))?;
-        accept(lined_up(case, &deps, &places(case, &deps, layout, &order)))
-    };
-    let found = serial().or_else(as_told).or_else(forced);
+    if let Some(serial) = in_order(&deps.graph(Layout::Txns))
+        && let Some(found) = by(deps, Layout::Txns, &serial)?
+    {
+        return Ok(Verdict::Holds(found));
+    }
+    if let Some(found) = by(deps, layout, order)? {
+        return Ok(Verdict::Holds(found));
+    }
+    let mut forced = deps.clone();
+    force(case, &mut forced, closes, budget)?;
+    if let Some(order) = in_order(&without_rw(&forced, layout).graph(layout))
+        && let Some(found) = by(&forced, layout, &order)?
+    {
+        return Ok(Verdict::Holds(found));
+    }
     let what = "nobody saw some versions, and their order is not told";
-    found.map_or_else(|| Verdict::Unknown(Reason::MissingEvidence(what.into())), Verdict::Holds)
+    Ok(Verdict::Unknown(Reason::MissingEvidence(what.into())))
 }
 
 /// At the levels of points rw edges belong to the order; in a graph of transactions (`parallel-snapshot`) they do not.
@@ -238,14 +272,21 @@ fn without_rw(deps: &Deps, layout: Layout) -> Deps {
     deps
 }
 
-fn snapshot(case: &Case<'_>, deps: &Deps, layout: Layout, order: &[u32]) -> Verdict {
+fn snapshot(
+    case: &Case<'_>,
+    deps: &Deps,
+    layout: Layout,
+    order: &[u32],
+    budget: &Budget,
+) -> Result<Verdict, Exhausted> {
     if case.history.objects().all(|object| case.writers.rest(object).len() < 2) {
-        return Verdict::Holds(points(case, deps, layout, order));
+        return Ok(Verdict::Holds(points(case, deps, layout, order)));
     }
-    line_ups(case, deps, order, layout, Closes::points, |deps| {
-        let order = in_order(&deps.graph(layout))?;
-        Some(points(case, &deps, layout, &order))
-    })
+    let accept = |deps: Deps| {
+        budget.poll()?;
+        Ok(in_order(&deps.graph(layout)).map(|order| points(case, &deps, layout, &order)))
+    };
+    line_ups(case, deps, order, layout, Closes::points, accept, budget)
 }
 
 fn versions(case: &Case<'_>, deps: &Deps, order: &[u32]) -> Certificate {
@@ -257,33 +298,37 @@ fn versions(case: &Case<'_>, deps: &Deps, order: &[u32]) -> Certificate {
         orders.push((object, writers));
     }
     let taken = case.txns().filter(|&t| case.history.outcome(t) == Outcome::Unknown).collect();
-    Certificate::Versions(Versions { committed: taken, orders, reads: Vec::new() })
+    Certificate::Versions(Versions { committed: taken, orders, reads: left_out(case) })
 }
 
 /// `order` is of session order, wr and ww. What is left are the rw edges.
-fn parallel(case: &Case<'_>, deps: &Deps, order: &[u32]) -> Verdict {
-    line_ups(case, deps, order, Layout::Txns, Closes::one_rw, |deps| one_rw_is_fine(case, &deps))
+fn parallel(case: &Case<'_>, deps: &Deps, order: &[u32], budget: &Budget) -> Result<Verdict, Exhausted> {
+    let accept = |deps: Deps| one_rw_is_fine(case, &deps, budget);
+    line_ups(case, deps, order, Layout::Txns, Closes::one_rw, accept, budget)
 }
 
 /// No rw edge leads back.
-fn one_rw_is_fine(case: &Case<'_>, deps: &Deps) -> Option<Certificate> {
+fn one_rw_is_fine(case: &Case<'_>, deps: &Deps, budget: &Budget) -> Result<Option<Certificate>, Exhausted> {
     let deps = without_rw(deps, Layout::Txns);
     let graph = deps.graph(Layout::Txns);
-    let order = in_order(&graph)?;
+    let Some(order) = in_order(&graph) else { return Ok(None) };
+    budget.poll()?;
+    budget.charge(8 * (order.len() * (case.history.session_count() + 1)) as u64)?;
     let places = places(case, &deps, Layout::Txns, &order);
     let chains = chains(case, &deps);
     let clocks = Clocks::new(&graph, &order, &chains);
-    let leads_back = |read: &Read| {
-        let next = match read.next {
-            Next::Txn(txn) => Some(txn),
-            Next::Rest => {
-                case.writers.rest(read.object).iter().copied().min_by_key(|txn| places[txn.index()])
-            }
-            Next::Nothing => None,
-        };
-        next.is_some_and(|next| next != read.txn && clocks.reaches(&chains, next.0, read.txn.0))
+    let back = |read: &Read, next: TxnId| next != read.txn && clocks.reaches(&chains, next.0, read.txn.0);
+    let leads_back = |read: &Read| match read.next {
+        Next::Txn(txn) => back(read, txn),
+        Next::Rest => {
+            let rest = case.writers.rest(read.object).iter().copied();
+            rest.min_by_key(|txn| places[txn.index()]).is_some_and(|first| back(read, first))
+        }
+        Next::Nothing => false,
     };
-    if case.reads.iter().any(leads_back) { None } else { Some(versions(case, &deps, &order)) }
+    let more = |&(read, txn): &(u32, TxnId)| back(&case.reads[read as usize], txn);
+    let fine = !case.reads.iter().any(leads_back) && !case.antis.iter().any(more);
+    Ok(fine.then(|| versions(case, &deps, &order)))
 }
 
 /// Sessions; and extra nodes in one row.

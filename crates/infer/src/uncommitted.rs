@@ -16,6 +16,7 @@ use margay_history::{History, ObjectId, OpKind, Outcome, TxnId, Value, ValueId};
 use margay_levels::Anomaly;
 
 use crate::case::{Case, Local};
+use crate::fragment::row;
 use crate::index::{Index, Use, plain};
 
 /// Makes the case of a history at this level: only what counts there.
@@ -30,12 +31,15 @@ pub(crate) fn restrict(case: &mut Case<'_>, index: &Index) {
     let written = Written::new(history);
     case.local.clear();
     for op in history.txns().filter(|&t| committed(t)).flat_map(|t| history.ops(t)) {
-        for access in op.accesses.iter().filter(|_| op.kind == OpKind::Read) {
+        for access in op.accesses.iter().filter(|_| matches!(op.kind, OpKind::Read | OpKind::Scan)) {
             let is_list = index.uses[access.object.index()] == Use::List;
             if is_list {
                 reads.entry(access.object).or_default().insert(access.value);
             }
-            if access.value != ValueId::UNKNOWN && written.lacks(access.object, access.value) {
+            let lacks = access.value != ValueId::UNKNOWN && written.lacks(access.object, access.value);
+            if lacks && row(history, access.value).is_some_and(|columns| columns.len() > 1) {
+                case.open = Some("a row whose columns may be of several writes".to_string());
+            } else if lacks {
                 case.local.push(Local { names: vec![Anomaly::GarbageRead], ops: vec![op.id] });
             } else if is_list && repeats(history, access.value) {
                 case.local.push(Local { names: vec![Anomaly::DuplicateElements], ops: vec![op.id] });

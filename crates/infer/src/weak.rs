@@ -29,8 +29,9 @@ use margay_levels::definition::Axiom;
 use margay_order::topological_order;
 use margay_verdict::{Budget, Exhausted};
 
-use crate::case::{Case, Read, Written};
+use crate::case::{Case, Read};
 use crate::deps::{Deps, Layout, Why};
+use crate::writers::Written;
 
 /// A read saw the initial version though a writer is visible to the reader.
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,193 @@
+//! The walk from the committed transactions to all that must have, and what each read saw.
+
+use hashbrown::HashSet;
+use margay_history::{Access, History, ObjectId, Op, OpId, OpKind, Outcome, TxnId, Value, ValueId, Version};
+use margay_levels::Anomaly;
+use margay_verdict::Budget;
+
+use crate::case::{ListRead, Local, Next, Read, Stop, unexplained};
+use crate::index::{Final, Index, Use, plain};
+use crate::scans::{Left, Scans};
+
+/// The walk.
+pub(crate) struct Visit<'a, 'h> {
+    history: &'h History,
+    index: &'a Index,
+    scans: Option<Scans<'h>>,
+    pub(crate) committed: Vec<bool>,
+    pending: Vec<TxnId>,
+    pub(crate) reads: Vec<Read>,
+    pub(crate) lists: Vec<ListRead>,
+    met: HashSet<(ObjectId, ValueId)>,
+    pub(crate) local: Vec<Local>,
+    pub(crate) open: Option<String>,
+    /// What the visited transaction has written so far, and how often.
+    own: Vec<(ObjectId, ValueId, u32)>,
+}
+
+impl<'a, 'h> Visit<'a, 'h> {
+    /// # Errors
+    /// A condition of a scan that is outside the fragment.
+    pub(crate) fn new(history: &'h History, index: &'a Index) -> Result<Self, String> {
+        let pending: Vec<TxnId> =
+            history.txns().rev().filter(|&t| history.outcome(t) == Outcome::Committed).collect();
+        let mut committed = vec![false; history.txn_count()];
+        pending.iter().for_each(|txn| committed[txn.index()] = true);
+        let scans = history.has_kind(OpKind::Scan).then(|| Scans::new(history, index)).transpose()?;
+        Ok(Self {
+            history,
+            index,
+            scans,
+            committed,
+            pending,
+            reads: Vec::new(),
+            lists: Vec::new(),
+            met: HashSet::new(),
+            local: Vec::new(),
+            open: None,
+            own: Vec::new(),
+        })
+    }
+
+    /// # Errors
+    /// What of the history is outside the fragment, or the limit that was reached.
+    pub(crate) fn run(&mut self, budget: &Budget) -> Result<(), Stop> {
+        let history = self.history;
+        while let Some(txn) = self.pending.pop() {
+            budget.poll()?;
+            self.own.clear();
+            for op in history.ops(txn) {
+                for access in op.accesses {
+                    self.access(txn, &op, access);
+                }
+                if op.kind == OpKind::Scan {
+                    self.left_out(txn, &op)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn access(&mut self, txn: TxnId, op: &Op<'_>, access: &Access) {
+        let place = self.own.iter().position(|own| own.0 == access.object);
+        match op.kind {
+            OpKind::Write | OpKind::Append => match place {
+                Some(place) => {
+                    self.own[place].1 = access.value;
+                    self.own[place].2 += 1;
+                }
+                None => self.own.push((access.object, access.value, 1)),
+            },
+            OpKind::Read | OpKind::Scan if access.value != ValueId::UNKNOWN => {
+                let own = place.map(|place| self.own[place]);
+                match self.index.uses[access.object.index()] {
+                    Use::List => self.list(txn, op.id, access, own.map_or(0, |own| own.2)),
+                    _ => match own {
+                        Some(own) => self.internal(txn, op.id, access, own.1),
+                        None => self.external(txn, op.id, access),
+                    },
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn unexplained(&mut self, txn: TxnId, op: OpId, names: &[Anomaly]) {
+        unexplained(self.history, &mut self.local, &mut self.open, txn, op, names);
+    }
+
+    fn internal(&mut self, txn: TxnId, op: OpId, access: &Access, own: ValueId) {
+        if plain(self.history, own) != plain(self.history, access.value) {
+            self.unexplained(txn, op, &[Anomaly::Internal]);
+        }
+    }
+
+    fn external(&mut self, txn: TxnId, op: OpId, access: &Access) {
+        let history = self.history;
+        let (object, value) = (access.object, access.value);
+        let initial = plain(history, history.initial(object)) == plain(history, value);
+        let writer = self.index.last_writer(history, object, value);
+        let own = |w: &Final| w.txn == txn && !w.several;
+        let from = match writer.filter(|w| !own(w)) {
+            None if initial => Version::Initial,
+            None => {
+                return self.unexplained(
+                    txn,
+                    op,
+                    &[Anomaly::GarbageRead, Anomaly::G1a, Anomaly::FutureRead, Anomaly::G1b],
+                );
+            }
+            Some(writer) if !initial && !writer.several => Version::Of(writer.txn),
+            Some(_) => {
+                let (object, value) = (history.show_object(object), history.show_value(value));
+                self.open.get_or_insert_with(|| format!("{value} was written to {object} more than once"));
+                return;
+            }
+        };
+        self.saw(txn, op, object, from);
+    }
+
+    fn saw(&mut self, txn: TxnId, op: OpId, object: ObjectId, from: Version) {
+        self.commit(from);
+        if self.index.uses[object.index()] != Use::Unwritten {
+            self.reads.push(Read { txn, op, object, from, next: Next::Nothing });
+        }
+    }
+
+    /// Who was seen committed.
+    fn commit(&mut self, from: Version) {
+        if let Version::Of(txn) = from
+            && !self.committed[txn.index()]
+        {
+            self.committed[txn.index()] = true;
+            self.pending.push(txn);
+        }
+    }
+
+    fn list(&mut self, txn: TxnId, op: OpId, access: &Access, own: u32) {
+        self.lists.push(ListRead { object: access.object, txn, op, value: access.value, own });
+        if !self.met.insert((access.object, access.value)) {
+            return;
+        }
+        if let Value::List(items) = self.history.value(access.value) {
+            for &item in items {
+                let found = self.index.appender(access.object, item).map(|append| append.txn);
+                if let Some(txn) = found.filter(|&t| self.history.outcome(t) == Outcome::Unknown) {
+                    self.commit(Version::Of(txn));
+                }
+            }
+        }
+    }
+
+    /// What a scan saw of the rows that it did not return.
+    fn left_out(&mut self, txn: TxnId, op: &Op<'_>) -> Result<(), String> {
+        let Some(scan) = self.history.scan(op.id).filter(|scan| scan.observed) else { return Ok(()) };
+        let Some(mut scans) = self.scans.take() else { return Ok(()) };
+        for object in scans.domain(scan.predicate) {
+            if op.accesses.iter().any(|access| access.object == object) {
+                continue;
+            }
+            if self.index.uses[object.index()] == Use::List {
+                return Err("a scan of lists".to_string());
+            }
+            match self.own.iter().find(|own| own.0 == object) {
+                Some(own) if scans.matches(scan.predicate, object, own.1)? => {
+                    self.unexplained(txn, op.id, &[Anomaly::Internal]);
+                }
+                Some(_) => {}
+                None => match scans.left(scan.predicate, object, txn)? {
+                    Left::One(from) => self.saw(txn, op.id, object, from),
+                    Left::Missed => self.unexplained(txn, op.id, &[Anomaly::PredicateReadMiss]),
+                    Left::Several => {
+                        let object = self.history.show_object(object);
+                        self.open.get_or_insert_with(|| {
+                            format!("a scan left out one of several versions of {object}")
+                        });
+                    }
+                },
+            }
+        }
+        self.scans = Some(scans);
+        Ok(())
+    }
+}
