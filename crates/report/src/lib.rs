@@ -8,13 +8,22 @@
 //! - A report is bounded: it holds the slice and its neighbourhood, never the history.
 //! - The fields that [`Report`] has beside [`view::Details`] are pinned.
 
+pub mod dot;
 pub mod edges;
+pub mod escape;
 pub mod gather;
+pub mod graph;
+pub mod html;
+pub mod junit;
 pub mod limit;
 pub mod operation;
+pub mod paint;
 pub mod picture;
 pub mod series;
 pub mod slice;
+pub mod svg;
+pub mod table;
+pub mod text;
 pub mod touches;
 pub mod versions;
 pub mod view;
@@ -22,5 +31,6 @@ pub mod why;
 pub mod words;
 
 pub use gather::Source;
+pub use paint::Paint;
 pub use picture::Picture;
 pub use view::{Report, Word};

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 pub struct Picture {
     /// The unit of intervals: `ns`, `us`, `ms`, `s` or `index`; nothing where there is no time.
     pub unit: Option<String>,
+    /// What has to be added to every `at` to get the clock's own number; 0 unless those are too large for most readers of JSON.
+    #[serde(default)]
+    pub origin: i64,
     /// The transactions, by session and in its order.
     pub transactions: Vec<Txn>,
     /// The cycles; none where the operations themselves are impossible.

@@ -92,11 +92,13 @@ impl Drawer<'_> {
         let near = self.near(&slice);
         let shown: BTreeSet<TxnId> = slice.iter().copied().chain(near).collect();
         let objects = objects(self.history, self.finding);
+        let origin = self.origin(&shown);
         Picture {
+            origin,
             unit: self.history.is_timed().then(|| self.history.header().unit.name().to_owned()),
             transactions: shown
                 .into_iter()
-                .map(|txn| self.txn(txn, slice.contains(&txn), &important))
+                .map(|txn| self.txn(txn, slice.contains(&txn), &important, origin))
                 .collect(),
             cycles,
             blamed,
@@ -106,6 +108,13 @@ impl Drawer<'_> {
                 .collect(),
             left_out,
         }
+    }
+
+    /// Where times are counted from: 0, unless numbers are so large that a double does not hold them.
+    fn origin(&self, shown: &BTreeSet<TxnId>) -> i64 {
+        let largest = shown.iter().filter_map(|&txn| self.history.end(txn)).max().unwrap_or(0);
+        let first = shown.iter().filter_map(|&txn| self.history.start(txn)).min().unwrap_or(0);
+        if largest > 1 << 53 { first } else { 0 }
     }
 
     fn cycle(&self, edges: &[Edge]) -> Cycle {
@@ -195,7 +204,7 @@ impl Drawer<'_> {
         slice.iter().map(far).min().unwrap_or(u64::MAX)
     }
 
-    fn txn(&self, txn: TxnId, slice: bool, important: &HashSet<Place>) -> Txn {
+    fn txn(&self, txn: TxnId, slice: bool, important: &HashSet<Place>, origin: i64) -> Txn {
         let count = self.history.op_range(txn).len();
         // Few operations of those that are only near are enough.
         let most = if slice { self.limits.ops } else { self.limits.ops / 3 };
@@ -203,7 +212,7 @@ impl Drawer<'_> {
             let index = self.history.op_index(op.id) as usize;
             index < most || index + 1 == count || important.contains(&self.place(op.id))
         };
-        let ops: Vec<OpView> = self.history.ops(txn).filter(keep).map(|op| self.op(op)).collect();
+        let ops: Vec<OpView> = self.history.ops(txn).filter(keep).map(|op| self.op(op, origin)).collect();
         Txn {
             txn: self.history.txn_label(txn),
             session: self.history.session_label(self.history.session_of(txn)),
@@ -214,14 +223,14 @@ impl Drawer<'_> {
         }
     }
 
-    fn op(&self, op: Op<'_>) -> OpView {
+    fn op(&self, op: Op<'_>, origin: i64) -> OpView {
         let name = |object: ObjectId| clean(&self.history.show_object(object), self.limits.text);
         OpView {
             op: self.history.op_index(op.id),
             kind: kind(op.kind).to_owned(),
             text: operation::text(self.history, op, self.limits.text),
             objects: op.accesses.iter().take(8).map(|access| name(access.object)).collect(),
-            at: op.at.map(|at| [at.before, at.after]),
+            at: op.at.map(|at| [at.before.saturating_sub(origin), at.after.saturating_sub(origin)]),
         }
     }
 }

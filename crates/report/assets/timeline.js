@@ -1,0 +1,109 @@
+// The timeline: a lane for each session, a box for each transaction, a bar for each operation over its interval.
+const LANE = 78, LEFT = 92, BAR = 24, CHARACTER = 6.3, LABEL = 30;
+
+const barText = (op) => cut(op.text, LABEL);
+const barWidth = (op) => Array.from(barText(op)).length * CHARACTER + 16;
+
+// Where every point in time stands. Elastic: the order is true, and bars are as wide as their words. To scale: widths are true.
+function scale(ops, elastic) {
+  const points = [...new Set(ops.flatMap((op) => op.at))].sort((a, b) => a - b);
+  const place = new Map();
+  if (elastic) {
+    const ending = new Map();
+    for (const op of ops) ending.set(op.at[1], [...(ending.get(op.at[1]) || []), op]);
+    let x = LEFT;
+    for (const point of points) {
+      for (const op of ending.get(point) || []) x = Math.max(x, (place.get(op.at[0]) ?? x) + barWidth(op));
+      place.set(point, x);
+      x += 11;
+    }
+    return { place, width: x + 30 };
+  }
+  const [first, last] = [points[0], points[points.length - 1]];
+  const width = 1000;
+  for (const point of points) place.set(point, LEFT + ((point - first) / Math.max(1, last - first)) * (width - LEFT - 40));
+  return { place, width };
+}
+
+// Bars with their places: by interval where there is a clock, otherwise one after the other.
+function layOut(transactions, timed, elastic) {
+  const sessions = [...new Set(transactions.map((txn) => txn.session))].sort((a, b) => a - b);
+  const clocked = transactions.flatMap((txn) => txn.ops).filter((op) => op.at);
+  const axis = timed && clocked.length ? scale(clocked, elastic) : null;
+  let widest = axis ? axis.width : 0;
+  const boxes = [];
+  sessions.forEach((session, lane) => {
+    let x = LEFT;
+    for (const txn of transactions.filter((txn) => txn.session === session)) {
+      const bars = txn.ops.map((op) => {
+        const from = axis && op.at ? axis.place.get(op.at[0]) : x;
+        const to = axis && op.at ? Math.max(axis.place.get(op.at[1]), from + 5) : from + barWidth(op);
+        x = to + 6;
+        return { op, x: from, width: to - from };
+      });
+      if (!bars.length) continue;
+      const left = Math.min(...bars.map((bar) => bar.x)), right = Math.max(...bars.map((bar) => bar.x + bar.width));
+      boxes.push({ txn, lane, bars, x: left - 7, width: right - left + 14 });
+      x = right + 26;
+      widest = Math.max(widest, right + 30);
+    }
+  });
+  return { sessions, boxes, width: widest, height: sessions.length * LANE + 14 };
+}
+
+function drawTimeline(view, picture, cycle, options) {
+  const shown = picture.transactions.filter((txn) => options.near || txn.slice);
+  const plan = layOut(shown, picture.unit !== null, options.elastic);
+  const svg = s("svg", { class: "timeline", viewBox: `0 0 ${round(plan.width)} ${plan.height}`, width: round(plan.width), height: plan.height, role: "group",
+    "aria-label": "What each session did, over time" });
+  svg.append(s("defs", {}, ["rw", "wr", "ww", "order"].map((kind) => arrowHead(`time-${kind}`))));
+  plan.sessions.forEach((session, lane) => svg.append(
+    s("rect", { class: lane % 2 ? "lane odd" : "lane", x: 0, y: lane * LANE + 7, width: round(plan.width), height: LANE }),
+    s("text", { class: "session", x: 12, y: lane * LANE + 49 }, cut(`session ${session}`, 12))));
+  const places = new Map();
+  svg.append(...plan.boxes.map((box) => drawBox(view, picture, box, places)));
+  for (const [index, edge] of (cycle ? cycle.edges : []).entries()) svg.append(drawLink(view, edge, index, places));
+  return svg;
+}
+
+function drawBox(view, picture, box, places) {
+  const y = box.lane * LANE + 13;
+  const { txn } = box;
+  const blamed = (op) => picture.blamed.some((place) => place.txn === txn.txn && place.op === op.op);
+  const name = `T${txn.txn}${txn.outcome === "committed" ? "" : " " + (txn.outcome === "unknown" ? "outcome unknown" : txn.outcome)}`;
+  const group = s("g", { class: `txn ${txn.outcome}${txn.slice ? " slice" : ""}`, "data-txn": txn.txn, ...pressable(() => view.select(txn.txn)),
+    "aria-label": `Transaction T${txn.txn}, session ${txn.session}, ${txn.outcome}: ${cut(txn.ops.map((op) => op.text).join("; "), 300)}` });
+  group.append(s("rect", { class: "box", x: round(box.x), y, width: round(box.width), height: LANE - 14, rx: 9 }),
+    s("text", { class: "name", x: round(box.x + 9), y: y + 19 }, name));
+  for (const bar of box.bars) {
+    const top = y + 29;
+    places.set(`${txn.txn}/${bar.op.op}`, { x: bar.x, width: bar.width, y: top });
+    const fits = bar.width >= barWidth(bar.op) - 8;
+    group.append(s("g", { class: `bar ${bar.op.kind}${blamed(bar.op) ? " blamed" : ""}` },
+      s("title", {}, bar.op.text + interval(picture, bar.op)),
+      s("rect", { x: round(bar.x), y: top, width: round(bar.width), height: BAR, rx: 5 }),
+      fits ? s("text", { x: round(bar.x + 8), y: top + 16 }, barText(bar.op)) : null));
+  }
+  return group;
+}
+
+const interval = (picture, op) => (op.at && picture.unit ? ` [${op.at[0]}, ${op.at[1]}]${picture.unit === "index" ? "" : " " + picture.unit}` : "");
+
+// An arrow from operation to operation.
+function drawLink(view, edge, index, places) {
+  const from = places.get(`${edge.from}/${edge.from_op}`), to = places.get(`${edge.to}/${edge.to_op}`);
+  if (!from || !to) return s("g");
+  const down = to.y >= from.y ? 1 : -1;
+  const ax = from.x + from.width / 2, bx = to.x + to.width / 2;
+  const ay = from.y + (down > 0 ? BAR : 0), by = to.y + (down > 0 ? -1 : BAR + 1);
+  const same = Math.abs(to.y - from.y) < 1;
+  const bend = same ? 34 : Math.abs(by - ay) * 0.5;
+  const path = same
+    ? `M${round(ax)} ${round(from.y + BAR)}C${round(ax)} ${round(from.y + BAR + bend)} ${round(bx)} ${round(to.y + BAR + bend)} ${round(bx)} ${round(to.y + BAR + 2)}`
+    : `M${round(ax)} ${round(ay)}C${round(ax)} ${round(ay + down * bend)} ${round(bx)} ${round(by - down * bend)} ${round(bx)} ${round(by)}`;
+  const kind = kindClass(edge.kind);
+  return s("g", { class: `link ${kind}`, "data-edge": index, onpointerenter: () => view.showEdge(index), onpointerleave: () => view.showEdge(null) },
+    s("title", {}, edge.reason),
+    s("path", { class: "wide", d: path }),
+    s("path", { class: "line", d: path, "marker-end": `url(#time-${kind})` }));
+}

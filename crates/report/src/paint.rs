@@ -1,0 +1,51 @@
+//! Colours of a terminal, where they are wanted.
+
+/// Whether and how to colour.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Paint {
+    /// Whether to colour at all.
+    pub on: bool,
+}
+
+impl Paint {
+    /// No colours.
+    pub const OFF: Paint = Paint { on: false };
+
+    /// A verdict's word in its colour.
+    #[must_use]
+    pub fn verdict(self, word: &str) -> String {
+        match word {
+            "holds" | "clean" | "accepted" => self.paint("1;32", word),
+            "violated" | "rejected" => self.paint("1;31", word),
+            _ => self.paint("1;33", word),
+        }
+    }
+
+    /// A name that should be found by the eye.
+    #[must_use]
+    pub fn bold(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    /// What matters less.
+    #[must_use]
+    pub fn dim(self, text: &str) -> String {
+        self.paint("2", text)
+    }
+
+    /// An arrow, by its kind.
+    #[must_use]
+    pub fn arrow(self, kind: &str, text: &str) -> String {
+        let code = match kind {
+            "rw" => "33",
+            "wr" => "34",
+            "ww" => "35",
+            _ => "36",
+        };
+        self.paint(code, text)
+    }
+
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
