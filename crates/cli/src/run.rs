@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use margay_drivers::Target;
 use margay_formats::Format;
-use margay_runner::{Job, Monitor, Recording, choose_level, level_name};
+use margay_runner::{Extras, Job, Monitor, Recording, choose_level, level_name};
 use margay_simdb::{Fault, Protocol};
 use margay_workloads::WORKLOADS;
 use serde::Serialize;
@@ -127,7 +127,7 @@ fn drive(args: &RunArgs) -> Result<Done, Failure> {
     let job = job(args, own_name);
     let recording = {
         let _progress = Progress::follow(live_line(&monitor), !quiet);
-        margay_runner::run(database.as_ref(), &job, &monitor).map_err(failed)?
+        margay_runner::run(database.as_ref(), &job, &monitor, Extras::default()).map_err(failed)?
     };
     let (name, version) = database.identity();
     drop(database);
@@ -150,6 +150,8 @@ fn job(args: &RunArgs, own_name: String) -> Job {
         clients: args.clients,
         seed: args.seed,
         own_name,
+        others: Vec::new(),
+        retries: 3,
         transactions: if limited { args.transactions } else { Some(TRANSACTIONS) },
         duration: if limited { args.duration } else { Some(DURATION) },
     }

@@ -1,28 +1,44 @@
 //! One client: plans, calls, and what becomes of them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use margay_drivers::{Answer, Cell, Connection, Obj, Trouble, Value};
+use margay_drivers::{Answer, Ask, Cell, Connection, Obj, Trouble, Value};
+use margay_simdb::Rng;
 use margay_workloads::{End as Wish, Generator, Plan, Procedure, Script, Session, Stop};
 
 use crate::Shared;
-use crate::trace::{Ended, Trace};
+use crate::trace::{Ended, Recorder, Tape};
 
 /// How often a client tries to connect again, and how long it rests in between.
-const TRIES: u32 = 40;
-const REST: Duration = Duration::from_millis(250);
+const TRIES: u32 = 80;
+const REST: Duration = Duration::from_millis(125);
 
 pub(crate) struct Client<'a> {
     shared: &'a Shared<'a>,
     number: u32,
-    trace: Trace,
+    tape: &'a Tape,
+    recorder: Recorder<'a>,
     rows: Vec<(Obj, Value)>,
+    /// How many connections were lost.
+    lost: u32,
+    span: Span,
 }
 
-/// How a transaction ended, and whether the connection did too.
-type End = (Ended, Option<String>);
+/// A client's time, and why it had to stop early.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Span {
+    pub first: Option<i64>,
+    pub last: i64,
+    pub dropped: Option<String>,
+}
+
+/// How a transaction ended, whether the database refused it, and whether the connection ended too.
+struct End {
+    ended: Ended,
+    refused: bool,
+    lost: Option<String>,
+}
 
 /// Where transactions come from.
 enum Source {
@@ -30,45 +46,80 @@ enum Source {
     Script(Box<dyn Script>),
 }
 
-impl<'a> Client<'a> {
-    /// Runs client number `number` to its end, on this thread.
-    pub fn run(shared: &'a Shared<'a>, number: u32) -> Trace {
-        let mut client = Client { shared, number, trace: Trace::default(), rows: Vec::new() };
-        let connection = shared.database.connect(number as usize, &shared.job.own_name);
-        shared.ready.wait();
-        match connection {
-            Ok(connection) => client.work(connection),
-            Err(why) => shared.fail(why),
+/// A transaction to come.
+enum Next {
+    Plan(Plan),
+    Procedure(Box<dyn Procedure>),
+}
+
+impl Source {
+    fn next(&mut self) -> Next {
+        match self {
+            Source::Plans(plans) => Next::Plan(plans.plan()),
+            Source::Script(script) => Next::Procedure(script.next()),
         }
-        client.trace
     }
 
-    fn work(&mut self, mut connection: Box<dyn Connection + 'a>) {
-        let (job, clients) = (self.shared.job, self.shared.job.clients);
+    fn again(&mut self, next: Next) -> Next {
+        match (self, next) {
+            (Source::Plans(plans), Next::Plan(plan)) => Next::Plan(plans.again(&plan)),
+            (_, next) => next,
+        }
+    }
+}
+
+impl<'a> Client<'a> {
+    /// Runs client number `number` to its end, on this thread.
+    pub fn run(shared: &'a Shared<'a>, number: u32, tape: &'a Tape) -> Span {
+        let (recorder, rows, span) = (Recorder::new(tape), Vec::new(), Span::default());
+        let mut client = Client { shared, number, tape, recorder, rows, lost: 0, span };
+        let connections: Result<Vec<_>, String> =
+            shared.job.levels().map(|level| shared.database.connect(number as usize, level)).collect();
+        shared.ready.wait();
+        match connections {
+            Ok(connections) => client.work(connections),
+            Err(why) => shared.fail(why),
+        }
+        client.span.last = client.now();
+        tape.close();
+        client.span
+    }
+
+    /// One connection for each level; each transaction takes one.
+    fn work(&mut self, mut connections: Vec<Box<dyn Connection + 'a>>) {
+        let (job, clients) = (self.shared.job, u64::from(self.shared.job.clients));
+        let mut levels = Rng::new(job.seed, 9 << 32 | u64::from(self.number));
         let mut source = self.source();
+        let (mut next, mut tries) = (source.next(), 0);
         for index in 0..job.share(self.number) {
             if self.is_over() {
                 return;
             }
-            let label = index * u64::from(clients) + u64::from(self.number) + 1;
-            let session = u64::from(self.number) + u64::from(clients) * u64::from(self.trace.lost);
-            self.trace.enter(session, label);
-            connection.enter(label);
-            let ended = match &mut source {
-                Source::Plans(plans) => self.transaction(connection.as_mut(), &plans.plan()),
-                Source::Script(script) => self.procedure(connection.as_mut(), script.next().as_ref()),
-            };
-            let (ended, lost) = match ended {
+            let label = index * clients + u64::from(self.number) + 1;
+            let session = u64::from(self.number) + clients * u64::from(self.lost);
+            self.recorder.enter(session, label);
+            let level = levels.below(connections.len() as u64) as usize;
+            connections[level].enter(label);
+            let end = match self.attempt(connections[level].as_mut(), &next) {
                 Ok(end) => end,
                 Err(why) => return self.shared.fail(why),
             };
-            self.count(ended).fetch_add(1, Ordering::Relaxed);
-            if let Some(why) = lost {
-                match self.reconnect() {
-                    Some(new) => connection = new,
-                    None => return self.trace.dropped = Some(format!("client {}: {why}", self.number)),
+            self.shared.monitor.count(end.ended);
+            let again = end.refused && tries < job.retries;
+            (next, tries) = if again { (source.again(next), tries + 1) } else { (source.next(), 0) };
+            if let Some(why) = end.lost {
+                match self.reconnect(level) {
+                    Some(new) => connections[level] = new,
+                    None => return self.drop_out(&why),
                 }
             }
+        }
+    }
+
+    fn drop_out(&mut self, why: &str) {
+        // Who is late anyway has not given up.
+        if !self.is_over() {
+            self.span.dropped = Some(format!("client {}: {why}", self.number));
         }
     }
 
@@ -85,35 +136,43 @@ impl<'a> Client<'a> {
         self.shared.monitor.stopped() || self.shared.job.duration.is_some_and(late)
     }
 
-    fn count(&self, ended: Ended) -> &AtomicU64 {
-        let monitor = self.shared.monitor;
-        match ended {
-            Ended::Committed => &monitor.committed,
-            Ended::Aborted => &monitor.aborted,
-            Ended::Unknown => &monitor.unknown,
-        }
-    }
-
     fn now(&self) -> i64 {
         self.shared.clock.elapsed().as_nanos() as i64
     }
 
-    fn transaction(&mut self, connection: &mut dyn Connection, plan: &Plan) -> Result<End, String> {
+    /// The time of a call that comes now.
+    fn call(&mut self) -> i64 {
         let before = self.now();
-        let begun = connection.begin();
-        match self.settle(begun, before, Ended::Aborted)? {
-            None => self.trace.begin(before, self.now()),
-            Some(end) => return Ok(end),
+        self.tape.call(before);
+        self.span.first.get_or_insert(before);
+        before
+    }
+
+    fn attempt(&mut self, connection: &mut dyn Connection, next: &Next) -> Result<End, String> {
+        let reads = matches!(next, Next::Plan(plan) if plan.asks.iter().all(reads));
+        let before = self.call();
+        let begun = if reads { connection.begin_reading() } else { connection.begin() };
+        let after = self.now();
+        if let Some(end) = self.settle(begun, before, Ended::Aborted)? {
+            return Ok(end);
         }
+        self.recorder.begin(before, after);
+        match next {
+            Next::Plan(plan) => self.plan(connection, plan),
+            Next::Procedure(procedure) => self.procedure(connection, procedure.as_ref()),
+        }
+    }
+
+    fn plan(&mut self, connection: &mut dyn Connection, plan: &Plan) -> Result<End, String> {
         for &ask in &plan.asks {
             self.rows.clear();
-            let before = self.now();
+            let before = self.call();
             let executed = connection.execute(ask, &mut self.rows);
             let after = self.now();
             if let Some(end) = self.settle(executed, before, Ended::Aborted)? {
                 return Ok(end);
             }
-            self.trace.executed(before, after, ask, &mut self.rows);
+            self.recorder.executed(before, after, ask, &mut self.rows);
         }
         self.end(connection, plan.commits)
     }
@@ -123,12 +182,6 @@ impl<'a> Client<'a> {
         connection: &mut dyn Connection,
         procedure: &dyn Procedure,
     ) -> Result<End, String> {
-        let before = self.now();
-        let begun = connection.begin();
-        match self.settle(begun, before, Ended::Aborted)? {
-            None => self.trace.begin(before, self.now()),
-            Some(end) => return Ok(end),
-        }
         let mut open = Open { client: self, connection, over: None };
         let wish = procedure.run(&mut open);
         match (wish, open.over) {
@@ -139,7 +192,7 @@ impl<'a> Client<'a> {
     }
 
     fn end(&mut self, connection: &mut dyn Connection, commits: bool) -> Result<End, String> {
-        let before = self.now();
+        let before = self.call();
         let ended = if commits { connection.commit() } else { connection.rollback() };
         let after = self.now();
         // A rollback without an answer is one all the same: the server gives up what its client left.
@@ -148,8 +201,8 @@ impl<'a> Client<'a> {
             return Ok(end);
         }
         let ended = if commits { Ended::Committed } else { Ended::Aborted };
-        self.trace.ended(before, after, ended);
-        Ok((ended, None))
+        self.recorder.ended(before, after, ended);
+        Ok(End { ended, refused: false, lost: None })
     }
 
     /// What trouble makes of the transaction: nothing, or its end, which is `lost` when the connection is.
@@ -159,32 +212,36 @@ impl<'a> Client<'a> {
         before: i64,
         lost: Ended,
     ) -> Result<Option<End>, String> {
-        let (ended, why) = match called {
+        let (ended, refused, why) = match called {
             Ok(()) => return Ok(None),
             Err(Trouble::Failed(why)) => return Err(why),
-            Err(Trouble::Refused(_)) => (Ended::Aborted, None),
-            Err(Trouble::Lost(why)) => (lost, Some(why)),
+            Err(Trouble::Refused(_)) => (Ended::Aborted, true, None),
+            Err(Trouble::Lost(why)) => (lost, false, Some(why)),
         };
         let after = self.now();
-        self.trace.ended(before, after, ended);
-        Ok(Some((ended, why)))
+        self.recorder.ended(before, after, ended);
+        Ok(Some(End { ended, refused, lost: why }))
     }
 
-    fn reconnect(&mut self) -> Option<Box<dyn Connection + 'a>> {
-        self.trace.lost += 1;
+    fn reconnect(&mut self, level: usize) -> Option<Box<dyn Connection + 'a>> {
+        self.lost += 1;
+        let own_name = self.shared.job.levels().nth(level)?;
         for _ in 0..TRIES {
             if self.is_over() {
                 return None;
             }
-            if let Ok(connection) =
-                self.shared.database.connect(self.number as usize, &self.shared.job.own_name)
-            {
+            self.tape.call(self.now());
+            if let Ok(connection) = self.shared.database.connect(self.number as usize, own_name) {
                 return Some(connection);
             }
             thread::sleep(REST);
         }
         None
     }
+}
+
+fn reads(ask: &Ask) -> bool {
+    matches!(ask, Ask::Read(_) | Ask::Scan(_) | Ask::Aggregate(_))
 }
 
 /// The open transaction of a procedure.
@@ -200,12 +257,12 @@ impl Session for Open<'_, '_> {
         if self.over.is_some() {
             return Err(Stop);
         }
-        let before = self.client.now();
+        let before = self.client.call();
         let answered = self.connection.sql(text, params);
         let after = self.client.now();
         match answered {
             Ok(answer) => {
-                self.client.trace.answered(before, after, text, params, &answer);
+                self.client.recorder.answered(before, after, text, params, &answer);
                 Ok(answer)
             }
             Err(trouble) => {

@@ -1,110 +1,48 @@
-//! Lets clients loose on a database and records what they see.
+//! Lets clients loose on a database, records what they see, and verifies it while they run.
 //!
-//! Every client is a thread with its own connection, its own stream of plans and its own trace. All share one monotonic clock, so the recorded intervals
-//! `[before, after]` are comparable without skew. When all have ended, the traces become one [`History`].
+//! Every client is a thread with its own connection, its own stream of plans and its own tape. All share one monotonic clock, so the recorded intervals
+//! `[before, after]` are comparable without skew. One more thread collects what is on the tapes: it builds the [`History`], writes it to a file if
+//! one is wanted, and leads it through the mirror (`live`).
 //!
 //! # Invariants
 //! - An interval is read on the client's own thread, immediately around the call.
 //! - A transaction is recorded as committed or aborted only when that is certain; the rest is unknown.
 //! - A client that lost its connection goes on in a new session: what is left of the old one may still happen.
+//! - Clients never wait for the collector.
 
 mod client;
+mod collect;
+mod job;
+mod live;
+mod monitor;
+mod statistics;
 mod trace;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use client::Client;
-use margay_drivers::{Database, Setting};
+pub use collect::Output;
+use collect::{Collected, Collector};
+pub use job::{Job, choose_level, level_name, mechanisms};
+pub use live::Verified;
+use margay_drivers::Database;
 use margay_history::History;
-use margay_levels::Level;
-use margay_simdb::{BuilderSink, Protocol, Sink, Start, initial_state};
-use margay_workloads::{Program, Workload};
-use trace::Trace;
+pub use margay_mirror::Mechanisms;
+use margay_simdb::{Protocol, Start, initial_state};
+use margay_workloads::Program;
+pub use monitor::{Counts, Monitor, Progress};
+pub use statistics::{PART, Point, Statistics};
+use trace::Tape;
 
-/// What to run.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Job {
-    /// What clients ask.
-    pub workload: Workload,
-    /// How many clients there are.
-    pub clients: u32,
-    /// Where their plans come from.
-    pub seed: u64,
-    /// The database's level, in its own words.
-    pub own_name: String,
-    /// No more transactions than this are begun, shared evenly by the clients.
-    pub transactions: Option<u64>,
-    /// None is begun after this time.
-    pub duration: Option<Duration>,
-}
-
-impl Job {
-    /// What a simulated database has to know of it.
-    #[must_use]
-    pub fn setting(workload: &Workload, clients: u32, seed: u64) -> Setting {
-        Setting { clients, keys: workload.keys(), domain: workload.domain(), seed }
-    }
-
-    /// How many transactions client number `client` may begin.
-    fn share(&self, client: u32) -> u64 {
-        let clients = u64::from(self.clients);
-        self.transactions.map_or(u64::MAX, |all| all / clients + u64::from(u64::from(client) < all % clients))
-    }
-}
-
-/// How far a run has come, for whoever watches it; and a way to end it early.
-#[derive(Default, Debug)]
-pub struct Monitor {
-    committed: AtomicU64,
-    aborted: AtomicU64,
-    unknown: AtomicU64,
-    stop: AtomicBool,
-}
-
-/// How transactions have ended so far.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Counts {
-    /// Committed.
-    pub committed: u64,
-    /// Refused by the database, or rolled back on purpose.
-    pub aborted: u64,
-    /// Nobody knows.
-    pub unknown: u64,
-}
-
-impl Counts {
-    /// All of them.
-    #[must_use]
-    pub fn total(self) -> u64 {
-        self.committed + self.aborted + self.unknown
-    }
-}
-
-impl Monitor {
-    /// The numbers of this moment.
-    #[must_use]
-    pub fn counts(&self) -> Counts {
-        let number = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Counts {
-            committed: number(&self.committed),
-            aborted: number(&self.aborted),
-            unknown: number(&self.unknown),
-        }
-    }
-
-    /// Ends the run after the transactions that are open now.
-    pub fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the run was ended.
-    #[must_use]
-    pub fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
+/// What a run does beside running.
+#[derive(Default)]
+pub struct Extras<'a> {
+    /// Where the history is written, line by line, while it is recorded.
+    pub output: Option<Output<'a>>,
+    /// The mechanisms by which it is verified while it is recorded.
+    pub mechanisms: Option<Mechanisms>,
 }
 
 /// What came of a run.
@@ -118,6 +56,12 @@ pub struct Recording {
     pub elapsed: Duration,
     /// Why clients had to stop early, if some had to.
     pub dropped: Vec<String>,
+    /// What the live verification came to, if there was one.
+    pub verified: Option<Verified>,
+    /// What collecting, recording and verifying has cost, where the system tells.
+    pub cpu: Option<Duration>,
+    /// What happened over time.
+    pub statistics: Statistics,
 }
 
 /// What clients share.
@@ -144,62 +88,61 @@ impl Shared<'_> {
 ///
 /// # Errors
 /// When the database cannot be prepared or connected to, or does not understand a statement.
-pub fn run(database: &dyn Database, job: &Job, monitor: &Monitor) -> Result<Recording, String> {
+pub fn run(
+    database: &dyn Database,
+    job: &Job,
+    monitor: &Monitor,
+    extras: Extras<'_>,
+) -> Result<Recording, String> {
     let program = job.workload.program();
     let start = start(database, job, program.as_deref());
     match program {
         Some(_) => database.prepare_sql(&job.own_name, &start.schema)?,
         None => database.prepare(&job.own_name, &start)?,
     }
-    let recording = record(database, job, program.as_deref(), monitor, &start);
+    let (clock, ready) = (Instant::now(), Barrier::new(job.clients as usize));
+    let program = program.as_deref();
+    let shared = Shared { database, job, program, monitor, clock, ready, failure: Mutex::new(None) };
+    let recording = record(&shared, &start, extras);
     match program {
         Some(_) => database.clean_up_sql(&start.schema),
         None => database.clean_up(),
     }
-    recording
+    match shared.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(why) => Err(why),
+        None => recording,
+    }
 }
 
-fn record(
-    database: &dyn Database,
-    job: &Job,
-    program: Option<&dyn Program>,
-    monitor: &Monitor,
-    start: &Start,
-) -> Result<Recording, String> {
-    let clients = job.clients as usize;
-    let (clock, ready) = (Instant::now(), Barrier::new(clients));
-    let shared = Shared { database, job, program, monitor, clock, ready, failure: Mutex::new(None) };
-    let traces: Vec<Trace> = thread::scope(|scope| {
-        let spawn = |client| {
-            let shared = &shared;
-            scope.spawn(move || Client::run(shared, client))
-        };
-        let threads: Vec<_> = (0..job.clients).map(spawn).collect();
-        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+fn record(shared: &Shared<'_>, start: &Start, extras: Extras<'_>) -> Result<Recording, String> {
+    let tapes: Vec<Tape> = (0..shared.job.clients).map(|_| Tape::default()).collect();
+    let Extras { output, mechanisms } = extras;
+    let collector = Collector::new(&tapes, shared.monitor, shared.clock, start, output, mechanisms)?;
+    let (collected, spans) = thread::scope(|scope| {
+        let collector = scope.spawn(|| collector.run().inspect_err(|why| shared.fail(why.clone())));
+        let spawn = |(client, tape)| scope.spawn(move || Client::run(shared, client, tape));
+        let threads: Vec<_> = (0..).zip(&tapes).map(spawn).collect();
+        let spans: Vec<_> = threads.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        // A client that panicked has not said that it is gone.
+        tapes.iter().for_each(Tape::close);
+        collector.thread().unpark();
+        (collector.join(), spans)
     });
-    let elapsed = traces.iter().filter_map(Trace::span).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-    if traces.len() < clients {
-        return Err("a client panicked".to_owned());
-    }
-    if let Some(why) = shared.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        return Err(why);
-    }
+    let Collected { history, verified, cpu } =
+        collected.map_err(|_| "the collector panicked".to_owned())??;
+    let spans =
+        spans.into_iter().collect::<Result<Vec<_>, _>>().map_err(|_| "a client panicked".to_owned())?;
+    let first = spans.iter().filter_map(|span| span.first).min().unwrap_or_default();
+    let last = spans.iter().map(|span| span.last).max().unwrap_or_default();
     Ok(Recording {
-        history: history(start, &traces)?,
-        counts: monitor.counts(),
-        elapsed: elapsed.map_or(Duration::ZERO, |(from, to)| Duration::from_nanos((to - from) as u64)),
-        dropped: traces.into_iter().filter_map(|trace| trace.dropped).collect(),
+        history,
+        counts: shared.monitor.counts(),
+        elapsed: Duration::from_nanos((last - first).max(0) as u64),
+        dropped: spans.into_iter().filter_map(|span| span.dropped).collect(),
+        verified,
+        cpu,
+        statistics: shared.monitor.statistics(),
     })
-}
-
-fn history(start: &Start, traces: &[Trace]) -> Result<History, String> {
-    let build = || {
-        let mut sink = BuilderSink::default();
-        sink.start(start)?;
-        traces.iter().try_for_each(|trace| trace.replay(|op| sink.op(op)))?;
-        sink.finish()
-    };
-    build().map_err(|error| format!("the recording is no history: {error}"))
 }
 
 /// The initial state is the one of the simulated databases, or the program's.
@@ -217,36 +160,4 @@ fn start(database: &dyn Database, job: &Job, program: Option<&dyn Program>) -> S
         skew: 0,
         ..initial_state(&setting.config(Protocol::Serial))
     }
-}
-
-/// What a level of the database's own is called in a history.
-#[must_use]
-pub fn level_name(own_name: &str) -> String {
-    own_name.to_ascii_lowercase().replace(' ', "-")
-}
-
-/// The database's own level of this name, and what it promises.
-///
-/// # Errors
-/// When the database has no such level: says which it has.
-pub fn choose_level(database: &dyn Database, asked: Option<&str>) -> Result<(String, Level), String> {
-    let offered = database.levels();
-    let Some(name) = asked else {
-        let own = offered.first().copied().unwrap_or_default();
-        return promise(database, own);
-    };
-    let wanted = level_name(name);
-    let own = offered.iter().find(|own| level_name(own) == wanted);
-    own.map_or_else(|| Err(no_level(database, name)), |own| promise(database, own))
-}
-
-fn promise(database: &dyn Database, own: &str) -> Result<(String, Level), String> {
-    let level = database.promise(own);
-    level.map(|level| (own.to_owned(), level)).ok_or_else(|| no_level(database, own))
-}
-
-fn no_level(database: &dyn Database, name: &str) -> String {
-    let (dbms, version) = database.identity();
-    let offered: Vec<_> = database.levels().into_iter().map(level_name).collect();
-    format!("{dbms} {version} does not offer the level `{name}`; it offers {}", offered.join(", "))
 }

@@ -10,6 +10,9 @@ pub(crate) const DOMAIN: i64 = 20;
 /// After so many transactions a client goes on with new lists, so that they stay short.
 const LISTS_FOR: u64 = 24;
 
+/// Values of plans that are tried again begin here.
+const AGAIN: i64 = 1 << 40;
+
 /// A transaction to come.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
@@ -27,6 +30,8 @@ pub struct Generator {
     rng: Rng,
     clients: i64,
     next_value: i64,
+    /// Values of plans that are tried again, so that those of new plans do not depend on what the database refused.
+    next_again: i64,
     transactions: u64,
 }
 
@@ -41,6 +46,7 @@ impl Generator {
             rng: Rng::new(seed, stream(client)),
             clients: i64::from(clients),
             next_value: i64::from(client) + 1,
+            next_again: AGAIN + i64::from(client) + 1,
             transactions: 0,
         }
     }
@@ -56,6 +62,26 @@ impl Generator {
         }
         self.transactions += 1;
         Plan { asks, commits: self.below(100) >= self.steps.rollbacks }
+    }
+
+    /// A plan that was refused, to be tried again: the same with new values, so that a value still tells which attempt wrote it.
+    #[must_use]
+    pub fn again(&mut self, plan: &Plan) -> Plan {
+        let mut fresh = || {
+            self.next_again += self.clients;
+            self.next_again - self.clients
+        };
+        let change = |change: Change, fresh: i64| match change {
+            Change::Put(_) => Change::Put(fresh),
+            Change::Append(_) => Change::Append(fresh),
+            Change::Merge(row) => Change::Merge(Row { w: row.w.map(|_| fresh), ..row }),
+            Change::Delete => Change::Delete,
+        };
+        let ask = |&ask: &Ask| match ask {
+            Ask::Write(obj, old) => Ask::Write(obj, change(old, fresh())),
+            other => other,
+        };
+        Plan { asks: plan.asks.iter().map(ask).collect(), commits: plan.commits }
     }
 
     fn step(&mut self) -> Step {

@@ -2,6 +2,7 @@
 
 use margay_history::{
     Access, History, HistoryBuilder, Interval, Invalid, ObjectId, OpDetail, OpKind, Table, TableId, ValueId,
+    Values,
 };
 
 use super::{Action, Note, Recorded, Sink, Start};
@@ -17,6 +18,7 @@ pub struct BuilderSink {
     builder: HistoryBuilder,
     table: Option<TableId>,
     accesses: Vec<Access>,
+    kind: Option<OpKind>,
 }
 
 impl BuilderSink {
@@ -26,6 +28,28 @@ impl BuilderSink {
     /// When it is none; a simulation always is one.
     pub fn finish(self) -> Result<History, Invalid> {
         self.builder.finish()
+    }
+
+    /// What the last operation is in the history.
+    #[must_use]
+    pub fn kind(&self) -> Option<OpKind> {
+        self.kind
+    }
+
+    /// What the last operation touched.
+    #[must_use]
+    pub fn accesses(&self) -> &[Access] {
+        &self.accesses
+    }
+
+    /// The values so far.
+    pub fn values(&mut self) -> &Values {
+        self.builder.values()
+    }
+
+    /// An object and its value, as the history knows them.
+    pub fn access(&mut self, obj: Obj, value: &Value) -> Access {
+        Access { object: self.object(obj), value: self.value(value, obj.space == Space::List) }
     }
 
     fn table(&mut self) -> TableId {
@@ -151,6 +175,7 @@ impl BuilderSink {
 
     fn push(&mut self, op: Recorded<'_>, kind: OpKind, detail: OpDetail<'_>) -> Result<(), Invalid> {
         let at = Some(Interval::new(op.before, op.after));
+        self.kind = Some(kind);
         self.builder.push(op.session, op.txn, at, kind, &self.accesses, detail)
     }
 }

@@ -34,6 +34,18 @@ impl<W: Write> JsonSink<W> {
         Ok(self.out)
     }
 
+    /// Passes on all whole lines.
+    ///
+    /// # Errors
+    /// When `out` fails.
+    pub fn flush(&mut self) -> io::Result<()> {
+        if !self.line.is_empty() {
+            self.out.write_all(&self.line)?;
+            self.line.clear();
+        }
+        self.out.flush()
+    }
+
     fn end_line(&mut self) -> io::Result<()> {
         self.line.push(b'\n');
         if self.line.len() >= FULL {

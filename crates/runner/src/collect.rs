@@ -1,0 +1,172 @@
+//! The collector: takes what clients have recorded while they run, and brings it where it goes.
+//!
+//! # Algorithm
+//! Every few milliseconds the tapes of all clients are emptied. Each operation becomes part of the history, a line of the file if one is
+//! written, a step of the live verification, and a number of the statistics. All of this happens on one thread that clients do not wait for.
+
+use std::io::Write;
+use std::sync::PoisonError;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use margay_history::{History, Interval};
+use margay_simdb::{Action, BuilderSink, JsonSink, Recorded, Sink, Start};
+
+use crate::live::{Live, Verified};
+use crate::statistics::{memory, thread_cpu};
+use crate::trace::{Chunk, Tape};
+use crate::{Mechanisms, Monitor};
+
+/// How long the collector rests.
+const REST: Duration = Duration::from_millis(10);
+
+/// Where a recording is written while it is made.
+pub type Output<'a> = Box<dyn Write + Send + 'a>;
+
+pub(crate) struct Collector<'a> {
+    tapes: &'a [Tape],
+    monitor: &'a Monitor,
+    clock: Instant,
+    chunk: Chunk,
+    history: BuilderSink,
+    lines: Option<JsonSink<Output<'a>>>,
+    live: Option<Live>,
+    /// When each client's open transaction began.
+    begun: Vec<i64>,
+}
+
+/// What the collector has in the end.
+pub(crate) struct Collected {
+    pub history: History,
+    pub verified: Option<Verified>,
+    /// What it has computed.
+    pub cpu: Option<Duration>,
+}
+
+impl<'a> Collector<'a> {
+    pub fn new(
+        tapes: &'a [Tape],
+        monitor: &'a Monitor,
+        clock: Instant,
+        start: &Start,
+        output: Option<Output<'a>>,
+        mechanisms: Option<Mechanisms>,
+    ) -> Result<Self, String> {
+        let mut history = BuilderSink::default();
+        history.start(start).map_err(no_history)?;
+        let mut lines = output.map(JsonSink::new);
+        if let Some(lines) = &mut lines {
+            lines.start(start).and_then(|()| lines.flush()).map_err(not_written)?;
+        }
+        let mut initial =
+            || start.initial.iter().map(|(obj, value)| history.access(*obj, value)).collect::<Vec<_>>();
+        let live = mechanisms.map(|mechanisms| Live::new(mechanisms, tapes.len(), initial()));
+        let begun = vec![0; tapes.len()];
+        Ok(Self { tapes, monitor, clock, chunk: Chunk::default(), history, lines, live, begun })
+    }
+
+    /// Collects until all clients are gone.
+    pub fn run(mut self) -> Result<Collected, String> {
+        loop {
+            let over = self.round()?;
+            if over {
+                return self.finish();
+            }
+            thread::park_timeout(REST);
+        }
+    }
+
+    /// Empties every tape once; answers whether all clients were gone before.
+    fn round(&mut self) -> Result<bool, String> {
+        let mut over = true;
+        for client in 0..self.tapes.len() {
+            let mut chunk = std::mem::replace(&mut self.chunk, Chunk::placeholder());
+            let promised = self.tapes[client].take(&mut chunk);
+            over &= promised == i64::MAX;
+            let taken = chunk.replay(|op| self.take(client, op));
+            chunk.clear();
+            self.chunk = chunk;
+            taken?;
+            if let Some(live) = &mut self.live {
+                live.promise(client, promised);
+            }
+        }
+        if let Some(lines) = &mut self.lines {
+            lines.flush().map_err(not_written)?;
+        }
+        self.verify();
+        Ok(over)
+    }
+
+    fn take(&mut self, client: usize, op: Recorded<'_>) -> Result<(), String> {
+        self.history.op(op).map_err(no_history)?;
+        if let Some(lines) = &mut self.lines {
+            lines.op(op).map_err(not_written)?;
+        }
+        if let Some(live) = &mut self.live
+            && let Some(kind) = self.history.kind()
+        {
+            let at = Interval::new(op.before, op.after);
+            live.push(client, op.txn, kind, at, self.history.accesses());
+        }
+        self.count(client, op);
+        Ok(())
+    }
+
+    fn count(&mut self, client: usize, op: Recorded<'_>) {
+        if matches!(op.action, Action::Begin) {
+            self.begun[client] = op.before;
+            return;
+        }
+        if !matches!(op.action, Action::Commit | Action::Abort | Action::Unknown) {
+            return;
+        }
+        let mut statistics = self.monitor.statistics.lock().unwrap_or_else(PoisonError::into_inner);
+        let point = statistics.at(op.after);
+        match op.action {
+            Action::Commit => point.committed += 1,
+            Action::Unknown => point.unknown += 1,
+            _ => point.aborted += 1,
+        }
+        point.took(op.after - self.begun[client]);
+    }
+
+    fn verify(&mut self) {
+        let (mut lag, mut verified) = (Duration::ZERO, (0, 0));
+        if let Some(live) = &mut self.live {
+            live.advance(self.history.values());
+            let behind = self.clock.elapsed().as_nanos() as i64 - live.reached();
+            lag = Duration::from_nanos(behind.max(0) as u64);
+            verified = (live.verified().transactions, live.verified().violations);
+        }
+        self.monitor.verified(lag, verified);
+        let now = self.clock.elapsed().as_nanos() as i64;
+        let mut statistics = self.monitor.statistics.lock().unwrap_or_else(PoisonError::into_inner);
+        let point = statistics.at(now);
+        point.lag = point.lag.max(lag);
+        (point.verified, point.violations) = verified;
+        if point.memory.is_none() {
+            point.memory = memory();
+        }
+    }
+
+    fn finish(mut self) -> Result<Collected, String> {
+        let verified = self.live.take().map(|live| live.finish(self.history.values()));
+        if let Some(verified) = &verified {
+            self.monitor.verified(Duration::ZERO, (verified.transactions, verified.violations));
+        }
+        if let Some(lines) = self.lines {
+            lines.finish().map_err(not_written)?;
+        }
+        let history = self.history.finish().map_err(no_history)?;
+        Ok(Collected { history, verified, cpu: thread_cpu() })
+    }
+}
+
+fn no_history(error: margay_history::Invalid) -> String {
+    format!("the recording is no history: {error}")
+}
+
+fn not_written(error: std::io::Error) -> String {
+    format!("the recording cannot be written: {error}")
+}

@@ -1,0 +1,215 @@
+//! Verification while clients run: their operations, in the order of time, through the mirror.
+//!
+//! # Algorithm
+//! The collector brings operations client by client. The mirror's pipeline merges them, as far as clients have promised not to have called
+//! earlier, and the mirror judges what comes out.
+//!
+//! # Invariants
+//! What the mirror finds stops nothing: the run goes on, and the complete history is checked again afterwards.
+
+use margay_history::{Access, Interval, OpId, OpKind, TxnId, Values};
+use margay_mirror::{Client, Mechanisms, Mirror, Pipeline, Trace};
+
+/// Violations that are kept; the others are only counted.
+const KEPT: usize = 16;
+
+/// An operation on its way to the mirror.
+struct Item {
+    txn: TxnId,
+    kind: OpKind,
+    at: Interval,
+    accesses: Accesses,
+}
+
+/// Most operations touch one object at most.
+enum Accesses {
+    Few(Option<Access>),
+    Many(Box<[Access]>),
+}
+
+impl Accesses {
+    fn new(accesses: &[Access]) -> Self {
+        match accesses {
+            [] => Accesses::Few(None),
+            [access] => Accesses::Few(Some(*access)),
+            many => Accesses::Many(many.into()),
+        }
+    }
+
+    fn as_slice(&self) -> &[Access] {
+        match self {
+            Accesses::Few(few) => few.as_slice(),
+            Accesses::Many(many) => many,
+        }
+    }
+}
+
+/// What a live verification has come to.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Verified {
+    /// Committed transactions that were judged.
+    pub transactions: u64,
+    /// Violations that were found.
+    pub violations: u64,
+    /// The transactions of the first of them, by their labels, and the mechanism that was broken.
+    pub found: Vec<(Vec<u64>, &'static str)>,
+    /// Why verification ended before the run, if it did.
+    pub ended: Option<String>,
+}
+
+pub(crate) struct Live {
+    pipeline: Pipeline<Item>,
+    clients: Vec<Option<Client<Item>>>,
+    /// The time before which everything was fed.
+    promised: Vec<i64>,
+    mirror: Mirror,
+    operations: u32,
+    verified: Verified,
+}
+
+impl Live {
+    pub fn new(mechanisms: Mechanisms, clients: usize, initial: impl IntoIterator<Item = Access>) -> Self {
+        let (pipeline, ends) = Pipeline::new(clients);
+        let mut mirror = Mirror::new(mechanisms, 0);
+        initial.into_iter().for_each(|access| mirror.initial(access.object, access.value));
+        Self {
+            pipeline,
+            clients: ends.into_iter().map(Some).collect(),
+            promised: vec![0; clients],
+            mirror,
+            operations: 0,
+            verified: Verified::default(),
+        }
+    }
+
+    /// The next operation of a client. Transactions are known by their labels.
+    pub fn push(&mut self, client: usize, label: u64, kind: OpKind, at: Interval, accesses: &[Access]) {
+        let Some(end) = self.clients.get_mut(client).and_then(Option::as_mut) else { return };
+        let item = Item { txn: TxnId(label as u32), kind, at, accesses: Accesses::new(accesses) };
+        if end.push(at.before, item).is_err() {
+            self.give_up("a client's clock went back");
+        }
+    }
+
+    /// A client calls nothing before this time any more.
+    pub fn promise(&mut self, client: usize, time: i64) {
+        self.promised[client] = time;
+        match self.clients.get_mut(client) {
+            Some(end) if time == i64::MAX => *end = None,
+            Some(Some(end)) => end.idle(time),
+            _ => {}
+        }
+    }
+
+    /// Judges whatever nothing can come before any more.
+    pub fn advance(&mut self, values: &Values) {
+        if self.verified.ended.is_some() {
+            return;
+        }
+        let mut unfit = None;
+        let Self { pipeline, mirror, operations, .. } = self;
+        pipeline.dispatch(|_, item| {
+            let op = OpId(*operations);
+            *operations = operations.wrapping_add(1);
+            let Item { txn, kind, at, ref accesses } = item;
+            let trace = Trace { txn, op, kind, at, accesses: accesses.as_slice() };
+            if let Err(why) = mirror.feed(trace, values) {
+                unfit.get_or_insert(why);
+            }
+        });
+        if let Some(why) = unfit {
+            self.give_up(&why.to_string());
+        }
+        self.gather();
+    }
+
+    /// All has come.
+    pub fn finish(mut self, values: &Values) -> Verified {
+        self.clients.clear();
+        self.advance(values);
+        if self.verified.ended.is_none() {
+            self.mirror.finish(values);
+            self.gather();
+        }
+        self.verified
+    }
+
+    /// The time before which everything has been judged or waits for a transaction to end.
+    pub fn reached(&self) -> i64 {
+        self.promised.iter().copied().min().unwrap_or(i64::MAX)
+    }
+
+    pub fn verified(&self) -> &Verified {
+        &self.verified
+    }
+
+    fn give_up(&mut self, why: &str) {
+        self.verified.ended.get_or_insert_with(|| why.to_owned());
+        self.clients.clear();
+    }
+
+    fn gather(&mut self) {
+        let statistics = self.mirror.statistics();
+        self.verified.transactions = statistics.judged;
+        self.verified.violations = statistics.violations;
+        while let Some(violation) = self.mirror.next_violation() {
+            if self.verified.found.len() < KEPT {
+                let txns = violation.txns.iter().map(|txn| u64::from(txn.0)).collect();
+                self.verified.found.push((txns, violation.breach.broken.anomaly().name()));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use margay_history::ObjectId;
+    use margay_levels::profile::Found;
+
+    use super::*;
+
+    /// A stale read: transaction 2 begins after transaction 1 has committed, and does not see it.
+    fn stale(live: &mut Live, values: &mut Values) {
+        let (old, new) = (values.int(0), values.int(1));
+        let access = |value| [Access { object: ObjectId(0), value }];
+        live.push(0, 1, OpKind::Write, Interval::new(10, 20), &access(new));
+        live.push(0, 1, OpKind::Commit, Interval::new(21, 25), &[]);
+        live.push(1, 2, OpKind::Read, Interval::new(30, 40), &access(old));
+        live.push(1, 2, OpKind::Commit, Interval::new(41, 42), &[]);
+    }
+
+    fn live(values: &mut Values) -> Live {
+        let Found(profile) = "postgresql/read-committed".parse().expect("a profile");
+        let initial = Access { object: ObjectId(0), value: values.int(0) };
+        Live::new(Mechanisms::of(profile), 2, [initial])
+    }
+
+    #[test]
+    fn a_violation_is_found_while_clients_run() {
+        let mut values = Values::default();
+        let mut live = live(&mut values);
+        stale(&mut live, &mut values);
+        live.promise(0, 100);
+        live.advance(&values);
+        assert_eq!(live.verified().violations, 0, "client 1 may still have called earlier");
+        live.push(1, 4, OpKind::Begin, Interval::new(50, 51), &[]);
+        live.promise(1, 90);
+        live.advance(&values);
+        assert_eq!((live.reached(), live.verified().violations), (90, 1));
+        assert_eq!(live.finish(&values).found, [(vec![2], "consistent-read")]);
+    }
+
+    #[test]
+    fn statements_that_the_mirror_does_not_know_end_it() {
+        let mut values = Values::default();
+        let mut live = live(&mut values);
+        live.push(0, 1, OpKind::Sql, Interval::new(10, 20), &[]);
+        live.promise(1, i64::MAX);
+        live.promise(0, i64::MAX);
+        live.advance(&values);
+        stale(&mut live, &mut values);
+        let verified = live.finish(&values);
+        assert!(verified.ended.is_some_and(|why| why.contains("sql")));
+        assert_eq!(verified.violations, 0);
+    }
+}

@@ -1,0 +1,109 @@
+//! How far a run has come, for whoever watches it; and a way to end it early.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::statistics::Statistics;
+use crate::trace::Ended;
+
+/// How far a run has come.
+#[derive(Default, Debug)]
+pub struct Monitor {
+    committed: AtomicU64,
+    aborted: AtomicU64,
+    unknown: AtomicU64,
+    verified: AtomicU64,
+    violations: AtomicU64,
+    lag: AtomicU64,
+    stop: AtomicBool,
+    pub(crate) statistics: Mutex<Statistics>,
+}
+
+/// How transactions have ended so far.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Counts {
+    /// Committed.
+    pub committed: u64,
+    /// Refused by the database, or rolled back on purpose.
+    pub aborted: u64,
+    /// Nobody knows.
+    pub unknown: u64,
+}
+
+impl Counts {
+    /// All of them.
+    #[must_use]
+    pub fn total(self) -> u64 {
+        self.committed + self.aborted + self.unknown
+    }
+}
+
+/// How far the live verification has come.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Progress {
+    /// Committed transactions that were judged.
+    pub verified: u64,
+    /// Violations that were found.
+    pub violations: u64,
+    /// How far it is behind.
+    pub lag: Duration,
+}
+
+impl Monitor {
+    /// The numbers of this moment.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        Counts {
+            committed: number(&self.committed),
+            aborted: number(&self.aborted),
+            unknown: number(&self.unknown),
+        }
+    }
+
+    /// How far the live verification has come.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        Progress {
+            verified: number(&self.verified),
+            violations: number(&self.violations),
+            lag: Duration::from_nanos(number(&self.lag)),
+        }
+    }
+
+    /// What happened over time, so far.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        self.statistics.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Ends the run after the transactions that are open now.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the run was ended.
+    #[must_use]
+    pub fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count(&self, ended: Ended) {
+        let counter = match ended {
+            Ended::Committed => &self.committed,
+            Ended::Aborted => &self.aborted,
+            Ended::Unknown => &self.unknown,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn verified(&self, lag: Duration, (verified, violations): (u64, u64)) {
+        self.lag.store(lag.as_nanos() as u64, Ordering::Relaxed);
+        self.verified.store(verified, Ordering::Relaxed);
+        self.violations.store(violations, Ordering::Relaxed);
+    }
+}
+
+fn number(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}

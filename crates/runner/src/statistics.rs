@@ -1,0 +1,106 @@
+//! What happened over time, in parts of 100 ms.
+
+use std::time::Duration;
+
+/// The length of a part.
+pub const PART: Duration = Duration::from_millis(100);
+
+/// A run over time.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Statistics {
+    /// One after the other, each [`PART`] long, from the beginning of the run on.
+    pub points: Vec<Point>,
+}
+
+/// What happened in one part of the time. Transactions count where they ended.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Point {
+    /// Committed transactions.
+    pub committed: u64,
+    /// Refused or rolled back.
+    pub aborted: u64,
+    /// Of unknown outcome.
+    pub unknown: u64,
+    /// Transactions that the live verification had judged, all in all.
+    pub verified: u64,
+    /// Violations that it had found, all in all.
+    pub violations: u64,
+    /// How far it was behind at most.
+    pub lag: Duration,
+    /// Memory of the whole process, in bytes, where the system tells.
+    pub memory: Option<u64>,
+    /// Microseconds that transactions took.
+    latencies: Vec<u32>,
+}
+
+impl Point {
+    /// The latency that this share of the transactions stayed below, for example 0.95.
+    #[must_use]
+    pub fn latency(&self, share: f64) -> Option<Duration> {
+        let mut sorted = self.latencies.clone();
+        sorted.sort_unstable();
+        let place = (sorted.len() as f64 * share) as usize;
+        let micros = sorted.get(place.min(sorted.len().checked_sub(1)?))?;
+        Some(Duration::from_micros(u64::from(*micros)))
+    }
+
+    /// All transactions that ended.
+    #[must_use]
+    pub fn ended(&self) -> u64 {
+        self.committed + self.aborted + self.unknown
+    }
+}
+
+impl Statistics {
+    /// The part of this time, in nanoseconds since the beginning.
+    pub(crate) fn at(&mut self, nanos: i64) -> &mut Point {
+        let part = (nanos.max(0) as u128 / PART.as_nanos()) as usize;
+        if self.points.len() <= part {
+            self.points.resize_with(part + 1, Point::default);
+        }
+        &mut self.points[part]
+    }
+
+    /// The most that the live verification was behind.
+    #[must_use]
+    pub fn worst_lag(&self) -> Duration {
+        self.points.iter().map(|point| point.lag).max().unwrap_or_default()
+    }
+}
+
+impl Point {
+    pub(crate) fn took(&mut self, nanos: i64) {
+        self.latencies.push(u32::try_from(nanos / 1000).unwrap_or(u32::MAX));
+    }
+}
+
+/// The memory of this process, as Linux tells it.
+pub(crate) fn memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+/// What this thread has computed so far, as Linux tells it.
+pub(crate) fn thread_cpu() -> Option<Duration> {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    told.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_and_latencies() {
+        let mut statistics = Statistics::default();
+        for millis in [5, 1, 4, 2, 3] {
+            statistics.at(250_000_000).took(millis * 1_000_000);
+        }
+        assert_eq!(statistics.points.len(), 3);
+        let point = &statistics.points[2];
+        let millis = |share| point.latency(share).map(|latency| latency.as_millis());
+        assert_eq!([millis(0.0), millis(0.5), millis(1.0)], [Some(1), Some(3), Some(5)]);
+        assert_eq!(statistics.points[0].latency(0.5), None);
+    }
+}
