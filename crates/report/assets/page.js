@@ -49,7 +49,7 @@ function theme() {
 // The list of what was found.
 function findings() {
   const all = data.report.anomalies;
-  if (all.length < 2) return h("div");
+  if (all.length < 2) return null;
   const list = h("ol", { class: "found" }, all.map((anomaly, i) => {
     const named = details().cases[i];
     return h("li", {}, h("button", { type: "button", "data-anomaly": i, "aria-pressed": i === state.anomaly, onclick: () => open(i) },
@@ -76,7 +76,7 @@ function open(index) {
 // One anomaly, for someone who has never heard of it.
 function caseSection() {
   const anomaly = data.report.anomalies[state.anomaly], told = current();
-  if (!anomaly) return h("div");
+  if (!anomaly) return null;
   if (!told) return h("section", { class: "case" }, h("h2", {}, h("code", {}, anomaly.name)), h("pre", {}, anomaly.explanation));
   const picture = told.picture, cycle = picture && picture.cycles[state.cycle];
   const txns = anomaly.transactions.length ? anomaly.transactions : [];
@@ -101,7 +101,7 @@ function cycleFigure(picture, told) {
     picture.cycles.map((_, i) => h("button", { type: "button", "aria-pressed": i === state.cycle, onclick: () => { state.cycle = i; refresh("case", true); } }, `Cycle ${i + 1}`))) : null;
   const list = h("ol", { class: "edges" }, cycle.edges.map((edge, i) =>
     h("li", { class: kindClass(edge.kind), "data-edge": i, tabindex: 0, ...pointable(() => showEdge(i), () => showEdge(null)) },
-      h("span", { class: "who" }, `T${edge.from} before T${edge.to}`), " ", edge.reason.split(": ").slice(1).join(": ") || edge.reason)));
+      h("span", { class: "who" }, `T${edge.from} before T${edge.to}:`), " ", edge.reason.split(": ").slice(1).join(": ") || edge.reason)));
   return h("figure", { class: "graph" }, h("h3", {}, cycle.open ? "What depends on what" : "Who must come before whom"), tabs,
     drawing && drawing.cards.length ? h("div", { class: "scroll" }, drawCycle(view, picture, cycle, drawing, state.cycle)) : null,
     h("p", { id: "reason", class: "reason", "aria-live": "polite" }, hint()),
@@ -208,13 +208,13 @@ function levels(told) {
 function again() {
   const more = details().again || {}, { run } = data.report;
   const rows = [["Command", more.command], ["Seed", more.seed], ["Audit", more.audit], ["The same run", run && run.again]].filter((row) => row[1] !== null && row[1] !== undefined && row[1] !== "");
-  if (!rows.length) return h("div");
+  if (!rows.length) return null;
   return h("section", { class: "again" }, h("h2", {}, "Do it again"), h("dl", {}, rows.map(([name, value]) => [h("dt", {}, name), h("dd", {}, h("code", {}, value))])));
 }
 
 function runSection() {
   const { run } = data.report;
-  if (!run) return h("div");
+  if (!run) return null;
   const rows = [["Database", run.dbms], ["Asked for", run.level], ["Workload", run.workload], ["Clients", run.clients], ["Committed", run.committed], ["Aborted", run.aborted],
     ["Unknown outcome", run.unknown], ["Time", seconds(run.seconds)]];
   return h("section", { class: "run" }, h("h2", {}, "The run"), h("dl", {}, rows.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, typeof value === "number" ? value.toLocaleString("en") : value)))),
@@ -223,7 +223,7 @@ function runSection() {
 
 function checks() {
   const all = details().checks || [];
-  if (!all.length) return h("div");
+  if (!all.length) return null;
   return h("section", { class: "checks" }, h("h2", {}, "What each engine said"), h("div", { class: "scroll" }, h("table", {},
     h("thead", {}, h("tr", {}, ["Engine", "Level", "Verdict", "Time", "What it says"].map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, all.map((check) => h("tr", {}, h("th", { scope: "row" }, check.engine), h("td", {}, check.level), h("td", { class: check.verdict }, check.verdict),
@@ -232,7 +232,7 @@ function checks() {
 
 function statistics() {
   const { series } = details();
-  if (!series || !series.seconds.length) return h("div");
+  if (!series || !series.seconds.length) return null;
   return h("section", { class: "statistics" }, h("h2", {}, "Over time"),
     series.marks.length ? h("p", { class: "note" }, h("span", { class: "flag" }, "▼"), ` ${plural(series.marks.length, "violation")}, where its last transaction ended.`) : null, drawPlots(series));
 }
@@ -254,7 +254,7 @@ function refresh(name, force) {
   const key = JSON.stringify(from()) || "";
   if (!force && made[name] === key) return;
   made[name] = key;
-  document.getElementById(`part-${name}`).replaceChildren(make());
+  document.getElementById(`part-${name}`).replaceChildren(...[make()].filter(Boolean));
   if (name === "case") { search(); mark(); }
 }
 

@@ -1,7 +1,8 @@
 // The timeline: a lane for each session, a box for each transaction, a bar for each operation over its interval.
-const LANE = 78, LEFT = 92, BAR = 24, CHARACTER = 6.3, LABEL = 30;
+const LANE = 78, LEFT = 92, BAR = 24, CHARACTER = 6.3, WIDE = 1130;
+let label = 30;
 
-const barText = (op) => cut(op.text, LABEL);
+const barText = (op) => cut(op.text, label);
 const barWidth = (op) => Array.from(barText(op)).length * CHARACTER + 16;
 
 // Where every point in time stands. Elastic: the order is true, and bars are as wide as their words. To scale: widths are true.
@@ -23,6 +24,17 @@ function scale(ops, elastic) {
   const width = 1000;
   for (const point of points) place.set(point, LEFT + ((point - first) / Math.max(1, last - first)) * (width - LEFT - 40));
   return { place, width };
+}
+
+// Labels are as long as they may be for everything to fit into the page; if nothing helps, the timeline scrolls.
+function layOutToFit(transactions, timed, elastic) {
+  let plan;
+  for (label of [34, 28, 24, 20, 16]) {
+    plan = layOut(transactions, timed, elastic);
+    if (plan.width <= WIDE) return plan;
+  }
+  label = 26;
+  return layOut(transactions, timed, elastic);
 }
 
 // Bars with their places: by interval where there is a clock, otherwise one after the other.
@@ -53,7 +65,7 @@ function layOut(transactions, timed, elastic) {
 
 function drawTimeline(view, picture, cycle, options) {
   const shown = picture.transactions.filter((txn) => options.near || txn.slice);
-  const plan = layOut(shown, picture.unit !== null, options.elastic);
+  const plan = layOutToFit(shown, picture.unit !== null, options.elastic);
   const svg = s("svg", { class: "timeline", viewBox: `0 0 ${round(plan.width)} ${plan.height}`, width: round(plan.width), height: plan.height, role: "group",
     "aria-label": "What each session did, over time" });
   svg.append(s("defs", {}, ["rw", "wr", "ww", "order"].map((kind) => arrowHead(`time-${kind}`))));

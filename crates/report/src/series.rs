@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 
 /// Points of a curve.
 pub const BUCKETS: usize = 120;
+/// With fewer transactions there is nothing to see in a curve.
+const FEWEST: usize = 40;
 /// Violations that are marked.
 pub const MARKS: usize = 200;
 
@@ -57,7 +59,7 @@ impl Curve {
     }
 }
 
-/// The curves that a timed history shows by itself; nothing for one without a clock.
+/// The curves that a timed history shows by itself; nothing for a small one, or one without a clock.
 #[must_use]
 pub fn of_history(history: &History, findings: &[Finding]) -> Option<Series> {
     let axis = Axis::of(history)?;
@@ -101,6 +103,9 @@ struct Axis {
 
 impl Axis {
     fn of(history: &History) -> Option<Self> {
+        if history.txn_count() < FEWEST {
+            return None;
+        }
         let tick = match history.header().unit {
             Unit::Nanoseconds => 1e-9,
             Unit::Microseconds => 1e-6,
