@@ -1,0 +1,187 @@
+//! Statements and what they become, in the words of the native format.
+
+use margay_formats::{Format, Source, Target, read, write};
+use margay_rows::{Sight, translate};
+
+const TABLES: &str = r#""tables":{"t":{"key":["id"],"columns":{"id":"int","v":"int","s":"text"}},"p":{"key":["a","b"],"columns":{"a":"int","b":"int","c":"int"}},"d":{"key":["id"],"columns":{"id":"int","m":"decimal(12,2)"}},"n":{"key":["s"],"columns":{"s":"text","v":"int"}}}"#;
+
+/// What the statements of one transaction become, and why one stays.
+fn rows(dbms: &str, sight: Sight, statements: &[&str]) -> (Vec<String>, Option<String>) {
+    let mut text = format!("{{\"margay\":1,\"dbms\":\"{dbms}\",{TABLES}}}\n");
+    for statement in statements {
+        text += &format!("{{\"session\":0,\"txn\":1,{statement}}}\n");
+    }
+    text += "{\"session\":0,\"txn\":1,\"commit\":true}\n";
+    let history = read(Source::bytes(text.as_bytes()), Some(Format::Margay)).expect("a history").history;
+    let rows = translate(&history, sight).expect("it has statements");
+    assert_eq!(rows.history.op_count(), history.op_count());
+    assert_eq!(rows.history.txn_count(), history.txn_count());
+    let mut out = Vec::new();
+    write(&rows.history, Format::Margay, Target::Stream(Box::new(&mut out))).expect("it can be written");
+    let lines = String::from_utf8(out).expect("text");
+    let strip = |line: &str| {
+        let op = line.strip_prefix("{\"session\":0,\"txn\":1,").and_then(|line| line.strip_suffix('}'));
+        op.expect("an operation").to_owned()
+    };
+    let ops = lines.lines().skip(1).map(strip).filter(|line| !line.contains("\"commit\""));
+    (ops.collect(), rows.left.map(|left| left.why))
+}
+
+fn becomes(statements: &[&str], expected: &[&str]) {
+    let (ops, left) = rows("postgresql-15", Sight::Stable, statements);
+    assert_eq!((ops.iter().map(String::as_str).collect::<Vec<_>>(), left), (expected.to_vec(), None));
+}
+
+/// Stays a statement, for a reason that has this word.
+fn stays(dbms: &str, statement: &str, why: &str) {
+    let (ops, left) = rows(dbms, Sight::Stable, &[statement]);
+    assert!(ops[0].starts_with("\"sql\""), "{ops:?}");
+    let left = left.expect("it stays");
+    assert!(left.contains(why), "{statement}: {left}");
+}
+
+#[test]
+fn reads_by_key() {
+    becomes(
+        &[
+            r#""sql":"SELECT v, s FROM t WHERE id = $1","params":[7],"rows":[[3,"x"]]"#,
+            r#""sql":"SELECT v FROM t WHERE id = 8","rows":[]"#,
+            r#""sql":"SELECT * FROM p WHERE b = ? AND a = ?","params":[2,1],"rows":[[1,2,3]]"#,
+            r#""sql":"SELECT v FROM t WHERE id = 9 FOR UPDATE""#,
+        ],
+        &[
+            r#""read":[[["t",7],{"s":"x","v":3}]]"#,
+            r#""read":[[["t",8],null]]"#,
+            r#""read":[[["p",[1,2]],{"c":3}]]"#,
+            r#""read":[[["t",9]]]"#,
+        ],
+    );
+}
+
+#[test]
+fn reads_by_condition_are_scans() {
+    becomes(
+        &[
+            r#""sql":"SELECT id, v FROM t WHERE v > $1 ORDER BY id","params":[3],"rows":[[1,4],[2,5]]"#,
+            r#""sql":"SELECT id FROM t","rows":[]"#,
+            r#""sql":"SELECT id FROM t WHERE id = 1 AND v = 2","rows":[]"#,
+        ],
+        &[
+            r#""scan":{"table":"t","where":"v > 3"},"rows":[[["t",1],{"v":4}],[["t",2],{"v":5}]]"#,
+            r#""scan":{"table":"t","where":"1 = 1"},"rows":[]"#,
+            r#""scan":{"table":"t","where":"id = 1 AND v = 2"},"rows":[]"#,
+        ],
+    );
+}
+
+#[test]
+fn a_limit_is_a_bound() {
+    becomes(
+        &[
+            r#""sql":"SELECT b FROM p WHERE a = 1 ORDER BY b LIMIT 1","rows":[]"#,
+            r#""sql":"SELECT a, b FROM p WHERE a = 1 ORDER BY b DESC LIMIT 1","rows":[[1,9]]"#,
+        ],
+        &[
+            r#""scan":{"table":"p","where":"a = 1"},"rows":[]"#,
+            r#""scan":{"table":"p","where":"(a = 1) AND b >= 9"},"rows":[[["p",[1,9]],{}]]"#,
+        ],
+    );
+    stays("postgresql-15", r#""sql":"SELECT id FROM t ORDER BY v LIMIT 1","rows":[[1]]"#, "LIMIT");
+}
+
+#[test]
+fn writes_by_key() {
+    becomes(
+        &[
+            r#""sql":"INSERT INTO t (id, v) VALUES ($1, 5)","params":[7],"count":1"#,
+            r#""sql":"UPDATE t SET v = $2, s = 'y' WHERE id = $1","params":[7,6],"count":1"#,
+            r#""sql":"UPDATE t SET v = 1 WHERE id = 8","count":0"#,
+            r#""sql":"DELETE FROM t WHERE id = 7","count":1"#,
+            r#""sql":"INSERT INTO n VALUES ('k', 1) ON CONFLICT (s) DO UPDATE SET v = excluded.v","count":1"#,
+        ],
+        &[
+            r#""write":[[["t",7],{"s":null,"v":5}]]"#,
+            r#""write":[[["t",7],{"s":"y","v":6}]]"#,
+            r#""read":[[["t",8],null]]"#,
+            r#""write":[[["t",7],null]]"#,
+            r#""write":[[["n","k"],{"v":1}]]"#,
+        ],
+    );
+}
+
+#[test]
+fn what_is_computed_from_a_known_row_is_known() {
+    let statements = [
+        r#""sql":"SELECT v FROM t WHERE id = 7","rows":[[10]]"#,
+        r#""sql":"UPDATE t SET v = v + $1 WHERE id = 7","params":[5],"count":1"#,
+        r#""sql":"UPDATE t SET v = v * 2 WHERE id = 7","count":1"#,
+        r#""sql":"UPDATE t SET v = v - 1 WHERE id = 8","count":1"#,
+    ];
+    let unseen = r#""update":{"table":"t","where":"id = 8","set":"v = v - 1"}"#;
+    becomes(
+        &statements,
+        &[
+            r#""read":[[["t",7],{"v":10}]]"#,
+            r#""write":[[["t",7],{"v":15}]]"#,
+            r#""write":[[["t",7],{"v":30}]]"#,
+            unseen,
+        ],
+    );
+    let (ops, _) = rows("postgresql-15", Sight::Changing, &statements);
+    assert_eq!(ops[1], r#""update":{"table":"t","where":"id = 7","set":"v = v + 5"}"#);
+}
+
+#[test]
+fn a_predicate_update_makes_the_table_unknown() {
+    becomes(
+        &[
+            r#""sql":"SELECT v FROM t WHERE id = 7","rows":[[10]]"#,
+            r#""sql":"DELETE FROM t WHERE v > 100","count":0"#,
+            r#""sql":"UPDATE t SET v = v + 1 WHERE id = 7","count":1"#,
+        ],
+        &[
+            r#""read":[[["t",7],{"v":10}]]"#,
+            r#""update":{"table":"t","where":"v > 100","set":null}"#,
+            r#""update":{"table":"t","where":"id = 7","set":"v = v + 1"}"#,
+        ],
+    );
+}
+
+#[test]
+fn mysql_counts_changes_and_locks_newer_rows() {
+    let (ops, left) =
+        rows("mariadb-10.11", Sight::Stable, &[r#""sql":"UPDATE t SET v = 1 WHERE id = 8","count":0"#]);
+    assert_eq!((ops[0].as_str(), left), (r#""read":[[["t",8]]]"#, None));
+    stays("mariadb-10.11", r#""sql":"SELECT v FROM t WHERE id = 1 FOR UPDATE","rows":[[1]]"#, "locking");
+    stays("mariadb-10.11", r#""sql":"SELECT v FROM n WHERE s = 'K'","rows":[[1]]"#, "several ways");
+}
+
+#[test]
+fn what_cannot_be_told_stays_and_says_why() {
+    for (statement, why) in [
+        (r#""sql":"SELECT COUNT(*) FROM t","rows":[[1]]"#, "COUNT"),
+        (r#""sql":"SELECT DISTINCT v FROM t","rows":[]"#, "a clause"),
+        (r#""sql":"SELECT v FROM t, p","rows":[]"#, "several"),
+        (r#""sql":"SELECT v FROM t WHERE v > 3","rows":[[4]]"#, "keys"),
+        (r#""sql":"SELECT t.v FROM t JOIN p ON t.id = p.a","rows":[]"#, "join"),
+        (r#""sql":"SELECT v FROM t GROUP BY v","rows":[]"#, "GROUP BY"),
+        (r#""sql":"SELECT x FROM unknown","rows":[]"#, "not declared"),
+        (r#""sql":"UPDATE t SET id = 2 WHERE id = 1","count":1"#, "key"),
+        (r#""sql":"UPDATE t SET v = 2 WHERE id = 1""#, "not known whether"),
+        (r#""sql":"UPDATE d SET m = 2 WHERE id = 1","count":1"#, "another form"),
+        (r#""sql":"INSERT INTO t SELECT * FROM t","count":1"#, "SELECT"),
+        (r#""sql":"INSERT INTO n VALUES ('k', 1) ON CONFLICT DO NOTHING","count":0"#, "nothing"),
+        (r#""sql":"CREATE TABLE x (a int)","count":0"#, "another kind"),
+        (r#""sql":"SELECT v FROM t WHERE id = '1'","rows":[]"#, "several ways"),
+        (r#""sql":"SELECT","rows":[]"#, ""),
+    ] {
+        stays("postgresql-15", statement, why);
+    }
+}
+
+#[test]
+fn a_history_of_rows_is_left_alone() {
+    let text = "{\"margay\":1}\n{\"session\":0,\"txn\":1,\"read\":[[\"x\",1]]}\n";
+    let history = read(Source::bytes(text.as_bytes()), Some(Format::Margay)).expect("a history").history;
+    assert!(translate(&history, Sight::Stable).is_none());
+}
