@@ -15,7 +15,7 @@ use crate::failure::{Failure, Status};
 use crate::progress::Progress;
 use crate::terminal::{self, Paint};
 use crate::view::{self, Stats};
-use crate::{duration, files};
+use crate::{duration, files, rows};
 
 /// The object of `--json`.
 #[derive(Serialize)]
@@ -37,10 +37,10 @@ pub fn run(args: AuditArgs) -> Result<Status, Failure> {
         return Err(Failure::new("only one of HISTORY and CERTIFICATE can be standard input"));
     }
     let quiet = args.common.quiet;
-    let (loaded, read) = files::read_history(&args.history, args.input.from, quiet)?;
-    let (question, certificate) = read_certificate(&args.certificate, &loaded.history)?;
+    let (mut loaded, read) = files::read_history(&args.history, args.input.from, quiet)?;
+    let (question, certificate) = read_certificate(&args.certificate, &mut loaded.history)?;
     let start = Instant::now();
-    let (verdict, proof) = (proves(&certificate), view::kind(&certificate));
+    let (verdict, proof) = (proves(&certificate), margay_report::gather::proof(&certificate));
     let stats = Stats::of(&loaded.history, read, Duration::ZERO);
     let checked = {
         let _progress = Progress::show("auditing", !quiet);
@@ -93,15 +93,31 @@ impl Report {
     }
 }
 
-fn read_certificate(path: &Path, history: &History) -> Result<(Question, Certificate), Failure> {
+/// A certificate may be of the rows that a history of statements was read as; then these are what is audited.
+fn read_certificate(path: &Path, history: &mut History) -> Result<(Question, Certificate), Failure> {
     let text = files::read_text(path)?;
-    wire::from_json(history, &text).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+    let read = wire::from_json(history, &text);
+    if read.is_err() {
+        for rows in rows::all_instead(history) {
+            if let Ok(certified) = wire::from_json(&rows, &text) {
+                *history = rows;
+                return Ok(certified);
+            }
+        }
+    }
+    read.map_err(|error| Failure::new(format!("{}: {error}", path.display())))
 }
 
 fn proves(certificate: &Certificate) -> &'static str {
     match certificate {
-        Certificate::Order(_) | Certificate::Points(_) | Certificate::Versions(_) => "holds",
-        Certificate::Operations { .. } | Certificate::Refutation(_) | Certificate::Intervals(_) => "violated",
+        Certificate::Order(_)
+        | Certificate::Points(_)
+        | Certificate::Versions(_)
+        | Certificate::Execution(_) => "holds",
+        Certificate::Operations { .. }
+        | Certificate::Refutation(_)
+        | Certificate::Intervals(_)
+        | Certificate::Unexplained(_) => "violated",
     }
 }
 

@@ -68,6 +68,7 @@ impl Report {
             Verdict::Unknown(why) => Some(clean(&why.to_string(), LINE)),
             _ => None,
         };
+        let (not, also_not) = ruled_out(findings(source.verdict));
         Report {
             verdict: word(source.verdict),
             level: source.level.to_owned(),
@@ -77,12 +78,28 @@ impl Report {
                 .iter()
                 .map(|finding| anomaly(source.history, finding))
                 .collect(),
+            not,
+            also_not,
             stats: source.stats.clone(),
             run: None,
             report: None,
             more: Map::new(),
         }
     }
+}
+
+/// The models that findings rule out, by name: the weakest, and the others.
+fn ruled_out(findings: &[Finding]) -> (Vec<String>, Vec<String>) {
+    if findings.is_empty() {
+        return Default::default();
+    }
+    let boundary = margay_levels::model::boundary(findings.iter().map(|finding| finding.anomaly));
+    let names = |models: Vec<margay_levels::Model>| {
+        let mut names: Vec<String> = models.into_iter().map(|model| model.name().to_owned()).collect();
+        names.sort_unstable();
+        names
+    };
+    (names(boundary.not), names(boundary.also_not))
 }
 
 /// A verdict's word.
@@ -107,6 +124,8 @@ pub fn proof(certificate: &Certificate) -> &'static str {
         Certificate::Refutation(lemmas) if lemmas.len() == 1 => "a cycle",
         Certificate::Refutation(_) => "cycles that leave no possibility",
         Certificate::Intervals(_) => "intervals that a mechanism of the database rules out",
+        Certificate::Execution(_) => "an execution of its statements",
+        Certificate::Unexplained(_) => "statements that no execution explains",
     }
 }
 

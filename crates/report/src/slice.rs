@@ -138,6 +138,7 @@ impl Drawer<'_> {
     fn blamed_ops(&self) -> Vec<OpId> {
         match &self.finding.certificate {
             Certificate::Operations { ops, .. } => ops.clone(),
+            Certificate::Unexplained(unexplained) => vec![unexplained.op],
             Certificate::Intervals(breach) => match &breach.broken {
                 Broken::Read { op } => vec![*op],
                 Broken::Locks { ops, .. } => ops.to_vec(),

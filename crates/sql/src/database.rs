@@ -106,6 +106,12 @@ pub struct Transaction {
     pub(crate) steps: Option<u64>,
 }
 
+impl Transaction {
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+}
+
 impl Database {
     /// An empty database.
     pub fn new(dialect: Dialect) -> Self {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use hashbrown::HashSet;
 
-use crate::database::Database;
+use crate::database::{Database, Transaction};
 use crate::error::SqlError;
 use crate::outcome::PredicateRead;
 use crate::plan::TableId;
@@ -49,6 +49,13 @@ impl Database {
     /// Takes all pins back.
     pub fn unpin(&mut self) {
         self.tables.iter_mut().for_each(Table::unpin);
+    }
+
+    /// Makes a transaction not have written a row.
+    pub fn withdraw(&mut self, transaction: &mut Transaction, table: TableId, key: &[Value]) {
+        if let Some(row) = self.tables[table.0 as usize].points.get(key).copied() {
+            self.tables[table.0 as usize].settle(row, transaction.number(), None);
+        }
     }
 
     /// The stamp of the last commit at or before `at` that changed a row of the table, as far as it is remembered.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use margay_history::{History, NameId, ObjectId, Value, ValueId};
+use margay_history::{History, NameId, ObjectId, Value, ValueId, Values};
 use margay_sql::{Dialect, Value as SqlValue};
 
 /// What an object holds.
@@ -153,7 +153,12 @@ fn same_sql(a: &SqlValue, b: &SqlValue) -> bool {
 /// A scalar of the history as SQL sees it.
 #[must_use]
 pub fn to_sql(history: &History, id: ValueId) -> Option<SqlValue> {
-    Some(match history.value(id) {
+    scalar(history.values(), id)
+}
+
+/// A scalar as SQL sees it.
+pub(crate) fn scalar(values: &Values, id: ValueId) -> Option<SqlValue> {
+    Some(match values.get(id) {
         Value::Null => SqlValue::Null,
         Value::Bool(b) => SqlValue::Bool(b),
         Value::Int(i) => SqlValue::Int(i),

@@ -31,6 +31,7 @@ use margay_history::{ObjectId, OpId, TxnId, Version};
 use margay_levels::Anomaly;
 
 use crate::mechanism::Mechanisms;
+use crate::observed::{Execution, Unexplained};
 
 /// What proves a verdict.
 #[derive(Clone, PartialEq, Debug)]
@@ -53,6 +54,10 @@ pub enum Certificate {
     Refutation(Vec<Lemma>),
     /// `violated`, in the sense of a mechanism: the intervals prove that a database with these mechanisms did not do this.
     Intervals(Breach),
+    /// `holds`, for histories of SQL statements: the order, and what each statement saw; audit executes it.
+    Execution(Execution),
+    /// `violated`, for histories of SQL statements: no execution gives what was observed; audit tries them all.
+    Unexplained(Unexplained),
 }
 
 /// A mechanism that was not at work, by the intervals alone.

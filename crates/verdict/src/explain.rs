@@ -27,6 +27,7 @@ pub fn certificate(history: &History, certificate: &Certificate) -> Vec<String> 
         Certificate::Operations { anomaly, ops } => teller.operations(*anomaly, ops),
         Certificate::Refutation(lemmas) => teller.refutation(lemmas),
         Certificate::Intervals(breach) => teller.breach(breach),
+        Certificate::Unexplained(unexplained) => unexplained.notes.clone(),
         _ => Vec::new(),
     }
 }

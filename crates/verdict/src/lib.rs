@@ -16,6 +16,7 @@ mod checker;
 mod classify;
 pub mod explain;
 pub mod mechanism;
+pub mod observed;
 mod predicates;
 pub mod state;
 mod verdict;

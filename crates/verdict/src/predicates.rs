@@ -207,7 +207,7 @@ impl Row for CellRow<'_, '_> {
 }
 
 /// The rules of the database that the history was recorded from.
-fn dialect(history: &History) -> Dialect {
+pub(crate) fn dialect(history: &History) -> Dialect {
     let dbms = history.header().dbms.as_deref().unwrap_or("").to_ascii_lowercase();
     let is = |names: &[&str]| names.iter().any(|name| dbms.starts_with(name));
     match () {

@@ -11,21 +11,21 @@
 //! # Cost
 //! One pass over the history for each object in question.
 
-use margay_history::{History, Interval, ObjectId, Op, OpId, OpKind, TxnId, ValueId, Version};
+use margay_history::{History, Interval, ObjectId, Op, OpId, OpKind, PredicateId, TxnId, ValueId, Version};
 use margay_levels::profile::Granularity;
 
 use super::{Rejected, reject};
 use crate::certificate::{Breach, Broken, Edge, Reason};
 use crate::mechanism::{
-    Certified, Course, Fact, Mechanisms, Sight, View, Written, common, dangerous, explain, returned,
-    took_effect, unfit,
+    Certified, Course, Fact, Mechanisms, Pattern, Saw, Searches, Sight, View, World, Written, close_unknown,
+    common, dangerous, explain, returned, took_effect, unfit,
 };
 
 pub(super) fn audit(history: &History, breach: &Breach) -> Result<(), Rejected> {
     if let Some(why) = unfit(history) {
         return reject(format!("outside of what intervals tell: {why}"));
     }
-    let judge = Judge { history, mechanisms: breach.mechanisms };
+    let judge = Judge { history, mechanisms: breach.mechanisms, searches: Searches::of(history) };
     let broken = match &breach.broken {
         Broken::Read { op } => judge.read(*op)?,
         Broken::Locks { object, ops } => judge.locks(*object, *ops)?,
@@ -35,19 +35,24 @@ pub(super) fn audit(history: &History, breach: &Breach) -> Result<(), Rejected> 
     if broken { Ok(()) } else { reject("the mechanism may have been at work") }
 }
 
-/// What one access of a plain read saw of others.
+/// What one operation tells of others' versions of one object.
 struct Seen {
     op: OpId,
     object: ObjectId,
-    value: ValueId,
+    saw: Saw,
 }
 
 struct Judge<'h> {
     history: &'h History,
     mechanisms: Mechanisms,
+    searches: Searches,
 }
 
 impl<'h> Judge<'h> {
+    fn world(&self) -> World<'_> {
+        World { values: self.history.values(), searches: &self.searches }
+    }
+
     fn op(&self, id: OpId) -> Result<Op<'h>, Rejected> {
         match id.index() < self.history.op_count() {
             true => Ok(self.history.op(id)),
@@ -104,6 +109,7 @@ impl<'h> Judge<'h> {
                 }
             }
         }
+        close_unknown(&mut all);
         all
     }
 
@@ -111,21 +117,47 @@ impl<'h> Judge<'h> {
         matches!(op.kind, OpKind::Read | OpKind::Scan)
     }
 
+    /// The condition of a search whose rows are known: a scan, or an update where it searches what reads see.
+    fn search(&self, op: &Op<'_>) -> Option<PredicateId> {
+        let scan = self.history.scan(op.id).filter(|scan| scan.observed && self.mechanisms.scans_whole());
+        let update = self.history.update(op.id).filter(|u| u.observed && self.mechanisms.update_search);
+        scan.map(|scan| scan.predicate).or(update.map(|update| update.predicate))
+    }
+
+    /// What an operation tells of every object: of those that it returned or changed, and of those that a search left out.
+    fn tells(&self, op: &Op<'_>) -> Vec<Seen> {
+        let search = self.search(op);
+        let mut all = Vec::new();
+        for access in op.accesses {
+            let again = op.accesses.iter().filter(|a| a.object == access.object).count() > 1;
+            let saw = match (Self::is_read(op), search) {
+                (true, _) if access.value != ValueId::UNKNOWN => Saw::Value(access.value),
+                (false, Some(predicate)) => Saw::With(predicate),
+                _ => continue,
+            };
+            if !again {
+                all.push(Seen { op: op.id, object: access.object, saw });
+            }
+        }
+        let Some(predicate) = search else { return all };
+        let left_out = self.history.objects().filter(|object| {
+            self.searches.table_of(*object) == self.searches.searched(predicate)
+                && !op.accesses.iter().any(|access| access.object == *object)
+        });
+        all.extend(left_out.map(|object| Seen { op: op.id, object, saw: Saw::Without(predicate) }));
+        all
+    }
+
     /// What the reads that are explained together with what `op` saw of `object` saw of others.
     fn group(&self, op: &Op<'_>, object: ObjectId) -> Vec<Seen> {
         let txn = self.history.txn_of(op.id);
-        let together =
-            |other: &Op<'_>| Self::is_read(other) && (other.id == op.id || self.mechanisms.view.is_shared());
+        let together = |other: &Op<'_>| other.id == op.id || self.mechanisms.view.is_shared();
         let mut all = Vec::new();
         for other in self.history.ops(txn).filter(together) {
-            for access in other.accesses {
-                let again = other.accesses.iter().filter(|a| a.object == access.object).count() > 1;
-                let own = self.written(txn, access.object, Some(other.id)).pattern.is_some();
-                let asked = self.mechanisms.together || access.object == object;
-                if asked && !again && !own && access.value != ValueId::UNKNOWN {
-                    all.push(Seen { op: other.id, object: access.object, value: access.value });
-                }
-            }
+            all.extend(self.tells(&other).into_iter().filter(|seen| {
+                let asked = self.mechanisms.together || seen.object == object;
+                asked && self.written(txn, seen.object, Some(other.id)).pattern.is_none()
+            }));
         }
         all
     }
@@ -136,11 +168,11 @@ impl<'h> Judge<'h> {
         let versions: Vec<Vec<(Version, Fact)>> = group.iter().map(|seen| self.others(seen)).collect();
         let facts: Vec<Vec<&Fact>> =
             versions.iter().map(|all| all.iter().map(|(_, fact)| fact).collect()).collect();
-        let sights: Vec<Sight<'_>> =
-            group.iter().zip(&facts).map(|(seen, versions)| Sight { value: seen.value, versions }).collect();
+        let sight = |(seen, versions): (&Seen, _)| Sight { object: seen.object, saw: seen.saw, versions };
+        let sights: Vec<Sight<'_>> = group.iter().zip(facts.iter().map(Vec::as_slice)).map(sight).collect();
         let course = self.course(self.history.txn_of(op.id));
         let whole = course.snapshot(self.mechanisms.view, self.at(op));
-        explain(&sights, whole, self.history.values()).ok()
+        explain(&sights, whole, self.world()).ok()
     }
 
     fn others(&self, seen: &Seen) -> Vec<(Version, Fact)> {
@@ -154,23 +186,48 @@ impl<'h> Judge<'h> {
         let op = self.op(op)?;
         let txn = self.history.txn_of(op.id);
         self.committed(txn)?;
-        if !Self::is_read(&op) || self.mechanisms.view == View::Uncommitted {
+        let reads = Self::is_read(&op) || self.search(&op).is_some();
+        if !reads || self.mechanisms.view == View::Uncommitted {
             return reject("no read that sees a snapshot");
         }
-        let unexplained = op.accesses.iter().any(|access| self.snapshot(&op, access.object).is_none());
+        let mut told: Vec<ObjectId> = self.tells(&op).into_iter().map(|seen| seen.object).collect();
+        told.truncate(if self.mechanisms.together { 1 } else { told.len() });
+        let unexplained = told.into_iter().any(|object| self.snapshot(&op, object).is_none());
         Ok(self.misses_own(txn, &op) || unexplained)
     }
 
+    /// Whether an operation did not see what its own transaction had written, or left a row out that its own transaction had made match.
     fn misses_own(&self, txn: TxnId, op: &Op<'_>) -> bool {
-        op.accesses.iter().any(|access| {
-            let again = op.accesses.iter().filter(|a| a.object == access.object).count() > 1;
-            let own = self.written(txn, access.object, Some(op.id));
-            !again && !own.shows(access.value, self.history.values())
+        self.tells(op).into_iter().any(|seen| {
+            let own = self.written(txn, seen.object, Some(op.id));
+            match (seen.saw, &own.pattern) {
+                (Saw::Value(value), _) => !own.shows(value, self.history.values()),
+                (Saw::Without(_), Some(own)) => seen.saw.is_changed_by(seen.object, own, self.world()),
+                _ => false,
+            }
         })
     }
 
-    /// By when an operation had locked the object, until when at least, and whether for itself alone.
-    fn lock(&self, object: ObjectId, op: OpId) -> Result<(i64, i64, bool), Rejected> {
+    /// The condition that a search locks, where it locks what it searched.
+    fn region(&self, op: &Op<'_>) -> Option<PredicateId> {
+        let course = self.course(self.history.txn_of(op.id));
+        let reads = self.mechanisms.read_regions && course.locks_reads(&self.mechanisms);
+        let scan = self.history.scan(op.id).filter(|_| reads);
+        let update = self.history.update(op.id).filter(|_| self.mechanisms.write_regions);
+        scan.map(|scan| scan.predicate).or(update.map(|update| update.predicate))
+    }
+
+    /// Whether an operation made the object match what another one had searched.
+    fn enters(&self, object: ObjectId, op: OpId, region: PredicateId) -> Result<bool, Rejected> {
+        let op = self.op(op)?;
+        let values = self.history.values();
+        let written = op.accesses.iter().filter(|a| a.object == object && took_effect(op.kind, a.value));
+        let mut patterns = written.map(|a| Pattern::written(None, op.kind, a.value, values));
+        Ok(patterns.any(|p| self.searches.holds(region, object, &p, values) == Some(true)))
+    }
+
+    /// By when an operation had locked the object, until when at least, and whether for itself alone. A search locks what `other` makes match.
+    fn lock(&self, object: ObjectId, op: OpId, other: OpId) -> Result<(i64, i64, bool), Rejected> {
         let op = self.op(op)?;
         let course = self.course(self.history.txn_of(op.id));
         let on_object = || op.accesses.iter().filter(|access| access.object == object);
@@ -179,17 +236,26 @@ impl<'h> Judge<'h> {
             true => op.accesses.iter().any(|access| took_effect(op.kind, access.value)),
             false => on_object().any(|access| took_effect(op.kind, access.value)),
         };
-        let read = Self::is_read(&op) && on_object().any(|access| returned(access.value));
+        let there = |value| returned(value) || (value == ValueId::NULL && self.mechanisms.read_regions);
+        let read = Self::is_read(&op) && on_object().any(|access| there(access.value));
         let exclusive = wrote && self.mechanisms.write_locks.is_some();
         let shared = read && course.locks_reads(&self.mechanisms);
-        if !exclusive && !shared {
+        let region = match self.region(&op) {
+            Some(region) => self.enters(object, other, region)?,
+            None => false,
+        };
+        if !exclusive && !shared && !region {
             return reject("an operation takes no lock");
         }
-        Ok((self.at(&op).after, course.held_until(), exclusive))
+        let (by, until) = (self.at(&op).after, course.held_until());
+        if !course.was_done(self.at(&op)) {
+            return reject("an operation may not have been done");
+        }
+        Ok((by, until, exclusive))
     }
 
     fn locks(&self, object: ObjectId, ops: [OpId; 2]) -> Result<bool, Rejected> {
-        let (first, second) = (self.lock(object, ops[0])?, self.lock(object, ops[1])?);
+        let (first, second) = (self.lock(object, ops[0], ops[1])?, self.lock(object, ops[1], ops[0])?);
         if self.history.txn_of(ops[0]) == self.history.txn_of(ops[1]) {
             return reject("a transaction does not exclude itself");
         }
@@ -224,10 +290,22 @@ impl<'h> Judge<'h> {
         let closed = !edges.is_empty() && edges.iter().zip(next).all(|(edge, next)| edge.to == next.from);
         match edges {
             _ if closed => Ok(true),
+            _ if self.is_backward(edges) => Ok(true),
             [first, second] if self.mechanisms.certifier == Certified::Ssi && first.to == second.from => {
                 self.is_dangerous(first, second)
             }
             _ => reject("neither a cycle nor a dangerous structure"),
+        }
+    }
+
+    /// Whether a path leads to a transaction that took place before the first one of the path for certain.
+    fn is_backward(&self, edges: &[Edge]) -> bool {
+        let connected = edges.windows(2).all(|pair| pair[0].to == pair[1].from);
+        match (self.mechanisms.points, edges.first(), edges.last()) {
+            (Some(points), Some(first), Some(last)) if connected => {
+                self.course(last.to).point(points).after < self.course(first.from).point(points).before
+            }
+            _ => false,
         }
     }
 
@@ -238,34 +316,34 @@ impl<'h> Judge<'h> {
                     && self.fact(*object, edge.from)?.before(&self.fact(*object, edge.to)?))
             }
             Reason::Read { op, object } => {
-                let (all, seen, _) = self.seen(edge.to, *op, *object)?;
-                let only = matches!(seen.as_slice(), [one] if all[*one].0 == Version::Of(edge.from));
+                let (all, seen, _, saw) = self.seen(edge.to, *op, *object)?;
+                let only = matches!(saw, Saw::Value(_)) && matches!(seen.as_slice(), [one] if all[*one].0 == Version::Of(edge.from));
                 Ok(only && self.fact(*object, edge.from).is_ok())
             }
             Reason::AntiRead { .. } if self.mechanisms.certifier == Certified::Committed => {
                 reject("anti-dependencies are not certified here")
             }
             Reason::AntiRead { op, object, version } => {
-                let (all, seen, snapshot) = self.seen(edge.from, *op, *object)?;
+                let (all, seen, snapshot, saw) = self.seen(edge.from, *op, *object)?;
                 let facts: Vec<&Fact> = all.iter().map(|(_, fact)| fact).collect();
-                let sight = Sight { value: ValueId::UNKNOWN, versions: &facts };
+                let sight = Sight { object: *object, saw, versions: &facts };
                 let later = self.fact(*object, edge.to)?;
                 Ok(edge.from != edge.to
                     && seen.iter().any(|&i| all[i].0 == *version)
-                    && sight.is_overwritten_by(&seen, snapshot, &later))
+                    && sight.is_overwritten_by(&seen, snapshot, &later, self.world()))
             }
             _ => reject("a dependency of another kind"),
         }
     }
 
-    /// The versions of an object, those of them that `op` of `txn` may have seen, and its snapshot.
+    /// The versions of an object, those of them that `op` of `txn` may have seen, its snapshot, and what it saw.
     #[allow(clippy::type_complexity)]
     fn seen(
         &self,
         txn: TxnId,
         op: OpId,
         object: ObjectId,
-    ) -> Result<(Vec<(Version, Fact)>, Vec<usize>, Interval), Rejected> {
+    ) -> Result<(Vec<(Version, Fact)>, Vec<usize>, Interval, Saw), Rejected> {
         let op = self.op(op)?;
         if self.history.txn_of(op.id) != txn || self.mechanisms.view == View::Uncommitted {
             return reject("a read of another transaction");
@@ -279,9 +357,9 @@ impl<'h> Judge<'h> {
         };
         let all = self.others(&seen);
         let facts: Vec<&Fact> = all.iter().map(|(_, fact)| fact).collect();
-        let sight = Sight { value: seen.value, versions: &facts };
-        let candidates = sight.candidates(snapshot, self.history.values());
-        Ok((all, candidates, snapshot))
+        let sight = Sight { object, saw: seen.saw, versions: &facts };
+        let candidates = sight.candidates(snapshot, self.world());
+        Ok((all, candidates, snapshot, seen.saw))
     }
 
     /// `A → B → C` over rw, where C committed first, A and B ran at the same time, and C committed before A's snapshot if A wrote nothing.

@@ -11,6 +11,8 @@
 //! history, and together with the axioms they leave no possibility); both take what a read may have seen from [`candidates`].
 //! That a mechanism was not at work is audited by [`intervals`], from the intervals of the whole history.
 //!
+//! Histories of SQL statements have certificates of their own ([`observed`]): an execution is executed, and that there is none is audited by trying all.
+//!
 //! A certificate for a stronger level proves a weaker one: what the weaker level asks for is made from it, and then checked in full.
 //!
 //! # Invariants
@@ -33,6 +35,7 @@ mod graph;
 mod intervals;
 mod lemma;
 mod lists;
+mod observed;
 mod operations;
 mod order;
 mod points;
@@ -64,8 +67,8 @@ fn reject<T>(why: impl Into<String>) -> Result<T, Rejected> {
     Err(Rejected(why.into()))
 }
 
-/// Whether `certificate` proves its answer to `question`: `holds` for [`Certificate::Order`], [`Certificate::Points`] and
-/// [`Certificate::Versions`], `violated` for the others.
+/// Whether `certificate` proves its answer to `question`: `holds` for [`Certificate::Order`], [`Certificate::Points`],
+/// [`Certificate::Versions`] and [`Certificate::Execution`], `violated` for the others.
 ///
 /// # Errors
 /// Why it does not.
@@ -77,6 +80,8 @@ pub fn audit(history: &History, question: Question, certificate: &Certificate) -
         Certificate::Operations { anomaly, ops } => operations::audit(history, question, *anomaly, ops),
         Certificate::Refutation(lemmas) => refutation::audit(history, question, lemmas),
         Certificate::Intervals(breach) => intervals::audit(history, breach),
+        Certificate::Execution(execution) => observed::holds(history, question, execution),
+        Certificate::Unexplained(unexplained) => observed::violated(history, question, unexplained),
     }
 }
 

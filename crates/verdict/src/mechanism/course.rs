@@ -3,7 +3,7 @@
 use margay_history::{Access, Interval, OpKind, ValueId};
 use margay_levels::profile::Granularity;
 
-use super::{Mechanisms, View};
+use super::{Mechanisms, Points, View};
 
 /// When a transaction did what, on the common clock.
 #[derive(Clone, Copy, Default, Debug)]
@@ -124,6 +124,12 @@ impl Course {
         }
     }
 
+    /// Whether an operation at `at` was certainly done: the last one of a transaction of unknown outcome may not have been.
+    #[must_use]
+    pub fn was_done(&self, at: Interval) -> bool {
+        self.committed() || at.after <= self.held_until()
+    }
+
     /// By when it had locked an object that it wrote at `at` for certain.
     #[must_use]
     pub fn locked(&self, mechanisms: &Mechanisms, at: Interval) -> Option<i64> {
@@ -140,10 +146,20 @@ impl Course {
         snapshot.flatten().map(|at| at.after)
     }
 
-    /// Whether a read of it locks what it returns. A single SELECT need not.
+    /// Whether a read of it locks what it returns. A single SELECT need not, nor a transaction that only reads where it may read old versions.
     #[must_use]
     pub fn locks_reads(&self, mechanisms: &Mechanisms) -> bool {
-        mechanisms.read_locks && self.statements > 1
+        let old = mechanisms.view == View::StatementOrBefore && !self.writes;
+        mechanisms.read_locks && self.statements > 1 && !old
+    }
+
+    /// Where the point lies at which all of it takes place.
+    #[must_use]
+    pub fn point(&self, points: Points) -> Interval {
+        match points {
+            Points::Commit if self.writes => self.end(),
+            _ => Interval::new(self.start(), self.end().after),
+        }
     }
 }
 

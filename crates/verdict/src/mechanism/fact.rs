@@ -17,9 +17,9 @@
 //!   concurrent updates leave possible.
 //! - A version whose transaction's outcome is unknown, or that deletes what may not have been there, hides nothing.
 
-use margay_history::{Interval, OpKind, ValueId, Values};
+use margay_history::{Interval, ObjectId, OpKind, PredicateId, ValueId, Values, Version};
 
-use super::{Course, Mechanisms, Pattern, took_effect};
+use super::{Course, Mechanisms, Pattern, Searches, took_effect};
 
 /// What a transaction has made of one object so far.
 #[derive(Clone, Default, Debug)]
@@ -51,7 +51,7 @@ impl Written {
         Fact {
             installed: course.installed(mechanisms.view),
             certain: course.committed() && self.effect.is_some(),
-            locked: self.effect.and_then(|at| course.locked(mechanisms, at)),
+            locked: self.effect.filter(|&at| course.was_done(at)).and_then(|at| course.locked(mechanisms, at)),
             snapshot: self.effect.and_then(|_| course.snapshot_taken(mechanisms)),
             pattern: self.pattern.unwrap_or(Pattern::Any),
         }
@@ -73,11 +73,33 @@ pub struct Fact {
     pub pattern: Pattern,
 }
 
+/// What an operation tells of one object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Saw {
+    /// It returned this value.
+    Value(ValueId),
+    /// It searched for a condition and did not return the object: the condition was not true of it.
+    Without(PredicateId),
+    /// It searched for a condition and changed the object: the condition was true of it.
+    With(PredicateId),
+}
+
+/// What values and conditions mean.
+#[derive(Clone, Copy, Debug)]
+pub struct World<'a> {
+    /// The values.
+    pub values: &'a Values,
+    /// The conditions.
+    pub searches: &'a Searches,
+}
+
 /// What a read saw of one object, and the versions that others made of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Sight<'a> {
+    /// The object.
+    pub object: ObjectId,
     /// What it saw.
-    pub value: ValueId,
+    pub saw: Saw,
     /// The versions, in any order; not the reader's own.
     pub versions: &'a [&'a Fact],
 }
@@ -115,14 +137,32 @@ impl Fact {
 impl Sight<'_> {
     /// The candidates of a snapshot that match what was seen.
     #[must_use]
-    pub fn candidates(&self, snapshot: Interval, values: &Values) -> Candidates {
-        let hides = |j: &&&Fact| j.certain && j.installed.after < snapshot.before;
-        let hiding: Vec<&&Fact> = self.versions.iter().filter(hides).collect();
-        let possible = |version: &Fact| {
-            version.installed.before <= snapshot.after && !hiding.iter().any(|j| version.before(j))
-        };
+    pub fn candidates(&self, snapshot: Interval, world: World<'_>) -> Candidates {
         let all = self.versions.iter().enumerate();
-        all.filter(|(_, v)| v.pattern.matches(self.value, values) && possible(v)).map(|(i, _)| i).collect()
+        let fits = |v: &Fact| self.is_possible(v, snapshot) && self.fits(v, world);
+        all.filter(|(_, v)| fits(v)).map(|(i, _)| i).collect()
+    }
+
+    /// How many versions a snapshot may have shown, whatever was seen.
+    #[must_use]
+    pub fn possible(&self, snapshot: Interval) -> usize {
+        self.versions.iter().filter(|version| self.is_possible(version, snapshot)).count()
+    }
+
+    /// Whether a version was not installed after the snapshot for certain, and no later one was there before it for certain.
+    fn is_possible(&self, version: &Fact, snapshot: Interval) -> bool {
+        let hides = |j: &&Fact| j.certain && j.installed.after < snapshot.before && version.before(j);
+        version.installed.before <= snapshot.after && !self.versions.iter().any(|j| hides(&j))
+    }
+
+    /// Whether what was seen may be this version.
+    fn fits(&self, version: &Fact, world: World<'_>) -> bool {
+        let holds = |p| world.searches.holds(p, self.object, &version.pattern, world.values);
+        match self.saw {
+            Saw::Value(value) => version.pattern.matches(value, world.values),
+            Saw::Without(predicate) => holds(predicate) != Some(true),
+            Saw::With(predicate) => holds(predicate) != Some(false),
+        }
     }
 
     /// The snapshot's interval, given that one of `seen` was seen.
@@ -141,12 +181,48 @@ impl Sight<'_> {
         later.map(|j| j.installed.after).min().unwrap_or(i64::MAX)
     }
 
-    /// Whether a version is later than whatever was seen.
+    /// Whether a version is later than whatever was seen, and would have changed it: of a row that was not returned, one of which the condition is true.
     #[must_use]
-    pub fn is_overwritten_by(&self, seen: &[usize], snapshot: Interval, version: &Fact) -> bool {
+    pub fn is_overwritten_by(
+        &self,
+        seen: &[usize],
+        snapshot: Interval,
+        version: &Fact,
+        world: World<'_>,
+    ) -> bool {
         version.certain
+            && self.saw.is_changed_by(self.object, &version.pattern, world)
             && (version.installed.before > snapshot.after
                 || seen.iter().all(|&i| self.versions[i].before(version)))
+    }
+}
+
+impl Saw {
+    /// Whether a later version of the object changes what was seen. A row that the same transaction changed is overwritten by itself first.
+    #[must_use]
+    pub fn is_changed_by(self, object: ObjectId, pattern: &Pattern, world: World<'_>) -> bool {
+        match self {
+            Saw::Value(_) => true,
+            Saw::Without(p) => world.searches.holds(p, object, pattern, world.values) == Some(true),
+            Saw::With(_) => false,
+        }
+    }
+}
+
+/// Bounds the versions of transactions whose outcome is unknown by the locks of others.
+///
+/// A transaction that had locked the object and has not been heard of since has ended by the time at which another one got the lock: whatever it
+/// installed was there by then. `U` got it after the unknown one, and not before, if it still held it when the unknown one had it.
+pub fn close_unknown(versions: &mut [(Version, Fact)]) {
+    for place in 0..versions.len() {
+        let unknown = &versions[place].1;
+        let (false, Some(locked)) = (unknown.certain, unknown.locked) else { continue };
+        let later = versions.iter().filter(|(_, other)| other.certain && other.installed.before > locked);
+        let by = later.filter_map(|(_, other)| other.locked).min();
+        if let Some(by) = by.filter(|&by| by < unknown.installed.after) {
+            let installed = &mut versions[place].1.installed;
+            installed.after = by.max(installed.before);
+        }
     }
 }
 
@@ -154,12 +230,12 @@ impl Sight<'_> {
 ///
 /// # Errors
 /// The place of a read for which nothing is left.
-pub fn explain(reads: &[Sight<'_>], snapshot: Interval, values: &Values) -> Result<Interval, usize> {
+pub fn explain(reads: &[Sight<'_>], snapshot: Interval, world: World<'_>) -> Result<Interval, usize> {
     let mut snapshot = snapshot;
     loop {
         let before = snapshot;
         for (place, read) in reads.iter().enumerate() {
-            let seen = read.candidates(snapshot, values);
+            let seen = read.candidates(snapshot, world);
             snapshot = read.narrowed(&seen, snapshot);
             if seen.is_empty() || snapshot.before > snapshot.after {
                 return Err(place);
@@ -185,8 +261,9 @@ mod tests {
         // Garbage, pivot, pivot-overlap, overlap, future; all match, for nothing was observed.
         let all = [fact(0, 5, 10), fact(20, 30, 11), fact(4, 25, 12), fact(45, 60, 13), fact(56, 70, 14)];
         let refs: Vec<&Fact> = all.iter().collect();
-        let read = Sight { value: ValueId::UNKNOWN, versions: &refs };
-        assert_eq!(read.candidates(Interval::new(40, 55), &Values::default()), [1, 2, 3]);
+        let read = Sight { object: ObjectId(0), saw: Saw::Value(ValueId::UNKNOWN), versions: &refs };
+        let world = World { values: &Values::default(), searches: &Searches::default() };
+        assert_eq!(read.candidates(Interval::new(40, 55), world), [1, 2, 3]);
     }
 
     #[test]
@@ -205,9 +282,9 @@ mod tests {
         let (y0, y1) = (Fact::initial(old), Fact { pattern: Pattern::Value(new), ..fact(30, 40, 0) });
         let (x, y) = ([&x0, &x1], [&y0, &y1]);
         let see = |seen_x, seen_y| {
-            let reads =
-                [Sight { value: seen_x, versions: &x[..] }, Sight { value: seen_y, versions: &y[..] }];
-            explain(&reads, Interval::new(5, 50), &values)
+            let sight = |value, versions| Sight { object: ObjectId(0), saw: Saw::Value(value), versions };
+            let reads = [sight(seen_x, &x[..]), sight(seen_y, &y[..])];
+            explain(&reads, Interval::new(5, 50), World { values: &values, searches: &Searches::default() })
         };
         assert_eq!(see(new, old), Ok(Interval::new(10, 40)));
         assert_eq!(see(old, old), Ok(Interval::new(5, 20)));

@@ -12,14 +12,18 @@
 mod course;
 mod fact;
 mod pattern;
+mod search;
 
 pub use course::{Course, dangerous, returned, took_effect};
-pub use fact::{Candidates, Fact, Sight, Written, explain};
+pub use fact::{Candidates, Fact, Saw, Sight, World, Written, close_unknown, explain};
 pub use pattern::Pattern;
+pub use search::Searches;
 
 use margay_history::{History, Interval, OpId, OpKind};
 use margay_levels::Level;
-use margay_levels::profile::{Certifier, Granularity, Lock, Profile, Read, Snapshot, Statement};
+use margay_levels::profile::{
+    Certifier, Granularity, Lock, Mode, PredicateLock, Profile, Read, Snapshot, Statement,
+};
 
 /// The mechanisms of one database at one level, as far as intervals can tell.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -33,10 +37,32 @@ pub struct Mechanisms {
     pub read_locks: bool,
     /// What writes lock to the end of their transaction, if anything.
     pub write_locks: Option<Granularity>,
+    /// Whether plain reads also lock what they searched, so that nobody makes a row match.
+    pub read_regions: bool,
+    /// Whether predicate updates do.
+    pub write_regions: bool,
+    /// Whether predicate updates search what plain reads see.
+    pub update_search: bool,
     /// Of two transactions that write one object, one must have committed before the other's snapshot.
     pub first_updater_wins: bool,
     /// What must not commit.
     pub certifier: Certified,
+    /// Where the point lies at which a transaction takes place, if dependencies follow the order of these points.
+    pub points: Option<Points>,
+}
+
+/// Where the point lies at which a transaction takes place.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Points {
+    /// Anywhere between its beginning and its end: timestamp order, and every level that keeps real time.
+    Within,
+    /// At its commit, where what it read is validated; of a transaction that wrote nothing anywhere.
+    Commit,
+}
+
+impl Points {
+    /// All, with their words.
+    pub const ALL: [(Points, &'static str); 2] = [(Points::Within, "within"), (Points::Commit, "commit")];
 }
 
 /// What plain reads see.
@@ -108,7 +134,7 @@ impl Mechanisms {
     ///
     /// # Differs from the paper
     /// Whatever intervals cannot prove is left out: share locks that end with their statement, locks of a database whose readers and
-    /// writers exclude each other only at commit (granularity [`Granularity::Database`]), optimistic validation of read sets beyond the cycles it prevents.
+    /// writers exclude each other only at commit (granularity [`Granularity::Database`]), writes that lock only at commit.
     /// Reads that lock instead of seeing a snapshot read each object at a time of its own. Where timestamps come from clocks of several servers, a
     /// snapshot is no point in real time: there a transaction takes place somewhere between its beginning and its end, object by object.
     #[must_use]
@@ -118,12 +144,17 @@ impl Mechanisms {
         let snapshots = profile.promises(Level::SnapshotIsolation);
         let loose = !profile.one_clock;
         let checks_writes = matches!(profile.certifier, Some(Certifier::Percolator | Certifier::Occ));
-        let view = view(profile, select.read);
+        let (view, update) = (view(profile, select.read), profile.mode(Statement::Update));
+        let rows = profile.mutual_exclusion == Some(Granularity::Row);
+        let blocks = |mode: Mode| mode.predicate == PredicateLock::Blocking;
         Self {
             view: if loose && view.is_shared() { View::Within } else { view },
             together: !loose && select.read != Read::Newest,
-            read_locks: select.lock == Lock::Share && profile.mutual_exclusion == Some(Granularity::Row),
-            write_locks: profile.mutual_exclusion,
+            read_locks: select.lock == Lock::Share && rows,
+            write_locks: profile.mutual_exclusion.filter(|_| update.lock == Lock::Exclusive),
+            read_regions: rows && blocks(select) && select.lock == Lock::Share,
+            write_regions: rows && blocks(update) && update.lock == Lock::Exclusive,
+            update_search: !loose && select.read == Read::Snapshot && update.read == Read::Snapshot,
             first_updater_wins: !loose
                 && (profile.first_updater_wins || (checks_writes && snapshots && !serializable)),
             certifier: match profile.certifier {
@@ -131,7 +162,18 @@ impl Mechanisms {
                 _ if serializable => Certified::Serializable,
                 _ => Certified::Committed,
             },
+            points: match profile.certifier {
+                _ if loose => None,
+                Some(Certifier::Occ) if serializable => Some(Points::Commit),
+                _ => profile.promises(Level::StrictSerializable).then_some(Points::Within),
+            },
         }
+    }
+
+    /// Whether a row that a scan did not return was not there to be returned. Where rows are locked one by one, without what lies between them, a row may move past a scan.
+    #[must_use]
+    pub fn scans_whole(&self) -> bool {
+        self.view != View::Uncommitted && (self.together || self.read_regions)
     }
 }
 

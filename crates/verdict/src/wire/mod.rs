@@ -6,6 +6,7 @@
 
 mod fingerprint;
 mod read;
+mod sql;
 mod write;
 
 pub use fingerprint::fingerprint;

@@ -5,13 +5,15 @@ use margay_history::{History, ObjectId, OpId, TxnId, Version};
 use margay_levels::profile::Granularity;
 use serde_json::{Map, Value as Json};
 
+use super::sql::json_sql;
 use super::write::verdict;
 use super::{VERSION, fingerprint, object_json};
 use crate::certificate::{
     Breach, Broken, Certificate, Edge, Lemma, Order, Point, ReadFrom, Reason, Stamp, Versions,
 };
 use crate::checker::Question;
-use crate::mechanism::{Certified, Mechanisms, View};
+use crate::mechanism::{Certified, Mechanisms, Points, View};
+use crate::observed::{Execution, Pin, Reading, Sight, Unexplained};
 
 /// The question and the certificate of a file, against the history that it was made for.
 ///
@@ -103,9 +105,21 @@ fn mechanisms(fields: &mut Fields) -> Result<Mechanisms, String> {
         together: truth(fields, "together")?,
         read_locks: truth(fields, "read-locks")?,
         write_locks: granularity,
+        read_regions: perhaps(fields, "read-regions")?,
+        write_regions: perhaps(fields, "write-regions")?,
+        update_search: perhaps(fields, "update-search")?,
         first_updater_wins: truth(fields, "first-updater-wins")?,
         certifier: named(&Certified::ALL, &fields.text("certifier")?)?,
+        points: match fields.left.remove("points") {
+            None | Some(Json::Null) => None,
+            Some(json) => Some(named(&Points::ALL, json.as_str().unwrap_or_default())?),
+        },
     })
+}
+
+/// A field that certificates of the first kind do not have.
+fn perhaps(fields: &mut Fields, name: &str) -> Result<bool, String> {
+    if fields.left.contains_key(name) { truth(fields, name) } else { Ok(false) }
 }
 
 fn truth(fields: &mut Fields, name: &str) -> Result<bool, String> {
@@ -115,6 +129,18 @@ fn truth(fields: &mut Fields, name: &str) -> Result<bool, String> {
 fn named<T: Copy>(all: &[(T, &'static str)], name: &str) -> Result<T, String> {
     let found = all.iter().find(|(_, word)| *word == name);
     found.map(|(value, _)| *value).ok_or_else(|| format!("a certificate knows no {name:?}"))
+}
+
+fn state(json: &Json) -> Result<u32, String> {
+    let state = json.as_u64().and_then(|state| u32::try_from(state).ok());
+    state.ok_or_else(|| format!("{json} is no state"))
+}
+
+fn pin(json: Json) -> Result<Pin, String> {
+    let [table, key, at] = tuple(json, "a pin")?;
+    let table = table.as_str().ok_or("the table of a pin is no text")?.to_owned();
+    let key: Option<Vec<_>> = list(key, "the key of a pin")?.iter().map(json_sql).collect();
+    Ok(Pin { table, key: key.ok_or("the key of a pin is no list of SQL values")?, at: state(&at)? })
 }
 
 struct Reader<'h> {
@@ -131,7 +157,16 @@ impl<'h> Reader<'h> {
     }
 
     fn certificate(&self, mut fields: Fields) -> Result<Certificate, String> {
-        let kinds = ["order", "points", "versions", "operations", "refutation", "intervals"];
+        let kinds = [
+            "order",
+            "points",
+            "versions",
+            "operations",
+            "refutation",
+            "intervals",
+            "execution",
+            "unexplained",
+        ];
         let Some(kind) = kinds.into_iter().find(|&kind| fields.left.contains_key(kind)) else {
             return Err(format!("the certificate has none of {}", kinds.join(", ")));
         };
@@ -146,6 +181,8 @@ impl<'h> Reader<'h> {
             "versions" => self.versions(body),
             "operations" => self.operations(body),
             "intervals" => self.breach(body),
+            "execution" => self.execution(body),
+            "unexplained" => self.unexplained(body),
             _ => {
                 let lemma = |edges| Ok(Lemma { edges: self.edges(edges)? });
                 let lemmas = list(body, kind)?.into_iter().map(lemma);
@@ -207,6 +244,30 @@ impl<'h> Reader<'h> {
             _ => Broken::Dependencies(self.edges(body)?),
         };
         Ok(Certificate::Intervals(Breach { mechanisms, broken }))
+    }
+
+    fn execution(&self, body: Json) -> Result<Certificate, String> {
+        let mut fields = Fields::new(body, "\"execution\"")?;
+        let order = self.txns(fields.list("order")?)?;
+        let sight = |json| {
+            let [op, at, pins] = tuple(json, "sights")?;
+            let pins = list(pins, "sights")?.into_iter().map(pin).collect::<Result<_, String>>()?;
+            Ok((self.op(op)?, Sight { at: state(&at)?, pins }))
+        };
+        let sights = fields.list("sights")?.into_iter().map(sight).collect::<Result<_, String>>()?;
+        fields.end()?;
+        Ok(Certificate::Execution(Execution { order, sights }))
+    }
+
+    fn unexplained(&self, body: Json) -> Result<Certificate, String> {
+        let mut fields = Fields::new(body, "\"unexplained\"")?;
+        let name = fields.text("reading")?;
+        let reading = Reading::from_name(&name).ok_or_else(|| format!("a certificate knows no {name:?}"))?;
+        let (txns, op) = (self.txns(fields.list("txns")?)?, self.op(fields.take("op")?)?);
+        let note = |json: Json| json.as_str().map(str::to_owned).ok_or("a note that is no text");
+        let notes = fields.list("notes")?.into_iter().map(note).collect::<Result<_, _>>()?;
+        fields.end()?;
+        Ok(Certificate::Unexplained(Unexplained { reading, txns, op, notes }))
     }
 
     fn txn(&self, json: &Json) -> Result<TxnId, String> {

@@ -4,10 +4,12 @@ use margay_history::{History, ObjectId, OpId, TxnId, Version};
 use margay_levels::profile::Granularity;
 use serde_json::{Value as Json, json};
 
+use super::sql::sql_json;
 use super::{VERSION, fingerprint, object_json};
 use crate::certificate::{Breach, Broken, Certificate, Edge, Point, ReadFrom, Reason, Stamp};
 use crate::checker::Question;
-use crate::mechanism::{Certified, View, word};
+use crate::mechanism::{Certified, Points, View, word};
+use crate::observed::{Execution, Pin, Sight, Unexplained};
 
 /// The certificate as the text of its file.
 #[must_use]
@@ -27,8 +29,14 @@ pub fn to_json(history: &History, question: Question, certificate: &Certificate)
 /// The answer that a certificate of this kind proves.
 pub(super) fn verdict(certificate: &Certificate) -> &'static str {
     match certificate {
-        Certificate::Order(_) | Certificate::Points(_) | Certificate::Versions(_) => "holds",
-        Certificate::Operations { .. } | Certificate::Refutation(_) | Certificate::Intervals(_) => "violated",
+        Certificate::Order(_)
+        | Certificate::Points(_)
+        | Certificate::Versions(_)
+        | Certificate::Execution(_) => "holds",
+        Certificate::Operations { .. }
+        | Certificate::Refutation(_)
+        | Certificate::Intervals(_)
+        | Certificate::Unexplained(_) => "violated",
     }
 }
 
@@ -61,7 +69,27 @@ impl Writer<'_> {
                 ("refutation", lemmas.iter().map(|lemma| self.edges(&lemma.edges)).collect())
             }
             Certificate::Intervals(breach) => ("intervals", self.breach(breach)),
+            Certificate::Execution(execution) => ("execution", self.execution(execution)),
+            Certificate::Unexplained(unexplained) => ("unexplained", self.unexplained(unexplained)),
         }
+    }
+
+    fn execution(&self, execution: &Execution) -> Json {
+        let pin = |pin: &Pin| json!([pin.table, pin.key.iter().map(sql_json).collect::<Vec<_>>(), pin.at]);
+        let sight = |(op, sight): &(OpId, Sight)| {
+            json!([self.op(*op), sight.at, sight.pins.iter().map(pin).collect::<Vec<_>>()])
+        };
+        let sights: Json = execution.sights.iter().map(sight).collect();
+        json!({ "order": self.txns(&execution.order), "sights": sights })
+    }
+
+    fn unexplained(&self, unexplained: &Unexplained) -> Json {
+        json!({
+            "reading": unexplained.reading.name(),
+            "txns": self.txns(&unexplained.txns),
+            "op": self.op(unexplained.op),
+            "notes": unexplained.notes,
+        })
     }
 
     fn breach(&self, breach: &Breach) -> Json {
@@ -81,8 +109,12 @@ impl Writer<'_> {
             "together": is.together,
             "read-locks": is.read_locks,
             "write-locks": is.write_locks.map(Granularity::name),
+            "read-regions": is.read_regions,
+            "write-regions": is.write_regions,
+            "update-search": is.update_search,
             "first-updater-wins": is.first_updater_wins,
             "certifier": word(&Certified::ALL, is.certifier),
+            "points": is.points.map(|points| word(&Points::ALL, points)),
             mechanism: body,
         })
     }

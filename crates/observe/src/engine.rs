@@ -1,0 +1,134 @@
+//! The engine: wider limits until there is an answer.
+
+use margay_history::{History, TxnId};
+use margay_levels::Anomaly;
+use margay_verdict::observed::{Constraints, Rules, Unexplained};
+use margay_verdict::{Budget, Certificate, Checker, Finding, Outside, Question, Verdict, Why};
+
+use crate::notes;
+use crate::options::Options;
+use crate::search::{Found, Limits, Misfit, Search};
+
+/// The engine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Observe {
+    /// What it may do.
+    pub options: Options,
+}
+
+impl Observe {
+    /// With the default options.
+    pub const DEFAULT: Observe = Observe { options: Options::DEFAULT };
+
+    fn answer(&self, history: &History, rules: Rules, budget: &Budget) -> Result<Verdict, Outside> {
+        let constraints = Constraints::new(history, rules);
+        let mut limits = Limits {
+            window: self.options.window,
+            patience: 64,
+            width: history.session_count().clamp(16, 256),
+        };
+        loop {
+            let mut search = Search::new(history, rules, &constraints, self.options, limits)?;
+            match search.run(budget) {
+                Found::Execution(execution) => return Ok(Verdict::Holds(Certificate::Execution(execution))),
+                Found::Refuted(misfit) => {
+                    return self
+                        .violated(history, rules, &constraints, limits, misfit, budget)
+                        .map(Verdict::Violated);
+                }
+                Found::Cut(_) if limits != Limits::NONE => limits = wider(limits, history.txn_count()),
+                Found::Cut(misfit) => return Ok(Verdict::Unknown(too_many(history, misfit))),
+                Found::Outside(outside) => return Err(outside),
+                Found::Exhausted(exhausted, done) => {
+                    let progress =
+                        format!("{done} of {} transactions explained", constraints.preferred().len());
+                    return Ok(Verdict::Unknown(Why::Exhausted(exhausted, progress)));
+                }
+                Found::Reached => return Ok(Verdict::Unknown(too_many(history, None))),
+            }
+        }
+    }
+
+    /// The finding, with what the statement gives on the states that it can have seen.
+    fn violated(
+        &self,
+        history: &History,
+        rules: Rules,
+        constraints: &Constraints<'_>,
+        limits: Limits,
+        misfit: Misfit,
+        budget: &Budget,
+    ) -> Result<Vec<Finding>, Outside> {
+        let mut search = Search::new(history, rules, constraints, self.options, limits)?;
+        search.stop = Some(misfit);
+        let _ = search.run(budget);
+        let prefix: Vec<TxnId> = search.order().iter().copied().chain([misfit.txn]).collect();
+        let told = notes::tell(search.machine(), rules, misfit)?;
+        let txns = if constraints.closes(&prefix) { prefix } else { constraints.preferred().to_vec() };
+        let anomaly = if told.is_semantic { Anomaly::ResultMismatch } else { isolation(rules) };
+        let certificate = Certificate::Unexplained(Unexplained {
+            reading: self.options.reading,
+            txns,
+            op: misfit.op,
+            notes: told.lines,
+        });
+        Ok(vec![Finding { anomaly, txns: told.txns, certificate }])
+    }
+}
+
+/// Wider limits: at last none.
+fn wider(limits: Limits, transactions: usize) -> Limits {
+    let window = limits
+        .window
+        .map(|window| window.saturating_mul(16))
+        .filter(|&window| (window as usize) < transactions);
+    let patience = limits.patience.saturating_mul(16);
+    if window.is_none() && patience as usize >= transactions {
+        return Limits::NONE;
+    }
+    Limits { window, patience, width: limits.width.saturating_mul(4).min(Limits::NONE.width) }
+}
+
+fn too_many(history: &History, misfit: Option<Misfit>) -> Why {
+    let at = misfit.map_or(String::new(), |misfit| {
+        format!("; what {} observed fits nothing that was tried", history.show_txn(misfit.txn))
+    });
+    Why::Outside(format!(
+        "a statement that may have seen more combinations of versions than can be tried{at}"
+    ))
+}
+
+/// The name for a result that only a forbidden choice explains.
+fn isolation(rules: Rules) -> Anomaly {
+    use margay_verdict::observed::Family;
+    match rules.family {
+        Family::Serial => Anomaly::Pl3CycleExists,
+        Family::Snapshot => Anomaly::PlSiCycleExists,
+        Family::Repeatable => Anomaly::Pl299CycleExists,
+        Family::Committed(_) => Anomaly::Pl2CycleExists,
+    }
+}
+
+impl Checker for Observe {
+    fn name(&self) -> &'static str {
+        "observe"
+    }
+
+    fn check(&self, history: &History, question: Question, budget: &Budget) -> Verdict {
+        let Some(rules) = Rules::of(question, self.options.reading) else {
+            return Verdict::Unknown(Why::Level(format!(
+                "observe does not decide {}",
+                question.level.name()
+            )));
+        };
+        let evidence = history.evidence();
+        if !evidence.version_orders.is_empty() || !evidence.version_sets.is_empty() {
+            let what = "version orders or version sets of SQL statements".to_owned();
+            return Verdict::Unknown(Why::Outside(what));
+        }
+        match self.answer(history, rules, budget) {
+            Ok(verdict) => verdict,
+            Err(outside) => Verdict::Unknown(Why::Outside(outside.to_string())),
+        }
+    }
+}

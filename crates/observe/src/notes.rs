@@ -1,0 +1,142 @@
+//! A misfit in words: the statement, what was observed, and what it gives on each state that it can have seen.
+
+use std::fmt::Write as _;
+
+use margay_history::{History, OpId, TxnId};
+use margay_sql::{Outcome, SqlError};
+use margay_verdict::Outside;
+use margay_verdict::observed::{Choices, Family, Machine, Ran, Reading, Rules, Sight};
+
+use crate::search::Misfit;
+
+/// How many states are told.
+const STATES: usize = 6;
+
+/// Longer results are cut.
+const WIDTH: usize = 160;
+
+/// What there is to say of a misfit.
+#[derive(Debug)]
+pub struct Told {
+    /// Wrong whatever state was seen, rather than right on one that the level forbids.
+    pub is_semantic: bool,
+    /// The lines.
+    pub lines: Vec<String>,
+    /// The transactions that the statement may have seen, and its own.
+    pub txns: Vec<TxnId>,
+}
+
+/// Tells a misfit, on the database at its place.
+///
+/// # Errors
+/// When a statement of the transaction has no meaning here.
+pub fn tell(machine: &mut Machine<'_>, rules: Rules, misfit: Misfit) -> Result<Told, Outside> {
+    let history = machine.history();
+    let lines = vec![
+        format!(
+            "After {} transactions, {} executed {}",
+            machine.position(),
+            history.show_txn(misfit.txn),
+            statement(history, misfit.op)
+        ),
+        format!("  and observed {}.", observed(history, misfit.op)),
+    ];
+    let mut told = Told { is_semantic: true, lines, txns: vec![misfit.txn] };
+    states(machine, misfit, &mut told)?;
+    let free = Rules { family: Family::Committed(Reading::Item), session: false, real_time: false };
+    let here = machine.position();
+    let mut choices = Choices::new(machine, free, misfit.txn, (0, here))?;
+    if let Some(choice) = choices.next(machine)? {
+        machine.drop(choice.transaction);
+        told.is_semantic = false;
+    }
+    told.lines.push(match (told.is_semantic, rules.family) {
+        (true, _) => {
+            "No committed state, and no mixture of them, gives what was observed: the answer itself is wrong."
+                .to_owned()
+        }
+        (false, family) => {
+            format!("Committed rows explain it, but not {}: the isolation is wrong.", asked(family))
+        }
+    });
+    Ok(told)
+}
+
+fn asked(family: Family) -> &'static str {
+    match family {
+        Family::Serial => "all of them as of the moment of the commit",
+        Family::Snapshot => "all of them as of one snapshot without a write conflict",
+        Family::Repeatable => "the rows that were read as of the moment of the commit",
+        Family::Committed(_) => "as of one state per statement",
+    }
+}
+
+/// What the transaction's statements give up to the one that does not fit, on each state in which something differs.
+fn states(machine: &mut Machine<'_>, misfit: Misfit, told: &mut Told) -> Result<(), Outside> {
+    let ops = machine.statements(misfit.txn)?;
+    let mut next = Some(machine.position());
+    let mut count = 0;
+    while let Some(at) = next {
+        let mut transaction = machine.begin();
+        let mut ran = Ran::default();
+        for &op in ops.iter().take_while(|op| **op <= misfit.op) {
+            let Ok(step) = machine.step(&mut transaction, op, &Sight::state(at)) else { break };
+            let mut tables = if step.result.is_err() { machine.all_tables() } else { Vec::new() };
+            ran.add(&step, &mut tables);
+            if op == misfit.op {
+                told.lines
+                    .push(format!("  on the state after {at} transactions it gives {}", given(&step.result)));
+            }
+        }
+        machine.drop(transaction);
+        next = machine.earlier(&ran, at)?;
+        count += 1;
+        if count == STATES && next.is_some() {
+            told.lines.push("  and so on for earlier states".to_owned());
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn statement(history: &History, op: OpId) -> String {
+    let Some(statement) = history.statement(op) else { return String::new() };
+    let mut text = statement.text.to_string();
+    if !statement.params.is_empty() {
+        let params: Vec<String> = statement.params.iter().map(|&id| history.show_value(id)).collect();
+        let _ = write!(text, " with {}", params.join(", "));
+    }
+    cut(text)
+}
+
+fn observed(history: &History, op: OpId) -> String {
+    let Some(statement) = history.statement(op) else { return "nothing".to_owned() };
+    match (&statement.rows, statement.count) {
+        (Some(rows), _) if rows.is_empty() => "no rows".to_owned(),
+        (Some(rows), _) => cut(rows.iter().map(|&row| history.show_value(row)).collect::<Vec<_>>().join(" ")),
+        (None, Some(count)) => format!("{count} affected rows"),
+        (None, None) => "that it succeeded".to_owned(),
+    }
+}
+
+fn given(result: &Result<Outcome, SqlError>) -> String {
+    match result {
+        Err(error) => format!("an error: {error}"),
+        Ok(outcome) if outcome.columns.is_empty() => format!("{} affected rows", outcome.matched),
+        Ok(outcome) if outcome.rows.is_empty() => "no rows".to_owned(),
+        Ok(outcome) => {
+            let row = |row: &Vec<margay_sql::Value>| {
+                let cells: Vec<String> = row.iter().map(ToString::to_string).collect();
+                format!("[{}]", cells.join(" "))
+            };
+            cut(outcome.rows.iter().map(row).collect::<Vec<_>>().join(" "))
+        }
+    }
+}
+
+fn cut(text: String) -> String {
+    match text.char_indices().nth(WIDTH) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text,
+    }
+}

@@ -1,0 +1,377 @@
+//! The search for an execution: one transaction after the other, back only to what can have caused a misfit.
+//!
+//! # Algorithm
+//! A frame for each place in the order. It holds who else could stand there, and how else the transaction that does could have run. When nothing fits at the last
+//! frame, the search jumps back to the latest place that the misfit depends on ([`conflict`](crate::conflict)) and takes the next possibility there; the places between
+//! cannot help. A frame that runs out hands its own dependencies on (conflict-directed backjumping).
+//!
+//! A transaction that did not fit is blocked until something that it looked at is written: others may come first. When it has waited for long, something
+//! before it is wrong more likely than that it is early: the search goes back.
+//!
+//! # Invariants
+//! - The database has as many states as transactions are placed.
+//! - Frames that left the window are final. Whenever that, or another limit, keeps a possibility from being tried, `cut` is set, and nothing is refuted.
+
+use std::collections::VecDeque;
+
+use hashbrown::{HashMap, HashSet};
+use margay_history::{History, OpId, TxnId};
+use margay_verdict::observed::{
+    Choice, Choices, Constraints, Execution, Machine, Placed, Rules, Sight, in_row_order,
+};
+use margay_verdict::{Budget, Exhausted, Outside};
+
+use crate::conflict::{Footprint, places};
+use crate::options::Options;
+
+/// How far the search looks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// How many states and frames are kept; all without.
+    pub window: Option<u32>,
+    /// How many others may come before a transaction that would have been next.
+    pub patience: u32,
+    /// How many transactions are considered for one place.
+    pub width: usize,
+}
+
+impl Limits {
+    /// Limits that are met by nothing.
+    pub const NONE: Limits = Limits { window: None, patience: u32::MAX, width: usize::MAX >> 8 };
+}
+
+/// What the search found.
+#[derive(Debug)]
+pub enum Found {
+    /// An execution.
+    Execution(Execution),
+    /// There is none. The farthest misfit.
+    Refuted(Misfit),
+    /// There is none within the limits. The farthest misfit.
+    Cut(Option<Misfit>),
+    /// Something has no meaning here.
+    Outside(Outside),
+    /// The budget is used up, after so many transactions.
+    Exhausted(Exhausted, u32),
+    /// The place that was asked for is reached.
+    Reached,
+}
+
+/// Where a transaction did not fit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Misfit {
+    /// The place in the order.
+    pub place: u32,
+    /// The transaction.
+    pub txn: TxnId,
+    /// The farthest statement of it that did not fit.
+    pub op: OpId,
+}
+
+#[derive(Debug, Default)]
+struct Frame {
+    /// Who may stand here, the next one last.
+    candidates: Vec<TxnId>,
+    /// Whether more than these could.
+    more: bool,
+    choices: Option<Box<Choices>>,
+    print: Footprint,
+    sights: Vec<(OpId, Sight)>,
+    /// The places that misfits here depend on.
+    causes: HashSet<u32>,
+}
+
+/// A transaction that did not fit at a place, and what it looked at.
+#[derive(Debug)]
+struct Blocked {
+    place: u32,
+    print: Footprint,
+}
+
+/// A search.
+pub struct Search<'c, 'h> {
+    history: &'h History,
+    rules: Rules,
+    options: Options,
+    limits: Limits,
+    machine: Machine<'h>,
+    placed: Placed<'c, 'h>,
+    frames: VecDeque<Frame>,
+    /// The place of the first frame.
+    base: u32,
+    /// What statements saw at places before.
+    sights: Vec<(OpId, Sight)>,
+    blocked: HashMap<TxnId, Blocked>,
+    cut: bool,
+    /// Whether a frame with possibilities left the window.
+    gone: bool,
+    outside: Option<Outside>,
+    worst: Option<Misfit>,
+    /// Ends as soon as this misfit is met again.
+    pub stop: Option<Misfit>,
+    /// How many statements were executed.
+    pub steps: u64,
+}
+
+impl<'c, 'h> Search<'c, 'h> {
+    /// A search that has not begun.
+    ///
+    /// # Errors
+    /// When the history is outside the fragment.
+    pub fn new(
+        history: &'h History,
+        rules: Rules,
+        constraints: &'c Constraints<'h>,
+        options: Options,
+        limits: Limits,
+    ) -> Result<Self, Outside> {
+        Ok(Self {
+            history,
+            rules,
+            options,
+            limits,
+            machine: Machine::new(history, options.indexes)?,
+            placed: constraints.placed(),
+            frames: VecDeque::new(),
+            base: 0,
+            sights: Vec::new(),
+            blocked: HashMap::new(),
+            cut: false,
+            gone: false,
+            outside: None,
+            worst: None,
+            stop: None,
+            steps: 0,
+        })
+    }
+
+    /// The database as it is.
+    pub fn machine(&mut self) -> &mut Machine<'h> {
+        &mut self.machine
+    }
+
+    /// The transactions placed so far.
+    #[must_use]
+    pub fn order(&self) -> &[TxnId] {
+        self.placed.order()
+    }
+
+    fn here(&self) -> u32 {
+        self.machine.position()
+    }
+
+    /// Runs to an answer.
+    pub fn run(&mut self, budget: &Budget) -> Found {
+        while !self.placed.is_complete() {
+            if let Err(exhausted) = budget.poll() {
+                return Found::Exhausted(exhausted, self.here());
+            }
+            self.open();
+            match self.advance(budget) {
+                Ok(true) => self.slide(),
+                Ok(false) => return self.lost(),
+                Err(Stop::Outside(outside)) => return Found::Outside(outside),
+                Err(Stop::Budget(exhausted)) => return Found::Exhausted(exhausted, self.here()),
+                Err(Stop::Reached) => return Found::Reached,
+            }
+        }
+        Found::Execution(self.execution())
+    }
+
+    fn lost(&mut self) -> Found {
+        if let Some(outside) = self.outside.take() {
+            return Found::Outside(outside);
+        }
+        match self.worst {
+            Some(worst) if !self.cut => Found::Refuted(worst),
+            worst => Found::Cut(worst),
+        }
+    }
+
+    fn execution(&mut self) -> Execution {
+        let mut sights = std::mem::take(&mut self.sights);
+        sights.extend(self.frames.drain(..).flat_map(|frame| frame.sights));
+        Execution { order: self.placed.order().to_vec(), sights }
+    }
+
+    /// A frame for the next place.
+    fn open(&mut self) {
+        let (mut candidates, more) = self.placed.ready(self.limits.width);
+        let mut frame = Frame { more, ..Frame::default() };
+        let here = self.here();
+        let overdue = candidates
+            .first()
+            .and_then(|first| self.blocked.get(first))
+            .filter(|blocked| here - blocked.place > self.limits.patience && !self.is_free(blocked));
+        if let Some(blocked) = overdue {
+            frame.causes = self.causes(&blocked.print);
+            candidates.clear();
+            self.cut = true;
+        }
+        candidates.reverse();
+        frame.candidates = candidates;
+        self.frames.push_back(frame);
+    }
+
+    /// Drops what has left the window.
+    fn slide(&mut self) {
+        let Some(window) = self.limits.window else { return };
+        while self.frames.len() > window as usize {
+            if let Some(frame) = self.frames.pop_front() {
+                self.gone |= frame.more || frame.choices.is_some() || !frame.candidates.is_empty();
+                self.sights.extend(frame.sights);
+            }
+            self.base += 1;
+            self.machine.forget(self.base);
+        }
+    }
+
+    /// Places a transaction at the last frame, or at an earlier one after a jump; false if there is no possibility left.
+    fn advance(&mut self, budget: &Budget) -> Result<bool, Stop> {
+        loop {
+            budget.poll().map_err(Stop::Budget)?;
+            let Some(frame) = self.frames.back_mut() else { return Ok(false) };
+            if let Some(mut choices) = frame.choices.take() {
+                if let Some(choice) = self.next_choice(&mut choices)? {
+                    self.place(choices, choice);
+                    return Ok(true);
+                }
+                self.misfit(&choices)?;
+            } else if let Some(txn) = frame.candidates.pop() {
+                self.consider(txn)?;
+            } else if !self.jump() {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn next_choice(&mut self, choices: &mut Choices) -> Result<Option<Choice>, Stop> {
+        let steps = choices.steps;
+        let next = loop {
+            let Some(choice) = choices.next(&mut self.machine).map_err(Stop::Outside)? else { break None };
+            let order = self.placed.order();
+            if in_row_order(self.history, self.rules, &self.machine, order, choices.txn(), &choice.ran.writes)
+            {
+                break Some(choice);
+            }
+            self.machine.drop(choice.transaction);
+        };
+        self.steps += choices.steps - steps;
+        Ok(next)
+    }
+
+    fn place(&mut self, choices: Box<Choices>, choice: Choice) {
+        let txn = choices.txn();
+        self.machine.commit(choice.transaction, &choice.ran, self.rules.skips());
+        self.placed.push(txn);
+        self.blocked.remove(&txn);
+        let Some(frame) = self.frames.back_mut() else { return };
+        frame.print = Footprint::of(&choice.ran);
+        frame.sights = choice.sights;
+        if !choices.is_done() {
+            frame.choices = Some(choices);
+        }
+    }
+
+    /// Notes that a transaction has no way to run at the last frame.
+    fn misfit(&mut self, choices: &Choices) -> Result<(), Stop> {
+        let here = self.here();
+        self.cut |= choices.cut;
+        if let Some(outside) = &choices.outside {
+            self.outside.get_or_insert_with(|| outside.clone());
+        }
+        if let Some(op) = choices.stuck {
+            let misfit = Misfit { place: here, txn: choices.txn(), op };
+            if self.stop == Some(misfit) {
+                return Err(Stop::Reached);
+            }
+            if self.worst.is_none_or(|worst| (worst.place, worst.op) < (here, op)) {
+                self.worst = Some(misfit);
+            }
+        }
+        let print = Footprint::of(&choices.touched);
+        let causes = self.causes(&print);
+        if let Some(frame) = self.frames.back_mut() {
+            frame.causes.extend(causes);
+        }
+        if self.options.learn {
+            self.blocked.insert(choices.txn(), Blocked { place: here, print });
+        }
+        Ok(())
+    }
+
+    /// Begins with a candidate of the last frame, unless it is blocked.
+    fn consider(&mut self, txn: TxnId) -> Result<(), Stop> {
+        if let Some(blocked) = self.blocked.get(&txn)
+            && !self.is_free(blocked)
+        {
+            let causes = self.causes(&blocked.print);
+            if let Some(frame) = self.frames.back_mut() {
+                frame.causes.extend(causes);
+            }
+            return Ok(());
+        }
+        let range = self.placed.snapshots(txn);
+        let choices = Choices::new(&mut self.machine, self.rules, txn, range).map_err(Stop::Outside)?;
+        let choices = choices.with(self.options.strongest_first, self.options.concrete);
+        if let Some(frame) = self.frames.back_mut() {
+            frame.choices = Some(Box::new(choices));
+        }
+        Ok(())
+    }
+
+    /// Whether something that a blocked transaction looked at was written since.
+    fn is_free(&self, blocked: &Blocked) -> bool {
+        let here = self.here();
+        let written = |state: Option<u32>| state.is_some_and(|state| state > blocked.place);
+        let mut rows = blocked.print.rows.iter().chain(&blocked.print.writes);
+        rows.any(|(table, key)| written(self.machine.last_writer(*table, key, here).map(|(state, _)| state)))
+            || blocked.print.tables.iter().any(|&table| written(self.machine.last_write(table)))
+    }
+
+    /// The places that a misfit depends on. A place where the transaction could have run differently always counts: what it would have written is not known.
+    fn causes(&self, print: &Footprint) -> HashSet<u32> {
+        let here = self.here();
+        let frames = (self.base..here).zip(&self.frames);
+        let open = frames.clone().filter(|(_, frame)| frame.choices.is_some()).map(|(place, _)| place);
+        let mut causes: HashSet<u32> = open.collect();
+        let mut whole = print.clone();
+        for (_, frame) in frames.clone().filter(|(_, frame)| frame.choices.is_some()) {
+            whole.rows.extend(frame.print.rows.iter().cloned());
+            whole.tables.extend(frame.print.tables.iter().copied());
+        }
+        let prints: Vec<(u32, &Footprint)> = frames.map(|(place, frame)| (place, &frame.print)).collect();
+        causes.extend(places(&whole, &prints));
+        causes
+    }
+
+    /// Goes back to the latest place that the misfits of the last frame depend on; false if there is none.
+    fn jump(&mut self) -> bool {
+        let Some(mut last) = self.frames.pop_back() else { return false };
+        // What has left the window may be to blame too.
+        self.cut |= last.more || self.gone;
+        let Some(&target) = last.causes.iter().max() else { return false };
+        while self.base as usize + self.frames.len() > target as usize + 1 {
+            self.frames.pop_back();
+        }
+        while self.placed.order().len() > target as usize {
+            self.placed.pop();
+        }
+        self.machine.take_back(target);
+        self.blocked.retain(|_, blocked| blocked.place <= target);
+        last.causes.remove(&target);
+        if let Some(frame) = self.frames.back_mut() {
+            frame.causes.extend(last.causes);
+            frame.sights.clear();
+            frame.print = Footprint::default();
+        }
+        true
+    }
+}
+
+/// Why the search stops.
+enum Stop {
+    Outside(Outside),
+    Budget(Exhausted),
+    Reached,
+}

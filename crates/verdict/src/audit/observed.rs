@@ -1,0 +1,163 @@
+//! Executions of SQL transactions: executed, or shown not to exist by trying all.
+//!
+//! # Algorithm
+//! An [`Execution`] is executed by the plain SQL interpreter, without indexes: every transaction at its place in the order, every statement with its sight. The
+//! level's conditions on sights are checked one by one. States that no later sight names are forgotten on the way, so memory stays with the live part.
+//!
+//! That there is no execution ([`Unexplained`]) is audited by [`exhaust`](crate::observed::exhaust), over the named transactions, after which everything else has to come.
+
+use hashbrown::HashMap;
+use margay_history::{History, OpId, TxnId};
+use margay_sql::Write;
+
+use super::{Rejected, committed_set, reject};
+use crate::checker::Question;
+use crate::observed::{
+    Answer, Constraints, Execution, Family, Machine, Ran, Reading, Rules, Sight, Unexplained, exhaust,
+    in_row_order,
+};
+
+/// The most statements that are executed to find that there is no execution.
+const MOST: u64 = 5_000_000;
+
+/// Whether the execution gives everything that was observed, and the level allows it.
+pub(super) fn holds(history: &History, question: Question, execution: &Execution) -> Result<(), Rejected> {
+    let rules = rules(history, question, Reading::Item)?;
+    committed_set(history, execution.order.iter().copied())?;
+    let sights: HashMap<OpId, &Sight> = execution.sights.iter().map(|(op, sight)| (*op, sight)).collect();
+    let needed = needed(history, execution, &sights);
+    let constraints = Constraints::new(history, rules);
+    let mut placed = constraints.placed();
+    let mut machine = Machine::new(history, false)?;
+    for (here, &txn) in (0..).zip(&execution.order) {
+        if !placed.may_follow(txn) {
+            return reject(format!("{} comes before one that it has to follow", history.show_txn(txn)));
+        }
+        machine.forget(needed[here as usize]);
+        let range = placed.snapshots(txn);
+        let place = Place { rules, here, range, order: placed.order() };
+        run(&mut machine, txn, &sights, &place)?;
+        placed.push(txn);
+    }
+    Ok(())
+}
+
+/// Where a transaction stands.
+struct Place<'a> {
+    rules: Rules,
+    here: u32,
+    range: (u32, u32),
+    order: &'a [TxnId],
+}
+
+fn rules(history: &History, question: Question, reading: Reading) -> Result<Rules, Rejected> {
+    let evidence = history.evidence();
+    if !evidence.version_orders.is_empty() || !evidence.version_sets.is_empty() {
+        return reject("version orders and version sets are not compared with executions");
+    }
+    match Rules::of(question, reading) {
+        Some(rules) => Ok(rules),
+        None => reject(format!("{} is not defined by executions", question.level.name())),
+    }
+}
+
+/// For each place in the order the earliest state that is seen there or later.
+fn needed(history: &History, execution: &Execution, sights: &HashMap<OpId, &Sight>) -> Vec<u32> {
+    let mut needed = vec![0; execution.order.len()];
+    let mut least = u32::MAX;
+    for (here, &txn) in execution.order.iter().enumerate().rev() {
+        least = least.min(u32::try_from(here).unwrap_or(u32::MAX));
+        for sight in history.op_range(txn).filter_map(|op| sights.get(&OpId(op))) {
+            let pins = sight.pins.iter().map(|pin| pin.at);
+            least = pins.chain([sight.at, least]).min().unwrap_or(0);
+        }
+        needed[here] = least;
+    }
+    needed
+}
+
+/// Executes one transaction.
+fn run(
+    machine: &mut Machine<'_>,
+    txn: TxnId,
+    sights: &HashMap<OpId, &Sight>,
+    place: &Place<'_>,
+) -> Result<(), Rejected> {
+    let history = machine.history();
+    let latest = Sight::state(place.here);
+    let mut transaction = machine.begin();
+    let (mut ran, mut snapshot) = (Ran::default(), None);
+    for op in machine.statements(txn)? {
+        let sight = sights.get(&op).copied().unwrap_or(&latest);
+        let step = machine.step(&mut transaction, op, sight)?;
+        let told = |what: &str| {
+            reject(format!("operation {} of {}: {what}", history.op_index(op), history.show_txn(txn)))
+        };
+        if !step.fits {
+            return told("the statement gives something else than what was observed");
+        }
+        if sight.at > place.here || sight.pins.iter().any(|pin| pin.at > place.here) {
+            return told("it sees a state that comes later");
+        }
+        let whole = sight.pins.is_empty();
+        let allowed = match place.rules.family {
+            Family::Serial => *sight == latest,
+            Family::Snapshot => whole && *snapshot.get_or_insert(sight.at) == sight.at,
+            Family::Repeatable => sight.at == place.here && items_are_latest(machine, &step, place.here),
+            Family::Committed(_) => true,
+        };
+        if !allowed {
+            return told("the level does not allow what it sees");
+        }
+        ran.add(&step, &mut Vec::new());
+    }
+    if let (Family::Snapshot, Some(at)) = (place.rules.family, snapshot) {
+        let conflict = |write: &Write| {
+            machine.last_writer(write.table, &write.key, place.here).is_some_and(|(state, _)| state > at)
+        };
+        if at < place.range.0 || at > place.range.1 {
+            return reject(format!("the snapshot of {} is not one that it may take", history.show_txn(txn)));
+        }
+        if ran.changes().any(conflict) {
+            return reject(format!(
+                "{} writes a row that was written after its snapshot",
+                history.show_txn(txn)
+            ));
+        }
+    }
+    if !in_row_order(history, place.rules, machine, place.order, txn, &ran.writes) {
+        return reject(format!(
+            "{} writes a row that has a version with a later timestamp",
+            history.show_txn(txn)
+        ));
+    }
+    machine.commit(transaction, &ran, place.rules.skips());
+    Ok(())
+}
+
+/// Whether the rows that a statement read are the latest ones, or its transaction's own.
+fn items_are_latest(machine: &Machine<'_>, step: &crate::observed::Step, here: u32) -> bool {
+    let rows = step.result.iter().flat_map(|outcome| &outcome.reads.rows).filter(|read| read.present);
+    let mut rows = rows.filter_map(|read| Some((read, read.stamp.filter(|stamp| stamp >> 63 == 0)?)));
+    rows.all(|(read, stamp)| {
+        let latest = machine.last_writer(read.table, &read.key, here).map_or(0, |(state, _)| state);
+        machine.position_of(stamp) >= latest
+    })
+}
+
+/// Whether nothing explains what was observed.
+pub(super) fn violated(
+    history: &History,
+    question: Question,
+    certificate: &Unexplained,
+) -> Result<(), Rejected> {
+    let rules = rules(history, question, certificate.reading)?;
+    if !Constraints::new(history, rules).closes(&certificate.txns) {
+        return reject("the named transactions need not all come before the others");
+    }
+    match exhaust(history, rules, Some(&certificate.txns), MOST)? {
+        Answer::Refuted => Ok(()),
+        Answer::Explained => reject("there is an execution that gives what was observed"),
+        Answer::TooMany => reject(format!("there are more possibilities than {MOST} statements can try")),
+    }
+}

@@ -1,0 +1,176 @@
+//! What searches ask: conditions over the rows of a table, and of which versions they are true.
+//!
+//! # Invariants
+//! An answer is given only where what is known of a version decides it: a partial row without a column of the condition, a list, a value of which nothing is
+//! known, and a condition outside the SQL fragment all leave it open.
+
+use std::borrow::Cow;
+
+use margay_history::{History, NameId, ObjectId, PredicateId, TableId, Value, ValueId, Values};
+use margay_sql::{Dialect, Predicate, Row, Value as SqlValue};
+
+use super::Pattern;
+use crate::cell::scalar;
+use crate::predicates::dialect;
+
+/// The tables, conditions and objects that searches are about.
+#[derive(Default, Debug)]
+pub struct Searches {
+    /// The key columns of each table.
+    keys: Vec<Vec<String>>,
+    conditions: Vec<(TableId, Option<Predicate>)>,
+    objects: Vec<Option<(TableId, ValueId)>>,
+}
+
+impl Searches {
+    /// Those of a history.
+    #[must_use]
+    pub fn of(history: &History) -> Self {
+        let mut all = Self::default();
+        for table in history.tables() {
+            all.table(table.key.iter().map(|name| (*name).to_string()).collect());
+        }
+        let dialect = dialect(history);
+        history.predicates().iter().for_each(|p| _ = all.condition(p.table, &p.text, dialect));
+        for id in history.objects() {
+            let object = history.object(id);
+            if let Some(table) = object.table {
+                all.object(id, table, object.key);
+            }
+        }
+        all
+    }
+
+    /// Adds a table by its key columns.
+    pub fn table(&mut self, key: Vec<String>) -> TableId {
+        self.keys.push(key);
+        TableId::at(self.keys.len() - 1)
+    }
+
+    /// Adds a condition on the rows of a table. One that is outside the fragment of SQL decides nothing.
+    pub fn condition(&mut self, table: TableId, text: &str, dialect: Dialect) -> PredicateId {
+        self.conditions.push((table, Predicate::parse(text, dialect).ok()));
+        PredicateId::at(self.conditions.len() - 1)
+    }
+
+    /// Says that an object is the row of a table with this key.
+    pub fn object(&mut self, object: ObjectId, table: TableId, key: ValueId) {
+        if self.objects.len() <= object.index() {
+            self.objects.resize(object.index() + 1, None);
+        }
+        self.objects[object.index()] = Some((table, key));
+    }
+
+    /// Whether there is nothing to search.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.conditions.is_empty()
+    }
+
+    /// The table of an object.
+    #[must_use]
+    pub fn table_of(&self, object: ObjectId) -> Option<TableId> {
+        self.objects.get(object.index()).copied().flatten().map(|(table, _)| table)
+    }
+
+    /// The table that a condition searches.
+    #[must_use]
+    pub fn searched(&self, predicate: PredicateId) -> Option<TableId> {
+        self.conditions.get(predicate.index()).map(|(table, _)| *table)
+    }
+
+    /// Whether the condition is true of a version of the object, where what is known of it decides that.
+    #[must_use]
+    pub fn holds(
+        &self,
+        predicate: PredicateId,
+        object: ObjectId,
+        pattern: &Pattern,
+        values: &Values,
+    ) -> Option<bool> {
+        let (table, Some(condition)) = self.conditions.get(predicate.index())? else { return None };
+        let &(home, key) = self.objects.get(object.index())?.as_ref()?;
+        if home != *table || pattern.is_absent() {
+            return Some(false);
+        }
+        let content = match pattern {
+            Pattern::Value(value) => match values.get(*value) {
+                Value::Row(columns) => Content::Row(columns),
+                _ => Content::Value(*value),
+            },
+            Pattern::Row(columns) => Content::Row(columns),
+            Pattern::Any | Pattern::Tail(_) | Pattern::List(_) => return None,
+        };
+        let keys = self.keys.get(home.index())?;
+        condition.matches(&Known { keys, key, content, values }).ok()
+    }
+}
+
+/// What is known of a version.
+enum Content<'a> {
+    Value(ValueId),
+    Row(&'a [(NameId, ValueId)]),
+}
+
+/// A version as SQL sees it; what is not known is not there.
+struct Known<'a> {
+    keys: &'a [String],
+    key: ValueId,
+    content: Content<'a>,
+    values: &'a Values,
+}
+
+impl Known<'_> {
+    fn find(&self, name: &str) -> Option<ValueId> {
+        if let Some(place) = self.keys.iter().position(|key| key == name) {
+            return match self.values.get(self.key) {
+                Value::List(items) if self.keys.len() > 1 => items.get(place).copied(),
+                _ if self.keys.len() == 1 => Some(self.key),
+                _ => None,
+            };
+        }
+        match self.content {
+            Content::Value(value) => (name == "value").then_some(value),
+            Content::Row(columns) => {
+                let name = self.values.find_name(name)?;
+                let place = columns.binary_search_by_key(&name, |column| column.0).ok()?;
+                Some(columns[place].1)
+            }
+        }
+    }
+}
+
+impl Row for Known<'_> {
+    fn column(&self, name: &str) -> Option<Cow<'_, SqlValue>> {
+        self.find(name).and_then(|value| scalar(self.values, value)).map(Cow::Owned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_known_decides() {
+        let mut values = Values::default();
+        let (v, w) = (values.intern_name("v"), values.intern_name("w"));
+        let (one, seven) = (values.int(1), values.int(7));
+        let mut searches = Searches::default();
+        let table = searches.table(vec!["id".to_owned()]);
+        let other = searches.table(vec!["id".to_owned()]);
+        let large = searches.condition(table, "v > 5 AND id = 1", Dialect::Generic);
+        let strange = searches.condition(table, "nosuchfunction(v) > 5", Dialect::Generic);
+        searches.object(ObjectId(0), table, one);
+        searches.object(ObjectId(1), other, one);
+        let holds = |predicate, object, pattern: Pattern| {
+            searches.holds(predicate, ObjectId(object), &pattern, &values)
+        };
+        assert_eq!(holds(large, 0, Pattern::Row(vec![(v, seven)])), Some(true));
+        assert_eq!(holds(large, 0, Pattern::Row(vec![(v, one)])), Some(false));
+        assert_eq!(holds(large, 0, Pattern::Row(vec![(w, one)])), None, "v is not known");
+        assert_eq!(holds(large, 0, Pattern::Any), None);
+        assert_eq!(holds(large, 0, Pattern::Value(ValueId::NULL)), Some(false), "absent");
+        assert_eq!(holds(large, 1, Pattern::Row(vec![(v, seven)])), Some(false), "another table");
+        assert_eq!(holds(strange, 0, Pattern::Row(vec![(v, seven)])), None);
+    }
+}

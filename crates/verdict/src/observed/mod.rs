@@ -1,0 +1,131 @@
+//! Executions of SQL transactions that explain what clients observed: semantics and isolation together.
+//!
+//! # Problem
+//! A history of `sql` operations says which statements ran and what came back, not which rows were read or written. It is right under a level
+//! if *some* execution that the level allows gives every observation. What the database chose is finite: the order in which transactions
+//! committed, and for each statement which committed state it saw.
+//!
+//! # Definitions
+//! An execution has an **order** of the transactions that committed. State 0 is the initial one; state *i* is state *i − 1* with what the *i*-th transaction
+//! wrote. A statement of the *i*-th transaction has a [`Sight`]: it sees the state `at`, some rows as of other states (`pins`), and over both its own
+//! transaction's writes. All of them are among the states 0 … *i − 1*: nobody reads the future. What the statement gives must be what was observed.
+//!
+//! Which sights and orders a level allows (after the conditions of Pick et al., Fig. 6, on the levels as `docs/LEVELS.md` has them):
+//!
+//! | level | sights | order |
+//! |---|---|---|
+//! | `serializable` | every statement sees state *i − 1* (read most recent) | any; `strong-session-…` keeps session order, `strict-…` real time too |
+//! | `snapshot-isolation` | all statements of a transaction see one state *s* (read one snapshot), and no row that it changes was written after *s* (no write conflict) | any; the stronger forms ask that *s* has what the session, or whoever ended before, committed |
+//! | `repeatable-read` | every row that is read is seen as of state *i − 1*; rows that a condition leaves out may be seen as of older states | any |
+//! | `read-committed` | every row as of any state (no future reads) | any |
+//! | `read-committed`, [`Reading::Statement`] | each statement sees one state; a locking statement sees the rows that it found as of state *i − 1*, and every row that it writes is the newest | any |
+//!
+//! A row is a version when a transaction wrote it, whether its values changed or not; but a write that leaves a row as its snapshot has it is none at the snapshot levels,
+//! where a database may skip it and nobody could tell. Constraints (keys, checks) are part of a statement's meaning: where they fail, the
+//! statement fails, and a committed transaction had no failing statement. Aborted transactions take part in nothing; those of unknown outcome may.
+//!
+//! Evidence: serialization timestamps order the serializable levels, commit timestamps all the others (at the serializable levels they order the writers of one row),
+//! snapshot timestamps the snapshots. Equal timestamps order nothing.
+//!
+//! # Differs from the paper
+//! - The paper fixes the order by commit times. Here the order is part of what is sought: time counts only where the level promises it.
+//! - No write conflict is about versions, as in the definition of snapshot isolation, not about equal values.
+//! - Strict levels ask a snapshot to have what had ended before the transaction began, by the intervals of the history; not to be the one at its start.
+
+mod choices;
+mod compare;
+mod exhaust;
+mod machine;
+mod order;
+mod rules;
+mod setup;
+
+pub use choices::{Choice, Choices};
+pub use compare::fits;
+pub use exhaust::{Answer, exhaust, in_row_order};
+pub use machine::{Machine, Ran, Step};
+pub use order::{Constraints, Placed};
+pub use rules::{Family, Rules};
+pub use setup::dialect;
+
+use margay_history::{OpId, TxnId};
+use margay_sql::Value;
+
+/// Which committed states one statement saw.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Sight {
+    /// The state: how many transactions of the order it has.
+    pub at: u32,
+    /// Rows that were seen as of other states.
+    pub pins: Vec<Pin>,
+}
+
+impl Sight {
+    /// The whole state after so many transactions.
+    #[must_use]
+    pub fn state(at: u32) -> Self {
+        Self { at, pins: Vec::new() }
+    }
+}
+
+/// A row that was seen as of another state than the rest.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Pin {
+    /// The table's name.
+    pub table: String,
+    /// The key, in the form in which keys are compared.
+    pub key: Vec<Value>,
+    /// The state.
+    pub at: u32,
+}
+
+/// How what was observed can have happened.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Execution {
+    /// The transactions that committed, first to last.
+    pub order: Vec<TxnId>,
+    /// What statements saw; a statement that is not here saw everything that committed before its own transaction.
+    pub sights: Vec<(OpId, Sight)>,
+}
+
+/// That no execution explains what was observed: the transactions of the history that matter, and the statement at which it showed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unexplained {
+    /// What is read by read-committed.
+    pub reading: Reading,
+    /// The transactions that have to be explained together, in the order in which the engine met them: every transaction that may come before one of them by the
+    /// order that is asked for is one of them.
+    pub txns: Vec<TxnId>,
+    /// The statement at which it showed.
+    pub op: OpId,
+    /// What the statement gives on the states that it can have seen, and what was observed, for people. The audit does not look at it.
+    pub notes: Vec<String>,
+}
+
+/// What `read-committed` lets a statement see.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Reading {
+    /// The definition: each row as of some committed state.
+    #[default]
+    Item,
+    /// As databases with snapshots implement it: one committed state per statement.
+    Statement,
+}
+
+impl Reading {
+    /// Both, with their names in files and on the command line.
+    pub const ALL: [(Reading, &'static str); 2] =
+        [(Reading::Item, "item"), (Reading::Statement, "statement")];
+
+    /// The reading's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+
+    /// The reading of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Reading> {
+        Self::ALL.iter().find(|(_, known)| *known == name).map(|&(reading, _)| reading)
+    }
+}
