@@ -66,11 +66,11 @@ function layOut(transactions, timed, elastic) {
 function drawTimeline(view, picture, cycle, options) {
   const shown = picture.transactions.filter((txn) => options.near || txn.slice);
   const plan = layOutToFit(shown, picture.unit !== null, options.elastic);
-  const svg = s("svg", { class: "timeline", viewBox: `0 0 ${round(plan.width)} ${plan.height}`, width: round(plan.width), height: plan.height, role: "group",
+  const svg = s("svg", { class: "timeline", width: round(plan.width), height: plan.height, role: "group",
     "aria-label": "What each session did, over time" });
   svg.append(s("defs", {}, ["rw", "wr", "ww", "order"].map((kind) => arrowHead(`time-${kind}`))));
   plan.sessions.forEach((session, lane) => svg.append(
-    s("rect", { class: lane % 2 ? "lane odd" : "lane", x: 0, y: lane * LANE + 7, width: round(plan.width), height: LANE }),
+    s("rect", { class: lane % 2 ? "lane odd" : "lane", x: 0, y: lane * LANE + 7, width: "100%", height: LANE }),
     s("text", { class: "session", x: 12, y: lane * LANE + 49 }, cut(`session ${session}`, 12))));
   const places = new Map();
   svg.append(...plan.boxes.map((box) => drawBox(view, picture, box, places)));

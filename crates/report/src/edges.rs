@@ -1,6 +1,6 @@
 //! Edges of a certificate as arrows of a picture.
 
-use margay_history::{History, ObjectId, OpId, TxnId};
+use margay_history::{History, ObjectId, OpId, OpKind, TxnId};
 use margay_verdict::{Edge, Reason, explain};
 
 use crate::limit::{LINE, clean};
@@ -16,7 +16,7 @@ pub fn view(history: &History, edge: &Edge, most: usize) -> picture::Edge {
         from: history.txn_label(edge.from),
         to: history.txn_label(edge.to),
         kind: kind(&edge.reason).to_owned(),
-        label: label(&edge.reason, name.as_deref()),
+        label: label(history, &edge.reason, name.as_deref()),
         reason: clean(&explain::edge(history, edge), LINE),
         object: name,
         from_op: from_op.map(|op| history.op_index(op)),
@@ -60,7 +60,7 @@ fn kind(reason: &Reason) -> &'static str {
 }
 
 /// What the arrow's head is to its tail, in a few words.
-fn label(reason: &Reason, object: Option<&str>) -> String {
+fn label(history: &History, reason: &Reason, object: Option<&str>) -> String {
     let object = object.unwrap_or_default();
     match reason {
         Reason::Session => "earlier in the session".to_owned(),
@@ -68,9 +68,19 @@ fn label(reason: &Reason, object: Option<&str>) -> String {
         Reason::Recorded(_) => "has the earlier timestamp".to_owned(),
         Reason::Read { .. } => format!("its {object} was read by"),
         Reason::Write { .. } => format!("its {object} was overwritten by"),
+        Reason::AntiRead { op, object: id, .. } if left_out(history, *op, *id) => {
+            format!("its search missed {object} of")
+        }
         Reason::AntiRead { .. } => format!("read {object} before the write of"),
         Reason::Visible { .. } => format!("its {object} was known, and yet passed over for that of"),
     }
+}
+
+/// Whether an operation looked for the object and did not find it.
+fn left_out(history: &History, op: OpId, object: ObjectId) -> bool {
+    let op = history.op(op);
+    matches!(op.kind, OpKind::Scan | OpKind::Update)
+        && op.accesses.iter().all(|access| access.object != object)
 }
 
 /// The operation of `from` and that of `to` that show why.

@@ -185,16 +185,18 @@ fn case(
     let plain = words::anomaly(finding.anomaly);
     let (breaks, allowed) = levels(finding.anomaly, question, mechanism);
     let lines = explain::certificate(history, &finding.certificate);
+    let steps: Vec<String> = lines.iter().map(|line| clean(line, LINE)).collect();
     let nothing = Picture::default();
     Case {
         title: plain.title,
         meaning: plain.meaning,
-        steps: lines.iter().map(|line| clean(line, LINE)).collect(),
         impossible: why::impossible(
             picture.as_ref().unwrap_or(&nothing),
-            question.map(|q| q.level),
+            &steps,
+            question.map(|question| question.level),
             mechanism,
         ),
+        steps,
         breaks,
         allowed,
         picture,

@@ -16,6 +16,7 @@ pub mod graph;
 pub mod html;
 pub mod junit;
 pub mod limit;
+pub mod live;
 pub mod operation;
 pub mod paint;
 pub mod picture;

@@ -11,7 +11,7 @@ use margay_verdict::{Broken, Certificate, Edge, Finding};
 
 use crate::limit::{Limits, PICTURE_BYTES, clean};
 use crate::picture::{Cycle, Op as OpView, Picture, Place, Txn};
-use crate::touches::Touches;
+use crate::touches::{Touches, shows};
 use crate::versions::{self, outcome};
 use crate::{edges, operation};
 
@@ -131,7 +131,19 @@ impl Drawer<'_> {
         let mut all: BTreeSet<TxnId> = of_cycles.flat_map(|edge| edges::txns(self.history, edge)).collect();
         all.extend(&self.finding.txns);
         all.extend(self.blamed_ops().iter().map(|&op| self.history.txn_of(op)));
+        all.extend(self.sources());
         all
+    }
+
+    /// Who wrote what an operation saw that cannot be explained.
+    fn sources(&self) -> Vec<TxnId> {
+        let Certificate::Operations { ops, .. } = &self.finding.certificate else { return Vec::new() };
+        let seen = ops.iter().take(4).flat_map(|&op| self.history.op(op).accesses.iter().take(8));
+        let writers = seen.flat_map(|access| {
+            let touched = self.touches.get(access.object).iter().filter(|touch| touch.kind.writes());
+            touched.filter(|touch| shows(self.history, access.value, touch.kind, touch.value)).take(3)
+        });
+        writers.map(|touch| touch.txn).collect()
     }
 
     /// The operations that are wrong in themselves.

@@ -36,6 +36,7 @@ pub fn text(report: &Report, paint: Paint, width: usize) -> String {
         out.line("");
         out.line(&format!("and {} more; --json has all", report.anomalies.len() - SHOWN));
     }
+    out.models(report);
     if let Some(details) = &report.report {
         out.checks(&details.checks);
         out.statistics(details);
@@ -164,6 +165,20 @@ impl Account {
                     _ => line.clone(),
                 };
                 self.line(&painted);
+            }
+        }
+    }
+
+    /// Which of Elle's models are ruled out.
+    fn models(&mut self, report: &Report) {
+        if !report.not.is_empty() {
+            self.line("");
+            self.words(&report.not.join(", "), "not: ", 5);
+        }
+        if !report.also_not.is_empty() {
+            for line in wrap(&report.also_not.join(", "), self.width, "also not: ", 10) {
+                let dim = self.paint.dim(&line);
+                self.line(&dim);
             }
         }
     }

@@ -54,6 +54,12 @@ pub struct Report {
     pub reason: Option<String>,
     /// What was found, the most telling first.
     pub anomalies: Vec<Anomaly>,
+    /// The weakest of Elle's models that the anomalies rule out.
+    #[serde(default)]
+    pub not: Vec<String>,
+    /// The stronger ones, which are ruled out with them.
+    #[serde(default)]
+    pub also_not: Vec<String>,
     /// Sizes and times.
     pub stats: Stats,
     /// What was run, if a database was driven.

@@ -7,7 +7,7 @@ use crate::picture::{Cycle, Edge, Picture};
 
 /// The argument. `level` is missing where the question was one of Elle's models; `mechanism` says that a mechanism was judged and not the level.
 #[must_use]
-pub fn impossible(picture: &Picture, level: Option<Level>, mechanism: bool) -> String {
+pub fn impossible(picture: &Picture, steps: &[String], level: Option<Level>, mechanism: bool) -> String {
     if mechanism {
         return "The intervals on the clients' clocks leave no way in which a database with these mechanisms could have done this. It contradicts how the \
             database says it works; whether clients could see a wrong result is another question."
@@ -15,9 +15,17 @@ pub fn impossible(picture: &Picture, level: Option<Level>, mechanism: bool) -> S
     }
     let rule = level.map_or(String::new(), |level| format!(" {}", rule(level)));
     match picture.cycles.as_slice() {
-        [] => format!(
-            "No order of the transactions explains this: what was read contradicts what was written, whatever came first.{rule}"
-        ),
+        [] => {
+            let last = steps.last().map_or(String::new(), |step| format!("{step} "));
+            let level = level.map_or("The level", Level::name);
+            format!(
+                "{last}That is so whatever came first: no order of the transactions explains it. {} does not allow it.",
+                capital(level)
+            )
+        }
+        cycles if lost_update(cycles).is_some() => {
+            format!("{}{rule}", lost_update(cycles).unwrap_or_default())
+        }
         [cycle] => format!("{}{rule}", circle(cycle)),
         cycles => format!(
             "The history alone does not tell what happened first, so every possibility was tried. Each of them ends in a circle like the {} shown here, in \
@@ -25,6 +33,29 @@ pub fn impossible(picture: &Picture, level: Option<Level>, mechanism: bool) -> S
             cycles.len()
         ),
     }
+}
+
+/// Two cycles that say the same with the roles exchanged: both read one version and both overwrote it.
+fn lost_update(cycles: &[Cycle]) -> Option<String> {
+    let [first, second] = cycles else { return None };
+    let roles = |cycle: &Cycle| match cycle.edges.as_slice() {
+        [a, b] if a.kind == "ww" && b.kind == "rw" && a.object == b.object => {
+            Some((a.from, a.to, a.object.clone()?))
+        }
+        [b, a] if a.kind == "ww" && b.kind == "rw" && a.object == b.object => {
+            Some((a.from, a.to, a.object.clone()?))
+        }
+        _ => None,
+    };
+    let ((from, to, object), (other_from, other_to, other)) = (roles(first)?, roles(second)?);
+    ((from, to) == (other_to, other_from) && object == other).then(|| {
+        format!(
+            "{} and {} both read {object} and both wrote it afterwards. Whichever came first, the other one should have seen its write and did not: the two cycles are \
+             the two possibilities.",
+            name(from),
+            name(to)
+        )
+    })
 }
 
 /// What every level asks for, in one sentence.
