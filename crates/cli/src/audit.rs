@@ -98,11 +98,11 @@ fn read_certificate(path: &Path, history: &mut History) -> Result<(Question, Cer
     let text = files::read_text(path)?;
     let read = wire::from_json(history, &text);
     if read.is_err() {
-        for rows in rows::all_instead(history) {
-            if let Ok(certified) = wire::from_json(&rows, &text) {
-                *history = rows;
-                return Ok(certified);
-            }
+        let of_rows = rows::all_instead(history)
+            .find_map(|rows| wire::from_json(&rows, &text).ok().map(|certified| (rows, certified)));
+        if let Some((rows, certified)) = of_rows {
+            *history = rows;
+            return Ok(certified);
         }
     }
     read.map_err(|error| Failure::new(format!("{}: {error}", path.display())))

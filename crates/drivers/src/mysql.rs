@@ -246,6 +246,10 @@ impl Session for MysqlSession {
         Ok(touched)
     }
 
+    fn has_returning(&self) -> bool {
+        false
+    }
+
     fn sql(&mut self, text: &str, params: &[Cell]) -> Result<Answer, Trouble> {
         let answer = self.run(text, params).map_err(sql_trouble)?;
         if let Some(watch) = &mut self.watch {

@@ -2,7 +2,7 @@
 //!
 //! Registers and rows are rows of two tables. A list is one row with a text, `,1,2,3`, so that an append is one statement on one row.
 
-use margay_simdb::{Ask, Change, Obj, Row, Space, Start, Value};
+use margay_simdb::{Ask, Change, Cond, Obj, Row, Space, Start, Value};
 
 use crate::{Answer, Cell, Connection, Trouble};
 
@@ -66,14 +66,22 @@ pub(crate) fn preparation(start: &Start) -> Vec<String> {
         format!("CREATE TABLE {rows} (k BIGINT PRIMARY KEY, v BIGINT NOT NULL, w BIGINT NOT NULL)"),
         format!("CREATE INDEX {rows}_v ON {rows} (v)"),
     ]);
-    all.extend(start.initial.iter().filter_map(|(obj, value)| match value {
-        Value::Int(int) => Some(format!("INSERT INTO {registers} VALUES ({}, {int})", obj.key)),
-        Value::Row(Row { v: Some(v), w: Some(w) }) => {
-            Some(format!("INSERT INTO {rows} VALUES ({}, {v}, {w})", obj.key))
+    let (mut ints, mut tuples) = (Vec::new(), Vec::new());
+    for (obj, value) in &start.initial {
+        match value {
+            Value::Int(int) => ints.push(format!("({}, {int})", obj.key)),
+            Value::Row(Row { v: Some(v), w: Some(w) }) => tuples.push(format!("({}, {v}, {w})", obj.key)),
+            _ => {}
         }
-        _ => None,
-    }));
+    }
+    all.extend(inserts(registers, &ints));
+    all.extend(inserts(rows, &tuples));
     all
+}
+
+/// Many rows in few statements.
+pub(crate) fn inserts(table: &str, tuples: &[String]) -> impl Iterator<Item = String> {
+    tuples.chunks(200).map(move |some| format!("INSERT INTO {table} VALUES {}", some.join(", ")))
 }
 
 /// Statements that remove the tables.
@@ -94,6 +102,10 @@ pub(crate) trait Session {
     fn change(&mut self, which: Statement, parameters: &[Cell]) -> Result<u64, Trouble>;
     /// Runs any statement.
     fn sql(&mut self, text: &str, params: &[Cell]) -> Result<Answer, Trouble>;
+    /// Whether an UPDATE can tell the rows it found.
+    fn has_returning(&self) -> bool {
+        true
+    }
     fn commit(&mut self) -> Result<(), Trouble>;
     fn rollback(&mut self) -> Result<(), Trouble>;
 }
@@ -157,11 +169,66 @@ fn execute(session: &mut impl Session, ask: Ask, rows: &mut Vec<(Obj, Value)>) -
                 rows.push((Obj::new(Space::Row, k as u32), row(v, w)));
             }
         }
-        Ask::Aggregate(_) | Ask::Update(..) => {
-            return Err(Trouble::Failed("predicate updates and aggregates have no statement yet".to_owned()));
+        Ask::Update(cond, set) => update(session, cond, set, rows)?,
+        Ask::Aggregate(_) => {
+            return Err(Trouble::Failed("aggregates have no statement yet".to_owned()));
         }
     }
     Ok(())
+}
+
+/// Changes the rows that match, and says what became of each.
+fn update(
+    session: &mut impl Session,
+    cond: Cond,
+    set: Option<i64>,
+    rows: &mut Vec<(Obj, Value)>,
+) -> Result<(), Trouble> {
+    let range = [Cell::Int(cond.low), Cell::Int(cond.high)];
+    let found = match (session.has_returning(), set) {
+        (false, _) => return update_one_by_one(session, &range, set, rows),
+        (true, Some(v)) => {
+            let [low, high] = range;
+            session.sql(
+                "UPDATE margay_rows SET v = $1 WHERE v >= $2 AND v <= $3 RETURNING k, v, w",
+                &[Cell::Int(v), low, high],
+            )?
+        }
+        (true, None) => {
+            session.sql("DELETE FROM margay_rows WHERE v >= $1 AND v <= $2 RETURNING k, v, w", &range)?
+        }
+    };
+    for cells in found.rows() {
+        rows.push(changed(cells, set)?);
+    }
+    Ok(())
+}
+
+/// Locks the rows that match, then changes each: what matches later was not there when the update found its rows.
+fn update_one_by_one(
+    session: &mut impl Session,
+    range: &[Cell],
+    set: Option<i64>,
+    rows: &mut Vec<(Obj, Value)>,
+) -> Result<(), Trouble> {
+    let found =
+        session.sql("SELECT k, v, w FROM margay_rows WHERE v >= $1 AND v <= $2 FOR UPDATE", range)?;
+    for cells in found.rows() {
+        match set {
+            Some(v) => {
+                session.sql("UPDATE margay_rows SET v = $1 WHERE k = $2", &[Cell::Int(v), cells[0].clone()])?
+            }
+            None => session.sql("DELETE FROM margay_rows WHERE k = $1", &cells[..1])?,
+        };
+        rows.push(changed(cells, set)?);
+    }
+    Ok(())
+}
+
+/// What an update made of a row that it found.
+fn changed(cells: &[Cell], set: Option<i64>) -> Result<(Obj, Value), Trouble> {
+    let &[Cell::Int(k), Cell::Int(_), Cell::Int(w)] = cells else { return unexpected(cells) };
+    Ok((Obj::new(Space::Row, k as u32), set.map_or(Value::Absent, |v| row(v, w))))
 }
 
 fn read(session: &mut impl Session, obj: Obj) -> Result<Value, Trouble> {

@@ -64,7 +64,12 @@ pub struct Options {
 impl Options {
     /// The keys of a program that has so many when nobody says.
     pub(crate) fn keys(&self, own: u32) -> Keys {
-        Keys::new(self.keys.unwrap_or(own), self.distribution.unwrap_or(Distribution::Uniform))
+        Keys::new(self.keys.unwrap_or(own), self.own_distribution())
+    }
+
+    /// The distribution of a program whose own is uniform.
+    pub(crate) fn own_distribution(&self) -> Distribution {
+        self.distribution.unwrap_or(Distribution::Uniform)
     }
 
     /// The same for a program whose own distribution is Zipf's.
@@ -128,6 +133,25 @@ fn zipf(count: u32) -> Arc<[u64]> {
         total
     };
     (0..u64::from(count)).map(weight).collect()
+}
+
+/// Numbers that no other client draws: client c of n gets c + 1, c + 1 + n, c + 1 + 2n, …
+#[derive(Clone, Debug)]
+pub(crate) struct Fresh {
+    next: i64,
+    step: i64,
+}
+
+impl Fresh {
+    pub fn new(client: u32, clients: u32) -> Self {
+        Self { next: i64::from(client) + 1, step: i64::from(clients) }
+    }
+
+    pub fn next(&mut self) -> i64 {
+        let value = self.next;
+        self.next += self.step;
+        value
+    }
 }
 
 /// The stream of random numbers of a client, apart from those of the simulated databases.

@@ -3,10 +3,13 @@
 use margay_simdb::{Ask, Change, Cond, Obj, Rng, Row, Space};
 
 use crate::catalog::{Step, Steps};
-use crate::draw::{Distribution, Keys, Options, stream};
+use crate::draw::{Keys, Options, stream};
 
-/// The values of column `v` are below this.
-pub(crate) const DOMAIN: i64 = 20;
+/// The values of column `v` are below this: few for few keys, so that conditions find rows, and more for many, so that they do not find too many.
+pub(crate) fn domain(keys: u32) -> i64 {
+    i64::from((keys / 4).max(20))
+}
+
 /// After so many transactions a client goes on with new lists, so that they stay short.
 const LISTS_FOR: u64 = 24;
 
@@ -27,6 +30,7 @@ pub struct Plan {
 pub struct Generator {
     steps: Steps,
     keys: Keys,
+    domain: u32,
     rng: Rng,
     clients: i64,
     next_value: i64,
@@ -39,10 +43,12 @@ impl Generator {
     /// The plans of client number `client` of `clients`.
     #[must_use]
     pub fn new(steps: Steps, options: Options, seed: u64, client: u32, clients: u32) -> Self {
-        let distribution = options.distribution.unwrap_or(Distribution::Uniform);
+        let distribution = options.distribution.unwrap_or(steps.distribution);
+        let keys = options.keys.unwrap_or(steps.keys).max(2);
         Self {
             steps,
-            keys: Keys::new(options.keys.unwrap_or(steps.keys).max(2), distribution),
+            keys: Keys::new(keys, distribution),
+            domain: domain(keys) as u32,
             rng: Rng::new(seed, stream(client)),
             clients: i64::from(clients),
             next_value: i64::from(client) + 1,
@@ -56,8 +62,9 @@ impl Generator {
         let (least, most) = self.steps.length;
         let steps = least + self.below(most - least + 1);
         let mut asks = Vec::new();
+        let kind = self.kind();
         for _ in 0..steps {
-            let step = self.step();
+            let step = self.step(kind);
             self.ask(step, &mut asks);
         }
         self.transactions += 1;
@@ -84,16 +91,31 @@ impl Generator {
         Plan { asks: plan.asks.iter().map(ask).collect(), commits: plan.commits }
     }
 
-    fn step(&mut self) -> Step {
-        let total = self.steps.steps.iter().map(|(_, weight)| weight).sum();
-        let mut drawn = self.below(total);
-        let mut steps = self.steps.steps.iter();
-        let chosen = steps.find(|(_, weight)| {
-            let here = drawn < *weight;
-            drawn = drawn.saturating_sub(*weight);
+    /// What kind of transaction comes next. Where there is one, nothing is drawn.
+    fn kind(&mut self) -> &'static [(Step, u32)] {
+        let kinds = self.steps.kinds;
+        match kinds {
+            [] => &[],
+            [(_, only)] => only,
+            several => several[self.weighted(several.iter().map(|(weight, _)| *weight))].1,
+        }
+    }
+
+    fn step(&mut self, kind: &[(Step, u32)]) -> Step {
+        let drawn = self.weighted(kind.iter().map(|(_, weight)| *weight));
+        kind.get(drawn).map_or(Step::Read, |(step, _)| *step)
+    }
+
+    /// The place of one of these weights, each as often as it is heavy.
+    fn weighted(&mut self, weights: impl Iterator<Item = u32> + Clone) -> usize {
+        let mut drawn = self.below(weights.clone().sum());
+        let mut places = weights.enumerate();
+        let chosen = places.find(|&(_, weight)| {
+            let here = drawn < weight;
+            drawn = drawn.saturating_sub(weight);
             here
         });
-        chosen.map_or(Step::Read, |(step, _)| *step)
+        chosen.map_or(0, |(place, _)| place)
     }
 
     fn ask(&mut self, step: Step, asks: &mut Vec<Ask>) {
@@ -121,6 +143,15 @@ impl Generator {
             Step::WriteRow => {
                 let v = self.small();
                 asks.push(self.write_row(v));
+            }
+            Step::IncrementRow => {
+                let obj = self.object(Space::Row);
+                let row = Row { v: Some(self.small()), w: Some(self.fresh()) };
+                asks.extend([Ask::Read(obj), Ask::Write(obj, Change::Merge(row))]);
+            }
+            Step::UpdateWhere => {
+                let cond = self.cond();
+                asks.push(Ask::Update(cond, Some(self.small())));
             }
             Step::DeleteRow => asks.push(Ask::Write(self.object(Space::Row), Change::Delete)),
             Step::Scan => asks.push(Ask::Scan(self.cond())),
@@ -157,7 +188,7 @@ impl Generator {
     }
 
     fn small(&mut self) -> i64 {
-        i64::from(self.below(DOMAIN as u32))
+        i64::from(self.below(self.domain))
     }
 
     /// A value that nobody else writes: client c of n writes c + 1, c + 1 + n, c + 1 + 2n, …
@@ -226,8 +257,14 @@ mod tests {
     fn every_step_of_a_workload_is_drawn_and_no_object_is_outside() {
         for workload in of_steps() {
             let mut generator = workload.plans(3, 0, 1);
-            let drawn: HashSet<_> = (0..1000).map(|_| format!("{:?}", generator.step())).collect();
-            assert_eq!(drawn.len(), generator.steps.steps.len(), "{workload}");
+            let mut draw = || {
+                let kind = generator.kind();
+                format!("{:?}", generator.step(kind))
+            };
+            let drawn: HashSet<_> = (0..1000).map(|_| draw()).collect();
+            let steps: HashSet<_> = generator.steps.kinds.iter().flat_map(|(_, steps)| *steps).collect();
+            let steps: HashSet<_> = steps.into_iter().map(|(step, _)| format!("{step:?}")).collect();
+            assert_eq!(drawn, steps, "{workload}");
             for ask in plans(workload, 3, 0).into_iter().flat_map(|plan| plan.asks) {
                 if let Ask::Read(obj) | Ask::Write(obj, _) = ask {
                     assert!(obj.space == Space::List || obj.key < workload.keys(), "{workload}: {obj:?}");

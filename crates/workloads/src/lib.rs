@@ -9,12 +9,18 @@
 //!   a value that was read tells who wrote it.
 
 mod bank;
+mod blindw;
 mod catalog;
 mod draw;
 mod generator;
 mod program;
+mod rubis;
+mod smallbank;
+mod tpcc;
+mod twitter;
 
-pub use catalog::{Body, Named, Step, Steps, WORKLOADS, Workload};
+pub use blindw::Kind as BlindWKind;
+pub use catalog::{Body, Named, Scripted, Step, Steps, WORKLOADS, Workload};
 pub use draw::{Distribution, Options};
 pub use generator::{Generator, Plan};
 pub use margay_simdb::{Answer, Ask, Cell, Schema};

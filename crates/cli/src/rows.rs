@@ -1,0 +1,31 @@
+//! Statements as operations on rows, for the engines that know no SQL.
+
+use margay_engines::Choice;
+use margay_history::History;
+use margay_levels::Level;
+use margay_levels::definition::Family;
+use margay_rows::{Sight, translate};
+
+/// The history to check instead of one of statements: nothing when there are none, when the engine understands them, or when one of them is
+/// more than operations on rows.
+pub fn instead(history: &History, engine: Choice, level: Option<Level>) -> Option<History> {
+    if matches!(engine, Choice::Engine(engine) if engine.name() == "observe") {
+        return None;
+    }
+    let rows = translate(history, sight(level?))?;
+    rows.left.is_none().then_some(rows.history)
+}
+
+/// All that may have been checked instead of a history.
+pub fn all_instead(history: &History) -> impl Iterator<Item = History> + '_ {
+    let sights = [Sight::Stable, Sight::Changing].into_iter();
+    sights.filter_map(|sight| translate(history, sight)).map(|rows| rows.history)
+}
+
+/// What a transaction sees at a level.
+pub fn sight(level: Level) -> Sight {
+    match level.family() {
+        Family::Serial | Family::Snapshot => Sight::Stable,
+        _ => Sight::Changing,
+    }
+}
