@@ -1,8 +1,8 @@
 //! The engine: wider limits until there is an answer.
 
-use margay_history::{History, TxnId};
+use margay_history::{History, OpId, TxnId};
 use margay_levels::Anomaly;
-use margay_verdict::observed::{Constraints, Rules, Unexplained};
+use margay_verdict::observed::{Constraints, Execution, Rules, Unexplained};
 use margay_verdict::{Budget, Certificate, Checker, Finding, Outside, Question, Verdict, Why};
 
 use crate::notes;
@@ -31,11 +31,12 @@ impl Observe {
             let mut search = Search::new(history, rules, &constraints, self.options, limits)?;
             match search.run(budget) {
                 Found::Execution(execution) => return Ok(Verdict::Holds(Certificate::Execution(execution))),
-                Found::Refuted(misfit) => {
+                Found::Refuted(Some(misfit)) => {
                     return self
                         .violated(history, rules, &constraints, limits, misfit, budget)
                         .map(Verdict::Violated);
                 }
+                Found::Refuted(None) => return Ok(self.unordered(history, &constraints)),
                 Found::Cut(_) if limits != Limits::NONE => limits = wider(limits, history.txn_count()),
                 Found::Cut(misfit) => return Ok(Verdict::Unknown(too_many(history, misfit))),
                 Found::Outside(outside) => return Err(outside),
@@ -47,6 +48,21 @@ impl Observe {
                 Found::Reached => return Ok(Verdict::Unknown(too_many(history, None))),
             }
         }
+    }
+
+    /// No order is allowed at all.
+    fn unordered(&self, history: &History, constraints: &Constraints<'_>) -> Verdict {
+        let txns = constraints.preferred().to_vec();
+        let Some(op) = txns.first().map(|&txn| OpId(history.op_range(txn).start)) else {
+            return Verdict::Holds(Certificate::Execution(Execution::default()));
+        };
+        let notes = vec![
+            "Timestamps, sessions and real time, as far as the level counts them, contradict each other."
+                .into(),
+        ];
+        let unexplained = Unexplained { reading: self.options.reading, txns: txns.clone(), op, notes };
+        let certificate = Certificate::Unexplained(unexplained);
+        Verdict::Violated(vec![Finding { anomaly: Anomaly::ResultMismatch, txns, certificate }])
     }
 
     /// The finding, with what the statement gives on the states that it can have seen.

@@ -45,8 +45,8 @@ impl Limits {
 pub enum Found {
     /// An execution.
     Execution(Execution),
-    /// There is none. The farthest misfit.
-    Refuted(Misfit),
+    /// There is none. The farthest misfit; without one, no order at all is allowed.
+    Refuted(Option<Misfit>),
     /// There is none within the limits. The farthest misfit.
     Cut(Option<Misfit>),
     /// Something has no meaning here.
@@ -182,10 +182,7 @@ impl<'c, 'h> Search<'c, 'h> {
         if let Some(outside) = self.outside.take() {
             return Found::Outside(outside);
         }
-        match self.worst {
-            Some(worst) if !self.cut => Found::Refuted(worst),
-            worst => Found::Cut(worst),
-        }
+        if self.cut { Found::Cut(self.worst) } else { Found::Refuted(self.worst) }
     }
 
     fn execution(&mut self) -> Execution {
@@ -294,7 +291,7 @@ impl<'c, 'h> Search<'c, 'h> {
         if let Some(frame) = self.frames.back_mut() {
             frame.causes.extend(causes);
         }
-        if self.options.learn {
+        if self.options.learn && !choices.has_fitted() {
             self.blocked.insert(choices.txn(), Blocked { place: here, print });
         }
         Ok(())

@@ -1,0 +1,66 @@
+//! What the tests and examples share: logs, a simulated SQL database, random numbers.
+
+#![allow(dead_code)]
+
+pub mod log;
+pub mod naive;
+pub mod simulate;
+
+use margay_history::History;
+use margay_levels::Level;
+use margay_observe::{Observe, Options};
+use margay_verdict::observed::Reading;
+use margay_verdict::{Budget, Checker, Question, Verdict, audit};
+
+/// Random numbers that are the same every time.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let mut x = self.0;
+        x ^= x >> 33;
+        x = x.wrapping_mul(0xff51_afd7_ed55_8ccd);
+        x ^= x >> 33;
+        x % n
+    }
+
+    pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+        &items[self.below(items.len() as u64) as usize]
+    }
+
+    pub fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+}
+
+pub const LEVELS: [Level; 8] = [
+    Level::ReadCommitted,
+    Level::RepeatableRead,
+    Level::SnapshotIsolation,
+    Level::StrongSessionSnapshotIsolation,
+    Level::StrictSnapshotIsolation,
+    Level::Serializable,
+    Level::StrongSessionSerializable,
+    Level::StrictSerializable,
+];
+
+/// The engine's verdict, which the audit has to accept.
+pub fn check(history: &History, level: Level, options: Options) -> Verdict {
+    let question = Question::new(level);
+    let verdict = Observe { options }.check(history, question, &Budget::unlimited());
+    if let Some(certificate) = verdict.certificate() {
+        if let Err(rejected) = audit(history, question, certificate) {
+            panic!("{level}: {} and the audit says: {rejected}\n{certificate:?}", verdict.word());
+        }
+    }
+    verdict
+}
+
+pub fn word(history: &History, level: Level) -> &'static str {
+    check(history, level, Options::DEFAULT).word()
+}
+
+pub fn statement_reading() -> Options {
+    Options { reading: Reading::Statement, ..Options::DEFAULT }
+}

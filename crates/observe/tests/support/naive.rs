@@ -1,0 +1,249 @@
+//! The definitions, literally: all orders, all sights. For tiny logs.
+
+use margay_history::{History, OpId, Outcome, TxnId};
+use margay_sql::Transaction;
+use margay_verdict::Question;
+use margay_verdict::observed::{Family, Machine, Pin, Ran, Reading, Rules, Sight, Step, in_row_order};
+
+/// Whether there is an execution.
+pub fn holds(history: &History, question: Question, reading: Reading) -> bool {
+    let rules = Rules::of(question, reading).expect("a level of executions");
+    let machine = Machine::new(history, false).expect("inside the fragment");
+    let live = history.txns().filter(|&txn| history.outcome(txn) != Outcome::Aborted).collect();
+    Naive { history, rules, machine, order: Vec::new() }.place(live)
+}
+
+struct Naive<'h> {
+    history: &'h History,
+    rules: Rules,
+    machine: Machine<'h>,
+    order: Vec<TxnId>,
+}
+
+impl Naive<'_> {
+    fn before(&self, a: TxnId, b: TxnId) -> bool {
+        let history = self.history;
+        let evidence = history.evidence();
+        let stamp = |txn| match self.rules.family {
+            Family::Serial => evidence.serialization(txn),
+            _ => evidence.commit(txn),
+        };
+        let stamped = matches!((stamp(a), stamp(b)), (Some(a), Some(b)) if a < b);
+        let session = self.rules.session && history.session_of(a) == history.session_of(b) && a < b;
+        stamped || session || self.rules.real_time && history.precedes(a, b)
+    }
+
+    fn place(&mut self, left: Vec<TxnId>) -> bool {
+        if left.iter().all(|&txn| self.history.outcome(txn) == Outcome::Unknown) {
+            return true;
+        }
+        for &txn in &left {
+            let certain = |other: TxnId| self.history.outcome(other) == Outcome::Committed;
+            let early = left.iter().any(|&other| other != txn && certain(other) && self.before(other, txn));
+            let late = self.order.iter().any(|&other| self.before(txn, other));
+            if early || late {
+                continue;
+            }
+            let rest: Vec<TxnId> = left.iter().copied().filter(|&other| other != txn).collect();
+            if self.run(txn, &rest) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn here(&self) -> u32 {
+        self.order.len() as u32
+    }
+
+    /// Every way to run a transaction at this place, and then the rest.
+    fn run(&mut self, txn: TxnId, rest: &[TxnId]) -> bool {
+        let ops = self.machine.statements(txn).unwrap();
+        if self.rules.family == Family::Snapshot {
+            return (0..=self.here()).any(|at| {
+                self.snapshot_allowed(txn, at)
+                    && self.statements(txn, &ops, vec![Sight::state(at); ops.len()], rest)
+            });
+        }
+        self.choose(txn, &ops, Vec::new(), rest)
+    }
+
+    fn choose(&mut self, txn: TxnId, ops: &[OpId], chosen: Vec<Sight>, rest: &[TxnId]) -> bool {
+        if chosen.len() == ops.len() {
+            return self.statements(txn, ops, chosen, rest);
+        }
+        for sight in self.sights() {
+            let mut more = chosen.clone();
+            more.push(sight);
+            // A prefix that does not fit has no continuation that does.
+            let Some((transaction, _)) = self.execute(&ops[..more.len()], &more) else { continue };
+            self.machine.drop(transaction);
+            if self.choose(txn, ops, more, rest) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn sights(&self) -> Vec<Sight> {
+        let here = self.here();
+        match self.rules.family {
+            Family::Serial | Family::Snapshot => vec![Sight::state(here)],
+            Family::Committed(Reading::Statement) => {
+                (0..=here).flat_map(|at| [Sight::state(at), Sight { at, pins: self.pins_of(at) }]).collect()
+            }
+            _ => self.mixtures(),
+        }
+    }
+
+    /// Marks for the rows that a locking statement looks at again; which of them it found is told by running it.
+    fn pins_of(&self, _: u32) -> Vec<Pin> {
+        let all = self.rows();
+        all.into_iter().map(|(table, key)| Pin { table, key, at: self.here() }).collect()
+    }
+
+    fn rows(&self) -> Vec<(String, Vec<margay_sql::Value>)> {
+        let database = self.machine.database();
+        let mut rows = Vec::new();
+        for (name, id) in database.tables() {
+            rows.extend(database.keys(id).into_iter().map(|key| (name.to_string(), key.to_vec())));
+        }
+        rows
+    }
+
+    /// Every row as of every state.
+    fn mixtures(&self) -> Vec<Sight> {
+        let mut sights = vec![Sight::state(self.here())];
+        for (table, key) in self.rows() {
+            let pins = (0..=self.here()).map(|at| Pin { table: table.clone(), key: key.clone(), at });
+            let pins: Vec<Pin> = pins.collect();
+            sights = sights
+                .into_iter()
+                .flat_map(|sight| {
+                    pins.iter().map(move |pin| {
+                        let mut sight = sight.clone();
+                        sight.pins.push(pin.clone());
+                        sight
+                    })
+                })
+                .collect();
+        }
+        sights
+    }
+
+    fn snapshot_allowed(&self, txn: TxnId, at: u32) -> bool {
+        let evidence = self.history.evidence();
+        self.order.iter().enumerate().all(|(place, &other)| {
+            let seen = (place as u32) < at;
+            let session = self.rules.session
+                && self.history.session_of(other) == self.history.session_of(txn)
+                && other < txn;
+            let must = session || self.rules.real_time && self.history.precedes(other, txn);
+            let stamped = match (evidence.commit(other), evidence.snapshot(txn)) {
+                (Some(commit), Some(snapshot)) => seen == (commit <= snapshot),
+                _ => true,
+            };
+            stamped && (seen || !must)
+        })
+    }
+
+    /// Runs statements; `None` if one does not fit or is not allowed.
+    fn execute(&mut self, ops: &[OpId], sights: &[Sight]) -> Option<(Transaction, Ran)> {
+        let mut transaction = self.machine.begin();
+        let mut ran = Ran::default();
+        for (&op, sight) in ops.iter().zip(sights) {
+            let sight = match self.narrowed(&ran, ops, sights, op, sight) {
+                Some(sight) => sight,
+                None => sight.clone(),
+            };
+            let step = self.machine.step(&mut transaction, op, &sight).unwrap();
+            if !step.fits || !self.allowed(&step, &sight) {
+                self.machine.drop(transaction);
+                return None;
+            }
+            ran.add(&step, &mut Vec::new());
+        }
+        Some((transaction, ran))
+    }
+
+    /// With the statement reading, pins stand only for rows that the statement found as of its state.
+    fn narrowed(
+        &mut self,
+        _: &Ran,
+        ops: &[OpId],
+        sights: &[Sight],
+        op: OpId,
+        sight: &Sight,
+    ) -> Option<Sight> {
+        if self.rules.family != Family::Committed(Reading::Statement) || sight.pins.is_empty() {
+            return None;
+        }
+        let place = ops.iter().position(|other| *other == op)?;
+        let mut transaction = self.machine.begin();
+        let mut found = Vec::new();
+        for (&earlier, seen) in ops[..=place].iter().zip(sights) {
+            let seen = if earlier == op {
+                Sight::state(sight.at)
+            } else {
+                self.narrowed(&Ran::default(), ops, sights, earlier, seen).unwrap_or(seen.clone())
+            };
+            let step = self.machine.step(&mut transaction, earlier, &seen).unwrap();
+            if earlier == op
+                && let Ok(outcome) = &step.result
+            {
+                found = outcome
+                    .reads
+                    .rows
+                    .iter()
+                    .filter(|read| read.present)
+                    .map(|read| (read.table, read.key.to_vec()))
+                    .collect();
+            }
+        }
+        self.machine.drop(transaction);
+        let named = |pin: &&Pin| {
+            found.iter().any(|(table, key)| {
+                self.machine.database().schema(*table).name == pin.table && *key == pin.key
+            })
+        };
+        Some(Sight { at: sight.at, pins: sight.pins.iter().filter(named).cloned().collect() })
+    }
+
+    fn allowed(&self, step: &Step, sight: &Sight) -> bool {
+        let Ok(outcome) = &step.result else { return false };
+        let here = self.here();
+        match self.rules.family {
+            Family::Repeatable => outcome.reads.rows.iter().filter(|read| read.present).all(|read| {
+                let Some(stamp) = read.stamp.filter(|stamp| stamp >> 63 == 0) else { return true };
+                let latest = self.machine.last_writer(read.table, &read.key, here).unwrap().0;
+                self.machine.position_of(stamp) == latest
+            }),
+            Family::Committed(Reading::Statement) => outcome.writes.iter().all(|write| {
+                let pinned = sight.pins.iter().any(|pin| *pin.key == *write.key);
+                let latest = self.machine.last_writer(write.table, &write.key, here);
+                pinned || latest.is_none_or(|(state, _)| state <= sight.at)
+            }),
+            _ => true,
+        }
+    }
+
+    fn statements(&mut self, txn: TxnId, ops: &[OpId], sights: Vec<Sight>, rest: &[TxnId]) -> bool {
+        let here = self.here();
+        let Some((transaction, ran)) = self.execute(ops, &sights) else { return false };
+        let conflict = self.rules.family == Family::Snapshot
+            && ran.changes().any(|write| {
+                let latest = self.machine.last_writer(write.table, &write.key, here);
+                latest.is_some_and(|(state, _)| sights.first().is_some_and(|sight| state > sight.at))
+            });
+        if conflict || !in_row_order(self.history, self.rules, &self.machine, &self.order, txn, &ran.writes) {
+            self.machine.drop(transaction);
+            return false;
+        }
+        self.machine.commit(transaction, &ran, self.rules.skips());
+        self.order.push(txn);
+        let found = self.place(rest.to_vec());
+        self.order.pop();
+        self.machine.take_back(here);
+        found
+    }
+}
