@@ -149,7 +149,6 @@ fn names_that_nothing_bears_get_suggestions() {
         (["check", "x", "--level", "serialisable"].as_slice(), "did you mean serializable"),
         (&["check", "x", "--level", "qqqqqqqq"], "margay levels"),
         (&["check", "x", "--level", "causal", "--engine", "naiv"], "did you mean naive"),
-        (&["check", "x", "--level", "causal", "--engine", "observe"], "not in this version"),
         (&["check", "x", "--level", "causal", "--from", "ednn"], "did you mean \"edn\""),
         (&["convert", "x", "y", "--to", "marga"], "did you mean \"margay\""),
         (&["explain", "writeskew"], "did you mean write-skew"),

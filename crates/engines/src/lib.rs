@@ -16,11 +16,13 @@ use std::fmt;
 use margay_certify::{Certify, Replay};
 use margay_history::{History, OpKind};
 use margay_infer::Infer;
+pub use margay_infer::{Assume, assumed};
 use margay_levels::definition::Family;
 use margay_levels::profile::{Dbms, NoProfile};
 use margay_levels::{Level, UnknownName};
-use margay_mirror::Engine as Mirror;
+use margay_mirror::{Engine as Mirror, Mechanisms};
 use margay_naive::Naive;
+use margay_observe::Observe;
 use margay_solve::Solve;
 use margay_verdict::{Budget, Checker, Question, Verdict, Why};
 
@@ -33,7 +35,7 @@ pub const NAMES: [&str; 7] = ["solve", "mirror", "certify", "replay", "observe",
 /// The engines of this version, in the order in which `auto` prefers them.
 #[must_use]
 pub fn all() -> &'static [Engine] {
-    &[&Naive, &Replay, &Certify, &Infer::DEFAULT, &Solve, &MIRROR]
+    &[&Observe::DEFAULT, &Replay, &Certify, &Infer::DEFAULT, &Naive, &Solve, &MIRROR]
 }
 
 /// The mirror takes its mechanisms from the profile that the history names.
@@ -60,6 +62,12 @@ pub struct Answer {
     pub engine: Option<&'static str>,
     /// What it said.
     pub verdict: Verdict,
+}
+
+/// The mirror of a database with these mechanisms.
+#[must_use]
+pub fn mirror_of(mechanisms: Mechanisms) -> Choice {
+    Choice::Mirror(Mirror { mechanisms: Some(mechanisms) })
 }
 
 impl Choice {
@@ -99,26 +107,22 @@ impl Choice {
 
 /// The engines that may answer, the preferred one first.
 ///
-/// Tiny histories go to the definitions themselves. Where there is evidence, the linear engines that need it come first; they hand over if it is not complete.
-/// Lists and the weak levels go to the engine that infers. What is left goes to the engine that searches.
+/// Histories of SQL statements go to the engine that executes them. Where there is evidence, the linear engines that need it come first; they hand over if it is not complete. Then comes the engine that infers: it is linear, it decides lists
+/// and the weak levels, it finds most of what is wrong with registers, and it names what it finds as people know it. What it leaves open goes to the definitions
+/// themselves if the history is tiny, and else to the engine that searches.
 #[must_use]
 pub fn auto(history: &History, question: Question) -> Vec<Engine> {
     let suits = |engine: &Engine| match engine.name() {
+        // Only its own question is about statements; what it cannot execute may still be read as rows.
+        "observe" => history.has_kind(OpKind::Sql),
         "naive" => history.txn_count() <= TINY,
         "replay" => has_order(history, question),
         "certify" => has_versions(history),
-        "infer" => has_inference(history, question),
         // It answers for the mechanisms of one database, not for the level as such: only who asks for it gets it.
         "mirror" => false,
         _ => true,
     };
     all().iter().copied().filter(suits).collect()
-}
-
-/// Whether reads may tell the order of versions: lists do, and the weak levels do not need it.
-fn has_inference(history: &History, question: Question) -> bool {
-    let searched = matches!(question.level.family(), Family::Serial | Family::Snapshot);
-    !searched || history.has_kind(OpKind::Append)
 }
 
 /// Whether timestamps may order everything, at this level.
