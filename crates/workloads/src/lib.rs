@@ -11,10 +11,13 @@
 mod bank;
 mod blindw;
 mod catalog;
+pub mod coo;
 mod draw;
 mod generator;
+pub mod hermitage;
 mod program;
 mod rubis;
+pub mod scripted;
 mod smallbank;
 mod tpcc;
 mod twitter;
