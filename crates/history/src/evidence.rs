@@ -2,6 +2,7 @@
 
 use hashbrown::HashSet;
 
+use crate::error::Invalid;
 use crate::history::{History, Op, OpKind};
 use crate::ids::{ObjectId, OpId, TxnId};
 
@@ -76,6 +77,21 @@ impl Evidence {
     #[must_use]
     pub fn serialization(&self, txn: TxnId) -> Option<i64> {
         stamp(&self.serializations, txn)
+    }
+}
+
+impl History {
+    /// The same history with more version orders in its evidence.
+    ///
+    /// # Errors
+    /// When an order names a version that was not written, or one twice, or the initial one late.
+    pub fn with_version_orders(mut self, orders: Vec<VersionOrder>) -> Result<Self, Invalid> {
+        for order in &orders {
+            let fine = check_order(&self, order.object, &order.versions);
+            fine.map_err(|what| Invalid { what, place: 0 })?;
+        }
+        self.evidence.version_orders.extend(orders);
+        Ok(self)
     }
 }
 

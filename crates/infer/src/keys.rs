@@ -20,7 +20,7 @@
 //! Sorting the accesses of each register.
 
 use hashbrown::HashMap;
-use margay_history::{ObjectId, TxnId, Version};
+use margay_history::{ObjectId, TxnId, Version, VersionOrder};
 
 use crate::case::{Case, Read};
 use crate::index::Use;
@@ -41,6 +41,13 @@ pub(crate) struct Pair {
     pub(crate) first: TxnId,
     pub(crate) then: TxnId,
     pub(crate) by: (TxnId, TxnId),
+}
+
+impl Pair {
+    /// As evidence.
+    pub(crate) fn order(&self) -> VersionOrder {
+        VersionOrder { object: self.object, versions: vec![Version::Of(self.first), Version::Of(self.then)] }
+    }
 }
 
 /// Which orders are used.

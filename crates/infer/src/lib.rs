@@ -43,7 +43,7 @@ mod weak;
 mod writers;
 
 use hashbrown::HashMap;
-use margay_history::History;
+use margay_history::{History, VersionOrder};
 use margay_levels::definition::{Axiom, Family};
 use margay_levels::model::{Boundary, boundary};
 use margay_levels::{Anomaly, Level};
@@ -97,6 +97,29 @@ impl Checker for Infer {
             Err(Stop::Limit(limit)) => exhausted(limit),
             Err(Stop::Outside(what)) => Verdict::Unknown(Why::Outside(what)),
         }
+    }
+}
+
+/// What to take for granted of a database's registers, beside what the question says: Elle's options for them.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Assume {
+    /// Versions of each register follow session order.
+    pub sequential_keys: bool,
+    /// Versions of each register follow real time.
+    pub linearizable_keys: bool,
+}
+
+/// The version orders that follow if that is so, two versions each: evidence for any engine.
+///
+/// # Errors
+/// What of the history is outside the engine's fragment.
+pub fn assumed(history: &History, assume: Assume) -> Result<Vec<VersionOrder>, String> {
+    let orders = keys::Orders { session: assume.sequential_keys, time: assume.linearizable_keys };
+    let question = Question::new(Level::ReadCommitted);
+    match Case::new(history, question, &Infer::DEFAULT, &Budget::unlimited()) {
+        Ok(case) => Ok(keys::pairs(&case, orders).iter().map(keys::Pair::order).collect()),
+        Err(Stop::Outside(what)) => Err(what),
+        Err(Stop::Limit(limit)) => Err(limit.to_string()),
     }
 }
 

@@ -208,6 +208,9 @@ impl<'c, 'h> Prover<'c, 'h> {
         let ww = count(|r| matches!(r, Reason::Write { .. }));
         let visible = count(|r| matches!(r, Reason::Visible { .. }));
         let shape = lemma.anomaly(self.case.history);
+        if self.is_of_versions(lemma) && level.forbids(Anomaly::CyclicVersions) {
+            return Anomaly::CyclicVersions;
+        }
         let (one, several) = match level {
             Level::BeReadCommitted => (Anomaly::NonMonotonicRead, Anomaly::BeReadCommittedCycleExists),
             Level::ReadAtomic => (Anomaly::FracturedRead, Anomaly::ReadAtomicCycleExists),
@@ -226,6 +229,17 @@ impl<'c, 'h> Prover<'c, 'h> {
             1 => one,
             _ => several,
         }
+    }
+
+    /// Whether a cycle is of the versions of one register alone.
+    fn is_of_versions(&self, lemma: &Lemma) -> bool {
+        let object = |edge: &Edge| match edge.reason {
+            Reason::Write { object } => Some(object),
+            _ => None,
+        };
+        let first = lemma.edges.first().and_then(object);
+        first.is_some_and(|first| self.case.uses[first.index()] == Use::Register)
+            && lemma.edges.iter().all(|edge| object(edge) == first)
     }
 
     /// A finding of single operations, under the first name that the audit accepts.
