@@ -1,9 +1,9 @@
 //! Mirror as an engine over a finished history.
 
-use margay_history::{History, OpId, TxnId};
+use margay_history::{History, OpId, PredicateId, TxnId};
 use margay_levels::Level;
 use margay_levels::profile::{self, Dbms, NoProfile};
-use margay_verdict::mechanism::{Mechanisms, unfit};
+use margay_verdict::mechanism::{Mechanisms, Searches, unfit};
 use margay_verdict::{Budget, Certificate, Checker, Exhausted, Finding, Question, Verdict, Why};
 
 use crate::mirror::{Mirror, Trace, Violation};
@@ -71,6 +71,7 @@ impl Engine {
             Why::Exhausted(limit, format!("{done} of {} operations", history.op_count()))
         };
         let mut mirror = Mirror::new(mechanisms, history.header().skew);
+        *mirror.searches() = Searches::of(history);
         history.initial_values().iter().for_each(|&(object, value)| mirror.initial(object, value));
         let mut found = Vec::new();
         for (done, (_, op, txn)) in merged(history).into_iter().enumerate() {
@@ -101,7 +102,17 @@ fn feed(mirror: &mut Mirror, history: &History, op: OpId, txn: TxnId) -> Result<
     let op = history.op(op);
     let Some(at) = op.at else { return Ok(()) };
     let trace = Trace { txn, op: op.id, kind: op.kind, at, accesses: op.accesses };
-    mirror.feed(trace, history.values()).map_err(|unfit| Why::Outside(unfit.to_string()))
+    let fed = match search(history, op.id) {
+        Some(predicate) => mirror.feed_search(trace, predicate, history.values()),
+        None => mirror.feed(trace, history.values()),
+    };
+    fed.map_err(|unfit| Why::Outside(unfit.to_string()))
+}
+
+/// The condition of a search whose rows are known.
+fn search(history: &History, op: OpId) -> Option<PredicateId> {
+    let scan = history.scan(op).filter(|scan| scan.observed).map(|scan| scan.predicate);
+    scan.or_else(|| history.update(op).filter(|update| update.observed).map(|update| update.predicate))
 }
 
 fn take(mirror: &mut Mirror, found: &mut Vec<Finding>) {

@@ -4,18 +4,25 @@
 //! A topological order is kept up to date as edges come (Pearce and Kelly): an edge that agrees with it costs nothing, another one a search between
 //! its two places, which finds the cycle if there is one. Transactions come in the order of their commits, with which most edges agree.
 //!
+//! Where dependencies follow the order of points in time (timestamp order, validation at commit, levels that keep real time), each transaction also has a *floor*: the latest beginning of its
+//! own point's interval and of those that lead to it. An edge raises the floors behind it. A floor above the end of the interval is a violation: the path that
+//! raised it leads from a transaction to one that took place before it.
+//!
 //! A transaction is forgotten when nothing leads to it and every transaction that ran beside it has been judged: whatever comes later
 //! comes after it, so it is in no cycle (Property 4 of the appendix).
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::TxnId;
-use margay_verdict::mechanism::Course;
+use margay_verdict::mechanism::{Course, Points};
 use margay_verdict::{Edge, Reason};
 
 #[derive(Debug)]
 struct Node {
     place: u64,
     course: Course,
+    floor: i64,
+    /// The dependency that raised the floor.
+    raised: Option<(TxnId, Reason)>,
     outs: Vec<(TxnId, Reason)>,
     ins: Vec<TxnId>,
 }
@@ -25,12 +32,18 @@ pub(crate) struct Graph {
     nodes: HashMap<TxnId, Node>,
     next: u64,
     edges: usize,
+    points: Option<Points>,
 }
 
 impl Graph {
+    pub fn new(points: Option<Points>) -> Self {
+        Self { points, ..Self::default() }
+    }
+
     /// Adds a committed transaction.
     pub fn insert(&mut self, txn: TxnId, course: Course) {
-        let node = Node { place: self.next, course, outs: Vec::new(), ins: Vec::new() };
+        let floor = self.points.map_or(i64::MIN, |points| course.point(points).before);
+        let node = Node { place: self.next, course, floor, raised: None, outs: Vec::new(), ins: Vec::new() };
         self.next += 1;
         self.nodes.insert(txn, node);
     }
@@ -49,7 +62,7 @@ impl Graph {
         self.nodes.get(&txn).map(|node| &node.course)
     }
 
-    /// Adds a dependency; answers the cycle that it would close, and then leaves it out. An edge of transactions that are forgotten, or that is there already, changes nothing.
+    /// Adds a dependency; answers the cycle that it would close, and then leaves it out, or the path to a transaction that took place before the path's first. An edge of transactions that are forgotten, or that is there already, changes nothing.
     pub fn add(&mut self, edge: Edge) -> Result<bool, Vec<Edge>> {
         let (Some(from), Some(to)) = (self.nodes.get(&edge.from), self.nodes.get(&edge.to)) else {
             return Ok(false);
@@ -64,10 +77,51 @@ impl Graph {
         if let Some(to) = self.nodes.get_mut(&edge.to) {
             to.ins.push(edge.from);
         }
+        let (from, to) = (edge.from, edge.to);
         if let Some(from) = self.nodes.get_mut(&edge.from) {
             from.outs.push((edge.to, edge.reason));
         }
-        Ok(true)
+        match self.points {
+            Some(points) => self.raise(from, to, points).map_or(Ok(true), Err),
+            None => Ok(true),
+        }
+    }
+
+    /// Raises the floors behind a new edge. The graph has no cycles, so this ends.
+    fn raise(&mut self, from: TxnId, to: TxnId, points: Points) -> Option<Vec<Edge>> {
+        let mut stack = vec![(from, to)];
+        let mut backward = None;
+        while let Some((from, to)) = stack.pop() {
+            let (Some(before), Some(node)) = (self.nodes.get(&from), self.nodes.get(&to)) else { continue };
+            if before.floor <= node.floor {
+                continue;
+            }
+            let (floor, point) = (before.floor, node.course.point(points));
+            let reason = before.outs.iter().find(|(next, _)| *next == to).map(|(_, reason)| reason.clone());
+            let was_fine = node.floor <= point.after;
+            stack.extend(node.outs.iter().map(|(next, _)| (to, *next)));
+            if let Some(node) = self.nodes.get_mut(&to) {
+                (node.floor, node.raised) = (floor, reason.map(|reason| (from, reason)));
+            }
+            if was_fine && floor > point.after {
+                backward = backward.or_else(|| self.path(to, floor));
+            }
+        }
+        backward
+    }
+
+    /// The path that raised a floor, from the transaction whose own it is.
+    fn path(&self, to: TxnId, floor: i64) -> Option<Vec<Edge>> {
+        let (mut to, mut edges) = (to, Vec::new());
+        while let Some((from, reason)) = self.nodes.get(&to)?.raised.clone() {
+            edges.push(Edge { from, to, reason });
+            if self.nodes.get(&from)?.course.point(self.points?).before == floor {
+                edges.reverse();
+                return Some(edges);
+            }
+            to = from;
+        }
+        None
     }
 
     fn place(&self, txn: TxnId) -> u64 {
@@ -233,6 +287,28 @@ mod tests {
             }
         }
         assert!(cycles > 100, "{cycles}");
+    }
+
+    #[test]
+    fn a_path_back_in_time_is_found_whatever_the_order_of_its_edges() {
+        for order in [[(3, 2), (2, 1), (1, 0)], [(1, 0), (2, 1), (3, 2)], [(1, 0), (3, 2), (2, 1)]] {
+            let mut graph = graph(0);
+            graph.points = Some(Points::Commit);
+            // Each overlaps with its neighbours; 0 had ended before 3 began.
+            for (txn, at) in [(0, (0, 10)), (1, (8, 20)), (2, (18, 30)), (3, (28, 40))] {
+                let mut course = Course::default();
+                course.push(OpKind::Begin, Interval::new(at.0, at.0), &[], false);
+                course.push(OpKind::Commit, Interval::new(at.1, at.1), &[], false);
+                graph.insert(TxnId(txn), course);
+            }
+            let found: Vec<_> = order.into_iter().filter_map(|(a, b)| graph.add(edge(a, b)).err()).collect();
+            assert!(!found.is_empty(), "{order:?}");
+            for path in found {
+                assert!(path.windows(2).all(|pair| pair[0].to == pair[1].from));
+                let (first, last) = (path[0].from.0, path[path.len() - 1].to.0);
+                assert!(first >= last + 2, "{first} to {last}: neighbours overlap");
+            }
+        }
     }
 
     #[test]

@@ -1,89 +1,213 @@
 //! One committed transaction is judged: its reads are explained, and what that makes certain goes to the certifier.
 //!
 //! # Algorithm
-//! The reads that share a snapshot are explained together ([`explain`]). A read that only one version explains depends on its writer (wr). A version that is later
-//! than everything that a read may have seen depends on the reader (rw). Two versions whose order is certain depend on each other (ww).
+//! The reads that share a snapshot are explained together ([`explain`]); a search also tells of the rows that it did not return. A read that only one version explains depends on
+//! its writer (wr). A version that is later than everything that a read may have seen depends on the reader (rw); of a row that was not returned, only a version that
+//! would have been. Two versions whose order is certain depend on each other (ww).
+//!
+//! # Invariants
+//! Explaining looks only at versions, which stay as they are while transactions are judged. So many transactions can be explained at the same time, and what comes of it is the
+//! same as if they had been explained one by one.
 
-use margay_history::{ObjectId, TxnId, Values, Version};
-use margay_verdict::mechanism::{Certified, Fact, Sight, View, dangerous, explain};
+use margay_history::{Interval, ObjectId, OpId, TxnId, Values, Version};
+use margay_verdict::mechanism::{Certified, Fact, Saw, Sight, View, World, dangerous, explain};
 use margay_verdict::{Broken, Edge, Reason};
 
-use super::Mirror;
-use crate::store::Reader;
-use crate::txn::{Seen, Txn};
+use super::{Dependencies, Mirror};
+use crate::store::{FORGOTTEN, Reader};
+use crate::txn::{Search, Seen, Txn};
+
+/// What explaining a transaction's reads brought to light.
+#[derive(Default, Debug)]
+pub(super) struct Explained {
+    broken: Vec<OpId>,
+    edges: Vec<Edge>,
+    readers: Vec<(ObjectId, Reader)>,
+    wr: Dependencies,
+    rw: Dependencies,
+}
 
 impl Mirror {
-    pub(super) fn judge(&mut self, txn: TxnId, ended: &Txn, values: &Values) {
-        if self.mechanisms.view != View::Uncommitted {
-            if let Some(op) = ended.missed {
-                self.report(vec![txn], Broken::Read { op });
-            }
-            let (together, shared) = (self.mechanisms.together, self.mechanisms.view.is_shared());
-            for group in ended.reads.chunk_by(|a, b| together && (shared || a.op == b.op)) {
-                self.explain(txn, ended, group, values);
-            }
+    /// Explains all reads of a transaction.
+    pub(super) fn explain(&self, txn: TxnId, ended: &Txn, values: &Values) -> Explained {
+        let mut found = Explained::default();
+        if self.mechanisms.view == View::Uncommitted {
+            return found;
         }
-        for &object in ended.writes.keys() {
-            self.order(txn, object);
+        let missed = ended.searches.iter().filter(|search| search.missed).map(|search| search.op);
+        found.broken.extend(ended.missed.into_iter().chain(missed).next());
+        if ended.searches.is_empty() {
+            self.explain_groups(txn, ended, &ended.reads, values, &mut found);
+        } else {
+            let reads = self.with_left_out(ended);
+            self.explain_groups(txn, ended, &reads, values, &mut found);
+        }
+        found
+    }
+
+    /// The reads, and what the searches tell of the rows that they did not return.
+    fn with_left_out(&self, ended: &Txn) -> Vec<Seen> {
+        let mut reads = ended.reads.clone();
+        for search in ended.searches.iter().filter(|search| search.whole) {
+            let rows = self.searches.searched(search.predicate).map_or(&[][..], |t| self.store.rows(t));
+            let left_out = rows.iter().filter(|object| search.skip.binary_search(object).is_err());
+            reads.extend(left_out.map(|&object| search.without(object)));
+        }
+        reads.sort_by_key(|seen| seen.op);
+        reads
+    }
+
+    fn explain_groups(
+        &self,
+        txn: TxnId,
+        ended: &Txn,
+        reads: &[Seen],
+        values: &Values,
+        found: &mut Explained,
+    ) {
+        let (together, shared) = (self.mechanisms.together, self.mechanisms.view.is_shared());
+        for group in reads.chunk_by(|a, b| together && (shared || a.op == b.op)) {
+            let whole = ended.course.snapshot(self.mechanisms.view, group[0].at);
+            if !self.explain_plainly(txn, group, whole, values, found) {
+                self.explain_group(txn, group, whole, values, found);
+            }
         }
     }
 
+    /// The common case: of every object there is one version, it was there before, and it is what was seen.
+    fn explain_plainly(
+        &self,
+        txn: TxnId,
+        group: &[Seen],
+        whole: Interval,
+        values: &Values,
+        found: &mut Explained,
+    ) -> bool {
+        let only = |seen: &Seen| match (self.store.get(seen.object).versions.as_slice(), seen.saw) {
+            ([(version, fact)], Saw::Value(value))
+                if *version != Version::Of(txn)
+                    && fact.certain
+                    && fact.installed.after < whole.before
+                    && fact.pattern.matches(value, values) =>
+            {
+                Some(*version)
+            }
+            _ => None,
+        };
+        if !group.iter().all(|seen| only(seen).is_some()) {
+            return false;
+        }
+        for seen in group {
+            let Some(version) = only(seen) else { continue };
+            found.wr.certain += 1;
+            if let Version::Of(writer) = version {
+                found.edges.push(seen.read(writer, txn));
+            }
+            found.readers.push((seen.object, seen.reader(txn, version, whole.after)));
+        }
+        true
+    }
+
     /// Explains the reads of one snapshot.
-    fn explain(&mut self, txn: TxnId, ended: &Txn, group: &[Seen], values: &Values) {
-        group.iter().for_each(|seen| _ = self.store.record(seen.object));
+    fn explain_group(
+        &self,
+        txn: TxnId,
+        group: &[Seen],
+        whole: Interval,
+        values: &Values,
+        found: &mut Explained,
+    ) {
+        let world = World { values, searches: &self.searches };
         let versions: Vec<Vec<&(Version, Fact)>> =
             group.iter().map(|seen| self.store.get(seen.object).others(txn).collect()).collect();
         let facts: Vec<Vec<&Fact>> =
             versions.iter().map(|all| all.iter().map(|(_, fact)| fact).collect()).collect();
-        let sight = |(seen, versions): (&Seen, _)| Sight { value: seen.value, versions };
+        let sight = |(seen, versions): (&Seen, _)| Sight { object: seen.object, saw: seen.saw, versions };
         let sights: Vec<Sight<'_>> = group.iter().zip(facts.iter().map(Vec::as_slice)).map(sight).collect();
-        let whole = ended.course.snapshot(self.mechanisms.view, group[0].at);
-        let snapshot = match explain(&sights, whole, values) {
+        let snapshot = match explain(&sights, whole, world) {
             Ok(snapshot) => snapshot,
-            Err(place) => return self.report(vec![txn], Broken::Read { op: group[place].op }),
+            Err(place) => return found.broken.push(group[place].op),
         };
-        let mut edges = Vec::new();
-        let mut readers = Vec::new();
         for ((seen, sight), versions) in group.iter().zip(&sights).zip(&versions) {
-            let candidates = sight.candidates(snapshot, values);
-            let Some(&first) = candidates.first() else { continue };
-            self.statistics.reads += 1;
-            self.statistics.certain_reads += u64::from(candidates.len() == 1);
-            if let ([only], (Version::Of(writer), fact)) = (candidates.as_slice(), versions[first]) {
-                debug_assert_eq!(*only, first);
-                if fact.certain {
-                    edges.push(seen.read(*writer, txn));
-                }
-            }
-            let version = versions[first].0;
-            for (later, fact) in versions {
-                if let Version::Of(writer) = later
-                    && sight.is_overwritten_by(&candidates, snapshot, fact)
-                {
-                    edges.push(seen.overwritten(txn, version, *writer));
-                }
-            }
-            readers.push((seen.object, Reader { txn, op: seen.op, version, by: snapshot.after }));
+            self.conclude(txn, seen, sight, versions, (whole, snapshot), world, found);
         }
-        edges.into_iter().for_each(|edge| self.depend(edge));
-        self.remember(readers);
+    }
+
+    /// What one read of an explained snapshot makes certain.
+    #[allow(clippy::too_many_arguments)]
+    fn conclude(
+        &self,
+        txn: TxnId,
+        seen: &Seen,
+        sight: &Sight<'_>,
+        versions: &[&(Version, Fact)],
+        (whole, snapshot): (Interval, Interval),
+        world: World<'_>,
+        found: &mut Explained,
+    ) {
+        let candidates = sight.candidates(snapshot, world);
+        if let Saw::Value(_) = seen.saw {
+            found.wr.count(candidates.len() == 1, sight.possible(whole) == 1);
+            if let [only] = candidates.as_slice()
+                && let (Version::Of(writer), true) = (versions[*only].0, versions[*only].1.certain)
+            {
+                found.edges.push(seen.read(writer, txn));
+            }
+        }
+        let named = candidates.iter().map(|&i| versions[i].0).find(|version| *version != FORGOTTEN);
+        let Some(version) = named else { return };
+        for (later, fact) in versions {
+            let Version::Of(writer) = later else { continue };
+            if sight.is_overwritten_by(&candidates, snapshot, fact, world) {
+                found.rw.count(true, fact.installed.before > whole.after);
+                found.edges.push(seen.overwritten(txn, version, *writer));
+            } else if fact.certain && fact.installed.after >= snapshot.before {
+                found.rw.uncertain += u64::from(seen.saw.is_changed_by(seen.object, &fact.pattern, world));
+            }
+        }
+        found.readers.push((seen.object, seen.reader(txn, version, snapshot.after)));
+    }
+
+    /// Takes over what explaining brought to light.
+    pub(super) fn conclude_all(&mut self, txn: TxnId, ended: &Txn, found: Explained, values: &Values) {
+        for op in found.broken {
+            self.report(vec![txn], Broken::Read { op });
+        }
+        self.statistics.reads += found.wr.certain + found.wr.deduced + found.wr.uncertain;
+        self.statistics.certain_reads += found.wr.certain + found.wr.deduced;
+        self.statistics.wr.add(found.wr);
+        self.statistics.rw.add(found.rw);
+        found.edges.into_iter().for_each(|edge| self.depend(edge));
+        self.remember(txn, ended, found.readers);
+        for (object, _) in &ended.writes {
+            self.order(txn, *object, values);
+        }
     }
 
     /// Later versions may overwrite what was read.
-    fn remember(&mut self, readers: Vec<(ObjectId, Reader)>) {
+    fn remember(&mut self, txn: TxnId, ended: &Txn, readers: Vec<(ObjectId, Reader)>) {
         if self.mechanisms.certifier == Certified::Committed {
             return;
         }
         for (object, reader) in readers {
-            let record = self.store.record(object);
+            let record = self.store.record(object, &self.searches);
             record.readers.retain(|old| self.graph.contains(old.txn));
             record.readers.push(reader);
+        }
+        for search in ended.searches.iter().filter(|search| search.whole) {
+            let Some(table) = self.searches.searched(search.predicate) else { continue };
+            let by = ended.course.snapshot(self.mechanisms.view, search.at).after;
+            let saw = Saw::Without(search.predicate);
+            let table = self.store.table(table);
+            table.readers.retain(|old| self.graph.contains(old.txn));
+            table.readers.push(Reader { txn, op: search.op, saw, version: Version::Initial, by });
         }
     }
 
     /// Orders the transaction's version of an object among the others, and after those who read before it.
-    fn order(&mut self, txn: TxnId, object: ObjectId) {
-        let record = self.store.record(object);
+    fn order(&mut self, txn: TxnId, object: ObjectId, values: &Values) {
+        let world = World { values, searches: &self.searches };
+        let record = self.store.record(object, &self.searches);
         let Some((_, mine)) = record.versions.iter().find(|(version, _)| *version == Version::Of(txn)) else {
             return;
         };
@@ -100,9 +224,7 @@ impl Mirror {
             let (later, earlier) = (mine.before(other), other.before(mine));
             let by_time = mine.installed.after < other.installed.before
                 || other.installed.after < mine.installed.before;
-            self.statistics.ordered_by_time += u64::from(by_time);
-            self.statistics.ordered_by_mechanism += u64::from(!by_time && (later || earlier));
-            self.statistics.unordered += u64::from(!later && !earlier);
+            self.statistics.ww.count(later || earlier, by_time);
             if later {
                 edges.push(Edge { from: txn, to: other_txn, reason: reason.clone() });
             }
@@ -111,8 +233,11 @@ impl Mirror {
             }
         }
         for reader in record.readers.iter().filter(|r| r.txn != txn && mine.installed.before > r.by) {
-            let Reader { txn: from, op, version, .. } = *reader;
-            edges.push(Edge { from, to: txn, reason: Reason::AntiRead { op, object, version } });
+            let Reader { txn: from, op, version, saw, .. } = *reader;
+            if saw.is_changed_by(object, &mine.pattern, world) {
+                self.statistics.rw.certain += 1;
+                edges.push(Edge { from, to: txn, reason: Reason::AntiRead { op, object, version } });
+            }
         }
         edges.into_iter().for_each(|edge| self.depend(edge));
     }
@@ -123,10 +248,12 @@ impl Mirror {
         if edge.from == edge.to || (anti && self.mechanisms.certifier == Certified::Committed) {
             return;
         }
-        match self.graph.add(edge.clone()) {
-            Err(cycle) => self.report_dependencies(cycle),
-            Ok(true) if anti && self.mechanisms.certifier == Certified::Ssi => self.look_for_pivots(&edge),
-            Ok(_) => {}
+        let ssi = anti && self.mechanisms.certifier == Certified::Ssi;
+        let look = ssi.then(|| edge.clone());
+        match (self.graph.add(edge), look) {
+            (Err(broken), _) => self.report_dependencies(broken),
+            (Ok(true), Some(edge)) => self.look_for_pivots(&edge),
+            _ => {}
         }
     }
 
@@ -151,5 +278,15 @@ impl Seen {
 
     fn overwritten(&self, from: TxnId, version: Version, to: TxnId) -> Edge {
         Edge { from, to, reason: Reason::AntiRead { op: self.op, object: self.object, version } }
+    }
+
+    fn reader(&self, txn: TxnId, version: Version, by: i64) -> Reader {
+        Reader { txn, op: self.op, saw: self.saw, version, by }
+    }
+}
+
+impl Search {
+    fn without(&self, object: ObjectId) -> Seen {
+        Seen { op: self.op, at: self.at, object, saw: Saw::Without(self.predicate) }
     }
 }

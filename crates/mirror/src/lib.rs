@@ -70,7 +70,7 @@ mod store;
 mod txn;
 
 pub use check::Engine;
-pub use margay_verdict::mechanism::Mechanisms;
-pub use mirror::{Mirror, Size, Statistics, Trace, Unfit, Violation};
+pub use margay_verdict::mechanism::{Mechanisms, Searches};
+pub use mirror::{Dependencies, Mirror, Size, Statistics, Trace, Unfit, Violation};
 pub use pipeline::{Client, Pipeline};
 pub use simulated::simulated;

@@ -10,14 +10,17 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::fmt;
 
 use hashbrown::HashMap;
-use margay_history::{Access, Interval, ObjectId, OpId, OpKind, TxnId, ValueId, Values, Version};
+use margay_history::{
+    Access, Interval, ObjectId, OpId, OpKind, PredicateId, TxnId, ValueId, Values, Version,
+};
 use margay_levels::profile::Granularity;
-use margay_verdict::mechanism::{Fact, Mechanisms, View, common};
+use margay_verdict::mechanism::{Fact, Mechanisms, Searches, View, World, common};
 use margay_verdict::{Breach, Broken, Edge};
 
 use crate::graph::Graph;
-use crate::store::{Held, Store};
+use crate::store::{Held, Region, Store};
 use crate::txn::{Taken, Txn};
+use judge::Explained;
 
 #[path = "judge.rs"]
 mod judge;
@@ -90,6 +93,41 @@ pub struct Size {
     pub edges: usize,
 }
 
+/// How the dependencies of one kind came to be known.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Dependencies {
+    /// The intervals do not overlap: time alone tells.
+    pub certain: u64,
+    /// They overlap, and values, snapshots, locks or the rule for concurrent updates tell.
+    pub deduced: u64,
+    /// Nothing tells.
+    pub uncertain: u64,
+}
+
+impl Dependencies {
+    fn count(&mut self, known: bool, by_time: bool) {
+        let kind = match (known, by_time) {
+            (true, true) => &mut self.certain,
+            (true, false) => &mut self.deduced,
+            (false, _) => &mut self.uncertain,
+        };
+        *kind += 1;
+    }
+
+    fn add(&mut self, more: Dependencies) {
+        self.certain += more.certain;
+        self.deduced += more.deduced;
+        self.uncertain += more.uncertain;
+    }
+
+    /// The part of the dependencies that is known, from 0 to 1; 1 if there are none.
+    #[must_use]
+    pub fn known(&self) -> f64 {
+        let (known, all) = (self.certain + self.deduced, self.certain + self.deduced + self.uncertain);
+        if all == 0 { 1.0 } else { known as f64 / all as f64 }
+    }
+}
+
 /// What was deduced, as far as it was looked for.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Statistics {
@@ -101,12 +139,12 @@ pub struct Statistics {
     pub reads: u64,
     /// Reads that only one version explains.
     pub certain_reads: u64,
-    /// Pairs of versions of one object whose order is certain by time.
-    pub ordered_by_time: u64,
-    /// Pairs whose order only the mechanisms tell.
-    pub ordered_by_mechanism: u64,
-    /// Pairs whose order is open.
-    pub unordered: u64,
+    /// Pairs of versions of one object: which came first.
+    pub ww: Dependencies,
+    /// Reads: which version was seen.
+    pub wr: Dependencies,
+    /// Reads and other versions of what they saw, that are not older: whether it came later. Looked for only where the certifier minds.
+    pub rw: Dependencies,
     /// Violations found.
     pub violations: u64,
 }
@@ -125,9 +163,13 @@ pub struct Mirror {
     now: i64,
     last: i64,
     store: Store,
+    searches: Searches,
     graph: Graph,
     found: VecDeque<Violation>,
     statistics: Statistics,
+    threads: usize,
+    /// So many transactions are judged at a time.
+    batch: usize,
 }
 
 /// The object that stands for the whole database in the lock table.
@@ -135,6 +177,9 @@ const DATABASE: ObjectId = ObjectId(u32::MAX);
 
 /// After so many transactions the graph is tidied.
 const ROUND: u64 = 32;
+
+/// So many transactions are judged at a time for each thread.
+const BATCH: usize = 256;
 
 impl Mirror {
     /// A mirror of a database with these mechanisms, whose clients' clocks are at most `skew` apart.
@@ -150,15 +195,32 @@ impl Mirror {
             now: i64::MIN,
             last: i64::MIN,
             store: Store::default(),
-            graph: Graph::default(),
+            searches: Searches::default(),
+            graph: Graph::new(mechanisms.points),
             found: VecDeque::new(),
             statistics: Statistics::default(),
+            threads: 1,
+            batch: 1,
         }
+    }
+
+    /// Explains reads on so many threads, the caller's among them. Transactions are then judged in batches, so violations come a little later; what is found does not
+    /// depend on the number of threads.
+    #[must_use]
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        self.threads = threads.max(1);
+        self.batch = BATCH;
+        self
+    }
+
+    /// The tables, conditions and rows that [`Mirror::feed_search`] speaks of. They are declared before they are used.
+    pub fn searches(&mut self) -> &mut Searches {
+        &mut self.searches
     }
 
     /// Sets the initial value of an object, before its first operation. Objects are absent otherwise.
     pub fn initial(&mut self, object: ObjectId, value: ValueId) {
-        self.store.initial(object, value);
+        self.store.initial(object, value, &self.searches);
     }
 
     /// Takes the next operation, in the order of `before`.
@@ -166,6 +228,23 @@ impl Mirror {
     /// # Errors
     /// When it is out of order, or a SQL statement, of which it is not known what it writes. It is not taken then.
     pub fn feed(&mut self, trace: Trace<'_>, values: &Values) -> Result<(), Unfit> {
+        self.take(trace, None, values)
+    }
+
+    /// Takes a scan or a predicate update whose rows are all known, so that it tells also of the rows that it left out.
+    ///
+    /// # Errors
+    /// As [`Mirror::feed`].
+    pub fn feed_search(
+        &mut self,
+        trace: Trace<'_>,
+        search: PredicateId,
+        values: &Values,
+    ) -> Result<(), Unfit> {
+        self.take(trace, Some(search), values)
+    }
+
+    fn take(&mut self, trace: Trace<'_>, search: Option<PredicateId>, values: &Values) -> Result<(), Unfit> {
         if trace.at.before < self.last {
             return Err(Unfit::OutOfOrder { before: trace.at.before, last: self.last });
         }
@@ -183,11 +262,18 @@ impl Mirror {
                 entry.insert(Txn::default())
             }
         };
-        txn.push(&trace, at, values);
+        let whole =
+            if trace.kind.writes() { self.mechanisms.update_search } else { self.mechanisms.scans_whole() };
+        txn.push(
+            &trace,
+            at,
+            search.map(|search| (search, whole)),
+            World { values, searches: &self.searches },
+        );
         if trace.kind.outcome().is_some()
             && let Some(ended) = self.open.remove(&trace.txn)
         {
-            self.end(trace.txn, ended);
+            self.end(trace.txn, ended, values);
         }
         Ok(())
     }
@@ -196,8 +282,8 @@ impl Mirror {
     pub fn finish(&mut self, values: &Values) {
         let mut open: Vec<(TxnId, Txn)> = self.open.drain().collect();
         open.sort_unstable_by_key(|(txn, _)| *txn);
-        open.into_iter().for_each(|(txn, unknown)| self.end(txn, unknown));
-        self.now = i64::MAX;
+        open.into_iter().for_each(|(txn, unknown)| self.end(txn, unknown, values));
+        (self.now, self.batch) = (i64::MAX, 1);
         self.settle(values);
     }
 
@@ -236,20 +322,20 @@ impl Mirror {
     }
 
     /// A transaction has ended: its locks and versions meet those of others.
-    fn end(&mut self, txn: TxnId, ended: Txn) {
-        self.hold(txn, &ended);
+    fn end(&mut self, txn: TxnId, ended: Txn, values: &Values) {
+        self.hold(txn, &ended, values);
         if ended.course.aborted() {
             return self.forget_start(ended.course.start());
         }
         let horizon = self.horizon();
-        for (&object, written) in &ended.writes {
+        for (object, written) in &ended.writes {
             let fact = written.clone().fact(&ended.course, &self.mechanisms);
-            let record = self.store.record(object);
+            let record = self.store.record(*object, &self.searches);
             let clash = record.versions.iter().find(|(_, other)| clash(&fact, other)).map(|(v, _)| *v);
-            record.versions.push((Version::Of(txn), fact));
+            record.install(txn, fact);
             record.tidy(horizon, |reader| self.graph.contains(reader));
             if let Some(Version::Of(other)) = clash {
-                self.report(vec![other, txn], Broken::Updates { object, txns: [other, txn] });
+                self.report(vec![other, txn], Broken::Updates { object: *object, txns: [other, txn] });
             }
         }
         if !ended.course.committed() {
@@ -261,26 +347,93 @@ impl Mirror {
     }
 
     /// Holds the locks of a transaction that has ended against those of others.
-    fn hold(&mut self, txn: TxnId, ended: &Txn) {
+    fn hold(&mut self, txn: TxnId, ended: &Txn, values: &Values) {
         let Some(granularity) = self.mechanisms.write_locks else { return };
         let (reads, until) = (ended.course.locks_reads(&self.mechanisms), ended.course.held_until());
-        let horizon = self.horizon();
-        let counts = |taken: &&Taken| taken.exclusive || reads;
-        for taken in ended.taken.iter().filter(counts) {
-            let key = if granularity == Granularity::Database { DATABASE } else { taken.object };
-            let lock = Held { txn, op: taken.op, by: taken.by, until, exclusive: taken.exclusive };
-            let record = self.store.record(key);
-            record.tidy(horizon, |reader| self.graph.contains(reader));
-            let other = record.held.iter().find(|other| excludes(other, &lock)).copied();
-            record.held.push(lock);
-            if let Some(other) = other {
-                let broken = Broken::Locks { object: taken.object, ops: [other.op, lock.op] };
-                self.report(vec![other.txn, txn], broken);
-            }
+        let regions = self.mechanisms.read_regions;
+        let counts = |taken: &&Taken| taken.counts(reads, regions) && ended.course.was_done(taken.at);
+        for (place, taken) in ended.taken.iter().enumerate().filter(|(_, taken)| counts(taken)) {
+            let Taken { op, at, object, kind, value } = *taken;
+            let stayed = ended.changed_again(place).unwrap_or(until).min(until);
+            let lock = Held { txn, op, by: at.after, until, stayed, kind, value };
             if granularity == Granularity::Database {
-                break;
+                if taken.exclusive() {
+                    self.lock(DATABASE, object, lock);
+                    break;
+                }
+                continue;
+            }
+            self.lock(object, object, lock);
+            if taken.exclusive() {
+                self.enter(object, lock, values);
             }
         }
+        self.lock_regions(txn, ended, reads, values);
+    }
+
+    /// Locks an object, or what stands for the whole database.
+    fn lock(&mut self, key: ObjectId, object: ObjectId, lock: Held) {
+        let horizon = self.horizon();
+        let record = self.store.record(key, &self.searches);
+        if !record.held.is_empty() {
+            record.held.retain(|old| old.until >= horizon);
+        }
+        let other = record.held.iter().find(|other| excludes(other, &lock)).copied();
+        record.held.push(lock);
+        if let Some(other) = other {
+            self.report(vec![other.txn, lock.txn], Broken::Locks { object, ops: [other.op, lock.op] });
+        }
+    }
+
+    /// Holds a write against the searches that lock what they searched.
+    fn enter(&mut self, object: ObjectId, lock: Held, values: &Values) {
+        let Some(table) = self.searches.table_of(object) else { return };
+        let regions = &self.store.table(table).regions;
+        if regions.is_empty() {
+            return;
+        }
+        let made = lock.made(values);
+        let other = regions.iter().find(|region| {
+            overlaps(region, &lock)
+                && self.searches.holds(region.predicate, object, &made, values) == Some(true)
+        });
+        if let Some(&Region { txn, op, .. }) = other {
+            self.report(vec![txn, lock.txn], Broken::Locks { object, ops: [op, lock.op] });
+        }
+    }
+
+    /// Locks what a transaction searched, and holds that against the writes of others.
+    fn lock_regions(&mut self, txn: TxnId, ended: &Txn, reads: bool, values: &Values) {
+        let (scans, updates) = (reads && self.mechanisms.read_regions, self.mechanisms.write_regions);
+        let (until, horizon) = (ended.course.held_until(), self.horizon());
+        for search in ended.searches.iter().filter(|search| if search.update { updates } else { scans }) {
+            let Some(table) = self.searches.searched(search.predicate) else { continue };
+            if !ended.course.was_done(search.at) {
+                continue;
+            }
+            let (op, by, predicate) = (search.op, search.at.after, search.predicate);
+            let region = Region { txn, op, by, until, predicate };
+            for (object, lock) in self.entering(&region, values) {
+                self.report(vec![lock.txn, txn], Broken::Locks { object, ops: [lock.op, op] });
+            }
+            let regions = &mut self.store.table(table).regions;
+            regions.retain(|old| old.until >= horizon);
+            regions.push(region);
+        }
+    }
+
+    /// The writes that made a row match what was searched while both were locked; one for each object.
+    fn entering(&self, region: &Region, values: &Values) -> Vec<(ObjectId, Held)> {
+        let rows = self.searches.searched(region.predicate).map_or(&[][..], |table| self.store.rows(table));
+        let enters = |object: ObjectId, lock: &Held| {
+            lock.exclusive()
+                && overlaps(region, lock)
+                && self.searches.holds(region.predicate, object, &lock.made(values), values) == Some(true)
+        };
+        let of = |&object: &ObjectId| {
+            self.store.get(object).held.iter().find(|lock| enters(object, lock)).map(|lock| (object, *lock))
+        };
+        rows.iter().filter_map(of).collect()
     }
 
     /// Every version that can have been installed before this time has come.
@@ -294,23 +447,49 @@ impl Mirror {
         }
     }
 
-    /// Judges the transactions whose ends the stream has passed.
+    /// Judges the transactions whose ends the stream has passed, as soon as there is a batch of them.
     fn settle(&mut self, values: &Values) {
         let complete = self.complete();
-        while let Some(&Reverse((end, txn))) = self.ended.peek()
-            && end < complete
+        let is_ready = |end: Option<&Reverse<(i64, TxnId)>>| end.is_some_and(|end| end.0.0 < complete);
+        if !is_ready(self.ended.peek()) || self.ended.len() < self.batch {
+            return;
+        }
+        let mut ready = Vec::new();
+        while is_ready(self.ended.peek())
+            && let Some(Reverse((_, txn))) = self.ended.pop()
         {
-            self.ended.pop();
-            if let Some(ended) = self.waiting.remove(&txn) {
-                self.judge(txn, &ended, values);
-                self.forget_start(ended.course.start());
-            }
+            ready.extend(self.waiting.remove(&txn).map(|ended| (txn, ended)));
+        }
+        for ((txn, ended), found) in ready.iter().zip(self.explain_all(&ready, values)) {
+            self.conclude_all(*txn, ended, found, values);
+            self.forget_start(ended.course.start());
             self.statistics.judged += 1;
             if self.statistics.judged.is_multiple_of(ROUND) {
                 let horizon = self.horizon();
                 self.graph.tidy(horizon);
             }
         }
+    }
+
+    /// Explains the reads of transactions, on several threads if there are many.
+    fn explain_all(&self, ready: &[(TxnId, Txn)], values: &Values) -> Vec<Explained> {
+        let explain = |(txn, ended): &(TxnId, Txn)| self.explain(*txn, ended, values);
+        if self.threads == 1 || ready.len() < 2 * self.threads {
+            return ready.iter().map(explain).collect();
+        }
+        let part = ready.len().div_ceil(self.threads);
+        std::thread::scope(|scope| {
+            let mut parts = ready.chunks(part);
+            let mine = parts.next().unwrap_or_default();
+            let others: Vec<_> =
+                parts.map(|part| scope.spawn(move || part.iter().map(explain).collect::<Vec<_>>())).collect();
+            let mut all: Vec<Explained> = mine.iter().map(explain).collect();
+            for (other, part) in others.into_iter().zip(ready.chunks(part).skip(1)) {
+                // A thread that could not finish is no reason to leave its part out.
+                all.extend(other.join().unwrap_or_else(|_| part.iter().map(explain).collect()));
+            }
+            all
+        })
     }
 
     fn report(&mut self, txns: Vec<TxnId>, broken: Broken) {
@@ -334,5 +513,13 @@ fn clash(one: &Fact, other: &Fact) -> bool {
 
 /// Whether two locks were held at the same time and must not have been.
 fn excludes(one: &Held, other: &Held) -> bool {
-    one.txn != other.txn && (one.exclusive || other.exclusive) && one.until > other.by && other.until > one.by
+    one.txn != other.txn
+        && (one.exclusive() || other.exclusive())
+        && one.until > other.by
+        && other.until > one.by
+}
+
+/// Whether a search's lock and that of a write were held at the same time, and what was written was still there to be found.
+fn overlaps(region: &Region, lock: &Held) -> bool {
+    region.txn != lock.txn && region.until > lock.by && lock.stayed > region.by
 }

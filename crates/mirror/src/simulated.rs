@@ -1,7 +1,7 @@
 //! The mechanisms of the simulated databases, by the name that their histories carry.
 
 use margay_levels::profile::Granularity;
-use margay_verdict::mechanism::{Certified, Mechanisms, View};
+use margay_verdict::mechanism::{Certified, Mechanisms, Points, View};
 
 /// The mechanisms of a simulated database, for example of `simdb-ssi`.
 #[must_use]
@@ -12,19 +12,29 @@ pub fn simulated(dbms: &str) -> Option<Mechanisms> {
         together: true,
         read_locks: false,
         write_locks,
+        read_regions: false,
+        write_regions: false,
+        update_search: false,
         first_updater_wins: false,
         certifier,
+        points: None,
     };
-    let refusing = |mechanisms| Mechanisms { first_updater_wins: true, ..mechanisms };
+    let refusing = |mechanisms| Mechanisms { first_updater_wins: true, update_search: true, ..mechanisms };
+    let at = |points, mechanisms| Mechanisms { points: Some(points), update_search: true, ..mechanisms };
+    let locking =
+        |mechanisms| Mechanisms { read_locks: true, read_regions: true, write_regions: true, ..mechanisms };
     Some(match dbms.strip_prefix("simdb-")? {
-        "serial" => make(View::Statement, Some(Granularity::Database), Certified::Serializable),
-        "ss2pl" => Mechanisms { read_locks: true, ..make(View::Statement, row, Certified::Serializable) },
+        "serial" => {
+            let one = make(View::Statement, Some(Granularity::Database), Certified::Serializable);
+            at(Points::Within, one)
+        }
+        "ss2pl" => at(Points::Within, locking(make(View::Statement, row, Certified::Serializable))),
         "rc-locking" | "rc-mvcc" => make(View::Statement, row, Certified::Committed),
         "si-fuw" => refusing(make(View::FirstStatement, row, Certified::Committed)),
         "si-fcw" | "percolator" => refusing(make(View::FirstStatement, None, Certified::Committed)),
-        "ssi" => refusing(make(View::FirstStatement, row, Certified::Ssi)),
-        "occ" => make(View::Statement, None, Certified::Serializable),
-        "mvto" => make(View::Within, None, Certified::Serializable),
+        "ssi" => at(Points::Within, refusing(make(View::FirstStatement, row, Certified::Ssi))),
+        "occ" => at(Points::Commit, make(View::Statement, None, Certified::Serializable)),
+        "mvto" => at(Points::Within, make(View::Within, None, Certified::Serializable)),
         "innodb-rr" => make(View::FirstRead, row, Certified::Committed),
         "read-uncommitted" => make(View::Uncommitted, row, Certified::Committed),
         _ => return None,

@@ -11,7 +11,9 @@
 //! # Cost
 //! One pass over the history for each object in question.
 
-use margay_history::{History, Interval, ObjectId, Op, OpId, OpKind, PredicateId, TxnId, ValueId, Version};
+use margay_history::{
+    Access, History, Interval, ObjectId, Op, OpId, OpKind, PredicateId, TxnId, ValueId, Version,
+};
 use margay_levels::profile::Granularity;
 
 use super::{Rejected, reject};
@@ -226,6 +228,16 @@ impl<'h> Judge<'h> {
         Ok(patterns.any(|p| self.searches.holds(region, object, &p, values) == Some(true)))
     }
 
+    /// Until when what an operation wrote to an object stayed so, at least.
+    fn stayed(&self, object: ObjectId, op: OpId) -> i64 {
+        let mut later = self.history.ops(self.history.txn_of(op)).filter(|next| next.id > op);
+        let again = later.find(|next| {
+            let on_object = |a: &&Access| a.object == object && took_effect(next.kind, a.value);
+            next.accesses.iter().any(|a| on_object(&a))
+        });
+        again.map_or(i64::MAX, |next| self.at(&next).before)
+    }
+
     /// By when an operation had locked the object, until when at least, and whether for itself alone. A search locks what `other` makes match.
     fn lock(&self, object: ObjectId, op: OpId, other: OpId) -> Result<(i64, i64, bool), Rejected> {
         let op = self.op(op)?;
@@ -247,7 +259,13 @@ impl<'h> Judge<'h> {
         if !exclusive && !shared && !region {
             return reject("an operation takes no lock");
         }
-        let (by, until) = (self.at(&op).after, course.held_until());
+        let searched =
+            |other: Op<'h>| self.history.scan(other.id).is_some() || self.history.update(other.id).is_some();
+        // Another one that only searched finds what is there, not what was there for a while.
+        let only_searched =
+            searched(self.op(other)?) && !self.op(other)?.accesses.iter().any(|a| a.object == object);
+        let stayed = if only_searched { self.stayed(object, op.id) } else { i64::MAX };
+        let (by, until) = (self.at(&op).after, course.held_until().min(stayed));
         if !course.was_done(self.at(&op)) {
             return reject("an operation may not have been done");
         }
@@ -317,7 +335,8 @@ impl<'h> Judge<'h> {
             }
             Reason::Read { op, object } => {
                 let (all, seen, _, saw) = self.seen(edge.to, *op, *object)?;
-                let only = matches!(saw, Saw::Value(_)) && matches!(seen.as_slice(), [one] if all[*one].0 == Version::Of(edge.from));
+                let only = matches!(saw, Saw::Value(_))
+                    && matches!(seen.as_slice(), [one] if all[*one].0 == Version::Of(edge.from));
                 Ok(only && self.fact(*object, edge.from).is_ok())
             }
             Reason::AntiRead { .. } if self.mechanisms.certifier == Certified::Committed => {

@@ -51,7 +51,10 @@ impl Written {
         Fact {
             installed: course.installed(mechanisms.view),
             certain: course.committed() && self.effect.is_some(),
-            locked: self.effect.filter(|&at| course.was_done(at)).and_then(|at| course.locked(mechanisms, at)),
+            locked: self
+                .effect
+                .filter(|&at| course.was_done(at))
+                .and_then(|at| course.locked(mechanisms, at)),
             snapshot: self.effect.and_then(|_| course.snapshot_taken(mechanisms)),
             pattern: self.pattern.unwrap_or(Pattern::Any),
         }
