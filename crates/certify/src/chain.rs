@@ -72,7 +72,8 @@ impl Chain {
     /// The versions by their values.
     pub fn finder(&self, history: &History) -> Finder {
         let keyed = Vec::with_capacity(self.len() as usize);
-        let mut finder = Finder { keyed, rest: Vec::new(), columns: None };
+        let scalars = self.scalars(history);
+        let mut finder = Finder { keyed, rest: Vec::new(), scalars, columns: None };
         for rank in 0..self.len() {
             match self.key(history, rank) {
                 Some(key) => finder.keyed.push((key, rank)),
@@ -81,6 +82,16 @@ impl Chain {
         }
         finder.keyed.sort_unstable();
         finder
+    }
+
+    fn scalars(&self, history: &History) -> bool {
+        let scalar = |cell: &Cell| match cell {
+            Cell::Value(id) => {
+                !matches!(history.value(*id), Value::List(_) | Value::Row(_) | Value::Float(_))
+            }
+            _ => false,
+        };
+        matches!(self, Chain::Cells(cells) if cells.iter().all(scalar))
     }
 
     fn key(&self, history: &History, rank: u32) -> Option<ValueId> {
@@ -121,11 +132,28 @@ pub(crate) struct Finder {
     /// Sorted.
     keyed: Vec<(ValueId, u32)>,
     rest: Vec<u32>,
+    /// Whether every version is a scalar, so that equal ids are all there is to compare.
+    scalars: bool,
     /// Made when a row is first looked for.
     columns: Option<Columns>,
 }
 
 impl Finder {
+    /// The rank of a scalar that exactly one version holds, where all versions are scalars.
+    pub fn only(&self, history: &History, observed: ValueId) -> Option<u32> {
+        let scalar = matches!(history.value(observed), Value::Int(_) | Value::Text(_) | Value::Bool(_));
+        if !scalar || !self.scalars {
+            return None;
+        }
+        let start = self.keyed.partition_point(|k| k.0 < observed);
+        match self.keyed[start..] {
+            [(value, _), ..] if value != observed => None,
+            [(_, rank), (next, _), ..] => (next != observed).then_some(rank),
+            [(_, rank)] => Some(rank),
+            [] => None,
+        }
+    }
+
     /// A superset of the ranks that fit an observation.
     pub fn find(
         &mut self,

@@ -3,22 +3,29 @@
 //! Nothing depends on it but how often the answer is `unknown`: by snapshot timestamps, the serialization order, commit timestamps, or the clock, the
 //! first that is there.
 
-use margay_history::{ObjectId, TxnId};
+use std::cell::OnceCell;
+
+use margay_history::{History, ObjectId, TxnId};
 
 use crate::orders::{Orders, commit_stamps};
-use margay_history::History;
 
-/// Places transactions in time.
+/// Places transactions in time, when first asked.
 pub(crate) struct Guesser<'a> {
+    history: &'a History,
     orders: &'a Orders,
+    places: OnceCell<Places>,
+}
+
+/// By transaction.
+struct Places {
     /// When a transaction's versions appear.
     writes: Vec<i64>,
     /// Up to when a transaction sees what appeared.
     reads: Vec<i64>,
 }
 
-impl<'a> Guesser<'a> {
-    pub fn new(history: &History, orders: &'a Orders) -> Self {
+impl Places {
+    fn new(history: &History) -> Self {
         let evidence = history.evidence();
         let commits = commit_stamps(history);
         let serial = |t: TxnId| evidence.serialization(t);
@@ -36,12 +43,19 @@ impl<'a> Guesser<'a> {
             _ => place(t).saturating_sub(1),
         };
         let (writes, reads) = (history.txns().map(place).collect(), history.txns().map(sees).collect());
-        Self { orders, writes, reads }
+        Self { writes, reads }
+    }
+}
+
+impl<'a> Guesser<'a> {
+    pub fn new(history: &'a History, orders: &'a Orders) -> Self {
+        Self { history, orders, places: OnceCell::new() }
     }
 
     /// The rank of the last version that the transaction is likely to see.
     pub fn rank(&self, txn: TxnId, object: ObjectId) -> u32 {
-        let until = self.reads[txn.index()];
-        self.orders.of(object).partition_point(|w| self.writes[w.index()] <= until) as u32
+        let places = self.places.get_or_init(|| Places::new(self.history));
+        let until = places.reads[txn.index()];
+        self.orders.of(object).partition_point(|w| places.writes[w.index()] <= until) as u32
     }
 }

@@ -43,7 +43,7 @@ impl Orders {
         let mut orders = Self { starts: vec![0], writers: Vec::new(), ranks: Vec::new() };
         for object in history.objects() {
             budget.poll().map_err(NoOrder::Exhausted)?;
-            let mut writers = writers(history, touches.of(object));
+            let mut writers = writers(touches.of(object));
             if writers.len() > 1 {
                 match sort(object, &mut writers, pairs.of(object), &stamps) {
                     // A contradiction elsewhere would tell more.
@@ -120,8 +120,8 @@ pub(crate) fn commit_stamps(history: &History) -> Vec<Option<i64>> {
 }
 
 /// The transactions among touches that write, in the order of their numbers.
-fn writers(history: &History, touches: &[Touch]) -> Vec<TxnId> {
-    let wrote = touches.iter().filter(|t| history.op(t.op).kind.writes());
+fn writers(touches: &[Touch]) -> Vec<TxnId> {
+    let wrote = touches.iter().filter(|t| t.kind.writes());
     let mut writers: Vec<TxnId> = wrote.map(|t| t.txn).collect();
     writers.dedup();
     writers

@@ -153,7 +153,7 @@ impl Thread<'_, '_> {
                 own.clear();
                 last = Some(touch.txn);
             }
-            if sees(self.world.history.op(touch.op).kind) {
+            if sees(touch.kind) {
                 self.observe(touch, &own, sights)?;
             }
             self.world.extend(self.object, &self.chain, touch, &mut own)?;
@@ -163,42 +163,54 @@ impl Thread<'_, '_> {
 
     fn observe(&mut self, touch: &Touch, own: &[Effect], sights: &mut Sights) -> Result<(), Outside> {
         let (world, object, txn) = (self.world, self.object, touch.txn);
-        let op = world.history.op(touch.op);
-        let access = touch.access(&op);
         let recorded = world.recorded(touch.op, object);
         if !own.is_empty() {
             let mine = recorded.is_none_or(|v| v == margay_history::Version::Of(txn));
             let view = world.own_view(object, &self.chain, txn, own);
-            if !mine || !world.fits(object, &op, access, &view)? {
+            if !mine || !world.fits(object, touch, &view)? {
                 sights.unexplained.push(Unexplained { op: touch.op, object });
             }
             return Ok(());
         }
         let mine = world.orders.rank(object, txn);
-        let ranks = match (recorded, op.kind) {
+        let mut sight =
+            Sight { op: touch.op, txn, object, lo: 0, hi: 0, item: true, whole: true, several: false };
+        if recorded.is_none()
+            && touch.kind == OpKind::Read
+            && let Some(rank) = self.only(touch.value).filter(|&rank| Some(rank) != mine)
+        {
+            (sight.lo, sight.hi) = (rank, rank);
+            sights.all.push(sight);
+            return Ok(());
+        }
+        let ranks = match (recorded, touch.kind) {
             (Some(version), _) => world.orders.rank_of(object, version).into_iter().collect(),
             (None, OpKind::Update) => vec![mine.unwrap_or(1) - 1],
-            (None, _) => self.find(access.value),
+            (None, _) => self.find(touch.value),
         };
         let mut fitting = Vec::with_capacity(1);
         for rank in ranks.into_iter().filter(|&rank| Some(rank) != mine) {
-            let quick = match (op.kind, world.history.value(access.value)) {
+            let quick = match (touch.kind, world.history.value(touch.value)) {
                 (OpKind::Read, Value::List(items)) => self.chain.is_list(rank, items),
                 _ => None,
             };
             let fits = match quick {
                 Some(fits) => fits,
-                None => world.fits(object, &op, access, &self.chain.cell(rank))?,
+                None => world.fits(object, touch, &self.chain.cell(rank))?,
             };
             if fits {
                 fitting.push(rank);
             }
         }
         fitting.sort_unstable();
-        let sight =
-            Sight { op: touch.op, txn, object, lo: 0, hi: 0, item: true, whole: true, several: false };
         sights.push(self.guesser, sight, fitting, mine);
         Ok(())
+    }
+
+    /// The rank of a scalar that only one version holds.
+    fn only(&mut self, observed: ValueId) -> Option<u32> {
+        let history = self.world.history;
+        self.finder.get_or_insert_with(|| self.chain.finder(history)).only(history, observed)
     }
 
     fn find(&mut self, observed: ValueId) -> Vec<u32> {

@@ -1,6 +1,6 @@
 //! What is known before any graph is made: who committed, who wrote what in which order, and what each write makes of a value.
 
-use margay_history::{Access, History, ObjectId, Op, OpId, OpKind, TxnId, Version};
+use margay_history::{History, ObjectId, OpId, OpKind, TxnId, Version};
 use margay_verdict::cell::{fold, observed_matches};
 use margay_verdict::{Cell, Effect, Outside, Predicates};
 
@@ -30,8 +30,7 @@ impl<'a> World<'a> {
     /// The values of an object's versions.
     pub fn chain(&self, object: ObjectId) -> Result<Chain, Outside> {
         let touches = self.touches.of(object);
-        let kinds = touches.iter().map(|t| self.history.op(t.op).kind);
-        let grows = kinds.filter(|kind| kind.writes()).all(|kind| kind == OpKind::Append);
+        let grows = touches.iter().filter(|t| t.kind.writes()).all(|t| t.kind == OpKind::Append);
         let mut chain = Chain::new(self.history, object, grows);
         let mut own = Vec::new();
         for &txn in self.orders.of(object) {
@@ -52,9 +51,8 @@ impl<'a> World<'a> {
         touch: &Touch,
         own: &mut Vec<Effect>,
     ) -> Result<(), Outside> {
-        let op = self.history.op(touch.op);
-        if op.kind.writes() {
-            own.push(self.effect(object, chain, touch.txn, &op, touch.access(&op), own)?);
+        if touch.kind.writes() {
+            own.push(self.effect(object, chain, touch, own)?);
         }
         Ok(())
     }
@@ -63,19 +61,18 @@ impl<'a> World<'a> {
         &self,
         object: ObjectId,
         chain: &Chain,
-        txn: TxnId,
-        op: &Op<'_>,
-        access: &Access,
+        touch: &Touch,
         own: &[Effect],
     ) -> Result<Effect, Outside> {
-        match op.kind {
-            OpKind::Append => Ok(Effect::Append(access.value)),
+        let &Touch { op, txn, value, kind } = touch;
+        match kind {
+            OpKind::Append => Ok(Effect::Append(value)),
             OpKind::Update => {
-                let set = self.history.update(op.id).and_then(|update| update.set.as_deref());
-                self.predicates.assign(set, object, &self.updates(object, chain, txn, op.id, own))
+                let set = self.history.update(op).and_then(|update| update.set.as_deref());
+                self.predicates.assign(set, object, &self.updates(object, chain, txn, op, own))
             }
-            _ if self.history.object(object).table.is_some() => Ok(Effect::Merge(access.value)),
-            _ => Ok(Effect::Put(access.value)),
+            _ if self.history.object(object).table.is_some() => Ok(Effect::Merge(value)),
+            _ => Ok(Effect::Put(value)),
         }
     }
 
@@ -100,26 +97,27 @@ impl<'a> World<'a> {
     }
 
     /// Whether the client can have seen what it recorded of an object that the operation returned, if it held `cell`.
-    pub fn fits(&self, object: ObjectId, op: &Op<'_>, access: &Access, cell: &Cell) -> Result<bool, Outside> {
-        match op.kind {
+    pub fn fits(&self, object: ObjectId, touch: &Touch, cell: &Cell) -> Result<bool, Outside> {
+        let &Touch { op, value, kind, .. } = touch;
+        match kind {
             OpKind::Scan => {
-                if let Some(scan) = self.history.scan(op.id).filter(|scan| scan.observed)
+                if let Some(scan) = self.history.scan(op).filter(|scan| scan.observed)
                     && !self.predicates.matches(scan.predicate, object, cell)?
                 {
                     return Ok(false);
                 }
-                Ok(observed_matches(self.history, object, access.value, cell))
+                Ok(observed_matches(self.history, object, value, cell))
             }
             OpKind::Update => {
-                let Some(update) = self.history.update(op.id) else { return Ok(true) };
+                let Some(update) = self.history.update(op) else { return Ok(true) };
                 if !self.predicates.matches(update.predicate, object, cell)? {
                     return Ok(false);
                 }
                 let effect = self.predicates.assign(update.set.as_deref(), object, cell)?;
                 let new = fold(self.history, cell.clone(), &effect);
-                Ok(observed_matches(self.history, object, access.value, &new))
+                Ok(observed_matches(self.history, object, value, &new))
             }
-            _ => Ok(observed_matches(self.history, object, access.value, cell)),
+            _ => Ok(observed_matches(self.history, object, value, cell)),
         }
     }
 }

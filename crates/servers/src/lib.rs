@@ -4,6 +4,8 @@
 //! # Invariants
 //! - Nothing that belongs to the machine's own servers is read or touched: own folder, own port, no configuration files.
 //! - Servers refuse to run as root; as root they run as their own user, or as `nobody`.
+//! - What a server acknowledged is with the operating system, so it outlives the server's death, but not the machine's: nothing is synced to a disk.
+//! - A server and its children are a process group of their own: an interrupt of the terminal does not reach them, a kill reaches all of them.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -16,6 +18,7 @@ use std::time::{Duration, Instant};
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
+    command: Command,
     child: Child,
     folder: PathBuf,
     url: String,
@@ -27,11 +30,19 @@ pub struct Server {
 type User = Option<(u32, u32)>;
 
 impl Server {
-    /// PostgreSQL with the C collation and the superuser `margay`.
+    /// PostgreSQL with the C collation and the superuser `margay`, ready for logical decoding.
     ///
     /// # Errors
     /// When there is none, and why.
     pub fn postgres() -> Result<Server, String> {
+        Self::postgres_with(&[])
+    }
+
+    /// The same with settings of one's own: `name=value`.
+    ///
+    /// # Errors
+    /// When there is none, and why.
+    pub fn postgres_with(settings: &[&str]) -> Result<Server, String> {
         let bin = folder_of("initdb", "postgres", &debian_folders("/usr/lib/postgresql"))?;
         let user = user("postgres")?;
         let folder = temporary("postgres", user)?;
@@ -42,11 +53,12 @@ impl Server {
         let port = free_port()?;
         let mut server = Command::new(bin.join("postgres"));
         server.arg("-D").arg(&data).args(["-h", "127.0.0.1", "-k", "", "-F", "-p", &port.to_string()]);
-        server.args(["-c", "synchronous_commit=off", "-c", "full_page_writes=off"]);
+        server.args(["-c", "wal_level=logical", "-c", "track_commit_timestamp=on"]);
+        settings.iter().for_each(|setting| _ = server.args(["-c", setting]));
         start(server, user, folder, port, format!("postgres://margay@127.0.0.1:{port}/postgres"))
     }
 
-    /// MariaDB with the collation utf8mb4_general_ci and the user `root` without password.
+    /// MariaDB with the collation utf8mb4_general_ci, the user `root` without password, and a binary log of rows.
     ///
     /// # Errors
     /// When there is none, and why.
@@ -63,8 +75,9 @@ impl Server {
         let mut server = Command::new(bin.join("mariadbd"));
         let socket = format!("--socket={}", folder.join("socket").display());
         server.args(["--no-defaults", &data, &socket, "--bind-address=127.0.0.1", &format!("--port={port}")]);
-        server.args(["--skip-grant-tables", "--skip-name-resolve", "--innodb-flush-log-at-trx-commit=0"]);
+        server.args(["--skip-grant-tables", "--skip-name-resolve", "--innodb-flush-log-at-trx-commit=2"]);
         server.args(["--character-set-server=utf8mb4", "--collation-server=utf8mb4_general_ci"]);
+        server.args(["--log-bin=log", "--server-id=1", "--binlog-format=ROW", "--binlog-row-image=FULL"]);
         start(server, user, folder, port, format!("mysql://root@127.0.0.1:{port}/mysql"))
     }
 
@@ -73,18 +86,64 @@ impl Server {
     pub fn url(&self) -> &str {
         &self.url
     }
+
+    /// Kills the server and all its children, without a warning.
+    pub fn kill(&mut self) {
+        self.signal("KILL");
+        let _ = self.child.wait();
+    }
+
+    /// Starts the server again after [`Server::kill`], on what it left behind.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn restart(&mut self) -> Result<(), String> {
+        self.child = self.command.spawn().map_err(|error| error.to_string())?;
+        self.listens()
+    }
+
+    /// Stops the server and all its children where they are.
+    pub fn pause(&self) {
+        self.signal("STOP");
+    }
+
+    /// Lets them go on.
+    pub fn resume(&self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, name: &str) {
+        let group = format!("-{}", self.child.id());
+        let _ = Command::new("kill").args(["-s", name, "--", &group]).stderr(Stdio::null()).status();
+    }
+
+    /// Waits until it listens.
+    fn listens(&mut self) -> Result<(), String> {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while Instant::now() < deadline {
+            if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
+                return Ok(());
+            }
+            if let Ok(Some(status)) = self.child.try_wait() {
+                let log = fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+                return Err(format!("the server ended at once: {status} {log}"));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Err("the server does not listen".into())
+    }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
         // An immediate shutdown lets PostgreSQL's processes end together; a kill is for what does not listen.
+        self.resume();
         let _ = Command::new("kill").args(["-QUIT", &self.child.id().to_string()]).status();
         let deadline = Instant::now() + Duration::from_secs(5);
         while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
             std::thread::sleep(Duration::from_millis(20));
         }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
@@ -172,18 +231,8 @@ fn start(
     url: String,
 ) -> Result<Server, String> {
     prepare(&mut command, user, &folder)?;
+    command.process_group(0);
     let child = command.spawn().map_err(|error| error.to_string())?;
-    let mut server = Server { child, folder, url, port };
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while Instant::now() < deadline {
-        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-            return Ok(server);
-        }
-        if let Ok(Some(status)) = server.child.try_wait() {
-            let log = fs::read_to_string(server.folder.join("log")).unwrap_or_default();
-            return Err(format!("the server ended at once: {status} {log}"));
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    Err("the server does not listen".into())
+    let mut server = Server { command, child, folder, url, port };
+    server.listens().map(|()| server)
 }

@@ -1,0 +1,35 @@
+//! Certificates out of real databases.
+//!
+//! # Problem
+//! Clients see values, not versions. The database knows in which order it installed versions and which of them a statement saw, and most databases tell, if
+//! one knows whom to ask: the log that replicas are fed from, and the transaction itself while it runs.
+//!
+//! # Algorithm
+//! [`Watched`] is a database whose log is read beside the workload and whose connections testify ([`margay_drivers::Witness`]). When the run is over,
+//! recorded transactions meet those of the log (`meet`), and [`assemble`] makes evidence of both.
+//!
+//! | database | version order | version sets | timestamps |
+//! |---|---|---|---|
+//! | PostgreSQL | logical decoding | `pg_current_snapshot()` in every statement | order in which commits became visible |
+//! | MariaDB, MySQL | binary log | | |
+//!
+//! # Invariants
+//! Evidence is taken literally by the engines: nothing is in it that the database did not tell. Where it tells too little or contradicts the recording, that is a
+//! [`Gap`], and what it is about is left out.
+
+mod certificate;
+mod decoding;
+mod log;
+mod meet;
+mod mysql;
+mod names;
+mod postgres;
+mod source;
+mod view;
+mod watched;
+
+pub use certificate::{Recovered, assemble};
+pub use log::{Change, Commit, Datum, Row};
+pub use meet::Gap;
+pub use view::View;
+pub use watched::Watched;

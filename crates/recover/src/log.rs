@@ -1,0 +1,60 @@
+//! What a database's log tells: transactions that committed, in the order in which they did, and what each of them changed.
+
+use std::fmt;
+
+/// A value of a log, as far as evidence needs to tell values apart.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Datum {
+    /// NULL, or a value that the log leaves out.
+    Null,
+    /// An integer.
+    Int(i64),
+    /// Anything else, as the database writes it.
+    Text(String),
+}
+
+impl fmt::Display for Datum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Datum::Null => f.write_str("null"),
+            Datum::Int(int) => write!(f, "{int}"),
+            Datum::Text(text) => write!(f, "{text}"),
+        }
+    }
+}
+
+/// Columns by name.
+pub type Row = Vec<(String, Datum)>;
+
+/// What a transaction made of one row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// The table, without its schema.
+    pub table: String,
+    /// The values of the key's columns, in the key's order.
+    pub key: Vec<Datum>,
+    /// The row; none if it was deleted.
+    pub row: Option<Row>,
+    /// Whether there was no such row before.
+    pub inserted: bool,
+}
+
+/// A transaction that committed and changed something.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Commit {
+    /// What the database calls it.
+    pub id: String,
+    /// When it committed, on the database's own clock, if the log tells. Only the order of the log counts; this is for people.
+    pub time: Option<String>,
+    /// What it changed, in order.
+    pub changes: Vec<Change>,
+}
+
+/// The columns of a table's key.
+pub type Keys = std::collections::HashMap<String, Vec<String>>;
+
+/// The key's values out of a row; none if it lacks one.
+pub(crate) fn key_of(keys: &Keys, table: &str, row: &Row) -> Option<Vec<Datum>> {
+    let value = |name: &String| row.iter().find(|column| column.0 == *name).map(|column| column.1.clone());
+    keys.get(table)?.iter().map(value).collect()
+}

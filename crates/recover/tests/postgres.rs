@@ -1,0 +1,172 @@
+//! Certificates out of a real PostgreSQL.
+
+mod common;
+
+use std::sync::{Barrier, Mutex};
+use std::thread;
+use std::time::Instant;
+
+use common::{ask, job, open, postgres, run, with_evidence};
+use margay_certify::{Certify, Replay};
+use margay_drivers::{Ask, Change, Cond, Database, Obj, Row, Setting, Space, Start, Value};
+use margay_history::{History, HistoryBuilder, OpDetail, OpKind};
+use margay_levels::Level;
+use margay_recover::{Gap, Watched};
+use margay_simdb::{Action, BuilderSink, Recorded, Sink};
+use margay_solve::Solve;
+use margay_verdict::{Verdict, Why};
+
+/// Twenty short runs under load: every one is certified, at what the level promises and at all that follows from it.
+#[test]
+fn serializable_is_certified_every_time() {
+    let Some(server) = postgres() else { return };
+    let workloads = ["mixed", "predicate", "write-skew", "list-append", "rw-register"];
+    for seed in 0..20 {
+        let workload = workloads[seed as usize % workloads.len()];
+        let (history, gaps) = run(&server, &job(workload, "SERIALIZABLE", seed, 150));
+        assert_eq!(gaps, [], "{workload}, seed {seed}");
+        for level in [Level::Serializable, Level::RepeatableRead, Level::ReadCommitted] {
+            let verdict = ask(&Certify, &history, level);
+            assert!(matches!(verdict, Verdict::Holds(_)), "{workload}, seed {seed}, {level}: {verdict:?}");
+        }
+    }
+}
+
+/// Snapshots and commits replay what clients saw.
+#[test]
+fn snapshot_isolation_is_replayed() {
+    let Some(server) = postgres() else { return };
+    for (seed, workload) in ["mixed", "write-skew", "increment"].into_iter().enumerate() {
+        let (history, gaps) = run(&server, &job(workload, "REPEATABLE READ", seed as u64, 150));
+        assert_eq!(gaps, [], "{workload}");
+        for level in [Level::SnapshotIsolation, Level::StrictSnapshotIsolation] {
+            for verdict in [ask(&Replay, &history, level), ask(&Certify, &history, level)] {
+                assert!(matches!(verdict, Verdict::Holds(_)), "{workload}, {level}: {verdict:?}");
+            }
+        }
+    }
+}
+
+/// An insertion after a deletion that the snapshot does not see is another row for PostgreSQL. Then there are no timestamps, and nobody is accused by them.
+#[test]
+fn rows_that_come_back_have_no_timestamps() {
+    let Some(server) = postgres() else { return };
+    for seed in 0..3 {
+        let (history, gaps) = run(&server, &job("predicate", "REPEATABLE READ", seed, 150));
+        let reborn = |gap: &Gap| matches!(gap, Gap::Reborn(..));
+        assert!(gaps.iter().all(reborn), "{gaps:?}");
+        let verdict = ask(&Replay, &history, Level::SnapshotIsolation);
+        match gaps.is_empty() {
+            true => assert!(matches!(verdict, Verdict::Holds(_)), "{verdict:?}"),
+            false => assert!(matches!(verdict, Verdict::Unknown(Why::MissingEvidence(_))), "{verdict:?}"),
+        }
+    }
+}
+
+/// Emme's experiment: at READ COMMITTED, transactions whose only anomalies are those of predicates.
+#[test]
+fn predicate_anomalies_are_seen_by_certify_only() {
+    let Some(server) = postgres() else { return };
+    let history = phantoms(&server);
+    for level in [Level::ReadCommitted, Level::RepeatableRead] {
+        let verdict = ask(&Certify, &history, level);
+        assert!(matches!(verdict, Verdict::Holds(_)), "{level}: {verdict:?}");
+    }
+    let Verdict::Violated(findings) = ask(&Certify, &history, Level::Serializable) else {
+        panic!("phantoms are not serializable")
+    };
+    assert_eq!(findings[0].anomaly.name(), "G2");
+    let items = items_only(&history);
+    for verdict in [ask(&Certify, &items, Level::Serializable), ask(&Solve, &items, Level::Serializable)] {
+        assert!(matches!(verdict, Verdict::Holds(_)), "{verdict:?}");
+    }
+}
+
+const CLIENTS: u32 = 4;
+const ROUNDS: u32 = 10;
+
+/// Every client looks for rows in a range, waits until all have, and inserts a row of its own into another's range.
+fn phantoms(server: &margay_servers::Server) -> History {
+    let setting = Setting { clients: CLIENTS, keys: 1, domain: 100, seed: 0 };
+    let watched = open(server, &setting);
+    let start = Start {
+        dbms: "postgresql-15".to_owned(),
+        level: "read-committed".to_owned(),
+        skew: 0,
+        table: true,
+        initial: Vec::new(),
+        ..margay_simdb::initial_state(&setting.config(margay_simdb::Protocol::Serial))
+    };
+    watched.prepare("READ COMMITTED", &start).expect("tables");
+    let sink = Mutex::new(BuilderSink::default());
+    sink.lock().expect("a sink").start(&start).expect("a start");
+    let (barrier, clock) = (Barrier::new(CLIENTS as usize), Instant::now());
+    thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let (watched, sink, barrier) = (&watched, &sink, &barrier);
+            scope.spawn(move || phantom_client(watched, sink, barrier, clock, client));
+        }
+    });
+    let history = sink.into_inner().expect("a sink").finish().expect("a history");
+    watched.clean_up();
+    let (history, gaps) = with_evidence(&watched, history);
+    assert_eq!(gaps, []);
+    history
+}
+
+fn phantom_client(
+    watched: &Watched,
+    sink: &Mutex<BuilderSink>,
+    barrier: &Barrier,
+    clock: Instant,
+    client: u32,
+) {
+    let mut connection = watched.connect(client as usize, "READ COMMITTED").expect("a connection");
+    let now = || clock.elapsed().as_nanos() as i64;
+    for round in 0..ROUNDS {
+        let txn = u64::from(round * CLIENTS + client + 1);
+        let note = |before: i64, action: Action<'_>| {
+            let op = Recorded { session: u64::from(client), txn, before, after: now(), action };
+            sink.lock().expect("a sink").op(op).expect("an operation");
+        };
+        connection.enter(txn);
+        let before = now();
+        connection.begin().expect("a transaction");
+        note(before, Action::Begin);
+        let (low, mut rows) = (i64::from(client) * 10, Vec::new());
+        let cond = Cond { low, high: low + 9 };
+        let before = now();
+        connection.execute(Ask::Scan(cond), &mut rows).expect("rows");
+        note(before, Action::Scan(cond, &rows));
+        barrier.wait();
+        let row = Obj::new(Space::Row, round * CLIENTS + client);
+        let v = i64::from((client + 1) % CLIENTS) * 10 + i64::from(round);
+        let change = Change::Merge(Row { v: Some(v), w: Some(i64::from(row.key)) });
+        let before = now();
+        connection.execute(Ask::Write(row, change), &mut Vec::<(Obj, Value)>::new()).expect("a write");
+        note(before, Action::Write(row, change));
+        let before = now();
+        connection.commit().expect("a commit");
+        note(before, Action::Commit);
+        barrier.wait();
+    }
+}
+
+/// The same history for who does not know predicates: a scan is a read of the rows that it returned.
+fn items_only(history: &History) -> History {
+    let mut builder = HistoryBuilder::like(history);
+    for txn in history.txns() {
+        let (session, label) = (history.session_label(history.session_of(txn)), history.txn_label(txn));
+        for op in history.ops(txn) {
+            let kind = if op.kind == OpKind::Scan { OpKind::Read } else { op.kind };
+            if kind == OpKind::Read && op.accesses.is_empty() {
+                continue;
+            }
+            builder.push(session, label, op.at, kind, op.accesses, OpDetail::None).expect("an operation");
+        }
+    }
+    let items = builder.finish().expect("a history");
+    let mut evidence = history.evidence().clone();
+    evidence.version_sets.clear();
+    items.with_evidence(evidence).expect("the same transactions")
+}
