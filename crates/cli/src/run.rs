@@ -1,261 +1,168 @@
-//! `margay run`: drive a database, record what its clients see, decide, and say it.
+//! `margay run`: drive a database, record what its clients see, verify it meanwhile, decide, and say it.
 
-use std::fmt::Write;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+mod account;
+mod curves;
+mod drive;
+mod record;
+mod scripted;
 
-use margay_drivers::Target;
-use margay_formats::Format;
-use margay_runner::{Extras, Job, Monitor, Recording, choose_level, level_name};
+use std::time::Duration;
+
+use margay_drivers::Harm;
+use margay_engines::{Answer, Choice};
+use margay_history::History;
+use margay_report::view::{Again, Check};
+use margay_runner::Every;
 use margay_simdb::{Fault, Protocol};
-use margay_workloads::WORKLOADS;
-use serde::Serialize;
+use margay_verdict::Verdict;
+use margay_workloads::{Body, WORKLOADS};
 
 use crate::args::{EXIT_STATUS, RunArgs};
 use crate::check::{self, Task};
 use crate::failure::{Failure, Status};
 use crate::level::Asked;
 use crate::progress::Progress;
-use crate::terminal::{self, Paint};
-use crate::view::{Stats, View, how_to_audit, one_line};
-use crate::{duration, files};
+use crate::terminal;
+use crate::view::{Audited, Frame, Stats, View, how_to_audit};
+use crate::{duration, report, rows};
+use drive::Done;
 
-/// When neither limit is given, both of these are.
-const TRANSACTIONS: u64 = 500;
-const DURATION: Duration = Duration::from_secs(5);
 /// How long the check may take when nobody says.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// How often harm is done when nobody says.
+const HARM_EVERY: Duration = Duration::from_secs(2);
 
-/// A run that is over.
-struct Done {
-    recording: Recording,
-    /// The database and its version.
-    dbms: String,
-    job: Job,
-    claim: Asked,
-}
-
-/// What the object of `--json` says beyond that of `margay check`.
-#[derive(Serialize)]
-struct RunView<'a> {
-    #[serde(flatten)]
-    view: &'a View,
-    run: RunStats<'a>,
-}
-
-#[derive(Serialize)]
-struct RunStats<'a> {
-    target: String,
-    dbms: &'a str,
-    level: String,
-    workload: &'a str,
-    clients: u32,
-    seed: u64,
-    committed: u64,
-    aborted: u64,
-    unknown: u64,
-    seconds: f64,
-    dropped: &'a [String],
-    again: String,
+/// What one engine said of the whole history.
+struct Decided {
+    level: Asked,
+    answer: Answer,
+    audited: Audited,
+    took: Duration,
+    /// What it was asked about instead of statements, if it knows none.
+    rows: Option<History>,
 }
 
 /// Runs, keeps what is to be kept, decides, prints.
 pub fn run(args: RunArgs) -> Result<Status, Failure> {
-    only_one_wants_standard_output(&args)?;
-    let quiet = args.common.quiet;
-    let done = drive(&args)?;
-    let history = &done.recording.history;
-    if let Some(path) = &args.record {
-        margay_formats::write(history, Format::Margay, files::target(path))?;
+    if let Body::Scripted(which) = args.workload.body {
+        return scripted::run(&args, which);
     }
-    let task = Task {
-        level: done.claim,
-        engine: args.engine,
-        dbms: None,
-        real_time: false,
-        timeout: args.common.timeout.or(Some(TIMEOUT)),
-        audit: false,
-    };
-    let (answer, audited, checked) = {
-        let _progress = Progress::show(&format!("checking {} transactions", history.txn_count()), !quiet);
-        check::decide(&task, history)
-    };
+    let kept = [args.record.as_deref(), args.certificate.as_deref()];
+    let to_stdout = report::one_stream(args.common.json, &args.output, kept)?;
+    let done = drive::drive(&args)?;
+    let decided = decide_all(&args, &done);
+    let main = decisive(&decided);
+    let history = main.rows.as_ref().unwrap_or(&done.recording.history);
     if let Some(path) = &args.certificate {
-        check::write_certificate(path, history, check::question(&task), &answer.verdict)?;
+        let question = check::question(&task(&args, main.level, Choice::Auto));
+        check::write_certificate(path, history, question, &main.answer.verdict)?;
     }
-    let stats = Stats::of(history, done.recording.elapsed, checked);
-    let view = View::new(history, done.claim.name(), &answer, audited, stats);
+    let view = view(&args, &done, &decided, main, history);
+    report::write(&args.output, &view.report)?;
     if args.common.json {
-        terminal::print(&one_line(&RunView { view: &view, run: stats_of(&args, &done) }))?;
-    } else if !quiet && !to_stdout(&args) {
-        terminal::print(&account(&args, &done, &view))?;
+        terminal::print(&view.json())?;
+    } else if !args.common.quiet && !to_stdout {
+        terminal::print(&account::account(&args, &done, &view))?;
     }
-    Ok(check::status(&answer.verdict))
-}
-
-fn to_stdout(args: &RunArgs) -> bool {
-    [&args.record, &args.certificate].into_iter().flatten().any(|path| files::is_stream(path))
-}
-
-fn only_one_wants_standard_output(args: &RunArgs) -> Result<(), Failure> {
-    let streams =
-        [&args.record, &args.certificate].into_iter().flatten().filter(|path| files::is_stream(path));
-    match streams.count() + usize::from(args.common.json) {
-        0 | 1 => Ok(()),
-        _ => {
-            Err(Failure::new("of --json, --record - and --certificate -, only one can have standard output"))
-        }
+    if let Some(serving) = &done.serving {
+        serving.finish(&view.report, args.common.quiet);
     }
+    Ok(check::status(&main.answer.verdict))
 }
 
-/// The server, if one was started, ends before anything is checked.
-fn drive(args: &RunArgs) -> Result<Done, Failure> {
-    let quiet = args.common.quiet;
-    let target = target(args);
-    let failed = |error: String| Failure::new(format!("{target}: {error}"));
-    let setting = Job::setting(&args.workload, args.clients, args.seed);
-    let monitor = Arc::new(Monitor::default());
-    let over = Arc::new(AtomicBool::new(false));
-    stop_on_interrupt(&monitor, &over)?;
-    let database = {
-        let _progress = Progress::show(&format!("opening {target}"), !quiet);
-        margay_drivers::open(&target, &setting).map_err(failed)?
+fn task(args: &RunArgs, level: Asked, engine: Choice) -> Task {
+    let timeout = args.common.timeout.or(Some(TIMEOUT));
+    Task { level, engine, dbms: None, real_time: false, timeout, audit: false }
+}
+
+/// Every engine that was asked for; and the mirror once more, if it has found something while clients ran: now it can show what.
+fn decide_all(args: &RunArgs, done: &Done) -> Vec<Decided> {
+    let asked = args.engine.iter().map(|&engine| (done.claim, engine));
+    let found = done.recording.verified.as_ref().is_some_and(|verified| verified.violations > 0);
+    let mechanisms = done.mechanisms.filter(|_| found);
+    let mirror = mechanisms.map(|mechanisms| {
+        let engine = margay_engines::mirror_of(mechanisms);
+        (Asked::Level(done.promised), engine)
+    });
+    asked.chain(mirror).map(|(level, engine)| decide(args, done, level, engine)).collect()
+}
+
+fn decide(args: &RunArgs, done: &Done, level: Asked, engine: Choice) -> Decided {
+    let task = task(args, level, engine);
+    let recorded = &done.recording.history;
+    let rows = rows::instead(recorded, engine, check::question(&task).map(|question| question.level));
+    let history = rows.as_ref().unwrap_or(recorded);
+    let what = format!("checking {} transactions", history.txn_count());
+    let _progress = Progress::show(&what, !args.common.quiet);
+    let (answer, audited, took) = check::decide(&task, history);
+    Decided { level, answer, audited, took, rows }
+}
+
+/// The verdict that counts: a violation, or else a proof, or else nothing found, or else no answer; of equals the first.
+fn decisive(decided: &[Decided]) -> &Decided {
+    let weight = |decided: &&Decided| match decided.answer.verdict {
+        Verdict::Violated(_) => 0,
+        Verdict::Holds(_) => 1,
+        Verdict::Clean => 2,
+        Verdict::Unknown(_) => 3,
     };
-    let (own_name, promised) = choose_level(database.as_ref(), args.level.as_deref()).map_err(failed)?;
-    let claim = args.claim.unwrap_or(Asked::Level(promised));
-    let job = job(args, own_name);
-    let recording = {
-        let _progress = Progress::follow(live_line(&monitor), !quiet);
-        margay_runner::run(database.as_ref(), &job, &monitor, Extras::default()).map_err(failed)?
-    };
-    let (name, version) = database.identity();
-    drop(database);
-    over.store(true, Ordering::Relaxed);
-    Ok(Done { recording, dbms: format!("{name} {version}"), job, claim })
+    decided.iter().min_by_key(weight).expect("at least one engine is asked")
 }
 
-fn target(args: &RunArgs) -> Target {
-    match args.start.as_deref() {
-        Some("postgres") => Target::StartPostgres,
-        Some(_) => Target::StartMariadb,
-        None => args.target.clone().unwrap_or(Target::Embedded),
-    }
-}
-
-fn job(args: &RunArgs, own_name: String) -> Job {
-    let limited = args.transactions.is_some() || args.duration.is_some();
-    Job {
-        workload: args.workload,
-        clients: args.clients,
-        seed: args.seed,
-        own_name,
-        others: Vec::new(),
-        retries: 3,
-        transactions: if limited { args.transactions } else { Some(TRANSACTIONS) },
-        duration: if limited { args.duration } else { Some(DURATION) },
-    }
-}
-
-/// An interrupt ends the run, and what was recorded is checked; one that comes later, when no server has to be stopped, ends the program.
-fn stop_on_interrupt(monitor: &Arc<Monitor>, over: &Arc<AtomicBool>) -> Result<(), Failure> {
-    let (monitor, over) = (Arc::clone(monitor), Arc::clone(over));
-    let interrupted = move || {
-        monitor.stop();
-        if over.load(Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-    };
-    ctrlc::set_handler(interrupted)
-        .map_err(|error| Failure::new(format!("no handler of interrupts: {error}")))
-}
-
-/// What is shown while clients run.
-fn live_line(monitor: &Arc<Monitor>) -> impl Fn() -> String + Send + 'static {
-    let (monitor, start) = (Arc::clone(monitor), Instant::now());
-    move || {
-        let counts = monitor.counts();
-        let rate = counts.total() as f64 / start.elapsed().as_secs_f64().max(0.001);
-        format!(
-            "running: {} committed, {} aborted, {} unknown, {rate:.0}/s,",
-            counts.committed, counts.aborted, counts.unknown
-        )
-    }
-}
-
-/// What a person reads.
-fn account(args: &RunArgs, done: &Done, view: &View) -> String {
-    let paint = Paint::for_stdout();
-    let (job, counts) = (&done.job, done.recording.counts);
-    let seconds = done.recording.elapsed.as_secs_f64();
-    let mut out = format!(
-        "{} at {}: {} clients, workload {} ({})\n",
-        paint.bold(&done.dbms),
-        level_name(&job.own_name),
-        job.clients,
-        job.workload,
-        job.workload.description,
-    );
-    let _ = writeln!(
-        out,
-        "  {} transactions in {} ({:.0}/s): {} committed, {} aborted, {} of unknown outcome\n",
-        counts.total(),
-        duration::show(done.recording.elapsed),
-        counts.total() as f64 / seconds.max(1e-9),
-        counts.committed,
-        counts.aborted,
-        counts.unknown,
-    );
-    for why in &done.recording.dropped {
-        let _ = writeln!(out, "  gave up before its time: {why}");
-    }
+fn view(args: &RunArgs, done: &Done, decided: &[Decided], main: &Decided, history: &History) -> View {
     let audit = match (&args.record, &args.certificate) {
         (Some(record), certificate) => how_to_audit(record, certificate.as_deref()),
         (None, _) => "--record FILE and --certificate FILE keep both for margay audit".to_owned(),
     };
-    out += &view.text(paint, "what the clients saw", &audit);
-    let _ = writeln!(out, "{}", paint.dim(&format!("\n  again: {}", again(args, done))));
-    out
+    let again = Again { command: Some(account::again(args, done)), audit, seed: Some(args.seed) };
+    let subject = "what the clients saw";
+    let frame = Frame { subject, real_time: false, again, curves: true };
+    let stats = Stats::of(history, done.recording.elapsed, main.took);
+    let mut view = View::framed(history, main.level.name(), &main.answer, &main.audited, stats, frame);
+    view.report.run = Some(account::run_view(args, done));
+    let curves = curves::of(&done.recording.statistics);
+    let details = view.details();
+    details.checks = checks(done, decided);
+    if let Some(series) = &mut details.series {
+        let marks = std::mem::take(&mut series.marks);
+        let told = std::mem::replace(series, margay_report::series::Series { marks, ..curves });
+        series.adopt(&told, "Overlap ratio");
+    }
+    view
 }
 
-fn stats_of<'a>(args: &RunArgs, done: &'a Done) -> RunStats<'a> {
-    let (job, counts) = (&done.job, done.recording.counts);
-    RunStats {
-        target: target(args).to_string(),
-        dbms: &done.dbms,
-        level: level_name(&job.own_name),
-        workload: job.workload.name,
-        clients: job.clients,
-        seed: job.seed,
-        committed: counts.committed,
-        aborted: counts.aborted,
-        unknown: counts.unknown,
-        seconds: done.recording.elapsed.as_secs_f64(),
-        dropped: &done.recording.dropped,
-        again: again(args, done),
+/// A line for the live verification, and one for each engine.
+fn checks(done: &Done, decided: &[Decided]) -> Vec<Check> {
+    let after = decided.iter().map(|decided| Check {
+        engine: decided.answer.engine.unwrap_or("none").to_owned(),
+        level: decided.level.name().to_owned(),
+        verdict: margay_report::gather::word(&decided.answer.verdict),
+        reason: said(&decided.answer.verdict),
+        seconds: decided.took.as_secs_f64(),
+    });
+    account::live_check(done).into_iter().chain(after).collect()
+}
+
+fn said(verdict: &Verdict) -> Option<String> {
+    match verdict {
+        Verdict::Unknown(why) => Some(why.to_string()),
+        Verdict::Violated(findings) => findings.first().map(|finding| finding.anomaly.name().to_owned()),
+        Verdict::Holds(_) | Verdict::Clean => None,
     }
 }
 
-/// The command that gives clients the same plans on the same database.
-fn again(args: &RunArgs, done: &Done) -> String {
-    let job = &done.job;
-    let mut command = format!("margay run {} --workload {}", target(args), job.workload);
-    let _ = write!(command, " --level {} --claim {}", level_name(&job.own_name), done.claim.name());
-    let _ = write!(command, " --clients {} --seed {}", job.clients, job.seed);
-    if let Some(transactions) = job.transactions {
-        let _ = write!(command, " --transactions {transactions}");
-    }
-    if let Some(limit) = job.duration {
-        let _ = write!(command, " --duration {}ms", limit.as_millis());
-    }
-    command
+/// A fault of the command line: `kill`, or `kill=5s`.
+pub fn fault(text: &str) -> Result<Every, String> {
+    let (name, every) = text.split_once('=').map_or((text, None), |(name, every)| (name, Some(every)));
+    let every = every.map_or(Ok(HARM_EVERY), duration::parse)?;
+    Ok((name.parse::<Harm>()?, every))
 }
 
 /// What `--help` lists at its end.
 pub fn names() -> String {
     let workloads: Vec<_> = WORKLOADS
         .iter()
-        .map(|workload| format!("  {:<12} {}", workload.name, workload.description))
+        .map(|workload| format!("  {:<16} {}", workload.name, workload.description))
         .collect();
     let protocols = Protocol::ALL.map(Protocol::name).join(", ");
     let faults = Fault::ALL.map(Fault::name).join(", ");

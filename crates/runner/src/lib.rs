@@ -12,12 +12,15 @@
 
 mod client;
 mod collect;
+mod harm;
 mod job;
 mod live;
 mod monitor;
+pub mod scripted;
 mod statistics;
 mod trace;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,9 +28,10 @@ use std::time::{Duration, Instant};
 use client::Client;
 pub use collect::Output;
 use collect::{Collected, Collector};
+pub use harm::Every;
 pub use job::{Job, choose_level, level_name, mechanisms};
 pub use live::Verified;
-use margay_drivers::Database;
+use margay_drivers::{Database, Harm};
 use margay_history::History;
 pub use margay_mirror::Mechanisms;
 use margay_simdb::{Protocol, Start, initial_state};
@@ -62,6 +66,8 @@ pub struct Recording {
     pub cpu: Option<Duration>,
     /// What happened over time.
     pub statistics: Statistics,
+    /// How often the server was harmed, and how.
+    pub harmed: Vec<(Harm, u32)>,
 }
 
 /// What clients share.
@@ -118,15 +124,18 @@ fn record(shared: &Shared<'_>, start: &Start, extras: Extras<'_>) -> Result<Reco
     let tapes: Vec<Tape> = (0..shared.job.clients).map(|_| Tape::default()).collect();
     let Extras { output, mechanisms } = extras;
     let collector = Collector::new(&tapes, shared.monitor, shared.clock, start, output, mechanisms)?;
-    let (collected, spans) = thread::scope(|scope| {
+    let over = AtomicBool::new(false);
+    let (collected, spans, harmed) = thread::scope(|scope| {
         let collector = scope.spawn(|| collector.run().inspect_err(|why| shared.fail(why.clone())));
+        let harm = scope.spawn(|| harm::inflict(shared, &over));
         let spawn = |(client, tape)| scope.spawn(move || Client::run(shared, client, tape));
         let threads: Vec<_> = (0..).zip(&tapes).map(spawn).collect();
         let spans: Vec<_> = threads.into_iter().map(thread::ScopedJoinHandle::join).collect();
         // A client that panicked has not said that it is gone.
         tapes.iter().for_each(Tape::close);
+        over.store(true, Ordering::Relaxed);
         collector.thread().unpark();
-        (collector.join(), spans)
+        (collector.join(), spans, harm.join())
     });
     let Collected { history, verified, cpu } =
         collected.map_err(|_| "the collector panicked".to_owned())??;
@@ -142,6 +151,7 @@ fn record(shared: &Shared<'_>, start: &Start, extras: Extras<'_>) -> Result<Reco
         verified,
         cpu,
         statistics: shared.monitor.statistics(),
+        harmed: harmed.unwrap_or_default(),
     })
 }
 
