@@ -1,6 +1,7 @@
 //! The command line: what may be said, and nothing of what it does.
 
 use std::ffi::OsStr;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use margay_workloads::{WORKLOADS, Workload};
 
 use crate::level::Asked;
 use crate::simulate::{self, Simulation};
-use crate::{duration, run};
+use crate::{duration, run, serve};
 
 /// Decides whether a recorded database history is possible under a promised isolation level, and proves its answer.
 #[derive(Parser)]
@@ -36,6 +37,8 @@ pub enum Command {
     Check(CheckArgs),
     /// Re-check a certificate against its history, without any engine
     Audit(AuditArgs),
+    /// Show a result again: as text, HTML, JUnit, or the picture of a cycle
+    Report(ReportArgs),
     /// Rewrite a history in another format
     Convert(ConvertArgs),
     /// Make a history with a simulated database
@@ -61,7 +64,7 @@ pub enum Command {
 #[derive(Args)]
 #[command(after_help = run::names())]
 pub struct RunArgs {
-    /// The database: sqlite or sqlite:FILE, postgres://…, mysql://…, or sim:PROTOCOL+FAULT…; without one, SQLite in a temporary folder
+    /// The database: sqlite[:FILE][?begin=immediate|exclusive&cache=shared], fjall, redb or surrealkv[:FOLDER], postgres://…, mysql://…, or sim:PROTOCOL+FAULT…; without one, SQLite in a temporary folder
     #[arg(value_name = "TARGET", value_parser = |text: &str| text.parse::<Target>())]
     pub target: Option<Target>,
     /// Start a private server of the installed binaries, and remove it afterwards
@@ -70,15 +73,15 @@ pub struct RunArgs {
     /// What clients ask
     #[arg(long, value_name = "WORKLOAD", default_value = "mixed", value_parser = WORKLOAD, hide_possible_values = true)]
     pub workload: Workload,
-    /// The level that the database is asked for, in its own words; by default its strongest
-    #[arg(long, value_name = "LEVEL")]
-    pub level: Option<String>,
+    /// The level that the database is asked for, in its own words, by default its strongest; several, with commas between them, are mixed transaction by transaction
+    #[arg(long, value_name = "LEVEL", value_delimiter = ',')]
+    pub level: Vec<String>,
     /// The level that is verified; by default what the database promises at the level that it is asked for
     #[arg(long, value_name = "LEVEL", value_parser = LEVEL, hide_possible_values = true)]
     pub claim: Option<Asked>,
-    /// The engine that answers
-    #[arg(long, value_name = "ENGINE", default_value = "auto", value_parser = ENGINE)]
-    pub engine: Choice,
+    /// The engine that answers; several, with commas between them, answer one after the other
+    #[arg(long, value_name = "ENGINE", default_value = "auto", value_parser = ENGINE, value_delimiter = ',')]
+    pub engine: Vec<Choice>,
     /// How many clients run at the same time
     #[arg(long, value_name = "N", default_value = "6", value_parser = clap::value_parser!(u32).range(1..=512))]
     pub clients: u32,
@@ -91,7 +94,13 @@ pub struct RunArgs {
     /// The same seed gives clients the same plans
     #[arg(long, value_name = "SEED", default_value = "0")]
     pub seed: u64,
-    /// Keep what was recorded, compressed if the name ends in .gz or .zst; or `-`
+    /// How often a client tries a transaction again that the database refused; each attempt is a transaction of its own
+    #[arg(long, value_name = "N", default_value = "3")]
+    pub retries: u32,
+    /// Harm the server that --start has started every now and then: kill, pause or disconnect, or kill=5s for how often
+    #[arg(long, value_name = "FAULT", value_parser = run::fault, requires = "start")]
+    pub fault: Vec<margay_runner::Every>,
+    /// Keep what was recorded, line by line while it runs, compressed if the name ends in .gz or .zst; or `-`
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
     /// Write the certificate that proves the verdict
@@ -99,6 +108,10 @@ pub struct RunArgs {
     pub certificate: Option<PathBuf>,
     #[command(flatten)]
     pub common: CommonArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+    #[command(flatten)]
+    pub serving: ServeArgs,
 }
 
 #[derive(Args)]
@@ -130,6 +143,8 @@ pub struct CheckArgs {
     pub input: InputArgs,
     #[command(flatten)]
     pub common: CommonArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 #[derive(Args)]
@@ -147,6 +162,77 @@ pub struct AuditArgs {
     pub input: InputArgs,
     #[command(flatten)]
     pub common: CommonArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+#[derive(Args)]
+pub struct ReportArgs {
+    /// What `margay check --json` or `margay run --json` printed, or `-`
+    #[arg(value_name = "RESULT.json")]
+    pub result: PathBuf,
+    /// The form; by default the one that the name of OUT ends in, else text
+    #[arg(long, value_name = "FORM", value_enum)]
+    pub to: Option<Form>,
+    /// Where to write it; by default `-`
+    #[arg(long, short, value_name = "OUT", default_value = "-")]
+    pub output: PathBuf,
+    /// Which anomaly dot and svg draw, counted from 1
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]
+    pub anomaly: u32,
+}
+
+/// The forms of a report.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Form {
+    /// For a terminal
+    Text,
+    /// One file that needs no network
+    Html,
+    /// XML for CI servers
+    Junit,
+    /// The cycle, for Graphviz
+    Dot,
+    /// The cycle, as a picture
+    Svg,
+}
+
+/// In which other forms a result is wanted.
+#[derive(Args)]
+pub struct OutputArgs {
+    /// Write a report to read in a browser: one HTML file that needs no network
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+    /// Write JUnit XML for a CI server
+    #[arg(long, value_name = "FILE.xml")]
+    pub junit: Option<PathBuf>,
+    /// Write the cycle of the first anomaly for Graphviz
+    #[arg(long, value_name = "FILE.dot")]
+    pub dot: Option<PathBuf>,
+    /// Write the cycle of the first anomaly as a picture
+    #[arg(long, value_name = "FILE.svg")]
+    pub svg: Option<PathBuf>,
+}
+
+/// The page of a run.
+#[derive(Args)]
+pub struct ServeArgs {
+    /// Show the run on a page while it goes on: at a free port of this machine, or at ADDR (a port, or HOST:PORT)
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = true, default_missing_value = "0", value_parser = serve::address)]
+    pub serve: Option<SocketAddr>,
+    /// The access token of the page; made up if ADDR is not this machine alone
+    #[arg(long, value_name = "TOKEN", requires = "serve")]
+    pub token: Option<String>,
+    /// How long the page stays when the run is over; by default until you interrupt, and not at all without a terminal
+    #[arg(long, value_name = "TIME", requires = "serve", value_parser = duration::parse)]
+    pub linger: Option<Duration>,
+}
+
+impl OutputArgs {
+    /// Whether there is anything to write.
+    pub fn is_wanted(&self) -> bool {
+        [&self.report, &self.junit, &self.dot, &self.svg].into_iter().any(Option::is_some)
+    }
 }
 
 #[derive(Args)]

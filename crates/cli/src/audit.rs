@@ -1,21 +1,23 @@
 //! `margay audit`: exit status 0 accepted, 1 rejected, 2 unreadable, 3 out of time.
 
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use margay_history::History;
+use margay_report::Source;
+use margay_report::view::Again;
 use margay_verdict::audit::Rejected;
-use margay_verdict::{Certificate, Question, audit, wire};
+use margay_verdict::{Certificate, Question, Verdict, Why, audit, wire};
 use serde::Serialize;
 
 use crate::args::AuditArgs;
 use crate::failure::{Failure, Status};
 use crate::progress::Progress;
 use crate::terminal::{self, Paint};
-use crate::view::{self, Stats};
-use crate::{duration, files, rows};
+use crate::view::{self, Stats, how_to_audit};
+use crate::{duration, files, report, rows};
 
 /// The object of `--json`.
 #[derive(Serialize)]
@@ -36,15 +38,18 @@ pub fn run(args: AuditArgs) -> Result<Status, Failure> {
     if files::is_stream(&args.history) && files::is_stream(&args.certificate) {
         return Err(Failure::new("only one of HISTORY and CERTIFICATE can be standard input"));
     }
-    let quiet = args.common.quiet;
+    let to_stdout = report::one_stream(args.common.json, &args.output, [])?;
+    let quiet = args.common.quiet || to_stdout;
     let (mut loaded, read) = files::read_history(&args.history, args.input.from, quiet)?;
     let (question, certificate) = read_certificate(&args.certificate, &mut loaded.history)?;
     let start = Instant::now();
     let (verdict, proof) = (proves(&certificate), margay_report::gather::proof(&certificate));
     let stats = Stats::of(&loaded.history, read, Duration::ZERO);
+    let (history, certificate) = (Arc::new(loaded.history), Arc::new(certificate));
     let checked = {
         let _progress = Progress::show("auditing", !quiet);
-        within(args.common.timeout, move || audit(&loaded.history, question, &certificate))
+        let (history, certificate) = (Arc::clone(&history), Arc::clone(&certificate));
+        within(args.common.timeout, move || audit(&history, question, &certificate))
     };
     let (word, status, reason) = match checked {
         Some(Ok(())) => ("accepted", Status::Fine, None),
@@ -65,6 +70,9 @@ pub fn run(args: AuditArgs) -> Result<Status, Failure> {
         proof,
     };
     report.print(args.common.json, quiet)?;
+    if args.output.is_wanted() {
+        report::write(&args.output, &report.shown(&args, &history, question, &certificate))?;
+    }
     Ok(status)
 }
 
@@ -75,6 +83,36 @@ impl Report {
             (false, true) => Ok(Status::Fine),
             (false, false) => terminal::print(&self.text(Paint::for_stdout())),
         }
+    }
+
+    /// What the certificate proves, if it does, in the form that other commands have.
+    fn shown(
+        &self,
+        args: &AuditArgs,
+        history: &History,
+        question: Question,
+        certificate: &Certificate,
+    ) -> margay_report::Report {
+        let why = self.reason.clone().unwrap_or_default();
+        let verdict = match (self.audit, margay_report::gather::finding(history, certificate)) {
+            ("accepted", Some(finding)) => Verdict::Violated(vec![finding]),
+            ("accepted", None) => Verdict::Holds(certificate.clone()),
+            _ => Verdict::Unknown(Why::MissingEvidence(format!("the certificate proves nothing: {why}"))),
+        };
+        let (subject, audit) =
+            (args.history.display().to_string(), how_to_audit(&args.history, Some(&args.certificate)));
+        margay_report::Report::new(Source {
+            history,
+            subject: &subject,
+            level: self.level,
+            question: Some(question),
+            engine: None,
+            verdict: &verdict,
+            audited: if self.audit == "unknown" { "skipped" } else { self.audit },
+            stats: self.stats.for_report(),
+            again: Again { command: None, audit, seed: None },
+            curves: args.output.report.is_some(),
+        })
     }
 
     fn text(&self, paint: Paint) -> String {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use margay_engines::{Answer, Choice};
 use margay_history::History;
 use margay_levels::profile::Dbms;
+use margay_report::view::Again;
 use margay_verdict::{Budget, Question, Verdict, Why, audit, wire};
 
 use crate::args::CheckArgs;
@@ -16,8 +17,10 @@ use crate::failure::{Failure, Status};
 use crate::files;
 use crate::level::Asked;
 use crate::progress::Progress;
+use crate::report;
+use crate::rows;
 use crate::terminal::{self, Paint};
-use crate::view::{Audited, Stats, View, how_to_audit};
+use crate::view::{Audited, Frame, Stats, View, how_to_audit};
 
 /// Up to so many operations a certificate is audited without being asked to: it takes a fraction of the check's time.
 const AUDITED_ALWAYS: usize = 1_000_000;
@@ -36,10 +39,7 @@ pub struct Task {
 
 /// Reads, asks the engine, audits, writes the certificate, prints.
 pub fn run(args: CheckArgs) -> Result<Status, Failure> {
-    let to_stdout = args.certificate.as_deref().is_some_and(files::is_stream);
-    if to_stdout && args.common.json {
-        return Err(Failure::new("--json and --certificate - both want standard output"));
-    }
+    let to_stdout = report::one_stream(args.common.json, &args.output, [args.certificate.as_deref()])?;
     let quiet = args.common.quiet;
     let dbms = args.dbms.as_deref().map(|name| dbms(name, args.engine)).transpose()?;
     let task = Task {
@@ -51,7 +51,8 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
         audit: args.audit,
     };
     let (loaded, read) = files::read_history(&args.history, args.input.from, quiet)?;
-    let history = &loaded.history;
+    let rows = rows::instead(&loaded.history, task.engine, question(&task).map(|question| question.level));
+    let history = rows.as_ref().unwrap_or(&loaded.history);
     let (answer, audited, checked) = {
         let _progress = Progress::show(&format!("checking {} transactions", history.txn_count()), !quiet);
         decide(&task, history)
@@ -60,15 +61,37 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
         write_certificate(path, history, question(&task), &answer.verdict)?;
     }
     let stats = Stats::of(history, read, checked);
-    let view = View::new(history, args.level.name(), &answer, audited, stats);
+    let subject = args.history.display().to_string();
+    let audit = how_to_audit(&args.history, args.certificate.as_deref());
+    let frame = Frame {
+        subject: &subject,
+        real_time: args.real_time,
+        again: Again { command: Some(again(&args)), audit, seed: None },
+        curves: args.output.report.is_some() || args.common.json,
+    };
+    let view = View::framed(history, args.level.name(), &answer, &audited, stats, frame);
+    report::write(&args.output, &view.report)?;
     if args.common.json {
         terminal::print(&view.json())?;
     } else if !quiet && !to_stdout {
-        let subject = args.history.display().to_string();
-        let again = how_to_audit(&args.history, args.certificate.as_deref());
-        terminal::print(&view.text(Paint::for_stdout(), &subject, &again))?;
+        terminal::print(&view.shown(Paint::for_stdout()))?;
     }
     Ok(status(&answer.verdict))
+}
+
+/// The command that gives the same answer.
+fn again(args: &CheckArgs) -> String {
+    let mut command = format!("margay check {} --level {}", args.history.display(), args.level.name());
+    if let Choice::Engine(engine) = args.engine {
+        command += &format!(" --engine {}", engine.name());
+    }
+    if let Some(dbms) = &args.dbms {
+        command += &format!(" --dbms {dbms}");
+    }
+    if args.real_time {
+        command += " --real-time";
+    }
+    command
 }
 
 /// The answer, what the audit says of it, and the time of both.

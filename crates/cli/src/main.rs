@@ -15,7 +15,10 @@ mod files;
 mod level;
 mod memory;
 mod progress;
+mod report;
+mod rows;
 mod run;
+mod serve;
 mod simulate;
 mod terminal;
 mod view;
@@ -32,6 +35,7 @@ Margay decides whether a recorded database history is possible under an isolatio
   margay run                                   drive a database, record, verify; try `margay run sim:si --claim serializable`
   margay check HISTORY --level serializable    decide (any format; exit status 0 holds, 1 violated, 3 unknown)
   margay simulate --protocol ssi OUT           a history from a simulated database
+  margay report RESULT.json --to html          show what --json printed again; also: text, junit, dot, svg
   margay convert IN OUT                        rewrite a history in another format
   margay levels                                the isolation levels; also: anomalies, profiles, explain NAME
   margay --help                                all commands; `margay check --help` for one
@@ -51,6 +55,7 @@ fn run(line: CommandLine) -> Result<Status, Failure> {
         Command::Run(args) => run::run(args),
         Command::Check(args) => check::run(args),
         Command::Audit(args) => audit::run(args),
+        Command::Report(args) => report::run(args),
         Command::Convert(args) => convert::run(args),
         Command::Simulate(args) => simulate::run(args),
         Command::Levels => terminal::print(&margay_levels::render::levels_table()),

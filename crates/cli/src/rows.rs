@@ -6,6 +6,9 @@ use margay_levels::Level;
 use margay_levels::definition::Family;
 use margay_rows::{Sight, translate};
 
+/// Up to so many transactions the definitions themselves can tell what an update did whose rows nobody saw.
+const SMALL: usize = 8;
+
 /// The history to check instead of one of statements: nothing when there are none, when the engine understands them, or when one of them is
 /// more than operations on rows.
 pub fn instead(history: &History, engine: Choice, level: Option<Level>) -> Option<History> {
@@ -13,7 +16,9 @@ pub fn instead(history: &History, engine: Choice, level: Option<Level>) -> Optio
         return None;
     }
     let rows = translate(history, sight(level?))?;
-    rows.left.is_none().then_some(rows.history)
+    // Who chooses freely leaves updates whose rows nobody saw to the engine that executes statements.
+    let unseen = rows.unseen > 0 && matches!(engine, Choice::Auto) && history.txn_count() > SMALL;
+    (rows.left.is_none() && !unseen).then_some(rows.history)
 }
 
 /// All that may have been checked instead of a history.

@@ -16,39 +16,41 @@ pub fn print(text: &str) -> Result<Status, Failure> {
     }
 }
 
+/// How wide the terminal is; a usual width where there is none.
+pub fn width() -> usize {
+    terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0))
+}
+
 /// Colours, where they are wanted.
 #[derive(Clone, Copy)]
 pub struct Paint {
-    on: bool,
+    inner: margay_report::Paint,
 }
 
 impl Paint {
     /// Colours for standard output: on a terminal and without `NO_COLOR`.
     pub fn for_stdout() -> Self {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Self { on: !refused && io::stdout().is_terminal() }
+        Self { inner: margay_report::Paint { on: !refused && io::stdout().is_terminal() } }
+    }
+
+    /// The same for the library.
+    pub fn inner(self) -> margay_report::Paint {
+        self.inner
     }
 
     /// A verdict's word in its colour.
     pub fn verdict(self, word: &str) -> String {
-        match word {
-            "holds" | "clean" | "accepted" => self.paint("1;32", word),
-            "violated" | "rejected" => self.paint("1;31", word),
-            _ => self.paint("1;33", word),
-        }
+        self.inner.verdict(word)
     }
 
     /// A name that should be found by the eye.
     pub fn bold(self, text: &str) -> String {
-        self.paint("1", text)
+        self.inner.bold(text)
     }
 
     /// What matters less.
     pub fn dim(self, text: &str) -> String {
-        self.paint("2", text)
-    }
-
-    fn paint(self, code: &str, text: &str) -> String {
-        if self.on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+        self.inner.dim(text)
     }
 }

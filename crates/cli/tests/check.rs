@@ -39,7 +39,7 @@ fn the_pinned_json_of_a_violation() {
     let json = run.json();
     assert_eq!(
         keys(&json),
-        ["also_not", "anomalies", "engine", "level", "not", "reason", "stats", "verdict"]
+        ["also_not", "anomalies", "engine", "level", "not", "reason", "report", "stats", "verdict"]
     );
     assert_eq!((&json["verdict"], &json["level"]), (&Value::from("violated"), &Value::from("serializable")));
     assert_eq!(json["reason"], Value::Null);

@@ -1,0 +1,143 @@
+//! What a person reads of a run, and what `--json` tells of it.
+
+use std::fmt::Write;
+
+use margay_report::Word;
+use margay_report::view::{Check, Run};
+use margay_runner::Verified;
+use serde_json::{Map, Value, json};
+
+use super::drive::{Done, level_names, target};
+use crate::args::RunArgs;
+use crate::duration;
+use crate::level::Asked;
+use crate::terminal::Paint;
+use crate::view::View;
+
+/// What a person reads.
+pub fn account(args: &RunArgs, done: &Done, view: &View) -> String {
+    let paint = Paint::for_stdout();
+    let (job, counts) = (&done.job, done.recording.counts);
+    let seconds = done.recording.elapsed.as_secs_f64();
+    let mut out = format!(
+        "{} at {}: {} clients, workload {} ({})\n",
+        paint.bold(&done.dbms),
+        level_names(job),
+        job.clients,
+        job.workload,
+        job.workload.description,
+    );
+    let _ = writeln!(
+        out,
+        "  {} transactions in {} ({:.0}/s): {} committed, {} aborted, {} of unknown outcome",
+        counts.total(),
+        duration::show(done.recording.elapsed),
+        counts.total() as f64 / seconds.max(1e-9),
+        counts.committed,
+        counts.aborted,
+        counts.unknown,
+    );
+    for line in asides(done) {
+        let _ = writeln!(out, "  {line}");
+    }
+    let _ = writeln!(out, "\n{}", view.shown(paint).trim_end());
+    let _ = writeln!(out, "{}", paint.dim(&format!("\n  again: {}", again(args, done))));
+    out
+}
+
+/// What else is worth a line.
+fn asides(done: &Done) -> Vec<String> {
+    let recording = &done.recording;
+    let mut lines = Vec::new();
+    if let Asked::Level(claim) = done.claim
+        && !done.promised.implies(claim)
+    {
+        let levels = level_names(&done.job);
+        lines.push(format!("{} does not promise {claim} at {levels}, but {}", done.dbms, done.promised));
+    }
+    for (harm, times) in &recording.harmed {
+        lines.push(format!("fault {harm}: {times} times"));
+    }
+    let dropped = recording.dropped.iter();
+    lines.extend(dropped.map(|why| format!("gave up before its time: {why}")));
+    lines
+}
+
+/// The line of the live verification.
+pub fn live_check(done: &Done) -> Option<Check> {
+    let verified = done.recording.verified.as_ref()?;
+    let (verdict, reason) = match verified {
+        Verified { violations: 1.., found, .. } => {
+            let first = found.first().map_or("", |(_, name)| *name);
+            (Word::Violated, format!("{} violations while it ran, first {first}", verified.violations))
+        }
+        Verified { ended: Some(why), .. } => (Word::Unknown, why.clone()),
+        _ => {
+            let lag = duration::show(done.recording.statistics.worst_lag());
+            (Word::Clean, format!("while it ran, at most {lag} behind"))
+        }
+    };
+    Some(Check {
+        engine: "mirror".to_owned(),
+        level: done.promised.name().to_owned(),
+        verdict,
+        reason: Some(reason),
+        seconds: done.recording.cpu.unwrap_or_default().as_secs_f64(),
+    })
+}
+
+/// What the object of `--json` says beyond that of `margay check`.
+pub fn run_view(args: &RunArgs, done: &Done) -> Run {
+    let (job, counts) = (&done.job, done.recording.counts);
+    Run {
+        target: target(args).to_string(),
+        dbms: done.dbms.clone(),
+        level: level_names(job),
+        workload: job.workload.name.to_owned(),
+        clients: job.clients,
+        seed: job.seed,
+        committed: counts.committed,
+        aborted: counts.aborted,
+        unknown: counts.unknown,
+        seconds: done.recording.elapsed.as_secs_f64(),
+        dropped: done.recording.dropped.clone(),
+        again: again(args, done),
+        more: more(done),
+    }
+}
+
+fn more(done: &Done) -> Map<String, Value> {
+    let recording = &done.recording;
+    let live = recording.verified.as_ref().map(|verified| {
+        json!({
+            "verified": verified.transactions,
+            "violations": verified.violations,
+            "worst_lag_seconds": recording.statistics.worst_lag().as_secs_f64(),
+            "cpu_seconds": recording.cpu.map(|cpu| cpu.as_secs_f64()),
+            "ended": verified.ended,
+        })
+    });
+    let faults: Map<String, Value> =
+        recording.harmed.iter().map(|(harm, times)| (harm.to_string(), json!(times))).collect();
+    let all =
+        [("promised", json!(done.promised.name())), ("live", json!(live)), ("faults", Value::Object(faults))];
+    all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// The command that gives clients the same plans on the same database.
+pub fn again(args: &RunArgs, done: &Done) -> String {
+    let job = &done.job;
+    let mut command = format!("margay run {} --workload {}", target(args), job.workload);
+    let _ = write!(command, " --level {} --claim {}", level_names(job), done.claim.name());
+    let _ = write!(command, " --clients {} --seed {} --retries {}", job.clients, job.seed, job.retries);
+    for (harm, every) in &job.harms {
+        let _ = write!(command, " --fault {harm}={}ms", every.as_millis());
+    }
+    if let Some(transactions) = job.transactions {
+        let _ = write!(command, " --transactions {transactions}");
+    }
+    if let Some(limit) = job.duration {
+        let _ = write!(command, " --duration {}ms", limit.as_millis());
+    }
+    command
+}

@@ -1,0 +1,57 @@
+//! What happened over time, as curves of a report.
+
+use margay_report::series::{Curve, Series};
+use margay_runner::{PART, Point, Statistics};
+
+/// No curve has more points; longer runs are drawn more coarsely.
+const POINTS: usize = 300;
+
+/// The curves of a run.
+pub fn of(statistics: &Statistics) -> Series {
+    let first = statistics.points.iter().position(|point| point.ended() > 0).unwrap_or(0);
+    let points = &statistics.points[first..];
+    let step = points.len().div_ceil(POINTS).max(1);
+    let parts: Vec<&[Point]> = points.chunks(step).collect();
+    let seconds = PART.as_secs_f64();
+    let rate = |pick: fn(&Point) -> u64| -> Vec<Option<f64>> {
+        let of = |part: &&[Point]| part.iter().map(pick).sum::<u64>() as f64 / (part.len() as f64 * seconds);
+        parts.iter().map(|part| Some(of(part))).collect()
+    };
+    let curve = |plot: &str, name: &str, unit: &str, value: &dyn Fn(&[Point]) -> Option<f64>| {
+        Curve::new(plot, name, unit, parts.iter().map(|part| value(part)).collect())
+    };
+    let latency = |name: &str, share: f64| {
+        curve("Latency of transactions", name, "ms", &|part| worst(part, |point| milliseconds(point, share)))
+    };
+    let curves = vec![
+        Curve::new("Throughput", "committed", "/s", rate(|point| point.committed)),
+        Curve::new("Throughput", "aborted", "/s", rate(|point| point.aborted)),
+        Curve::new("Throughput", "unknown", "/s", rate(|point| point.unknown)),
+        latency("median", 0.5),
+        latency("95 %", 0.95),
+        latency("99 %", 0.99),
+        curve("Abort rate", "aborted", "%", &aborts),
+        curve("Live verification", "behind", "ms", &|part| {
+            worst(part, |point| Some(point.lag.as_secs_f64() * 1e3))
+        }),
+        curve("Memory", "resident", "MB", &|part| {
+            worst(part, |point| point.memory.map(|bytes| bytes as f64 / 1e6))
+        }),
+    ];
+    let middle = |at: usize| (at as f64 + 0.5) * step as f64 * seconds;
+    Series { seconds: (0..parts.len()).map(middle).collect(), curves, marks: Vec::new() }
+}
+
+fn worst(part: &[Point], value: impl Fn(&Point) -> Option<f64>) -> Option<f64> {
+    part.iter().filter_map(value).reduce(f64::max)
+}
+
+fn milliseconds(point: &Point, share: f64) -> Option<f64> {
+    point.latency(share).map(|latency| latency.as_secs_f64() * 1e3)
+}
+
+fn aborts(part: &[Point]) -> Option<f64> {
+    let (aborted, all) =
+        part.iter().fold((0, 0), |sum, point| (sum.0 + point.aborted, sum.1 + point.ended()));
+    (all > 0).then(|| 100.0 * aborted as f64 / all as f64)
+}

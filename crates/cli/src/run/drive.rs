@@ -1,0 +1,179 @@
+//! From the command line to a recording.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use margay_drivers::{Database, Harm, Target};
+use margay_levels::Level;
+use margay_report::view::Run;
+use margay_runner::{Extras, Job, Mechanisms, Monitor, Recording, choose_level, level_name, mechanisms};
+
+use super::{curves, record};
+use crate::args::RunArgs;
+use crate::failure::Failure;
+use crate::level::Asked;
+use crate::progress::Progress;
+use crate::serve::{self, Serving};
+
+/// When neither limit is given, both of these are.
+const TRANSACTIONS: u64 = 500;
+const DURATION: Duration = Duration::from_secs(5);
+
+/// A run that is over.
+pub struct Done {
+    pub recording: Recording,
+    /// The database and its version.
+    pub dbms: String,
+    pub job: Job,
+    /// What the database promises.
+    pub promised: Level,
+    /// What is verified.
+    pub claim: Asked,
+    /// By what it was verified while it ran.
+    pub mechanisms: Option<Mechanisms>,
+    /// The page on which it is shown.
+    pub serving: Option<Serving>,
+}
+
+/// The server, if one was started, ends before anything is checked.
+pub fn drive(args: &RunArgs) -> Result<Done, Failure> {
+    let quiet = args.common.quiet;
+    let target = target(args);
+    let failed = |error: String| Failure::new(format!("{target}: {error}"));
+    let setting = Job::setting(&args.workload, args.clients, args.seed);
+    let monitor = Arc::new(Monitor::default());
+    let over = Arc::new(AtomicBool::new(false));
+    stop_on_interrupt(&monitor, &over)?;
+    let database = {
+        let _progress = Progress::show(&format!("opening {target}"), !quiet);
+        let harms: Vec<Harm> = args.fault.iter().map(|(harm, _)| *harm).collect();
+        margay_drivers::open_for(&target, &setting, &harms).map_err(failed)?
+    };
+    let (levels, promised) = levels(database.as_ref(), args).map_err(failed)?;
+    let job = job(args, levels);
+    let mechanisms = live_mechanisms(database.as_ref(), &job);
+    let output = args.record.as_deref().map(record::open).transpose()?;
+    let (name, version) = database.identity();
+    let dbms = format!("{name} {version}");
+    let claim = args.claim.unwrap_or(Asked::Level(promised));
+    let serving = serve(args, &monitor, claim, &dbms, &job)?;
+    let recording = {
+        let _progress = Progress::follow(live_line(&monitor), !quiet);
+        let extras = Extras { output, mechanisms };
+        margay_runner::run(database.as_ref(), &job, &monitor, extras).map_err(failed)?
+    };
+    drop(database);
+    over.store(true, Ordering::Relaxed);
+    Ok(Done { recording, dbms, job, promised, claim, mechanisms, serving })
+}
+
+/// The page of the run, if one is wanted.
+fn serve(
+    args: &RunArgs,
+    monitor: &Arc<Monitor>,
+    claim: Asked,
+    dbms: &str,
+    job: &Job,
+) -> Result<Option<Serving>, Failure> {
+    let run = Run {
+        target: target(args).to_string(),
+        dbms: dbms.to_owned(),
+        level: level_names(job),
+        workload: job.workload.name.to_owned(),
+        clients: job.clients,
+        seed: job.seed,
+        ..Run::default()
+    };
+    let curves = |monitor: &Monitor| curves::of(&monitor.statistics());
+    Serving::start(&args.serving, args.common.quiet, monitor, claim.name(), run, curves)
+}
+
+pub fn target(args: &RunArgs) -> Target {
+    match args.start.as_deref() {
+        Some("postgres") => Target::StartPostgres,
+        Some(_) => Target::StartMariadb,
+        None => args.target.clone().unwrap_or_default(),
+    }
+}
+
+/// The levels that transactions are begun at, in the database's words, and what it promises to all of them. The one whose promise it is comes first.
+fn levels(database: &dyn Database, args: &RunArgs) -> Result<(Vec<String>, Level), String> {
+    let Some(first) = args.level.first() else {
+        return choose_level(database, None).map(|(own, level)| (vec![own], level));
+    };
+    let (mut names, mut promised) =
+        choose_level(database, Some(first)).map(|(own, level)| (vec![own], level))?;
+    for name in &args.level[1..] {
+        let (own, level) = choose_level(database, Some(name))?;
+        if promised.implies(level) {
+            names.insert(0, own);
+            promised = level;
+        } else if level.implies(promised) {
+            names.push(own);
+        } else {
+            return Err(format!(
+                "{promised} and {level}, which {} and {name} promise, have nothing in common",
+                names[0]
+            ));
+        }
+    }
+    Ok((names, promised))
+}
+
+fn job(args: &RunArgs, mut levels: Vec<String>) -> Job {
+    let limited = args.transactions.is_some() || args.duration.is_some();
+    let others = levels.split_off(1);
+    Job {
+        workload: args.workload,
+        clients: args.clients,
+        seed: args.seed,
+        own_name: levels.remove(0),
+        others,
+        retries: args.retries,
+        harms: args.fault.clone(),
+        transactions: if limited { args.transactions } else { Some(TRANSACTIONS) },
+        duration: if limited { args.duration } else { Some(DURATION) },
+    }
+}
+
+/// The mirror follows one level at a time.
+fn live_mechanisms(database: &dyn Database, job: &Job) -> Option<Mechanisms> {
+    if job.others.is_empty() { mechanisms(database, &job.own_name) } else { None }
+}
+
+/// An interrupt ends the run, and what was recorded is checked; one that comes later, when no server has to be stopped, ends the program.
+fn stop_on_interrupt(monitor: &Arc<Monitor>, over: &Arc<AtomicBool>) -> Result<(), Failure> {
+    let (monitor, over) = (Arc::clone(monitor), Arc::clone(over));
+    let interrupted = move || {
+        monitor.stop();
+        if !serve::interrupted() && over.load(Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    };
+    ctrlc::set_handler(interrupted)
+        .map_err(|error| Failure::new(format!("no handler of interrupts: {error}")))
+}
+
+/// What is shown while clients run.
+fn live_line(monitor: &Arc<Monitor>) -> impl Fn() -> String + Send + 'static {
+    let (monitor, start) = (Arc::clone(monitor), Instant::now());
+    move || {
+        let (counts, progress) = (monitor.counts(), monitor.progress());
+        let rate = counts.total() as f64 / start.elapsed().as_secs_f64().max(0.001);
+        format!(
+            "{rate:.0} transactions/s, {} committed, {} aborted, {} unknown; {} verified, {} ms behind, {} violations;",
+            counts.committed,
+            counts.aborted,
+            counts.unknown,
+            progress.verified,
+            progress.lag.as_millis(),
+            progress.violations,
+        )
+    }
+}
+
+/// All levels of a job, as histories name them.
+pub fn level_names(job: &Job) -> String {
+    job.levels().map(level_name).collect::<Vec<_>>().join(",")
+}

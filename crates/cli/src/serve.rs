@@ -1,0 +1,182 @@
+//! `margay run --serve`: the report on a page while it is being made.
+//!
+//! # Invariants
+//! - Without a token nothing but this machine is served; on other addresses a token is made up if none is given.
+//! - What the page shows last is the report that is printed and written.
+
+use std::io::{self, IsTerminal};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use margay_report::live::{self, Live};
+use margay_report::series::{Mark, Series};
+use margay_report::view::{Check, Details, Run, Stats};
+use margay_report::{Report, Word};
+use margay_runner::{Monitor, PART};
+
+use crate::args::ServeArgs;
+use crate::failure::Failure;
+use crate::memory;
+
+/// How often the page is brought up to date.
+const BEAT: Duration = Duration::from_millis(500);
+/// How long browsers get to fetch the end.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Whether the page only waits to be looked at, and whether somebody has had enough of that.
+static LINGERING: AtomicBool = AtomicBool::new(false);
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// A run that is shown on a page.
+pub struct Serving {
+    live: Arc<Live>,
+    beat: Mutex<Option<(Sender<()>, JoinHandle<()>)>>,
+    linger: Option<Duration>,
+}
+
+impl Serving {
+    /// Starts to serve, if that is wanted, and says where.
+    pub fn start(
+        args: &ServeArgs,
+        quiet: bool,
+        monitor: &Arc<Monitor>,
+        claim: &str,
+        run: Run,
+        curves: fn(&Monitor) -> Series,
+    ) -> Result<Option<Self>, Failure> {
+        let Some(address) = args.serve else { return Ok(None) };
+        let made_up = || (!address.ip().is_loopback()).then(live::token);
+        let token = args.token.clone().or_else(made_up);
+        let (monitor, claim, start) = (Arc::clone(monitor), claim.to_owned(), Instant::now());
+        let now = move || running(&monitor, &claim, &run, start.elapsed(), curves(&monitor));
+        let live = Live::start(address, token, now())
+            .map_err(|error| Failure::new(format!("--serve {address}: {error}")))?;
+        if !quiet {
+            eprintln!("live page: {}", live.url());
+        }
+        let live = Arc::new(live);
+        let (stop, stopped) = mpsc::channel();
+        let publishing = Arc::clone(&live);
+        let beat = thread::spawn(move || {
+            while stopped.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
+                publishing.publish(now(), false);
+            }
+        });
+        // Somebody who sits at a terminal wants to look; nobody else has the time.
+        let linger = args.linger.or_else(|| (!io::stderr().is_terminal()).then_some(Duration::ZERO));
+        Ok(Some(Self { live, beat: Mutex::new(Some((stop, beat))), linger }))
+    }
+
+    /// Shows the final report, and waits as long as it is to be looked at.
+    pub fn finish(&self, report: &Report, quiet: bool) {
+        if let Some((stop, beat)) = self.beat.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            drop(stop);
+            let _ = beat.join();
+        }
+        self.live.publish(report.clone(), true);
+        LINGERING.store(true, Ordering::Relaxed);
+        let start = Instant::now();
+        if self.linger.is_none() && !quiet {
+            eprintln!("the report stays at {} until you interrupt", self.live.url());
+        }
+        let wanted = |limit: Duration| start.elapsed() < limit;
+        while !INTERRUPTED.load(Ordering::Relaxed) && self.linger.is_none_or(wanted) {
+            thread::sleep(Duration::from_millis(50));
+        }
+        self.live.drain(FAREWELL);
+    }
+}
+
+/// An interrupt: whether it only means that the page was looked at long enough.
+pub fn interrupted() -> bool {
+    INTERRUPTED.store(true, Ordering::Relaxed);
+    LINGERING.load(Ordering::Relaxed)
+}
+
+/// The report of a run that goes on.
+fn running(monitor: &Monitor, claim: &str, run: &Run, elapsed: Duration, mut series: Series) -> Report {
+    let (counts, progress) = (monitor.counts(), monitor.progress());
+    series.marks = violations(monitor);
+    let found = (progress.violations > 0).then(|| format!("{} violations so far", progress.violations));
+    let judged = Check {
+        engine: "mirror, live".to_owned(),
+        level: claim.to_owned(),
+        verdict: if found.is_some() { Word::Violated } else { Word::Running },
+        reason: Some(found.unwrap_or_else(|| format!("{} transactions judged so far", progress.verified))),
+        seconds: progress.lag.as_secs_f64(),
+    };
+    let run = Run {
+        committed: counts.committed,
+        aborted: counts.aborted,
+        unknown: counts.unknown,
+        seconds: elapsed.as_secs_f64(),
+        ..run.clone()
+    };
+    Report {
+        verdict: Word::Running,
+        level: claim.to_owned(),
+        engine: None,
+        reason: None,
+        anomalies: Vec::new(),
+        not: Vec::new(),
+        also_not: Vec::new(),
+        stats: Stats {
+            transactions: counts.total() as usize,
+            peak_rss_bytes: memory::peak_rss_bytes(),
+            ..Stats::default()
+        },
+        report: Some(Box::new(Details {
+            version: 1,
+            subject: "what the clients see".to_owned(),
+            headline: format!("{} at {} is being driven", run.dbms, run.level),
+            audited: "nothing".to_owned(),
+            checks: vec![judged],
+            series: Some(series),
+            ..Details::default()
+        })),
+        run: Some(run),
+        more: serde_json::Map::new(),
+    }
+}
+
+/// Where the live verification has found something.
+fn violations(monitor: &Monitor) -> Vec<Mark> {
+    let statistics = monitor.statistics();
+    let mut before = 0;
+    let grew = statistics.points.iter().enumerate().filter_map(|(at, point)| {
+        let more = point.violations > before;
+        before = before.max(point.violations);
+        more.then(|| Mark {
+            seconds: at as f64 * PART.as_secs_f64(),
+            label: "mirror: violation".to_owned(),
+            anomaly: 0,
+        })
+    });
+    grew.take(margay_report::series::MARKS).collect()
+}
+
+/// An address of the command line: `127.0.0.1:8080`, `localhost:8080`, or a port of this machine.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(port) = text.parse() {
+        return Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
+    }
+    let mut found = text.to_socket_addrs().map_err(|error| format!("no address: {error}"))?;
+    found.next().ok_or_else(|| "no address".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        assert_eq!(address("8080"), Ok(SocketAddr::from(([127, 0, 0, 1], 8080))));
+        assert_eq!(address("0.0.0.0:9"), Ok(SocketAddr::from(([0, 0, 0, 0], 9))));
+        assert!(address("localhost:80").is_ok_and(|address| address.ip().is_loopback()));
+        assert!(address("nowhere").is_err());
+    }
+}
