@@ -14,6 +14,8 @@
 //! - What an UPDATE computes from the row it finds is known if the transaction knows the row, and if the level lets a transaction see one
 //!   state ([`Sight::Stable`]). Otherwise it is a predicate update, too.
 //!
+//! Where a transaction sees one state, a write of a part of a row that it knows becomes a write of the whole: many engines want that.
+//!
 //! # Invariants
 //! - Sessions, transactions, operations and their intervals stay, one for one: what is said about the rows' history is said about the other.
 //! - What is told of a statement follows from it. A history of statements that a level allows becomes a history of rows that it allows.

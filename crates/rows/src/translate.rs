@@ -31,6 +31,8 @@ pub struct Rows {
     pub history: History,
     /// The first statement that is left in a transaction that may have committed.
     pub left: Option<Left>,
+    /// How many predicate updates of such transactions there are, whose rows nobody saw.
+    pub unseen: usize,
 }
 
 /// A statement that stays one.
@@ -63,11 +65,12 @@ pub fn translate(history: &History, sight: Sight) -> Option<Rows> {
         shapes: HashMap::new(),
         known: HashMap::new(),
         left: None,
+        unseen: 0,
     };
     history.txns().try_for_each(|txn| translator.txn(txn))?;
     translator.evidence();
-    let left = translator.left;
-    translator.builder.finish().ok().map(|history| Rows { history, left })
+    let (left, unseen) = (translator.left, translator.unseen);
+    translator.builder.finish().ok().map(|history| Rows { history, left, unseen })
 }
 
 /// The rules of the database that the history was recorded from.
@@ -91,6 +94,7 @@ struct Translator<'h> {
     /// What the transaction knows of rows: their columns, or that they are absent.
     known: HashMap<(usize, ObjectId), Option<HashMap<String, ValueId>>>,
     left: Option<Left>,
+    unseen: usize,
 }
 
 /// What a statement becomes.
@@ -142,6 +146,7 @@ impl<'h> Translator<'h> {
                 (OpKind::Scan, rows.as_deref().unwrap_or_default(), detail)
             }
             Ok(Became::Update { table, condition, set }) => {
+                self.unseen += usize::from(self.history.outcome(txn) != Outcome::Aborted);
                 let set = set.as_deref();
                 let detail = OpDetail::Update { table: *table, condition, set, observed: false };
                 (OpKind::Update, &[][..], detail)
@@ -301,12 +306,31 @@ impl<'h> Translator<'h> {
             match operand {
                 Some(operand) => given.push((*column, self.value(operand, params)?)),
                 None => match self.computed(table, object, sets, text, params)? {
-                    Some(computed) => return self.written(table, object, &computed).map(Some),
+                    Some(mut computed) => {
+                        self.widen(table, object, &mut computed);
+                        return self.written(table, object, &computed).map(Some);
+                    }
                     None => return Ok(None),
                 },
             }
         }
+        self.widen(table, object, &mut given);
         self.written(table, object, &given).map(Some)
+    }
+
+    /// A write of a part of a row that the transaction knows is a write of the whole.
+    fn widen(&self, table: usize, object: ObjectId, given: &mut Vec<(usize, ValueId)>) {
+        let Some(Some(known)) = self.known.get(&(table, object)).filter(|_| self.sight == Sight::Stable)
+        else {
+            return;
+        };
+        let keys = key(self.table(table));
+        let others = (0..self.table(table).columns.len())
+            .filter(|column| !keys.contains(column) && !given.iter().any(|(set, _)| set == column));
+        let value = |column| Some((column, *known.get(&column_key(self.history, table, column))?));
+        if let Some(others) = others.map(value).collect::<Option<Vec<_>>>() {
+            given.extend(others);
+        }
     }
 
     fn computed(

@@ -132,6 +132,27 @@ fn what_is_computed_from_a_known_row_is_known() {
 }
 
 #[test]
+fn a_part_of_a_known_row_is_the_whole() {
+    let statements = [
+        r#""sql":"SELECT v, s FROM t WHERE id = 7","rows":[[10,"x"]]"#,
+        r#""sql":"UPDATE t SET v = 11 WHERE id = 7","count":1"#,
+        r#""sql":"SELECT s FROM t WHERE id = 8","rows":[["z"]]"#,
+        r#""sql":"UPDATE t SET s = 'y' WHERE id = 8","count":1"#,
+    ];
+    becomes(
+        &statements,
+        &[
+            r#""read":[[["t",7],{"s":"x","v":10}]]"#,
+            r#""write":[[["t",7],{"s":"x","v":11}]]"#,
+            r#""read":[[["t",8],{"s":"z"}]]"#,
+            r#""write":[[["t",8],{"s":"y"}]]"#,
+        ],
+    );
+    let (ops, _) = rows("postgresql-15", Sight::Changing, &statements);
+    assert_eq!(ops[1], r#""write":[[["t",7],{"v":11}]]"#);
+}
+
+#[test]
 fn a_predicate_update_makes_the_table_unknown() {
     becomes(
         &[

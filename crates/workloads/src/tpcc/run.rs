@@ -1,4 +1,4 @@
-//! The five transactions.
+//! The five transactions. Whoever writes a part of a row has read all of it: then the whole version shows in the history.
 
 use std::collections::BTreeSet;
 
@@ -10,15 +10,16 @@ use crate::program::{End, Procedure, Session, Stop, with_ints};
 const WAREHOUSE: i64 = 1;
 
 const W_TAX: &str = "SELECT w_tax FROM margay_warehouse WHERE w_id = $1";
-const W_YTD: &str = "SELECT w_ytd FROM margay_warehouse WHERE w_id = $1";
+const W_YTD: &str = "SELECT w_ytd, w_tax FROM margay_warehouse WHERE w_id = $1";
 const SET_W_YTD: &str = "UPDATE margay_warehouse SET w_ytd = $2 WHERE w_id = $1";
-const DISTRICT: &str = "SELECT d_tax, d_next_o_id FROM margay_district WHERE d_w_id = $1 AND d_id = $2";
+const DISTRICT: &str =
+    "SELECT d_tax, d_next_o_id, d_ytd FROM margay_district WHERE d_w_id = $1 AND d_id = $2";
 const SET_NEXT: &str = "UPDATE margay_district SET d_next_o_id = $3 WHERE d_w_id = $1 AND d_id = $2";
-const D_YTD: &str = "SELECT d_ytd FROM margay_district WHERE d_w_id = $1 AND d_id = $2";
+const D_YTD: &str = "SELECT d_ytd, d_tax, d_next_o_id FROM margay_district WHERE d_w_id = $1 AND d_id = $2";
 const SET_D_YTD: &str = "UPDATE margay_district SET d_ytd = $3 WHERE d_w_id = $1 AND d_id = $2";
 const DISCOUNT: &str = "SELECT c_discount, c_last, c_credit FROM margay_customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_id = $3";
 const BY_NAME: &str = "SELECT c_w_id, c_d_id, c_id, c_last FROM margay_customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_last = $3 ORDER BY c_id";
-const CUSTOMER: &str = "SELECT c_balance, c_ytd_payment, c_payment_cnt, c_credit, c_data FROM margay_customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_id = $3";
+const CUSTOMER: &str = "SELECT c_balance, c_ytd_payment, c_payment_cnt, c_credit, c_data, c_last, c_discount, c_delivery_cnt FROM margay_customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_id = $3";
 const PAY: &str = "UPDATE margay_customer SET c_balance = $4, c_ytd_payment = $5, c_payment_cnt = $6 WHERE c_w_id = $1 AND c_d_id = $2 AND c_id = $3";
 const PAY_BAD: &str = "UPDATE margay_customer SET c_balance = $4, c_ytd_payment = $5, c_payment_cnt = $6, c_data = $7 WHERE c_w_id = $1 AND c_d_id = $2 AND c_id = $3";
 const NEW_HISTORY: &str =
@@ -32,15 +33,13 @@ const SET_STOCK: &str =
     "UPDATE margay_stock SET s_quantity = $3, s_ytd = $4, s_order_cnt = $5 WHERE s_w_id = $1 AND s_i_id = $2";
 const NEW_LINE: &str = "INSERT INTO margay_order_line (ol_w_id, ol_d_id, ol_o_id, ol_number, ol_i_id, ol_delivery_d, ol_quantity, ol_amount) VALUES ($1, $2, $3, $4, $5, NULL, $6, $7)";
 const LATEST: &str = "SELECT o_w_id, o_d_id, o_id, o_entry_d, o_carrier_id FROM margay_orders WHERE o_w_id = $1 AND o_d_id = $2 AND o_c_id = $3 ORDER BY o_id DESC LIMIT 1";
-const LINES: &str = "SELECT ol_w_id, ol_d_id, ol_o_id, ol_number, ol_i_id, ol_amount FROM margay_order_line WHERE ol_w_id = $1 AND ol_d_id = $2 AND ol_o_id = $3";
+const LINES: &str = "SELECT ol_w_id, ol_d_id, ol_o_id, ol_number, ol_i_id, ol_amount, ol_delivery_d, ol_quantity FROM margay_order_line WHERE ol_w_id = $1 AND ol_d_id = $2 AND ol_o_id = $3";
 const OLDEST: &str = "SELECT no_w_id, no_d_id, no_o_id FROM margay_new_order WHERE no_w_id = $1 AND no_d_id = $2 ORDER BY no_o_id LIMIT 1";
 const DELETE_NEW: &str = "DELETE FROM margay_new_order WHERE no_w_id = $1 AND no_d_id = $2 AND no_o_id = $3";
-const ORDERED_BY: &str = "SELECT o_c_id FROM margay_orders WHERE o_w_id = $1 AND o_d_id = $2 AND o_id = $3";
+const ORDERED_BY: &str = "SELECT o_c_id, o_entry_d, o_carrier_id, o_ol_cnt FROM margay_orders WHERE o_w_id = $1 AND o_d_id = $2 AND o_id = $3";
 const SET_CARRIER: &str =
     "UPDATE margay_orders SET o_carrier_id = $4 WHERE o_w_id = $1 AND o_d_id = $2 AND o_id = $3";
 const DELIVER_LINE: &str = "UPDATE margay_order_line SET ol_delivery_d = $5 WHERE ol_w_id = $1 AND ol_d_id = $2 AND ol_o_id = $3 AND ol_number = $4";
-const BALANCE: &str =
-    "SELECT c_balance, c_delivery_cnt FROM margay_customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_id = $3";
 const SET_BALANCE: &str = "UPDATE margay_customer SET c_balance = $4, c_delivery_cnt = $5 WHERE c_w_id = $1 AND c_d_id = $2 AND c_id = $3";
 const RECENT: &str = "SELECT ol_w_id, ol_d_id, ol_o_id, ol_number, ol_i_id FROM margay_order_line WHERE ol_w_id = $1 AND ol_d_id = $2 AND ol_o_id >= $3 AND ol_o_id < $4";
 
@@ -153,8 +152,8 @@ fn delivery(session: &mut dyn Session, district: i64, carrier: i64, now: i64) ->
         with_ints(session, DELIVER_LINE, &[WAREHOUSE, district, order, number, now])?;
     }
     let total: i64 = lines.rows().filter_map(|line| line[5].int()).sum();
-    let found = with_ints(session, BALANCE, &[WAREHOUSE, district, customer])?;
-    let [balance, deliveries] = [0, 1].map(|column| found.int(column).unwrap_or_default());
+    let found = with_ints(session, CUSTOMER, &[WAREHOUSE, district, customer])?;
+    let [balance, deliveries] = [0, 7].map(|column| found.int(column).unwrap_or_default());
     with_ints(session, SET_BALANCE, &[WAREHOUSE, district, customer, balance + total, deliveries + 1])
         .map(drop)
 }
