@@ -12,10 +12,12 @@ mod mysql;
 mod pairs;
 mod postgres;
 mod postgres_cells;
+mod proxy;
 mod redb;
 mod sim;
 mod sql;
 mod sqlite;
+mod started;
 mod statement;
 mod stores;
 mod surrealkv;
@@ -28,8 +30,10 @@ use std::sync::Arc;
 use margay_levels::Level;
 use margay_levels::profile::Profile;
 pub use margay_simdb::{Answer, Ask, Cell, Change, Cond, Obj, Row, Schema, Space, Start, Value};
+pub use sqlite::{Begin, Mode as SqliteMode};
+pub use started::Harm;
 pub use stores::Kind;
-pub use target::{Setting, Target, open};
+pub use target::{Setting, Target, open, open_for};
 pub use witness::{Testimony, Witness};
 
 /// A database that is ready to be connected to.
@@ -69,6 +73,14 @@ pub trait Database: Send + Sync {
     /// Where the database's server listens, as an address that connections can be made to.
     fn address(&self) -> Option<String> {
         None
+    }
+
+    /// Does harm to the database's server, if it was started for this run.
+    ///
+    /// # Errors
+    /// When it is not ours to harm, or does not come back.
+    fn inflict(&self, _harm: Harm) -> Result<(), String> {
+        Err("only a server that was started for the run can be harmed".to_owned())
     }
 
     /// Makes the tables of a program in SQL with their rows, instead of those of an earlier run.

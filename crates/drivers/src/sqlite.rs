@@ -1,25 +1,97 @@
 //! SQLite, which is part of the program.
 //!
 //! Its two levels are its two journals: `WAL` lets readers go on beside the one writer, `SERIALIZABLE` is the rollback journal, where they exclude each
-//! other. Transactions are deferred: they begin as readers, and one that wants to write after somebody else did is refused.
+//! other; `READ UNCOMMITTED` is SQLite's pragma of that name, which counts only among connections that share one cache. Transactions are deferred unless the
+//! target says otherwise: they begin as readers, and one that wants to write after somebody else did is refused.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 use margay_simdb::Start;
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Connection as Sqlite, ErrorCode, params_from_iter};
+use rusqlite::{Connection as Sqlite, ErrorCode, OpenFlags, params_from_iter};
 use tempfile::TempDir;
 
 use crate::sql::{Session, Sql, Statement, Upsert, preparation, removal, texts};
 use crate::statement::{self, translate};
 use crate::{Answer, Cell, Connection, Database, Schema, Trouble};
 
+/// The level that lets transactions see what others have not committed.
+const UNCOMMITTED: &str = "READ UNCOMMITTED";
 /// How long a writer waits for another.
 const PATIENCE: Duration = Duration::from_millis(250);
 
+/// How a target wants SQLite to be used.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Mode {
+    /// How transactions begin.
+    pub begin: Begin,
+    /// Whether connections share one cache: then tables are locked, and not files.
+    pub shared: bool,
+}
+
+/// How transactions begin.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Begin {
+    /// As readers.
+    #[default]
+    Deferred,
+    /// As writers.
+    Immediate,
+    /// As writers beside whom nobody reads, in the rollback journal.
+    Exclusive,
+}
+
+impl Begin {
+    const ALL: [(Begin, &str, &str); 3] = [
+        (Begin::Deferred, "deferred", "BEGIN"),
+        (Begin::Immediate, "immediate", "BEGIN IMMEDIATE"),
+        (Begin::Exclusive, "exclusive", "BEGIN EXCLUSIVE"),
+    ];
+}
+
+impl FromStr for Mode {
+    type Err = String;
+
+    /// What stands behind the `?` of a target: `begin=immediate&cache=shared`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut mode = Mode::default();
+        for option in text.split('&').filter(|option| !option.is_empty()) {
+            let begin = || Begin::ALL.into_iter().find(|(_, name, _)| option == format!("begin={name}"));
+            match (option, begin()) {
+                ("cache=shared", _) => mode.shared = true,
+                ("cache=private", _) => mode.shared = false,
+                (_, Some((begin, ..))) => mode.begin = begin,
+                _ => {
+                    return Err(format!(
+                        "`{option}` is no option of sqlite; there are begin=deferred|immediate|exclusive and cache=private|shared"
+                    ));
+                }
+            }
+        }
+        Ok(mode)
+    }
+}
+
+impl fmt::Display for Mode {
+    /// Nothing where it is as usual.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let begin =
+            Begin::ALL.into_iter().find(|(begin, ..)| *begin == self.begin && *begin != Begin::Deferred);
+        match (begin, self.shared) {
+            (None, false) => Ok(()),
+            (None, true) => f.write_str("?cache=shared"),
+            (Some((_, name, _)), false) => write!(f, "?begin={name}"),
+            (Some((_, name, _)), true) => write!(f, "?begin={name}&cache=shared"),
+        }
+    }
+}
+
 pub(crate) struct SqliteDatabase {
+    mode: Mode,
     file: PathBuf,
     /// Removed with the database.
     _folder: Option<TempDir>,
@@ -27,25 +99,28 @@ pub(crate) struct SqliteDatabase {
 
 impl SqliteDatabase {
     /// A database in a temporary folder.
-    pub fn temporary() -> Result<Self, String> {
+    pub fn temporary(mode: Mode) -> Result<Self, String> {
         let folder =
             TempDir::with_prefix("margay-").map_err(|error| format!("no temporary folder: {error}"))?;
-        Ok(Self { file: folder.path().join("margay.sqlite"), _folder: Some(folder) })
+        Ok(Self { mode, file: folder.path().join("margay.sqlite"), _folder: Some(folder) })
     }
 
     /// The database of this file, which is made if need be.
-    pub fn file(path: &Path) -> Self {
-        Self { file: path.to_owned(), _folder: None }
+    pub fn file(path: &Path, mode: Mode) -> Self {
+        Self { mode, file: path.to_owned(), _folder: None }
     }
 
     fn connection(&self, own_name: &str) -> Result<Sqlite, String> {
         let open = || {
-            let connection = Sqlite::open(&self.file)?;
+            let mut flags = OpenFlags::default();
+            flags.set(OpenFlags::SQLITE_OPEN_SHARED_CACHE, self.mode.shared || own_name == UNCOMMITTED);
+            let connection = Sqlite::open_with_flags(&self.file, flags)?;
             connection.busy_timeout(PATIENCE)?;
             let journal = if own_name == "WAL" { "wal" } else { "delete" };
             connection.pragma_update_and_check(None, "journal_mode", journal, |_| Ok(()))?;
             // Nothing here outlives a crash of the machine, so nothing needs to reach its disk.
             connection.pragma_update(None, "synchronous", "off")?;
+            connection.pragma_update(None, "read_uncommitted", own_name == UNCOMMITTED)?;
             Ok(connection)
         };
         open().map_err(|error: rusqlite::Error| format!("{}: {error}", self.file.display()))
@@ -58,7 +133,7 @@ impl Database for SqliteDatabase {
     }
 
     fn levels(&self) -> Vec<&'static str> {
-        vec!["WAL", "SERIALIZABLE"]
+        vec!["WAL", "SERIALIZABLE", UNCOMMITTED]
     }
 
     fn prepare(&self, own_name: &str, start: &Start) -> Result<(), String> {
@@ -69,7 +144,10 @@ impl Database for SqliteDatabase {
     fn connect(&self, _client: usize, own_name: &str) -> Result<Box<dyn Connection>, String> {
         let connection = self.connection(own_name)?;
         let (texts, translated) = (texts(Upsert::OnConflict), HashMap::new());
-        Ok(Box::new(Sql(SqliteSession { connection, texts, translated })))
+        let mode = self.mode.begin;
+        let begin =
+            Begin::ALL.into_iter().find(|(begin, ..)| *begin == mode).map_or("BEGIN", |(.., text)| text);
+        Ok(Box::new(Sql(SqliteSession { connection, begin, texts, translated })))
     }
 
     fn prepare_sql(&self, own_name: &str, schema: &Schema) -> Result<(), String> {
@@ -93,6 +171,7 @@ impl Database for SqliteDatabase {
 
 struct SqliteSession {
     connection: Sqlite,
+    begin: &'static str,
     texts: [String; 8],
     /// Texts of programs as SQLite understands them.
     translated: HashMap<String, String>,
@@ -142,7 +221,7 @@ fn translated(text: &str) -> String {
 
 impl Session for SqliteSession {
     fn begin(&mut self) -> Result<(), Trouble> {
-        self.control("BEGIN")
+        self.control(self.begin)
     }
 
     fn query(&mut self, which: Statement, parameters: &[Cell]) -> Result<Vec<Vec<Cell>>, Trouble> {

@@ -10,7 +10,8 @@ use margay_simdb::{Fault, Ppm, Protocol, SimConfig};
 use crate::mysql::MysqlDatabase;
 use crate::postgres::PostgresDatabase;
 use crate::sim::SimDatabase;
-use crate::sqlite::SqliteDatabase;
+use crate::sqlite::{Mode, SqliteDatabase};
+use crate::started::{Harm, Started};
 use crate::{Database, Kind};
 
 /// A fault of a target fires so often, unless it says otherwise.
@@ -19,10 +20,8 @@ const FAULT: Ppm = Ppm::percent(5);
 /// Which database to drive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// SQLite in a temporary folder.
-    Embedded,
-    /// SQLite in this file.
-    Sqlite(PathBuf),
+    /// SQLite in this file, or in a temporary folder.
+    Sqlite(Option<PathBuf>, Mode),
     /// A store that is part of the program, in this folder or a temporary one.
     Store(Kind, Option<PathBuf>),
     /// A simulated database: its protocol and what goes wrong in it.
@@ -64,85 +63,48 @@ impl Setting {
 /// # Errors
 /// When there is none: the server does not answer, or is not installed.
 pub fn open(target: &Target, setting: &Setting) -> Result<Box<dyn Database>, String> {
+    open_for(target, setting, &[])
+}
+
+/// Opens the database of a target that is going to be harmed.
+///
+/// # Errors
+/// When there is none, or it is not ours to harm.
+pub fn open_for(target: &Target, setting: &Setting, harms: &[Harm]) -> Result<Box<dyn Database>, String> {
+    if !harms.is_empty() && !matches!(target, Target::StartPostgres | Target::StartMariadb) {
+        return Err("faults are only for servers that --start has started".to_owned());
+    }
+    let relayed = harms.contains(&Harm::Disconnect);
     Ok(match target {
-        Target::Embedded => Box::new(SqliteDatabase::temporary()?),
-        Target::Sqlite(path) => Box::new(SqliteDatabase::file(path)),
+        Target::Sqlite(None, mode) => Box::new(SqliteDatabase::temporary(*mode)?),
+        Target::Sqlite(Some(path), mode) => Box::new(SqliteDatabase::file(path, *mode)),
         Target::Store(kind, path) => crate::stores::open(*kind, path.as_deref())?,
         Target::Sim(protocol, faults) => {
             Box::new(SimDatabase::new(&SimConfig { faults: faults.clone(), ..setting.config(*protocol) }))
         }
         Target::Postgres(url) => Box::new(PostgresDatabase::open(url)?),
         Target::Mysql(url) => Box::new(MysqlDatabase::open(url)?),
-        Target::StartPostgres => Started::open(Server::postgres()?, PostgresDatabase::open)?,
-        Target::StartMariadb => Started::open(Server::mariadb()?, MysqlDatabase::open)?,
+        Target::StartPostgres => Started::open(Server::postgres()?, relayed, PostgresDatabase::open)?,
+        Target::StartMariadb => Started::open(Server::mariadb()?, relayed, MysqlDatabase::open)?,
     })
 }
 
-/// A database whose server goes with it.
-struct Started<D> {
-    database: D,
-    _server: Server,
-}
-
-impl<D: Database + 'static> Started<D> {
-    /// The port opens a little before the server takes connections.
-    fn open(server: Server, open: impl Fn(&str) -> Result<D, String>) -> Result<Box<dyn Database>, String> {
-        let mut tries = 0;
-        loop {
-            match open(server.url()) {
-                Ok(database) => return Ok(Box::new(Started { database, _server: server })),
-                Err(error) if tries == 300 => return Err(error),
-                Err(_) => std::thread::sleep(std::time::Duration::from_millis(100)),
-            }
-            tries += 1;
-        }
-    }
-}
-
-impl<D: Database> Database for Started<D> {
-    fn identity(&self) -> (String, String) {
-        self.database.identity()
-    }
-
-    fn levels(&self) -> Vec<&'static str> {
-        self.database.levels()
-    }
-
-    fn promise(&self, own_name: &str) -> Option<margay_levels::Level> {
-        self.database.promise(own_name)
-    }
-
-    fn prepare(&self, own_name: &str, start: &margay_simdb::Start) -> Result<(), String> {
-        self.database.prepare(own_name, start)
-    }
-
-    fn prepare_sql(&self, own_name: &str, schema: &margay_simdb::Schema) -> Result<(), String> {
-        self.database.prepare_sql(own_name, schema)
-    }
-
-    fn connect(&self, client: usize, own_name: &str) -> Result<Box<dyn crate::Connection + '_>, String> {
-        self.database.connect(client, own_name)
-    }
-
-    fn witness(&self) -> Option<std::sync::Arc<crate::Witness>> {
-        self.database.witness()
-    }
-
-    fn address(&self) -> Option<String> {
-        self.database.address()
+impl Default for Target {
+    /// What needs no set-up.
+    fn default() -> Self {
+        Target::Sqlite(None, Mode::default())
     }
 }
 
 impl FromStr for Target {
     type Err = String;
 
-    /// `sqlite`, `sqlite:PATH`, `sim:PROTOCOL[+FAULT[=PROBABILITY]]…`, `postgres://…`, `mysql://…`.
+    /// `sqlite`, `sqlite:PATH`, `sqlite:PATH?begin=immediate&cache=shared`, `fjall`, `redb:FOLDER`, `sim:PROTOCOL[+FAULT[=PROBABILITY]]…`, `postgres://…`, `mysql://…`.
     fn from_str(text: &str) -> Result<Self, String> {
         let scheme = text.split(':').next().unwrap_or_default();
         let rest = &text[(scheme.len() + 1).min(text.len())..];
         match scheme {
-            "sqlite" if rest.is_empty() => Ok(Target::Embedded),
-            "sqlite" => Ok(Target::Sqlite(Path::new(rest).to_owned())),
+            "sqlite" => sqlite(rest),
             "sim" => simulated(rest),
             "postgres" | "postgresql" => Ok(Target::Postgres(text.to_owned())),
             "mysql" | "mariadb" => Ok(Target::Mysql(text.to_owned())),
@@ -154,10 +116,16 @@ impl FromStr for Target {
     }
 }
 
+fn sqlite(text: &str) -> Result<Target, String> {
+    let (path, options) = text.split_once('?').unwrap_or((text, ""));
+    let path = (!path.is_empty()).then(|| PathBuf::from(path));
+    Ok(Target::Sqlite(path, options.parse()?))
+}
+
 fn no_target(text: &str) -> String {
     let stores = Kind::ALL.map(|kind| format!("{kind}[:FOLDER]")).join(", ");
     format!(
-        "`{text}` is no target; there are sqlite[:FILE], {stores}, postgres://…, mysql://… and sim:PROTOCOL[+FAULT]"
+        "`{text}` is no target; there are sqlite[:FILE][?OPTIONS], {stores}, postgres://…, mysql://… and sim:PROTOCOL[+FAULT]"
     )
 }
 
@@ -203,8 +171,10 @@ impl fmt::Display for Target {
     /// As the command line says it, but for passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Target::Embedded => f.write_str("sqlite"),
-            Target::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
+            Target::Sqlite(None, mode) if *mode == Mode::default() => f.write_str("sqlite"),
+            Target::Sqlite(path, mode) => {
+                write!(f, "sqlite:{}{mode}", path.as_deref().unwrap_or(Path::new("")).display())
+            }
             Target::Store(kind, None) => write!(f, "{kind}"),
             Target::Store(kind, Some(path)) => write!(f, "{kind}:{}", path.display()),
             Target::Sim(protocol, faults) => {
@@ -227,6 +197,8 @@ mod tests {
         for text in [
             "sqlite",
             "sqlite:x.db",
+            "sqlite:?begin=immediate&cache=shared",
+            "sqlite:x?begin=exclusive",
             "redb",
             "fjall:x",
             "sim:si-fuw+lost-update=0.05",
@@ -245,6 +217,7 @@ mod tests {
         for (text, part) in [
             ("oracle:x", "no target"),
             ("", "no target"),
+            ("sqlite:x?begin=now", "no option"),
             ("sim:", "protocol"),
             ("sim:sii", "did you mean"),
             ("sim:ssi+nothing", "fault"),

@@ -96,7 +96,7 @@ fn read_input(source: Source<'_>, format: Option<Format>) -> Result<Loaded, Form
 
 fn dispatch_read(input: Input<'_>, format: Format, warnings: &mut Warnings) -> Result<History, FormatError> {
     match format {
-        Format::Margay => native::read(input),
+        Format::Margay => native::read(input, warnings),
         Format::MargayBin => binary::read(input),
         format => foreign::read(input, format, warnings),
     }

@@ -25,6 +25,8 @@ pub(crate) struct Lines<'a> {
     filled: usize,
     /// The current line's number, from 1.
     number: u64,
+    /// Whether the current line ended with the stream instead of a line break.
+    unterminated: bool,
     limit: usize,
 }
 
@@ -39,6 +41,7 @@ impl<'a> Lines<'a> {
             next: 0,
             filled: 0,
             number: 0,
+            unterminated: false,
             limit: LINE_LIMIT,
         }
     }
@@ -72,6 +75,7 @@ impl<'a> Lines<'a> {
             if self.fill()? == 0 {
                 self.end = self.filled;
                 self.next = self.filled;
+                self.unterminated = true;
                 if self.start == self.end {
                     return Ok(false);
                 }
@@ -116,6 +120,11 @@ impl<'a> Lines<'a> {
     /// The current line.
     pub fn line(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
+    }
+
+    /// Whether the stream ended within the current line.
+    pub fn is_unterminated(&self) -> bool {
+        self.unterminated
     }
 
     /// The current line as text.

@@ -8,6 +8,8 @@ use margay_levels::profile::Profile;
 use margay_mirror::{Mechanisms, simulated};
 use margay_workloads::Workload;
 
+use crate::harm::Every;
+
 /// What to run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Job {
@@ -23,6 +25,8 @@ pub struct Job {
     pub others: Vec<String>,
     /// How often a transaction that the database refused is tried again. Each attempt is a transaction of its own.
     pub retries: u32,
+    /// What is done to the server meanwhile, and how often.
+    pub harms: Vec<Every>,
     /// No more transactions than this are begun, shared evenly by the clients.
     pub transactions: Option<u64>,
     /// None is begun after this time.

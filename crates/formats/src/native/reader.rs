@@ -6,15 +6,20 @@ use super::fields::{Field, Fields, Shape, unknown};
 use super::header;
 use super::json::{Fault, Json};
 use super::values::ValueReader;
-use crate::FormatError;
+use crate::{FormatError, Warnings};
 use crate::input::{Input, Lines};
 
-pub(crate) fn read(input: Input<'_>) -> Result<History, FormatError> {
+/// A recorder that was killed may have left half a line at the end: what it stood for is as if it had not been recorded.
+pub(crate) fn read(input: Input<'_>, warnings: &mut Warnings) -> Result<History, FormatError> {
     let mut lines = input.lines()?;
     let mut reader = Reader::default();
     let mut headed = false;
     while lines.advance()? {
         if lines.line().trim_ascii().is_empty() {
+            continue;
+        }
+        if headed && lines.is_unterminated() && is_cut(lines.line()) {
+            warnings.add(format!("line {} is cut off, and left out", lines.number()));
             continue;
         }
         reader.values.builder.at_place(lines.number());
@@ -29,6 +34,22 @@ pub(crate) fn read(input: Input<'_>) -> Result<History, FormatError> {
         return Err(lines.error(1, "there is no header: the first line must be one, such as {\"margay\":1}"));
     }
     reader.values.builder.finish().map_err(|invalid| lines.invalid(invalid))
+}
+
+/// Whether an object begins here that does not end.
+fn is_cut(text: &[u8]) -> bool {
+    let (mut depth, mut quoted, mut escaped) = (0, false, false);
+    for byte in text.trim_ascii() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'{' | b'[' if !quoted => depth += 1,
+            b'}' | b']' if !quoted => depth -= 1,
+            _ => {}
+        }
+    }
+    text.trim_ascii_start().starts_with(b"{") && (quoted || depth > 0)
 }
 
 fn placed(lines: &Lines<'_>, fault: Fault) -> FormatError {
