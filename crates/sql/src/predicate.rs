@@ -132,7 +132,7 @@ impl BoundPredicate {
     }
 
     /// The range that an integer in this column must be in for the row to match.
-    pub(crate) fn bounds(&self, column: usize) -> Option<(i64, i64)> {
+    pub fn bounds(&self, column: usize) -> Option<(i64, i64)> {
         let range = self.bounds.iter().find(|range| range.column == column)?;
         Some((range.low, range.high))
     }

@@ -72,6 +72,17 @@ impl fmt::Display for Mismatch {
 pub trait View {
     /// The object's value.
     fn look(&self, object: ObjectId) -> Cow<'_, Cell>;
+
+    /// The objects that are there and match. A view with an index need not look at all of them.
+    ///
+    /// # Errors
+    /// When the predicate is outside the fragment.
+    fn matching(&self, predicates: &Predicates<'_>, predicate: PredicateId) -> Result<Vec<ObjectId>, Outside>
+    where
+        Self: Sized,
+    {
+        matching(predicates, predicate, self)
+    }
 }
 
 /// The objects that are there and match.
@@ -106,7 +117,7 @@ pub fn effects(
         OpKind::Write | OpKind::Append => Ok(plain_effects(history, op).collect()),
         OpKind::Update => {
             let Some(update) = history.update(op.id) else { return Ok(Vec::new()) };
-            let matched = matching(predicates, update.predicate, view)?;
+            let matched = view.matching(predicates, update.predicate)?;
             let assign =
                 |object| Ok((object, predicates.assign(update.set.as_deref(), object, &view.look(object))?));
             matched.into_iter().map(assign).collect()
@@ -143,7 +154,7 @@ pub fn check(predicates: &Predicates<'_>, op: &Op<'_>, view: &impl View) -> Resu
         OpKind::Read => op.accesses.iter().try_for_each(|a| compare(history, op.id, a, &view.look(a.object))),
         OpKind::Scan => match history.scan(op.id) {
             Some(scan) if scan.observed => {
-                let matched = matching(predicates, scan.predicate, view)?;
+                let matched = view.matching(predicates, scan.predicate)?;
                 same_objects(history, op, &matched, view)?;
                 op.accesses.iter().try_for_each(|a| compare(history, op.id, a, &view.look(a.object)))
             }
