@@ -133,6 +133,8 @@ fn holds(graph: &Graph, edge: &Edge) -> bool {
         Reason::Visible { op, object, path } => {
             saw(*op, *object, Version::Of(edge.to)) && path.iter().all(|edge| holds(graph, edge))
         }
+        // The cycles of this engine are about whole rows.
+        Reason::ReadColumn { .. } | Reason::AntiReadColumn { .. } => false,
     };
     assumed && there(&edge.from) && there(&edge.to)
 }

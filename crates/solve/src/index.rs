@@ -1,7 +1,7 @@
 //! Who wrote what: writers by object and value.
 
 use hashbrown::{HashMap, HashSet};
-use margay_history::{History, NameId, ObjectId, OpId, OpKind, Outcome, TxnId, Value, ValueId, Version};
+use margay_history::{History, NameId, ObjectId, Op, OpId, OpKind, Outcome, TxnId, Value, ValueId, Version};
 use margay_levels::Anomaly;
 use margay_verdict::Cell;
 use margay_verdict::cell::{key_column, observed_matches};
@@ -24,6 +24,8 @@ pub(crate) struct Writers<'h> {
     appends: HashMap<ObjectId, Vec<(TxnId, Vec<ValueId>)>>,
     /// Objects whose values are rows, so that a read may show fewer columns than a write.
     rows: HashSet<ObjectId>,
+    /// Those of them that are written in part.
+    partial: HashSet<ObjectId>,
 }
 
 impl<'h> Writers<'h> {
@@ -39,6 +41,7 @@ impl<'h> Writers<'h> {
             elements: HashMap::new(),
             appends: HashMap::new(),
             rows: HashSet::new(),
+            partial: HashSet::new(),
         };
         let mut written = vec![false; history.object_count()];
         for txn in history.txns() {
@@ -96,31 +99,43 @@ impl<'h> Writers<'h> {
         }
     }
 
-    /// Rows of one object must be written whole: otherwise a version depends on the one before it. What is read of them must be
-    /// among what is written.
+    /// Rows of one object that are not written whole every time, or that show columns which nobody writes, are written in part: a version of them depends on
+    /// the one before it.
     fn check_rows(&mut self) -> Result<(), String> {
         let history = self.history;
         let mut shapes: HashMap<ObjectId, Vec<NameId>> = HashMap::new();
         let ops = || history.txns().flat_map(|txn| history.ops(txn));
         let writes =
-            ops().filter(|op| op.kind.writes()).flat_map(|op| op.accesses).map(|a| (a.object, a.value));
-        for (object, value) in history.initial_values().iter().copied().chain(writes) {
+            || ops().filter(|op| op.kind.writes()).flat_map(|op| op.accesses).map(|a| (a.object, a.value));
+        let written = || history.initial_values().iter().copied().chain(writes());
+        for (object, value) in written() {
             let Some(columns) = self.columns(object, value) else { continue };
             if *shapes.entry(object).or_insert_with(|| columns.clone()) != columns {
-                return Err(format!("{} is written in part", history.show_object(object)));
+                self.partial.insert(object);
             }
         }
+        // What an update does not set it leaves, whatever it shows.
+        let set = |op: &Op<'_>| history.update(op.id).is_some_and(|update| update.set.is_some());
+        self.partial.extend(ops().filter(set).flat_map(|op| op.accesses).map(|access| access.object));
         for access in ops().filter(|op| !op.kind.writes()).flat_map(|op| op.accesses) {
             let Some(columns) = self.columns(access.object, access.value) else { continue };
             let shape = shapes.get(&access.object).map_or(&[][..], Vec::as_slice);
             let is_key = |column: NameId| key_column(history, access.object, history.name(column)).is_some();
-            if let Some(&odd) = columns.iter().find(|column| !shape.contains(column) && !is_key(**column)) {
-                let (column, object) = (history.name(odd), history.show_object(access.object));
-                return Err(format!("column {column} of {object} is read but not written"));
+            if columns.iter().any(|column| !shape.contains(column) && !is_key(*column)) {
+                self.partial.insert(access.object);
             }
         }
-        self.rows = shapes.into_keys().collect();
+        let odd = |value: ValueId| !matches!(history.value(value), Value::Row(_) | Value::Null);
+        match written().find(|(object, value)| self.partial.contains(object) && odd(*value)) {
+            Some((object, _)) => return Err(format!("{} is not always a row", history.show_object(object))),
+            None => self.rows = shapes.into_keys().collect(),
+        }
         Ok(())
+    }
+
+    /// The objects whose rows are written in part.
+    pub fn partial(&self) -> &HashSet<ObjectId> {
+        &self.partial
     }
 
     /// The columns of a row of a table.

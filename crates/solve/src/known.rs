@@ -439,9 +439,9 @@ impl<'p> Known<'p> {
 
     fn round(&mut self, reach: &Reach, round: u32, budget: &Budget) -> Result<bool, Exhausted> {
         let mut new = false;
-        for object in self.problem.history.objects() {
+        for item in self.problem.items() {
             budget.poll()?;
-            let range = self.problem.object_versions(object);
+            let range = self.problem.item_versions(item);
             let groups = self.groups(range.clone());
             for a in range {
                 if a == groups.initial || self.forced(self.problem.versions[a as usize].txn) {

@@ -147,18 +147,17 @@ impl<'k> Prover<'k> {
 
     fn reason(&self, step: Step) -> Option<Reason> {
         let problem = self.known.problem;
-        let read = |read: u32| {
-            let read = problem.reads[read as usize];
-            (read.op, read.object)
+        let read =
+            |read: u32| (problem.reads[read as usize].op, problem.place(problem.reads[read as usize].item));
+        let write =
+            |version: u32| Reason::Write { object: problem.place(problem.versions[version as usize].item).0 };
+        let anti = |i: u32, version: u32| match (read(i), problem.origin(version)) {
+            ((op, (object, None)), version) => Reason::AntiRead { op, object, version },
+            ((op, (object, Some(column))), version) => Reason::AntiReadColumn { op, object, column, version },
         };
-        let write = |version: u32| Reason::Write { object: problem.versions[version as usize].object };
-        let anti = |i: u32, version: u32| {
-            let (op, object) = read(i);
-            Reason::AntiRead { op, object, version: problem.origin(version) }
-        };
-        let saw = |i: u32| {
-            let (op, object) = read(i);
-            Reason::Read { op, object }
+        let saw = |i: u32| match read(i) {
+            (op, (object, None)) => Reason::Read { op, object },
+            (op, (object, Some(column))) => Reason::ReadColumn { op, object, column },
         };
         Some(match step {
             Step::Session => Reason::Session,

@@ -6,8 +6,10 @@
 //! elements, and whatever nobody saw comes after it.
 //!
 //! # When it answers Outside
-//! SQL statements, rows that are written in part, objects that are both written and appended to, elements appended twice, and timestamps of
+//! SQL statements, objects that are both written and appended to, elements appended twice, and timestamps of
 //! transactions of unknown outcome.
+
+mod rows;
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{Access, History, ObjectId, Op, OpId, OpKind, Outcome, TxnId, Value, ValueId, Version};
@@ -15,7 +17,8 @@ use margay_levels::Anomaly;
 use margay_verdict::{Certificate, Finding, LOCAL_ANOMALIES, Question, Why, audit};
 
 use crate::index::Writers;
-use crate::problem::{Draft, DraftRead, is_nothing};
+use crate::parts::{Own as OwnPart, Parts};
+use crate::problem::{Draft, DraftRead, Item, is_nothing};
 use crate::scans::Scans;
 
 /// Why there is no draft.
@@ -74,13 +77,17 @@ pub(crate) fn uncertifiable() -> Why {
 /// The draft if those in `dead` did not commit.
 fn attempt(history: &History, dead: &HashSet<TxnId>) -> Result<Draft, Stop> {
     let writers = Writers::of(history, dead).map_err(|what| Stop::Unknown(Why::Outside(what)))?;
-    let scans = Scans::of(history, &writers).map_err(|what| Stop::Unknown(Why::Outside(what)))?;
+    let parts = Parts::of(history, writers.partial(), |txn| writers.may_commit(txn));
+    let parts = parts.map_err(|what| Stop::Unknown(Why::Outside(what)))?;
+    let scans = Scans::of(history, &writers, &parts).map_err(|what| Stop::Unknown(Why::Outside(what)))?;
     let mut walk = Walk {
         history,
         writers: &writers,
+        parts: &parts,
         scans: &scans,
-        draft: Draft::default(),
+        draft: Draft { columns: parts.columns.clone(), ..Draft::default() },
         own: Vec::new(),
+        own_parts: Vec::new(),
         longest: Vec::new(),
         findings: Vec::new(),
     };
@@ -113,35 +120,47 @@ enum Own {
     Appended(Vec<ValueId>),
 }
 
-struct Walk<'a> {
-    history: &'a History,
+struct Walk<'a, 'h> {
+    history: &'h History,
     writers: &'a Writers<'a>,
-    scans: &'a Scans<'a>,
+    parts: &'a Parts<'h>,
+    scans: &'a Scans<'h>,
     draft: Draft,
     own: Vec<(ObjectId, Own)>,
+    /// The same for rows that are written in part.
+    own_parts: Vec<(ObjectId, OwnPart)>,
     /// The longest list that was read of each object, with its read: `(object, op, value)`.
     longest: Vec<(ObjectId, OpId, ValueId)>,
     findings: Vec<Finding>,
 }
 
-impl Walk<'_> {
+impl<'h> Walk<'_, 'h> {
     fn txn(&mut self, txn: TxnId) -> Result<(), String> {
         self.own.clear();
+        self.own_parts.clear();
         for op in self.history.ops(txn) {
             match op.kind {
                 OpKind::Read => op.accesses.iter().for_each(|&access| self.read(txn, op.id, access)),
-                OpKind::Write => op.accesses.iter().for_each(|access| self.write(op.id, *access)),
+                OpKind::Write => self.writes(op)?,
                 OpKind::Append => op.accesses.iter().for_each(|access| self.append(*access)),
                 OpKind::Scan => self.scan(txn, op)?,
                 OpKind::Update => {
                     self.scan(txn, op)?;
-                    op.accesses.iter().for_each(|access| self.write(op.id, *access));
+                    self.writes(op)?;
                 }
                 _ => {}
             }
         }
-        self.draft.writes.extend(self.own.iter().map(|(object, _)| (txn, *object)));
+        self.draft.writes.extend(self.own.iter().map(|(object, _)| (txn, Item::from(*object))));
+        self.draft.writes.extend(self.parts.written(&self.own_parts).map(|item| (txn, item)));
         Ok(())
+    }
+
+    fn writes(&mut self, op: Op<'_>) -> Result<(), String> {
+        for &access in op.accesses.iter().filter(|access| !self.parts.has(access.object)) {
+            self.write(op.id, access);
+        }
+        self.parts.apply(&op, &mut self.own_parts)
     }
 
     fn write(&mut self, op: OpId, access: Access) {
@@ -170,6 +189,9 @@ impl Walk<'_> {
         if self.writers.is_list(object) {
             return self.read_list(txn, op, access);
         }
+        if self.parts.has(object) {
+            return self.read_row(txn, op, object, value);
+        }
         if let Some(&Own::Wrote(writer, written)) = self.own(object) {
             if !self.writers.matches(object, value, written) {
                 self.find(Anomaly::Internal, txn, vec![op, writer]);
@@ -184,7 +206,8 @@ impl Walk<'_> {
     /// A read whose result is not known may still have evidence of the version it saw.
     fn read_unseen(&mut self, txn: TxnId, op: OpId, object: ObjectId) {
         let recorded = self.recorded(op, object);
-        if let Some(version) = recorded.filter(|_| self.own(object).is_none()) {
+        let touched = self.own(object).is_some() || self.own_parts.iter().any(|(o, _)| *o == object);
+        if let Some(version) = recorded.filter(|_| !touched) {
             let first = self.draft.candidates.len() as u32;
             let alive = match version {
                 Version::Initial => true,
@@ -213,24 +236,36 @@ impl Walk<'_> {
             self.draft.candidates.truncate(first as usize);
             self.draft.candidates.extend(kept.then_some(version));
         }
+        let (writers, history) = (self.writers, self.history);
+        self.add_read(txn, op, object.into(), first, |op| writers.why_unreadable(history, op, object));
+    }
+
+    fn add_read(
+        &mut self,
+        txn: TxnId,
+        op: OpId,
+        item: Item,
+        first: u32,
+        why: impl FnOnce(OpId) -> (Anomaly, Vec<OpId>),
+    ) {
         let last = self.draft.candidates.len() as u32;
-        if self.is_repeated(txn, object, first) {
+        if self.is_repeated(txn, item, first) {
             self.draft.candidates.truncate(first as usize);
         } else if first < last {
-            self.draft.reads.push(DraftRead { txn, op, object, candidates: first..last });
+            self.draft.reads.push(DraftRead { txn, op, item, candidates: first..last });
         } else {
-            let (anomaly, ops) = self.writers.why_unreadable(self.history, op, object);
+            let (anomaly, ops) = why(op);
             self.find(anomaly, txn, ops);
         }
     }
 
-    /// Whether the transaction has seen the same of this object before: in one snapshot, once is enough.
-    fn is_repeated(&self, txn: TxnId, object: ObjectId, first: u32) -> bool {
+    /// Whether the transaction has seen the same of this item before: in one snapshot, once is enough.
+    fn is_repeated(&self, txn: TxnId, item: Item, first: u32) -> bool {
         let (earlier, candidates) = self.draft.candidates.split_at(first as usize);
         let own = self.draft.reads.iter().rev().take_while(|read| read.txn == txn);
         let same = |read: &DraftRead| {
             let range = read.candidates.start as usize..read.candidates.end as usize;
-            read.object == object && earlier[range] == *candidates
+            read.item == item && earlier[range] == *candidates
         };
         !candidates.is_empty() && own.into_iter().any(same)
     }
@@ -312,7 +347,10 @@ impl Walk<'_> {
         })
     }
 
-    fn scan(&mut self, txn: TxnId, op: Op<'_>) -> Result<(), String> {
+    fn scan(&mut self, txn: TxnId, op: Op<'h>) -> Result<(), String> {
+        for (object, predicate) in self.scans.part_reads(&op, self.parts, &self.own_parts) {
+            self.scan_row(txn, op, object, predicate);
+        }
         for &object in self.scans.domain(&op) {
             if let Some(&Own::Wrote(writer, written)) = self.own(object)
                 && !self.scans.shows_own(&op, object, written)?
@@ -381,22 +419,22 @@ impl Walk<'_> {
             |&txn: &TxnId| self.writers.appended(object, txn).iter().any(|value| !seen.contains(value));
         let later =
             self.writers.appenders(object).filter(unseen).map(Version::Of).filter(|&later| later != last);
-        let after: Vec<_> = later.map(|later| (object, last, later)).collect();
-        self.draft.facts.extend(order.windows(2).map(|pair| (object, pair[0], pair[1])));
+        let after: Vec<_> = later.map(|later| (object.into(), last, later)).collect();
+        self.draft.facts.extend(order.windows(2).map(|pair| (object.into(), pair[0], pair[1])));
         self.draft.facts.extend(after);
     }
 
     fn evidence(&mut self) {
         let evidence = self.history.evidence();
         for order in &evidence.version_orders {
-            self.add_order(order.object, &order.versions);
+            self.add_order(order.object.into(), &order.versions);
         }
         if evidence.commits.is_empty() {
             return;
         }
         let writes = self.draft.writes.iter();
         let mut stamped: Vec<_> =
-            writes.filter_map(|&(txn, object)| evidence.commit(txn).map(|ts| (object, ts, txn))).collect();
+            writes.filter_map(|&(txn, item)| evidence.commit(txn).map(|ts| (item, ts, txn))).collect();
         stamped.sort_unstable();
         for same in stamped.chunk_by(|a, b| a.0 == b.0) {
             // Of two with one timestamp neither is known to be first.
@@ -413,13 +451,13 @@ impl Walk<'_> {
     }
 
     /// Each version before the next, and, since unknown ones may be missing, each certain one before the next certain one.
-    fn add_order(&mut self, object: ObjectId, versions: &[Version]) {
+    fn add_order(&mut self, item: Item, versions: &[Version]) {
         let certain = |version: &&Version| match version {
             Version::Initial => true,
             Version::Of(txn) => self.history.outcome(*txn) == Outcome::Committed,
         };
         let sure: Vec<Version> = versions.iter().filter(certain).copied().collect();
-        let pairs = versions.windows(2).chain(sure.windows(2)).map(|pair| (object, pair[0], pair[1]));
+        let pairs = versions.windows(2).chain(sure.windows(2)).map(|pair| (item, pair[0], pair[1]));
         self.draft.facts.extend(pairs);
     }
 }

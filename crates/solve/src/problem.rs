@@ -16,18 +16,34 @@
 
 use std::ops::Range;
 
-use margay_history::{History, ObjectId, OpId, Outcome, TxnId, ValueId, Version as Origin};
+use margay_history::{History, NameId, ObjectId, OpId, Outcome, TxnId, ValueId, Version as Origin};
 use margay_verdict::Question;
 
 /// The transaction of an initial version.
 pub(crate) const INITIAL: u32 = u32::MAX;
 
-/// One version of an object.
+/// What has versions: an object, or one column of an object whose rows are written in part. The objects come first, with the history's numbers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct Item(pub u32);
+
+impl Item {
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl From<ObjectId> for Item {
+    fn from(object: ObjectId) -> Self {
+        Self(object.0)
+    }
+}
+
+/// One version of an item.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Version {
     /// Its transaction, or [`INITIAL`].
     pub txn: u32,
-    pub object: ObjectId,
+    pub item: Item,
 }
 
 /// An external read.
@@ -35,7 +51,7 @@ pub(crate) struct Version {
 pub(crate) struct Read {
     pub txn: u32,
     pub op: OpId,
-    pub object: ObjectId,
+    pub item: Item,
     /// In [`Problem::candidates`].
     first: u32,
     count: u32,
@@ -51,7 +67,9 @@ pub(crate) struct Problem<'h> {
     /// Whether a transaction must have committed.
     pub forced: Vec<bool>,
     pub versions: Vec<Version>,
-    object_starts: Vec<u32>,
+    /// The items that are columns.
+    columns: Vec<(ObjectId, NameId)>,
+    item_starts: Vec<u32>,
     txn_versions: Vec<u32>,
     txn_version_starts: Vec<u32>,
     pub reads: Vec<Read>,
@@ -66,24 +84,28 @@ pub(crate) struct Problem<'h> {
 /// What [`crate::prepare()`] collects, in the history's ids.
 #[derive(Default)]
 pub(crate) struct Draft {
-    /// Last writes, by transaction: `(txn, object)`.
-    pub writes: Vec<(TxnId, ObjectId)>,
+    /// The items that are columns, numbered after the objects.
+    pub columns: Vec<(ObjectId, NameId)>,
+    /// Last writes, by transaction: `(txn, item)`.
+    pub writes: Vec<(TxnId, Item)>,
     pub reads: Vec<DraftRead>,
     pub candidates: Vec<Origin>,
-    pub facts: Vec<(ObjectId, Origin, Origin)>,
+    pub facts: Vec<(Item, Origin, Origin)>,
     /// `(a, b)`: if `a` committed, so did `b`, of unknown outcome, because a list that `a` read has an element of `b`.
     pub needs: Vec<(TxnId, TxnId)>,
     /// Transactions of unknown outcome that saw what nothing explains, so they cannot have committed.
     pub impossible: Vec<TxnId>,
     /// Whether such transactions were left out.
     pub uncertifiable: bool,
+    /// What the reads do not say of the history, named: an order must be replayed before it is believed.
+    pub loose: Option<String>,
 }
 
 /// A read in a [`Draft`]; its candidates are a range of the draft's.
 pub(crate) struct DraftRead {
     pub txn: TxnId,
     pub op: OpId,
-    pub object: ObjectId,
+    pub item: Item,
     pub candidates: Range<u32>,
 }
 
@@ -94,7 +116,7 @@ impl<'h> Problem<'h> {
         let mut dense = vec![INITIAL; history.txn_count()];
         txns.iter().enumerate().for_each(|(i, t)| dense[t.index()] = i as u32);
         let forced = txns.iter().map(|t| status.forced[t.index()]).collect();
-        let (versions, object_starts) = versions(history, draft, &dense);
+        let (versions, item_starts) = versions(history, draft, &dense);
         let (txn_version_starts, txn_versions) = by_txn(&versions, txns.len());
         let mut problem = Self {
             history,
@@ -102,7 +124,8 @@ impl<'h> Problem<'h> {
             txns,
             forced,
             versions,
-            object_starts,
+            columns: draft.columns.clone(),
+            item_starts,
             txn_versions,
             txn_version_starts,
             reads: Vec::new(),
@@ -131,12 +154,12 @@ impl<'h> Problem<'h> {
             let first = self.candidates.len() as u32;
             let range = read.candidates.start as usize..read.candidates.end as usize;
             for &origin in &draft.candidates[range] {
-                if let Some(version) = self.find(dense, read.object, origin) {
+                if let Some(version) = self.find(dense, read.item, origin) {
                     self.candidates.push(version);
                 }
             }
             let count = self.candidates.len() as u32 - first;
-            self.reads.push(Read { txn, op: read.op, object: read.object, first, count });
+            self.reads.push(Read { txn, op: read.op, item: read.item, first, count });
         }
         while self.read_starts.len() <= self.txns.len() {
             self.read_starts.push(self.reads.len() as u32);
@@ -144,8 +167,8 @@ impl<'h> Problem<'h> {
     }
 
     fn add_facts(&mut self, draft: &Draft, dense: &[u32]) {
-        for &(object, a, b) in &draft.facts {
-            if let (Some(a), Some(b)) = (self.find(dense, object, a), self.find(dense, object, b))
+        for &(item, a, b) in &draft.facts {
+            if let (Some(a), Some(b)) = (self.find(dense, item, a), self.find(dense, item, b))
                 && a != b
             {
                 self.facts.push((a, b));
@@ -153,8 +176,8 @@ impl<'h> Problem<'h> {
         }
     }
 
-    fn find(&self, dense: &[u32], object: ObjectId, origin: Origin) -> Option<u32> {
-        let range = self.object_versions(object);
+    fn find(&self, dense: &[u32], item: Item, origin: Origin) -> Option<u32> {
+        let range = self.item_versions(item);
         match origin {
             Origin::Initial => Some(range.start),
             Origin::Of(txn) => {
@@ -200,9 +223,22 @@ impl<'h> Problem<'h> {
         }
     }
 
-    /// The versions of an object, the initial one first, then by transaction.
-    pub fn object_versions(&self, object: ObjectId) -> Range<u32> {
-        self.object_starts[object.index()]..self.object_starts[object.index() + 1]
+    /// All items.
+    pub fn items(&self) -> impl Iterator<Item = Item> + use<> {
+        (0..self.item_starts.len() as u32 - 1).map(Item)
+    }
+
+    /// The object that an item is or belongs to, and the column, if it is one.
+    pub fn place(&self, item: Item) -> (ObjectId, Option<NameId>) {
+        match item.index().checked_sub(self.history.object_count()) {
+            None => (ObjectId(item.0), None),
+            Some(column) => (self.columns[column].0, Some(self.columns[column].1)),
+        }
+    }
+
+    /// The versions of an item, the initial one first, then by transaction.
+    pub fn item_versions(&self, item: Item) -> Range<u32> {
+        self.item_starts[item.index()]..self.item_starts[item.index() + 1]
     }
 
     /// The versions that a transaction installs.
@@ -286,20 +322,21 @@ impl Status {
 }
 
 fn versions(history: &History, draft: &Draft, dense: &[u32]) -> (Vec<Version>, Vec<u32>) {
+    let items = history.object_count() + draft.columns.len();
     let kept = || draft.writes.iter().filter(|(txn, _)| dense[txn.index()] != INITIAL);
-    let mut starts = vec![0u32; history.object_count() + 1];
-    kept().for_each(|(_, object)| starts[object.index() + 1] += 1);
-    for object in 0..history.object_count() {
-        starts[object + 1] += starts[object] + 1;
+    let mut starts = vec![0u32; items + 1];
+    kept().for_each(|(_, item)| starts[item.index() + 1] += 1);
+    for item in 0..items {
+        starts[item + 1] += starts[item] + 1;
     }
-    let mut versions: Vec<Version> = Vec::with_capacity(starts[history.object_count()] as usize);
-    for object in history.objects() {
-        let len = (starts[object.index() + 1] - starts[object.index()]) as usize;
-        versions.extend(std::iter::repeat_n(Version { txn: INITIAL, object }, len));
+    let mut versions: Vec<Version> = Vec::with_capacity(starts[items] as usize);
+    for item in (0..items as u32).map(Item) {
+        let len = (starts[item.index() + 1] - starts[item.index()]) as usize;
+        versions.extend(std::iter::repeat_n(Version { txn: INITIAL, item }, len));
     }
     let mut next: Vec<u32> = starts.iter().map(|start| start + 1).collect();
-    for &(txn, object) in kept() {
-        let place = &mut next[object.index()];
+    for &(txn, item) in kept() {
+        let place = &mut next[item.index()];
         versions[*place as usize].txn = dense[txn.index()];
         *place += 1;
     }

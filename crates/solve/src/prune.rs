@@ -48,7 +48,7 @@ fn fewer(known: &Known<'_>, reach: &Reach, read: u32) -> Option<(u32, Vec<u32>)>
     let txn = |version: u32| problem.versions[version as usize].txn;
     let begin = points.begin(reader.txn);
     let visible: Vec<u32> = problem
-        .object_versions(reader.object)
+        .item_versions(reader.item)
         .skip(1)
         .filter(|&u| txn(u) != reader.txn && reach.reaches(points.commit(txn(u)), begin))
         .collect();

@@ -10,10 +10,11 @@
 
 use hashbrown::HashMap;
 use margay_history::{History, ObjectId, Op, OpKind, PredicateId, ValueId, Version};
-use margay_verdict::cell::{fold, observed_matches};
+use margay_verdict::cell::{Field, fold, key_column, observed_matches};
 use margay_verdict::{Cell, Predicates};
 
 use crate::index::Writers;
+use crate::parts::{Own, Parts};
 
 /// What a scan saw of one object: one of these versions.
 pub(crate) struct ScanRead {
@@ -27,13 +28,15 @@ pub(crate) struct Scans<'h> {
     predicates: Option<Predicates<'h>>,
     /// By predicate: the objects of which some version matches, each with whether its versions do, the initial one first.
     matching: HashMap<PredicateId, Vec<(ObjectId, Vec<bool>)>>,
+    /// By predicate: the objects written in part that may match.
+    parts: HashMap<PredicateId, Vec<ObjectId>>,
 }
 
 impl<'h> Scans<'h> {
     /// # Errors
     /// What of the predicates is outside the fragment.
-    pub fn of(history: &'h History, writers: &Writers<'_>) -> Result<Self, String> {
-        let mut scans = Self { history, predicates: None, matching: HashMap::new() };
+    pub fn of(history: &'h History, writers: &Writers<'_>, parts: &Parts<'_>) -> Result<Self, String> {
+        let mut scans = Self { history, predicates: None, matching: HashMap::new(), parts: HashMap::new() };
         if !history.has_kind(OpKind::Scan) && !history.has_kind(OpKind::Update) {
             return Ok(scans);
         }
@@ -44,8 +47,9 @@ impl<'h> Scans<'h> {
                 return Err("a predicate update whose rows nobody saw".to_string());
             }
             if !scans.matching.contains_key(&predicate) {
-                let matching = evaluate(&predicates, predicate, writers)?;
+                let matching = evaluate(&predicates, predicate, writers, parts)?;
                 scans.matching.insert(predicate, matching);
+                scans.parts.insert(predicate, may_match(&predicates, predicate, parts));
             }
         }
         scans.predicates = Some(predicates);
@@ -72,7 +76,9 @@ impl<'h> Scans<'h> {
             }
             reads.push(ScanRead { object: *object, candidates });
         }
-        let unmatched = |object: &ObjectId| !matching.iter().any(|(o, _)| o == object);
+        let unmatched = |object: &ObjectId| {
+            !writers.partial().contains(object) && !matching.iter().any(|(o, _)| o == object)
+        };
         let odd = op.accesses.iter().map(|a| a.object).filter(unmatched);
         reads.extend(odd.map(|object| ScanRead { object, candidates: Vec::new() }));
         Ok(reads)
@@ -108,6 +114,29 @@ impl<'h> Scans<'h> {
         Ok(observed_matches(self.history, object, shown, &cell))
     }
 
+    /// The compiled predicates, if there are any.
+    pub fn predicates(&self) -> Option<&Predicates<'h>> {
+        self.predicates.as_ref()
+    }
+
+    /// The objects written in part of which an operation says something: those that may match, that it returned, or that its transaction wrote.
+    pub fn part_reads(
+        &self,
+        op: &Op<'_>,
+        parts: &Parts<'_>,
+        own: &[(ObjectId, Own)],
+    ) -> Vec<(ObjectId, PredicateId)> {
+        let Some((predicate, true)) = asked(self.history, op) else { return Vec::new() };
+        let table = Some(self.history.predicate(predicate).table);
+        let own = own.iter().map(|o| o.0).filter(|&object| self.history.object(object).table == table);
+        let returned = op.accesses.iter().map(|access| access.object).filter(|&object| parts.has(object));
+        let mut objects: Vec<ObjectId> =
+            self.parts[&predicate].iter().copied().chain(own).chain(returned).collect();
+        objects.sort_unstable();
+        objects.dedup();
+        objects.into_iter().map(|object| (object, predicate)).collect()
+    }
+
     /// The objects that an operation asks about.
     pub fn domain(&self, op: &Op<'_>) -> &[ObjectId] {
         match (asked(self.history, op), &self.predicates) {
@@ -140,10 +169,11 @@ fn evaluate(
     predicates: &Predicates<'_>,
     predicate: PredicateId,
     writers: &Writers<'_>,
+    parts: &Parts<'_>,
 ) -> Result<Vec<(ObjectId, Vec<bool>)>, String> {
     let history = predicates.history();
     let mut all = Vec::new();
-    for &object in predicates.domain(predicate) {
+    for &object in predicates.domain(predicate).iter().filter(|&&object| !parts.has(object)) {
         let mut matches = Vec::new();
         for (_, value) in versions(history, writers, object) {
             let matched = predicates.matches(predicate, object, &Cell::Value(value));
@@ -154,4 +184,21 @@ fn evaluate(
         }
     }
     Ok(all)
+}
+
+/// The objects written in part of which some version may match: decided for conditions on one column.
+fn may_match(predicates: &Predicates<'_>, predicate: PredicateId, parts: &Parts<'_>) -> Vec<ObjectId> {
+    let history = predicates.history();
+    let names: Vec<&str> = predicates.condition(predicate).into_iter().flat_map(|c| c.columns()).collect();
+    let may = |&object: &ObjectId| {
+        let open = names.iter().filter(|name| key_column(history, object, name).is_none());
+        let columns: Vec<_> = open.filter_map(|name| predicates.column(name)).collect();
+        let [column] = columns.as_slice() else { return true };
+        let Some((_, versions)) = parts.column(history, object, *column) else { return true };
+        versions.iter().any(|(_, content)| {
+            let cell = Cell::Row(vec![(*column, Field::Value(content.value()))]);
+            predicates.matches(predicate, object, &cell) != Ok(false)
+        })
+    };
+    predicates.domain(predicate).iter().copied().filter(|&object| parts.has(object)).filter(may).collect()
 }

@@ -25,13 +25,12 @@ use std::collections::BinaryHeap;
 use std::rc::Rc;
 
 use hashbrown::HashMap;
-use margay_history::ObjectId;
 use margay_order::{Graph, shortest_cycle};
 
 use crate::known::Known;
 use crate::lemma::{Step, Steps};
 use crate::points::Points;
-use crate::problem::{INITIAL, Problem};
+use crate::problem::{INITIAL, Item, Problem};
 
 /// No transaction.
 const NONE: u32 = u32::MAX;
@@ -66,20 +65,20 @@ pub(crate) struct Schedule<'k> {
     place: Vec<u32>,
     pub log: Vec<u32>,
     unread: Vec<u32>,
-    /// How often one transaction reads one object at most: so many of the unread may be the waiting writer's own.
+    /// How often one transaction reads one item at most: so many of the unread may be the waiting writer's own.
     rereads: u32,
     current: Vec<u32>,
     before: Vec<u32>,
     holder: Vec<u32>,
     ready: BinaryHeap<Reverse<(u64, u32)>>,
-    waiting_objects: HashMap<ObjectId, Vec<u32>>,
+    waiting_items: HashMap<Item, Vec<u32>>,
     waiting_points: HashMap<u32, Vec<u32>>,
 }
 
 /// What a point waits for.
 enum Wait {
     Point(u32),
-    Object(ObjectId),
+    Item(Item),
 }
 
 impl<'k> Schedule<'k> {
@@ -106,7 +105,7 @@ impl<'k> Schedule<'k> {
             before: vec![0; problem.versions.len()],
             holder: Vec::new(),
             ready: BinaryHeap::new(),
-            waiting_objects: HashMap::new(),
+            waiting_items: HashMap::new(),
             waiting_points: HashMap::new(),
         };
         schedule.restart(choices);
@@ -123,9 +122,8 @@ impl<'k> Schedule<'k> {
                 self.unread[version as usize] += 1;
             }
         }
-        self.current =
-            self.problem.history.objects().map(|x| self.problem.object_versions(x).start).collect();
-        self.holder = vec![NONE; self.problem.history.object_count()];
+        self.current = self.problem.items().map(|x| self.problem.item_versions(x).start).collect();
+        self.holder = vec![NONE; self.current.len()];
         self.choices = choices;
         self.find_dynamic_readers();
         self.find_extra();
@@ -208,7 +206,7 @@ impl<'k> Schedule<'k> {
 
     fn refill(&mut self) {
         self.ready.clear();
-        self.waiting_objects.clear();
+        self.waiting_items.clear();
         self.waiting_points.clear();
         for point in 0..self.graph.node_count() as u32 {
             if !self.done[point as usize] && self.missing[point as usize] == 0 {
@@ -239,7 +237,7 @@ impl<'k> Schedule<'k> {
             }
             match self.wait(point) {
                 Some(Wait::Point(other)) => self.waiting_points.entry(other).or_default().push(point),
-                Some(Wait::Object(object)) => self.waiting_objects.entry(object).or_default().push(point),
+                Some(Wait::Item(object)) => self.waiting_items.entry(object).or_default().push(point),
                 None => self.take(point),
             }
         }
@@ -257,16 +255,16 @@ impl<'k> Schedule<'k> {
         }
         let txn = self.points.txn(point);
         let versions = self.problem.txn_versions(txn);
-        let object = |&v: &u32| self.problem.versions[v as usize].object;
+        let item = |&v: &u32| self.problem.versions[v as usize].item;
         if self.points.split && point == self.points.begin(txn) {
-            return versions.iter().map(object).find(|x| self.holder[x.index()] != NONE).map(Wait::Object);
+            return versions.iter().map(item).find(|x| self.holder[x.index()] != NONE).map(Wait::Item);
         }
-        versions.iter().map(object).find(|&x| self.others_unread(txn, x) > 0).map(Wait::Object)
+        versions.iter().map(item).find(|&x| self.others_unread(txn, x) > 0).map(Wait::Item)
     }
 
-    /// How many transactions other than `txn` have still to read the current version of an object.
-    fn others_unread(&self, txn: u32, object: ObjectId) -> u32 {
-        let current = self.current[object.index()];
+    /// How many transactions other than `txn` have still to read the current version of an item.
+    fn others_unread(&self, txn: u32, item: Item) -> u32 {
+        let current = self.current[item.index()];
         let unread = self.unread[current as usize];
         if unread == 0 || self.points.split {
             return unread;
@@ -301,27 +299,27 @@ impl<'k> Schedule<'k> {
                 let version = self.choices.seen[read as usize];
                 self.unread[version as usize] -= 1;
                 if self.unread[version as usize] <= self.rereads {
-                    self.wake(self.problem.reads[read as usize].object);
+                    self.wake(self.problem.reads[read as usize].item);
                 }
             }
             if self.points.split {
                 for &version in self.problem.txn_versions(txn) {
-                    self.holder[self.problem.versions[version as usize].object.index()] = txn;
+                    self.holder[self.problem.versions[version as usize].item.index()] = txn;
                 }
             }
         }
         if point == self.points.commit(txn) {
             for &version in self.problem.txn_versions(txn) {
-                let object = self.problem.versions[version as usize].object;
-                self.before[version as usize] = std::mem::replace(&mut self.current[object.index()], version);
-                self.holder[object.index()] = NONE;
-                self.wake(object);
+                let item = self.problem.versions[version as usize].item;
+                self.before[version as usize] = std::mem::replace(&mut self.current[item.index()], version);
+                self.holder[item.index()] = NONE;
+                self.wake(item);
             }
         }
     }
 
-    fn wake(&mut self, object: ObjectId) {
-        if let Some(waiting) = self.waiting_objects.remove(&object) {
+    fn wake(&mut self, item: Item) {
+        if let Some(waiting) = self.waiting_items.remove(&item) {
             waiting.into_iter().for_each(|p| self.push(p));
         }
     }
@@ -336,9 +334,9 @@ impl<'k> Schedule<'k> {
         let txn = self.points.txn(point);
         if point == self.points.commit(txn) {
             for &version in self.problem.txn_versions(txn) {
-                let object = self.problem.versions[version as usize].object;
-                self.current[object.index()] = self.before[version as usize];
-                self.holder[object.index()] = if self.points.split { txn } else { NONE };
+                let item = self.problem.versions[version as usize].item;
+                self.current[item.index()] = self.before[version as usize];
+                self.holder[item.index()] = if self.points.split { txn } else { NONE };
             }
         }
         if point == self.points.begin(txn) {
@@ -347,7 +345,7 @@ impl<'k> Schedule<'k> {
             }
             if self.points.split {
                 for &version in self.problem.txn_versions(txn) {
-                    self.holder[self.problem.versions[version as usize].object.index()] = NONE;
+                    self.holder[self.problem.versions[version as usize].item.index()] = NONE;
                 }
             }
         }
@@ -355,7 +353,7 @@ impl<'k> Schedule<'k> {
 
     /// Cycles of waits, when nothing is ready: at most `most`, short ones.
     pub fn cycles(&self, most: usize) -> Vec<Steps> {
-        let mut blocked: Vec<u32> = self.waiting_objects.values().flatten().copied().collect();
+        let mut blocked: Vec<u32> = self.waiting_items.values().flatten().copied().collect();
         blocked.sort_unstable_by_key(|&p| (self.priority[p as usize], p));
         blocked.dedup();
         let mut found: Vec<Steps> = Vec::new();
@@ -418,15 +416,15 @@ impl<'k> Schedule<'k> {
     fn dynamic_waits(&self, point: u32, waits: &mut Vec<(u32, Step)>) {
         let txn = self.points.txn(point);
         for &b in self.problem.txn_versions(txn) {
-            let object = self.problem.versions[b as usize].object;
-            let holder = self.holder[object.index()];
+            let item = self.problem.versions[b as usize].item;
+            let holder = self.holder[item.index()];
             if self.points.split && point == self.points.begin(txn) && holder != NONE && holder != txn {
                 let held = self.problem.txn_versions(holder).iter().copied();
-                let a = held.into_iter().find(|&v| self.problem.versions[v as usize].object == object);
+                let a = held.into_iter().find(|&v| self.problem.versions[v as usize].item == item);
                 waits.extend(a.map(|a| (self.points.commit(holder), Step::Before { a, b })));
             }
             if point == self.points.commit(txn) {
-                let a = self.current[object.index()];
+                let a = self.current[item.index()];
                 let more = self.readers.get(&a).map_or(&[][..], Vec::as_slice);
                 for &read in self.known.readers(a).iter().chain(more) {
                     let reader = self.problem.reads[read as usize].txn;
@@ -441,13 +439,13 @@ impl<'k> Schedule<'k> {
 }
 
 fn rereads(problem: &Problem<'_>) -> u32 {
-    let mut objects: Vec<ObjectId> = Vec::new();
+    let mut items: Vec<Item> = Vec::new();
     let mut most = 0;
     for txn in 0..problem.txns.len() as u32 {
-        objects.clear();
-        objects.extend(problem.txn_reads(txn).map(|read| problem.reads[read as usize].object));
-        objects.sort_unstable();
-        let longest = objects.chunk_by(|a, b| a == b).map(<[ObjectId]>::len).max().unwrap_or(0);
+        items.clear();
+        items.extend(problem.txn_reads(txn).map(|read| problem.reads[read as usize].item));
+        items.sort_unstable();
+        let longest = items.chunk_by(|a, b| a == b).map(<[Item]>::len).max().unwrap_or(0);
         most = most.max(longest as u32);
     }
     most

@@ -12,7 +12,9 @@
 //!
 //! # Mathematics
 //! The atoms are `Committed(t)` for transactions of unknown outcome, `Saw(op, object, version)` for external reads, and
-//! `Before(object, a, b)` for two writers of one object. The axioms, which audit derives from the history itself:
+//! `Before(object, a, b)` for two writers of one object. Where rows are written in part, one read may show the columns of several writers: there
+//! `Saw(op, object, column, version)` says who was the last to write that column, or to remove the row, when it was read. The axioms,
+//! which audit derives from the history itself:
 //! 1. a committed transaction's external read saw at least one of its candidate versions, and a version that was seen committed;
 //! 2. of two committed writers of an object, one is before the other, never both ways; the initial version is before all;
 //! 3. what evidence says, and what a list says of the order of its elements.
@@ -27,7 +29,7 @@
 //! too. That a reader saw an older version (the initial one in particular) than one that is visible to it is a lemma of one
 //! [`Reason::AntiRead`] edge to the visible writer, and the path that makes it visible back to the reader.
 
-use margay_history::{ObjectId, OpId, TxnId, Version};
+use margay_history::{NameId, ObjectId, OpId, TxnId, Version};
 use margay_levels::Anomaly;
 
 use crate::mechanism::Mechanisms;
@@ -228,6 +230,29 @@ pub enum Reason {
         /// The version that it saw.
         version: Version,
     },
+    /// wr by one column: operation `op` of `to` saw what `from` made of `column` of `object`. Assumes `Saw(op, object, column, from)`. At the
+    /// serializable and the snapshot levels.
+    ReadColumn {
+        /// The read or scan, in `to`.
+        op: OpId,
+        /// The object.
+        object: ObjectId,
+        /// The column.
+        column: NameId,
+    },
+    /// rw by one column: operation `op` of `from` saw what `version` had made of `column` of `object`, and `to` wrote that column in a later
+    /// version, or removed the row. Assumes `Saw(op, object, column, version)` and `Before(object, version, to)`. At the serializable and the
+    /// snapshot levels.
+    AntiReadColumn {
+        /// The read or scan, in `from`.
+        op: OpId,
+        /// The object.
+        object: ObjectId,
+        /// The column.
+        column: NameId,
+        /// The version that it saw.
+        version: Version,
+    },
     /// Commit order by an axiom of Biswas and Enea: operation `op` reads `object` from `to`, `from` writes it too, and `from` is visible
     /// to the reader through `path`, so `from` comes before `to`. Assumes `Saw(op, object, to)` and what the path assumes.
     Visible {
@@ -238,6 +263,26 @@ pub enum Reason {
         /// From `from` to the reader's transaction: [`Reason::Session`] and [`Reason::Read`] edges as the level allows.
         path: Vec<Edge>,
     },
+}
+
+impl Reason {
+    /// Whether it is an anti-dependency: rw.
+    #[must_use]
+    pub fn is_anti(&self) -> bool {
+        matches!(self, Reason::AntiRead { .. } | Reason::AntiReadColumn { .. })
+    }
+
+    /// Whether it is a read dependency: wr.
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        matches!(self, Reason::Read { .. } | Reason::ReadColumn { .. })
+    }
+
+    /// Whether it is about one column.
+    #[must_use]
+    pub fn is_of_column(&self) -> bool {
+        matches!(self, Reason::ReadColumn { .. } | Reason::AntiReadColumn { .. })
+    }
 }
 
 /// Which timestamps put one transaction before another.

@@ -11,13 +11,12 @@ impl Lemma {
     /// predicate, and which orders it uses [Adya1999, Elle].
     #[must_use]
     pub fn anomaly(&self, history: &History) -> Anomaly {
-        let is_rw = |reason: &Reason| matches!(reason, Reason::AntiRead { .. });
-        let rws: Vec<bool> = self.edges.iter().map(|edge| is_rw(&edge.reason)).collect();
+        let rws: Vec<bool> = self.edges.iter().map(|edge| edge.reason.is_anti()).collect();
         let count = rws.iter().filter(|&&rw| rw).count();
         let meet = (0..rws.len()).any(|i| rws[i] && rws[(i + 1) % rws.len()]);
         let has = |kind: fn(&Reason) -> bool| self.edges.iter().any(|edge| kind(&edge.reason));
         Anomaly::of_cycle(Cycle {
-            wr: has(|reason| matches!(reason, Reason::Read { .. } | Reason::Visible { .. })),
+            wr: has(|reason| reason.is_read() || matches!(reason, Reason::Visible { .. })),
             rw: match count {
                 0 => Rw::None,
                 1 => Rw::One,
@@ -39,7 +38,7 @@ impl Lemma {
 /// An anti-dependency from an object that a scan did not return.
 fn is_predicate_rw(history: &History, reason: &Reason) -> bool {
     match reason {
-        Reason::AntiRead { op, object, .. } => {
+        Reason::AntiRead { op, object, .. } | Reason::AntiReadColumn { op, object, .. } => {
             let op = history.op(*op);
             matches!(op.kind, OpKind::Scan | OpKind::Update)
                 && op.accesses.iter().all(|a| a.object != *object)

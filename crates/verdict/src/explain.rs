@@ -155,6 +155,22 @@ impl Teller<'_> {
                 let wrote = self.wrote(edge.to, *object);
                 format!("{from} {}, {made}, and {to} {wrote} later", self.saw(*op, *object))
             }
+            Reason::ReadColumn { op, object, column } => format!(
+                "{to} {}, where {from} had last written column {}: it {}",
+                self.saw(*op, *object),
+                self.history.name(*column),
+                self.wrote(edge.from, *object)
+            ),
+            Reason::AntiReadColumn { op, object, column, version } => format!(
+                "{from} {}, whose column {} was {}, and {to} {} later",
+                self.saw(*op, *object),
+                self.history.name(*column),
+                match version {
+                    Version::Initial => "the initial one".to_string(),
+                    Version::Of(txn) => format!("last written by {}", self.txn(*txn)),
+                },
+                self.wrote(edge.to, *object)
+            ),
             Reason::Visible { op, object, path } => self.visible(edge, *op, *object, path),
         };
         format!("{from} comes before {to}: {because}.")

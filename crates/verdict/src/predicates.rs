@@ -143,7 +143,10 @@ impl<'h> Predicates<'h> {
     }
 
     /// The compiled assignments of an update.
-    pub(crate) fn assignments(&self, text: &str) -> Result<&Assignments, Outside> {
+    ///
+    /// # Errors
+    /// When they are outside the fragment.
+    pub fn assignments(&self, text: &str) -> Result<&Assignments, Outside> {
         match self.sets.get(text) {
             Some(found) => found.as_ref().map_err(Clone::clone),
             None => Err(Outside(format!("{text:?}"))),
@@ -153,6 +156,13 @@ impl<'h> Predicates<'h> {
     /// The column that an assignment's target is: as written, or in lower case, as SQL folds it.
     pub(crate) fn target(&self, name: &str) -> NameId {
         self.names.get(name).copied().unwrap_or(NameId(u32::MAX))
+    }
+
+    /// The history's column of this name, as written or in lower case, as SQL folds it.
+    #[must_use]
+    pub fn column(&self, name: &str) -> Option<NameId> {
+        let found = self.names.get(name).or_else(|| self.names.get(&name.to_ascii_lowercase())).copied();
+        found.filter(|id| id.index() < self.history.values().name_count())
     }
 
     /// Looks a column up as SQL does: a name that the history has only in lower case is left to the second question, in lower case.

@@ -1,6 +1,6 @@
 //! Certificates in files, and in words.
 
-use margay_history::{History, ObjectId, OpId, TxnId, Version};
+use margay_history::{History, NameId, ObjectId, OpId, TxnId, Version};
 use margay_levels::profile::Granularity;
 use margay_levels::{Anomaly, Level};
 use margay_testkit::history;
@@ -17,7 +17,7 @@ const TEXT: &str = "table t(id; id int, v int) | init: x=0 t/4={v:3} | T1@s1: r(
 fn certificates(h: &History) -> Vec<Certificate> {
     let (a, b, c) = (TxnId(0), TxnId(1), TxnId(2));
     let object = |name: &str| h.objects().find(|&o| h.show_object(o) == name).expect("an object of the test");
-    let (x, row) = (object("x"), object("t/4"));
+    let (x, row, column) = (object("x"), object("t/4"), NameId(0));
     let op = |txn: TxnId, i| OpId(h.op_range(txn).start + i);
     let reads = vec![
         ReadFrom { op: op(b, 0), object: x, version: Version::Of(a) },
@@ -32,6 +32,8 @@ fn certificates(h: &History) -> Vec<Certificate> {
         edge(a, b, Reason::Write { object: row }),
         edge(a, b, Reason::AntiRead { op: op(a, 0), object: x, version: Version::Initial }),
         edge(a, b, Reason::AntiRead { op: op(a, 0), object: x, version: Version::Of(c) }),
+        edge(a, b, Reason::ReadColumn { op: op(b, 1), object: row, column }),
+        edge(a, b, Reason::AntiReadColumn { op: op(b, 1), object: row, column, version: Version::Of(c) }),
         edge(a, b, Reason::Visible { op: op(b, 1), object: row, path: vec![session] }),
     ];
     vec![

@@ -9,6 +9,8 @@
 //! One pass over the history for the objects that are asked for; a read then looks only at the versions that end in the value that it saw, but for
 //! rows and for objects that a predicate left out, where it looks at all.
 
+mod columns;
+
 use std::borrow::Cow;
 use std::cell::RefCell;
 
@@ -163,7 +165,7 @@ impl<'p> Candidates<'p> {
             let op = self.history().op(op);
             match op.kind {
                 OpKind::Write | OpKind::Append => Some(self.written(shape, &op, Access { object, value })),
-                OpKind::Update => Some(self.updated(shape, &op, value)),
+                OpKind::Update => Some(self.updated(shape, &op, Access { object, value })),
                 _ => shape,
             }
         })
@@ -189,35 +191,32 @@ impl<'p> Candidates<'p> {
     }
 
     /// Of the columns that are set those that the client saw are known.
-    fn updated(&self, shape: Option<Shape>, op: &Op<'_>, value: ValueId) -> Shape {
-        let history = self.history();
+    fn updated(&self, shape: Option<Shape>, op: &Op<'_>, access: Access) -> Shape {
+        let (history, Access { object, value }) = (self.history(), access);
         let Some(set) = history.update(op.id).and_then(|update| update.set.as_deref()) else {
             return Shape::Exact(Cell::ABSENT);
         };
         if !matches!(history.value(value), Value::Row(_)) {
             return Shape::Exact(Cell::Value(value));
         }
+        if let Some(Shape::Exact(cell)) = &shape {
+            return self.computed(set, object, cell);
+        }
         match self.predicates.assignments(set) {
             Ok(assignments) => {
                 let targets = assignments.targets().map(|target| self.predicates.target(target));
                 let known = |name| history.values().column(value, name);
-                with_columns(self.opened(shape), targets.map(|name| (name, known(name))))
+                with_columns(shape, targets.map(|name| (name, known(name))))
             }
             Err(_) => Shape::Columns(Vec::new()),
         }
     }
 
-    /// A row that is known whole, as columns.
-    fn opened(&self, shape: Option<Shape>) -> Option<Shape> {
-        match shape {
-            Some(Shape::Exact(Cell::Value(row))) => match self.history().value(row) {
-                Value::Row(columns) => {
-                    Some(Shape::Columns(columns.iter().map(|&(name, value)| (name, Some(value))).collect()))
-                }
-                _ => None,
-            },
-            Some(Shape::Exact(_)) => None,
-            shape => shape,
+    /// What an update made of a row that is known whole; anything, if that cannot be computed.
+    fn computed(&self, set: &str, object: ObjectId, cell: &Cell) -> Shape {
+        match self.predicates.assign(Some(set), object, cell) {
+            Ok(effect) => Shape::Exact(fold(self.history(), cell.clone(), &effect)),
+            Err(_) => Shape::Columns(Vec::new()),
         }
     }
 
@@ -233,10 +232,7 @@ impl<'p> Candidates<'p> {
         if look.is_none() && recorded.is_none() {
             return Ok(Sight::Blind);
         }
-        let own = history.op_range(history.txn_of(op.id));
-        let start = known.accesses.partition_point(|a| a.0.0 < own.start);
-        let end = known.accesses.partition_point(|a| a.0 < op.id);
-        if let Some(shape) = self.shape(object, &known.accesses[start..end]) {
+        if let Some(shape) = self.own(known, object, op.id) {
             return Ok(Sight::Internal(look.is_none_or(|look| self.explains(object, &look, &shape))));
         }
         let me = Version::Of(history.txn_of(op.id));
@@ -248,6 +244,14 @@ impl<'p> Candidates<'p> {
         };
         let found = known.find(history, look.as_ref()).into_iter().filter(fits);
         Ok(Sight::External(found.map(|i| known.versions[i].0).collect()))
+    }
+
+    /// What the operation's own transaction had made of the object before it.
+    fn own(&self, known: &Object, object: ObjectId, op: OpId) -> Option<Shape> {
+        let own = self.history().op_range(self.history().txn_of(op));
+        let start = known.accesses.partition_point(|a| a.0.0 < own.start);
+        let end = known.accesses.partition_point(|a| a.0 < op);
+        self.shape(object, &known.accesses[start..end])
     }
 
     /// What the client recorded of the object.

@@ -15,7 +15,7 @@
 //! At the levels of points, an edge leads from the commit of one transaction to the begin of the other, except that an rw edge leads from a begin to a commit, and a
 //! ww edge from a commit to a commit where writers may overlap. Within a transaction the walk may go from begin to commit, never back.
 
-use margay_history::{History, ObjectId, OpId, Outcome, TxnId, Version};
+use margay_history::{History, NameId, ObjectId, OpId, Outcome, TxnId, Version};
 use margay_levels::Level;
 use margay_levels::definition::{Axiom, Family};
 
@@ -29,8 +29,8 @@ use crate::checker::Question;
 pub(super) enum Atom {
     /// A transaction committed.
     Committed(TxnId),
-    /// An operation saw this version of an object.
-    Saw(OpId, ObjectId, Version),
+    /// An operation saw this version of an object, or of one of its columns.
+    Saw(OpId, ObjectId, Option<NameId>, Version),
     /// One transaction's version of an object comes before another's.
     Before(ObjectId, TxnId, TxnId),
 }
@@ -48,7 +48,10 @@ fn edge_objects(history: &History, edge: &Edge, into: &mut impl FnMut(ObjectId))
     let (op, object) = match &edge.reason {
         Reason::Session | Reason::RealTime | Reason::Recorded(_) => (None, None),
         Reason::Write { object } => (None, Some(*object)),
-        Reason::Read { op, object } | Reason::AntiRead { op, object, .. } => (Some(*op), Some(*object)),
+        Reason::Read { op, object }
+        | Reason::AntiRead { op, object, .. }
+        | Reason::ReadColumn { op, object, .. }
+        | Reason::AntiReadColumn { op, object, .. } => (Some(*op), Some(*object)),
         Reason::Visible { op, object, path } => {
             path.iter().try_for_each(|edge| match edge.reason {
                 Reason::Session | Reason::Read { .. } => edge_objects(history, edge, into),
@@ -58,12 +61,18 @@ fn edge_objects(history: &History, edge: &Edge, into: &mut impl FnMut(ObjectId))
         }
     };
     let version = match edge.reason {
-        Reason::AntiRead { version: Version::Of(txn), .. } => Some(txn),
+        Reason::AntiRead { version: Version::Of(txn), .. }
+        | Reason::AntiReadColumn { version: Version::Of(txn), .. } => Some(txn),
+        _ => None,
+    };
+    let column = match edge.reason {
+        Reason::ReadColumn { column, .. } | Reason::AntiReadColumn { column, .. } => Some(column),
         _ => None,
     };
     if [Some(edge.from), Some(edge.to), version].iter().flatten().any(|t| t.index() >= history.txn_count())
         || op.is_some_and(|op| op.index() >= history.op_count())
         || object.is_some_and(|object| object.index() >= history.object_count())
+        || column.is_some_and(|column| column.index() >= history.values().name_count())
     {
         return reject("a lemma names what the history does not have");
     }
@@ -119,13 +128,24 @@ impl Reading<'_, '_> {
             }
             Reason::Read { op, object } => {
                 self.external(*op, *object, *to)?;
-                atoms.push(Atom::Saw(*op, *object, Version::Of(*from)));
+                atoms.push(Atom::Saw(*op, *object, None, Version::Of(*from)));
                 self.candidates.writes(*from, *object)
             }
             Reason::AntiRead { op, object, version } => {
                 self.external(*op, *object, *from)?;
-                atoms.push(Atom::Saw(*op, *object, *version));
+                atoms.push(Atom::Saw(*op, *object, None, *version));
                 self.before(*object, *version, *to, atoms)? && self.candidates.writes(*to, *object)
+            }
+            Reason::ReadColumn { op, object, column } => {
+                self.external_column(*op, *object, *column, *to)?;
+                atoms.push(Atom::Saw(*op, *object, Some(*column), Version::Of(*from)));
+                self.candidates.writes_column(*from, *object, *column)
+            }
+            Reason::AntiReadColumn { op, object, column, version } => {
+                self.external_column(*op, *object, *column, *from)?;
+                atoms.push(Atom::Saw(*op, *object, Some(*column), *version));
+                self.before(*object, *version, *to, atoms)?
+                    && self.candidates.writes_column(*to, *object, *column)
             }
             Reason::Visible { op, object, path } => self.visible(edge, *op, *object, path, atoms)?,
         };
@@ -181,6 +201,25 @@ impl Reading<'_, '_> {
         }
     }
 
+    /// The operation is the transaction's, and sees what another transaction made of the column.
+    fn external_column(
+        &self,
+        op: OpId,
+        object: ObjectId,
+        column: NameId,
+        txn: TxnId,
+    ) -> Result<(), Rejected> {
+        let own = self.history.txn_of(op) == txn;
+        match self.candidates.column_sight(op, object, column)? {
+            Some(_) if own => Ok(()),
+            _ => reject(format!(
+                "{} does not see what another transaction made of that column of {} there",
+                self.history.show_txn(txn),
+                self.history.show_object(object)
+            )),
+        }
+    }
+
     fn before(
         &self,
         object: ObjectId,
@@ -206,7 +245,7 @@ impl Reading<'_, '_> {
         let reader = self.history.txn_of(op);
         self.external(op, object, reader)?;
         self.committed(reader, atoms)?;
-        atoms.push(Atom::Saw(op, object, Version::Of(edge.to)));
+        atoms.push(Atom::Saw(op, object, None, Version::Of(edge.to)));
         for edge in path {
             self.edge(edge, atoms)?;
         }
@@ -233,11 +272,15 @@ impl Reading<'_, '_> {
     }
 
     fn forbidden(&self, edges: &[Edge]) -> Result<bool, Rejected> {
-        let rw = edges.iter().filter(|e| matches!(e.reason, Reason::AntiRead { .. })).count();
-        let wr = edges.iter().any(|e| matches!(e.reason, Reason::Read { .. }));
+        let rw = edges.iter().filter(|e| e.reason.is_anti()).count();
+        let wr = edges.iter().any(|e| e.reason.is_read());
         let visible = edges.iter().any(|e| matches!(e.reason, Reason::Visible { .. }));
         let level = self.question.level;
+        let columns = edges.iter().any(|e| e.reason.is_of_column());
         Ok(match (level.family(), level) {
+            (family, _) if columns && !matches!(family, Family::Serial | Family::Snapshot) => {
+                return reject(format!("{level} is not defined by columns"));
+            }
             (_, Level::ReadUncommitted) => !wr && rw == 0 && !visible,
             (_, Level::ReadCommitted) => rw == 0 && !visible,
             (_, Level::RepeatableRead) => !visible && edges.iter().all(|e| self.counts_as_item(e)),
@@ -260,8 +303,7 @@ impl Reading<'_, '_> {
 
     fn walks_forward(&self, edges: &[Edge]) -> bool {
         let overlap = self.question.level == Level::Prefix;
-        let leaves_at_begin =
-            |e: &Edge| matches!(e.reason, Reason::AntiRead { .. } | Reason::Recorded(Stamp::Outside));
+        let leaves_at_begin = |e: &Edge| e.reason.is_anti() || e.reason == Reason::Recorded(Stamp::Outside);
         let enters_at_commit = |e: &Edge| {
             leaves_at_begin(e)
                 || overlap && matches!(e.reason, Reason::Write { .. })

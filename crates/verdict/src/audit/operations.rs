@@ -114,6 +114,7 @@ impl<'p> Case<'p> {
         for object in self.objects().into_iter().filter(|&o| fits(o)) {
             match candidates.sight(self.op.id, object) {
                 Ok(Sight::External(versions)) if versions.is_empty() => return Ok(true),
+                Ok(_) if candidates.unexplained_column(&self.op, object)? => return Ok(true),
                 Ok(_) => {}
                 Err(why) => refused = Some(why),
             }

@@ -15,7 +15,7 @@
 
 use batsat::{BasicSolver, Lit, SolverInterface, lbool};
 use hashbrown::{HashMap, HashSet};
-use margay_history::{History, ObjectId, OpId, Outcome, TxnId, Version};
+use margay_history::{History, NameId, ObjectId, OpId, Outcome, TxnId, Version};
 use margay_levels::Level;
 
 use super::candidates::{Candidates, Sight};
@@ -61,6 +61,9 @@ fn written_if_unknown(history: &History, txn: TxnId) -> Vec<ObjectId> {
     writes.flat_map(|op| op.accesses).map(|access| access.object).collect()
 }
 
+/// What was seen: an object by an operation, or one of its columns.
+type Seen = (OpId, ObjectId, Option<NameId>);
+
 /// The axioms over the atoms that lemmas mention.
 struct Axioms<'a, 'p> {
     history: &'p History,
@@ -68,9 +71,9 @@ struct Axioms<'a, 'p> {
     facts: &'a Facts<'p>,
     /// Not so at `read-uncommitted`, where being seen proves nothing.
     reads_count: bool,
-    sights: HashMap<(OpId, ObjectId), Vec<Version>>,
+    sights: HashMap<Seen, Vec<Version>>,
     /// The reads whose axiom is there.
-    read: HashSet<(OpId, ObjectId)>,
+    read: HashSet<Seen>,
     literals: HashMap<Atom, Lit>,
     solver: BasicSolver,
 }
@@ -87,15 +90,26 @@ impl<'a, 'p> Axioms<'a, 'p> {
         Self { history, candidates, facts, reads_count, sights, read, literals, solver }
     }
 
-    fn sight(&mut self, op: OpId, object: ObjectId) -> Result<&[Version], Rejected> {
-        if !self.sights.contains_key(&(op, object)) {
-            let versions = match self.candidates.sight(op, object)? {
-                Sight::External(versions) => versions,
-                _ => return reject("a lemma is about a read that sees no other transaction's version"),
+    fn sight(&mut self, seen: Seen) -> Result<&[Version], Rejected> {
+        if !self.sights.contains_key(&seen) {
+            let versions = match self.external(seen)? {
+                Some(versions) => versions,
+                None => return reject("a lemma is about a read that sees no other transaction's version"),
             };
-            self.sights.insert((op, object), versions);
+            self.sights.insert(seen, versions);
         }
-        Ok(&self.sights[&(op, object)])
+        Ok(&self.sights[&seen])
+    }
+
+    /// The versions that may have been seen, if they are other transactions'.
+    fn external(&self, (op, object, column): Seen) -> Result<Option<Vec<Version>>, Rejected> {
+        match column {
+            Some(column) => self.candidates.column_sight(op, object, column),
+            None => Ok(match self.candidates.sight(op, object)? {
+                Sight::External(versions) => Some(versions),
+                _ => None,
+            }),
+        }
     }
 
     /// Whether assumptions are certain. That the readers and writers committed is among the assumptions of every lemma, so here it is given.
@@ -103,7 +117,7 @@ impl<'a, 'p> Axioms<'a, 'p> {
         for &atom in atoms {
             let certain = match atom {
                 Atom::Committed(txn) => self.facts.is_committed(txn),
-                Atom::Saw(op, object, version) => self.sight(op, object)? == [version],
+                Atom::Saw(op, object, column, version) => self.sight((op, object, column))? == [version],
                 Atom::Before(object, a, b) => self.facts.before(object, a, b),
             };
             if !certain {
@@ -134,13 +148,13 @@ impl<'a, 'p> Axioms<'a, 'p> {
                     self.sightings(txn)?;
                 }
             }
-            Atom::Saw(op, object, version) => {
+            Atom::Saw(op, object, column, version) => {
                 if let Version::Of(txn) = version
                     && let Some(committed) = self.literal(Atom::Committed(txn))?
                 {
                     self.clause(vec![!literal, committed]);
                 }
-                self.some_version(op, object)?;
+                self.some_version((op, object, column))?;
             }
             Atom::Before(object, a, b) => {
                 self.literals.insert(Atom::Before(object, b, a), !literal);
@@ -160,12 +174,14 @@ impl<'a, 'p> Axioms<'a, 'p> {
     /// Who may have seen an unknown transaction may show that it committed.
     fn sightings(&mut self, txn: TxnId) -> Result<(), Rejected> {
         for object in written_if_unknown(self.history, txn) {
+            let columns = self.candidates.written_columns(txn, object);
             for place in 0..self.candidates.accesses(object).len() {
                 let op = self.candidates.accesses(object)[place].0;
-                if let Ok(Sight::External(versions)) = self.candidates.sight(op, object)
-                    && versions.contains(&Version::Of(txn))
-                {
-                    self.some_version(op, object)?;
+                for column in std::iter::once(None).chain(columns.iter().copied().map(Some)) {
+                    let seen = (op, object, column);
+                    if self.external(seen).is_ok_and(|v| v.is_some_and(|v| v.contains(&Version::Of(txn)))) {
+                        self.some_version(seen)?;
+                    }
                 }
             }
         }
@@ -178,15 +194,16 @@ impl<'a, 'p> Axioms<'a, 'p> {
     }
 
     /// A committed transaction's read saw one of its candidates. The recursion ends because every read is met once.
-    fn some_version(&mut self, op: OpId, object: ObjectId) -> Result<(), Rejected> {
-        if !self.read.insert((op, object)) {
+    fn some_version(&mut self, seen: Seen) -> Result<(), Rejected> {
+        if !self.read.insert(seen) {
             return Ok(());
         }
-        let versions = self.sight(op, object)?.to_vec();
+        let (op, object, column) = seen;
+        let versions = self.sight(seen)?.to_vec();
         let mut clause = Vec::with_capacity(versions.len() + 1);
         clause.extend(self.literal(Atom::Committed(self.history.txn_of(op)))?.map(|l| !l));
         for version in versions {
-            clause.extend(self.literal(Atom::Saw(op, object, version))?);
+            clause.extend(self.literal(Atom::Saw(op, object, column, version))?);
         }
         self.clause(clause);
         Ok(())

@@ -1,7 +1,7 @@
 //! JSON to certificates.
 
 use hashbrown::HashMap;
-use margay_history::{History, ObjectId, OpId, TxnId, Version};
+use margay_history::{History, NameId, ObjectId, OpId, TxnId, Version};
 use margay_levels::profile::Granularity;
 use serde_json::{Map, Value as Json};
 
@@ -59,6 +59,10 @@ impl Fields {
 
     fn take(&mut self, name: &str) -> Result<Json, String> {
         self.left.remove(name).ok_or_else(|| format!("{} has no {name:?}", self.what))
+    }
+
+    fn optional(&mut self, name: &str) -> Option<Json> {
+        self.left.remove(name)
     }
 
     fn text(&mut self, name: &str) -> Result<String, String> {
@@ -292,6 +296,13 @@ impl<'h> Reader<'h> {
         found.ok_or_else(|| format!("the history has no object {json}"))
     }
 
+    fn column(&self, json: &Json) -> Result<NameId, String> {
+        let names = (0..self.history.values().name_count()).map(NameId::at);
+        let found =
+            json.as_str().and_then(|name| names.into_iter().find(|&id| self.history.name(id) == name));
+        found.ok_or_else(|| format!("the history has no column {json}"))
+    }
+
     fn version(&self, json: &Json) -> Result<Version, String> {
         if json.is_null() { Ok(Version::Initial) } else { self.txn(json).map(Version::Of) }
     }
@@ -332,9 +343,18 @@ impl<'h> Reader<'h> {
             "ww" => Reason::Write { object: self.object(&fields.take("object")?)? },
             "wr" | "rw" | "visible" => {
                 let (op, object) = (self.op(fields.take("op")?)?, self.object(&fields.take("object")?)?);
-                match why.as_str() {
-                    "wr" => Reason::Read { op, object },
-                    "rw" => Reason::AntiRead { op, object, version: self.version(&fields.take("version")?)? },
+                let column = fields.optional("column").map(|name| self.column(&name)).transpose()?;
+                match (why.as_str(), column) {
+                    ("wr", None) => Reason::Read { op, object },
+                    ("wr", Some(column)) => Reason::ReadColumn { op, object, column },
+                    ("rw", column) => {
+                        let version = self.version(&fields.take("version")?)?;
+                        match column {
+                            None => Reason::AntiRead { op, object, version },
+                            Some(column) => Reason::AntiReadColumn { op, object, column, version },
+                        }
+                    }
+                    (_, Some(_)) => return Err(format!("an edge because of {why:?} with a column")),
                     _ => Reason::Visible { op, object, path: self.edges(fields.take("path")?)? },
                 }
             }

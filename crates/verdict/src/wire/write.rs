@@ -175,6 +175,19 @@ impl Writer<'_> {
                 "rw",
                 json!({ "op": self.op(*op), "object": self.object(*object), "version": self.version(*version) }),
             ),
+            Reason::ReadColumn { op, object, column } => (
+                "wr",
+                json!({ "op": self.op(*op), "object": self.object(*object), "column": self.history.name(*column) }),
+            ),
+            Reason::AntiReadColumn { op, object, column, version } => (
+                "rw",
+                json!({
+                    "op": self.op(*op),
+                    "object": self.object(*object),
+                    "column": self.history.name(*column),
+                    "version": self.version(*version),
+                }),
+            ),
             Reason::Visible { op, object, path } => (
                 "visible",
                 json!({ "op": self.op(*op), "object": self.object(*object), "path": self.edges(path) }),

@@ -317,8 +317,8 @@ impl Judge<'_> {
                     && from < to
             }
             Reason::RealTime => self.question.uses_real_time() && self.history.precedes(from, to),
-            // Histories with evidence are not understood.
-            Reason::Recorded(_) => false,
+            // Histories with evidence or tables are not understood.
+            Reason::Recorded(_) | Reason::ReadColumn { .. } | Reason::AntiReadColumn { .. } => false,
             Reason::Write { object } => before(object, from, to),
             Reason::Read { op, object } => {
                 self.history.txn_of(*op) == to && saw(op, object, Version::Of(from))

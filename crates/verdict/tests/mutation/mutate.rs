@@ -170,6 +170,7 @@ impl Spoiler<'_> {
                 2 => *reason = Reason::Read { op: *op, object: *object },
                 _ => *version = new_version,
             },
+            Reason::ReadColumn { op, .. } | Reason::AntiReadColumn { op, .. } => *op = new_op,
             Reason::Visible { op, object, path } => match self.rng.below(3) {
                 0 => *op = new_op,
                 1 => *object = new_object,
