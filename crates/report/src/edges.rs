@@ -31,6 +31,8 @@ pub fn object_of(reason: &Reason) -> Option<ObjectId> {
         Reason::Read { object, .. }
         | Reason::Write { object }
         | Reason::AntiRead { object, .. }
+        | Reason::ReadColumn { object, .. }
+        | Reason::AntiReadColumn { object, .. }
         | Reason::Visible { object, .. } => Some(*object),
         Reason::Session | Reason::RealTime | Reason::Recorded(_) => None,
     }
@@ -52,9 +54,9 @@ fn kind(reason: &Reason) -> &'static str {
         Reason::Session => "session",
         Reason::RealTime => "real-time",
         Reason::Recorded(_) => "recorded",
-        Reason::Read { .. } => "wr",
+        Reason::Read { .. } | Reason::ReadColumn { .. } => "wr",
         Reason::Write { .. } => "ww",
-        Reason::AntiRead { .. } => "rw",
+        Reason::AntiRead { .. } | Reason::AntiReadColumn { .. } => "rw",
         Reason::Visible { .. } => "visible",
     }
 }
@@ -68,9 +70,14 @@ fn label(history: &History, reason: &Reason, object: Option<&str>) -> String {
         Reason::Recorded(_) => "has the earlier timestamp".to_owned(),
         Reason::Read { .. } => format!("its {object} was read by"),
         Reason::Write { .. } => format!("its {object} was overwritten by"),
+        Reason::ReadColumn { column, .. } => format!("its {} of {object} was read by", history.name(*column)),
+        Reason::AntiReadColumn { op, object: id, column, .. } if !left_out(history, *op, *id) => {
+            format!("read {} of {object} before the write of", history.name(*column))
+        }
         Reason::AntiRead { op, object: id, .. } if left_out(history, *op, *id) => {
             format!("its search missed {object} of")
         }
+        Reason::AntiReadColumn { .. } => format!("its search missed {object} of"),
         Reason::AntiRead { .. } => format!("read {object} before the write of"),
         Reason::Visible { .. } => format!("its {object} was known, and yet passed over for that of"),
     }
@@ -94,10 +101,14 @@ fn rests_on(history: &History, edge: &Edge) -> (Option<OpId>, Option<OpId>) {
         Reason::Session | Reason::RealTime | Reason::Recorded(_) => {
             (Some(OpId(history.op_range(edge.from).end - 1)), Some(OpId(history.op_range(edge.to).start)))
         }
-        Reason::Read { op, object } => (wrote(edge.from, *object), Some(*op)),
+        Reason::Read { op, object } | Reason::ReadColumn { op, object, .. } => {
+            (wrote(edge.from, *object), Some(*op))
+        }
         Reason::Write { object } | Reason::Visible { object, .. } => {
             (wrote(edge.from, *object), wrote(edge.to, *object))
         }
-        Reason::AntiRead { op, object, .. } => (Some(*op), wrote(edge.to, *object)),
+        Reason::AntiRead { op, object, .. } | Reason::AntiReadColumn { op, object, .. } => {
+            (Some(*op), wrote(edge.to, *object))
+        }
     }
 }
