@@ -2,12 +2,13 @@
 
 use margay_history::{History, OpId, TxnId};
 use margay_levels::Anomaly;
-use margay_verdict::observed::{Constraints, Execution, Rules, Unexplained};
+use margay_verdict::observed::{Constraints, Execution, Initial, Rules, Unexplained, unknowns};
 use margay_verdict::{Budget, Certificate, Checker, Finding, Outside, Question, Verdict, Why};
 
 use crate::notes;
 use crate::options::Options;
 use crate::search::{Found, Limits, Misfit, Search};
+use crate::unknown;
 
 /// The engine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,33 +21,81 @@ impl Observe {
     /// With the default options.
     pub const DEFAULT: Observe = Observe { options: Options::DEFAULT };
 
+    /// Looks for an execution with these initial values, within wider and wider limits.
+    fn find(
+        &self,
+        asked: &Asked<'_, '_>,
+        initial: &[Initial],
+        budget: &Budget,
+    ) -> Result<(Found, Limits), Outside> {
+        let history = asked.history;
+        let width = history.session_count().clamp(16, 256);
+        let mut limits = Limits { window: self.options.window, patience: 64, width };
+        loop {
+            let mut search = asked.search(self.options, limits, initial)?;
+            match search.run(budget) {
+                Found::Cut(_) if limits != Limits::NONE => limits = wider(limits, history.txn_count()),
+                found => return Ok((found, limits)),
+            }
+        }
+    }
+
     fn answer(&self, history: &History, rules: Rules, budget: &Budget) -> Result<Verdict, Outside> {
         let constraints = Constraints::new(history, rules);
-        let mut limits = Limits {
-            window: self.options.window,
-            patience: 64,
-            width: history.session_count().clamp(16, 256),
-        };
-        loop {
-            let mut search = Search::new(history, rules, &constraints, self.options, limits)?;
-            match search.run(budget) {
-                Found::Execution(execution) => return Ok(Verdict::Holds(Certificate::Execution(execution))),
-                Found::Refuted(Some(misfit)) => {
-                    return self
-                        .violated(history, rules, &constraints, limits, misfit, budget)
-                        .map(Verdict::Violated);
-                }
-                Found::Refuted(None) => return Ok(self.unordered(history, &constraints)),
-                Found::Cut(_) if limits != Limits::NONE => limits = wider(limits, history.txn_count()),
-                Found::Cut(misfit) => return Ok(Verdict::Unknown(too_many(history, misfit))),
-                Found::Outside(outside) => return Err(outside),
-                Found::Exhausted(exhausted, done) => {
-                    let progress =
-                        format!("{done} of {} transactions explained", constraints.preferred().len());
-                    return Ok(Verdict::Unknown(Why::Exhausted(exhausted, progress)));
-                }
-                Found::Reached => return Ok(Verdict::Unknown(too_many(history, None))),
+        let asked = Asked { history, rules, constraints: &constraints };
+        let initial = unknowns(history)?;
+        if !initial.is_empty() {
+            return self.guess(&asked, initial, budget);
+        }
+        let (found, limits) = self.find(&asked, &[], budget)?;
+        match found {
+            Found::Refuted(Some(misfit)) => {
+                self.violated(&asked, limits, misfit, budget).map(Verdict::Violated)
             }
+            Found::Refuted(None) => Ok(self.unordered(history, &constraints)),
+            other => asked.settled(other),
+        }
+    }
+
+    /// Corrects initial values that are not known until everything fits.
+    fn guess(
+        &self,
+        asked: &Asked<'_, '_>,
+        mut initial: Vec<Initial>,
+        budget: &Budget,
+    ) -> Result<Verdict, Outside> {
+        let (mut found, mut limits) = self.find(asked, &initial, budget)?;
+        loop {
+            let misfit = match found {
+                Found::Refuted(Some(misfit)) | Found::Cut(Some(misfit)) => misfit,
+                other => return asked.settled(other),
+            };
+            let mut search = asked.search(self.options, limits, &initial)?;
+            search.stop = Some(misfit);
+            let _ = search.run(budget);
+            let mut best = None;
+            for (at, value) in unknown::corrections(search.machine(), misfit, &initial)? {
+                let mut next = initial.clone();
+                next[at].value = value;
+                let (result, wide) = self.find(asked, &next, budget)?;
+                let reached = match &result {
+                    Found::Refuted(Some(next)) | Found::Cut(Some(next)) => (next.place, next.op),
+                    Found::Execution(_) => (u32::MAX, misfit.op),
+                    _ => continue,
+                };
+                if reached > (misfit.place, misfit.op) {
+                    best = Some((next, result, wide));
+                    break;
+                }
+            }
+            let Some((next, result, wide)) = best else {
+                let txn = asked.history.show_txn(misfit.txn);
+                let what = format!(
+                    "initial values that are not known, and that what {txn} observed does not reveal"
+                );
+                return Ok(Verdict::Unknown(Why::MissingEvidence(what)));
+            };
+            (initial, found, limits) = (next, result, wide);
         }
     }
 
@@ -68,14 +117,13 @@ impl Observe {
     /// The finding, with what the statement gives on the states that it can have seen.
     fn violated(
         &self,
-        history: &History,
-        rules: Rules,
-        constraints: &Constraints<'_>,
+        asked: &Asked<'_, '_>,
         limits: Limits,
         misfit: Misfit,
         budget: &Budget,
     ) -> Result<Vec<Finding>, Outside> {
-        let mut search = Search::new(history, rules, constraints, self.options, limits)?;
+        let Asked { rules, constraints, .. } = *asked;
+        let mut search = asked.search(self.options, limits, &[])?;
         search.stop = Some(misfit);
         let _ = search.run(budget);
         let prefix: Vec<TxnId> = search.order().iter().copied().chain([misfit.txn]).collect();
@@ -89,6 +137,39 @@ impl Observe {
             notes: told.lines,
         });
         Ok(vec![Finding { anomaly, txns: told.txns, certificate }])
+    }
+}
+
+/// What is asked.
+#[derive(Clone, Copy)]
+struct Asked<'c, 'h> {
+    history: &'h History,
+    rules: Rules,
+    constraints: &'c Constraints<'h>,
+}
+
+impl<'c, 'h> Asked<'c, 'h> {
+    fn search(
+        &self,
+        options: Options,
+        limits: Limits,
+        initial: &[Initial],
+    ) -> Result<Search<'c, 'h>, Outside> {
+        Search::new(self.history, self.rules, self.constraints, options, limits, initial)
+    }
+
+    /// The answer, where nothing is refuted.
+    fn settled(&self, found: Found) -> Result<Verdict, Outside> {
+        Ok(match found {
+            Found::Execution(execution) => Verdict::Holds(Certificate::Execution(execution)),
+            Found::Outside(outside) => return Err(outside),
+            Found::Exhausted(exhausted, done) => {
+                let all = self.constraints.preferred().len();
+                Verdict::Unknown(Why::Exhausted(exhausted, format!("{done} of {all} transactions explained")))
+            }
+            Found::Cut(misfit) | Found::Refuted(misfit) => Verdict::Unknown(too_many(self.history, misfit)),
+            Found::Reached => Verdict::Unknown(too_many(self.history, None)),
+        })
     }
 }
 

@@ -33,6 +33,7 @@ mod engine;
 pub mod notes;
 mod options;
 pub mod search;
+pub mod unknown;
 
 pub use engine::Observe;
 pub use options::Options;

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use hashbrown::{HashMap, HashSet};
 use margay_history::{History, OpId, TxnId};
 use margay_verdict::observed::{
-    Choice, Choices, Constraints, Execution, Machine, Placed, Rules, Sight, in_row_order,
+    Choice, Choices, Constraints, Execution, Initial, Machine, Placed, Rules, Sight, in_row_order,
 };
 use margay_verdict::{Budget, Exhausted, Outside};
 
@@ -95,6 +95,7 @@ pub struct Search<'c, 'h> {
     options: Options,
     limits: Limits,
     machine: Machine<'h>,
+    initial: Vec<Initial>,
     placed: Placed<'c, 'h>,
     frames: VecDeque<Frame>,
     /// The place of the first frame.
@@ -124,13 +125,15 @@ impl<'c, 'h> Search<'c, 'h> {
         constraints: &'c Constraints<'h>,
         options: Options,
         limits: Limits,
+        initial: &[Initial],
     ) -> Result<Self, Outside> {
         Ok(Self {
             history,
             rules,
             options,
             limits,
-            machine: Machine::new(history, options.indexes)?,
+            machine: Machine::starting(history, options.indexes, initial)?,
+            initial: initial.to_vec(),
             placed: constraints.placed(),
             frames: VecDeque::new(),
             base: 0,
@@ -188,7 +191,7 @@ impl<'c, 'h> Search<'c, 'h> {
     fn execution(&mut self) -> Execution {
         let mut sights = std::mem::take(&mut self.sights);
         sights.extend(self.frames.drain(..).flat_map(|frame| frame.sights));
-        Execution { order: self.placed.order().to_vec(), sights }
+        Execution { order: self.placed.order().to_vec(), sights, initial: self.initial.clone() }
     }
 
     /// A frame for the next place.

@@ -7,17 +7,17 @@ use margay_levels::Level;
 use margay_observe::Options;
 use margay_sql::Value;
 use margay_verdict::Verdict;
-use support::simulate::{Fault, Line, Protocol, Simulator, Watch};
+use support::simulate::{Fault, Line, Protocol, Script, Simulator, Watch, script};
 use support::{Random, check, statement_reading, word};
 
 const REGISTERS: &[support::log::Shape<'_>] = &[("t", &["k"], &[("k", "int"), ("v", "int")])];
 
-fn register(random: &mut Random, _: u64) -> Vec<Line> {
+fn register(random: &mut Random, _: u64) -> Script {
     let (k, v) = (Value::Int(random.below(10) as i64), Value::Int(random.below(100) as i64));
-    vec![match random.below(2) {
+    script(vec![match random.below(2) {
         0 => ("SELECT v FROM t WHERE k = $1".to_owned(), vec![k]),
         _ => ("UPDATE t SET v = $1 WHERE k = $2".to_owned(), vec![v, k]),
-    }]
+    }])
 }
 
 /// The paper's logs of §8.2: values repeat, so that tools which need unique values prove 47 of 100.
@@ -35,7 +35,7 @@ fn a_hundred_correct_logs_with_repeated_values_are_proved() {
 
 const BANK: &[support::log::Shape<'_>] = &[("accounts", &["id"], &[("id", "int"), ("balance", "int")])];
 
-fn banking(random: &mut Random, _: u64) -> Vec<Line> {
+fn banking(random: &mut Random) -> Vec<Line> {
     let (a, b) = (random.below(8) as i64, random.below(8) as i64);
     let (a, b, amount) = (Value::Int(a), Value::Int(b), Value::Int(1 + random.below(9) as i64));
     let add = "UPDATE accounts SET balance = balance + $1 WHERE id = $2".to_owned();
@@ -59,7 +59,7 @@ fn bank(protocol: Protocol, fault: Fault, seed: u64, count: u64, commits: bool) 
     for id in 0..8 {
         simulator.row("accounts", &[("id", Value::Int(id)), ("balance", Value::Int(100))], 1);
     }
-    simulator.run(4, count, &mut banking);
+    simulator.run(4, count, &mut |random, _| script(banking(random)));
     (fault == Fault::None || simulator.struck()).then(|| simulator.finish())
 }
 

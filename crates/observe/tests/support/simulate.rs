@@ -58,10 +58,19 @@ pub struct Simulator {
     struck: bool,
 }
 
+/// A transaction: given what its last query gave, its next statement.
+pub type Script = Box<dyn FnMut(&[Vec<Value>]) -> Option<Line>>;
+
+/// A transaction whose statements are known beforehand.
+pub fn script(lines: Vec<Line>) -> Script {
+    let mut lines = lines.into_iter();
+    Box::new(move |_| lines.next())
+}
+
 struct Client {
     txn: u64,
-    lines: Vec<Line>,
-    next: usize,
+    script: Script,
+    last: Vec<Vec<Value>>,
     transaction: Option<Transaction>,
     written: Vec<(margay_sql::TableId, margay_sql::Key)>,
 }
@@ -139,12 +148,7 @@ impl Simulator {
     }
 
     /// Runs `count` transactions by so many clients; `program` gives the next one's statements.
-    pub fn run(
-        &mut self,
-        clients: usize,
-        count: u64,
-        program: &mut dyn FnMut(&mut Random, u64) -> Vec<Line>,
-    ) {
+    pub fn run(&mut self, clients: usize, count: u64, program: &mut dyn FnMut(&mut Random, u64) -> Script) {
         self.database.keep_window(true);
         let mut active: Vec<Client> = Vec::new();
         let mut started = 0;
@@ -164,12 +168,12 @@ impl Simulator {
             // A serial execution is spread over clients all the same.
             let session = if self.protocol == Protocol::Serial { active[at].txn % 4 } else { at as u64 };
             if active[at].transaction.is_none() {
-                let lines = program(&mut self.random, started);
+                let script = program(&mut self.random, started);
                 started += 1;
                 active[at] = Client {
                     txn: self.txns,
-                    lines,
-                    next: 0,
+                    script,
+                    last: Vec::new(),
                     transaction: Some(self.database.begin()),
                     written: Vec::new(),
                 };
@@ -182,8 +186,8 @@ impl Simulator {
                 continue;
             }
             let mut client = std::mem::replace(&mut active[at], Client::idle());
-            if client.next < client.lines.len() {
-                if self.statement(session, &mut client, &active) {
+            if let Some(line) = (client.script)(&client.last) {
+                if self.statement(session, &mut client, line, &active) {
                     active[at] = client;
                 } else {
                     self.end(session, client, false);
@@ -200,9 +204,13 @@ impl Simulator {
     }
 
     /// Executes the client's next statement; false if its transaction has to abort.
-    fn statement(&mut self, session: u64, client: &mut Client, others: &[Client]) -> bool {
-        let (text, params) = client.lines[client.next].clone();
-        client.next += 1;
+    fn statement(
+        &mut self,
+        session: u64,
+        client: &mut Client,
+        (text, params): Line,
+        others: &[Client],
+    ) -> bool {
         let Some(transaction) = &mut client.transaction else { return false };
         if self.protocol != Protocol::Snapshot {
             transaction.snapshot = self.database.clock();
@@ -242,6 +250,7 @@ impl Simulator {
         if strikes {
             self.spoil(&mut outcome);
         }
+        client.last.clone_from(&outcome.rows);
         let at = self.tick();
         let seen = match (statement.is_write(), self.watch) {
             (true, Watch::Queries) => Seen::Nothing,
@@ -300,6 +309,12 @@ impl Simulator {
 
 impl Client {
     fn idle() -> Self {
-        Client { txn: 0, lines: Vec::new(), next: 0, transaction: None, written: Vec::new() }
+        Client {
+            txn: 0,
+            script: script(Vec::new()),
+            last: Vec::new(),
+            transaction: None,
+            written: Vec::new(),
+        }
     }
 }

@@ -14,7 +14,7 @@ use super::{Rejected, committed_set, reject};
 use crate::checker::Question;
 use crate::observed::{
     Answer, Constraints, Execution, Family, Machine, Ran, Reading, Rules, Sight, Unexplained, exhaust,
-    in_row_order,
+    in_row_order, unknown_rows,
 };
 
 /// The most statements that are executed to find that there is no execution.
@@ -24,11 +24,14 @@ const MOST: u64 = 5_000_000;
 pub(super) fn holds(history: &History, question: Question, execution: &Execution) -> Result<(), Rejected> {
     let rules = rules(history, question, Reading::Item)?;
     committed_set(history, execution.order.iter().copied())?;
+    if execution.initial.iter().any(|cell| !unknown_rows(history).contains(&cell.object)) {
+        return reject("it names an initial value that the history knows");
+    }
     let sights: HashMap<OpId, &Sight> = execution.sights.iter().map(|(op, sight)| (*op, sight)).collect();
     let needed = needed(history, execution, &sights);
     let constraints = Constraints::new(history, rules);
     let mut placed = constraints.placed();
-    let mut machine = Machine::new(history, false)?;
+    let mut machine = Machine::starting(history, false, &execution.initial)?;
     for (here, &txn) in (0..).zip(&execution.order) {
         if !placed.may_follow(txn) {
             return reject(format!("{} comes before one that it has to follow", history.show_txn(txn)));
@@ -154,6 +157,9 @@ pub(super) fn violated(
     let rules = rules(history, question, certificate.reading)?;
     if !Constraints::new(history, rules).closes(&certificate.txns) {
         return reject("the named transactions need not all come before the others");
+    }
+    if !unknown_rows(history).is_empty() {
+        return reject("initial values that are not known cannot all be tried");
     }
     match exhaust(history, rules, Some(&certificate.txns), MOST)? {
         Answer::Refuted => Ok(()),

@@ -43,6 +43,7 @@ pub struct Choices {
     /// What earlier choices wrote.
     tried: Vec<Vec<Write>>,
     started: bool,
+    fitted: bool,
     done: bool,
     /// Whether choices were left out because there are too many.
     pub cut: bool,
@@ -102,6 +103,7 @@ impl Choices {
             levels: Vec::new(),
             tried: Vec::new(),
             started: false,
+            fitted: false,
             done: false,
             cut,
             outside: None,
@@ -115,6 +117,12 @@ impl Choices {
     #[must_use]
     pub fn txn(&self) -> TxnId {
         self.txn
+    }
+
+    /// Whether one choice fitted.
+    #[must_use]
+    pub fn has_fitted(&self) -> bool {
+        self.fitted
     }
 
     /// Whether there is no other choice, as far as is known already.
@@ -156,6 +164,7 @@ impl Choices {
                 machine.drop(choice.transaction);
                 continue;
             }
+            self.fitted = true;
             if choice.ran.writes.is_empty() {
                 self.done = true;
             } else if !self.done {
@@ -297,7 +306,8 @@ impl Choices {
         let (mut transaction, mut ran) = self.prefix(machine)?;
         while self.levels.len() < self.ops.len() {
             let op = self.ops[self.levels.len()];
-            let sight = Sight::state(if self.strongest_first { self.here } else { machine.oldest() });
+            let latest = self.strongest_first || self.rules.family == Family::Repeatable;
+            let sight = Sight::state(if latest { self.here } else { machine.oldest() });
             let step = self.step(machine, &mut transaction, op, &sight);
             let fits = step.as_ref().is_ok_and(|step| step.fits && self.allowed(machine, step, &sight));
             let writes = step.as_ref().map_or(true, |step| step.locks);

@@ -12,7 +12,7 @@ use margay_sql::{
 };
 use margay_sql::{Key, Lock, RowRead, Value};
 
-use super::{Pin, Sight, compare, setup};
+use super::{Initial, Pin, Sight, compare, setup};
 use crate::cell::to_sql;
 use crate::predicates::Outside;
 
@@ -89,11 +89,19 @@ impl<'h> Machine<'h> {
     /// # Errors
     /// What is outside the fragment: an operation that is no SQL, a table whose columns are not declared, a type that has no meaning here.
     pub fn new(history: &'h History, indexed: bool) -> Result<Self, Outside> {
+        Self::starting(history, indexed, &[])
+    }
+
+    /// The same, with these integers where initial values are not known.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn starting(history: &'h History, indexed: bool, given: &[Initial]) -> Result<Self, Outside> {
         let kinds = [OpKind::Read, OpKind::Write, OpKind::Append, OpKind::Scan, OpKind::Update];
         if let Some(kind) = kinds.into_iter().find(|&kind| history.has_kind(kind)) {
             return Err(Outside(format!("the operation `{}` beside SQL statements", kind.name())));
         }
-        let mut database = setup::initial(history)?;
+        let mut database = setup::initial(history, given)?;
         database.keep_window(indexed);
         let base = database.clock();
         Ok(Self { history, database, cache: StatementCache::new(), base, oldest: 0 })

@@ -46,9 +46,9 @@ pub use exhaust::{Answer, exhaust, in_row_order};
 pub use machine::{Machine, Ran, Step};
 pub use order::{Constraints, Placed};
 pub use rules::{Family, Rules};
-pub use setup::dialect;
+pub use setup::{dialect, unknown_rows, unknowns};
 
-use margay_history::{OpId, TxnId};
+use margay_history::{ObjectId, OpId, TxnId};
 use margay_sql::Value;
 
 /// Which committed states one statement saw.
@@ -86,6 +86,19 @@ pub struct Execution {
     pub order: Vec<TxnId>,
     /// What statements saw; a statement that is not here saw everything that committed before its own transaction.
     pub sights: Vec<(OpId, Sight)>,
+    /// The integers of initial rows that the history does not know; 0 where nothing is said.
+    pub initial: Vec<Initial>,
+}
+
+/// An integer that a row had initially, though the history does not know it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Initial {
+    /// The row.
+    pub object: ObjectId,
+    /// The column.
+    pub column: String,
+    /// The integer.
+    pub value: i64,
 }
 
 /// That no execution explains what was observed: the transactions of the history that matter, and the statement at which it showed.

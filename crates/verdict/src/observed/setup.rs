@@ -2,10 +2,14 @@
 //!
 //! Tables and procedures come from the header, and from CREATE statements of the history itself, which are executed before everything else: a
 //! statement that used a table before it was created would have failed. Tables that are dropped or created twice are outside.
+//!
+//! An initial row whose value is not known is there, with integers that an execution has to name ([`Initial`]); so is a column of it that is not known.
 
-use margay_history::{History, OpKind, Outcome, Table, TableId, Value as Seen};
+use hashbrown::HashMap;
+use margay_history::{History, ObjectId, OpKind, Outcome, Table, TableId, Value as Seen, ValueId};
 use margay_sql::{Database, Dialect, SqlError, Statement, Value};
 
+use super::Initial;
 use crate::cell::to_sql;
 use crate::predicates::Outside;
 
@@ -15,7 +19,7 @@ pub fn dialect(history: &History) -> Dialect {
     let dbms = history.header().dbms.as_deref().unwrap_or("").to_ascii_lowercase();
     let is = |names: &[&str]| names.iter().any(|name| dbms.starts_with(name));
     match () {
-        () if is(&["mysql", "mariadb"]) => Dialect::MySql,
+        () if is(&["mysql", "mariadb", "tidb"]) => Dialect::MySql,
         () if is(&["sqlite"]) => Dialect::Sqlite,
         () if is(&["postgres"]) => Dialect::Postgres,
         () => Dialect::Generic,
@@ -23,7 +27,7 @@ pub fn dialect(history: &History) -> Dialect {
 }
 
 /// The database before the first transaction.
-pub(super) fn initial(history: &History) -> Result<Database, Outside> {
+pub(super) fn initial(history: &History, given: &[Initial]) -> Result<Database, Outside> {
     let mut database = Database::new(dialect(history));
     for table in history.tables() {
         if table.columns.is_empty() {
@@ -33,7 +37,7 @@ pub(super) fn initial(history: &History) -> Result<Database, Outside> {
         database.run(&text, &[]).map_err(|error| Outside(format!("the table {}: {error}", table.name)))?;
     }
     hoist(history, &mut database)?;
-    load(history, &mut database)?;
+    load(history, given, &mut database)?;
     Ok(database)
 }
 
@@ -91,18 +95,63 @@ fn hoist(history: &History, database: &mut Database) -> Result<(), Outside> {
     Ok(())
 }
 
+/// Whether an initial value is not known: a whole row, or columns of it.
+fn is_unknown(history: &History, value: ValueId) -> bool {
+    match history.value(value) {
+        Seen::Unknown => true,
+        Seen::Row(cells) => cells.iter().any(|(_, cell)| *cell == ValueId::UNKNOWN),
+        _ => false,
+    }
+}
+
+/// The rows whose initial values are not known, or not all.
+#[must_use]
+pub fn unknown_rows(history: &History) -> Vec<ObjectId> {
+    let unknown = |(object, value): &(ObjectId, ValueId)| is_unknown(history, *value).then_some(*object);
+    history.initial_values().iter().filter_map(unknown).collect()
+}
+
+/// The integers that are not known initially, all as if they were 0.
+///
+/// # Errors
+/// When a table is not declared.
+pub fn unknowns(history: &History) -> Result<Vec<Initial>, Outside> {
+    let rows = unknown_rows(history);
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    let database = initial(history, &[])?;
+    let mut unknowns = Vec::new();
+    for object in rows {
+        let Some(table) = history.object(object).table.map(|table| history.table(table)) else { continue };
+        let Some(id) = database.table(&table.name) else { continue };
+        let known = |name: &str| match history.value(history.initial(object)) {
+            Seen::Row(cells) => !cells.iter().any(|(known, cell)| {
+                history.name(*known).eq_ignore_ascii_case(name) && *cell == ValueId::UNKNOWN
+            }),
+            _ => table.key.iter().any(|key| key.eq_ignore_ascii_case(name)),
+        };
+        let columns = database.schema(id).columns.iter().filter(|column| !known(&column.name));
+        unknowns.extend(columns.map(|column| Initial { object, column: column.name.clone(), value: 0 }));
+    }
+    Ok(unknowns)
+}
+
 /// Stores the initial rows.
-fn load(history: &History, database: &mut Database) -> Result<(), Outside> {
+fn load(history: &History, given: &[Initial], database: &mut Database) -> Result<(), Outside> {
+    let given: HashMap<(ObjectId, &str), i64> =
+        given.iter().map(|cell| ((cell.object, cell.column.as_str()), cell.value)).collect();
     let mut inserts: Vec<Option<Insert>> = history.tables().iter().map(|_| None).collect();
     let mut transaction = database.begin();
-    for &(object, value) in history.initial_values() {
-        let object = history.object(object);
+    for &(id, value) in history.initial_values() {
+        let object = history.object(id);
         let Some(table) = object.table else { continue };
         if inserts[table.index()].is_none() {
             inserts[table.index()] = Some(Insert::new(history, table, database)?);
         }
         let Some(insert) = &inserts[table.index()] else { continue };
-        let Some(row) = insert.row(history, object.key, value)? else { continue };
+        let named = |column: &str| Value::Int(given.get(&(id, column)).copied().unwrap_or(0));
+        let Some(row) = insert.row(history, object.key, value, &named)? else { continue };
         database
             .execute(&mut transaction, &insert.statement, &row)
             .map_err(|error| Outside(format!("an initial row of {}: {error}", history.table(table).name)))?;
@@ -141,22 +190,27 @@ impl Insert {
     fn row(
         &self,
         history: &History,
-        key: margay_history::ValueId,
-        value: margay_history::ValueId,
+        key: ValueId,
+        value: ValueId,
+        named: &dyn Fn(&str) -> Value,
     ) -> Result<Option<Vec<Value>>, Outside> {
         let outside = || Outside(format!("an initial row of {} whose values are not known", self.table));
         let cells = match history.value(value) {
             Seen::Null => return Ok(None),
             Seen::Row(cells) => cells,
+            Seen::Unknown => &[],
             _ => return Err(outside()),
         };
+        let all_unknown = value == ValueId::UNKNOWN;
         let cell = |(place, name): &(Option<usize>, String)| {
             let given = cells.iter().find(|(known, _)| history.name(*known).eq_ignore_ascii_case(name));
             let id = match (given, place, history.value(key)) {
+                (Some((_, id)), _, _) if *id == ValueId::UNKNOWN => return Ok(named(name)),
                 (Some((_, id)), _, _) => *id,
                 (None, Some(place), Seen::List(parts)) => *parts.get(*place).ok_or_else(outside)?,
                 (None, Some(0), _) => key,
                 (None, Some(_), _) => return Err(outside()),
+                (None, None, _) if all_unknown => return Ok(named(name)),
                 (None, None, _) => return Ok(Value::Null),
             };
             to_sql(history, id).ok_or_else(outside)

@@ -13,7 +13,7 @@ use crate::certificate::{
 };
 use crate::checker::Question;
 use crate::mechanism::{Certified, Mechanisms, Points, View};
-use crate::observed::{Execution, Pin, Reading, Sight, Unexplained};
+use crate::observed::{Execution, Initial, Pin, Reading, Sight, Unexplained};
 
 /// The question and the certificate of a file, against the history that it was made for.
 ///
@@ -259,8 +259,15 @@ impl<'h> Reader<'h> {
             Ok((self.op(op)?, Sight { at: state(&at)?, pins }))
         };
         let sights = fields.list("sights")?.into_iter().map(sight).collect::<Result<_, String>>()?;
+        let cell = |json| {
+            let [object, column, value] = tuple(json, "initial")?;
+            let column = column.as_str().ok_or("the column of an initial value is no text")?.to_owned();
+            let value = value.as_i64().ok_or("an initial value is no integer")?;
+            Ok(Initial { object: self.object(&object)?, column, value })
+        };
+        let initial = fields.list("initial")?.into_iter().map(cell).collect::<Result<_, String>>()?;
         fields.end()?;
-        Ok(Certificate::Execution(Execution { order, sights }))
+        Ok(Certificate::Execution(Execution { order, sights, initial }))
     }
 
     fn unexplained(&self, body: Json) -> Result<Certificate, String> {

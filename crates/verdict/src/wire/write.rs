@@ -9,7 +9,7 @@ use super::{VERSION, fingerprint, object_json};
 use crate::certificate::{Breach, Broken, Certificate, Edge, Point, ReadFrom, Reason, Stamp};
 use crate::checker::Question;
 use crate::mechanism::{Certified, Points, View, word};
-use crate::observed::{Execution, Pin, Sight, Unexplained};
+use crate::observed::{Execution, Initial, Pin, Sight, Unexplained};
 
 /// The certificate as the text of its file.
 #[must_use]
@@ -80,7 +80,9 @@ impl Writer<'_> {
             json!([self.op(*op), sight.at, sight.pins.iter().map(pin).collect::<Vec<_>>()])
         };
         let sights: Json = execution.sights.iter().map(sight).collect();
-        json!({ "order": self.txns(&execution.order), "sights": sights })
+        let cell = |cell: &Initial| json!([self.object(cell.object), cell.column, cell.value]);
+        let initial: Json = execution.initial.iter().map(cell).collect();
+        json!({ "order": self.txns(&execution.order), "sights": sights, "initial": initial })
     }
 
     fn unexplained(&self, unexplained: &Unexplained) -> Json {
