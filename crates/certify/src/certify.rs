@@ -9,6 +9,7 @@ use margay_verdict::{
     Reason, Verdict, Versions, Why, audit,
 };
 
+use crate::candidate::candidate;
 use crate::chain::Chain;
 use crate::cycle::{Steps, order_or_cycles, with_one_anti};
 use crate::deps::{Anti, Deps, Rules, deps, rules};
@@ -45,6 +46,13 @@ impl Checker for Certify {
 
 fn exhausted(limit: Exhausted) -> Why {
     Why::Exhausted(limit, String::new())
+}
+
+fn failed(failed: Failed) -> Why {
+    match failed {
+        Failed::Outside(outside) => Why::Outside(outside.0),
+        Failed::Exhausted(limit) => exhausted(limit),
+    }
 }
 
 fn check(history: &History, question: Question, rules: Rules, budget: &Budget) -> Result<Verdict, Why> {
@@ -131,11 +139,13 @@ struct Seen<'a> {
 
 impl<'a> Case<'a> {
     fn decide(&self) -> Result<Verdict, Why> {
-        let mut seen = self.see().map_err(|failed| match failed {
-            Failed::Outside(outside) => Why::Outside(outside.0),
-            Failed::Exhausted(limit) => exhausted(limit),
-        })?;
         let history = self.world.history;
+        let guesser = Guesser::new(history, &self.world.orders);
+        let mut seen = self.see_items(&guesser).map_err(failed)?;
+        if let Some(proof) = self.at_once(&seen.sights, &guesser).map_err(exhausted)? {
+            return Ok(Verdict::Holds(proof));
+        }
+        self.see_predicates(&mut seen, &guesser).map_err(failed)?;
         if let Some(finding) = local(history, self.question, &seen.sights.unexplained) {
             return Ok(Verdict::Violated(vec![finding]));
         }
@@ -160,20 +170,34 @@ impl<'a> Case<'a> {
         }
     }
 
-    fn see(&self) -> Result<Seen<'a>, Failed> {
+    /// What operations saw of returned objects.
+    fn see_items(&self, guesser: &Guesser<'_>) -> Result<Seen<'a>, Failed> {
         let history = self.world.history;
-        let guesser = Guesser::new(history, &self.world.orders);
         let tables: Vec<bool> = (0..history.tables().len())
             .map(|t| history.predicates().iter().any(|p| p.table.index() == t))
             .collect();
         let asked = |o: ObjectId| history.object(o).table.is_some_and(|t| tables[t.index()]);
         let mut sights = Sights::default();
-        let chains = sights.items(&self.world, &guesser, asked, self.budget)?;
-        let mut matches = Matches::new(self.world.predicates, &chains);
-        let (world, matching) = (&self.world, &mut matches);
-        Scans { world, guesser: &guesser, chains: &chains, matches: matching, sights: &mut sights }
-            .run(self.budget)?;
-        Ok(Seen { sights, chains, matches: Some(matches) })
+        let chains = sights.items(&self.world, guesser, asked, self.budget)?;
+        Ok(Seen { sights, chains, matches: None })
+    }
+
+    /// And of those that were left out.
+    fn see_predicates(&self, seen: &mut Seen<'a>, guesser: &Guesser<'_>) -> Result<(), Failed> {
+        let Seen { sights, chains, matches } = seen;
+        let matches = matches.insert(Matches::new(self.world.predicates, chains));
+        Scans { world: &self.world, guesser, chains, matches, sights }.run(self.budget)
+    }
+
+    /// One serial order that explains all predicates, if the first that comes to mind does.
+    fn at_once(&self, sights: &Sights, guesser: &Guesser<'_>) -> Result<Option<Certificate>, Exhausted> {
+        let history = self.world.history;
+        let asks = history.has_kind(OpKind::Scan) || history.has_kind(OpKind::Update);
+        if !asks || self.rules.split || !self.rules.reads || !sights.unexplained.is_empty() {
+            return Ok(None);
+        }
+        let order = candidate(&self.world, self.question, &sights.all, guesser, self.budget)?;
+        Ok(order.map(|txns| Certificate::Order(Order { txns, reads: Vec::new() })))
     }
 
     /// An order of the nodes, or cycles that the level forbids.

@@ -52,6 +52,11 @@ impl<'a> Guesser<'a> {
         Self { history, orders, places: OnceCell::new() }
     }
 
+    /// When the transaction took effect, on whatever scale there is.
+    pub fn place(&self, txn: TxnId) -> i64 {
+        self.places.get_or_init(|| Places::new(self.history)).writes[txn.index()]
+    }
+
     /// The rank of the last version that the transaction is likely to see.
     pub fn rank(&self, txn: TxnId, object: ObjectId) -> u32 {
         let places = self.places.get_or_init(|| Places::new(self.history));

@@ -10,6 +10,7 @@
 //! 1. `taken`: which transactions of unknown outcome are taken to have committed.
 //! 2. `orders`: the version order of every object, or what is missing of it.
 //! 3. `sights`, `scans`, `matches`: the values of all versions, and so what every operation saw; what nothing explains is a non-cyclic anomaly (`local`).
+//!    Where predicates ask, `candidate` first tries to explain all of them with one serial order.
 //! 4. `deps`, `stamps`: the graph of the level. 5. `cycle`, `lemma`: an order that proves it, or a short cycle that refutes it.
 //!
 //! Enne (expected serialization order; section 6) is [`Replay`], and [`Replayer`] where transactions come as a stream.
@@ -27,6 +28,7 @@
 //! Linear in operations, versions and evidence, but for sorting, and for `parallel-snapshot` when the graph has cycles.
 
 mod blame;
+mod candidate;
 mod certify;
 mod chain;
 mod cycle;
@@ -41,6 +43,7 @@ mod replayer;
 mod scans;
 mod sights;
 mod stamps;
+mod store;
 mod taken;
 mod touches;
 mod world;

@@ -71,14 +71,7 @@ struct Indexed {
 impl<'a> Matches<'a> {
     pub fn new(predicates: &'a Predicates<'a>, chains: &HashMap<ObjectId, Chain>) -> Self {
         let history = predicates.history();
-        let mut columns: HashMap<TableId, Vec<String>> = HashMap::new();
-        for (i, predicate) in history.predicates().iter().enumerate() {
-            let all = columns.entry(predicate.table).or_default();
-            let condition = predicates.condition(PredicateId::at(i)).into_iter();
-            all.extend(condition.flat_map(|c| c.columns().map(str::to_string)));
-            all.sort_unstable();
-            all.dedup();
-        }
+        let columns = condition_columns(predicates);
         let names: HashMap<&str, NameId> =
             (0..history.values().name_count()).map(NameId::at).map(|id| (history.name(id), id)).collect();
         let index = |(table, columns): (TableId, Vec<String>)| {
@@ -155,15 +148,31 @@ impl Indexed {
     }
 }
 
-/// A column for the index. What is not known for certain becomes a value that the index always looks at.
-fn column(
+/// The columns that the conditions about each table name.
+pub(crate) fn condition_columns(predicates: &Predicates<'_>) -> HashMap<TableId, Vec<String>> {
+    let mut columns: HashMap<TableId, Vec<String>> = HashMap::new();
+    for (i, predicate) in predicates.history().predicates().iter().enumerate() {
+        let all = columns.entry(predicate.table).or_default();
+        for name in predicates.condition(PredicateId::at(i)).into_iter().flat_map(|c| c.columns()) {
+            if !all.iter().any(|known| known == name) {
+                all.push(name.to_string());
+            }
+        }
+    }
+    columns
+}
+
+/// A value that an index always looks at.
+pub(crate) const LOOK: SqlValue = SqlValue::Bool(true);
+
+/// A column for an index. What is not known for certain becomes a value that is always looked at.
+pub(crate) fn column(
     history: &History,
     object: ObjectId,
     cell: &Cell,
     name: &str,
     names: &HashMap<&str, NameId>,
 ) -> SqlValue {
-    const LOOK: SqlValue = SqlValue::Bool(true);
     if let Some(key) = key_column(history, object, name) {
         return margay_verdict::cell::to_sql(history, key).unwrap_or(LOOK);
     }

@@ -18,22 +18,22 @@
 //! well, and transactions of unknown outcome run if the order has them.
 //!
 //! # Cost
-//! Linear; a predicate looks at every row of its table.
+//! Linear; a predicate looks at the rows in its range (`store`).
 
 use hashbrown::HashMap;
 use margay_history::{History, ObjectId, Outcome, TxnId, Version};
 use margay_levels::Anomaly;
 use margay_levels::definition::Family;
-use margay_verdict::state::Overlay;
 use margay_verdict::{
     Budget, Certificate, Checker, Effect, Fault, Finding, Lemma, Order, Point, Predicates, Question, Reason,
-    Stamp, State, Verdict, Why, audit,
+    Stamp, Verdict, Why, audit,
 };
 
 use crate::blame::{Misfit, Recorded, against, lemmas};
 use crate::local::local;
 use crate::replayer::{Halt, Refused, Replayer, show};
 use crate::sights::Unexplained;
+use crate::store::{Own, Store};
 
 /// The engine: replay of a recorded order. See the [module documentation](self).
 #[derive(Clone, Copy, Default, Debug)]
@@ -282,7 +282,7 @@ impl Case<'_> {
 
     fn walk(&self) -> Result<(), Stop> {
         let history = self.history;
-        let mut state = State::initial(self.predicates);
+        let mut state = Store::new(self.predicates);
         let mut last = vec![(Version::Initial, 0); history.object_count()];
         let mut pending: HashMap<TxnId, (usize, Writes)> = HashMap::new();
         for (place, point) in self.points.iter().enumerate() {
@@ -309,8 +309,8 @@ impl Case<'_> {
         Ok(())
     }
 
-    fn on_snapshot(&self, txn: TxnId, state: &State<'_>, last: &[(Version, usize)]) -> Result<Writes, Stop> {
-        let mut view = Overlay::new(state);
+    fn on_snapshot(&self, txn: TxnId, state: &Store<'_>, last: &[(Version, usize)]) -> Result<Writes, Stop> {
+        let mut view = Own::new(state);
         for op in self.history.ops(txn) {
             let own = |object| if view.wrote(object) { Version::Of(txn) } else { last[object.index()].0 };
             let set = self.history.evidence().version_set(op.id);

@@ -5,11 +5,13 @@
 //! is told with what was expected beside what was observed.
 //!
 //! # Cost
-//! Linear in the operations fed; a predicate looks at every row of its table.
+//! Linear in the operations fed; a predicate looks at the rows in its range ([`crate::store`]).
 
-use margay_history::{ObjectId, Op, OpId, TxnId, Version};
-use margay_verdict::state::effects;
-use margay_verdict::{Fault, Outside, Predicates, State};
+use margay_history::{ObjectId, Op, OpId, OpKind, TxnId, Version};
+use margay_verdict::state::{check, effects, plain_effects};
+use margay_verdict::{Effect, Fault, Outside, Predicates, State};
+
+use crate::store::Store;
 
 /// Where a stream went wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,7 +47,7 @@ impl From<Outside> for Refused {
 #[derive(Clone, Debug)]
 pub struct Replayer<'p> {
     predicates: &'p Predicates<'p>,
-    state: State<'p>,
+    store: Store<'p>,
     /// Who wrote what each object holds.
     last: Vec<Version>,
 }
@@ -55,13 +57,13 @@ impl<'p> Replayer<'p> {
     #[must_use]
     pub fn new(predicates: &'p Predicates<'p>) -> Self {
         let last = vec![Version::Initial; predicates.history().object_count()];
-        Self { predicates, state: State::initial(predicates), last }
+        Self { predicates, store: Store::new(predicates), last }
     }
 
     /// What every object holds.
     #[must_use]
     pub fn state(&self) -> &State<'p> {
-        &self.state
+        &self.store.state
     }
 
     /// Who wrote what an object holds.
@@ -80,14 +82,26 @@ impl<'p> Replayer<'p> {
 
     fn operation(&mut self, txn: TxnId, op: &Op<'p>) -> Result<(), Refused> {
         self.recorded(op)?;
-        self.state.observe(op).map_err(|fault| self.refused(fault))?;
-        if op.kind.writes() {
-            for (object, effect) in effects(self.predicates, op, &self.state)? {
-                self.state.change(object, &effect);
-                self.last[object.index()] = Version::Of(txn);
+        check(self.predicates, op, &self.store).map_err(|fault| self.refused(fault))?;
+        match op.kind {
+            OpKind::Write | OpKind::Append => {
+                for (object, effect) in plain_effects(self.predicates.history(), op) {
+                    self.change(txn, object, &effect);
+                }
             }
+            OpKind::Update | OpKind::Sql => {
+                for (object, effect) in effects(self.predicates, op, &self.store)? {
+                    self.change(txn, object, &effect);
+                }
+            }
+            _ => {}
         }
         Ok(())
+    }
+
+    fn change(&mut self, txn: TxnId, object: ObjectId, effect: &Effect) {
+        self.store.change(object, effect);
+        self.last[object.index()] = Version::Of(txn);
     }
 
     /// The versions that evidence says an operation saw are those that are there.

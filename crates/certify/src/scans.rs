@@ -204,7 +204,8 @@ fn range(matched: &Matched, versions: u32, mine: Option<u32>) -> Option<(u32, u3
     let lo = (0..versions).find(open)?;
     let end = mine.filter(|&mine| lo < mine).unwrap_or(versions);
     let hi = (lo..end).rev().find(open)?;
-    let inside = matched.ranks.iter().filter(|r| (lo..=hi).contains(r)).count();
+    let below = |bound: u32| matched.ranks.partition_point(|&rank| rank < bound);
+    let inside = below(hi + 1) - below(lo);
     Some((lo, hi, inside == 0 && !mine.is_some_and(|mine| (lo..=hi).contains(&mine))))
 }
 

@@ -85,7 +85,8 @@ impl Binlog {
             Some(EventData::QueryEvent(query)) if query.query().eq_ignore_ascii_case("commit") => {
                 self.committed()
             }
-            Some(EventData::RotateEvent(rotate)) => {
+            // One without a position is made up by the server to say what it sends; a real one ends a file.
+            Some(EventData::RotateEvent(rotate)) if header.log_pos() > 0 => {
                 (self.file, self.position) = (rotate.name_raw().to_vec(), rotate.position());
                 return Ok(());
             }
