@@ -1,0 +1,259 @@
+//! The store that a replay runs on: what every object holds, and the rows of each table by the columns that predicates speak of.
+//!
+//! # Algorithm
+//! Enne keeps an index of the column that predicates ask about (section 6). Here every column of a table's conditions has one, by its integers; a predicate
+//! looks into the range that it leaves of one column. What is no integer is looked at always, NULL never.
+//!
+//! # Invariants
+//! The index gives a superset of the rows that match; each is then asked.
+//!
+//! # Cost
+//! A change: the columns of its table × log. A predicate: log, and the rows in its range.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use hashbrown::HashMap;
+use margay_history::{History, NameId, ObjectId, Op, PredicateId, TableId};
+use margay_sql::{BoundPredicate, Value as SqlValue};
+use margay_verdict::cell::fold;
+use margay_verdict::state::{View, check, effects};
+use margay_verdict::{Cell, Effect, Fault, Outside, Predicates, State};
+
+use crate::matches::{LOOK, column, condition_columns};
+
+/// What every object holds, with indexes.
+#[derive(Clone, Debug)]
+pub(crate) struct Store<'p> {
+    predicates: &'p Predicates<'p>,
+    pub state: State<'p>,
+    tables: HashMap<TableId, Indexed>,
+    /// The conditions over the columns of their tables; none for those that an index cannot serve.
+    bound: Vec<Option<BoundPredicate>>,
+    names: HashMap<&'p str, NameId>,
+}
+
+/// The rows of one table.
+#[derive(Clone, Debug)]
+struct Indexed {
+    columns: Vec<String>,
+    indexes: Vec<Index>,
+    /// The columns' values by object; none for what is absent.
+    rows: HashMap<ObjectId, Vec<SqlValue>>,
+}
+
+/// The rows of a table by one column.
+#[derive(Clone, Default, Debug)]
+struct Index {
+    integers: BTreeMap<i64, Vec<ObjectId>>,
+    others: Vec<ObjectId>,
+}
+
+impl View for Store<'_> {
+    fn look(&self, object: ObjectId) -> Cow<'_, Cell> {
+        self.state.look(object)
+    }
+
+    fn matching(
+        &self,
+        predicates: &Predicates<'_>,
+        predicate: PredicateId,
+    ) -> Result<Vec<ObjectId>, Outside> {
+        let table = &predicates.history().predicate(predicate).table;
+        match (self.tables.get(table), &self.bound[predicate.index()]) {
+            (Some(indexed), Some(bound)) => self.search(indexed, bound, predicate),
+            _ => self.state.matching(predicate),
+        }
+    }
+}
+
+impl<'p> Store<'p> {
+    /// The initial state.
+    pub fn new(predicates: &'p Predicates<'p>) -> Self {
+        let history = predicates.history();
+        let tables = condition_columns(predicates).into_iter().map(|(table, columns)| {
+            let indexes = vec![Index::default(); columns.len()];
+            (table, Indexed { columns, indexes, rows: HashMap::new() })
+        });
+        let tables: HashMap<TableId, Indexed> = tables.collect();
+        let bind = |i: usize| {
+            let table = tables.get(&history.predicates()[i].table)?;
+            predicates.condition(PredicateId::at(i))?.bind(&table.columns).ok()
+        };
+        let bound = (0..history.predicates().len()).map(bind).collect();
+        let names = (0..history.values().name_count()).map(NameId::at).map(|id| (history.name(id), id));
+        let state = State::initial(predicates);
+        let mut store = Self { predicates, state, tables, bound, names: names.collect() };
+        history.initial_values().iter().for_each(|&(object, _)| store.index(object));
+        store
+    }
+
+    fn history(&self) -> &'p History {
+        self.predicates.history()
+    }
+
+    fn search(
+        &self,
+        table: &Indexed,
+        bound: &BoundPredicate,
+        predicate: PredicateId,
+    ) -> Result<Vec<ObjectId>, Outside> {
+        let mut found = Vec::new();
+        table.candidates(bound, |object, row| {
+            let known = !row.contains(&LOOK);
+            let matches = match known.then(|| bound.matches(row)) {
+                Some(Ok(matches)) => matches,
+                _ => self.predicates.matches(predicate, object, self.state.cell(object))?,
+            };
+            if matches {
+                found.push(object);
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// Changes one object.
+    pub fn change(&mut self, object: ObjectId, effect: &Effect) {
+        self.state.change(object, effect);
+        self.index(object);
+    }
+
+    /// Puts an object where its columns now belong.
+    fn index(&mut self, object: ObjectId) {
+        let history = self.history();
+        let Some(table) = history.object(object).table.and_then(|table| self.tables.get_mut(&table)) else {
+            return;
+        };
+        let cell = self.state.cell(object);
+        let values = |name: &String| column(history, object, cell, name, &self.names);
+        let row = (!cell.is_absent()).then(|| table.columns.iter().map(values).collect());
+        table.put(object, row);
+    }
+}
+
+impl Indexed {
+    fn put(&mut self, object: ObjectId, row: Option<Vec<SqlValue>>) {
+        let old = match &row {
+            Some(row) => self.rows.insert(object, row.clone()),
+            None => self.rows.remove(&object),
+        };
+        for (i, index) in self.indexes.iter_mut().enumerate() {
+            let (old, new) = (old.as_ref().map(|row| &row[i]), row.as_ref().map(|row| &row[i]));
+            if old != new {
+                old.into_iter().for_each(|value| index.remove(object, value));
+                new.into_iter().for_each(|value| index.add(object, value));
+            }
+        }
+    }
+
+    /// The rows in the range of the first column that the predicate bounds, or all.
+    fn candidates(
+        &self,
+        bound: &BoundPredicate,
+        mut into: impl FnMut(ObjectId, &[SqlValue]) -> Result<(), Outside>,
+    ) -> Result<(), Outside> {
+        let range = (0..self.columns.len()).find_map(|i| Some((i, bound.bounds(i)?)));
+        match range {
+            Some((_, (low, high))) if low > high => Ok(()),
+            Some((i, (low, high))) => {
+                let inside = self.indexes[i].integers.range(low..=high).flat_map(|entry| entry.1);
+                let mut all = inside.chain(&self.indexes[i].others);
+                all.try_for_each(|&object| into(object, &self.rows[&object]))
+            }
+            None => self.rows.iter().try_for_each(|(&object, row)| into(object, row)),
+        }
+    }
+}
+
+impl Index {
+    fn place(&mut self, value: &SqlValue) -> Option<&mut Vec<ObjectId>> {
+        match value {
+            SqlValue::Int(number) => Some(self.integers.entry(*number).or_default()),
+            SqlValue::Null => None,
+            _ => Some(&mut self.others),
+        }
+    }
+
+    fn add(&mut self, object: ObjectId, value: &SqlValue) {
+        if let Some(place) = self.place(value) {
+            place.push(object);
+        }
+    }
+
+    fn remove(&mut self, object: ObjectId, value: &SqlValue) {
+        let Some(place) = self.place(value) else { return };
+        if let Some(at) = place.iter().position(|&other| other == object) {
+            place.swap_remove(at);
+        }
+        if let SqlValue::Int(number) = value
+            && place.is_empty()
+        {
+            self.integers.remove(number);
+        }
+    }
+}
+
+/// A transaction's view of a store that stands still: the store, and on top of it what the transaction itself did.
+pub(crate) struct Own<'s, 'p> {
+    store: &'s Store<'p>,
+    own: HashMap<ObjectId, Vec<Effect>>,
+}
+
+impl View for Own<'_, '_> {
+    fn look(&self, object: ObjectId) -> Cow<'_, Cell> {
+        let base = self.store.look(object);
+        match self.own.get(&object) {
+            None => base,
+            Some(own) => {
+                let history = self.store.history();
+                Cow::Owned(own.iter().fold(base.into_owned(), |cell, effect| fold(history, cell, effect)))
+            }
+        }
+    }
+
+    fn matching(
+        &self,
+        predicates: &Predicates<'_>,
+        predicate: PredicateId,
+    ) -> Result<Vec<ObjectId>, Outside> {
+        let mut found = self.store.matching(predicates, predicate)?;
+        if self.own.is_empty() {
+            return Ok(found);
+        }
+        found.retain(|object| !self.wrote(*object));
+        let table = Some(predicates.history().predicate(predicate).table);
+        for &object in self.own.keys().filter(|o| predicates.history().object(**o).table == table) {
+            if predicates.matches(predicate, object, &self.look(object))? {
+                found.push(object);
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl<'s, 'p> Own<'s, 'p> {
+    pub fn new(store: &'s Store<'p>) -> Self {
+        Self { store, own: HashMap::new() }
+    }
+
+    /// Observes, then remembers what the operation does.
+    pub fn run(&mut self, op: &Op<'_>) -> Result<(), Fault> {
+        check(self.store.predicates, op, self)?;
+        for (object, effect) in effects(self.store.predicates, op, self)? {
+            self.own.entry(object).or_default().push(effect);
+        }
+        Ok(())
+    }
+
+    pub fn wrote(&self, object: ObjectId) -> bool {
+        self.own.contains_key(&object)
+    }
+
+    /// What the transaction did, object by object, each in order.
+    pub fn into_effects(self) -> Vec<(ObjectId, Vec<Effect>)> {
+        let mut all: Vec<_> = self.own.into_iter().collect();
+        all.sort_unstable_by_key(|e| e.0);
+        all
+    }
+}
