@@ -14,7 +14,7 @@
 use std::fmt;
 
 use margay_certify::{Certify, Replay};
-use margay_history::{History, OpKind};
+use margay_history::{History, OpKind, ValueId};
 use margay_infer::Infer;
 pub use margay_infer::{Assume, assumed};
 use margay_levels::definition::Family;
@@ -24,6 +24,7 @@ use margay_mirror::{Engine as Mirror, Mechanisms};
 use margay_naive::Naive;
 use margay_observe::Observe;
 use margay_solve::Solve;
+pub use margay_verdict::observed::Reading;
 use margay_verdict::{Budget, Checker, Question, Verdict, Why};
 
 /// An engine of the registry.
@@ -35,7 +36,7 @@ pub const NAMES: [&str; 7] = ["solve", "mirror", "certify", "replay", "observe",
 /// The engines of this version, in the order in which `auto` prefers them.
 #[must_use]
 pub fn all() -> &'static [Engine] {
-    &[&Observe::DEFAULT, &Replay, &Certify, &Infer::DEFAULT, &Naive, &Solve, &MIRROR]
+    &[&Observe::DEFAULT, &Replay, &Infer::DEFAULT, &Certify, &Naive, &Solve, &MIRROR]
 }
 
 /// The mirror takes its mechanisms from the profile that the history names.
@@ -68,6 +69,18 @@ pub struct Answer {
 #[must_use]
 pub fn mirror_of(mechanisms: Mechanisms) -> Choice {
     Choice::Mirror(Mirror { mechanisms: Some(mechanisms) })
+}
+
+/// The engine observe, with what `read-committed` lets a statement see.
+#[must_use]
+pub fn observe_reading(reading: Reading) -> Choice {
+    static STATEMENT: Observe = Observe {
+        options: margay_observe::Options { reading: Reading::Statement, ..margay_observe::Options::DEFAULT },
+    };
+    match reading {
+        Reading::Item => Choice::Engine(&Observe::DEFAULT),
+        Reading::Statement => Choice::Engine(&STATEMENT),
+    }
 }
 
 impl Choice {
@@ -143,7 +156,11 @@ fn has_versions(history: &History) -> bool {
 fn first_answer(candidates: &[Engine], history: &History, question: Question, budget: &Budget) -> Answer {
     let mut preferred = None;
     for engine in candidates {
-        let answer = Answer { engine: Some(engine.name()), verdict: engine.check(history, question, budget) };
+        let verdict = match engine.name() != "observe" && has_unknown_initial(history) {
+            true => Verdict::Unknown(Why::Outside("initial values that are not known".to_owned())),
+            false => engine.check(history, question, budget),
+        };
+        let answer = Answer { engine: Some(engine.name()), verdict };
         if !hands_over(&answer.verdict) {
             return answer;
         }
@@ -153,6 +170,11 @@ fn first_answer(candidates: &[Engine], history: &History, question: Question, bu
         engine: None,
         verdict: Verdict::Unknown(Why::Level("this version has no engine for it".to_owned())),
     })
+}
+
+/// Whether something was there initially of which nobody knows what: most engines would take it for a value.
+fn has_unknown_initial(history: &History) -> bool {
+    history.initial_values().iter().any(|&(_, value)| value == ValueId::UNKNOWN)
 }
 
 fn hands_over(verdict: &Verdict) -> bool {

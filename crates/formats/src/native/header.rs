@@ -1,7 +1,7 @@
 //! The first line.
 
 use hashbrown::HashSet;
-use margay_history::{Invalid, Table, Unit, ValueId};
+use margay_history::{Invalid, Table, Unit};
 
 use super::fields::unknown;
 use super::json::{Fault, Json};
@@ -127,10 +127,8 @@ fn columns(json: &mut Json<'_>, columns: &mut Vec<(String, String)>) -> Result<(
 
 fn initial(reader: &mut ValueReader, json: &mut Json<'_>) -> Result<(), Fault> {
     let at = json.place();
+    // Without a value the object was there, and nobody knows with what.
     let access = reader.pair(json)?;
-    if access.value == ValueId::UNKNOWN {
-        return Err(Fault::new(at, "an initial value is [object, value]: the value is missing"));
-    }
     let given = reader.builder.initial(access.object, access.value);
     given.map_err(|Invalid { what, .. }| Fault::new(at, what))
 }

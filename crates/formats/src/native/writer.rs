@@ -99,8 +99,10 @@ impl Writer<'_> {
         let pair = |writer: &mut Self, &(object, value): &(ObjectId, ValueId)| {
             writer.line.push(b'[');
             writer.object(object)?;
-            writer.line.push(b',');
-            writer.value(value)?;
+            if value != ValueId::UNKNOWN {
+                writer.line.push(b',');
+                writer.value(value)?;
+            }
             writer.line.push(b']');
             Ok(())
         };
