@@ -30,6 +30,7 @@ mod deps;
 mod fragment;
 mod index;
 mod keys;
+mod linear;
 mod lists;
 mod lost;
 mod order;
@@ -156,6 +157,9 @@ fn decide(case: &Case<'_>, budget: &Budget) -> Result<Verdict, Exhausted> {
     }
     findings.extend(repeat::find(case, &prover));
     budget.poll()?;
+    if findings.is_empty() && order.is_some() && case.open.is_some() {
+        findings.extend(linear::find(case, &prover));
+    }
     if !findings.is_empty() {
         return Ok(Verdict::Violated(most_severe(findings)));
     }

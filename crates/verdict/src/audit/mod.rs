@@ -34,6 +34,7 @@ mod facts;
 mod graph;
 mod intervals;
 mod lemma;
+mod linear;
 mod lists;
 mod observed;
 mod operations;
@@ -44,6 +45,8 @@ mod refutation;
 mod strand;
 mod versions;
 mod written;
+
+pub use linear::unlinearizable;
 
 /// Why a certificate proves nothing.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -6,9 +6,11 @@
 
 use hashbrown::HashMap;
 use margay_history::{History, ObjectId, Op, OpId, OpKind, Outcome, TxnId, Value, ValueId};
+use margay_levels::definition::Family;
 use margay_levels::{Anomaly, Level};
 
 use super::candidates::{Candidates, Sight};
+use super::linear::unlinearizable;
 use super::lists::{accesses, appenders, duplicate, may_commit};
 use super::written::Written;
 use super::{Rejected, reject};
@@ -47,6 +49,7 @@ pub(super) fn audit(
         Anomaly::PredicateReadMiss => case.no_version(|object| case.left_out(object))?,
         Anomaly::Internal => case.internal()?,
         Anomaly::ResultMismatch => case.mismatch(),
+        Anomaly::PlSsCycleExists => case.no_order(question),
         Anomaly::IncompatibleOrder => case.misordered() || case.incompatible(ops.get(1).copied()),
         _ => return reject(format!("{anomaly} is not shown by single operations")),
     };
@@ -154,6 +157,12 @@ impl<'p> Case<'p> {
     fn mismatch(&self) -> bool {
         let candidates = self.candidates();
         self.objects().iter().any(|&object| candidates.mismatches(&self.op, object))
+    }
+
+    /// Whatever the order of the transactions on an object of its, it does not explain what they saw and respect real time.
+    fn no_order(&self, question: Question) -> bool {
+        let serial = question.level.family() == Family::Serial && question.uses_real_time();
+        serial && self.op.accesses.iter().any(|a| unlinearizable(self.history, a.object).is_some())
     }
 
     /// Two committed reads of a list that was only appended to, neither the beginning of the other.
