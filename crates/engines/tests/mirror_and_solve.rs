@@ -27,7 +27,9 @@ fn what_mirror_says_of_the_level_solve_says_too() {
             }
         }
     }
-    println!("{visible} with a visible fault: solve finds {of_solve}, mirror {both} of them; {by_level} by the level alone");
+    println!(
+        "{visible} with a visible fault: solve finds {of_solve}, mirror {both} of them; {by_level} by the level alone"
+    );
     assert!(of_solve > 50 && by_level > 10, "{of_solve} {by_level}");
     assert!(both * 2 > of_solve, "{both} of {of_solve}");
 }

@@ -67,21 +67,29 @@ impl Engine {
                 false => Why::MissingEvidence("the intervals of the operations".to_owned()),
             });
         }
+        let mut mirror = Mirror::new(mechanisms, history.header().skew);
+        Self::play(&mut mirror, history, budget)?;
+        let mut found = Vec::new();
+        take(&mut mirror, &mut found);
+        Ok(if found.is_empty() { Verdict::Clean } else { Verdict::Violated(found) })
+    }
+
+    /// Plays a whole history to a mirror: all its operations in the order of `before`.
+    ///
+    /// # Errors
+    /// When an operation cannot be taken, or the budget is used up.
+    pub fn play(mirror: &mut Mirror, history: &History, budget: &Budget) -> Result<(), Why> {
         let stopped = |limit: Exhausted, done: usize| {
             Why::Exhausted(limit, format!("{done} of {} operations", history.op_count()))
         };
-        let mut mirror = Mirror::new(mechanisms, history.header().skew);
         *mirror.searches() = Searches::of(history);
         history.initial_values().iter().for_each(|&(object, value)| mirror.initial(object, value));
-        let mut found = Vec::new();
         for (done, (_, op, txn)) in merged(history).into_iter().enumerate() {
             budget.poll().map_err(|limit| stopped(limit, done))?;
-            feed(&mut mirror, history, op, txn)?;
-            take(&mut mirror, &mut found);
+            feed(mirror, history, op, txn)?;
         }
         mirror.finish(history.values());
-        take(&mut mirror, &mut found);
-        Ok(if found.is_empty() { Verdict::Clean } else { Verdict::Violated(found) })
+        Ok(())
     }
 }
 

@@ -3,8 +3,10 @@
 use std::thread;
 use std::time::Duration;
 
-use margay_mirror::Pipeline;
-use margay_simdb::Rng;
+use margay_history::{History, OpId};
+use margay_mirror::{Engine, Mirror, Pipeline, Trace, simulated};
+use margay_simdb::{Fault, Mix, Ppm, Protocol, Rng, SimConfig, simulate_history};
+use margay_verdict::{Budget, Checker, Question, Verdict};
 
 /// Clients on threads of their own, which pause, hurry, stay idle and leave as they like.
 #[test]
@@ -66,4 +68,54 @@ fn an_idle_client_holds_nothing_up_but_a_silent_one_does() {
     drop(clients);
     while pipeline.wait(|before, _| out.push(before)) {}
     assert_eq!(out.len(), 200);
+}
+
+/// From clients on threads of their own through the pipeline into the mirror: what it finds is what it finds in the finished history.
+#[test]
+fn the_mirror_is_fed_live() {
+    for fault in [None, Some(Fault::StaleSnapshot)] {
+        let mut config = SimConfig::new(Protocol::SiFuw, 5);
+        (config.transactions, config.clients, config.keys) = (400, 6, 5);
+        config.mix = Mix::NAMED[0].1;
+        if let Some(fault) = fault {
+            config = config.with_fault(fault, Ppm::percent(20));
+        }
+        let (history, _) = simulate_history(&config).expect("a simulation is a history");
+        let mechanisms = simulated("simdb-si-fuw").expect("a simulated database");
+        let question = Question::new(Protocol::SiFuw.promises()[0]);
+        let offline = Engine { mechanisms: Some(mechanisms) }.check(&history, question, &Budget::unlimited());
+        let mut mirror = Mirror::new(mechanisms, history.header().skew);
+        history.initial_values().iter().for_each(|&(object, value)| mirror.initial(object, value));
+        live(&history, &mut mirror);
+        let first = mirror.next_violation();
+        assert_eq!(first.is_some(), matches!(offline, Verdict::Violated(_)), "{fault:?}");
+        assert_eq!(first.is_some(), fault.is_some(), "{fault:?}");
+    }
+}
+
+/// Each session plays its operations on a thread; the mirror takes them as the pipeline gives them out.
+fn live(history: &History, mirror: &mut Mirror) {
+    let (mut pipeline, clients) = Pipeline::new(history.session_count());
+    thread::scope(|scope| {
+        for (session, mut client) in history.sessions().zip(clients) {
+            scope.spawn(move || {
+                for op in history.session_txns(session).flat_map(|txn| history.ops(txn)) {
+                    let before = op.at.expect("an interval").before;
+                    client.push(before, op.id).expect("clocks do not go back");
+                    if op.id.0.is_multiple_of(17) {
+                        thread::yield_now();
+                    }
+                }
+            });
+        }
+        let mut feed = |_, id: OpId| {
+            let (op, txn) = (history.op(id), history.txn_of(id));
+            let at = op.at.expect("an interval");
+            let trace = Trace { txn, op: id, kind: op.kind, at, accesses: op.accesses };
+            mirror.feed(trace, history.values()).expect("in order");
+        };
+        while pipeline.wait(&mut feed) {}
+        assert_eq!(pipeline.waiting(), 0);
+    });
+    mirror.finish(history.values());
 }

@@ -2,7 +2,7 @@
 
 use margay_history::History;
 use margay_levels::Level;
-use margay_mirror::Engine;
+use margay_mirror::{Engine, Mirror, Violation, simulated};
 use margay_simdb::{Distribution, Fault, Mix, Ppm, Protocol, Report, SimConfig, simulate_history};
 use margay_verdict::{Budget, Checker, Question, Verdict, audit, explain};
 
@@ -61,6 +61,39 @@ fn a_correct_database_is_never_accused() {
     }
 }
 
+/// Everything that a mirror finds on so many threads.
+fn violations(history: &History, protocol: Protocol, threads: Option<usize>) -> Vec<Violation> {
+    let mechanisms = simulated(&format!("simdb-{protocol}")).expect("a simulated database");
+    let mut mirror = Mirror::new(mechanisms, history.header().skew);
+    if let Some(threads) = threads {
+        mirror = mirror.with_threads(threads);
+    }
+    Engine::play(&mut mirror, history, &Budget::unlimited()).expect("a timed history");
+    std::iter::from_fn(|| mirror.next_violation()).collect()
+}
+
+#[test]
+fn threads_change_nothing() {
+    let mut found = 0;
+    for (number, protocol) in Protocol::ALL.into_iter().enumerate() {
+        for fault in [Fault::StaleSnapshot, Fault::LockNotTaken, Fault::WriteSkew, Fault::ValidationSkipped] {
+            let mut config = config(protocol, number as u64 * 4 + 1);
+            config.transactions = 1_500;
+            config.skew = 0;
+            if fault.breaks(protocol).is_some() {
+                config = config.with_fault(fault, Ppm::percent(5));
+            }
+            let (history, _) = run(&config);
+            let one = violations(&history, protocol, Some(1));
+            assert_eq!(one, violations(&history, protocol, Some(4)), "{protocol} {fault}");
+            let at_once = violations(&history, protocol, None);
+            assert_eq!(one.is_empty(), at_once.is_empty(), "{protocol} {fault}");
+            found += one.len();
+        }
+    }
+    assert!(found > 100, "{found}");
+}
+
 #[test]
 fn what_is_not_promised_is_not_answered() {
     let (history, _) = run(&config(Protocol::RcMvcc, 1));
@@ -75,7 +108,7 @@ fn faults_are_found_and_findings_are_audited() {
     for fault in Fault::ALL {
         for protocol in Protocol::ALL.into_iter().filter(|p| fault.breaks(*p).is_some()) {
             let (mut visible, mut found, mut name) = (0, 0, "");
-            for seed in 0..12 {
+            for seed in 0..6 {
                 let mut config = config(protocol, seed * 4 + 1).with_fault(fault, Ppm::percent(20));
                 (config.skew, config.timing.latency) = (0, 5_000);
                 let (history, report) = run(&config);

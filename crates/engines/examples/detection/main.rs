@@ -9,7 +9,9 @@ use margay_simdb::Fault;
 
 fn main() {
     let seeds = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(40);
-    println!("| fault | database | visible | solve | mirror | of it by the level alone | both | mirror only | solve only | undecided |");
+    println!(
+        "| fault | database | visible | solve | mirror | of it by the level alone | both | mirror only | solve only | undecided |"
+    );
     println!("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|");
     for fault in Fault::ALL {
         for protocol in protocols().filter(|protocol| fault.breaks(*protocol).is_some()) {
