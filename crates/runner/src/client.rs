@@ -77,10 +77,13 @@ impl<'a> Client<'a> {
             shared.job.levels().map(|level| shared.database.connect(number as usize, level)).collect();
         shared.ready.wait();
         match connections {
-            Ok(connections) => client.work(connections),
+            Ok(connections) => {
+                client.span.first = Some(client.clock());
+                client.work(connections);
+            }
             Err(why) => shared.fail(why),
         }
-        client.span.last = client.now();
+        client.span.last = client.clock();
         tape.close();
         client.span
     }
@@ -136,7 +139,12 @@ impl<'a> Client<'a> {
         self.shared.monitor.stopped() || self.shared.job.duration.is_some_and(late)
     }
 
+    /// The time, if it is recorded.
     fn now(&self) -> i64 {
+        if self.shared.silent { 0 } else { self.clock() }
+    }
+
+    fn clock(&self) -> i64 {
         self.shared.clock.elapsed().as_nanos() as i64
     }
 
@@ -144,7 +152,6 @@ impl<'a> Client<'a> {
     fn call(&mut self) -> i64 {
         let before = self.now();
         self.tape.call(before);
-        self.span.first.get_or_insert(before);
         before
     }
 

@@ -145,6 +145,7 @@ impl<'a> Collector<'a> {
         let point = statistics.at(now);
         point.lag = point.lag.max(lag);
         (point.verified, point.violations) = verified;
+        point.dependencies = self.live.as_ref().map_or([0; 3], Live::dependencies);
         if point.memory.is_none() {
             point.memory = memory();
         }

@@ -47,6 +47,8 @@ pub struct Extras<'a> {
     pub output: Option<Output<'a>>,
     /// The mechanisms by which it is verified while it is recorded.
     pub mechanisms: Option<Mechanisms>,
+    /// Whether nothing is recorded at all: only how fast clients are is of interest.
+    pub silent: bool,
 }
 
 /// What came of a run.
@@ -78,6 +80,7 @@ struct Shared<'a> {
     program: Option<&'a dyn Program>,
     monitor: &'a Monitor,
     clock: Instant,
+    silent: bool,
     ready: Barrier,
     /// The first thing that no client can go on with.
     failure: Mutex<Option<String>>,
@@ -108,7 +111,16 @@ pub fn run(
     }
     let (clock, ready) = (Instant::now(), Barrier::new(job.clients as usize));
     let program = program.as_deref();
-    let shared = Shared { database, job, program, monitor, clock, ready, failure: Mutex::new(None) };
+    let shared = Shared {
+        database,
+        job,
+        program,
+        monitor,
+        clock,
+        silent: extras.silent,
+        ready,
+        failure: Mutex::new(None),
+    };
     let recording = record(&shared, &start, extras);
     match program {
         Some(_) => database.clean_up_sql(&start.schema),
@@ -121,8 +133,8 @@ pub fn run(
 }
 
 fn record(shared: &Shared<'_>, start: &Start, extras: Extras<'_>) -> Result<Recording, String> {
-    let tapes: Vec<Tape> = (0..shared.job.clients).map(|_| Tape::default()).collect();
-    let Extras { output, mechanisms } = extras;
+    let tapes: Vec<Tape> = (0..shared.job.clients).map(|_| Tape::new(shared.silent)).collect();
+    let Extras { output, mechanisms, .. } = extras;
     let collector = Collector::new(&tapes, shared.monitor, shared.clock, start, output, mechanisms)?;
     let over = AtomicBool::new(false);
     let (collected, spans, harmed) = thread::scope(|scope| {

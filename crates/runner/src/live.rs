@@ -139,6 +139,14 @@ impl Live {
         self.promised.iter().copied().min().unwrap_or(i64::MAX)
     }
 
+    /// The dependencies that were looked at: certain by time alone, deduced, and neither.
+    pub fn dependencies(&self) -> [u64; 3] {
+        let told = self.mirror.statistics();
+        let all = [told.ww, told.wr, told.rw];
+        let sum = |pick: fn(&margay_mirror::Dependencies) -> u64| all.iter().map(pick).sum();
+        [sum(|kind| kind.certain), sum(|kind| kind.deduced), sum(|kind| kind.uncertain)]
+    }
+
     pub fn verified(&self) -> &Verified {
         &self.verified
     }

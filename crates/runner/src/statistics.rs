@@ -25,6 +25,8 @@ pub struct Point {
     pub verified: u64,
     /// Violations that it had found, all in all.
     pub violations: u64,
+    /// Dependencies that it had looked at, all in all: certain by time alone, deduced, and neither.
+    pub dependencies: [u64; 3],
     /// How far it was behind at most.
     pub lag: Duration,
     /// Memory of the whole process, in bytes, where the system tells.

@@ -100,12 +100,18 @@ impl Chunk {
 /// What a client and the collector share.
 #[derive(Default, Debug)]
 pub(crate) struct Tape {
+    /// Whether nothing is recorded.
+    silent: bool,
     chunk: Mutex<Chunk>,
     /// When the client called last; everything when it is gone.
     calling: AtomicI64,
 }
 
 impl Tape {
+    pub fn new(silent: bool) -> Self {
+        Self { silent, ..Self::default() }
+    }
+
     fn chunk(&self) -> MutexGuard<'_, Chunk> {
         self.chunk.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -148,14 +154,15 @@ impl<'a> Recorder<'a> {
     }
 
     pub fn begin(&mut self, before: i64, after: i64) {
-        self.push(&mut self.tape.chunk(), before, after, What::Begin);
+        self.push(before, after, |_| What::Begin);
     }
 
     /// A statement and what it answered.
     pub fn executed(&mut self, before: i64, after: i64, ask: Ask, rows: &mut Vec<(Obj, Value)>) {
-        let mut chunk = self.tape.chunk();
-        chunk.rows.append(rows);
-        self.push(&mut chunk, before, after, What::Asked(ask));
+        self.push(before, after, |chunk| {
+            chunk.rows.append(rows);
+            What::Asked(ask)
+        });
     }
 
     /// A statement of a program and its answer.
@@ -167,19 +174,24 @@ impl<'a> Recorder<'a> {
         params: &[Cell],
         answer: &Answer,
     ) {
-        let mut chunk = self.tape.chunk();
-        chunk.cells.extend_from_slice(params);
-        chunk.cells.extend_from_slice(&answer.cells);
-        let (params, columns) = (params.len() as u32, answer.columns as u32);
-        let sql = Sql { text, params, columns, count: answer.count };
-        self.push(&mut chunk, before, after, What::Sql(sql));
+        self.push(before, after, |chunk| {
+            chunk.cells.extend_from_slice(params);
+            chunk.cells.extend_from_slice(&answer.cells);
+            let (params, columns) = (params.len() as u32, answer.columns as u32);
+            What::Sql(Sql { text, params, columns, count: answer.count })
+        });
     }
 
     pub fn ended(&mut self, before: i64, after: i64, ended: Ended) {
-        self.push(&mut self.tape.chunk(), before, after, What::Ended(ended));
+        self.push(before, after, |_| What::Ended(ended));
     }
 
-    fn push(&self, chunk: &mut Chunk, before: i64, after: i64, what: What) {
+    fn push(&self, before: i64, after: i64, what: impl FnOnce(&mut Chunk) -> What) {
+        if self.tape.silent {
+            return;
+        }
+        let mut chunk = self.tape.chunk();
+        let what = what(&mut chunk);
         let (session, txn) = (self.session, self.txn);
         let (rows, cells) = (chunk.rows.len(), chunk.cells.len());
         chunk.ops.push(Op { session, txn, before, after, what, rows, cells });

@@ -54,6 +54,8 @@ impl Server {
         let mut server = Command::new(bin.join("postgres"));
         server.arg("-D").arg(&data).args(["-h", "127.0.0.1", "-k", "", "-F", "-p", &port.to_string()]);
         server.args(["-c", "wal_level=logical", "-c", "track_commit_timestamp=on"]);
+        // Deadlocks are what workloads run into all the time; a second is long.
+        server.args(["-c", "deadlock_timeout=100ms"]);
         settings.iter().for_each(|setting| _ = server.args(["-c", setting]));
         start(server, user, folder, port, format!("postgres://margay@127.0.0.1:{port}/postgres"))
     }

@@ -1,5 +1,6 @@
 //! From the command line to a recording.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -9,9 +10,11 @@ use margay_levels::Level;
 use margay_report::view::Run;
 use margay_runner::{Extras, Job, Mechanisms, Monitor, Recording, choose_level, level_name, mechanisms};
 
+use super::evidence::Subject;
 use super::{curves, record};
 use crate::args::RunArgs;
 use crate::failure::Failure;
+use crate::files;
 use crate::level::Asked;
 use crate::progress::Progress;
 use crate::serve::{self, Serving};
@@ -45,25 +48,31 @@ pub fn drive(args: &RunArgs) -> Result<Done, Failure> {
     let monitor = Arc::new(Monitor::default());
     let over = Arc::new(AtomicBool::new(false));
     stop_on_interrupt(&monitor, &over)?;
-    let database = {
+    let subject = {
         let _progress = Progress::show(&format!("opening {target}"), !quiet);
         let harms: Vec<Harm> = args.fault.iter().map(|(harm, _)| *harm).collect();
-        margay_drivers::open_for(&target, &setting, &harms).map_err(failed)?
+        let opened = margay_drivers::open_for(&target, &setting, &harms).map_err(failed)?;
+        Subject::new(opened, args.certificate_recovery).map_err(failed)?
     };
-    let (levels, promised) = levels(database.as_ref(), args).map_err(failed)?;
+    let database = subject.database();
+    let (levels, promised) = levels(database, args).map_err(failed)?;
     let job = job(args, levels);
-    let mechanisms = live_mechanisms(database.as_ref(), &job);
-    let output = args.record.as_deref().map(record::open).transpose()?;
+    let mechanisms = live_mechanisms(database, &job);
+    // Evidence comes in the end, when a stream cannot be written again.
+    let streamed = |path: &&Path| args.certificate_recovery && files::is_stream(path);
+    let record = args.record.as_deref();
+    let output = record.filter(|path| !streamed(path)).map(record::open).transpose()?;
     let (name, version) = database.identity();
     let dbms = format!("{name} {version}");
     let claim = args.claim.unwrap_or(Asked::Level(promised));
     let serving = serve(args, &monitor, claim, &dbms, &job)?;
     let recording = {
         let _progress = Progress::follow(live_line(&monitor), !quiet);
-        let extras = Extras { output, mechanisms };
-        margay_runner::run(database.as_ref(), &job, &monitor, extras).map_err(failed)?
+        let extras = Extras { output, mechanisms, silent: false };
+        let recording = margay_runner::run(database, &job, &monitor, extras).map_err(failed)?;
+        subject.recover(recording, record, quiet)?
     };
-    drop(database);
+    drop(subject);
     over.store(true, Ordering::Relaxed);
     Ok(Done { recording, dbms, job, promised, claim, mechanisms, serving })
 }
@@ -106,17 +115,13 @@ fn levels(database: &dyn Database, args: &RunArgs) -> Result<(Vec<String>, Level
         choose_level(database, Some(first)).map(|(own, level)| (vec![own], level))?;
     for name in &args.level[1..] {
         let (own, level) = choose_level(database, Some(name))?;
-        if promised.implies(level) {
-            names.insert(0, own);
-            promised = level;
-        } else if level.implies(promised) {
-            names.push(own);
+        let common = Level::ALL.into_iter().rev().find(|&both| promised.implies(both) && level.implies(both));
+        if common == Some(level) {
+            names.insert(0, own)
         } else {
-            return Err(format!(
-                "{promised} and {level}, which {} and {name} promise, have nothing in common",
-                names[0]
-            ));
+            names.push(own)
         }
+        promised = common.ok_or_else(|| format!("{promised} and {level} have nothing in common"))?;
     }
     Ok((names, promised))
 }
