@@ -125,9 +125,6 @@ fn ask(history: &History, level: Level) -> Verdict {
     for proof in proofs {
         audit(history, question, proof).unwrap_or_else(|why| panic!("{level}: {why}\n{proof:?}"));
     }
-    if let Verdict::Unknown(why) = &answer.verdict {
-        println!("{:?}: {why}", answer.engine);
-    }
     answer.verdict
 }
 
@@ -186,7 +183,7 @@ fn agrees(row: &Row, said: &Said) -> bool {
     let word = match row.valid.as_str() {
         "true" => matches!(said.word, "holds" | "clean"),
         "false" => said.word == "violated",
-        _ => undecided,
+        _ => undecided && said.word == "holds",
     };
     // elle-cli's other checkers name no anomalies.
     let names =

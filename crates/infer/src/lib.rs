@@ -24,6 +24,7 @@
 //! several wrote, and scans that may have seen one of several versions; above the weak levels, registers whose version order the reads do not tell.
 //! Under `auto` the next engine takes over.
 
+mod bank;
 mod case;
 mod cycles;
 mod deps;
@@ -93,6 +94,9 @@ impl Checker for Infer {
             let size = format!("{} transactions, {} operations", history.txn_count(), history.op_count());
             Verdict::Unknown(Why::Exhausted(limit, size))
         };
+        if let Some(verdict) = bank::decide(history, question) {
+            return verdict;
+        }
         match Case::new(history, question, self, budget) {
             Ok(case) => decide(&case, budget).unwrap_or_else(exhausted),
             Err(Stop::Limit(limit)) => exhausted(limit),

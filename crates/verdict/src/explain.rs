@@ -301,6 +301,9 @@ impl Teller<'_> {
             Anomaly::FutureRead => "Only it wrote that, and only later.".to_string(),
             Anomaly::IncompatibleOrder => "Neither list is the beginning of the other.".to_string(),
             Anomaly::DuplicateElements => "One append took effect twice.".to_string(),
+            Anomaly::ResultMismatch if ops.len() == 2 => {
+                "Every transfer takes as much as it gives, and yet the totals of the two reads differ.".to_string()
+            }
             Anomaly::PlSsCycleExists => {
                 format!("No order of all transactions on {name} up to there explains what they saw and respects real time.")
             }

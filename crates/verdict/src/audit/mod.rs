@@ -27,6 +27,7 @@ use crate::checker::Question;
 use crate::predicates::Outside;
 
 mod axioms;
+mod bank;
 mod candidates;
 mod chain;
 mod execution;
@@ -46,6 +47,7 @@ mod strand;
 mod versions;
 mod written;
 
+pub use bank::Bank;
 pub use linear::unlinearizable;
 
 /// Why a certificate proves nothing.

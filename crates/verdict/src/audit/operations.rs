@@ -9,6 +9,7 @@ use margay_history::{History, ObjectId, Op, OpId, OpKind, Outcome, TxnId, Value,
 use margay_levels::definition::Family;
 use margay_levels::{Anomaly, Level};
 
+use super::bank::Bank;
 use super::candidates::{Candidates, Sight};
 use super::linear::unlinearizable;
 use super::lists::{accesses, appenders, duplicate, may_commit};
@@ -48,6 +49,7 @@ pub(super) fn audit(
         Anomaly::FutureRead => case.no_version(|object| case.own_later_write(object))?,
         Anomaly::PredicateReadMiss => case.no_version(|object| case.left_out(object))?,
         Anomaly::Internal => case.internal()?,
+        Anomaly::ResultMismatch if ops.len() == 2 => case.wrong_total(question, ops),
         Anomaly::ResultMismatch => case.mismatch(),
         Anomaly::PlSsCycleExists => case.no_order(question),
         Anomaly::IncompatibleOrder => case.misordered() || case.incompatible(ops.get(1).copied()),
@@ -157,6 +159,13 @@ impl<'p> Case<'p> {
     fn mismatch(&self) -> bool {
         let candidates = self.candidates();
         self.objects().iter().any(|&object| candidates.mismatches(&self.op, object))
+    }
+
+    /// Two reads of a whole bank that differ in its total.
+    fn wrong_total(&self, question: Question, ops: &[OpId]) -> bool {
+        let bank = Bank::of(self.history).filter(|_| question.level.family() == Family::Serial);
+        let totals = bank.map(|bank| (bank.total(ops[0]), bank.total(ops[1])));
+        matches!(totals, Some((Some(a), Some(b))) if a != b)
     }
 
     /// Whatever the order of the transactions on an object of its, it does not explain what they saw and respect real time.
