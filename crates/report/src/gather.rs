@@ -1,9 +1,9 @@
 //! From a verdict and its history to a [`Report`].
 
-use margay_history::History;
+use margay_history::{History, TxnId};
 use margay_levels::anomaly::Kind;
 use margay_levels::{Anomaly as Name, Level};
-use margay_verdict::{Certificate, Finding, Question, Verdict, explain};
+use margay_verdict::{Broken, Certificate, Edge, Finding, Question, Verdict, explain};
 use serde_json::Map;
 
 use crate::limit::{ALL_BYTES, CASES, LINE, clean, clean_lines};
@@ -54,7 +54,7 @@ impl Report {
             real_time: source.question.is_some_and(|question| question.real_time),
             proof: source.verdict.certificate().map(|certificate| proof(certificate).to_owned()),
             audited: source.audited.to_owned(),
-            again: source.again,
+            again: cleaned(source.again),
             checks: Vec::new(),
             cases,
             series: source.curves.then(|| series::of_history(source.history, shown)).flatten(),
@@ -86,6 +86,11 @@ impl Report {
             more: Map::new(),
         }
     }
+}
+
+fn cleaned(again: Again) -> Again {
+    let line = |text: String| clean(&text, LINE);
+    Again { command: again.command.map(line), audit: line(again.audit), seed: again.seed }
 }
 
 /// The models that findings rule out, by name: the weakest, and the others.
@@ -127,6 +132,36 @@ pub fn proof(certificate: &Certificate) -> &'static str {
         Certificate::Execution(_) => "an execution of its statements",
         Certificate::Unexplained(_) => "statements that no execution explains",
     }
+}
+
+/// A finding that a certificate of `violated` proves; nothing for one of `holds`.
+#[must_use]
+pub fn finding(history: &History, certificate: &Certificate) -> Option<Finding> {
+    let of_edges =
+        |edges: &[Edge]| -> Vec<TxnId> { edges.iter().flat_map(|edge| [edge.from, edge.to]).collect() };
+    let (anomaly, mut txns) = match certificate {
+        Certificate::Operations { anomaly, ops } => {
+            (*anomaly, ops.iter().map(|&op| history.txn_of(op)).collect())
+        }
+        Certificate::Refutation(lemmas) => {
+            let txns = lemmas.iter().flat_map(|lemma| of_edges(&lemma.edges)).collect();
+            (lemmas.first()?.anomaly(history), txns)
+        }
+        Certificate::Intervals(breach) => {
+            let txns = match &breach.broken {
+                Broken::Read { op } => vec![history.txn_of(*op)],
+                Broken::Locks { ops, .. } => ops.map(|op| history.txn_of(op)).to_vec(),
+                Broken::Updates { txns, .. } => txns.to_vec(),
+                Broken::Dependencies(edges) => of_edges(edges),
+            };
+            (breach.broken.anomaly(), txns)
+        }
+        Certificate::Unexplained(unexplained) => (Name::ResultMismatch, unexplained.txns.clone()),
+        _ => return None,
+    };
+    txns.sort_unstable();
+    txns.dedup();
+    Some(Finding { anomaly, txns, certificate: certificate.clone() })
 }
 
 fn headline(source: &Source<'_>) -> String {

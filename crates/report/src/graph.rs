@@ -13,14 +13,15 @@ use std::f64::consts::{PI, TAU};
 use serde::Serialize;
 
 use crate::picture::{Cycle, Edge, Picture};
+use crate::table::wrap;
 
 /// The widths of a card and of a character in it, in pixels.
 const CARD: f64 = 216.0;
 const CHARACTER: f64 = 6.9;
 const LINE: f64 = 17.0;
 const HEAD: f64 = 30.0;
-/// Operations that a card shows, while cards are few.
-const LINES: usize = 4;
+/// Lines that a card shows, while cards are few; an operation gets two at most.
+const LINES: usize = 6;
 const MARGIN: f64 = 26.0;
 /// Characters of a label.
 const LABEL: usize = 40;
@@ -121,8 +122,24 @@ fn matters(picture: &Picture, cycle: &Cycle, txn: u64, most: usize) -> Vec<Strin
     ops.sort_unstable();
     ops.dedup();
     let Some(shown) = picture.transactions.iter().find(|shown| shown.txn == txn) else { return Vec::new() };
+    let wide = ((CARD - 24.0) / CHARACTER) as usize;
     let ops = shown.ops.iter().filter(|op| ops.contains(&op.op));
-    ops.take(most).map(|op| cut(&op.text, ((CARD - 24.0) / CHARACTER) as usize)).collect()
+    ops.flat_map(|op| two_lines(&op.text, wide)).take(most).collect()
+}
+
+/// A text in one line or two, the second indented and cut.
+fn two_lines(text: &str, wide: usize) -> Vec<String> {
+    let mut lines = wrap(text, wide, "", 2);
+    if lines.len() > 2 {
+        let rest = lines.split_off(1);
+        lines.push(
+            rest.iter()
+                .enumerate()
+                .map(|(i, line)| if i == 0 { line.clone() } else { format!(" {}", line.trim()) })
+                .collect(),
+        );
+    }
+    lines.iter().map(|line| cut(line, wide)).collect()
 }
 
 fn in_a_row(cards: &mut [Card]) {

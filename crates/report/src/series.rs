@@ -3,7 +3,8 @@
 //! # Algorithm
 //! A timed history is divided into at most [`BUCKETS`] parts of equal length; a transaction counts where it ended. Of the accesses of one object, in the order
 //! in which they began, two neighbours of different transactions of which one writes are in conflict; their intervals overlap or they do not.
-//! The share of those that do is the overlap ratio: so often the clock alone does not tell which came first.
+//! The share of those that do is the overlap ratio: so often the clock alone does not tell which came first. Of large
+//! histories it is that of a sample of the objects.
 
 use margay_history::{History, Interval, Outcome, TxnId, Unit};
 use margay_verdict::Finding;
@@ -13,6 +14,8 @@ use serde::{Deserialize, Serialize};
 pub const BUCKETS: usize = 120;
 /// With fewer transactions there is nothing to see in a curve.
 const FEWEST: usize = 40;
+/// Of more operations than this, the overlap ratio is taken from a sample of the objects.
+const SAMPLE: usize = 1_000_000;
 /// Violations that are marked.
 pub const MARKS: usize = 200;
 
@@ -56,6 +59,26 @@ impl Curve {
     #[must_use]
     pub fn new(plot: &str, name: &str, unit: &str, values: Vec<Option<f64>>) -> Self {
         Self { plot: plot.to_owned(), name: name.to_owned(), unit: unit.to_owned(), values }
+    }
+}
+
+impl Series {
+    /// Takes over the curves of one plot of another series, each value from the nearest point of its time.
+    pub fn adopt(&mut self, other: &Series, plot: &str) {
+        let nearest = |time: &f64| {
+            let after = other.seconds.partition_point(|at| at < time);
+            let ends = [after.checked_sub(1), Some(after)]
+                .into_iter()
+                .flatten()
+                .filter(|&at| at < other.seconds.len());
+            ends.min_by(|&a, &b| (other.seconds[a] - time).abs().total_cmp(&(other.seconds[b] - time).abs()))
+        };
+        let places: Vec<Option<usize>> = self.seconds.iter().map(nearest).collect();
+        for curve in other.curves.iter().filter(|curve| curve.plot == plot) {
+            let values =
+                places.iter().map(|place| place.and_then(|at| curve.values.get(at).copied().flatten()));
+            self.curves.push(Curve { values: values.collect(), ..curve.clone() });
+        }
     }
 }
 
@@ -171,18 +194,16 @@ struct TimedAccess {
     writes: bool,
 }
 
+/// The accesses of all objects, or of every n-th object where that would be too many.
 fn timed_accesses(history: &History) -> Vec<TimedAccess> {
+    let nth = history.op_count() / SAMPLE + 1;
     let mut all = Vec::new();
     for txn in history.txns() {
         for op in history.ops(txn) {
             let Some(at) = op.at else { continue };
             let writes = op.kind.writes();
-            all.extend(op.accesses.iter().map(|access| TimedAccess {
-                object: access.object.0,
-                txn,
-                at,
-                writes,
-            }));
+            let sampled = op.accesses.iter().filter(|access| access.object.index().is_multiple_of(nth));
+            all.extend(sampled.map(|access| TimedAccess { object: access.object.0, txn, at, writes }));
         }
     }
     all
@@ -216,5 +237,25 @@ impl Part {
     fn latency(&self, share: f64) -> Option<f64> {
         let place = (self.latencies.len() as f64 * share) as usize;
         self.latencies.get(place.min(self.latencies.len().saturating_sub(1))).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn curves_of_another_axis() {
+        let mut own = Series { seconds: vec![0.0, 1.0, 2.0, 9.0], ..Series::default() };
+        let values = vec![Some(10.0), None, Some(30.0)];
+        let other = Series {
+            seconds: vec![0.4, 1.1, 3.0],
+            curves: vec![Curve::new("a", "b", "", values)],
+            marks: Vec::new(),
+        };
+        own.adopt(&other, "a");
+        own.adopt(&other, "something else");
+        assert_eq!(own.curves.len(), 1);
+        assert_eq!(own.curves[0].values, [Some(10.0), None, None, Some(30.0)]);
     }
 }

@@ -97,14 +97,15 @@ impl Drawer<'_> {
             origin,
             unit: self.history.is_timed().then(|| self.history.header().unit.name().to_owned()),
             transactions: shown
-                .into_iter()
+                .iter()
+                .copied()
                 .map(|txn| self.txn(txn, slice.contains(&txn), &important, origin))
                 .collect(),
             cycles,
             blamed,
             objects: objects
                 .iter()
-                .map(|&o| versions::view(self.history, self.touches, o, &slice, self.limits))
+                .map(|&o| versions::view(self.history, self.touches, o, &slice, &shown, self.limits))
                 .collect(),
             left_out,
         }
@@ -193,8 +194,17 @@ impl Drawer<'_> {
             .iter()
             .flat_map(|&object| self.touches.get(object).iter().map(|touch| touch.txn))
             .collect();
+        others.sort_unstable();
         others.dedup();
-        others.sort_by_cached_key(|&txn| (self.distance(txn, slice), txn));
+        let span = self.span(slice);
+        let key = |txn: &TxnId| (self.distance(*txn, span), *txn);
+        // Enough even if the whole slice is among them. A hot object is touched by everybody: no need to sort them all.
+        let enough = self.limits.near + slice.len();
+        if others.len() > enough {
+            others.select_nth_unstable_by_key(enough, key);
+            others.truncate(enough);
+        }
+        others.sort_unstable_by_key(key);
         near.extend(others);
         let mut seen: HashSet<TxnId> = slice.iter().copied().collect();
         near.into_iter().filter(|&txn| seen.insert(txn)).take(self.limits.near).collect()
@@ -208,13 +218,21 @@ impl Drawer<'_> {
         })
     }
 
-    /// How far a transaction is from the slice, in time or else in the order of the file.
-    fn distance(&self, txn: TxnId, slice: &[TxnId]) -> u64 {
-        let far = |other: &TxnId| match (self.history.start(txn), self.history.start(*other)) {
-            (Some(a), Some(b)) => a.abs_diff(b),
-            _ => u64::from(txn.0.abs_diff(other.0)),
-        };
-        slice.iter().map(far).min().unwrap_or(u64::MAX)
+    /// Where a transaction is: on the clock, or else in the order of the file.
+    fn place_in_time(&self, txn: TxnId) -> i64 {
+        self.history.start(txn).unwrap_or(i64::from(txn.0))
+    }
+
+    /// The first and the last place of the slice.
+    fn span(&self, slice: &[TxnId]) -> (i64, i64) {
+        let places = || slice.iter().map(|&txn| self.place_in_time(txn));
+        (places().min().unwrap_or(0), places().max().unwrap_or(0))
+    }
+
+    /// How far a transaction is from the slice.
+    fn distance(&self, txn: TxnId, (first, last): (i64, i64)) -> u64 {
+        let at = self.place_in_time(txn);
+        if (first..=last).contains(&at) { 0 } else { at.abs_diff(first).min(at.abs_diff(last)) }
     }
 
     fn txn(&self, txn: TxnId, slice: bool, important: &HashSet<Place>, origin: i64) -> Txn {

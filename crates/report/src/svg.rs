@@ -8,7 +8,7 @@ use crate::picture::{Cycle, Edge, Picture};
 use crate::view::Report;
 
 const STYLE: &str = "text{font:13px ui-sans-serif,system-ui,sans-serif;fill:#1c2430}.card{fill:#fff;stroke:#8b95a5;stroke-width:1.4}\
-.head{font-weight:650;font-size:14px}.op{font:12px ui-monospace,monospace}.arrow{fill:none;stroke-width:2}\
+.head{font-weight:650;font-size:14px}.op{font:12px ui-monospace,monospace;white-space:pre}.arrow{fill:none;stroke-width:2}\
 .pill{fill:#fff;stroke-width:1}.rw{stroke:#c2410c}.wr{stroke:#1d4ed8}.ww{stroke:#7c3aed}.session,.real-time,.recorded,.visible{stroke:#0f766e}";
 
 /// The first cycle of a report, or of the case of this number (from 0); nothing if there is no such picture.

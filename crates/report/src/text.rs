@@ -131,11 +131,12 @@ impl Account {
             Some(picture) if !picture.cycles.is_empty() => self.cycles(picture),
             _ => case.steps.iter().for_each(|step| self.words(step, "  ", 4)),
         }
+        self.line("");
         self.words(&case.impossible, "  why not: ", 11);
         if !case.breaks.is_empty() {
             self.words(&case.breaks.join(", "), "  breaks:  ", 11);
             let allowed = if case.allowed.is_empty() { "none".to_owned() } else { case.allowed.join(", ") };
-            self.words(&allowed, "  keeps:   ", 11);
+            self.words(&allowed, "  allowed: ", 11);
         }
     }
 

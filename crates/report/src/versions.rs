@@ -1,7 +1,7 @@
 //! The versions of one object, as far as a history tells them.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use margay_history::{History, ObjectId, OpKind, Outcome, TxnId, Value, ValueId, Version};
 
@@ -13,26 +13,28 @@ use crate::touches::{Touch, Touches, shows};
 /// Readers that are named of one version.
 const READERS: usize = 12;
 
-/// The object's versions, those of `slice` and what is next to them first of all.
+/// The object's versions, those of `slice` and what is next to them first of all, with those of the `shown` transactions that saw them.
 #[must_use]
 pub fn view(
     history: &History,
     touches: &Touches,
     object: ObjectId,
     slice: &[TxnId],
+    shown: &BTreeSet<TxnId>,
     limits: Limits,
 ) -> picture::Object {
     let touched = touches.get(object);
     let mut made = last_writes(touched);
     let order = sort(history, object, touched, &mut made);
-    let shown = choose(&made, slice, limits.versions);
-    let reads: Vec<&Touch> = touched.iter().filter(|touch| !touch.kind.writes()).collect();
+    let chosen = choose(&made, slice, limits.versions);
+    let reads: Vec<&Touch> =
+        touched.iter().filter(|touch| !touch.kind.writes() && shown.contains(&touch.txn)).collect();
     let mut versions = vec![initial(history, object, &reads, limits)];
-    versions.extend(shown.iter().map(|&at| version(history, made[at], &reads, limits)));
+    versions.extend(chosen.iter().map(|&at| version(history, made[at], &reads, limits)));
     picture::Object {
         name: clean(&history.show_object(object), limits.text),
         order: order.to_owned(),
-        left_out: made.len() - shown.len(),
+        left_out: made.len() - chosen.len(),
         versions,
     }
 }

@@ -80,8 +80,7 @@ fn circle(cycle: &Cycle) -> String {
     match rws.as_slice() {
         [missed] if cycle.edges.len() >= 2 => skew(missed, cycle),
         [_, _, ..] if rws.len() == cycle.edges.len() => {
-            let missed: Vec<String> =
-                rws.iter().map(|edge| format!("{} did not see {}", name(edge.from), name(edge.to))).collect();
+            let missed: Vec<String> = rws.iter().map(|edge| missed(edge)).collect();
             format!(
                 "{}. Of transactions that run one after the other, every one sees what was done before it. So none of them can have come after the one it did not see: each had \
                  to come before it, in a circle.",
@@ -95,11 +94,15 @@ fn circle(cycle: &Cycle) -> String {
     }
 }
 
+fn missed(edge: &Edge) -> String {
+    let object = edge.object.as_deref().map_or(String::new(), |object| format!(" of {object}"));
+    format!("{} did not see the write{object} by {}", name(edge.from), name(edge.to))
+}
+
 /// One transaction missed another's change and still depends on it.
-fn skew(missed: &Edge, cycle: &Cycle) -> String {
-    let (reader, writer) = (name(missed.from), name(missed.to));
-    let object = missed.object.as_deref().map_or(String::new(), |object| format!(" of {object}"));
-    let back: Vec<&Edge> = cycle.edges.iter().filter(|edge| *edge != missed).collect();
+fn skew(edge: &Edge, cycle: &Cycle) -> String {
+    let (reader, writer) = (name(edge.from), name(edge.to));
+    let back: Vec<&Edge> = cycle.edges.iter().filter(|other| *other != edge).collect();
     let depends = match back.as_slice() {
         [edge] => format!("on the other hand {}, so {reader} must come after {writer}", lower(&edge.reason)),
         edges => {
@@ -108,9 +111,8 @@ fn skew(missed: &Edge, cycle: &Cycle) -> String {
             format!("on the other hand {}, so {reader} must come after {writer}", chain.join(", "))
         }
     };
-    format!(
-        "{reader} did not see the write{object} by {writer}, so it must come before {writer}; {depends}. It cannot be both."
-    )
+    let missed = missed(edge);
+    format!("{missed}, so it must come before {writer}; {depends}. It cannot be both.")
 }
 
 fn around(cycle: &Cycle) -> String {

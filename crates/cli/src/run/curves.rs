@@ -38,8 +38,25 @@ pub fn of(statistics: &Statistics) -> Series {
             worst(part, |point| point.memory.map(|bytes| bytes as f64 / 1e6))
         }),
     ];
+    let curves = curves.into_iter().chain(dependencies(&parts)).collect();
     let middle = |at: usize| (at as f64 + 0.5) * step as f64 * seconds;
     Series { seconds: (0..parts.len()).map(middle).collect(), curves, marks: Vec::new() }
+}
+
+/// How many dependencies the live verification looked at in each part, by how it knows them.
+fn dependencies(parts: &[&[Point]]) -> Vec<Curve> {
+    let seconds = |part: &&[Point]| part.len() as f64 * PART.as_secs_f64();
+    let names = ["certain by time", "deduced", "uncertain"];
+    let curve = |(kind, name): (usize, &str)| {
+        let mut before = 0;
+        let rate = |part: &&[Point]| {
+            let now = part.iter().map(|point| point.dependencies[kind]).max().unwrap_or(0).max(before);
+            let more = now - std::mem::replace(&mut before, now);
+            Some(more as f64 / seconds(part))
+        };
+        Curve::new("Dependencies", name, "/s", parts.iter().map(rate).collect())
+    };
+    names.into_iter().enumerate().map(curve).collect()
 }
 
 fn worst(part: &[Point], value: impl Fn(&Point) -> Option<f64>) -> Option<f64> {
