@@ -1,9 +1,16 @@
 // The timeline: a lane for each session, a box for each transaction, a bar for each operation over its interval.
-const LANE = 78, LEFT = 92, BAR = 24, CHARACTER = 6.3, WIDE = 1130;
+const LANE = 92, LEFT = 92, BAR = 37, CHARACTER = 6.3, WIDE = 1130;
 let label = 30;
 
-const barText = (op) => cut(op.text, label);
-const barWidth = (op) => Array.from(barText(op)).length * CHARACTER + 16;
+// What a bar says, in one line or two: what was done, and the value.
+function barLines(op) {
+  if (op.text.length <= 12) return [op.text];
+  const at = [" = ", ": ", " where "].map((mark) => op.text.indexOf(mark)).filter((at) => at > 0);
+  const middle = at.length ? Math.min(...at) + (op.text[Math.min(...at)] === ":" ? 1 : 0) : op.text.indexOf(" ", op.text.length / 2);
+  if (middle <= 0) return [cut(op.text, label)];
+  return [cut(op.text.slice(0, middle), label), cut(op.text.slice(middle).trim(), label)];
+}
+const barWidth = (op) => Math.max(...barLines(op).map((line) => Array.from(line).length)) * CHARACTER + 16;
 
 // Where every point in time stands. Elastic: the order is true, and bars are as wide as their words. To scale: widths are true.
 function scale(ops, elastic) {
@@ -29,11 +36,11 @@ function scale(ops, elastic) {
 // Labels are as long as they may be for everything to fit into the page; if nothing helps, the timeline scrolls.
 function layOutToFit(transactions, timed, elastic) {
   let plan;
-  for (label of [34, 28, 24, 20, 16]) {
+  for (label of [30, 26, 22, 18]) {
     plan = layOut(transactions, timed, elastic);
     if (plan.width <= WIDE) return plan;
   }
-  label = 26;
+  label = 22;
   return layOut(transactions, timed, elastic);
 }
 
@@ -71,7 +78,7 @@ function drawTimeline(view, picture, cycle, options) {
   svg.append(s("defs", {}, ["rw", "wr", "ww", "order"].map((kind) => arrowHead(`time-${kind}`))));
   plan.sessions.forEach((session, lane) => svg.append(
     s("rect", { class: lane % 2 ? "lane odd" : "lane", x: 0, y: lane * LANE + 7, width: "100%", height: LANE }),
-    s("text", { class: "session", x: 12, y: lane * LANE + 49 }, cut(`session ${session}`, 12))));
+    s("text", { class: "session", x: 12, y: lane * LANE + 58 }, cut(`session ${session}`, 12))));
   const places = new Map();
   svg.append(...plan.boxes.map((box) => drawBox(view, picture, box, places)));
   for (const [index, edge] of (cycle ? cycle.edges : []).entries()) svg.append(drawLink(view, edge, index, places));
@@ -88,13 +95,14 @@ function drawBox(view, picture, box, places) {
   group.append(s("rect", { class: "box", x: round(box.x), y, width: round(box.width), height: LANE - 14, rx: 9 }),
     s("text", { class: "name", x: round(box.x + 9), y: y + 19 }, name));
   for (const bar of box.bars) {
-    const top = y + 29;
+    const top = y + 28;
     places.set(`${txn.txn}/${bar.op.op}`, { x: bar.x, width: bar.width, y: top });
+    const lines = barLines(bar.op);
     const fits = bar.width >= barWidth(bar.op) - 8;
     group.append(s("g", { class: `bar ${bar.op.kind}${blamed(bar.op) ? " blamed" : ""}` },
       s("title", {}, bar.op.text + interval(picture, bar.op)),
-      s("rect", { x: round(bar.x), y: top, width: round(bar.width), height: BAR, rx: 5 }),
-      fits ? s("text", { x: round(bar.x + 8), y: top + 16 }, barText(bar.op)) : null));
+      s("rect", { x: round(bar.x + 0.8), y: top, width: round(Math.max(bar.width - 1.6, 3)), height: BAR, rx: 5 }),
+      fits ? lines.map((line, i) => s("text", { x: round(bar.x + 8), y: top + (lines.length === 1 ? 22.5 : 15.5 + 14 * i) }, line)) : null));
   }
   return group;
 }
