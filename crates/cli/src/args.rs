@@ -8,10 +8,11 @@ use std::time::Duration;
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use margay_drivers::Target;
-use margay_engines::Choice;
+use margay_engines::{Choice, Reading};
 use margay_formats::Format;
 use margay_workloads::{WORKLOADS, Workload};
 
+use crate::elle::ElleArgs;
 use crate::level::Asked;
 use crate::simulate::{self, Simulation};
 use crate::{duration, run, serve};
@@ -37,6 +38,8 @@ pub enum Command {
     Check(CheckArgs),
     /// Re-check a certificate against its history, without any engine
     Audit(AuditArgs),
+    /// Check histories the way elle-cli does: its options, its names, its output
+    Elle(ElleArgs),
     /// Show a result again: as text, HTML, JUnit, or the picture of a cycle
     Report(ReportArgs),
     /// Rewrite a history in another format
@@ -73,6 +76,12 @@ pub struct RunArgs {
     /// What clients ask
     #[arg(long, value_name = "WORKLOAD", default_value = "mixed", value_parser = WORKLOAD, hide_possible_values = true)]
     pub workload: Workload,
+    /// How many keys the workload has, instead of its own number
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
+    pub keys: Option<u32>,
+    /// How often which key is asked for, instead of the workload's own way: uniform, zipf or hotspot
+    #[arg(long, value_name = "DISTRIBUTION", value_parser = |text: &str| text.parse::<margay_workloads::Distribution>())]
+    pub distribution: Option<margay_workloads::Distribution>,
     /// The level that the database is asked for, in its own words, by default its strongest; several, with commas between them, are mixed transaction by transaction
     #[arg(long, value_name = "LEVEL", value_delimiter = ',')]
     pub level: Vec<String>,
@@ -106,6 +115,11 @@ pub struct RunArgs {
     /// Write the certificate that proves the verdict
     #[arg(long, value_name = "FILE")]
     pub certificate: Option<PathBuf>,
+    /// Ask the database itself for the order of versions and for what its snapshots saw, so that engines certify and replay can prove what clients cannot tell. PostgreSQL
+    /// (needs wal_level = logical) and MariaDB or MySQL (needs log_bin and binlog_format = ROW); CockroachDB and TiDB by their documented interfaces,
+    /// never run against a live server
+    #[arg(long)]
+    pub certificate_recovery: bool,
     #[command(flatten)]
     pub common: CommonArgs,
     #[command(flatten)]
@@ -130,6 +144,10 @@ pub struct CheckArgs {
     /// postgresql/repeatable-read, or a file NAME.toml; by default the one that the history names
     #[arg(long, value_name = "PROFILE")]
     pub dbms: Option<String>,
+    /// What read-committed lets a SQL statement see, for engine observe: `item`, each row as of some committed state, by its definition; or
+    /// `statement`, one committed state, as databases implement it
+    #[arg(long, value_name = "READING", default_value = "item", value_parser = READING)]
+    pub reading: Reading,
     /// Assume that the database orders transactions as real time does, even where the level does not promise it
     #[arg(long)]
     pub real_time: bool,
@@ -275,6 +293,12 @@ pub struct InputArgs {
     /// The format of the history, instead of finding it out
     #[arg(long, value_name = "FORMAT", value_parser = FORMAT)]
     pub from: Option<Format>,
+    /// Take it for granted that the versions of each register follow session order
+    #[arg(long)]
+    pub sequential_keys: bool,
+    /// Take it for granted that the versions of each register follow real time
+    #[arg(long)]
+    pub linearizable_keys: bool,
 }
 
 #[derive(Args)]
@@ -310,6 +334,11 @@ const ENGINE: Named<Choice> = Named {
         let engines = margay_engines::all().iter().map(|engine| engine.name());
         std::iter::once("auto").chain(engines).collect()
     },
+};
+
+const READING: Named<Reading> = Named {
+    parse: |name| Reading::from_name(name).ok_or_else(|| "there are: item, statement".to_owned()),
+    names: || Reading::ALL.iter().map(|(_, name)| *name).collect(),
 };
 
 fn writable() -> Vec<&'static str> {

@@ -3,6 +3,7 @@
 mod account;
 mod curves;
 mod drive;
+mod evidence;
 mod record;
 mod scripted;
 
@@ -15,7 +16,7 @@ use margay_report::view::{Again, Check};
 use margay_runner::Every;
 use margay_simdb::{Fault, Protocol};
 use margay_verdict::Verdict;
-use margay_workloads::{Body, WORKLOADS};
+use margay_workloads::{Body, Options, WORKLOADS, Workload};
 
 use crate::args::{EXIT_STATUS, RunArgs};
 use crate::check::{self, Task};
@@ -43,10 +44,13 @@ struct Decided {
 }
 
 /// Runs, keeps what is to be kept, decides, prints.
-pub fn run(args: RunArgs) -> Result<Status, Failure> {
-    if let Body::Scripted(which) = args.workload.body {
-        return scripted::run(&args, which);
+pub fn run(mut args: RunArgs) -> Result<Status, Failure> {
+    match args.workload.body {
+        Body::List => return terminal::print(&list()),
+        Body::Scripted(which) => return scripted::run(&args, which),
+        Body::Steps(_) | Body::Program(_) => {}
     }
+    args.workload = args.workload.with(Options { keys: args.keys, distribution: args.distribution });
     let kept = [args.record.as_deref(), args.certificate.as_deref()];
     let to_stdout = report::one_stream(args.common.json, &args.output, kept)?;
     let done = drive::drive(&args)?;
@@ -156,6 +160,14 @@ pub fn fault(text: &str) -> Result<Every, String> {
     let (name, every) = text.split_once('=').map_or((text, None), |(name, every)| (name, Some(every)));
     let every = every.map_or(Ok(HARM_EVERY), duration::parse)?;
     Ok((name.parse::<Harm>()?, every))
+}
+
+/// The workloads, with where they come from.
+fn list() -> String {
+    let line = |workload: &Workload| {
+        format!("  {:<16} {}\n  {:<16} {}\n", workload.name, workload.description, "", workload.source)
+    };
+    WORKLOADS.iter().map(line).collect()
 }
 
 /// What `--help` lists at its end.

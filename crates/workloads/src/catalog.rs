@@ -70,6 +70,8 @@ pub enum Body {
     Program(Named),
     /// Interleavings that are written down, one after the other.
     Scripted(Scripted),
+    /// Nothing: these workloads are listed.
+    List,
 }
 
 /// Transactions of statements that are drawn one by one.
@@ -342,6 +344,7 @@ pub const WORKLOADS: &[Workload] = &[
         "Vbox, Table 1 (Coo)",
         Body::Scripted(Scripted::Coo),
     ),
+    workload("list", "nothing is run: all workloads are listed", "Margay", Body::List),
 ];
 
 impl Default for Workload {
@@ -377,7 +380,7 @@ impl Workload {
     pub fn keys(&self) -> u32 {
         match self.body {
             Body::Steps(steps) => self.options.keys.unwrap_or(steps.keys).max(2),
-            Body::Program(_) | Body::Scripted(_) => 0,
+            Body::Program(_) | Body::Scripted(_) | Body::List => 0,
         }
     }
 
@@ -395,7 +398,7 @@ impl Workload {
     pub fn program(&self) -> Option<Box<dyn Program>> {
         match self.body {
             Body::Program(named) => Some(named.open(self.options)),
-            Body::Steps(_) | Body::Scripted(_) => None,
+            Body::Steps(_) | Body::Scripted(_) | Body::List => None,
         }
     }
 

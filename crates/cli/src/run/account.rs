@@ -128,8 +128,17 @@ fn more(done: &Done) -> Map<String, Value> {
 pub fn again(args: &RunArgs, done: &Done) -> String {
     let job = &done.job;
     let mut command = format!("margay run {} --workload {}", target(args), job.workload);
+    if let Some(keys) = args.keys {
+        let _ = write!(command, " --keys {keys}");
+    }
+    if let Some(distribution) = args.distribution {
+        let _ = write!(command, " --distribution {distribution}");
+    }
     let _ = write!(command, " --level {} --claim {}", level_names(job), done.claim.name());
     let _ = write!(command, " --clients {} --seed {} --retries {}", job.clients, job.seed, job.retries);
+    if args.certificate_recovery {
+        command += " --certificate-recovery";
+    }
     for (harm, every) in &job.harms {
         let _ = write!(command, " --fault {harm}={}ms", every.as_millis());
     }
