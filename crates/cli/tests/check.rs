@@ -220,3 +220,27 @@ fn standard_output_carries_one_thing() {
     let certificate = margay(["check", TRANSFER, "--level", "SI", "--certificate", "-"]).expect(0).stdout;
     margay_with(["audit", TRANSFER, "-"], certificate.as_bytes()).expect(0);
 }
+
+#[test]
+fn the_database_is_named_by_whoever_asks() {
+    const STALE: &str = "examples/stale-read.jsonl";
+    let mirror = |dbms: &str, level: &str| {
+        margay(["check", STALE, "--engine", "mirror", "--dbms", dbms, "--level", level])
+    };
+    let run = mirror("postgresql", "read-committed").expect(1);
+    assert!(run.stdout.contains("consistent-read") && run.stdout.contains("[="), "{}", run.stdout);
+    mirror("postgresql-15/repeatable-read", "snapshot-isolation").expect(1);
+    mirror("examples/profile.toml", "snapshot-isolation").expect(1);
+    let run = mirror("mysql", "repeatable-read").expect(3);
+    assert!(run.stdout.contains("mysql/repeatable-read does not promise"), "{}", run.stdout);
+    let run = mirror("postgre", "read-committed").expect(2);
+    assert!(run.stderr.contains("did you mean postgresql?"), "{}", run.stderr);
+    mirror("no-such-file.toml", "read-committed").expect(2);
+    let run = margay(["check", STALE, "--dbms", "postgresql", "--level", "read-committed"]).expect(2);
+    assert!(run.stderr.contains("--engine mirror"), "{}", run.stderr);
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("bad.toml");
+    fs::write(&file, "like = \"postgresql\"\nconsistent_read = \"begin\"\n").expect("written");
+    let run = mirror(&file.to_string_lossy(), "read-committed").expect(2);
+    assert!(run.stderr.contains("unknown key `consistent_read`"), "{}", run.stderr);
+}

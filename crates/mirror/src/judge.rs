@@ -177,8 +177,8 @@ impl Mirror {
         self.statistics.certain_reads += found.wr.certain + found.wr.deduced;
         self.statistics.wr.add(found.wr);
         self.statistics.rw.add(found.rw);
-        found.edges.into_iter().for_each(|edge| self.depend(edge));
         self.remember(txn, ended, found.readers);
+        found.edges.into_iter().for_each(|edge| self.depend(edge, values));
         for (object, _) in &ended.writes {
             self.order(txn, *object, values);
         }
@@ -239,11 +239,11 @@ impl Mirror {
                 edges.push(Edge { from, to: txn, reason: Reason::AntiRead { op, object, version } });
             }
         }
-        edges.into_iter().for_each(|edge| self.depend(edge));
+        edges.into_iter().for_each(|edge| self.depend(edge, values));
     }
 
     /// A dependency is certain: the certifier looks at it.
-    fn depend(&mut self, edge: Edge) {
+    fn depend(&mut self, edge: Edge, values: &Values) {
         let anti = matches!(edge.reason, Reason::AntiRead { .. });
         if edge.from == edge.to || (anti && self.mechanisms.certifier == Certified::Committed) {
             return;
@@ -252,22 +252,47 @@ impl Mirror {
         let look = ssi.then(|| edge.clone());
         match (self.graph.add(edge), look) {
             (Err(broken), _) => self.report_dependencies(broken),
-            (Ok(true), Some(edge)) => self.look_for_pivots(&edge),
+            // An edge that is known already may only now be known to be direct.
+            (Ok(_), Some(edge)) => self.look_for_pivots(&edge, values),
             _ => {}
         }
     }
 
-    fn look_for_pivots(&mut self, edge: &Edge) {
+    fn look_for_pivots(&mut self, edge: &Edge, values: &Values) {
         let view = self.mechanisms.view;
+        if !self.is_direct(edge, values) {
+            return;
+        }
         for [first, second] in self.graph.consecutive(edge) {
             let courses = [first.from, first.to, second.to].map(|txn| self.graph.course(txn));
             if let [Some(a), Some(b), Some(c)] = courses
                 && first.from != second.to
                 && dangerous(a, b, c, view)
+                && self.is_direct(&first, values)
+                && self.is_direct(&second, values)
             {
                 self.report_dependencies(vec![first, second]);
             }
         }
+    }
+}
+
+impl Mirror {
+    /// Whether an anti-dependency is on the very version that followed the one that was read: SSI looks at no other. A reader of an older version is in
+    /// conflict with who overwrote that one; who overwrites the newer one does not meet its lock.
+    fn is_direct(&self, edge: &Edge, values: &Values) -> bool {
+        let Reason::AntiRead { op, object, version } = edge.reason else { return false };
+        let record = self.store.get(object);
+        let reader = record.readers.iter().find(|reader| reader.txn == edge.from && reader.op == op);
+        let Some(Saw::Value(value)) = reader.map(|reader| reader.saw) else { return false };
+        let matching = record.others(edge.from).filter(|(_, fact)| fact.pattern.matches(value, values));
+        let fact = |wanted| record.versions.iter().find(|(known, _)| *known == wanted).map(|(_, fact)| fact);
+        let (Some(read), Some(next)) = (fact(version), fact(Version::Of(edge.to))) else { return false };
+        let others = record.versions.iter().filter(|(v, _)| *v != version && *v != Version::Of(edge.to));
+        // What may have been installed before `next` has come.
+        next.installed.after < self.now
+            && matching.count() == 1
+            && read.right_before(next, others.map(|(_, other)| other))
     }
 }
 

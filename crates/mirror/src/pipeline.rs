@@ -7,7 +7,7 @@
 //! Each client fills a local buffer and hands it over in batches. The pipeline keeps the batches of each client in a queue. The *watermark* is the earliest time at
 //! which something not handed over yet may have been called: the least over the clients of what each has promised. Whatever is earlier than the
 //! watermark is merged through a heap that holds one entry per client, a run at a time: as long as a client's next operation is not later than the heap's next
-//! entry, it goes out without touching the heap.
+//! entry, it goes out without touching the heap. A client's entry is replaced in place, and batches are never copied together.
 //!
 //! # Invariants
 //! - What comes out is sorted by `before`; operations of one client keep their order.
@@ -22,6 +22,7 @@
 //! O(log clients) per run; memory for what was handed over and is not below the watermark.
 
 use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -78,10 +79,49 @@ impl<T> Drop for Client<T> {
     }
 }
 
+/// What a client has handed over, batch by batch.
+struct Queue<T> {
+    current: std::vec::IntoIter<(i64, T)>,
+    batches: VecDeque<Vec<(i64, T)>>,
+}
+
+impl<T> Queue<T> {
+    fn new() -> Self {
+        Self { current: Vec::new().into_iter(), batches: VecDeque::new() }
+    }
+
+    fn push(&mut self, batch: Vec<(i64, T)>) {
+        if self.current.as_slice().is_empty() {
+            self.current = batch.into_iter();
+        } else if !batch.is_empty() {
+            self.batches.push_back(batch);
+        }
+    }
+
+    /// When the first item was called.
+    fn first(&self) -> Option<i64> {
+        self.current.as_slice().first().map(|(before, _)| *before)
+    }
+
+    fn pop(&mut self) -> Option<(i64, T)> {
+        let item = self.current.next();
+        if self.current.as_slice().is_empty()
+            && let Some(batch) = self.batches.pop_front()
+        {
+            self.current = batch.into_iter();
+        }
+        item
+    }
+
+    fn len(&self) -> usize {
+        self.current.len() + self.batches.iter().map(Vec::len).sum::<usize>()
+    }
+}
+
 /// The global end.
 pub struct Pipeline<T> {
     receiver: Receiver<Message<T>>,
-    queues: Vec<VecDeque<(i64, T)>>,
+    queues: Vec<Queue<T>>,
     promised: Vec<i64>,
     /// The first entry of every queue that has one.
     heads: BinaryHeap<Reverse<(i64, usize)>>,
@@ -99,7 +139,7 @@ impl<T> Pipeline<T> {
             sender: sender.clone(),
         };
         let ends = (0..clients).map(client).collect();
-        let queues = (0..clients).map(|_| VecDeque::new()).collect();
+        let queues = (0..clients).map(|_| Queue::new()).collect();
         let promised = vec![i64::MIN; clients];
         (Self { receiver, queues, promised, heads: BinaryHeap::new() }, ends)
     }
@@ -122,35 +162,41 @@ impl<T> Pipeline<T> {
     /// How many items wait for the watermark.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.queues.iter().map(VecDeque::len).sum()
+        self.queues.iter().map(Queue::len).sum()
     }
 
     fn take(&mut self, Message::Batch(client, batch, promised): Message<T>) {
         let queue = &mut self.queues[client];
-        if let (true, Some((before, _))) = (queue.is_empty(), batch.first()) {
+        if let (None, Some((before, _))) = (queue.first(), batch.first()) {
             self.heads.push(Reverse((*before, client)));
         }
-        queue.extend(batch);
+        queue.push(batch);
         self.promised[client] = promised;
     }
 
     fn merge(&mut self, out: &mut impl FnMut(i64, T)) {
         let watermark = self.promised.iter().copied().min().unwrap_or(i64::MAX);
-        while let Some(&Reverse((before, client))) = self.heads.peek()
-            && (before < watermark || watermark == i64::MAX)
-        {
-            self.heads.pop();
-            let next = self.heads.peek().map_or(i64::MAX, |Reverse((before, _))| *before);
-            let queue = &mut self.queues[client];
-            while let Some((before, _)) = queue.front()
-                && *before <= next
-                && (*before < watermark || watermark == i64::MAX)
-                && let Some((before, item)) = queue.pop_front()
-            {
-                out(before, item);
+        let is_due = |before: i64| before < watermark || watermark == i64::MAX;
+        loop {
+            // The second entry of a heap is one of the first's two children.
+            let next = self.heads.as_slice().iter().skip(1).take(2).map(|Reverse((before, _))| *before).min();
+            let next = next.unwrap_or(i64::MAX);
+            let Some(mut head) = self.heads.peek_mut() else { return };
+            let Reverse((first, client)) = *head;
+            if !is_due(first) {
+                return;
             }
-            if let Some((before, _)) = queue.front() {
-                self.heads.push(Reverse((*before, client)));
+            let queue = &mut self.queues[client];
+            let mut before = Some(first);
+            while before.is_some_and(|before| before <= next && is_due(before))
+                && let Some((before_item, item)) = queue.pop()
+            {
+                out(before_item, item);
+                before = queue.first();
+            }
+            match before {
+                Some(before) => *head = Reverse((before, client)),
+                None => _ = PeekMut::pop(head),
             }
         }
     }

@@ -175,6 +175,21 @@ fn the_audit_accepts_no_breach_that_is_none() {
     assert!(audit(&stale, ANY, &Certificate::Intervals(dirty)).is_err(), "dirty reads are allowed there");
 }
 
+/// As PostgreSQL 15 did: T1 reads x as it was before T4, T2 as T4 made it. T2's write of x meets no lock of T1, who is in conflict with T4.
+#[test]
+fn an_anti_dependency_of_ssi_is_on_the_next_version() {
+    let text = "init: x=0 y=0 z=0 | T4: r(x,0)@[1,2] w(x,4)@[3,4] commit@[30,35] \
+        | T1: w(z,1)@[5,8] r(x,0)@[60,62] commit@[63,65] \
+        | T3: r(y,0)@[10,12] w(y,3)@[13,14] commit@[41,50] \
+        | T2: r(y,0)@[40,45] r(x,4)@[51,52] w(x,2)@[70,71] commit@[72,74]";
+    is_clean(SER, text);
+    let direct = "init: x=0 y=0 z=0 \
+        | T1: w(z,1)@[5,8] r(x,0)@[60,62] commit@[63,65] \
+        | T3: r(y,0)@[10,12] w(y,3)@[13,14] commit@[41,50] \
+        | T2: r(y,0)@[40,45] r(x,0)@[51,52] w(x,2)@[70,71] commit@[72,74]";
+    breaks(SER, Anomaly::SerializationCertifier, direct);
+}
+
 #[test]
 fn every_profile_has_mechanisms_and_what_is_missing_is_unknown() {
     let text = "init: x=0 | T1: w(x,1)@[10,20] commit@[21,25] | T2: r(x,1)@[30,40]";

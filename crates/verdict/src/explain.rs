@@ -1,9 +1,11 @@
 //! Findings in words: what each edge of a cycle stands on, with operations and values.
 
-use margay_history::{History, ObjectId, OpId, OpKind, TxnId, Value, ValueId, Version};
+use margay_history::{History, ObjectId, OpId, OpKind, Outcome, TxnId, Value, ValueId, Version};
 use margay_levels::Anomaly;
 
 use crate::certificate::{Breach, Broken, Certificate, Edge, Finding, Lemma, Reason, Stamp};
+use crate::mechanism::Certified;
+use crate::timeline::timeline;
 
 /// Longer values are shortened in the middle.
 const WIDTH: usize = 60;
@@ -16,7 +18,14 @@ const LEMMAS: usize = 3;
 pub fn finding(history: &History, finding: &Finding) -> String {
     let mut lines = certificate(history, &finding.certificate);
     lines.push(format!("This is {}: {}.", finding.anomaly, finding.anomaly.entry().summary));
+    lines.extend(rules_out(finding.anomaly));
     lines.join("\n")
+}
+
+/// Which levels cannot hold with an anomaly.
+fn rules_out(anomaly: Anomaly) -> Option<String> {
+    let weakest: Vec<&str> = anomaly.weakest_forbidding().into_iter().map(|level| level.name()).collect();
+    (!weakest.is_empty()).then(|| format!("It rules out {}, and what is stronger.", weakest.join(", ")))
 }
 
 /// What a certificate of `violated` says, line by line; nothing for one of `holds`.
@@ -85,13 +94,29 @@ impl Teller<'_> {
             }
             Broken::Dependencies(edges) => {
                 lines.extend(edges.iter().map(|edge| self.edge(edge)));
-                lines.push("The certifier must not let all of them commit.".to_owned());
+                let closed = edges.first().map(|edge| edge.from) == edges.last().map(|edge| edge.to);
+                lines.push(match (breach.mechanisms.points, edges.first(), edges.last()) {
+                    (Some(_), Some(first), Some(last))
+                        if !closed && self.is_backward(breach, first, last) =>
+                    {
+                        format!("But {} took place before {}.", self.txn(last.to), self.txn(first.from))
+                    }
+                    _ => "The certifier must not let all of them commit.".to_owned(),
+                });
             }
         }
         lines.push(
             "The intervals leave no other possibility, given the mechanisms of the certificate.".to_owned(),
         );
+        lines.extend(timeline(self.history, breach));
         lines
+    }
+
+    /// Whether the last transaction of a path had ended before the first one began.
+    fn is_backward(&self, breach: &Breach, first: &Edge, last: &Edge) -> bool {
+        let certified = matches!(breach.mechanisms.certifier, Certified::Ssi);
+        let ended = |txn| self.history.end(txn);
+        !certified || ended(last.to) < self.history.start(first.from)
     }
 
     /// An operation with its interval.
@@ -145,7 +170,8 @@ impl Teller<'_> {
             Reason::Write { object } => {
                 let object_name = self.history.show_object(*object);
                 let (first, second) = (self.wrote(edge.from, *object), self.wrote(edge.to, *object));
-                format!("of {object_name}, {from} {first} before {to} {second}")
+                let shown = self.shown(edge.from, edge.to, *object).unwrap_or_default();
+                format!("of {object_name}, {from} {first} before {to} {second}{shown}")
             }
             Reason::AntiRead { op, object, version } => {
                 let made = match version {
@@ -174,6 +200,33 @@ impl Teller<'_> {
             Reason::Visible { op, object, path } => self.visible(edge, *op, *object, path),
         };
         format!("{from} comes before {to}: {because}.")
+    }
+
+    /// The committed read of a list that shows the order of two appends: `, as T3 read x = [1 2]`.
+    fn shown(&self, from: TxnId, to: TxnId, object: ObjectId) -> Option<String> {
+        let (first, second) = (self.appended(from, object), self.appended(to, object));
+        if first.is_empty() || second.is_empty() {
+            return None;
+        }
+        let txns = self.history.txns().filter(|&txn| self.history.outcome(txn) == Outcome::Committed);
+        let mut reads = txns.flat_map(|txn| self.history.ops(txn)).filter(|op| op.kind == OpKind::Read);
+        let shows = |value: ValueId| match self.history.value(value) {
+            Value::List(items) => {
+                let before = items.iter().position(|item| first.contains(item));
+                let after = items.iter().rposition(|item| second.contains(item));
+                matches!((before, after), (Some(before), Some(after)) if before < after)
+            }
+            _ => false,
+        };
+        let read = reads.find(|op| op.accesses.iter().any(|a| a.object == object && shows(a.value)))?;
+        let reader = self.txn(self.history.txn_of(read.id));
+        Some(format!(", as {reader} {}", self.saw(read.id, object)))
+    }
+
+    /// What a transaction appended to a list.
+    fn appended(&self, txn: TxnId, object: ObjectId) -> Vec<ValueId> {
+        let appends = self.history.ops(txn).filter(|op| op.kind == OpKind::Append);
+        appends.flat_map(|op| op.accesses).filter(|a| a.object == object).map(|a| a.value).collect()
     }
 
     fn real_time(&self, edge: &Edge) -> String {
@@ -302,10 +355,13 @@ impl Teller<'_> {
             Anomaly::IncompatibleOrder => "Neither list is the beginning of the other.".to_string(),
             Anomaly::DuplicateElements => "One append took effect twice.".to_string(),
             Anomaly::ResultMismatch if ops.len() == 2 => {
-                "Every transfer takes as much as it gives, and yet the totals of the two reads differ.".to_string()
+                "Every transfer takes as much as it gives, and yet the totals of the two reads differ."
+                    .to_string()
             }
             Anomaly::PlSsCycleExists => {
-                format!("No order of all transactions on {name} up to there explains what they saw and respects real time.")
+                format!(
+                    "No order of all transactions on {name} up to there explains what they saw and respects real time."
+                )
             }
             _ => return None,
         })

@@ -1,0 +1,265 @@
+//! The measurements of `docs/BENCHMARKS.md`: `cargo run --release -p margay-mirror --example bench WHAT`, where WHAT is `speed`, `linear`, `threads`, `stream [OPERATIONS]` or
+//! `pipeline`. Times are CPU seconds of the measured part, where one thread works; of the wall where several do.
+
+mod bank;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fs;
+use std::time::Instant;
+
+use bank::{Bank, Event, Load};
+use margay_history::{Access, History, ObjectId, OpId, OpKind, TxnId, Values};
+use margay_levels::profile::Found;
+use margay_mirror::{Engine, Mechanisms, Mirror, Pipeline, Trace, simulated};
+use margay_simdb::{Mix, Protocol, Rng, SimConfig, simulate_history};
+use margay_verdict::Budget;
+
+const CLIENTS: u32 = 24;
+
+fn main() {
+    let mut args = std::env::args().skip(1);
+    match args.next().as_deref() {
+        Some("speed") => speed(),
+        Some("linear") => linear(),
+        Some("threads") => threads(),
+        Some("stream") => stream(args.next().and_then(|n| n.parse().ok()).unwrap_or(50_000_000)),
+        Some("pipeline") => pipeline(),
+        _ => eprintln!("one of: speed, linear, threads, stream [OPERATIONS], pipeline"),
+    }
+}
+
+/// CPU seconds of this process so far.
+fn cpu() -> f64 {
+    let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks = |place: usize| fields.get(place).and_then(|n| n.parse::<f64>().ok()).unwrap_or(0.0);
+    (ticks(11) + ticks(12)) / 100.0
+}
+
+/// The resident set, in MiB.
+fn resident() -> u64 {
+    let text = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4 / 1024
+}
+
+fn validating() -> Mechanisms {
+    let Found(profile) = "foundationdb".parse().expect("a profile");
+    Mechanisms::of(profile)
+}
+
+/// A simulated history of registers in the shape of BlindW-RW: 2,000 keys, eight operations per transaction.
+fn blindw(protocol: Protocol, transactions: u64) -> History {
+    let mix = Mix::NAMED[0].1;
+    let config = SimConfig {
+        clients: CLIENTS,
+        transactions,
+        ops: (8, 8),
+        keys: 2_000,
+        mix,
+        ..SimConfig::new(protocol, 1)
+    };
+    simulate_history(&config).expect("a simulation is a history").0
+}
+
+/// Operations in the order of `before`.
+fn sorted(load: Load, transactions: usize) -> (Bank, Vec<Event>) {
+    let (mut bank, mut events, mut ended) = (Bank::new(load, CLIENTS, 1_000, 1), Vec::new(), 0);
+    while ended < transactions {
+        let before = events.len();
+        bank.step(&mut events);
+        ended += usize::from(events.len() > before);
+    }
+    events.sort_by_key(|event| event.at.before);
+    (bank, events)
+}
+
+fn start(bank: &Bank) -> Mirror {
+    let mut mirror = Mirror::new(validating(), 0);
+    let zero = Values::default().int(0);
+    (0..bank.registers()).for_each(|object| mirror.initial(ObjectId(object), zero));
+    mirror
+}
+
+/// Small integers are their own ids, so no table of values is needed.
+fn feed(mirror: &mut Mirror, number: usize, event: &Event, values: &Values, ids: &mut Values) {
+    let access = Access { object: ObjectId(event.object), value: ids.int(event.value) };
+    let accesses = if event.kind.outcome().is_some() || event.kind == OpKind::Begin {
+        &[][..]
+    } else {
+        std::slice::from_ref(&access)
+    };
+    let op = OpId((number % (1 << 31)) as u32);
+    let trace = Trace { txn: TxnId(event.txn), op, kind: event.kind, at: event.at, accesses };
+    mirror.feed(trace, values).expect("in order");
+}
+
+/// Feeds all and answers CPU seconds.
+fn run_events(mirror: &mut Mirror, events: &[Event]) -> f64 {
+    let mut ids = Values::default();
+    events.iter().for_each(|event| _ = ids.int(event.value));
+    let values = ids.clone();
+    let start = cpu();
+    for (number, event) in events.iter().enumerate() {
+        feed(mirror, number, event, &values, &mut ids);
+    }
+    mirror.finish(&values);
+    cpu() - start
+}
+
+fn run_history(history: &History, mirror: Mirror) -> (f64, f64, Mirror) {
+    let mut mirror = mirror;
+    let (cpu_start, start) = (cpu(), Instant::now());
+    Engine::play(&mut mirror, history, &Budget::unlimited()).expect("a timed history");
+    (cpu() - cpu_start, start.elapsed().as_secs_f64(), mirror)
+}
+
+fn speed() {
+    println!("| trace | mechanisms of | operations | CPU s | operations/s | ww, wr, rw known |");
+    println!("|---|---|---:|---:|---:|---|");
+    let known = |mirror: &Mirror| {
+        let s = mirror.statistics();
+        assert_eq!(s.violations, 0, "a correct database");
+        format!("{:.4}, {:.4}, {:.4}", s.ww.known(), s.wr.known(), s.rw.known())
+    };
+    let row = |trace: &str, of: &str, count: usize, seconds: f64, known: String| {
+        println!("| {trace} | {of} | {count} | {seconds:.2} | {:.0} | {known} |", count as f64 / seconds);
+    };
+    for protocol in [Protocol::RcMvcc, Protocol::SiFuw, Protocol::Ssi, Protocol::Ss2pl] {
+        let history = blindw(protocol, 100_000);
+        let name = format!("simdb-{protocol}");
+        let mirror = Mirror::new(simulated(&name).expect("a simulated database"), 0);
+        let (seconds, _, mirror) = run_history(&history, mirror);
+        row("BlindW-RW", &name, history.op_count(), seconds, known(&mirror));
+    }
+    for (load, name) in [(Load::BlindWRw, "BlindW-RW"), (Load::SmallBank, "SmallBank")] {
+        let (bank, events) = sorted(load, 300_000);
+        let mut mirror = start(&bank);
+        let seconds = run_events(&mut mirror, &events);
+        row(name, "foundationdb", events.len(), seconds, known(&mirror));
+    }
+}
+
+fn linear() {
+    println!("| transactions | operations | CPU s | µs per transaction |");
+    println!("|---:|---:|---:|---:|");
+    for transactions in [10_000, 30_000, 100_000, 300_000, 1_000_000] {
+        let (bank, events) = sorted(Load::SmallBank, transactions);
+        let seconds = run_events(&mut start(&bank), &events);
+        let each = seconds * 1e6 / transactions as f64;
+        println!("| {transactions} | {} | {seconds:.2} | {each:.2} |", events.len());
+    }
+}
+
+fn threads() {
+    println!("| threads | operations | wall s | operations/s |");
+    println!("|---:|---:|---:|---:|");
+    let history = blindw(Protocol::Ssi, 100_000);
+    for threads in [1, 2] {
+        let mechanisms = simulated("simdb-ssi").expect("a simulated database");
+        let mirror = Mirror::new(mechanisms, 0).with_threads(threads);
+        let (_, seconds, mirror) = run_history(&history, mirror);
+        assert_eq!(mirror.statistics().violations, 0);
+        let count = history.op_count();
+        println!("| {threads} | {count} | {seconds:.2} | {:.0} |", count as f64 / seconds);
+    }
+}
+
+/// Simulated clients through the pipeline into the mirror, for as long as one likes.
+fn stream(operations: usize) {
+    println!("| operations | resident MiB | remembered | CPU s |");
+    println!("|---:|---:|---:|---:|");
+    let mut bank = Bank::new(Load::SmallBank, CLIENTS, 1_000, 1);
+    let mut mirror = start(&bank);
+    let (mut pipeline, mut clients) = Pipeline::new(CLIENTS as usize);
+    let (mut ids, values, mut done, mut out) = (Values::default(), Values::default(), 0, Vec::new());
+    let (began, tenth) = (cpu(), operations / 10);
+    while done < operations {
+        let client = bank.step(&mut out) as usize;
+        for event in out.drain(..) {
+            clients[client].push(event.at.before, event).expect("clocks do not go back");
+        }
+        pipeline.dispatch(|_, event| {
+            // Balances wrap, so that every value is a small integer and no table grows.
+            let event = Event { value: event.value.rem_euclid(1 << 20), ..event };
+            feed(&mut mirror, done, &event, &values, &mut ids);
+            done += 1;
+            if done.is_multiple_of(tenth) {
+                let size = mirror.size();
+                let kept = size.versions + size.readers + size.locks + size.nodes + size.transactions;
+                println!("| {done} | {} | {kept} | {:.1} |", resident(), cpu() - began);
+            }
+        });
+    }
+    assert_eq!(mirror.statistics().violations, 0, "a correct database");
+}
+
+/// So many operations a client hands over at a time.
+const ROUND: usize = 64;
+
+/// 24 clients hand over batch after batch; after each round whatever nothing can come before any more is given out: by the pipeline, and by one heap of all operations.
+fn pipeline() {
+    let per = 4_000_000 / CLIENTS as usize / ROUND * ROUND;
+    let times = |client: u32| {
+        let (mut rng, mut time) = (Rng::new(7, u64::from(client)), 0_i64);
+        let next = move |_| {
+            time += 1 + rng.below(400) as i64;
+            time
+        };
+        (0..per).map(next).collect::<Vec<i64>>()
+    };
+    let all: Vec<Vec<i64>> = (0..CLIENTS).map(times).collect();
+    let (ours, order) = by_pipeline(&all);
+    let (theirs, same) = by_heap(&all);
+    assert_eq!(order, same, "both give out the same order of times");
+    let count = per * CLIENTS as usize;
+    println!("| dispatch of {count} operations of {CLIENTS} clients | CPU s | operations/s |");
+    println!("|---|---:|---:|");
+    for (name, seconds) in [("two-level pipeline", ours), ("one heap", theirs)] {
+        println!("| {name} | {seconds:.2} | {:.0} |", count as f64 / seconds);
+    }
+    println!("\n{:.1} times as fast.", theirs / ours);
+}
+
+/// An operation as large as a real one.
+type Item = [i64; 6];
+
+fn mix(sum: u64, time: i64) -> u64 {
+    sum.wrapping_mul(31).wrapping_add(time as u64)
+}
+
+fn by_pipeline(all: &[Vec<i64>]) -> (f64, u64) {
+    let (mut pipeline, mut clients) = Pipeline::<Item>::new(all.len());
+    let (start, mut sum) = (cpu(), 0_u64);
+    for round in 0..all[0].len() / ROUND {
+        for (client, times) in clients.iter_mut().zip(all) {
+            for &time in &times[round * ROUND..(round + 1) * ROUND] {
+                client.push(time, [time; 6]).expect("in order");
+            }
+        }
+        pipeline.dispatch(|time, _| sum = mix(sum, time));
+    }
+    drop(clients);
+    while pipeline.wait(|time, _| sum = mix(sum, time)) {}
+    (cpu() - start, sum)
+}
+
+fn by_heap(all: &[Vec<i64>]) -> (f64, u64) {
+    let mut heap: BinaryHeap<Reverse<(i64, Item)>> = BinaryHeap::new();
+    let (start, mut sum) = (cpu(), 0_u64);
+    for round in 0..=all[0].len() / ROUND {
+        let last = round == all[0].len() / ROUND;
+        let mut watermark = i64::MAX;
+        for times in all.iter().filter(|_| !last) {
+            let batch = &times[round * ROUND..(round + 1) * ROUND];
+            batch.iter().for_each(|&time| heap.push(Reverse((time, [time; 6]))));
+            watermark = watermark.min(batch[ROUND - 1]);
+        }
+        while heap.peek().is_some_and(|Reverse((time, _))| *time < watermark)
+            && let Some(Reverse((time, _))) = heap.pop()
+        {
+            sum = mix(sum, time);
+        }
+    }
+    (cpu() - start, sum)
+}
