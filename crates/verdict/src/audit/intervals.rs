@@ -381,11 +381,26 @@ impl<'h> Judge<'h> {
         Ok((all, candidates, snapshot, seen.saw))
     }
 
+    /// Whether an anti-dependency is on the very version that followed the one that was read, which is the only one that SSI looks at.
+    fn is_direct(&self, edge: &Edge) -> Result<bool, Rejected> {
+        let Reason::AntiRead { op, object, version } = edge.reason else { return Ok(false) };
+        let (all, seen, _, saw) = self.seen(edge.from, op, object)?;
+        let ([read], Saw::Value(_)) = (seen.as_slice(), saw) else { return Ok(false) };
+        let next = self.fact(object, edge.to)?;
+        let own = self.versions(object).iter().any(|(other, _)| *other == Version::Of(edge.from));
+        let others = all.iter().filter(|(other, _)| *other != version && *other != Version::Of(edge.to));
+        let (known, fact) = &all[*read];
+        Ok(!own && *known == version && fact.right_before(&next, others.map(|(_, other)| other)))
+    }
+
     /// `A → B → C` over rw, where C committed first, A and B ran at the same time, and C committed before A's snapshot if A wrote nothing.
     fn is_dangerous(&self, first: &Edge, second: &Edge) -> Result<bool, Rejected> {
         let anti = |edge: &Edge| matches!(edge.reason, Reason::AntiRead { .. });
         if !anti(first) || !anti(second) {
             return reject("a dangerous structure is of two anti-dependencies");
+        }
+        if !self.is_direct(first)? || !self.is_direct(second)? {
+            return reject("an anti-dependency is not on the version right after the one that was read");
         }
         let (a, b, c) = (self.committed(first.from)?, self.committed(first.to)?, self.committed(second.to)?);
         Ok(dangerous(&a, &b, &c, self.mechanisms.view))

@@ -128,6 +128,12 @@ impl Fact {
             || (self.certain && later.certain && self.precludes(later) && !later.precludes(self))
     }
 
+    /// Whether `next` was installed right after this one for certain: every other version was there before, or came later.
+    #[must_use]
+    pub fn right_before<'a>(&self, next: &Fact, mut others: impl Iterator<Item = &'a Fact>) -> bool {
+        self.before(next) && others.all(|other| other.before(self) || next.before(other))
+    }
+
     /// Whether the mechanisms rule out that `other` was installed before this one.
     fn precludes(&self, other: &Fact) -> bool {
         let too_late = |mine: Option<i64>, theirs: Option<i64>| {

@@ -91,7 +91,7 @@ pub enum Certified {
     Committed,
     /// All cycles.
     Serializable,
-    /// All cycles, and dangerous structures: `A → B → C` over rw, where C committed first of the three, and if A wrote nothing before A's snapshot.
+    /// All cycles, and dangerous structures: `A → B → C` over rw, each to the writer of the version right after the one that was read, where C committed first of the three, and if A wrote nothing before A's snapshot.
     Ssi,
 }
 
