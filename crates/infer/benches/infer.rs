@@ -4,7 +4,8 @@
 //! cases whose name has PART. Seconds are those of the check alone, by the clock and by the processor; the peak includes the history.
 //!
 //! The histories are serial executions dealt out to 50 sessions at random, with time. Registers: 8 operations, half of them reads, as many keys as a tenth of the
-//! transactions. Lists: 4 operations, half of them reads; a list gets at most 32 elements.
+//! transactions. Updates: the same with 4 operations, and who writes a register has read it before. Lists: 4 operations, half of them reads; a list gets at most 32
+//! elements. Stale lists: one read in a thousand misses the last element.
 
 use std::process::Command;
 use std::time::Instant;
@@ -20,22 +21,31 @@ struct Case {
     name: &'static str,
     txns: u64,
     level: Level,
-    lists: bool,
+    make: fn(u64) -> History,
     goal: &'static str,
 }
 
 fn cases() -> Vec<Case> {
-    let case = |name, txns, level, lists, goal| Case { name, txns, level, lists, goal };
+    let case = |name, txns, level, make, goal| Case { name, txns, level, make, goal };
+    let (lists, stale, registers, updates) =
+        (lists as fn(u64) -> _, stale as _, registers as _, updates as _);
     vec![
-        case("lists", 100_000, Level::Serializable, true, "1 s"),
-        case("lists", 100_000, Level::StrictSerializable, true, "1 s"),
-        case("lists", 100_000, Level::SnapshotIsolation, true, "1 s"),
-        case("lists", 100_000, Level::ReadCommitted, true, "1 s"),
-        case("lists", 1_000_000, Level::StrictSerializable, true, "15 s"),
-        case("registers", 100_000, Level::Causal, false, ""),
-        case("registers", 1_000_000, Level::BeReadCommitted, false, "3 s, 1.5 GB"),
-        case("registers", 1_000_000, Level::ReadAtomic, false, "3 s, 1.5 GB"),
-        case("registers", 1_000_000, Level::Causal, false, "6 s, 1.5 GB"),
+        case("lists", 100_000, Level::Serializable, lists, "1 s"),
+        case("lists", 100_000, Level::StrictSerializable, lists, "1 s"),
+        case("lists", 100_000, Level::SnapshotIsolation, lists, "1 s"),
+        case("lists", 100_000, Level::ReadCommitted, lists, "1 s"),
+        case("lists", 1_000_000, Level::Serializable, lists, "15 s"),
+        case("lists", 1_000_000, Level::StrictSerializable, lists, "15 s"),
+        case("stale lists", 100_000, Level::StrictSerializable, stale, "1 s"),
+        case("stale lists", 1_000_000, Level::StrictSerializable, stale, "15 s"),
+        case("updates", 100_000, Level::StrictSerializable, updates, "1 s"),
+        case("updates", 1_000_000, Level::Serializable, updates, "15 s"),
+        case("updates", 1_000_000, Level::StrictSerializable, updates, "15 s"),
+        case("registers", 100_000, Level::Causal, registers, ""),
+        case("registers", 1_000_000, Level::ReadCommitted, registers, "3 s, 1.5 GB"),
+        case("registers", 1_000_000, Level::BeReadCommitted, registers, "3 s, 1.5 GB"),
+        case("registers", 1_000_000, Level::ReadAtomic, registers, "3 s, 1.5 GB"),
+        case("registers", 1_000_000, Level::Causal, registers, "6 s, 1.5 GB"),
     ]
 }
 
@@ -60,7 +70,7 @@ fn parent(part: &str) {
 }
 
 fn child(case: &Case) {
-    let history = if case.lists { lists(case.txns) } else { registers(case.txns) };
+    let history = (case.make)(case.txns);
     let (start, cpu) = (Instant::now(), cpu_seconds());
     let verdict = Infer::DEFAULT.check(&history, Question::new(case.level), &Budget::unlimited());
     let (seconds, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu);
@@ -104,7 +114,45 @@ fn registers(txns: u64) -> History {
     b.finish().expect("a valid history")
 }
 
+fn updates(txns: u64) -> History {
+    let (mut random, mut b) = (Random(42), HistoryBuilder::new());
+    let keys = txns / 10;
+    let mut current = vec![ValueId::NULL; keys as usize];
+    let mut written = 0;
+    for txn in 0..txns {
+        let session = random.below(SESSIONS);
+        for _ in 0..2 {
+            let place = random.below(keys);
+            let key = b.values().int(place as i64);
+            let object = b.object(None, key);
+            push(&mut b, session, txn, OpKind::Read, &[Access { object, value: current[place as usize] }]);
+            if random.below(4) > 0 {
+                written += 1;
+                current[place as usize] = b.values().int(written);
+                push(
+                    &mut b,
+                    session,
+                    txn,
+                    OpKind::Write,
+                    &[Access { object, value: current[place as usize] }],
+                );
+            }
+        }
+        push(&mut b, session, txn, OpKind::Commit, &[]);
+    }
+    b.finish().expect("a valid history")
+}
+
 fn lists(txns: u64) -> History {
+    lists_where(txns, u64::MAX)
+}
+
+fn stale(txns: u64) -> History {
+    lists_where(txns, 1000)
+}
+
+/// One read in `stale` misses the last element.
+fn lists_where(txns: u64, stale: u64) -> History {
     let (mut random, mut b) = (Random(42), HistoryBuilder::new());
     let mut open: Vec<(i64, Vec<ValueId>)> = (0..20).map(|key| (key, Vec::new())).collect();
     let (mut keys, mut written) = (20, 0);
@@ -115,7 +163,12 @@ fn lists(txns: u64) -> History {
             let name = b.values().int(*key);
             let object = b.object(None, name);
             if random.below(2) == 0 {
-                let value = b.values().list(list);
+                let seen = if stale < u64::MAX && random.below(stale) == 0 {
+                    list.len().saturating_sub(1)
+                } else {
+                    list.len()
+                };
+                let value = b.values().list(&list[..seen]);
                 push(&mut b, session, txn, OpKind::Read, &[Access { object, value }]);
                 continue;
             }

@@ -24,6 +24,7 @@
 //! several wrote, and scans that may have seen one of several versions; above the weak levels, registers whose version order the reads do not tell.
 //! Under `auto` the next engine takes over.
 
+mod ambiguity;
 mod bank;
 mod case;
 mod cycles;
@@ -51,6 +52,7 @@ use margay_levels::model::{Boundary, boundary};
 use margay_levels::{Anomaly, Level};
 use margay_verdict::{Budget, Checker, Exhausted, Finding, Question, Verdict, Why};
 
+pub use crate::ambiguity::{Ambiguity, ambiguities};
 use crate::case::{Case, Stop};
 use crate::deps::{Deps, Layout};
 use crate::proof::Prover;
