@@ -40,7 +40,7 @@ pub fn run(args: AuditArgs) -> Result<Status, Failure> {
     }
     let to_stdout = report::one_stream(args.common.json, &args.output, [])?;
     let quiet = args.common.quiet || to_stdout;
-    let (mut loaded, read) = files::read_history(&args.history, args.input.from, quiet)?;
+    let (mut loaded, read) = files::read_input(&args.history, &args.input, quiet)?;
     let (question, certificate) = read_certificate(&args.certificate, &mut loaded.history)?;
     let start = Instant::now();
     let (verdict, proof) = (proves(&certificate), margay_report::gather::proof(&certificate));

@@ -6,13 +6,14 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use margay_engines::{Answer, Choice};
+use margay_engines::{Answer, Choice, Reading};
 use margay_history::History;
 use margay_levels::profile::Dbms;
 use margay_report::view::Again;
 use margay_verdict::{Budget, Question, Verdict, Why, audit, wire};
 
 use crate::args::CheckArgs;
+use crate::elle;
 use crate::failure::{Failure, Status};
 use crate::files;
 use crate::level::Asked;
@@ -44,19 +45,22 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
     let dbms = args.dbms.as_deref().map(|name| dbms(name, args.engine)).transpose()?;
     let task = Task {
         level: args.level,
-        engine: args.engine,
+        engine: read_as(args.engine, args.reading),
         dbms,
         real_time: args.real_time,
         timeout: args.common.timeout,
         audit: args.audit,
     };
-    let (loaded, read) = files::read_history(&args.history, args.input.from, quiet)?;
+    let (loaded, read) = files::read_input(&args.history, &args.input, quiet)?;
     let rows = rows::instead(&loaded.history, task.engine, question(&task).map(|question| question.level));
     let history = rows.as_ref().unwrap_or(&loaded.history);
     let (answer, audited, checked) = {
         let _progress = Progress::show(&format!("checking {} transactions", history.txn_count()), !quiet);
         decide(&task, history)
     };
+    if !quiet {
+        elle::notes(history).iter().for_each(|note| eprintln!("note: {note}"));
+    }
     if let Some(path) = &args.certificate {
         write_certificate(path, history, question(&task), &answer.verdict)?;
     }
@@ -67,7 +71,8 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
         subject: &subject,
         real_time: args.real_time,
         again: Again { command: Some(again(&args)), audit, seed: None },
-        curves: args.output.report.is_some() || args.common.json,
+        curves: args.output.report.is_some()
+            || (args.common.json && history.op_count() <= AUDITED_ALWAYS),
     };
     let view = View::framed(history, args.level.name(), &answer, &audited, stats, frame);
     report::write(&args.output, &view.report)?;
@@ -90,6 +95,12 @@ fn again(args: &CheckArgs) -> String {
     }
     if args.real_time {
         command += " --real-time";
+    }
+    for (flag, given) in [
+        (" --sequential-keys", args.input.sequential_keys),
+        (" --linearizable-keys", args.input.linearizable_keys),
+    ] {
+        command += if given { flag } else { "" };
     }
     command
 }
@@ -123,6 +134,14 @@ pub fn decide(task: &Task, history: &History) -> (Answer, Audited, Duration) {
 }
 
 /// The database that `--dbms` names: a profile, or the file of one.
+/// The engine, if it is the one that reads statements, with what they may have seen.
+fn read_as(engine: Choice, reading: Reading) -> Choice {
+    match engine {
+        Choice::Engine(known) if known.name() == "observe" => margay_engines::observe_reading(reading),
+        other => other,
+    }
+}
+
 fn dbms(name: &str, engine: Choice) -> Result<Dbms, Failure> {
     if !engine.asks_for_dbms() {
         return Err(Failure::new("--dbms is for an engine that verifies mechanisms: add --engine mirror"));

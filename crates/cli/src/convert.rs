@@ -13,7 +13,7 @@ use crate::{files, terminal};
 pub fn run(args: ConvertArgs) -> Result<Status, Failure> {
     let to = args.to.unwrap_or_else(|| format_of(&args.output));
     must_be_writable(to)?;
-    let (loaded, _) = files::read_history(&args.input, args.from.from, args.quiet)?;
+    let (loaded, _) = files::read_input(&args.input, &args.from, args.quiet)?;
     {
         let _progress = Progress::show(&format!("writing {}", args.output.display()), !args.quiet);
         margay_formats::write(&loaded.history, to, files::target(&args.output))?;

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use margay_formats::{Format, Loaded, Source, Target};
 
+use crate::args::InputArgs;
+use crate::elle;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::terminal;
@@ -22,6 +24,13 @@ pub fn read_history(path: &Path, from: Option<Format>, quiet: bool) -> Result<(L
         loaded.warnings.iter().for_each(|warning| eprintln!("warning: {}: {warning}", path.display()));
     }
     Ok((loaded, start.elapsed()))
+}
+
+/// Reads a history, with what the options say of it and take for granted.
+pub fn read_input(path: &Path, input: &InputArgs, quiet: bool) -> Result<(Loaded, Duration), Failure> {
+    let (mut loaded, read) = read_history(path, input.from, quiet)?;
+    loaded.history = elle::assume(loaded.history, input.sequential_keys, input.linearizable_keys)?;
+    Ok((loaded, read))
 }
 
 /// Whether the path means standard input or output.

@@ -10,6 +10,7 @@ mod audit;
 mod check;
 mod convert;
 mod duration;
+mod elle;
 mod failure;
 mod files;
 mod level;
@@ -55,6 +56,7 @@ fn run(line: CommandLine) -> Result<Status, Failure> {
         Command::Run(args) => run::run(args),
         Command::Check(args) => check::run(args),
         Command::Audit(args) => audit::run(args),
+        Command::Elle(args) => elle::run(args),
         Command::Report(args) => report::run(args),
         Command::Convert(args) => convert::run(args),
         Command::Simulate(args) => simulate::run(args),

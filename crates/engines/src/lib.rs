@@ -16,7 +16,7 @@ use std::fmt;
 use margay_certify::{Certify, Replay};
 use margay_history::{History, OpKind, ValueId};
 use margay_infer::Infer;
-pub use margay_infer::{Assume, assumed};
+pub use margay_infer::{Ambiguity, Assume, ambiguities, assumed};
 use margay_levels::definition::Family;
 use margay_levels::profile::{Dbms, NoProfile};
 use margay_levels::{Level, UnknownName};
@@ -36,7 +36,7 @@ pub const NAMES: [&str; 7] = ["solve", "mirror", "certify", "replay", "observe",
 /// The engines of this version, in the order in which `auto` prefers them.
 #[must_use]
 pub fn all() -> &'static [Engine] {
-    &[&Observe::DEFAULT, &Replay, &Infer::DEFAULT, &Certify, &Naive, &Solve, &MIRROR]
+    &[&Observe::DEFAULT, &Replay, &Certify, &Infer::DEFAULT, &Naive, &Solve, &MIRROR]
 }
 
 /// The mirror takes its mechanisms from the profile that the history names.
