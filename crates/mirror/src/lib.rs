@@ -40,7 +40,7 @@
 //! # Invariants
 //! - A violation is reported only if no placement of the instants in their intervals fits the mechanisms. On a correct database there is none.
 //! - Nothing found is [`margay_verdict::Verdict::Clean`], never `holds`: intervals that overlap hide what happened.
-//! - Memory is bounded by what active transactions can still touch, and by the versions of transactions whose outcome is unknown: these may appear at any time.
+//! - Memory is bounded by what active transactions can still touch; of transactions whose outcome is unknown, whose versions may appear at any time, a few versions of each object are kept.
 //!
 //! # Differs from the paper
 //! - A version is installed by its transaction's *commit*. The paper takes the write's interval, by which a correct database would be accused.
@@ -54,8 +54,11 @@
 //!
 //! - Where timestamps come from the clocks of several servers (CockroachDB, YugabyteDB, …), and where reads lock row by row, different objects are not held against each other.
 //!
-//! Left out, for now: locks of predicates, rows that a scan did not return, what SQL statements read and write (they are outside), the read sets of optimistic
-//! validation beyond the cycles that it prevents, the resolution of columns that a partial write left alone, verification on several threads.
+//! - Rows that a scan did not return depend on nobody, and on them only who makes them match: a version that matches neither before nor after is no conflict.
+//! - A lock on what was searched is held against single writes that make a row match, not against other searches: two conditions that overlap need not meet in a row.
+//! - Several threads share the work by transactions, not by objects: reads of one snapshot are explained together, whatever they read.
+//!
+//! Left out, for now: what SQL statements read and write (they are outside), locking reads, reads at READ UNCOMMITTED, the resolution of columns that a partial write left alone.
 //!
 //! # Cost
 //! Each read costs the square of the number of versions of its object that are still alive, which is small; each dependency a search in
