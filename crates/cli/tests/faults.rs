@@ -1,0 +1,144 @@
+//! `margay run` when things go wrong: servers that die, connections that are cut, a recorder that is killed, an interrupt.
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{Run, finish, margay};
+use margay_servers::Server;
+use tempfile::TempDir;
+
+fn run(args: &str) -> Run {
+    margay(["run"].into_iter().chain(args.split_whitespace()))
+}
+
+/// Whether the server can be started; says why not.
+fn installed(server: Result<Server, String>) -> bool {
+    match server {
+        Ok(_) => true,
+        Err(reason) => {
+            println!("SKIPPED: {reason}");
+            false
+        }
+    }
+}
+
+/// A temporary folder of its own, for servers that run as another user.
+fn folder() -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("its owner");
+    folder
+}
+
+fn start(args: &str, folder: &Path) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_margay"));
+    command.arg("run").args(args.split_whitespace()).env("TMPDIR", folder);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("it starts")
+}
+
+fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").args(["-s", name, &child.id().to_string()]).status();
+    assert!(sent.is_ok_and(|status| status.success()));
+}
+
+fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < deadline, "{what} does not happen");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn lines(path: &Path) -> usize {
+    fs::File::open(path).map_or(0, |file| BufReader::new(file).lines().count())
+}
+
+#[test]
+fn a_recording_that_was_killed_is_readable() {
+    let folder = folder();
+    let path = folder.path().join("killed.jsonl");
+    let args = format!("--duration 60s --record {}", path.display());
+    let mut child = start(&args, folder.path());
+    wait_for("recording", || lines(&path) > 500);
+    signal(&child, "KILL");
+    child.wait().expect("it is dead");
+    let recorded = lines(&path);
+    let path = path.to_str().expect("text");
+    let told = margay(["check", path, "--level", "strict-serializable", "--json"]).expect(0).json();
+    let operations = told["stats"]["operations"].as_u64().unwrap_or(0) as usize;
+    // The header, and perhaps half a line, are no operations. Transactions without an end get one.
+    assert!(operations + 2 >= recorded && recorded > 500, "{operations} of {recorded}");
+}
+
+#[test]
+fn half_a_line_at_the_end_is_left_out() {
+    let folder = folder();
+    let path = folder.path().join("cut.jsonl");
+    let text = path.to_str().expect("text");
+    run(&format!("--transactions 50 --record {text}")).expect(0);
+    let whole = fs::read_to_string(&path).expect("the recording");
+    let cut = &whole[..whole.trim_end().len() - 7];
+    fs::write(&path, cut).expect("written");
+    let checked = margay(["check", text, "--level", "strict-serializable"]).expect(0);
+    assert!(checked.stderr.contains("cut off"), "{}", checked.stderr);
+    fs::write(&path, whole.replacen("\"at\"", "\"at", 1)).expect("written");
+    margay(["check", text, "--level", "strict-serializable"]).expect(2);
+}
+
+#[test]
+fn an_interrupt_ends_the_run_and_its_server() {
+    if !installed(Server::postgres()) {
+        return;
+    }
+    let folder = folder();
+    let record = folder.path().join("run.jsonl");
+    let args = format!("--start postgres --duration 60s --record {}", record.display());
+    let child = start(&args, folder.path());
+    wait_for("recording", || lines(&record) > 200);
+    signal(&child, "INT");
+    let output = child.wait_with_output().expect("it ends");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && stdout.contains("holds"), "{stdout}");
+    let left: Vec<_> =
+        fs::read_dir(folder.path()).expect("the folder").flatten().map(|e| e.file_name()).collect();
+    assert_eq!(left, ["run.jsonl"], "the server is gone with its folder");
+}
+
+#[test]
+fn servers_that_are_harmed_are_not_accused() {
+    if !installed(Server::postgres()) {
+        return;
+    }
+    let folder = folder();
+    let run = |args: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_margay"));
+        command.arg("run").args(args.split_whitespace()).env("TMPDIR", folder.path());
+        finish(command, b"")
+    };
+    for (fault, workload) in
+        [("kill=1s", "increment"), ("disconnect=60ms", "mixed"), ("pause=400ms", "mixed")]
+    {
+        let args = format!("--start postgres --duration 3500ms --workload {workload} --fault {fault} --json");
+        let told = run(&args).expect(0).json();
+        let name = fault.split('=').next().expect("a name");
+        assert!(told["run"]["faults"][name].as_u64() >= Some(1), "{told}");
+        assert_eq!(
+            (told["verdict"].as_str(), told["run"]["live"]["violations"].as_u64()),
+            (Some("holds"), Some(0))
+        );
+        assert_eq!(
+            told["run"]["dropped"].as_array().map(Vec::len),
+            Some(0),
+            "every client came back: {told}"
+        );
+    }
+    let error = run("--fault kill").expect(2);
+    assert!(error.stderr.contains("--start"), "{}", error.stderr);
+}

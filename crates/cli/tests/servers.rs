@@ -1,0 +1,138 @@
+//! `margay run` against real servers: what they promise is kept, and what they do not promise is found out.
+
+mod common;
+
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use common::{Run, finish, margay};
+use margay_servers::Server;
+use serde_json::Value;
+
+fn started(server: Result<Server, String>) -> Option<Server> {
+    server.inspect_err(|reason| println!("SKIPPED: {reason}")).ok()
+}
+
+fn run(args: &str) -> Run {
+    margay(["run"].into_iter().chain(args.split_whitespace()))
+}
+
+/// Runs until a violation of this kind is found; how threads meet is not in our hand.
+fn violated(args: &str, kinds: &[&str]) -> Value {
+    let told = (0..10).map(|seed| run(&format!("{args} --seed {seed} --json"))).find(|run| run.status == 1);
+    let told = told.unwrap_or_else(|| panic!("{args}: ten runs without a violation")).json();
+    let found = told["anomalies"].as_array().is_some_and(|anomalies| {
+        anomalies.iter().any(|anomaly| kinds.iter().any(|kind| anomaly["name"].as_str() == Some(*kind)))
+    });
+    assert!(found, "{args}: none of {kinds:?} in {}", told["anomalies"]);
+    told
+}
+
+/// Every engine is asked, and none may accuse a correct database; at least one has an answer.
+fn is_clean(args: &str) {
+    let engines = "auto,solve,mirror,infer,certify,observe";
+    let run = run(&format!("{args} --engine {engines} --timeout 4s --json"));
+    let told = run.expect(0).json();
+    let checks = told["report"]["checks"].as_array().expect("checks").clone();
+    assert!(checks.len() >= 6, "{told}");
+    for check in &checks {
+        assert_ne!(check["verdict"], "violated", "{args}: {check}");
+    }
+    assert!(checks.iter().any(|check| check["verdict"] != "unknown"), "{args}: {told}");
+}
+
+const WORKLOADS: [&str; 24] = [
+    "mixed",
+    "rw-register",
+    "list-append",
+    "increment",
+    "write-skew",
+    "predicate",
+    "blindw-w",
+    "blindw-rw",
+    "blindw-rw-plus",
+    "blindw-rh",
+    "blindw-wr",
+    "blindw-wh",
+    "blindw-pred",
+    "ycsb-a",
+    "smallbank",
+    "tpcc",
+    "c-twitter",
+    "rubis",
+    "bank-server",
+    "emme-item",
+    "emme-predicate",
+    "king-cobra-rmw",
+    "king-cobra-rw",
+    "king-cobra-write",
+];
+
+#[test]
+fn postgresql_serializable_is_clean_on_every_workload_by_every_engine() {
+    let Some(server) = started(Server::postgres()) else { return };
+    for workload in WORKLOADS {
+        is_clean(&format!("{} --workload {workload} --transactions 60", server.url()));
+    }
+}
+
+#[test]
+fn postgresql_keeps_no_more_than_it_promises() {
+    let Some(server) = started(Server::postgres()) else { return };
+    let url = server.url();
+    let skew = ["G2-item", "G2", "write-skew"];
+    for workload in ["write-skew", "smallbank --keys 4"] {
+        let weaker = "--level repeatable-read --claim serializable --transactions 500";
+        violated(&format!("{url} {weaker} --workload {workload}"), &skew);
+    }
+    run(&format!("{url} --level repeatable-read --workload write-skew --transactions 200")).expect(0);
+    let weaker = "--level read-committed --claim snapshot-isolation --workload increment --transactions 300";
+    violated(
+        &format!("{url} {weaker}"),
+        &["lost-update", "G-single-item", "G-single", "non-repeatable-read"],
+    );
+    run(&format!("{url} --level read-committed --workload increment --transactions 200")).expect(0);
+    let mixed = run(&format!("{url} --level serializable,repeatable-read --transactions 200 --json"))
+        .expect(0)
+        .json();
+    assert_eq!(mixed["run"]["level"], "serializable,repeatable-read", "{mixed}");
+    assert_eq!(mixed["level"], "snapshot-isolation", "{mixed}");
+}
+
+#[test]
+fn mariadb_loses_updates_at_repeatable_read_only() {
+    let Some(server) = started(Server::mariadb()) else { return };
+    let url = server.url();
+    let weaker = "--level repeatable-read --claim snapshot-isolation --workload increment --transactions 400";
+    violated(&format!("{url} {weaker}"), &["lost-update", "G-single-item"]);
+    for workload in ["mixed", "increment", "write-skew", "smallbank", "predicate"] {
+        is_clean(&format!("{url} --workload {workload} --transactions 60"));
+    }
+}
+
+/// Drives a server that is killed meanwhile.
+fn driven_through_a_kill(mut server: Server) -> Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_margay"));
+    let args = format!("run {} --workload increment --duration 3s --json", server.url());
+    command.args(args.split_whitespace());
+    let running = thread::spawn(move || finish(command, b""));
+    thread::sleep(Duration::from_millis(1500));
+    server.kill();
+    server.restart().expect("it comes back");
+    running.join().expect("no panic").json()
+}
+
+#[test]
+fn an_acknowledged_write_that_a_crash_loses_is_noticed() {
+    let careless = ["synchronous_commit=off", "wal_writer_delay=10s", "wal_buffers=64MB"];
+    let Some(server) = started(Server::postgres_with(&careless)) else { return };
+    let told = driven_through_a_kill(server);
+    assert_eq!(told["verdict"], "violated", "{told}");
+    let told = driven_through_a_kill(Server::postgres().expect("it started before"));
+    assert_eq!(
+        (told["verdict"].as_str(), told["run"]["live"]["violations"].as_u64()),
+        (Some("holds"), Some(0)),
+        "{told}"
+    );
+}

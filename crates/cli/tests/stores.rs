@@ -1,0 +1,119 @@
+//! `margay run` on what is part of the program: stores of pairs, and SQLite in all its modes.
+
+mod common;
+
+use common::{Run, margay};
+use serde_json::Value;
+
+fn run(args: &str) -> Run {
+    margay(["run"].into_iter().chain(args.split_whitespace()))
+}
+
+/// Runs, which must hold, and whose live verification must be clean.
+fn holds(args: &str) -> Value {
+    let told = run(&format!("{args} --json")).expect(0).json();
+    assert_eq!(told["verdict"], "holds", "{args}: {told}");
+    assert_eq!(told["run"]["live"]["violations"], 0, "{args}: {told}");
+    assert!(told["run"]["live"]["verified"].as_u64() > Some(0), "{args}: {told}");
+    told
+}
+
+/// Runs until a violation is found; how threads meet is not in our hand.
+fn violated(args: &str) -> Value {
+    let mut runs = (0..10).map(|seed| run(&format!("{args} --seed {seed} --json")));
+    let found = runs.find(|run| run.status == 1);
+    found.unwrap_or_else(|| panic!("{args}: ten runs without a violation")).json()
+}
+
+#[test]
+fn stores_keep_what_they_promise() {
+    for (target, promised) in [
+        ("fjall", "serializable"),
+        ("fjall --level single-writer", "strict-serializable"),
+        ("redb", "strict-serializable"),
+        ("surrealkv", "snapshot-isolation"),
+    ] {
+        for workload in ["mixed", "write-skew", "list-append", "increment"] {
+            let told = holds(&format!("{target} --workload {workload} --transactions 300"));
+            assert_eq!(told["level"], promised, "{target}");
+        }
+    }
+    for target in ["fjall", "redb"] {
+        holds(&format!("{target} --workload predicate --transactions 200"));
+    }
+}
+
+#[test]
+fn snapshot_isolation_of_a_store_is_not_serializable() {
+    let told = violated("surrealkv --workload write-skew --claim serializable --transactions 600");
+    let name = told["anomalies"][0]["name"].as_str().unwrap_or_default();
+    assert!(name.starts_with("G2"), "{told}");
+    assert_eq!(told["run"]["promised"], "snapshot-isolation");
+}
+
+#[test]
+fn sqlite_holds_in_every_mode() {
+    for (target, level) in [
+        ("sqlite", "wal"),
+        ("sqlite", "serializable"),
+        ("sqlite:?begin=immediate", "wal"),
+        ("sqlite:?begin=immediate", "serializable"),
+        ("sqlite:?begin=exclusive", "wal"),
+        ("sqlite:?begin=exclusive", "serializable"),
+        ("sqlite:?cache=shared", "wal"),
+        ("sqlite:?cache=shared", "serializable"),
+    ] {
+        holds(&format!("{target} --level {level} --transactions 120"));
+    }
+    let told = run("--level read-uncommitted --transactions 200 --json").expect(0).json();
+    assert_eq!(told["level"], "read-uncommitted", "{told}");
+}
+
+#[test]
+fn what_sqlite_has_not_committed_is_seen_if_one_asks_for_it() {
+    let told = violated(
+        "sqlite --level read-uncommitted --claim serializable --workload rw-register --transactions 800",
+    );
+    assert_eq!(told["run"]["level"], "read-uncommitted");
+}
+
+#[test]
+fn a_store_of_a_folder_is_used_again() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    for store in ["fjall", "redb", "surrealkv"] {
+        let target = format!("{store}:{}", folder.path().join(store).display());
+        for _ in 0..2 {
+            holds(&format!("{target} --transactions 60"));
+        }
+    }
+}
+
+#[test]
+fn levels_are_mixed() {
+    let told = run("--level wal,serializable --transactions 60 --json");
+    // Two journals in one file are a contradiction, which SQLite notices or not; levels of one database are not.
+    assert!([0, 2].contains(&told.status), "{}", told.stderr);
+    let error = run("fjall --level optimistic,nothing").expect(2);
+    assert!(error.stderr.contains("it offers optimistic, single-writer"), "{}", error.stderr);
+}
+
+#[test]
+fn several_engines_answer_one_after_the_other() {
+    let told = run("--transactions 60 --engine solve,infer,mirror --json").expect(0).json();
+    let checks = told["report"]["checks"].as_array().expect("checks").clone();
+    let engines: Vec<_> = checks.iter().filter_map(|check| check["engine"].as_str()).collect();
+    assert_eq!(engines, ["mirror", "solve", "infer", "mirror"], "{told}");
+    assert_eq!(told["verdict"], "holds");
+}
+
+#[test]
+fn a_refused_transaction_is_tried_again_as_another() {
+    let refused = |retries: u32| {
+        let args = format!("surrealkv --workload increment --transactions 400 --retries {retries} --json");
+        let told = run(&args).expect(0).json();
+        let ended: u64 = ["committed", "aborted"].iter().filter_map(|key| told["run"][key].as_u64()).sum();
+        assert_eq!((ended, told["stats"]["transactions"].as_u64()), (400, Some(400)), "{told}");
+    };
+    refused(0);
+    refused(5);
+}
