@@ -479,6 +479,30 @@ mod tests {
         }
     }
 
+    /// Every DBMS and level of Leopard's Table I has a row.
+    #[test]
+    fn the_published_table_is_covered() {
+        let table = [
+            ("postgresql opengauss yugabytedb", "serializable repeatable-read read-committed"),
+            ("mysql sql-server aurora-mysql polardb", "serializable repeatable-read read-committed"),
+            ("tidb", "repeatable-read read-committed optimistic"),
+            ("rocksdb", "pessimistic optimistic"),
+            ("sqlite foundationdb cockroachdb spanner", "serializable"),
+            ("singlestore", "read-committed"),
+            ("oracle", "serializable read-committed"),
+            ("sap-hana oceanbase", "repeatable-read read-committed"),
+            ("nuodb", "consistent-read read-committed"),
+        ];
+        for (databases, levels) in table {
+            for dbms in databases.split(' ') {
+                for level in levels.split(' ') {
+                    let row = profile(&format!("{dbms}/{level}"));
+                    assert!(row.cites.contains(&"Leopard") || row.cites.len() > 1, "{row}: {:?}", row.cites);
+                }
+            }
+        }
+    }
+
     #[test]
     fn the_pinned_promises() {
         use Level::*;

@@ -139,13 +139,21 @@ const SQLITE_WAL: Profile = Profile {
     ..SQLITE
 };
 
+/// Reads lock; writes are buffered, and blind ones of one cell may share its lock, so that only FOR UPDATE locks by itself before the commit.
+const BUFFERED: [Mode; 6] = {
+    let search = mode_over(Lock::Share, Read::Newest, PredicateLock::Blocking);
+    let write = mode(Lock::None, Read::Newest);
+    [search, search, mode(Lock::Exclusive, Read::Newest), write, write, write]
+};
+
 const SPANNER: Profile = Profile {
     dbms: "spanner",
     default: true,
     protocol: "2PL+MVCC",
+    modes: BUFFERED,
     promises: &[Level::StrictSerializable],
     note: "Read-write transactions lock (external consistency by TrueTime commit timestamps); read-only ones read at a \
-        timestamp. Stale reads, if asked for, are outside the promise.",
+        timestamp. Writes are buffered to the commit. Stale reads, if asked for, are outside the promise.",
     cites: &["Spanner", "Leopard"],
     ..TWO_PHASE
 };
