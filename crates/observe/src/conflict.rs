@@ -55,6 +55,12 @@ impl Cone {
         cone
     }
 
+    /// What a transaction looked at.
+    #[must_use]
+    pub fn looks_at(print: &Footprint) -> Self {
+        Cone { rows: print.rows.iter().cloned().collect(), tables: print.tables.iter().copied().collect() }
+    }
+
     /// Whether a transaction wrote something that matters.
     #[must_use]
     pub fn meets(&self, print: &Footprint) -> bool {

@@ -5,6 +5,9 @@
 //! frame, the search jumps back to the latest place that the misfit depends on ([`conflict`](crate::conflict)) and takes the next possibility there; the places between
 //! cannot help. A frame that runs out hands its own dependencies on (conflict-directed backjumping).
 //!
+//! At the serializable levels the order of commits, which the search follows, need not be the serial order: who saw an older state comes earlier. Such a transaction is
+//! *moved*: it runs on that state, if nobody who committed since looked at what it writes, or wrote what it writes; then it could as well have committed back then.
+//!
 //! A transaction that did not fit is blocked until something that it looked at is written: others may come first. When it has waited for long, something
 //! before it is wrong more likely than that it is early: the search goes back.
 //!
@@ -17,11 +20,11 @@ use std::collections::VecDeque;
 use hashbrown::{HashMap, HashSet};
 use margay_history::{History, OpId, TxnId};
 use margay_verdict::observed::{
-    Choice, Choices, Constraints, Execution, Initial, Machine, Placed, Rules, Sight, in_row_order,
+    Choice, Choices, Constraints, Execution, Family, Initial, Machine, Placed, Rules, Sight, in_row_order,
 };
 use margay_verdict::{Budget, Exhausted, Outside};
 
-use crate::conflict::{Footprint, places};
+use crate::conflict::{Cone, Footprint, places};
 use crate::options::Options;
 
 /// How far the search looks.
@@ -77,6 +80,8 @@ struct Frame {
     choices: Option<Box<Choices>>,
     print: Footprint,
     sights: Vec<(OpId, Sight)>,
+    /// The state at which the transaction would have committed, if that is earlier.
+    moved: Option<u32>,
     /// The places that misfits here depend on.
     causes: HashSet<u32>,
 }
@@ -96,12 +101,15 @@ pub struct Search<'c, 'h> {
     limits: Limits,
     machine: Machine<'h>,
     initial: Vec<Initial>,
+    constraints: &'c Constraints<'h>,
     placed: Placed<'c, 'h>,
     frames: VecDeque<Frame>,
     /// The place of the first frame.
     base: u32,
     /// What statements saw at places before.
     sights: Vec<(OpId, Sight)>,
+    /// Who was moved at places before, and to which state.
+    moves: Vec<(u32, u32)>,
     blocked: HashMap<TxnId, Blocked>,
     cut: bool,
     /// Whether a frame with possibilities left the window.
@@ -134,10 +142,12 @@ impl<'c, 'h> Search<'c, 'h> {
             limits,
             machine: Machine::starting(history, options.indexes, initial)?,
             initial: initial.to_vec(),
+            constraints,
             placed: constraints.placed(),
             frames: VecDeque::new(),
             base: 0,
             sights: Vec::new(),
+            moves: Vec::new(),
             blocked: HashMap::new(),
             cut: false,
             gone: false,
@@ -190,8 +200,19 @@ impl<'c, 'h> Search<'c, 'h> {
 
     fn execution(&mut self) -> Execution {
         let mut sights = std::mem::take(&mut self.sights);
-        sights.extend(self.frames.drain(..).flat_map(|frame| frame.sights));
-        Execution { order: self.placed.order().to_vec(), sights, initial: self.initial.clone() }
+        let mut moves = std::mem::take(&mut self.moves);
+        for (place, frame) in (self.base..).zip(self.frames.drain(..)) {
+            sights.extend(frame.sights);
+            moves.extend(frame.moved.map(|state| (place, state)));
+        }
+        // A state comes after the commit that made it, and before those that moved to it.
+        let mut keys: Vec<(u32, u32)> =
+            (0..).zip(self.placed.order()).map(|(place, _)| (place + 1, 0)).collect();
+        moves.into_iter().for_each(|(place, state)| keys[place as usize] = (state, place + 1));
+        let mut order: Vec<usize> = (0..keys.len()).collect();
+        order.sort_by_key(|&place| keys[place]);
+        let order = order.into_iter().map(|place| self.placed.order()[place]).collect();
+        Execution { order, sights, initial: self.initial.clone() }
     }
 
     /// A frame for the next place.
@@ -220,6 +241,7 @@ impl<'c, 'h> Search<'c, 'h> {
             if let Some(frame) = self.frames.pop_front() {
                 self.gone |= frame.more || frame.choices.is_some() || !frame.candidates.is_empty();
                 self.sights.extend(frame.sights);
+                self.moves.extend(frame.moved.map(|state| (self.base, state)));
             }
             self.base += 1;
             self.machine.forget(self.base);
@@ -234,6 +256,9 @@ impl<'c, 'h> Search<'c, 'h> {
             if let Some(mut choices) = frame.choices.take() {
                 if let Some(choice) = self.next_choice(&mut choices)? {
                     self.place(choices, choice);
+                    return Ok(true);
+                }
+                if !choices.has_fitted() && self.move_back(&choices)? {
                     return Ok(true);
                 }
                 self.misfit(&choices)?;
@@ -271,6 +296,44 @@ impl<'c, 'h> Search<'c, 'h> {
         if !choices.is_done() {
             frame.choices = Some(choices);
         }
+    }
+
+    /// Runs a transaction on an older state at which it could have committed; false if there is none.
+    fn move_back(&mut self, choices: &Choices) -> Result<bool, Stop> {
+        // Where everything has to be tried, every order is.
+        if self.rules.family != Family::Serial || self.limits == Limits::NONE {
+            return Ok(false);
+        }
+        let (txn, here) = (choices.txn(), self.here());
+        let after = |place: &u32| self.constraints.before(self.placed.order()[*place as usize], txn);
+        let low = (self.base..here).rev().find(after).map_or(self.base, |place| place + 1);
+        let rules = Rules { family: Family::Snapshot, ..self.rules };
+        let mut older = Choices::new(&mut self.machine, rules, txn, (low, here)).map_err(Stop::Outside)?;
+        while let Some(choice) = self.next_choice(&mut older)? {
+            let print = Footprint::of(&choice.ran);
+            let state = choice.sights.first().map_or(here, |(_, sight)| sight.at);
+            if state < here && self.commutes(&print, state) {
+                self.machine.commit(choice.transaction, &choice.ran, false);
+                self.placed.push(txn);
+                self.blocked.remove(&txn);
+                if let Some(frame) = self.frames.back_mut() {
+                    (frame.print, frame.moved, frame.more) = (print, Some(state), true);
+                }
+                return Ok(true);
+            }
+            self.machine.drop(choice.transaction);
+        }
+        Ok(false)
+    }
+
+    /// Whether a transaction that ran on a state could have committed right there, before everything since.
+    fn commutes(&self, print: &Footprint, state: u32) -> bool {
+        let since = (self.base..self.here()).zip(&self.frames).filter(|(place, _)| *place >= state);
+        since.into_iter().all(|(_, frame)| {
+            let unseen = !Cone::looks_at(&frame.print).meets(print);
+            // Who was moved itself may come before it, and must not have been missed.
+            unseen && (frame.moved.is_none() || !Cone::looks_at(print).meets(&frame.print))
+        })
     }
 
     /// Notes that a transaction has no way to run at the last frame.
@@ -363,6 +426,7 @@ impl<'c, 'h> Search<'c, 'h> {
         if let Some(frame) = self.frames.back_mut() {
             frame.causes.extend(last.causes);
             frame.sights.clear();
+            frame.moved = None;
             frame.print = Footprint::default();
         }
         true
