@@ -15,7 +15,9 @@ pub fn instead(history: &History, engine: Choice, level: Option<Level>) -> Optio
     if matches!(engine, Choice::Engine(engine) if engine.name() == "observe") {
         return None;
     }
-    let rows = translate(history, sight(level?))?;
+    // The mechanisms of a database are not those of the level: what an update finds may be newer than what was read before.
+    let sight = if engine.asks_for_dbms() { Sight::Changing } else { sight(level?) };
+    let rows = translate(history, sight)?;
     // Who chooses freely leaves updates whose rows nobody saw to the engine that executes statements.
     let unseen = rows.unseen > 0 && matches!(engine, Choice::Auto) && history.txn_count() > SMALL;
     (rows.left.is_none() && !unseen).then_some(rows.history)
