@@ -121,6 +121,22 @@ impl Clocks {
         self.forward(from)[chains.chain(to) as usize] <= chains.position(to)
     }
 
+    /// A number per node that grows along every path: what comes before it in all chains, less what comes after.
+    #[must_use]
+    pub fn ranks(&self, chains: &Chains) -> Vec<i64> {
+        let mut lengths = vec![0u32; self.chains];
+        for (&chain, &position) in chains.chain.iter().zip(&chains.position) {
+            lengths[chain as usize] = lengths[chain as usize].max(position + 1);
+        }
+        let rank = |node: u32| {
+            let before: i64 = self.backward(node).iter().map(|&b| i64::from(b)).sum();
+            let reached = self.forward(node).iter().zip(&lengths);
+            let after: i64 = reached.map(|(&first, &length)| i64::from(length.saturating_sub(first))).sum();
+            before - after
+        };
+        (0..chains.chain.len() as u32).map(rank).collect()
+    }
+
     /// The memory held, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {

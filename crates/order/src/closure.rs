@@ -40,6 +40,24 @@ impl Closure {
         self.bits[mine + to as usize / 64] |= 1 << (to % 64);
     }
 
+    /// A number per node that grows along every path: how many nodes reach it, less how many it reaches.
+    #[must_use]
+    pub fn ranks(&self) -> Vec<i64> {
+        let nodes = if self.words == 0 { 0 } else { self.bits.len() / self.words };
+        let mut ranks = vec![0; nodes];
+        for (node, row) in self.bits.chunks(self.words.max(1)).enumerate() {
+            for (place, &word) in row.iter().enumerate() {
+                let mut rest = word;
+                while rest != 0 {
+                    ranks[place * 64 + rest.trailing_zeros() as usize] += 1;
+                    ranks[node] -= 1;
+                    rest &= rest - 1;
+                }
+            }
+        }
+        ranks
+    }
+
     /// Whether there is a path with at least one edge.
     #[must_use]
     pub fn reaches(&self, from: u32, to: u32) -> bool {

@@ -20,8 +20,8 @@ use margay_verdict::{Budget, Checker, Question, Verdict};
 enum Source {
     /// A simulated database, with this share of reads in percent.
     Simulated(Protocol, u32),
-    /// A serial execution: keys, sessions (0 for one per transaction), share of reads, every access a read-modify-write or not.
-    Serial { keys: u64, sessions: u64, reads: u64, rmw: bool },
+    /// A serial execution: keys, sessions (0 for one per transaction), shares of reads and of read-modify-writes in percent.
+    Serial { keys: u64, sessions: u64, reads: u64, rmw: u64 },
 }
 
 struct Case {
@@ -51,14 +51,14 @@ fn cases() -> Vec<Case> {
         simulated("timed RW ss2pl", 100_000, Protocol::Ss2pl, 50, strict, "0.5 s, 150 MB"),
         simulated("timed RW si", 100_000, Protocol::SiFuw, 50, snapshot, ""),
         simulated("timed RW ss2pl", 1_000_000, Protocol::Ss2pl, 50, strict, "6 s, 1.5 GB"),
-        serial("untimed, keys = txns", 10_000, SSS, 10_000, 20, 50, false, "0.3 s"),
-        serial("untimed, keys = txns", 100_000, SSS, 100_000, 20, 50, false, "4 s, 500 MB"),
-        serial("untimed, keys = txns", 1_000_000, SSS, 1_000_000, 20, 50, false, "60 s"),
-        serial("untimed, keys = txns / 10", 10_000, SSS, 1_000, 20, 50, false, "2 s"),
-        serial("untimed SI, keys = txns / 10", 10_000, Level::StrongSessionSnapshotIsolation, 1_000, 20, 50, false, ""),
-        serial("no sessions, RMW", 10_000, Level::Serializable, 10_000, 0, 0, true, "30 s"),
-        serial("no sessions, read/write", 10_000, Level::Serializable, 10_000, 0, 50, false, "30 s"),
-        serial("no sessions, heavy write", 10_000, Level::Serializable, 10_000, 0, 20, false, "30 s"),
+        serial("untimed, keys = txns", 10_000, SSS, 10_000, 20, 50, 0, "0.3 s"),
+        serial("untimed, keys = txns", 100_000, SSS, 100_000, 20, 50, 0, "4 s, 500 MB"),
+        serial("untimed, keys = txns", 1_000_000, SSS, 1_000_000, 20, 50, 0, "60 s"),
+        serial("untimed, keys = txns / 10", 10_000, SSS, 1_000, 20, 50, 0, "2 s"),
+        serial("untimed SI, keys = txns / 10", 10_000, Level::StrongSessionSnapshotIsolation, 1_000, 20, 50, 0, ""),
+        serial("no sessions, RMW", 10_000, Level::Serializable, 10_000, 0, 25, 50, "30 s"),
+        serial("no sessions, read/write", 10_000, Level::Serializable, 10_000, 0, 50, 0, "30 s"),
+        serial("no sessions, heavy write", 10_000, Level::Serializable, 10_000, 0, 10, 10, "30 s"),
     ]
 }
 
@@ -118,7 +118,7 @@ fn history(case: &Case) -> History {
 }
 
 /// A serial execution whose transactions are dealt out to sessions.
-fn serial(txns: u64, keys: u64, sessions: u64, reads: u64, rmw: bool) -> History {
+fn serial(txns: u64, keys: u64, sessions: u64, reads: u64, rmw: u64) -> History {
     let mut state = 42u64;
     let mut random = |below: u64| {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -137,15 +137,15 @@ fn serial(txns: u64, keys: u64, sessions: u64, reads: u64, rmw: bool) -> History
         // One session each, in an order that tells nothing of the execution.
         let alone = txn.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let session = if sessions == 0 { alone } else { random(sessions) };
-        for _ in 0..if rmw { 4 } else { 8 } {
+        for _ in 0..8 {
             let key = random(keys);
             let object = ObjectId(key as u32);
-            let read = random(100) < reads;
-            if rmw || read {
+            let kind = random(100);
+            if kind < reads + rmw {
                 let value = b.values().int(current[key as usize]);
                 push(&mut b, session, txn, OpKind::Read, &[Access { object, value }]);
             }
-            if rmw || !read {
+            if kind >= reads {
                 written += 1;
                 current[key as usize] = written;
                 let value = b.values().int(written);

@@ -123,6 +123,15 @@ impl Reach {
             Reach::Unknown => false,
         }
     }
+
+    /// A number per node that grows along every path: how many come before it, less how many come after. It guesses the order well where nothing else is known.
+    pub fn ranks(&self) -> Option<Vec<i64>> {
+        match self {
+            Reach::Chains(chains, clocks) => Some(clocks.ranks(chains)),
+            Reach::Matrix(closure) => Some(closure.ranks()),
+            Reach::Unknown => None,
+        }
+    }
 }
 
 const INSIDE: u32 = 0;
@@ -484,7 +493,7 @@ impl<'p> Known<'p> {
     }
 
     /// Forced versions of one object by session, or one by one when sessions do not count.
-    fn groups(&self, range: std::ops::Range<u32>) -> Groups {
+    pub fn groups(&self, range: std::ops::Range<u32>) -> Groups {
         let written: Vec<u32> = (range.start + 1..range.end)
             .filter(|&v| self.forced(self.problem.versions[v as usize].txn))
             .collect();
@@ -506,14 +515,14 @@ impl<'p> Known<'p> {
 }
 
 /// Versions of one object in groups that session order orders.
-struct Groups {
+pub(crate) struct Groups {
     initial: u32,
     written: Vec<u32>,
     ends: Vec<usize>,
 }
 
 impl Groups {
-    fn iter(&self) -> impl Iterator<Item = &[u32]> {
+    pub fn iter(&self) -> impl Iterator<Item = &[u32]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, &end)| &self.written[start..end])
     }

@@ -8,8 +8,9 @@
 //! 2. `schedule` on the base graph alone: the guess by time or session place is verified as it is made; most valid histories end here.
 //! 3. `known`: saturation to a fixpoint ([Cobra §3.3], [Vbox §4.3]); most violations show as a cycle here.
 //! 4. `prune`: fewer candidates for reads that may have seen several versions, by the same reachability.
-//! 5. `search`: the schedule and a SAT solver, lazily ([Vbox §4.5, §4.6]).
-//! 6. `lemma`: cycles become lemmas that audit can check.
+//! 5. `search`: the schedule and a SAT solver (`bat` or `cadical`) with an acyclicity theory (`acyclic`), lazily ([Vbox §4.5, §4.6]); in between, one try to
+//!    complete the graph by a guess (`complete`, `embed`).
+//! 6. `refutation` and `lemma`: the cycles that are needed become lemmas that audit can check.
 //!
 //! One mechanism serves all levels: a graph of begin and commit points (`points`). A level without session order is first tried with it,
 //! because most histories have it and it is what makes reachability cheap; only if that fails is it left out.
@@ -20,17 +21,30 @@
 //! # When it answers Unknown
 //! Levels outside the two families; constructs named by `prepare`; the budget.
 
+mod acyclic;
+mod atoms;
+#[cfg_attr(feature = "cadical", allow(dead_code, reason = "tests compare the back ends"))]
+mod bat;
+#[cfg(feature = "cadical")]
+mod cadical;
+mod complete;
+mod embed;
 mod index;
 mod known;
 mod lemma;
+mod lit;
+mod open;
 mod parts;
 mod points;
 mod prepare;
 mod problem;
 mod prune;
+mod refutation;
 mod scans;
 mod schedule;
 mod search;
+#[cfg(test)]
+mod tests;
 
 use margay_history::{History, Outcome as TxnOutcome};
 use margay_verdict::{
@@ -43,14 +57,14 @@ use crate::points::Points;
 use crate::prepare::{Stop, prepare, uncertifiable};
 use crate::problem::{Draft, Problem};
 use crate::prune::prune;
-use crate::search::{Outcome, known_steps, search};
+use crate::search::{Effort, Outcome, known_steps, search};
 
 /// Rounds on the base graph, before saturation: with time, a stuck schedule is a small local matter; without, or with open reads, saturation pays first.
-const TIMED_ROUNDS: usize = 256;
-const UNTIMED_ROUNDS: usize = 1;
+const TIMED: Effort = Effort { rounds: 256, conflicts: 10_000, ..Effort::ALL };
+const UNTIMED: Effort = Effort { rounds: 1, ..Effort::ALL };
 
-/// Rounds with an assumed session order after saturation.
-const SOME_ROUNDS: usize = 256;
+/// With an assumed session order, after saturation.
+const SOME: Effort = Effort { rounds: 256, conflicts: 10_000, ..Effort::ALL };
 
 /// The engine.
 #[derive(Clone, Copy, Default, Debug)]
@@ -114,13 +128,13 @@ fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdi
     drop(known);
     if problem.has_open_reads()
         && let Some(pruned) = prune(problem, points, budget)?
-        && let Some(Outcome::Order(order)) = decide(Known::new(&pruned, points, true), SOME_ROUNDS, budget)?
+        && let Some(Outcome::Order(order)) = decide(Known::new(&pruned, points, true), SOME, budget)?
     {
         return Ok(holds(&pruned, points, order));
     }
     let known = Known::new(problem, points, true);
-    let limit = if promised { usize::MAX } else { SOME_ROUNDS };
-    match decide(known, limit, budget)? {
+    let effort = if promised { Effort::ALL } else { SOME };
+    match decide(known, effort, budget)? {
         Some(Outcome::Order(order)) => return Ok(holds(problem, points, order)),
         Some(Outcome::Refuted(lemmas)) if promised => return Ok(violated(problem, lemmas)),
         _ => {}
@@ -129,7 +143,7 @@ fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdi
     if let Some(order) = guess(&known, budget)? {
         return Ok(holds(problem, points, order));
     }
-    Ok(match decide(known, usize::MAX, budget)? {
+    Ok(match decide(known, Effort::ALL, budget)? {
         Some(Outcome::Order(order)) => holds(problem, points, order),
         Some(Outcome::Refuted(lemmas)) => violated(problem, lemmas),
         None => unreachable!("a search without a limit on rounds ends"),
@@ -139,16 +153,16 @@ fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdi
 /// The schedule on the graph as it stands, for a few rounds.
 fn guess(known: &Known<'_>, budget: &Budget) -> Result<Option<Vec<u32>>, Exhausted> {
     let local = known.problem.history.is_timed() && !known.problem.has_open_reads();
-    let rounds = if local { TIMED_ROUNDS } else { UNTIMED_ROUNDS };
-    match search(known, &Reach::Unknown, rounds, budget)? {
+    let effort = if local { TIMED } else { UNTIMED };
+    match search(known, &Reach::Unknown, effort, budget)? {
         Some(Outcome::Order(order)) => Ok(Some(order)),
         _ => Ok(None),
     }
 }
 
-fn decide(mut known: Known<'_>, rounds: usize, budget: &Budget) -> Result<Option<Outcome>, Exhausted> {
+fn decide(mut known: Known<'_>, effort: Effort, budget: &Budget) -> Result<Option<Outcome>, Exhausted> {
     match known.saturate(budget)? {
-        Saturated::Acyclic(reach) => search(&known, &reach, rounds, budget),
+        Saturated::Acyclic(reach) => search(&known, &reach, effort, budget),
         Saturated::Cyclic(cycle) => {
             let mut prover = Prover::new(&known);
             prover.add(&known_steps(cycle), &[]);

@@ -23,11 +23,12 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use margay_order::{Graph, shortest_cycle};
 
-use crate::known::Known;
+use crate::known::{Known, Reach};
 use crate::lemma::{Step, Steps};
 use crate::points::Points;
 use crate::problem::{INITIAL, Item, Problem};
@@ -51,8 +52,8 @@ pub(crate) struct Schedule<'k> {
     known: &'k Known<'k>,
     problem: &'k Problem<'k>,
     points: Points,
-    graph: Graph,
-    reversed: Graph,
+    graph: Arc<Graph>,
+    reversed: Arc<Graph>,
     priority: Vec<u64>,
     choices: Choices,
     /// Edges of this round only, by target.
@@ -82,19 +83,25 @@ enum Wait {
 }
 
 impl<'k> Schedule<'k> {
-    pub fn new(known: &'k Known<'k>, choices: Choices) -> Self {
-        let (graph, reversed) = (known.graph(), known.reversed());
+    /// A schedule of the known graph, which is given with what is turned around.
+    pub fn new(
+        known: &'k Known<'k>,
+        graph: &Arc<Graph>,
+        reversed: &Arc<Graph>,
+        reach: &Reach,
+        choices: Choices,
+    ) -> Self {
         let problem = known.problem;
         let mut schedule = Self {
             known,
             problem,
             points: known.points,
-            priority: priorities(known, graph.node_count()),
+            priority: priorities(known, reach, graph.node_count()),
             missing: Vec::new(),
             done: Vec::new(),
             place: vec![0; graph.node_count()],
-            graph,
-            reversed,
+            graph: graph.clone(),
+            reversed: reversed.clone(),
             choices: Choices::default(),
             extra: HashMap::new(),
             readers: HashMap::new(),
@@ -181,8 +188,20 @@ impl<'k> Schedule<'k> {
         self.extra.entry(to).or_default().push((from, step));
     }
 
-    /// Takes up new choices, keeping as much of the order as they allow.
-    pub fn change(&mut self, choices: Choices) {
+    /// When each point is best taken.
+    pub fn priorities(&self) -> &[u64] {
+        &self.priority
+    }
+
+    /// Starts again, by `places`.
+    pub fn follow(&mut self, choices: Choices, places: Vec<u32>) {
+        self.priority = places.into_iter().map(u64::from).collect();
+        self.restart(choices);
+    }
+
+    /// Takes up new choices, keeping as much of the order as they allow; goes on by `places`.
+    pub fn change(&mut self, choices: Choices, places: Vec<u32>) {
+        self.priority = places.into_iter().map(u64::from).collect();
         let same = Rc::ptr_eq(&choices.seen, &self.choices.seen) || choices.seen == self.choices.seen;
         if !same || choices.active != self.choices.active {
             return self.restart(choices);
@@ -451,8 +470,17 @@ fn rereads(problem: &Problem<'_>) -> u32 {
     most
 }
 
-/// When each point is best taken: by the clock, else by its relative place in its session.
-fn priorities(known: &Known<'_>, nodes: usize) -> Vec<u64> {
+/// When each point is best taken: by the clock, else by how much comes before and after it, else by its relative place in its session.
+fn priorities(known: &Known<'_>, reach: &Reach, nodes: usize) -> Vec<u64> {
+    let ranks = if known.problem.history.is_timed() { None } else { reach.ranks() };
+    match ranks {
+        Some(ranks) => ranks.into_iter().map(|rank| rank.cast_unsigned() ^ (1 << 63)).collect(),
+        None => times(known, nodes),
+    }
+}
+
+/// When each transaction began and ended, by the clock or relative to its session.
+fn times(known: &Known<'_>, nodes: usize) -> Vec<u64> {
     let (problem, points) = (known.problem, known.points);
     let history = problem.history;
     let mut priority = vec![0; nodes];
@@ -471,4 +499,25 @@ fn priorities(known: &Known<'_>, nodes: usize) -> Vec<u64> {
         priority[points.commit(t as u32) as usize] = end;
     }
     priority
+}
+
+/// An order in which all edges go forward, by priority where they leave a choice; `None` if there is a cycle.
+pub(crate) fn linear(graph: &Graph, priority: &[u64]) -> Option<Vec<u32>> {
+    let mut missing = graph.indegrees();
+    let nodes = 0..graph.node_count() as u32;
+    let mut ready: BinaryHeap<Reverse<(u64, u32)>> = nodes
+        .filter(|&node| missing[node as usize] == 0)
+        .map(|node| Reverse((priority[node as usize], node)))
+        .collect();
+    let mut order = Vec::with_capacity(graph.node_count());
+    while let Some(Reverse((_, node))) = ready.pop() {
+        order.push(node);
+        for &to in graph.successors(node) {
+            missing[to as usize] -= 1;
+            if missing[to as usize] == 0 {
+                ready.push(Reverse((priority[to as usize], to)));
+            }
+        }
+    }
+    (order.len() == graph.node_count()).then_some(order)
 }

@@ -1,0 +1,170 @@
+//! The back ends against each other and against plain enumeration, and every way of searching against every other.
+
+use std::sync::Arc;
+
+use margay_history::History;
+use margay_levels::Level;
+use margay_order::{Graph, GraphBuilder, topological_order};
+use margay_simdb::{Fault, Mix, Ppm, Protocol, SimConfig, simulate_history};
+use margay_verdict::{Budget, Checker, Question, Verdict, audit};
+
+use crate::acyclic::Acyclic;
+use crate::bat::Bat;
+use crate::known::{Known, Reach, Saturated};
+use crate::lit::{Lit, Sat};
+use crate::prepare::prepare;
+use crate::problem::Problem;
+use crate::search::{Effort, Outcome, search_with};
+use crate::{Solve, holds, points, violated};
+
+struct Rng(u64);
+
+impl Rng {
+    fn below(&mut self, most: u32) -> u32 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        ((self.0 >> 33) % u64::from(most)) as u32
+    }
+}
+
+/// A graph with choices: each variable turns on one set of edges or the other.
+struct Polygraph {
+    nodes: u32,
+    fixed: Vec<(u32, u32)>,
+    choices: Vec<[Vec<(u32, u32)>; 2]>,
+    clauses: Vec<Vec<Lit>>,
+}
+
+impl Polygraph {
+    fn random(rng: &mut Rng) -> Self {
+        let nodes = 4 + rng.below(6);
+        let edge = |rng: &mut Rng| {
+            let from = rng.below(nodes);
+            (from, (from + 1 + rng.below(nodes - 1)) % nodes)
+        };
+        let fixed = (0..rng.below(nodes)).map(|_| edge(rng)).map(|(a, b)| (a.min(b), a.max(b))).collect();
+        let set = |rng: &mut Rng| (0..1 + rng.below(3)).map(|_| edge(rng)).collect::<Vec<_>>();
+        let choices: Vec<_> = (0..1 + rng.below(10)).map(|_| [set(rng), set(rng)]).collect();
+        let vars = choices.len() as u32;
+        let lit = |rng: &mut Rng| Lit::new(rng.below(vars), rng.below(2) == 0);
+        let clauses = (0..rng.below(4)).map(|_| vec![lit(rng), lit(rng), lit(rng)]).collect();
+        Self { nodes, fixed, choices, clauses }
+    }
+
+    /// The graph under a model, one bit per variable.
+    fn graph(&self, model: u32) -> Graph {
+        let mut builder = GraphBuilder::new();
+        let chosen = self.choices.iter().enumerate().flat_map(|(i, sets)| &sets[(model >> i & 1) as usize]);
+        self.fixed.iter().chain(chosen).for_each(|&(from, to)| builder.add(from, to, 0));
+        builder.build(self.nodes as usize)
+    }
+
+    fn allows(&self, model: u32) -> bool {
+        let is_true = |lit: &Lit| (model >> lit.var() & 1 == 1) == lit.is_positive();
+        self.clauses.iter().all(|clause| clause.iter().any(is_true))
+            && topological_order(&self.graph(model)).is_some()
+    }
+
+    /// What a back end says; its model and its cycles are looked at closely.
+    fn ask<S: Sat>(&self) -> bool {
+        let mut fixed = GraphBuilder::new();
+        self.fixed.iter().for_each(|&(from, to)| fixed.add(from, to, 0));
+        let graph = Arc::new(fixed.build(self.nodes as usize));
+        let order = topological_order(&graph).expect("fixed edges go upward");
+        let reversed = Arc::new(fixed.build_reversed(self.nodes as usize));
+        let mut solver = S::from(Acyclic::new(graph, reversed, &order));
+        for sets in &self.choices {
+            let var = solver.new_var(sets[0].len() > sets[1].len());
+            solver.attach(Lit::new(var, false), &sets[0]);
+            solver.attach(Lit::new(var, true), &sets[1]);
+        }
+        self.clauses.iter().for_each(|clause| solver.add(clause));
+        let answer = solver.solve(u64::MAX, &Budget::unlimited()).expect("no limit").expect("no limit");
+        if answer {
+            let model = (0..self.choices.len() as u32).map(|var| u32::from(solver.value(var)) << var).sum();
+            assert!(self.allows(model), "the model {model:b} has a cycle");
+            let (graph, places) = (self.graph(model), solver.places());
+            let forward = |from: u32, to: &u32| places[from as usize] < places[*to as usize];
+            assert!((0..self.nodes).all(|from| graph.successors(from).iter().all(|to| forward(from, to))));
+        }
+        for cycle in solver.take_cycles() {
+            let next = cycle.iter().cycle().skip(1);
+            assert!(cycle.iter().zip(next).all(|(edge, next)| edge.1 == next.0), "not a cycle: {cycle:?}");
+        }
+        answer
+    }
+}
+
+#[test]
+fn back_ends_agree_with_enumeration() {
+    let mut rng = Rng(7);
+    let mut satisfiable = 0;
+    for round in 0..4000 {
+        let polygraph = Polygraph::random(&mut rng);
+        let expected = (0..1 << polygraph.choices.len()).any(|model| polygraph.allows(model));
+        assert_eq!(polygraph.ask::<Bat>(), expected, "batsat, round {round}");
+        #[cfg(feature = "cadical")]
+        assert_eq!(polygraph.ask::<crate::cadical::Cadical>(), expected, "CaDiCaL, round {round}");
+        satisfiable += u32::from(expected);
+    }
+    assert!((1000..3500).contains(&satisfiable), "{satisfiable} of 4000 have a model");
+}
+
+/// Searches at once, without first looking for an easy way out; if not saturated, the search has to find what saturation would.
+fn search_only<S: Sat>(history: &History, question: Question, saturated: bool) -> Option<Verdict> {
+    let points = points::of(question.level)?;
+    let draft = prepare(history, question).ok()?;
+    let problem = Problem::new(history, question, &draft);
+    let budget = Budget::unlimited();
+    let mut known = Known::new(&problem, points, question.uses_session_order());
+    let reach = match saturated {
+        true => known.saturate(&budget).ok()?,
+        false => Saturated::Acyclic(Reach::Unknown),
+    };
+    let Saturated::Acyclic(reach) = reach else { return None };
+    match search_with::<S>(&known, &reach, Effort { lazy: 1, ..Effort::ALL }, &budget).ok()?? {
+        Outcome::Order(order) => Some(holds(&problem, points, order)),
+        Outcome::Refuted(lemmas) => Some(violated(&problem, lemmas)),
+    }
+}
+
+#[test]
+fn every_way_of_searching_agrees() {
+    let (mut held, mut failed) = (0, 0);
+    for seed in 0..150 {
+        let protocol = [Protocol::Ss2pl, Protocol::SiFuw, Protocol::RcMvcc][seed as usize % 3];
+        let mix = Mix::NAMED[seed as usize / 3 % Mix::NAMED.len()].1;
+        let mut config = SimConfig {
+            clients: 4,
+            transactions: 30,
+            ops: (1, 5),
+            keys: 6,
+            ..SimConfig::small(protocol, mix, seed)
+        };
+        if seed % 2 == 0 {
+            config = config.with_fault(Fault::ALL[seed as usize % Fault::ALL.len()], Ppm::percent(10));
+        }
+        let (history, _) = simulate_history(&config).expect("a history");
+        for level in [Level::Serializable, Level::StrongSessionSerializable, Level::SnapshotIsolation] {
+            let question = Question::new(level);
+            let expected = Solve.check(&history, question, &Budget::unlimited());
+            let mut found = Vec::new();
+            for saturated in [true, false] {
+                found.push(search_only::<Bat>(&history, question, saturated));
+                #[cfg(feature = "cadical")]
+                found.push(search_only::<crate::cadical::Cadical>(&history, question, saturated));
+            }
+            for verdict in found.into_iter().flatten() {
+                if matches!(expected, Verdict::Unknown(_)) {
+                    continue;
+                }
+                assert_eq!(verdict.word(), expected.word(), "{level}: {}", config.command("OUT"));
+                let audited = verdict.certificate().map(|certificate| audit(&history, question, certificate));
+                assert!(!matches!(audited, Some(Err(_))), "{audited:?}: {}", config.command("OUT"));
+                held += u32::from(matches!(verdict, Verdict::Holds(_)));
+                failed += u32::from(matches!(verdict, Verdict::Violated(_)));
+            }
+        }
+    }
+    println!("{held} hold, {failed} are violated");
+    assert!(held > 100 && failed > 10, "{held} hold, {failed} are violated");
+}
