@@ -155,16 +155,16 @@ impl<'k> Completion<'k> {
     /// Marks the pairs of points that a rule is about.
     fn tell(&mut self) {
         let (problem, points) = (self.known.problem, self.known.points);
-        for object in problem.history.objects() {
-            let written = problem.object_versions(object).skip(1);
-            for a in problem.object_versions(object) {
+        for item in problem.items() {
+            let written = problem.item_versions(item).skip(1);
+            for a in problem.item_versions(item) {
                 for b in written.clone().filter(|&b| b != a) {
                     let [ta, tb] = [a, b].map(|v| problem.versions[v as usize].txn);
                     for &read in self.known.readers(a) {
                         let reader = problem.reads[read as usize].txn;
                         self.told.set(points.commit(tb), points.begin(reader));
                     }
-                    if a != problem.object_versions(object).start {
+                    if a != problem.item_versions(item).start {
                         self.told.set(points.begin(ta), points.commit(tb));
                     }
                 }
@@ -345,16 +345,16 @@ impl<'k> Completion<'k> {
         let (problem, points) = (self.known.problem, self.known.points);
         let [x, y] = [first, second].map(|point| points.txn(point));
         for &own in problem.txn_versions(x) {
-            let object = problem.versions[own as usize].object;
+            let item = problem.versions[own as usize].item;
             if first == points.begin(x) && second == points.commit(y) {
                 let other =
-                    problem.txn_versions(y).iter().find(|&&v| problem.versions[v as usize].object == object);
+                    problem.txn_versions(y).iter().find(|&&v| problem.versions[v as usize].item == item);
                 if let Some(&other) = other {
                     self.order(own, other, edges);
                 }
             }
             if first == points.commit(x) && second == points.begin(y) {
-                for read in problem.txn_reads(y).filter(|&r| problem.reads[r as usize].object == object) {
+                for read in problem.txn_reads(y).filter(|&r| problem.reads[r as usize].item == item) {
                     if let Some(seen) = problem.seen(read).filter(|&seen| seen != own) {
                         self.before(own, seen, edges);
                     }

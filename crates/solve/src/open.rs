@@ -30,8 +30,8 @@ pub(crate) fn open_pairs(
     let unread = |v: u32| known.readers(v).is_empty();
     let matters = |a: u32, b: u32| points.split || problem.has_open_reads() || !unread(a) || !unread(b);
     let mut pairs = Vec::new();
-    for object in problem.history.objects() {
-        let groups = known.groups(problem.object_versions(object));
+    for item in problem.items() {
+        let groups = known.groups(problem.item_versions(item));
         let groups: Vec<&[u32]> = groups.iter().collect();
         for (place, group) in groups.iter().enumerate() {
             for &a in *group {
