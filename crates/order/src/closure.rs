@@ -43,7 +43,7 @@ impl Closure {
     /// A number per node that grows along every path: how many nodes reach it, less how many it reaches.
     #[must_use]
     pub fn ranks(&self) -> Vec<i64> {
-        let nodes = if self.words == 0 { 0 } else { self.bits.len() / self.words };
+        let nodes = self.bits.len().checked_div(self.words).unwrap_or(0);
         let mut ranks = vec![0; nodes];
         for (node, row) in self.bits.chunks(self.words.max(1)).enumerate() {
             for (place, &word) in row.iter().enumerate() {

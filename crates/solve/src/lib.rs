@@ -48,7 +48,7 @@ mod tests;
 
 use margay_history::{History, Outcome as TxnOutcome};
 use margay_verdict::{
-    Budget, Certificate, Checker, Exhausted, Finding, Lemma, Order, Point, Question, Verdict, Why, audit,
+    Budget, Certificate, Checker, Finding, Lemma, Order, Point, Question, Verdict, Why, audit,
 };
 
 use crate::known::{Known, Reach, Saturated};
@@ -57,7 +57,7 @@ use crate::points::Points;
 use crate::prepare::{Stop, prepare, uncertifiable};
 use crate::problem::{Draft, Problem};
 use crate::prune::prune;
-use crate::search::{Effort, Outcome, known_steps, search};
+use crate::search::{Effort, Outcome, Stopped, known_steps, search};
 
 /// Rounds on the base graph, before saturation: with time, a stuck schedule is a small local matter; without, or with open reads, saturation pays first.
 const TIMED: Effort = Effort { rounds: 256, conflicts: 10_000, ..Effort::ALL };
@@ -91,8 +91,11 @@ impl Checker for Solve {
             }
             Ok(Verdict::Holds(order)) => believed(history, question, &draft, order),
             Ok(verdict) => verdict,
-            Err(limit) => {
-                let size = format!("{} transactions, {} reads", problem.txns.len(), problem.reads.len());
+            Err(Stopped { limit, open }) => {
+                let mut size = format!("{} transactions, {} reads", problem.txns.len(), problem.reads.len());
+                if let Some(open) = open {
+                    size += &format!(", {open} pairs of versions without an order");
+                }
                 Verdict::Unknown(Why::Exhausted(limit, size))
             }
         }
@@ -119,7 +122,7 @@ fn certifiable(history: &History, question: Question, draft: &Draft, found: &[Fi
     !draft.uncertifiable && found.iter().all(|finding| !(stamped || unknown(finding)) || proved(finding))
 }
 
-fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdict, Exhausted> {
+fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdict, Stopped> {
     let promised = problem.question.uses_session_order();
     let known = Known::new(problem, points, true);
     if let Some(order) = guess(&known, budget)? {
@@ -151,7 +154,7 @@ fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdi
 }
 
 /// The schedule on the graph as it stands, for a few rounds.
-fn guess(known: &Known<'_>, budget: &Budget) -> Result<Option<Vec<u32>>, Exhausted> {
+fn guess(known: &Known<'_>, budget: &Budget) -> Result<Option<Vec<u32>>, Stopped> {
     let local = known.problem.history.is_timed() && !known.problem.has_open_reads();
     let effort = if local { TIMED } else { UNTIMED };
     match search(known, &Reach::Unknown, effort, budget)? {
@@ -160,7 +163,7 @@ fn guess(known: &Known<'_>, budget: &Budget) -> Result<Option<Vec<u32>>, Exhaust
     }
 }
 
-fn decide(mut known: Known<'_>, effort: Effort, budget: &Budget) -> Result<Option<Outcome>, Exhausted> {
+fn decide(mut known: Known<'_>, effort: Effort, budget: &Budget) -> Result<Option<Outcome>, Stopped> {
     match known.saturate(budget)? {
         Saturated::Acyclic(reach) => search(&known, &reach, effort, budget),
         Saturated::Cyclic(cycle) => {

@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use margay_order::{Graph, shortest_cycle};
+use margay_verdict::{Budget, Exhausted};
 
 use crate::known::{Known, Reach};
 use crate::lemma::{Step, Steps};
@@ -371,12 +372,13 @@ impl<'k> Schedule<'k> {
     }
 
     /// Cycles of waits, when nothing is ready: at most `most`, short ones.
-    pub fn cycles(&self, most: usize) -> Vec<Steps> {
+    pub fn cycles(&self, most: usize, budget: &Budget) -> Result<Vec<Steps>, Exhausted> {
         let mut blocked: Vec<u32> = self.waiting_items.values().flatten().copied().collect();
         blocked.sort_unstable_by_key(|&p| (self.priority[p as usize], p));
         blocked.dedup();
         let mut found: Vec<Steps> = Vec::new();
         for &start in blocked.iter().take(4 * most) {
+            budget.poll()?;
             if found.len() >= most
                 || found.iter().any(|cycle| cycle.iter().any(|&(from, _, _)| from == start))
             {
@@ -392,7 +394,7 @@ impl<'k> Schedule<'k> {
         if found.is_empty() {
             found.extend(self.any_cycle());
         }
-        found
+        Ok(found)
     }
 
     /// A cycle of waits from anywhere: every waiting point waits for another, so walking on must come back.

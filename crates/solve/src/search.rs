@@ -25,6 +25,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use margay_order::Graph;
 use margay_verdict::{Budget, Exhausted, Lemma};
 
 use crate::acyclic::{Acyclic, Cycle, Link};
@@ -57,6 +58,19 @@ pub(crate) enum Outcome {
     Refuted(Vec<Lemma>),
 }
 
+/// Why a search had to stop, and how much was still open.
+pub(crate) struct Stopped {
+    pub limit: Exhausted,
+    /// Pairs of versions without an order, if they were counted.
+    pub open: Option<usize>,
+}
+
+impl From<Exhausted> for Stopped {
+    fn from(limit: Exhausted) -> Self {
+        Self { limit, open: None }
+    }
+}
+
 /// How much a search may try before it gives up.
 #[derive(Clone, Copy)]
 pub(crate) struct Effort {
@@ -78,7 +92,7 @@ pub(crate) fn search(
     reach: &Reach,
     effort: Effort,
     budget: &Budget,
-) -> Result<Option<Outcome>, Exhausted> {
+) -> Result<Option<Outcome>, Stopped> {
     search_with::<Solver>(known, reach, effort, budget)
 }
 
@@ -88,7 +102,7 @@ pub(crate) fn search_with<S: Sat>(
     reach: &Reach,
     effort: Effort,
     budget: &Budget,
-) -> Result<Option<Outcome>, Exhausted> {
+) -> Result<Option<Outcome>, Stopped> {
     let (graph, reversed) = (Arc::new(known.graph()), Arc::new(known.reversed()));
     let mut schedule = Schedule::new(known, &graph, &reversed, reach, guesses(known));
     if schedule.run() {
@@ -100,31 +114,8 @@ pub(crate) fn search_with<S: Sat>(
     let Some(order) = linear(&graph, schedule.priorities()) else { return Ok(None) };
     let solver = S::from(Acyclic::new(graph.clone(), reversed.clone(), &order));
     let mut search = Search::new(known, reach, solver);
-    for round in 1..effort.rounds {
-        budget.poll()?;
-        for cycle in schedule.cycles(CYCLES) {
-            search.learn(cycle);
-        }
-        if round == effort.lazy {
-            let open = open_pairs(known, reach, MOST_PAIRS, budget)?.unwrap_or_default();
-            if let Some(places) = complete(known, &graph, &reversed, &open, budget)? {
-                schedule.follow(guesses(known), places);
-                if schedule.run() {
-                    return Ok(Some(Outcome::Order(schedule.log)));
-                }
-            }
-            search.open_all(&open);
-        }
-        match search.solver.solve(effort.conflicts, budget)? {
-            None => return Ok(None),
-            Some(false) => return Ok(Some(Outcome::Refuted(search.refutation(budget)?))),
-            Some(true) => schedule.change(search.choices(), search.solver.places()),
-        }
-        if schedule.run() {
-            return Ok(Some(Outcome::Order(schedule.log)));
-        }
-    }
-    Ok(None)
+    let found = search.run(&mut schedule, (&graph, &reversed), effort, budget);
+    found.map_err(|limit| Stopped { limit, open: search.open })
 }
 
 /// What is tried first.
@@ -167,6 +158,8 @@ struct Search<'k, S> {
     atoms: Atoms<'k>,
     /// Cycles of the schedule that became clauses.
     cycles: Vec<Steps>,
+    /// How many pairs of versions had no order when they were counted.
+    open: Option<usize>,
     /// The present choices; they change only if some read is open.
     seen: Rc<Vec<u32>>,
     active: Rc<Vec<bool>>,
@@ -175,7 +168,57 @@ struct Search<'k, S> {
 impl<'k, S: Sat> Search<'k, S> {
     fn new(known: &'k Known<'k>, reach: &'k Reach, mut solver: S) -> Self {
         let atoms = Atoms::new(known, reach, &mut solver);
-        Self { known, reach, solver, atoms, cycles: Vec::new(), seen: Rc::default(), active: Rc::default() }
+        let (cycles, open, seen, active) = (Vec::new(), None, Rc::default(), Rc::default());
+        Self { known, reach, solver, atoms, cycles, open, seen, active }
+    }
+
+    /// From a schedule that is stuck to an answer.
+    fn run(
+        &mut self,
+        schedule: &mut Schedule<'k>,
+        graphs: (&Graph, &Graph),
+        effort: Effort,
+        budget: &Budget,
+    ) -> Result<Option<Outcome>, Exhausted> {
+        for round in 1..effort.rounds {
+            for cycle in schedule.cycles(CYCLES, budget)? {
+                self.learn(cycle);
+            }
+            if round == effort.lazy && self.complete(schedule, graphs, budget)? {
+                return Ok(Some(Outcome::Order(std::mem::take(&mut schedule.log))));
+            }
+            match self.solver.solve(effort.conflicts, budget)? {
+                None => return Ok(None),
+                Some(false) => return Ok(Some(Outcome::Refuted(self.refutation(budget)?))),
+                Some(true) => schedule.change(self.choices(), self.solver.places()),
+            }
+            if schedule.run() {
+                return Ok(Some(Outcome::Order(std::mem::take(&mut schedule.log))));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Tries to complete the graph by a guess, else makes an atom of every pair of versions that nothing orders, if there are not too many; answers whether the
+    /// schedule is complete.
+    fn complete(
+        &mut self,
+        schedule: &mut Schedule<'k>,
+        (graph, reversed): (&Graph, &Graph),
+        budget: &Budget,
+    ) -> Result<bool, Exhausted> {
+        let Some(open) = open_pairs(self.known, self.reach, MOST_PAIRS, budget)? else { return Ok(false) };
+        self.open = Some(open.len());
+        if let Some(places) = complete(self.known, graph, reversed, &open, budget)? {
+            schedule.follow(guesses(self.known), places);
+            if schedule.run() {
+                return Ok(true);
+            }
+        }
+        for (a, b) in open {
+            self.atoms.order(a, b, &mut self.solver);
+        }
+        Ok(false)
     }
 
     /// What the solver's model says.
@@ -205,13 +248,6 @@ impl<'k, S: Sat> Search<'k, S> {
         let clause = self.atoms.negated(&cycle, &mut self.solver);
         self.solver.add(&clause);
         self.cycles.push(cycle);
-    }
-
-    /// Makes an atom of every pair of versions that nothing orders.
-    fn open_all(&mut self, open: &[(u32, u32)]) {
-        for &(a, b) in open {
-            self.atoms.order(a, b, &mut self.solver);
-        }
     }
 
     /// The lemmas of all cycles that are needed, with what they rest on.
