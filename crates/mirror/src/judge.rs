@@ -123,10 +123,19 @@ impl Mirror {
         let facts: Vec<Vec<&Fact>> =
             versions.iter().map(|all| all.iter().map(|(_, fact)| fact).collect()).collect();
         let sight = |(seen, versions): (&Seen, _)| Sight { object: seen.object, saw: seen.saw, versions };
-        let sights: Vec<Sight<'_>> = group.iter().zip(facts.iter().map(Vec::as_slice)).map(sight).collect();
+        let mut sights: Vec<Sight<'_>> =
+            group.iter().zip(facts.iter().map(Vec::as_slice)).map(sight).collect();
+        let columns: Vec<(OpId, ObjectId, Saw, Vec<&Fact>)> =
+            group.iter().zip(&facts).flat_map(|(seen, facts)| seen.columns(facts, whole, values)).collect();
+        sights.extend(columns.iter().map(|(_, object, saw, versions)| Sight {
+            object: *object,
+            saw: *saw,
+            versions,
+        }));
         let snapshot = match explain(&sights, whole, world) {
             Ok(snapshot) => snapshot,
-            Err(place) => return found.broken.push(group[place].op),
+            Err(place) if place < group.len() => return found.broken.push(group[place].op),
+            Err(place) => return found.broken.push(columns[place - group.len()].0),
         };
         for ((seen, sight), versions) in group.iter().zip(&sights).zip(&versions) {
             self.conclude(txn, seen, sight, versions, (whole, snapshot), world, found);
@@ -297,6 +306,19 @@ impl Mirror {
 }
 
 impl Seen {
+    /// The columns of a row that partial writes left alone, as far as a version that determines them was there before the snapshot: earlier ones may be forgotten.
+    fn columns<'a>(
+        &self,
+        versions: &[&'a Fact],
+        whole: Interval,
+        values: &Values,
+    ) -> Vec<(OpId, ObjectId, Saw, Vec<&'a Fact>)> {
+        let mut columns = self.saw.columns(versions, values);
+        let pivot = |fact: &&Fact| fact.certain && fact.installed.after < whole.before;
+        columns.retain(|(_, versions)| versions.iter().any(pivot));
+        columns.into_iter().map(|(saw, versions)| (self.op, self.object, saw, versions)).collect()
+    }
+
     fn read(&self, from: TxnId, to: TxnId) -> Edge {
         Edge { from, to, reason: Reason::Read { op: self.op, object: self.object } }
     }

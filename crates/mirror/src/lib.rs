@@ -50,7 +50,7 @@
 //! - An abort proves that locks were held only until the last answered operation: the database may have ended the transaction before the client asked.
 //! - A deletion that may have found nothing locks nothing and hides nothing. Autocommitted single reads need not lock.
 //! - Transactions of unknown outcome may have committed at any later time, or never.
-//! - A partial-row write leaves the other columns open instead of comparing them with the version before.
+//! - A partial-row write leaves the other columns alone: each column is explained by the versions that determine it. A new row's other columns may be anything.
 //!
 //! - Where timestamps come from the clocks of several servers (CockroachDB, YugabyteDB, …), and where reads lock row by row, different objects are not held against each other.
 //!
@@ -58,7 +58,7 @@
 //! - A lock on what was searched is held against single writes that make a row match, not against other searches: two conditions that overlap need not meet in a row.
 //! - Several threads share the work by transactions, not by objects: reads of one snapshot are explained together, whatever they read.
 //!
-//! Left out, for now: what SQL statements read and write (they are outside), locking reads, reads at READ UNCOMMITTED, the resolution of columns that a partial write left alone.
+//! Left out, for now: what SQL statements read and write (they are outside), locking reads, reads at READ UNCOMMITTED.
 //!
 //! # Cost
 //! Each read costs the square of the number of versions of its object that are still alive, which is small; each dependency a search in

@@ -333,7 +333,7 @@ impl Mirror {
             let record = self.store.record(*object, &self.searches);
             let clash = record.versions.iter().find(|(_, other)| clash(&fact, other)).map(|(v, _)| *v);
             record.install(txn, fact);
-            record.tidy(horizon, |reader| self.graph.contains(reader));
+            record.tidy(horizon, values, |reader| self.graph.contains(reader));
             if let Some(Version::Of(other)) = clash {
                 self.report(vec![other, txn], Broken::Updates { object: *object, txns: [other, txn] });
             }

@@ -173,8 +173,8 @@ impl Record {
         self.versions.push((FORGOTTEN, any));
     }
 
-    /// Forgets what nobody can touch any more.
-    pub fn tidy(&mut self, horizon: i64, is_live: impl Fn(TxnId) -> bool) {
+    /// Forgets what nobody can touch any more. A partial row hides only what it determines itself.
+    pub fn tidy(&mut self, horizon: i64, values: &Values, is_live: impl Fn(TxnId) -> bool) {
         if !self.held.is_empty() {
             self.held.retain(|lock| lock.until >= horizon);
         }
@@ -185,8 +185,12 @@ impl Record {
         let mut place = 0;
         while self.versions.len() > 1 && place < self.versions.len() {
             let (version, fact) = &self.versions[place];
-            let hidden =
-                |(other, later): &(Version, Fact)| other != version && hides(later) && fact.before(later);
+            let hidden = |(other, later): &(Version, Fact)| {
+                other != version
+                    && hides(later)
+                    && fact.before(later)
+                    && later.pattern.covers(&fact.pattern, values)
+            };
             match self.versions.iter().any(hidden) {
                 true => _ = self.versions.remove(place),
                 false => place += 1,
@@ -215,7 +219,7 @@ mod tests {
         record.install(TxnId(1), fact(20, i64::MAX, false, Some(10)));
         record.install(TxnId(2), fact(50, 60, true, Some(40)));
         assert_eq!(record.versions[1].1.installed, Interval::new(20, 40));
-        record.tidy(100, |_| false);
+        record.tidy(100, &Values::default(), |_| false);
         assert_eq!(record.versions.len(), 1, "the committed version hides the others");
     }
 
@@ -226,7 +230,7 @@ mod tests {
             let time = i64::from(txn) * 10;
             record.install(TxnId(txn), fact(time, i64::MAX, false, None));
             record.install(TxnId(10_000 + txn), fact(time + 1, time + 2, true, None));
-            record.tidy(time, |_| false);
+            record.tidy(time, &Values::default(), |_| false);
             assert!(record.versions.len() <= UNKNOWN + 4, "{}", record.versions.len());
         }
         assert!(record.versions.iter().any(|(version, fact)| *version == FORGOTTEN && !fact.certain));

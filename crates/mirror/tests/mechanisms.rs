@@ -100,6 +100,21 @@ fn own_writes_and_single_columns() {
     breaks(RC, Anomaly::ConsistentRead, &rows.replace("r(t/1,{v:2 w:1})", "r(t/1,{v:1 w:1})"));
 }
 
+/// A column that the last write left alone is what an earlier version made of it.
+#[test]
+fn columns_that_partial_writes_left_alone() {
+    let rows = "table t(id; id int, v int, w int) | init: t/1={v:1 w:1} | T1: w(t/1,{w:2})@[1,2] commit@[3,4] \
+        | T2: w(t/1,{v:5})@[5,6] commit@[7,8] | T3: r(t/1,{v:5 w:2})@[20,30]";
+    is_clean(RC, rows);
+    breaks(RC, Anomaly::ConsistentRead, &rows.replace("{v:5 w:2}", "{v:5 w:1}"));
+    is_clean(RC, &rows.replace("commit@[3,4]", "commit@[3,25]").replace("{v:5 w:2}", "{v:5 w:1}"));
+    // A new row's other columns have their defaults.
+    let new = "table t(id; id int, v int, w int) | T1: w(t/1,{v:1})@[1,2] commit@[3,4] | T2: r(t/1,{v:1 w:9})@[20,30]";
+    is_clean(RC, new);
+    let anew = rows.replace("w(t/1,{v:5})@[5,6]", "d(t/1)@[5,5] w(t/1,{v:5})@[6,6]");
+    is_clean(RC, &anew.replace("{v:5 w:2}", "{v:5 w:9}"));
+}
+
 #[test]
 fn two_locks_at_once() {
     let both = "T1: w(x,1)@[10,20] r(y,_)@[50,60] commit@[61,62] | T2: w(x,2)@[30,40] commit@[41,45]";

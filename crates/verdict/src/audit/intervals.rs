@@ -171,10 +171,23 @@ impl<'h> Judge<'h> {
         let facts: Vec<Vec<&Fact>> =
             versions.iter().map(|all| all.iter().map(|(_, fact)| fact).collect()).collect();
         let sight = |(seen, versions): (&Seen, _)| Sight { object: seen.object, saw: seen.saw, versions };
-        let sights: Vec<Sight<'_>> = group.iter().zip(facts.iter().map(Vec::as_slice)).map(sight).collect();
+        let mut sights: Vec<Sight<'_>> =
+            group.iter().zip(facts.iter().map(Vec::as_slice)).map(sight).collect();
+        let columns: Vec<(ObjectId, Saw, Vec<&Fact>)> = sights.iter().flat_map(|s| self.columns(s)).collect();
+        sights.extend(columns.iter().map(|(object, saw, versions)| Sight {
+            object: *object,
+            saw: *saw,
+            versions,
+        }));
         let course = self.course(self.history.txn_of(op.id));
         let whole = course.snapshot(self.mechanisms.view, self.at(op));
         explain(&sights, whole, self.world()).ok()
+    }
+
+    /// The columns of a row that partial writes left alone.
+    fn columns<'a>(&self, sight: &Sight<'a>) -> Vec<(ObjectId, Saw, Vec<&'a Fact>)> {
+        let columns = sight.saw.columns(sight.versions, self.history.values());
+        columns.into_iter().map(|(saw, versions)| (sight.object, saw, versions)).collect()
     }
 
     fn others(&self, seen: &Seen) -> Vec<(Version, Fact)> {

@@ -17,7 +17,7 @@
 //!   concurrent updates leave possible.
 //! - A version whose transaction's outcome is unknown, or that deletes what may not have been there, hides nothing.
 
-use margay_history::{Interval, ObjectId, OpKind, PredicateId, ValueId, Values, Version};
+use margay_history::{Interval, NameId, ObjectId, OpKind, PredicateId, Value, ValueId, Values, Version};
 
 use super::{Course, Mechanisms, Pattern, Searches, took_effect};
 
@@ -85,6 +85,8 @@ pub enum Saw {
     Without(PredicateId),
     /// It searched for a condition and changed the object: the condition was true of it.
     With(PredicateId),
+    /// It returned a row with this column.
+    Column(NameId, ValueId),
 }
 
 /// What values and conditions mean.
@@ -171,6 +173,7 @@ impl Sight<'_> {
             Saw::Value(value) => version.pattern.matches(value, world.values),
             Saw::Without(predicate) => holds(predicate) != Some(true),
             Saw::With(predicate) => holds(predicate) != Some(false),
+            Saw::Column(name, value) => version.pattern.shows(name, value, world.values),
         }
     }
 
@@ -213,8 +216,22 @@ impl Saw {
         match self {
             Saw::Value(_) => true,
             Saw::Without(p) => world.searches.holds(p, object, pattern, world.values) == Some(true),
-            Saw::With(_) => false,
+            Saw::With(_) | Saw::Column(..) => false,
         }
+    }
+
+    /// The columns of a row that was returned, each with the versions that determine it, as far as partial writes left them alone: there the versions of the whole row
+    /// say nothing.
+    #[must_use]
+    pub fn columns<'a>(self, versions: &[&'a Fact], values: &Values) -> Vec<(Saw, Vec<&'a Fact>)> {
+        let Saw::Value(value) = self else { return Vec::new() };
+        let Value::Row(columns) = values.get(value) else { return Vec::new() };
+        let left_alone = |name| versions.iter().any(|version| !version.pattern.determines(name));
+        let of = |&(name, seen): &(NameId, ValueId)| {
+            let determining = versions.iter().filter(|version| version.pattern.determines(name));
+            (Saw::Column(name, seen), determining.copied().collect())
+        };
+        columns.iter().filter(|(name, seen)| *seen != ValueId::UNKNOWN && left_alone(*name)).map(of).collect()
     }
 }
 

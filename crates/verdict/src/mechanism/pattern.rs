@@ -9,8 +9,10 @@ pub enum Pattern {
     Any,
     /// This one; of a row the columns that it has.
     Value(ValueId),
-    /// A row with these columns, sorted.
+    /// A row with these columns, sorted; the others are as they were.
     Row(Vec<(NameId, ValueId)>),
+    /// A new row with these columns, sorted; the others have their defaults.
+    New(Vec<(NameId, ValueId)>),
     /// A list that ends with these elements.
     Tail(Vec<ValueId>),
     /// This list.
@@ -24,6 +26,7 @@ impl Pattern {
         match (kind, values.get(value)) {
             (_, Value::Unknown) => Pattern::Any,
             (OpKind::Append, _) => appended(before, value, values),
+            (_, Value::Row(columns)) if starts_anew(&before) => Pattern::New(merged(before, columns, values)),
             (_, Value::Row(columns)) => Pattern::Row(merged(before, columns, values)),
             _ => Pattern::Value(value),
         }
@@ -38,13 +41,54 @@ impl Pattern {
         match (self, values.get(seen)) {
             (Pattern::Any, _) => true,
             (Pattern::Value(value), _) => same(*value, seen, values),
-            (Pattern::Row(known), Value::Row(columns)) => agree(known, columns),
+            (Pattern::Row(known) | Pattern::New(known), Value::Row(columns)) => agree(known, columns),
             (Pattern::Tail(tail), Value::List(items)) => items.ends_with(tail),
             (Pattern::List(list), Value::List(items)) => items == list.as_slice(),
             (Pattern::List(list), Value::Null) => list.is_empty(),
-            (Pattern::Row(_) | Pattern::Tail(_), Value::Null) => false,
+            (Pattern::Row(_) | Pattern::New(_) | Pattern::Tail(_), Value::Null) => false,
             // Values of another kind than what was written: nothing is known of conversions.
-            (Pattern::Row(_) | Pattern::Tail(_) | Pattern::List(_), _) => true,
+            (Pattern::Row(_) | Pattern::New(_) | Pattern::Tail(_) | Pattern::List(_), _) => true,
+        }
+    }
+
+    /// Whether it says what a column of the row is: all but a partial row without it do.
+    #[must_use]
+    pub fn determines(&self, column: NameId) -> bool {
+        match self {
+            Pattern::Row(columns) => columns.binary_search_by_key(&column, |&(name, _)| name).is_ok(),
+            _ => true,
+        }
+    }
+
+    /// Whether the column may be `seen` where this version determines it, and later ones may have left it alone.
+    #[must_use]
+    pub fn shows(&self, column: NameId, seen: ValueId, values: &Values) -> bool {
+        let columns = match self {
+            Pattern::Row(columns) | Pattern::New(columns) => columns.as_slice(),
+            Pattern::Value(value) => match values.get(*value) {
+                Value::Row(columns) => columns,
+                // A later partial write makes a row of what was absent; its other columns have their defaults.
+                _ => return true,
+            },
+            _ => return true,
+        };
+        agree(columns, &[(column, seen)])
+    }
+
+    /// Whether it determines every column that `other` determines.
+    #[must_use]
+    pub fn covers(&self, other: &Pattern, values: &Values) -> bool {
+        let Pattern::Row(mine) = self else { return true };
+        let has = |&(name, _): &(NameId, ValueId)| mine.binary_search_by_key(&name, |&(n, _)| n).is_ok();
+        match other {
+            Pattern::Row(columns) => columns.iter().all(has),
+            // All columns that a table has are not known here.
+            Pattern::New(_) => false,
+            Pattern::Value(value) => match values.get(*value) {
+                Value::Row(columns) => columns.iter().all(has),
+                _ => false,
+            },
+            _ => false,
         }
     }
 
@@ -100,13 +144,18 @@ fn appended(before: Option<Pattern>, element: ValueId, values: &Values) -> Patte
             Value::List(items) => Pattern::List(items.iter().copied().chain([element]).collect()),
             _ => Pattern::Tail(vec![element]),
         },
-        Some(Pattern::Any | Pattern::Row(_)) => Pattern::Any,
+        Some(Pattern::Any | Pattern::Row(_) | Pattern::New(_)) => Pattern::Any,
     }
+}
+
+/// Whether the transaction itself had made the object absent, or a row of its own.
+fn starts_anew(before: &Option<Pattern>) -> bool {
+    matches!(before, Some(Pattern::Value(_) | Pattern::New(_)))
 }
 
 fn merged(before: Option<Pattern>, columns: &[(NameId, ValueId)], values: &Values) -> Vec<(NameId, ValueId)> {
     let mut all = match before {
-        Some(Pattern::Row(all)) => all,
+        Some(Pattern::Row(all) | Pattern::New(all)) => all,
         Some(Pattern::Value(value)) => match values.get(value) {
             Value::Row(all) => all.to_vec(),
             _ => Vec::new(),
@@ -139,6 +188,20 @@ mod tests {
         let set = values.row(&[(w, one)]);
         let pattern = Pattern::written(Some(pattern), OpKind::Write, set, &values);
         assert!(!pattern.matches(whole, &values));
+    }
+
+    #[test]
+    fn a_column_is_what_the_last_version_that_has_it_says() {
+        let mut values = Values::default();
+        let (v, w) = (values.intern_name("v"), values.intern_name("w"));
+        let (one, two) = (values.int(1), values.int(2));
+        let whole = Pattern::Value(values.row(&[(v, one), (w, two)]));
+        let partial = Pattern::Row(vec![(v, two)]);
+        assert!(partial.determines(v) && !partial.determines(w) && whole.determines(w));
+        assert!(whole.shows(w, two, &values) && !whole.shows(w, one, &values));
+        assert!(!partial.covers(&whole, &values) && whole.covers(&partial, &values));
+        assert!(partial.covers(&partial, &values));
+        assert!(!partial.covers(&Pattern::Value(ValueId::NULL), &values));
     }
 
     #[test]

@@ -98,7 +98,7 @@ impl Searches {
                 Value::Row(columns) => Content::Row(columns),
                 _ => Content::Value(*value),
             },
-            Pattern::Row(columns) => Content::Row(columns),
+            Pattern::Row(columns) | Pattern::New(columns) => Content::Row(columns),
             Pattern::Any | Pattern::Tail(_) | Pattern::List(_) => return None,
         };
         let keys = self.keys.get(home.index())?;
