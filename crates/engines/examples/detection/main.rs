@@ -10,7 +10,7 @@ use margay_simdb::Fault;
 fn main() {
     let seeds = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(40);
     println!(
-        "| fault | database | visible | solve | mirror | of it by the level alone | both | mirror only | solve only | undecided |"
+        "| fault | database | visible | solve | mirror | by the level alone | both | mirror only | solve only | undecided |"
     );
     println!("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|");
     for fault in Fault::ALL {
