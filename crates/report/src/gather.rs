@@ -6,7 +6,7 @@ use margay_levels::{Anomaly as Name, Level};
 use margay_verdict::{Broken, Certificate, Edge, Finding, Question, Verdict, explain};
 use serde_json::Map;
 
-use crate::limit::{ALL_BYTES, CASES, LINE, clean, clean_lines};
+use crate::limit::{ALL_BYTES, CASES, LINE, bytes, clean, clean_lines};
 use crate::picture::Picture;
 use crate::series;
 use crate::slice;
@@ -200,8 +200,7 @@ fn cases(history: &History, findings: &[Finding], question: Option<Question>, me
     let mut room = ALL_BYTES;
     let case = |finding: &Finding| {
         let mut picture = slice::picture(history, &touches, finding);
-        let bytes = serde_json::to_string(&picture).map_or(usize::MAX, |text| text.len());
-        match room.checked_sub(bytes) {
+        match room.checked_sub(bytes(&picture)) {
             Some(left) => room = left,
             None => picture = None,
         }
@@ -222,11 +221,13 @@ fn case(
     let lines = explain::certificate(history, &finding.certificate);
     let steps: Vec<String> = lines.iter().map(|line| clean(line, LINE)).collect();
     let nothing = Picture::default();
+    let txns: Vec<u64> = finding.txns.iter().map(|&txn| history.txn_label(txn)).collect();
     Case {
         title: plain.title,
         meaning: plain.meaning,
         impossible: why::impossible(
             picture.as_ref().unwrap_or(&nothing),
+            &txns,
             &steps,
             question.map(|question| question.level),
             mechanism,

@@ -29,6 +29,11 @@ const SCRIPT: &str = concat!(
 /// Anomalies that a page lists; the report itself has all of them.
 const LISTED: usize = 500;
 
+/// Characters of the explanation of an anomaly without a picture.
+const EXPLAINED: usize = 800;
+/// Transactions of one anomaly that a page names.
+const NAMED: usize = 60;
+
 /// What the script gets.
 #[derive(Serialize)]
 pub struct Data<'a> {
@@ -85,8 +90,12 @@ pub fn data(report: &Report) -> String {
 fn listed(report: &Report) -> Report {
     let cases = report.report.as_ref().map_or(0, |details| details.cases.len());
     let anomalies = report.anomalies.iter().take(LISTED).enumerate().map(|(i, anomaly)| Anomaly {
-        explanation: if i < cases { String::new() } else { anomaly.explanation.chars().take(4000).collect() },
-        transactions: anomaly.transactions.iter().copied().take(200).collect(),
+        explanation: if i < cases {
+            String::new()
+        } else {
+            anomaly.explanation.chars().take(EXPLAINED).collect()
+        },
+        transactions: anomaly.transactions.iter().copied().take(NAMED).collect(),
         name: anomaly.name.clone(),
     });
     Report { anomalies: anomalies.collect(), ..report.clone() }

@@ -39,7 +39,13 @@ impl Limits {
 /// Longer lines of an explanation are cut.
 pub const LINE: usize = 1000;
 
-/// Bytes of one picture, and of all together, as JSON.
+/// How large a value is in a page.
+#[must_use]
+pub fn bytes(value: &impl serde::Serialize) -> usize {
+    serde_json::to_string(value).map_or(usize::MAX, |json| crate::escape::script_json(&json).len())
+}
+
+/// Bytes of one picture, and of all together, in a page.
 pub const PICTURE_BYTES: usize = 600_000;
 /// See [`PICTURE_BYTES`].
 pub const ALL_BYTES: usize = 2_500_000;

@@ -114,7 +114,12 @@ impl Shared {
 }
 
 fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
-    for stream in listener.incoming().filter_map(Result::ok) {
+    for stream in listener.incoming() {
+        let Ok(stream) = stream else {
+            // Out of descriptors, say: it may pass.
+            thread::sleep(Duration::from_millis(50));
+            continue;
+        };
         if shared.connections.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS {
             shared.connections.fetch_sub(1, Ordering::Relaxed);
             let _ = http::answer(

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashSet};
 use margay_history::{History, ObjectId, Op, OpId, OpKind, TxnId};
 use margay_verdict::{Broken, Certificate, Edge, Finding};
 
-use crate::limit::{Limits, PICTURE_BYTES, clean};
+use crate::limit::{Limits, PICTURE_BYTES, bytes, clean};
 use crate::picture::{Cycle, Op as OpView, Picture, Place, Txn};
 use crate::touches::{Touches, shows};
 use crate::versions::{self, outcome};
@@ -24,8 +24,7 @@ pub fn picture(history: &History, touches: &Touches, finding: &Finding) -> Optio
     let mut limits = Limits::FULL;
     for _ in 0..6 {
         let picture = Drawer { history, touches, finding, limits }.draw();
-        let bytes = serde_json::to_string(&picture).map_or(usize::MAX, |text| text.len());
-        if bytes <= PICTURE_BYTES {
+        if bytes(&picture) <= PICTURE_BYTES {
             return Some(picture);
         }
         limits = limits.halved();

@@ -30,7 +30,8 @@ pub fn text(report: &Report, paint: Paint, width: usize) -> String {
     out.head(report);
     for (i, anomaly) in report.anomalies.iter().take(SHOWN).enumerate() {
         let case = report.report.as_ref().and_then(|details| details.cases.get(i));
-        out.anomaly(anomaly, case);
+        let known = report.anomalies[..i].iter().any(|before| before.name == anomaly.name);
+        out.anomaly(anomaly, case, known);
     }
     if report.anomalies.len() > SHOWN {
         out.line("");
@@ -109,7 +110,8 @@ impl Account {
         }
     }
 
-    fn anomaly(&mut self, anomaly: &Anomaly, case: Option<&Case>) {
+    /// One anomaly; what its kind means is not told twice.
+    fn anomaly(&mut self, anomaly: &Anomaly, case: Option<&Case>, known: bool) {
         let txns: Vec<_> = anomaly.transactions.iter().map(|label| format!("T{label}")).collect();
         let title = case.map_or(String::new(), |case| format!(": {}", case.title.to_lowercase()));
         let heading = format!("{} between {}{title}", anomaly.name, txns.join(", "));
@@ -120,20 +122,22 @@ impl Account {
         }
         match case {
             None => anomaly.explanation.lines().for_each(|line| self.words(line, "  ", 4)),
-            Some(case) => self.case(case),
+            Some(case) => self.case(case, known),
         }
     }
 
-    fn case(&mut self, case: &Case) {
-        self.words(&case.meaning, "  ", 2);
-        self.line("");
+    fn case(&mut self, case: &Case, known: bool) {
+        if !known {
+            self.words(&case.meaning, "  ", 2);
+            self.line("");
+        }
         match &case.picture {
             Some(picture) if !picture.cycles.is_empty() => self.cycles(picture),
             _ => case.steps.iter().for_each(|step| self.words(step, "  ", 4)),
         }
         self.line("");
         self.words(&case.impossible, "  why not: ", 11);
-        if !case.breaks.is_empty() {
+        if !case.breaks.is_empty() && !known {
             self.words(&case.breaks.join(", "), "  breaks:  ", 11);
             let allowed = if case.allowed.is_empty() { "none".to_owned() } else { case.allowed.join(", ") };
             self.words(&allowed, "  allowed: ", 11);

@@ -5,9 +5,15 @@ use margay_levels::definition::Family;
 
 use crate::picture::{Cycle, Edge, Picture};
 
-/// The argument. `level` is missing where the question was one of Elle's models; `mechanism` says that a mechanism was judged and not the level.
+/// The argument. `txns` are the transactions of the finding; `level` is missing where the question was one of Elle's models; `mechanism` says that a mechanism was judged and not the level.
 #[must_use]
-pub fn impossible(picture: &Picture, steps: &[String], level: Option<Level>, mechanism: bool) -> String {
+pub fn impossible(
+    picture: &Picture,
+    txns: &[u64],
+    steps: &[String],
+    level: Option<Level>,
+    mechanism: bool,
+) -> String {
     if mechanism {
         return "The intervals on the clients' clocks leave no way in which a database with these mechanisms could have done this. It contradicts how the \
             database says it works; whether clients could see a wrong result is another question."
@@ -27,12 +33,23 @@ pub fn impossible(picture: &Picture, steps: &[String], level: Option<Level>, mec
             format!("{}{rule}", lost_update(cycles).unwrap_or_default())
         }
         [cycle] => format!("{}{rule}", circle(cycle)),
+        [first, others @ ..] if is_of(first, txns) => format!(
+            "{} This assumes one order of the versions; every other order ends in a circle too: see {}.{rule}",
+            circle(first),
+            if others.len() == 1 { "the other cycle" } else { "the other cycles" }
+        ),
         cycles => format!(
             "The history alone does not tell what happened first, so every possibility was tried. Each of them ends in a circle like the {} shown here, in \
              which a transaction would have to come before itself.{rule}",
             cycles.len()
         ),
     }
+}
+
+/// Whether a cycle is about these transactions and no others.
+fn is_of(cycle: &Cycle, txns: &[u64]) -> bool {
+    let named = |txn: &u64| cycle.edges.iter().any(|edge| edge.from == *txn);
+    cycle.edges.iter().all(|edge| txns.contains(&edge.from)) && txns.iter().all(named)
 }
 
 /// Two cycles that say the same with the roles exchanged: both read one version and both overwrote it.

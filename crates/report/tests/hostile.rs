@@ -137,6 +137,24 @@ fn ten_megabytes_are_cut_with_a_note() {
     assert!(serde_json::to_string(&report).expect("JSON").len() < 400_000);
 }
 
+/// `<` is six bytes in a page: the worst that a character can be.
+#[test]
+fn a_page_is_bounded_whatever_is_found() {
+    let evil = "<".repeat(5000);
+    let long = "q".repeat(5000);
+    let writes = |own: &str| -> String { (0..200).map(|i| format!(" w({own}{long}{i},{i})")).collect() };
+    let text = format!("init: x=0 y=0 | T1: r(x,0) w(y,1){} | T2: r(y,0) w(x,1){}", writes("a"), writes("b"));
+    let mut report = report(&margay_testkit::history(&text), Level::Serializable, &evil);
+    let case = report.report.as_ref().expect("details").cases[0].clone();
+    assert!(serde_json::to_string(&case).expect("JSON").len() < 700_000);
+    let mut anomaly = report.anomalies[0].clone();
+    (anomaly.explanation, anomaly.transactions) = (evil.clone(), (0..5000).collect());
+    report.anomalies.resize(3000, anomaly);
+    let page = page(&report, Place::File);
+    assert!(page.len() < 5_000_000, "{}", page.len());
+    assert!(page.contains("\"unlisted\":2500"));
+}
+
 #[test]
 fn a_browser_runs_nothing_of_it() {
     let Some(mut browser) = Browser::start() else { return };
