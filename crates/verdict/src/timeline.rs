@@ -60,7 +60,7 @@ fn writers(history: &History, read: OpId, object: ObjectId) -> Vec<OpId> {
     let committed = |op: &Op<'_>| op.at.is_some_and(|at| at.before <= until);
     let mut found: Vec<(Option<i64>, OpId, OpId)> = Vec::new();
     for txn in history.txns().filter(|&txn| txn != me) {
-        let write = history.ops(txn).filter(|op| writes(op, object)).last();
+        let write = history.ops(txn).rfind(|op| writes(op, object));
         let end = history.ops(txn).last();
         if let (Some(write), Some(end)) = (write, end.filter(committed)) {
             found.push((end.at.map(|at| at.before), write.id, end.id));
@@ -72,7 +72,7 @@ fn writers(history: &History, read: OpId, object: ObjectId) -> Vec<OpId> {
 
 fn of_edge(history: &History, edge: &Edge) -> Vec<OpId> {
     let end = |txn: TxnId| OpId(history.op_range(txn).end - 1);
-    let write = |txn: TxnId, object: ObjectId| history.ops(txn).filter(move |op| writes(op, object)).last();
+    let write = |txn: TxnId, object: ObjectId| history.ops(txn).rfind(move |op| writes(op, object));
     let mut ops = vec![end(edge.from), end(edge.to)];
     match &edge.reason {
         Reason::Write { object } => {

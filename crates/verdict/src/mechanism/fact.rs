@@ -162,8 +162,8 @@ impl Sight<'_> {
 
     /// Whether a version was not installed after the snapshot for certain, and no later one was there before it for certain.
     fn is_possible(&self, version: &Fact, snapshot: Interval) -> bool {
-        let hides = |j: &&Fact| j.certain && j.installed.after < snapshot.before && version.before(j);
-        version.installed.before <= snapshot.after && !self.versions.iter().any(|j| hides(&j))
+        let hides = |j: &Fact| j.certain && j.installed.after < snapshot.before && version.before(j);
+        version.installed.before <= snapshot.after && !self.versions.iter().any(|j| hides(j))
     }
 
     /// Whether what was seen may be this version.
