@@ -54,7 +54,7 @@ fn banking(random: &mut Random) -> Vec<Line> {
 
 fn bank(protocol: Protocol, fault: Fault, seed: u64, count: u64, commits: bool) -> Option<History> {
     let mut simulator = Simulator::new(BANK, protocol, seed);
-    simulator.watch = if seed % 2 == 0 { Watch::All } else { Watch::Queries };
+    simulator.watch = if seed.is_multiple_of(2) { Watch::All } else { Watch::Queries };
     (simulator.fault, simulator.fault_after, simulator.commits) = (fault, count / 2, commits);
     for id in 0..8 {
         simulator.row("accounts", &[("id", Value::Int(id)), ("balance", Value::Int(100))], 1);

@@ -4,7 +4,7 @@ use margay_sql::Value;
 
 use crate::support::Random;
 use crate::support::log::Shape;
-use crate::support::simulate::{Line, Script, Simulator, script};
+use crate::support::simulate::{Line, Script, Simulator};
 
 pub const TABLES: &[Shape<'_>] = &[
     ("warehouse", &["w_id"], &[("w_id", "int"), ("w_tax", "int"), ("w_ytd", "int")]),
@@ -323,10 +323,4 @@ fn stock_level(d: Value) -> Script {
             _ => return None,
         })
     })
-}
-
-/// Used by nobody but to show that a script of fixed lines is one, too.
-#[allow(dead_code)]
-pub fn fixed(lines: Vec<Line>) -> Script {
-    script(lines)
 }

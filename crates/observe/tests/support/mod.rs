@@ -49,10 +49,10 @@ pub const LEVELS: [Level; 8] = [
 pub fn check(history: &History, level: Level, options: Options) -> Verdict {
     let question = Question::new(level);
     let verdict = Observe { options }.check(history, question, &Budget::unlimited());
-    if let Some(certificate) = verdict.certificate() {
-        if let Err(rejected) = audit(history, question, certificate) {
-            panic!("{level}: {} and the audit says: {rejected}\n{certificate:?}", verdict.word());
-        }
+    if let Some(certificate) = verdict.certificate()
+        && let Err(rejected) = audit(history, question, certificate)
+    {
+        panic!("{level}: {} and the audit says: {rejected}\n{certificate:?}", verdict.word());
     }
     verdict
 }

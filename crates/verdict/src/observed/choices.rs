@@ -184,34 +184,38 @@ impl Choices {
     fn back(&mut self, machine: &mut Machine<'_>) -> Result<Option<Choice>, Outside> {
         while let Some(at) = self.snapshot {
             let run = self.run(machine, &Sight::state(at))?;
-            let earlier = match self.strongest_first {
-                true => machine.earlier(&run.seen, at)?.filter(|&earlier| earlier >= self.low),
-                false => (at < self.high).then_some(at + 1),
-            };
-            self.snapshot = earlier;
             let fresh = |write: &Write| {
                 machine.last_writer(write.table, &write.key, self.here).is_none_or(|(state, _)| state <= at)
             };
-            if run.fits && run.choice.as_ref().is_some_and(|choice| choice.ran.changes().all(fresh)) {
-                self.done = earlier.is_none() || self.concrete && run.is_closed;
-                return Ok(run.choice.map(|mut choice| {
-                    if at != self.here {
-                        choice.sights = self.ops.iter().map(|&op| (op, Sight::state(at))).collect();
-                    }
-                    choice
-                }));
-            }
-            if let Some(choice) = run.choice {
+            let fitting = run.choice.as_ref().filter(|choice| choice.ran.changes().all(fresh));
+            let no_other = |choice: &Choice| choice.ran.writes.is_empty() || self.concrete && run.is_closed;
+            let (fits, last) = (fitting.is_some(), fitting.is_some_and(no_other));
+            self.snapshot = if last { None } else { self.before(machine, &run.seen, at)? };
+            let Some(mut choice) = run.choice else { continue };
+            if !fits {
                 machine.drop(choice.transaction);
+                continue;
             }
+            self.done = self.snapshot.is_none();
+            if at != self.here {
+                choice.sights = self.ops.iter().map(|&op| (op, Sight::state(at))).collect();
+            }
+            return Ok(Some(choice));
         }
         Ok(None)
+    }
+
+    /// The snapshot to try after this one.
+    fn before(&self, machine: &Machine<'_>, seen: &Ran, at: u32) -> Result<Option<u32>, Outside> {
+        match self.strongest_first {
+            true => Ok(machine.earlier(seen, at)?.filter(|&earlier| earlier >= self.low)),
+            false => Ok((at < self.high).then_some(at + 1)),
+        }
     }
 }
 
 /// A run of all statements with one sight.
 struct Run {
-    fits: bool,
     choice: Option<Choice>,
     seen: Ran,
     /// Whether the writes are the same whatever the snapshot, as long as there is no write conflict.
@@ -257,10 +261,10 @@ impl Choices {
         let seen = ran.clone();
         if fits {
             let choice = Choice { transaction, ran, sights: Vec::new() };
-            return Ok(Run { fits, choice: Some(choice), seen, is_closed });
+            return Ok(Run { choice: Some(choice), seen, is_closed });
         }
         machine.drop(transaction);
-        Ok(Run { fits, choice: None, seen, is_closed })
+        Ok(Run { choice: None, seen, is_closed })
     }
 
     fn note(&mut self, ran: &Ran) {
