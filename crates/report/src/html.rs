@@ -121,7 +121,7 @@ fn base64(bytes: &[u8]) -> String {
     let mut out = String::new();
     for chunk in bytes.chunks(3) {
         let word =
-            chunk.iter().fold(0u32, |word, &byte| word << 8 | u32::from(byte)) << (8 * (3 - chunk.len()));
+            chunk.iter().fold(0u32, |word, &byte| (word << 8) | u32::from(byte)) << (8 * (3 - chunk.len()));
         let digit = |place: usize| char::from(DIGITS[(word >> (18 - 6 * place)) as usize & 63]);
         out.extend((0..=chunk.len()).map(digit));
         out.extend(std::iter::repeat_n('=', 3 - chunk.len()));

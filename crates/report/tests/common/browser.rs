@@ -306,7 +306,7 @@ fn decode(base64: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(digits.len() * 3 / 4);
     for chunk in digits.chunks(4) {
         let word =
-            chunk.iter().fold(0u32, |word, &digit| word << 6 | u32::from(digit)) << (6 * (4 - chunk.len()));
+            chunk.iter().fold(0u32, |word, &digit| (word << 6) | u32::from(digit)) << (6 * (4 - chunk.len()));
         out.extend(&word.to_be_bytes()[1..chunk.len()]);
     }
     out

@@ -13,15 +13,15 @@ pub fn errors(root: &Value, schema: &Value, value: &Value, place: &str) -> Vec<S
     if !has_type(schema, value) {
         found.push(format!("{place}: {} expected, found {value}", schema["type"]));
     }
-    if let Some(allowed) = schema["enum"].as_array() {
-        if !allowed.contains(value) {
-            found.push(format!("{place}: {value} is none of {}", schema["enum"]));
-        }
+    if let Some(allowed) = schema["enum"].as_array()
+        && !allowed.contains(value)
+    {
+        found.push(format!("{place}: {value} is none of {}", schema["enum"]));
     }
-    if let Some(least) = schema["minimum"].as_f64() {
-        if value.as_f64().is_some_and(|number| number < least) {
-            found.push(format!("{place}: {value} is less than {least}"));
-        }
+    if let Some(least) = schema["minimum"].as_f64()
+        && value.as_f64().is_some_and(|number| number < least)
+    {
+        found.push(format!("{place}: {value} is less than {least}"));
     }
     found.extend(in_object(root, schema, value, place));
     if let (Some(items), true) = (value.as_array(), schema["items"].is_object()) {
