@@ -4,7 +4,7 @@
 //!
 //! Items: rows of a thousand keys; updates 30 %, reads 40 %, increments 20 % (a read and a write), inserts 10 %, five of them a transaction. Predicates: a hundred keys; inserts 10 %, the rest
 //! half reads and half updates, of which a part is by a range of `v`. The histories come from simulated databases; a certificate is the version
-//! order for certify and the serialization order for replay.
+//! order for certify (where predicates ask, with commit timestamps) and the serialization order, or snapshot and commit timestamps, for replay.
 
 use std::time::Instant;
 
@@ -76,7 +76,12 @@ fn measure(name: &str, config: &SimConfig, levels: &[Level]) {
         Err(error) => return println!("{name}: {error:?}"),
     };
     let all = history.evidence().clone();
-    let versions = Evidence { version_orders: all.version_orders.clone(), ..Evidence::default() };
+    let predicates = !history.predicates().is_empty();
+    let versions = Evidence {
+        version_orders: all.version_orders.clone(),
+        commits: if predicates { all.commits.clone() } else { Vec::new() },
+        ..Evidence::default()
+    };
     let stamps = Evidence { version_orders: Vec::new(), ..all };
     for &level in levels {
         for (engine, evidence) in [(&Certify as &dyn Checker, &versions), (&Replay, &stamps)] {

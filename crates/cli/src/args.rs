@@ -115,9 +115,9 @@ pub struct RunArgs {
     /// Write the certificate that proves the verdict
     #[arg(long, value_name = "FILE")]
     pub certificate: Option<PathBuf>,
-    /// Ask the database itself for the order of versions and for what its snapshots saw, so that engines certify and replay can prove what clients cannot tell. PostgreSQL
-    /// (needs wal_level = logical) and MariaDB or MySQL (needs log_bin and binlog_format = ROW); CockroachDB and TiDB by their documented interfaces,
-    /// never run against a live server
+    /// Ask the database itself for the order of versions and for what its snapshots saw, so that engines certify and replay can prove what clients cannot tell:
+    /// PostgreSQL (needs wal_level = logical), MariaDB and MySQL (need log_bin and binlog_format = ROW). CockroachDB's and TiDB's interfaces are
+    /// understood only as far as their documentation tells, were not run against a live server, and cannot be chosen here yet
     #[arg(long)]
     pub certificate_recovery: bool,
     #[command(flatten)]

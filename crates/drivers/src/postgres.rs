@@ -185,13 +185,12 @@ impl PostgresSession {
     /// Commits, and takes down what there is to tell.
     fn commit_watched(&mut self) -> Result<(), Trouble> {
         let Some(watch) = &mut self.watch else { return Ok(()) };
-        let answers =
-            self.client.simple_query("SELECT pg_current_snapshot(); COMMIT").map_err(commit_trouble);
-        let view = answers.as_ref().ok().and_then(|answers| match answers.iter().find_map(first_row)? {
-            row if watch.whole => row.get(0).map(str::to_owned),
-            _ => None,
-        });
-        watch.told.view = view;
+        let text = "SELECT pg_current_snapshot(), pg_current_xact_id_if_assigned(); COMMIT";
+        let answers = self.client.simple_query(text).map_err(commit_trouble);
+        if let Some(row) = answers.as_ref().ok().and_then(|answers| answers.iter().find_map(first_row)) {
+            watch.told.view = row.get(0).filter(|_| watch.whole).map(str::to_owned);
+            watch.told.id = row.get(1).map(str::to_owned).or(watch.told.id.take());
+        }
         if !matches!(answers, Err(Trouble::Refused(_))) {
             watch.witness.hear(std::mem::take(&mut watch.told));
         }

@@ -45,6 +45,9 @@ const MIRROR: Mirror = Mirror { mechanisms: None };
 /// Up to so many transactions [`auto`] asks `naive`.
 const TINY: usize = 8;
 
+/// Up to so many transactions [`auto`] asks `infer` even if it may have no answer.
+const MANY: usize = 20_000;
+
 /// Which engine to use.
 #[derive(Clone, Copy)]
 pub enum Choice {
@@ -131,11 +134,18 @@ pub fn auto(history: &History, question: Question) -> Vec<Engine> {
         "naive" => history.txn_count() <= TINY,
         "replay" => has_order(history, question),
         "certify" => has_versions(history),
+        "infer" => may_infer(history, question),
         // It answers for the mechanisms of one database, not for the level as such: only who asks for it gets it.
         "mirror" => false,
         _ => true,
     };
     all().iter().copied().filter(suits).collect()
+}
+
+/// Whether inference is worth its time: lists tell the order of their versions, and the weak levels do not need it. Of many registers it tells too little to decide.
+fn may_infer(history: &History, question: Question) -> bool {
+    let searched = matches!(question.level.family(), Family::Serial | Family::Snapshot);
+    !searched || history.has_kind(OpKind::Append) || history.txn_count() <= MANY
 }
 
 /// Whether timestamps may order everything, at this level.

@@ -110,8 +110,10 @@ impl Views {
         let mut views = Views { ops: Vec::new(), whole: Vec::new() };
         for told in told {
             let Some(txn) = history.find_txn(told.txn) else { continue };
-            views.whole.extend(told.view.as_deref().and_then(View::parse).map(|view| (txn, view)));
-            let parsed = told.views.iter().filter_map(|(op, text)| Some((txn, *op, View::parse(text)?)));
+            let own = told.id.as_deref().and_then(|id| id.parse().ok());
+            let view = |text: &str| View::parse(text).map(|view| view.without(own));
+            views.whole.extend(told.view.as_deref().and_then(view).map(|view| (txn, view)));
+            let parsed = told.views.iter().filter_map(|(op, text)| Some((txn, *op, view(text)?)));
             views.ops.extend(parsed);
         }
         views.ops.sort();
@@ -161,9 +163,10 @@ impl<'a> Sighted<'a> {
             return;
         }
         recovered.evidence.version_sets = self.sets(writers);
+        self.stamps(&mut recovered.evidence);
         let reborn = self.reborn(writers, met);
-        if reborn.is_empty() {
-            self.stamps(&mut recovered.evidence);
+        if !reborn.is_empty() {
+            recovered.evidence.snapshots.clear();
         }
         recovered.gaps.extend(reborn);
     }

@@ -12,12 +12,17 @@
 //! |---|---|---|---|
 //! | PostgreSQL | logical decoding | `pg_current_snapshot()` in every statement | order in which commits became visible |
 //! | MariaDB, MySQL | binary log | | |
+//! | CockroachDB ([`cockroach`]) | changefeed | | `cluster_logical_timestamp()`: the serialization order |
+//! | TiDB ([`tidb`]) | MVCC interface | | `start_ts`, `commit_ts` |
+//!
+//! The last two are written from documentation and have never met a live server.
 //!
 //! # Invariants
 //! Evidence is taken literally by the engines: nothing is in it that the database did not tell. Where it tells too little or contradicts the recording, that is a
 //! [`Gap`], and what it is about is left out.
 
 mod certificate;
+pub mod cockroach;
 mod decoding;
 mod log;
 mod meet;
@@ -25,6 +30,7 @@ mod mysql;
 mod names;
 mod postgres;
 mod source;
+pub mod tidb;
 mod view;
 mod watched;
 

@@ -27,7 +27,7 @@ pub enum Gap {
     /// Two snapshots see two commits the other way round, so that there is no order of commits.
     Fork(u64, u64),
     /// The transaction inserted a row whose deletion its snapshot does not see. For PostgreSQL that is another row, which no rule about concurrent writers
-    /// speaks of; in a history it is the same object. So there are no timestamps.
+    /// speaks of; in a history it is the same object. So there are no snapshot timestamps.
     Reborn(TxnId, ObjectId),
     /// What a statement saw by its snapshot and what a shadow transaction saw with the same snapshot differ.
     Shadow(TxnId, String),

@@ -38,6 +38,16 @@ impl View {
         Some(View { xmin, xmax, running })
     }
 
+    /// The same view of a transaction whose own number this is: the server does not list it among those that run.
+    #[must_use]
+    pub fn without(mut self, own: Option<u64>) -> View {
+        if let Some(own) = own.filter(|&own| self.sees(own)) {
+            let place = self.running.partition_point(|&xid| xid < own);
+            self.running.insert(place, own);
+        }
+        self
+    }
+
     /// Whether it sees what this transaction did, if that has committed.
     #[must_use]
     pub fn sees(&self, xid: u64) -> bool {
@@ -123,6 +133,13 @@ mod tests {
         for text in ["", "1", "1:2", "a:2:", "1:2:x"] {
             assert_eq!(View::parse(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn nobody_sees_its_own_commit() {
+        assert!(!view("10:20:14").without(Some(12)).sees(12));
+        assert_eq!(view("10:20:14").without(Some(12)).running, vec![12, 14]);
+        assert_eq!(view("10:20:14").without(Some(25)), view("10:20:14"));
     }
 
     #[test]

@@ -24,7 +24,7 @@ fn serializable_is_certified_every_time() {
     for seed in 0..20 {
         let workload = workloads[seed as usize % workloads.len()];
         let (history, gaps) = run(&server, &job(workload, "SERIALIZABLE", seed, 150));
-        assert_eq!(gaps, [], "{workload}, seed {seed}");
+        assert!(gaps.iter().all(|gap| matches!(gap, Gap::Reborn(..))), "{workload}, seed {seed}: {gaps:?}");
         for level in [Level::Serializable, Level::RepeatableRead, Level::ReadCommitted] {
             let verdict = ask(&Certify, &history, level);
             assert!(matches!(verdict, Verdict::Holds(_)), "{workload}, seed {seed}, {level}: {verdict:?}");
@@ -47,9 +47,21 @@ fn snapshot_isolation_is_replayed() {
     }
 }
 
-/// An insertion after a deletion that the snapshot does not see is another row for PostgreSQL. Then there are no timestamps, and nobody is accused by them.
+/// Statements of one transaction have snapshots of their own at READ COMMITTED; what is recovered agrees with what was seen.
 #[test]
-fn rows_that_come_back_have_no_timestamps() {
+fn read_committed_is_certified() {
+    let Some(server) = postgres() else { return };
+    for (seed, workload) in ["mixed", "predicate", "increment"].into_iter().enumerate() {
+        let (history, gaps) = run(&server, &job(workload, "READ COMMITTED", seed as u64, 150));
+        assert_eq!(gaps, [], "{workload}");
+        let verdict = ask(&Certify, &history, Level::ReadCommitted);
+        assert!(matches!(verdict, Verdict::Holds(_)), "{workload}: {verdict:?}");
+    }
+}
+
+/// An insertion after a deletion that the snapshot does not see is another row for PostgreSQL. Then there are no snapshot timestamps, and nobody is accused by them.
+#[test]
+fn rows_that_come_back_have_no_snapshots() {
     let Some(server) = postgres() else { return };
     for seed in 0..3 {
         let (history, gaps) = run(&server, &job("predicate", "REPEATABLE READ", seed, 150));
