@@ -211,13 +211,11 @@ fn update_one_by_one(
     set: Option<i64>,
     rows: &mut Vec<(Obj, Value)>,
 ) -> Result<(), Trouble> {
-    let found =
-        session.sql("SELECT k, v, w FROM margay_rows WHERE v >= $1 AND v <= $2 FOR UPDATE", range)?;
+    let found = session.sql("SELECT k, v, w FROM margay_rows WHERE v >= $1 AND v <= $2 FOR UPDATE", range)?;
     for cells in found.rows() {
         match set {
-            Some(v) => {
-                session.sql("UPDATE margay_rows SET v = $1 WHERE k = $2", &[Cell::Int(v), cells[0].clone()])?
-            }
+            Some(v) => session
+                .sql("UPDATE margay_rows SET v = $1 WHERE k = $2", &[Cell::Int(v), cells[0].clone()])?,
             None => session.sql("DELETE FROM margay_rows WHERE k = $1", &cells[..1])?,
         };
         rows.push(changed(cells, set)?);
