@@ -19,7 +19,6 @@
 //! # Cost
 //! Sorting the accesses of each register.
 
-use hashbrown::HashMap;
 use margay_history::{ObjectId, TxnId, Version, VersionOrder};
 
 use crate::case::{Case, Read};
@@ -79,23 +78,21 @@ pub(crate) fn pairs(case: &Case<'_>, orders: Orders) -> Vec<Pair> {
 
 /// By object and transaction.
 fn touches(case: &Case<'_>) -> Vec<Touch> {
-    let mut first: HashMap<(ObjectId, TxnId), Version> = HashMap::new();
-    let mut last: HashMap<(ObjectId, TxnId), Version> = HashMap::new();
+    // What was seen, by operation; an own version comes after all that.
+    let mut seen: Vec<(ObjectId, TxnId, u32, Version)> = Vec::new();
     let register = |read: &&Read| case.uses[read.object.index()] == Use::Register;
-    for read in case.reads.iter().filter(register) {
-        first.entry((read.object, read.txn)).or_insert(read.from);
-        last.insert((read.object, read.txn), read.from);
-    }
+    let reads = case.reads.iter().filter(register);
+    seen.extend(reads.map(|read| (read.object, read.txn, read.op.0, read.from)));
     for object in case.history.objects().filter(|o| case.uses[o.index()] == Use::Register) {
-        for &txn in case.writers.of(object) {
-            first.entry((object, txn)).or_insert(Version::Of(txn));
-            last.insert((object, txn), Version::Of(txn));
-        }
+        let writers = case.writers.of(object).iter();
+        seen.extend(writers.map(|&txn| (object, txn, u32::MAX, Version::Of(txn))));
     }
-    let touch = |(&(object, txn), &found)| Touch { object, txn, found, left: last[&(object, txn)] };
-    let mut all: Vec<Touch> = first.iter().map(touch).collect();
-    all.sort_unstable_by_key(|touch| (touch.object, touch.txn));
-    all
+    seen.sort_unstable();
+    let touch = |of_txn: &[(ObjectId, TxnId, u32, Version)]| {
+        let ((object, txn, _, found), (.., left)) = (of_txn[0], of_txn[of_txn.len() - 1]);
+        Touch { object, txn, found, left }
+    };
+    seen.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).map(touch).collect()
 }
 
 /// What one transaction left is before what a later one found, if that says something.
