@@ -4,6 +4,7 @@
 //! - State *i* of the database is the state after the *i*-th commit; taking back and forgetting keep the numbers.
 //! - A transaction that was not committed leaves nothing behind.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use margay_history::{History, OpId, OpKind, Outcome as Ended, TxnId};
@@ -165,7 +166,8 @@ impl<'h> Machine<'h> {
     /// Whether a statement only controls its transaction.
     fn control(&mut self, op: OpId) -> Result<bool, Outside> {
         let text = self.text(op);
-        let statement = match self.cache.bind(&self.database, text, &[]) {
+        let (text, _) = positional(text, Vec::new(), self.database.dialect());
+        let statement = match self.cache.bind(&self.database, &text, &[]) {
             Ok((statement, _)) => statement,
             Err(error) => return Err(self.outside(op, &error)),
         };
@@ -199,7 +201,8 @@ impl<'h> Machine<'h> {
         let to_sql =
             |&id| to_sql(self.history, id).ok_or_else(|| Outside("a parameter that is no scalar".into()));
         let given: Vec<Value> = seen.params.iter().map(to_sql).collect::<Result<_, _>>()?;
-        let bound = self.cache.bind(&self.database, &seen.text, &given);
+        let (text, given) = positional(&seen.text, given, self.database.dialect());
+        let bound = self.cache.bind(&self.database, &text, &given);
         let (statement, params) = match bound {
             Ok((statement, params)) => (statement, params.to_vec()),
             Err(error) => return Err(self.outside(op, &error)),
@@ -356,6 +359,33 @@ impl<'h> Machine<'h> {
     }
 }
 
+/// Histories number their parameters whatever the database; MySQL's own marks have no numbers, so that each stands for the next value.
+fn positional(text: &str, given: Vec<Value>, dialect: Dialect) -> (Cow<'_, str>, Vec<Value>) {
+    if dialect != Dialect::MySql || !text.contains('$') {
+        return (Cow::Borrowed(text), given);
+    }
+    let (mut out, mut values) = (String::with_capacity(text.len()), Vec::with_capacity(given.len()));
+    let (mut quote, mut rest) = (None, text);
+    while let Some(next) = rest.chars().next() {
+        let digits = rest[next.len_utf8()..].bytes().take_while(u8::is_ascii_digit).count();
+        if quote.is_none() && next == '$' && digits > 0 {
+            let number = rest[1..=digits].parse::<usize>().ok().and_then(|n| n.checked_sub(1));
+            values.extend(number.and_then(|at| given.get(at)).cloned());
+            out.push('?');
+            rest = &rest[1 + digits..];
+            continue;
+        }
+        match quote {
+            Some(open) if open == next => quote = None,
+            None if matches!(next, '\'' | '"' | '`') => quote = Some(next),
+            _ => {}
+        }
+        out.push(next);
+        rest = &rest[next.len_utf8()..];
+    }
+    (Cow::Owned(out), values)
+}
+
 fn is_set(text: &str) -> bool {
     let start = |word: &str| text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
     start("set") || start("savepoint") || start("start")
@@ -370,5 +400,21 @@ fn fails(error: &SqlError) -> bool {
         | SqlError::SubqueryRows => true,
         SqlError::Procedure(message) => !message.contains("executed more than"),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbered_parameters_become_marks() {
+        let given = || vec![Value::Int(1), Value::Int(2)];
+        let (text, values) =
+            positional("UPDATE t SET a = $2, b = '$1' WHERE k = $1 OR k = $2", given(), Dialect::MySql);
+        assert_eq!(text, "UPDATE t SET a = ?, b = '$1' WHERE k = ? OR k = ?");
+        assert_eq!(values, [Value::Int(2), Value::Int(1), Value::Int(2)]);
+        let (text, values) = positional("SELECT $1", given(), Dialect::Postgres);
+        assert_eq!((&*text, values), ("SELECT $1", given()));
     }
 }
