@@ -10,8 +10,15 @@ use common::{Run, finish, margay};
 use margay_servers::Server;
 use serde_json::Value;
 
+/// A server that takes connections; its port opens a little earlier.
 fn started(server: Result<Server, String>) -> Option<Server> {
-    server.inspect_err(|reason| println!("SKIPPED: {reason}")).ok()
+    let server = server.inspect_err(|reason| println!("SKIPPED: {reason}")).ok()?;
+    let ready = |_: &u32| run(&format!("{} --transactions 1", server.url())).status != 2;
+    assert!((0..100).any(|round| ready(&round) || {
+        thread::sleep(Duration::from_millis(100));
+        false
+    }));
+    Some(server)
 }
 
 fn run(args: &str) -> Run {
@@ -106,7 +113,7 @@ fn mariadb_loses_updates_at_repeatable_read_only() {
     let url = server.url();
     let weaker = "--level repeatable-read --claim snapshot-isolation --workload increment --transactions 400";
     violated(&format!("{url} {weaker}"), &["lost-update", "G-single-item"]);
-    for workload in ["mixed", "increment", "write-skew", "smallbank", "predicate"] {
+    for workload in ["mixed", "increment", "write-skew", "list-append", "predicate"] {
         is_clean(&format!("{url} --workload {workload} --transactions 60"));
     }
 }
@@ -129,7 +136,8 @@ fn an_acknowledged_write_that_a_crash_loses_is_noticed() {
     let Some(server) = started(Server::postgres_with(&careless)) else { return };
     let told = driven_through_a_kill(server);
     assert_eq!(told["verdict"], "violated", "{told}");
-    let told = driven_through_a_kill(Server::postgres().expect("it started before"));
+    let Some(server) = started(Server::postgres()) else { return };
+    let told = driven_through_a_kill(server);
     assert_eq!(
         (told["verdict"].as_str(), told["run"]["live"]["violations"].as_u64()),
         (Some("holds"), Some(0)),

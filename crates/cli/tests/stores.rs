@@ -72,7 +72,7 @@ fn sqlite_holds_in_every_mode() {
 #[test]
 fn what_sqlite_has_not_committed_is_seen_if_one_asks_for_it() {
     let told = violated(
-        "sqlite --level read-uncommitted --claim serializable --workload rw-register --transactions 800",
+        "sqlite --level read-uncommitted --claim serializable --workload rw-register --transactions 2500",
     );
     assert_eq!(told["run"]["level"], "read-uncommitted");
 }
