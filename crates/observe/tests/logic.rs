@@ -157,3 +157,18 @@ fn what_has_no_meaning_here_is_named() {
     let margay_verdict::Verdict::Unknown(why) = verdict else { panic!("{verdict:?}") };
     assert!(why.to_string().contains("ROW_NUMBER"), "{why}");
 }
+
+/// How text is sorted depends on the database's collation, which a log does not tell; how numbers are, does not.
+#[test]
+fn the_order_of_text_is_not_held_against_a_database() {
+    let text = |text: &str| vec![Value::text(text)];
+    let setup = ["CREATE TABLE t (c TEXT)", "INSERT INTO t VALUES ('B'), ('a')"];
+    let level = Level::StrongSessionSerializable;
+    for rows in [[text("B"), text("a")], [text("a"), text("B")]] {
+        assert_eq!(word(&log("postgresql-15", &setup, "SELECT c FROM t ORDER BY c", &rows), level), "holds");
+    }
+    let setup = ["CREATE TABLE t (c INT)", "INSERT INTO t VALUES (1), (2)"];
+    let rows = [vec![Value::Int(2)], vec![Value::Int(1)]];
+    assert_eq!(word(&log("postgresql-15", &setup, "SELECT c FROM t ORDER BY c", &rows), level), "violated");
+    assert_eq!(word(&log("postgresql-15", &setup, "SELECT c FROM t", &rows), level), "holds");
+}
