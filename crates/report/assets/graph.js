@@ -25,7 +25,7 @@ function drawArrow(view, edge, arrow, index, number) {
   const line = s("g", { class: `arrow ${kind}`, ...marks, onpointerenter: point.onpointerenter, onpointerleave: point.onpointerleave },
     s("path", { class: "wide", d: path }),
     s("path", { class: "line", d: path, "marker-end": `url(#cycle${number}-${kind})` }));
-  const width = Array.from(arrow.label).length * 6.7 + 22;
+  const width = Array.from(arrow.label).length * 7 + 24;
   const [x, y] = arrow.at;
   const label = s("g", { class: `pill ${kind}`, ...marks, ...point, tabindex: 0, role: "img", "aria-label": edge.reason },
     s("title", {}, edge.reason),

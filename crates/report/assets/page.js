@@ -125,7 +125,7 @@ function showEdge(index) {
 }
 
 function timelineFigure(picture, cycle) {
-  const near = picture.transactions.filter((txn) => !txn.slice).length;
+  const near = picture.transactions.length - central(picture, cycle).length;
   const switchTo = (change) => () => { Object.assign(state, change); refresh("case", true); };
   const untimed = picture.unit === null;
   const origin = picture.origin ? ` Times count from ${picture.origin} ${picture.unit}.` : "";

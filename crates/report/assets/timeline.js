@@ -70,8 +70,15 @@ function layOut(transactions, timed, elastic) {
   return { sessions, boxes, width: widest, height: sessions.length * LANE + 14 };
 }
 
+// The transactions that matter: the slice; where there are several cycles, those of this one.
+function central(picture, cycle) {
+  const slice = picture.transactions.filter((txn) => txn.slice);
+  if (picture.cycles.length < 2 || cycle.edges.some((edge) => edge.kind === "visible")) return slice;
+  return slice.filter((txn) => cycle.edges.some((edge) => edge.from === txn.txn || edge.to === txn.txn));
+}
+
 function drawTimeline(view, picture, cycle, options) {
-  const shown = picture.transactions.filter((txn) => options.near || txn.slice);
+  const shown = options.near ? picture.transactions : central(picture, cycle);
   const plan = layOutToFit(shown, picture.unit !== null, options.elastic);
   const svg = s("svg", { class: "timeline", width: round(plan.width), height: plan.height, role: "group",
     "aria-label": "What each session did, over time" });

@@ -19,7 +19,7 @@ pub struct Limits {
 
 impl Limits {
     /// What a picture starts with.
-    pub const FULL: Limits = Limits { slice: 60, near: 24, ops: 60, text: 240, versions: 40, cycles: 12 };
+    pub const FULL: Limits = Limits { slice: 60, near: 24, ops: 60, text: 240, versions: 16, cycles: 12 };
 
     /// Half of everything, for pictures that came out too large.
     #[must_use]
