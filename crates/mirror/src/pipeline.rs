@@ -6,8 +6,8 @@
 //! # Algorithm
 //! Each client fills a local buffer and hands it over in batches. The pipeline keeps the batches of each client in a queue. The *watermark* is the earliest time at
 //! which something not handed over yet may have been called: the least over the clients of what each has promised. Whatever is earlier than the
-//! watermark is merged through a heap that holds one entry per client, a run at a time: as long as a client's next operation is not later than the heap's next
-//! entry, it goes out without touching the heap. A client's entry is replaced in place, and batches are never copied together.
+//! watermark is due. The times of all that is due are sorted: they are one ascending run for each client, which a stable sort merges without looking at anything twice. Then
+//! the items go out, each moved once.
 //!
 //! # Invariants
 //! - What comes out is sorted by `before`; operations of one client keep their order.
@@ -16,14 +16,12 @@
 //!
 //! # Differs from the paper
 //! The paper's watermark is the first entry of the fullest local buffers, so an empty buffer stalls it. Here a promise takes the place of an entry.
-//! Clients hand over whole batches through a channel, so a client never waits for the merge.
+//! Clients hand over whole batches through a channel, so a client never waits for the merge. Runs are merged by sorting their times in place of a heap of batches.
 //!
 //! # Cost
-//! O(log clients) per run; memory for what was handed over and is not below the watermark.
+//! O(log clients) per item and O(clients) per dispatch; memory for what was handed over and is not below the watermark.
 
-use std::cmp::Reverse;
-use std::collections::binary_heap::PeekMut;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// How many operations a client collects before it hands them over.
@@ -66,7 +64,8 @@ impl<T> Client<T> {
     }
 
     fn hand_over(&mut self) {
-        let batch = std::mem::take(&mut self.buffer);
+        let empty = Vec::with_capacity(if self.buffer.is_empty() { 0 } else { BATCH });
+        let batch = std::mem::replace(&mut self.buffer, empty);
         // Nobody listens any more: then nobody misses it.
         let _ = self.sender.send(Message::Batch(self.number, batch, self.promised));
     }
@@ -98,9 +97,10 @@ impl<T> Queue<T> {
         }
     }
 
-    /// When the first item was called.
-    fn first(&self) -> Option<i64> {
-        self.current.as_slice().first().map(|(before, _)| *before)
+    /// When the items were called, the first one first.
+    fn times(&self) -> impl Iterator<Item = i64> {
+        let later = self.batches.iter().flatten();
+        self.current.as_slice().iter().chain(later).map(|(before, _)| *before)
     }
 
     fn pop(&mut self) -> Option<(i64, T)> {
@@ -123,8 +123,8 @@ pub struct Pipeline<T> {
     receiver: Receiver<Message<T>>,
     queues: Vec<Queue<T>>,
     promised: Vec<i64>,
-    /// The first entry of every queue that has one.
-    heads: BinaryHeap<Reverse<(i64, usize)>>,
+    /// What is due, by time and client; kept for its memory.
+    due: Vec<(i64, u32)>,
 }
 
 impl<T> Pipeline<T> {
@@ -141,7 +141,7 @@ impl<T> Pipeline<T> {
         let ends = (0..clients).map(client).collect();
         let queues = (0..clients).map(|_| Queue::new()).collect();
         let promised = vec![i64::MIN; clients];
-        (Self { receiver, queues, promised, heads: BinaryHeap::new() }, ends)
+        (Self { receiver, queues, promised, due: Vec::new() }, ends)
     }
 
     /// Takes what clients have handed over so far, and gives out in order whatever nothing can come before any more.
@@ -166,37 +166,21 @@ impl<T> Pipeline<T> {
     }
 
     fn take(&mut self, Message::Batch(client, batch, promised): Message<T>) {
-        let queue = &mut self.queues[client];
-        if let (None, Some((before, _))) = (queue.first(), batch.first()) {
-            self.heads.push(Reverse((*before, client)));
-        }
-        queue.push(batch);
+        self.queues[client].push(batch);
         self.promised[client] = promised;
     }
 
     fn merge(&mut self, out: &mut impl FnMut(i64, T)) {
         let watermark = self.promised.iter().copied().min().unwrap_or(i64::MAX);
-        let is_due = |before: i64| before < watermark || watermark == i64::MAX;
-        loop {
-            // The second entry of a heap is one of the first's two children.
-            let next = self.heads.as_slice().iter().skip(1).take(2).map(|Reverse((before, _))| *before).min();
-            let next = next.unwrap_or(i64::MAX);
-            let Some(mut head) = self.heads.peek_mut() else { return };
-            let Reverse((first, client)) = *head;
-            if !is_due(first) {
-                return;
-            }
-            let queue = &mut self.queues[client];
-            let mut before = Some(first);
-            while before.is_some_and(|before| before <= next && is_due(before))
-                && let Some((before_item, item)) = queue.pop()
-            {
-                out(before_item, item);
-                before = queue.first();
-            }
-            match before {
-                Some(before) => *head = Reverse((before, client)),
-                None => _ = PeekMut::pop(head),
+        let is_due = |before: &i64| *before < watermark || watermark == i64::MAX;
+        self.due.clear();
+        for (client, queue) in (0..).zip(&self.queues) {
+            self.due.extend(queue.times().take_while(is_due).map(|before| (before, client)));
+        }
+        self.due.sort_by_key(|(before, _)| *before);
+        for (_, client) in &self.due {
+            if let Some((before, item)) = self.queues[*client as usize].pop() {
+                out(before, item);
             }
         }
     }

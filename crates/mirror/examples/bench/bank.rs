@@ -101,7 +101,7 @@ impl Bank {
     }
 
     fn commit(&mut self, now: i64, client: u32, running: Running, out: &mut Vec<Event>) {
-        let fine = running.plan.iter().all(|a| self.changed[a.object as usize] <= running.snapshot);
+        let fine = running.plan.iter().all(|a| self.changed[a.object as usize] < running.snapshot);
         let event = |kind, at, object, value| Event { txn: running.txn, kind, at, object, value };
         out.push(event(OpKind::Begin, running.began, 0, 0));
         let mut time = running.time - 10;
