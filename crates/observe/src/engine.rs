@@ -190,9 +190,7 @@ fn too_many(history: &History, misfit: Option<Misfit>) -> Why {
     let at = misfit.map_or(String::new(), |misfit| {
         format!("; what {} observed fits nothing that was tried", history.show_txn(misfit.txn))
     });
-    Why::Outside(format!(
-        "a statement that may have seen more combinations of versions than can be tried{at}"
-    ))
+    Why::Outside(format!("a log with more orders, or more mixtures of versions, than can be tried{at}"))
 }
 
 /// The name for a result that only a forbidden choice explains.

@@ -17,6 +17,8 @@ pub struct Options {
     pub strongest_first: bool,
     /// A transaction that did not fit is not tried again before something that it looked at is written.
     pub learn: bool,
+    /// How many statements are executed at most in a search that goes back and forth, beyond two hundred for each operation of the history.
+    pub steps: u64,
 }
 
 impl Options {
@@ -28,6 +30,7 @@ impl Options {
         concrete: true,
         strongest_first: true,
         learn: true,
+        steps: 10_000_000,
     };
 }
 

@@ -118,7 +118,7 @@ pub struct Search<'c, 'h> {
     worst: Option<Misfit>,
     /// Ends as soon as this misfit is met again.
     pub stop: Option<Misfit>,
-    /// How many statements were executed.
+    /// How many statements were executed, and transactions considered.
     pub steps: u64,
 }
 
@@ -250,8 +250,13 @@ impl<'c, 'h> Search<'c, 'h> {
 
     /// Places a transaction at the last frame, or at an earlier one after a jump; false if there is no possibility left.
     fn advance(&mut self, budget: &Budget) -> Result<bool, Stop> {
+        let most = self.options.steps.saturating_add(200 * self.history.op_count() as u64);
         loop {
             budget.poll().map_err(Stop::Budget)?;
+            if self.steps > most {
+                self.cut = true;
+                return Ok(false);
+            }
             let Some(frame) = self.frames.back_mut() else { return Ok(false) };
             if let Some(mut choices) = frame.choices.take() {
                 if let Some(choice) = self.next_choice(&mut choices)? {
@@ -365,6 +370,7 @@ impl<'c, 'h> Search<'c, 'h> {
 
     /// Begins with a candidate of the last frame, unless it is blocked.
     fn consider(&mut self, txn: TxnId) -> Result<(), Stop> {
+        self.steps += 1;
         if let Some(blocked) = self.blocked.get(&txn)
             && !self.is_free(blocked)
         {

@@ -143,3 +143,12 @@ fn faults_are_found() {
     }
     assert!(found >= 30, "{found}");
 }
+
+/// Without timestamps and without real time there are more orders than anybody can try: the answer says so, and is never that it holds.
+#[test]
+fn too_many_orders_are_unknown() {
+    let history = bank(Protocol::Serial, Fault::WrongAggregate, 0, 60, false).unwrap();
+    let verdict = check(&history, Level::Serializable, Options { steps: 20_000, ..Options::DEFAULT });
+    let Verdict::Unknown(why) = verdict else { panic!("{verdict:?}") };
+    assert!(why.to_string().contains("more orders"), "{why}");
+}

@@ -68,6 +68,7 @@ fn main() {
         concrete: !has("not-concrete"),
         strongest_first: !has("weakest-first"),
         learn: !has("no-learning"),
+        ..Options::DEFAULT
     };
     let committed =
         history.txns().filter(|&t| history.outcome(t) == margay_history::Outcome::Committed).count();
