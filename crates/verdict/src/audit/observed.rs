@@ -4,7 +4,7 @@
 //! An [`Execution`] is executed by the plain SQL interpreter, without indexes: every transaction at its place in the order, every statement with its sight. The
 //! level's conditions on sights are checked one by one. States that no later sight names are forgotten on the way, so memory stays with the live part.
 //!
-//! That there is no execution ([`Unexplained`]) is audited by [`exhaust`](crate::observed::exhaust), over the named transactions, after which everything else has to come.
+//! That there is no execution ([`Unexplained`]) is audited by [`exhaust`](crate::observed::exhaust()), over the named transactions, after which everything else has to come.
 
 use hashbrown::HashMap;
 use margay_history::{History, OpId, TxnId};
