@@ -78,7 +78,7 @@ impl Writers {
             match gap {
                 Gap::Unclaimed(_, object) | Gap::Differs(_, object) => doubt(*object),
                 Gap::NotInLog(txn) => crate::meet::written(history, *txn).into_keys().for_each(&mut doubt),
-                Gap::Fork(..) | Gap::Reborn(..) | Gap::Shadow(..) => {}
+                Gap::Fork(..) | Gap::Reborn(..) => {}
             }
         }
         Self { by_object, doubtful }

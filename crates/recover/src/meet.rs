@@ -29,8 +29,6 @@ pub enum Gap {
     /// The transaction inserted a row whose deletion its snapshot does not see. For PostgreSQL that is another row, which no rule about concurrent writers
     /// speaks of; in a history it is the same object. So there are no snapshot timestamps.
     Reborn(TxnId, ObjectId),
-    /// What a statement saw by its snapshot and what a shadow transaction saw with the same snapshot differ.
-    Shadow(TxnId, String),
 }
 
 impl Gap {
@@ -57,7 +55,6 @@ impl Gap {
                 history.show_txn(*txn),
                 history.show_object(*object)
             ),
-            Gap::Shadow(txn, what) => format!("{}: {what}", history.show_txn(*txn)),
         }
     }
 }

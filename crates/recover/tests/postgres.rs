@@ -6,20 +6,21 @@ use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::Instant;
 
-use common::{ask, job, open, postgres, run, with_evidence};
+use common::{ask, job, open, run, with_evidence};
 use margay_certify::{Certify, Replay};
 use margay_drivers::{Ask, Change, Cond, Database, Obj, Row, Setting, Space, Start, Value};
 use margay_history::{History, HistoryBuilder, OpDetail, OpKind};
 use margay_levels::Level;
-use margay_recover::{Gap, Watched};
+use margay_recover::{Gap, View, Watched};
 use margay_simdb::{Action, BuilderSink, Recorded, Sink};
 use margay_solve::Solve;
 use margay_verdict::{Verdict, Why};
+use postgres::{Client, NoTls};
 
 /// Twenty short runs under load: every one is certified, at what the level promises and at all that follows from it.
 #[test]
 fn serializable_is_certified_every_time() {
-    let Some(server) = postgres() else { return };
+    let Some(server) = common::postgres() else { return };
     let workloads = ["mixed", "predicate", "write-skew", "list-append", "rw-register"];
     for seed in 0..20 {
         let workload = workloads[seed as usize % workloads.len()];
@@ -35,7 +36,7 @@ fn serializable_is_certified_every_time() {
 /// Snapshots and commits replay what clients saw.
 #[test]
 fn snapshot_isolation_is_replayed() {
-    let Some(server) = postgres() else { return };
+    let Some(server) = common::postgres() else { return };
     for (seed, workload) in ["mixed", "write-skew", "increment"].into_iter().enumerate() {
         let (history, gaps) = run(&server, &job(workload, "REPEATABLE READ", seed as u64, 150));
         assert_eq!(gaps, [], "{workload}");
@@ -50,7 +51,7 @@ fn snapshot_isolation_is_replayed() {
 /// Statements of one transaction have snapshots of their own at READ COMMITTED; what is recovered agrees with what was seen.
 #[test]
 fn read_committed_is_certified() {
-    let Some(server) = postgres() else { return };
+    let Some(server) = common::postgres() else { return };
     for (seed, workload) in ["mixed", "predicate", "increment"].into_iter().enumerate() {
         let (history, gaps) = run(&server, &job(workload, "READ COMMITTED", seed as u64, 150));
         assert_eq!(gaps, [], "{workload}");
@@ -62,7 +63,7 @@ fn read_committed_is_certified() {
 /// An insertion after a deletion that the snapshot does not see is another row for PostgreSQL. Then there are no snapshot timestamps, and nobody is accused by them.
 #[test]
 fn rows_that_come_back_have_no_snapshots() {
-    let Some(server) = postgres() else { return };
+    let Some(server) = common::postgres() else { return };
     for seed in 0..3 {
         let (history, gaps) = run(&server, &job("predicate", "REPEATABLE READ", seed, 150));
         let reborn = |gap: &Gap| matches!(gap, Gap::Reborn(..));
@@ -78,7 +79,7 @@ fn rows_that_come_back_have_no_snapshots() {
 /// Emme's experiment: at READ COMMITTED, transactions whose only anomalies are those of predicates.
 #[test]
 fn predicate_anomalies_are_seen_by_certify_only() {
-    let Some(server) = postgres() else { return };
+    let Some(server) = common::postgres() else { return };
     let history = phantoms(&server);
     for level in [Level::ReadCommitted, Level::RepeatableRead] {
         let verdict = ask(&Certify, &history, level);
@@ -181,4 +182,56 @@ fn items_only(history: &History) -> History {
     let mut evidence = history.evidence().clone();
     evidence.version_sets.clear();
     items.with_evidence(evidence).expect("the same transactions")
+}
+
+/// What a snapshot sees by its numbers is what a shadow transaction with the same snapshot sees.
+#[test]
+fn shadow_transactions_see_what_snapshots_say() {
+    let Some(server) = common::postgres() else { return };
+    drop(open(&server, &Setting { clients: 1, keys: 1, domain: 1, seed: 0 }));
+    let connect = || Client::connect(server.url(), NoTls).expect("a connection");
+    let (mut reader, mut shadow) = (connect(), connect());
+    let mut writers = [connect(), connect(), connect()];
+    reader.batch_execute("CREATE TABLE shadow (k INT PRIMARY KEY)").expect("a table");
+    // Who wrote each row, oldest first, in the order of their commits.
+    let mut versions: [Vec<u64>; 3] = Default::default();
+    for round in 0..12 {
+        let xids: Vec<u64> = writers.iter_mut().enumerate().map(|(k, writer)| write(writer, k)).collect();
+        // Some commit before the snapshot, the others after it.
+        let early = |k: usize| (round + k) % 3 != 0;
+        let mut commit = |k: usize| {
+            writers[k].batch_execute("COMMIT").expect("a commit");
+            versions[k].push(xids[k]);
+        };
+        (0..3).filter(|&k| early(k)).for_each(&mut commit);
+        reader.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ").expect("a transaction");
+        let told = "SELECT pg_current_snapshot()::text, pg_export_snapshot()";
+        let told = reader.query_one(told, &[]).expect("a snapshot");
+        let view = View::parse(told.get(0)).expect("a view");
+        (0..3).filter(|&k| !early(k)).for_each(&mut commit);
+        let begin = format!(
+            "BEGIN ISOLATION LEVEL REPEATABLE READ; SET TRANSACTION SNAPSHOT '{}'",
+            told.get::<_, &str>(1)
+        );
+        shadow.batch_execute(&begin).expect("the same snapshot");
+        let rows = shadow.query("SELECT k, xmin::text FROM shadow", &[]).expect("rows");
+        for row in &rows {
+            let (k, xmin): (i32, &str) = (row.get(0), row.get(1));
+            let seen = versions[k as usize].iter().rev().find(|&&xid| view.sees(xid));
+            assert_eq!(seen.map(u64::to_string).as_deref(), Some(xmin), "row {k} in round {round}");
+        }
+        let visible = versions.iter().filter(|all| all.iter().any(|&xid| view.sees(xid))).count();
+        assert_eq!(rows.len(), visible);
+        reader.batch_execute("COMMIT").expect("an end");
+        shadow.batch_execute("COMMIT").expect("an end");
+    }
+}
+
+/// Begins a transaction that writes row `k`; answers its number.
+fn write(client: &mut Client, k: usize) -> u64 {
+    client.batch_execute("BEGIN").expect("a transaction");
+    let text = format!("INSERT INTO shadow VALUES ({k}) ON CONFLICT (k) DO UPDATE SET k = excluded.k");
+    client.batch_execute(&text).expect("a write");
+    let row = client.query_one("SELECT pg_current_xact_id()::text", &[]).expect("a number");
+    row.get::<_, &str>(0).parse().expect("a number")
 }

@@ -35,7 +35,12 @@ impl Subject {
     }
 
     /// The recording with what was recovered, if the database was watched; the file that was recorded gets it too.
-    pub fn recover(&self, recording: Recording, record: Option<&Path>, quiet: bool) -> Result<Recording, Failure> {
+    pub fn recover(
+        &self,
+        recording: Recording,
+        record: Option<&Path>,
+        quiet: bool,
+    ) -> Result<Recording, Failure> {
         let Subject::Watched(watched) = self else { return Ok(recording) };
         let recovered = watched.recover(&recording.history).map_err(Failure::new)?;
         if !quiet {
