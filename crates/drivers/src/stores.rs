@@ -1,4 +1,4 @@
-//! The stores of pairs, by name. Those that not everybody needs, or that need libraries of the system, are behind Cargo features.
+//! The stores of pairs, by name.
 
 use std::fmt;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::pairs::Stored;
 use crate::redb::RedbStore;
 use crate::surrealkv::SurrealStore;
 
-/// A store that is part of the program, if it was built so.
+/// A store that is part of the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// fjall.
