@@ -2,11 +2,11 @@
 
 mod support;
 
-use margay_history::{History, OpKind};
+use margay_history::{History, OpKind, Outcome, TxnId};
 use margay_observe::Options;
 use margay_sql::Value;
-use margay_verdict::Question;
-use margay_verdict::observed::Reading;
+use margay_verdict::observed::{Execution, Reading, Sight};
+use margay_verdict::{Certificate, Question, audit};
 use support::log::{Log, Seen};
 use support::{LEVELS, Random, check, naive};
 
@@ -94,6 +94,47 @@ fn the_engine_equals_the_definitions() {
         }
     }
     assert!(words.iter().all(|&count| count > cases as usize / 2), "{words:?}");
+}
+
+/// Executions made up at random, of logs that no execution explains: the audit must see through all of them.
+#[test]
+fn the_audit_accepts_no_execution_of_what_is_impossible() {
+    let mut tried = 0;
+    for seed in 2000..2030 {
+        let (history, mut random) = (tiny(seed), Random(seed));
+        for level in LEVELS {
+            let question = Question::new(level);
+            if naive::holds(&history, question, Reading::Item) {
+                continue;
+            }
+            for _ in 0..10 {
+                let certificate = Certificate::Execution(made_up(&history, &mut random));
+                assert!(
+                    audit(&history, question, &certificate).is_err(),
+                    "seed {seed} at {level}: {certificate:?}"
+                );
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 300, "{tried}");
+}
+
+fn made_up(history: &History, random: &mut Random) -> Execution {
+    let mut left: Vec<TxnId> =
+        history.txns().filter(|&txn| history.outcome(txn) != Outcome::Aborted).collect();
+    let (mut order, mut sights) = (Vec::new(), Vec::new());
+    while !left.is_empty() {
+        let txn = left.swap_remove(random.below(left.len() as u64) as usize);
+        let here = order.len() as u64;
+        let at = random.below(here + 1) as u32;
+        for op in history.ops(txn).filter(|op| op.kind == OpKind::Sql) {
+            let at = if random.chance(30) { random.below(here + 1) as u32 } else { at };
+            sights.push((op.id, Sight::state(at)));
+        }
+        order.push(txn);
+    }
+    Execution { order, sights, initial: Vec::new() }
 }
 
 #[test]
