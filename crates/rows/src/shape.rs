@@ -79,9 +79,9 @@ pub(crate) fn shape(text: &str, tables: &[Table], dialect: Dialect) -> Result<Sh
 
 fn rules(dialect: Dialect) -> &'static dyn grammar::Dialect {
     match dialect {
-        Dialect::Generic => &grammar::GenericDialect {},
+        // In MySQL's grammar `$1` is a name.
+        Dialect::Generic | Dialect::MySql => &grammar::GenericDialect {},
         Dialect::Postgres => &grammar::PostgreSqlDialect {},
-        Dialect::MySql => &grammar::MySqlDialect {},
         Dialect::Sqlite => &grammar::SQLiteDialect {},
     }
 }

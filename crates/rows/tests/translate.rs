@@ -173,6 +173,13 @@ fn mysql_counts_changes_and_locks_newer_rows() {
     let (ops, left) =
         rows("mariadb-10.11", Sight::Stable, &[r#""sql":"UPDATE t SET v = 1 WHERE id = 8","count":0"#]);
     assert_eq!((ops[0].as_str(), left), (r#""read":[[["t",8]]]"#, None));
+    let statements = [
+        r#""sql":"SELECT v FROM t WHERE `id` = $1","params":[8],"rows":[[1]]"#,
+        r#""sql":"INSERT INTO p VALUES (?, 2, 3) ON DUPLICATE KEY UPDATE c = VALUES(c)","params":[1],"count":1"#,
+    ];
+    let (ops, left) = rows("mariadb-10.11", Sight::Stable, &statements);
+    let expected = [r#""read":[[["t",8],{"v":1}]]"#, r#""write":[[["p",[1,2]],{"c":3}]]"#];
+    assert_eq!((ops.iter().map(String::as_str).collect::<Vec<_>>(), left), (expected.to_vec(), None));
     stays("mariadb-10.11", r#""sql":"SELECT v FROM t WHERE id = 1 FOR UPDATE","rows":[[1]]"#, "locking");
     stays("mariadb-10.11", r#""sql":"SELECT v FROM n WHERE s = 'K'","rows":[[1]]"#, "several ways");
 }
