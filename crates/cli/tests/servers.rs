@@ -89,8 +89,10 @@ fn postgresql_keeps_no_more_than_it_promises() {
     let Some(server) = started(Server::postgres()) else { return };
     let url = server.url();
     let skew = ["G2-item", "G2", "write-skew"];
-    for workload in ["write-skew", "smallbank --keys 4"] {
-        let weaker = "--level repeatable-read --claim serializable --transactions 500";
+    for workload in
+        ["write-skew --transactions 500", "smallbank --keys 2 --clients 12 --retries 0 --transactions 1500"]
+    {
+        let weaker = "--level repeatable-read --claim serializable";
         violated(&format!("{url} {weaker} --workload {workload}"), &skew);
     }
     run(&format!("{url} --level repeatable-read --workload write-skew --transactions 200")).expect(0);
