@@ -33,7 +33,7 @@ Exit status: 0 holds or clean, 1 violated, 2 bad usage or unreadable input, 3 un
 #[derive(Subcommand)]
 pub enum Command {
     /// Drive a database, record what its clients see, and decide whether it keeps its promise
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Decide whether a history is possible under an isolation level
     Check(CheckArgs),
     /// Re-check a certificate against its history, without any engine

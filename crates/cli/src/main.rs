@@ -53,7 +53,7 @@ fn main() -> ExitCode {
 fn run(line: CommandLine) -> Result<Status, Failure> {
     let Some(command) = line.command else { return terminal::print(START) };
     match command {
-        Command::Run(args) => run::run(args),
+        Command::Run(args) => run::run(*args),
         Command::Check(args) => check::run(args),
         Command::Audit(args) => audit::run(args),
         Command::Elle(args) => elle::run(args),

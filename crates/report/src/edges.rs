@@ -95,7 +95,7 @@ fn rests_on(history: &History, edge: &Edge) -> (Option<OpId>, Option<OpId>) {
     let wrote = |txn: TxnId, object: ObjectId| {
         let writes =
             history.ops(txn).filter(|op| op.kind.writes() && op.accesses.iter().any(|a| a.object == object));
-        writes.map(|op| op.id).last()
+        writes.map(|op| op.id).next_back()
     };
     match &edge.reason {
         Reason::Session | Reason::RealTime | Reason::Recorded(_) => {

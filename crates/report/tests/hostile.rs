@@ -89,7 +89,7 @@ fn xml_and_dot_stay_well_formed() {
             well_formed(&xml).unwrap_or_else(|why| panic!("{evil:?}: {why}\n{xml}"));
         }
         let dot = dot::dot(&report, 0).expect("a cycle");
-        assert!(dot.lines().all(|line| quotes(line) % 2 == 0), "{evil:?}\n{dot}");
+        assert!(dot.lines().all(|line| quotes(line).is_multiple_of(2)), "{evil:?}\n{dot}");
     }
 }
 
