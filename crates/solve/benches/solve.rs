@@ -3,29 +3,43 @@
 //! `cargo bench -p margay-solve` runs each case in a process of its own, so that the peaks of memory do not mix, and prints a table. Seconds are those
 //! of the check alone, by the clock and by the processor; the peak includes the history. `cargo bench -p margay-solve -- PART` runs the cases whose name has PART.
 //!
-//! With time: histories of simulated databases (24 clients, 8 operations, 10,000 keys; RH reads 80 %, RW 50 %, WH 20 %), checked at
+//! With time: histories of simulated databases (24 clients, 8 operations, 10,000 keys; RH reads 80 %, WR 50 %, WH 20 %, Pred half predicate reads, half
+//! predicate updates), and serial executions of C-Twitter and TPC-C as keys and values whose transactions overlap, all checked at
 //! `strict-serializable`. Without time: a serial execution dealt out to 20 sessions at random, 8 operations, uniform keys, checked at
-//! `strong-session-serializable`, and, each transaction in a session of its own, at `serializable`.
+//! `strong-session-serializable`, and, each transaction in a session of its own, at `serializable`; a share of the version order may be known.
+
+#[path = "solve/serial.rs"]
+mod serial;
 
 use std::process::Command;
 use std::time::Instant;
 
-use margay_history::{Access, History, HistoryBuilder, ObjectId, OpDetail, OpKind};
+use margay_formats::{Source as From, read};
+use margay_history::History;
 use margay_levels::Level;
 use margay_simdb::{Mix, Ppm, Protocol, SimConfig, simulate_history};
 use margay_solve::Solve;
 use margay_verdict::{Budget, Checker, Question, Verdict};
 
+use crate::serial::{Pattern, Serial, serial, timed};
+
 /// Where a case's history comes from.
 enum Source {
-    /// A simulated database, with this share of reads in percent.
-    Simulated(Protocol, u32),
-    /// A serial execution: keys, sessions (0 for one per transaction), shares of reads and of read-modify-writes in percent.
-    Serial { keys: u64, sessions: u64, reads: u64, rmw: u64 },
+    /// A simulated database: its keys, and the weights of reads, writes, scans and predicate updates.
+    Simulated {
+        protocol: Protocol,
+        keys: u32,
+        weights: [u32; 4],
+    },
+    Serial(Serial),
+    /// A serial execution whose transactions overlap in time.
+    Timed(Pattern),
+    /// A history of the corpora.
+    Corpus(&'static str),
 }
 
 struct Case {
-    name: &'static str,
+    name: String,
     txns: u64,
     level: Level,
     source: Source,
@@ -33,33 +47,81 @@ struct Case {
 }
 
 const SSS: Level = Level::StrongSessionSerializable;
+const STRICT: Level = Level::StrictSerializable;
 
-#[rustfmt::skip]
 fn cases() -> Vec<Case> {
-    let simulated = |name, txns, protocol, reads, level, goal| {
-        Case { name, txns, level, source: Source::Simulated(protocol, reads), goal }
+    let mut cases = simulated_cases();
+    cases.extend(session_cases());
+    cases.extend(king_cobra_cases());
+    for (name, path) in [("yuga-G2-a", "cobra/yuga-G2-a"), ("yuga-G2-b", "cobra/yuga-G2-b")] {
+        let (name, goal) = (format!("corpus {name}"), "5 s");
+        cases.push(Case { name, txns: 0, level: SSS, source: Source::Corpus(path), goal });
+    }
+    cases
+}
+
+fn simulated_cases() -> Vec<Case> {
+    let case = |name: &str, txns, protocol, weights: [u32; 4], level, goal| {
+        let keys = if weights[2] > 0 { 1_000 } else { 10_000 };
+        let source = Source::Simulated { protocol, keys, weights };
+        Case { name: name.to_string(), txns, level, source, goal }
     };
-    let serial = |name, txns, level, keys, sessions, reads, rmw, goal| {
-        Case { name, txns, level, source: Source::Serial { keys, sessions, reads, rmw }, goal }
+    let timed = |name: &str, pattern| {
+        let source = Source::Timed(pattern);
+        Case { name: name.to_string(), txns: 10_000, level: STRICT, source, goal: "" }
     };
-    let (strict, snapshot) = (Level::StrictSerializable, Level::StrictSnapshotIsolation);
+    let snapshot = Level::StrictSnapshotIsolation;
+    let (ss2pl, mixed) = (Protocol::Ss2pl, [50, 50, 0, 0]);
     vec![
-        simulated("timed RH ss2pl", 10_000, Protocol::Ss2pl, 80, strict, ""),
-        simulated("timed RW ss2pl", 10_000, Protocol::Ss2pl, 50, strict, ""),
-        simulated("timed WH ss2pl", 10_000, Protocol::Ss2pl, 20, strict, ""),
-        simulated("timed RW ssi", 10_000, Protocol::Ssi, 50, Level::Serializable, ""),
-        simulated("timed RW ss2pl", 100_000, Protocol::Ss2pl, 50, strict, "0.5 s, 150 MB"),
-        simulated("timed RW si", 100_000, Protocol::SiFuw, 50, snapshot, ""),
-        simulated("timed RW ss2pl", 1_000_000, Protocol::Ss2pl, 50, strict, "6 s, 1.5 GB"),
-        serial("untimed, keys = txns", 10_000, SSS, 10_000, 20, 50, 0, "0.3 s"),
-        serial("untimed, keys = txns", 100_000, SSS, 100_000, 20, 50, 0, "4 s, 500 MB"),
-        serial("untimed, keys = txns", 1_000_000, SSS, 1_000_000, 20, 50, 0, "60 s"),
-        serial("untimed, keys = txns / 10", 10_000, SSS, 1_000, 20, 50, 0, "2 s"),
-        serial("untimed SI, keys = txns / 10", 10_000, Level::StrongSessionSnapshotIsolation, 1_000, 20, 50, 0, ""),
-        serial("no sessions, RMW", 10_000, Level::Serializable, 10_000, 0, 25, 50, "30 s"),
-        serial("no sessions, read/write", 10_000, Level::Serializable, 10_000, 0, 50, 0, "30 s"),
-        serial("no sessions, heavy write", 10_000, Level::Serializable, 10_000, 0, 10, 10, "30 s"),
+        case("timed RH ss2pl", 10_000, ss2pl, [80, 20, 0, 0], STRICT, ""),
+        case("timed WR ss2pl", 10_000, ss2pl, mixed, STRICT, ""),
+        case("timed WH ss2pl", 10_000, ss2pl, [20, 80, 0, 0], STRICT, ""),
+        case("timed Pred ss2pl", 1_000, ss2pl, [0, 0, 50, 50], STRICT, "1 s for 10,000"),
+        timed("timed C-Twitter", Pattern::Twitter),
+        timed("timed TPC-C", Pattern::Tpcc),
+        case("timed WR ssi", 10_000, Protocol::Ssi, mixed, Level::Serializable, ""),
+        case("timed WR ss2pl", 100_000, ss2pl, mixed, STRICT, "0.5 s, 150 MB"),
+        case("timed WR si", 100_000, Protocol::SiFuw, mixed, snapshot, ""),
+        case("timed WR ss2pl", 1_000_000, ss2pl, mixed, STRICT, "6 s, 1.5 GB"),
     ]
+}
+
+fn session_cases() -> Vec<Case> {
+    let case = |name: &str, txns, level, keys, goal| {
+        let source = Source::Serial(Serial {
+            keys,
+            sessions: 20,
+            reads: 50,
+            updates: 0,
+            versions: 0,
+            ..Serial::default()
+        });
+        Case { name: name.to_string(), txns, level, source, goal }
+    };
+    let si = Level::StrongSessionSnapshotIsolation;
+    vec![
+        case("untimed, keys = txns", 10_000, SSS, 10_000, "0.3 s"),
+        case("untimed, keys = txns", 100_000, SSS, 100_000, "4 s, 500 MB"),
+        case("untimed, keys = txns", 1_000_000, SSS, 1_000_000, "60 s"),
+        case("untimed, keys = txns / 10", 10_000, SSS, 1_000, "2 s"),
+        case("untimed SI, keys = txns / 10", 10_000, si, 1_000, ""),
+    ]
+}
+
+/// King Cobra's three workloads: with and without session order, and with shares of the version order.
+fn king_cobra_cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (workload, reads, updates) in [("RMW", 25, 50), ("read/write", 50, 0), ("heavy write", 10, 10)] {
+        for (sessions, versions) in [(0, 0), (0, 50), (0, 90), (0, 100), (20, 0), (20, 90)] {
+            let order = if sessions == 0 { "no SO" } else { "SO" };
+            let name = format!("{workload}, {order}, {versions} % VO");
+            let level = if sessions == 0 { Level::Serializable } else { SSS };
+            let goal = if (sessions, versions) == (0, 0) { "30 s" } else { "" };
+            let source = Source::Serial(Serial { keys: 10_000, sessions, reads, updates, versions });
+            cases.push(Case { name, txns: 10_000, level, source, goal });
+        }
+    }
+    cases
 }
 
 fn main() {
@@ -79,12 +141,12 @@ fn parent(part: &str) {
         let output = Command::new(program).args(["child", &number.to_string()]).output().expect("a child");
         let said = String::from_utf8_lossy(&output.stdout);
         let goal = if case.goal.is_empty() { String::new() } else { format!("≤ {}", case.goal) };
-        println!("| {} | {} | {} | {goal} |", case.name, case.txns, said.trim());
+        println!("| {} | {} | {goal} |", case.name, said.trim());
     }
 }
 
 fn child(case: &Case) {
-    let history = history(case);
+    let Some(history) = history(case) else { return println!("0 | not there | | | ") };
     let (start, cpu) = (Instant::now(), cpu_seconds());
     let budget = Budget::unlimited().with_time(std::time::Duration::from_secs(120));
     let verdict = Solve.check(&history, Question::new(case.level), &budget);
@@ -93,72 +155,34 @@ fn child(case: &Case) {
         Verdict::Unknown(why) => format!("unknown: {why}"),
         verdict => verdict.word().to_string(),
     };
-    println!("{word} | {seconds:.2} | {cpu:.2} | {}", peak_megabytes());
+    println!("{} | {word} | {seconds:.2} | {cpu:.2} | {}", history.txn_count(), peak_megabytes());
 }
 
-fn history(case: &Case) -> History {
-    match case.source {
-        Source::Simulated(protocol, reads) => {
+fn history(case: &Case) -> Option<History> {
+    match &case.source {
+        &Source::Simulated { protocol, keys, weights: [reads, writes, scans, updates] } => {
             let mut weights = [0; 12];
-            (weights[0], weights[1]) = (reads, 100 - reads);
+            (weights[0], weights[1], weights[8], weights[9]) = (reads, writes, scans, updates);
             let config = SimConfig {
                 clients: 24,
                 transactions: case.txns,
                 ops: (8, 8),
-                keys: 10_000,
+                keys,
                 mix: Mix { weights },
                 aborts: Ppm::percent(0),
                 unknown: Ppm::percent(0),
                 ..SimConfig::new(protocol, 1)
             };
-            simulate_history(&config).expect("a history").0
+            Some(simulate_history(&config).expect("a history").0)
         }
-        Source::Serial { keys, sessions, reads, rmw } => serial(case.txns, keys, sessions, reads, rmw),
-    }
-}
-
-/// A serial execution whose transactions are dealt out to sessions.
-fn serial(txns: u64, keys: u64, sessions: u64, reads: u64, rmw: u64) -> History {
-    let mut state = 42u64;
-    let mut random = |below: u64| {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 33) % below
-    };
-    let mut b = HistoryBuilder::new();
-    let zero = b.values().int(0);
-    let mut current = vec![0i64; keys as usize];
-    for key in 0..keys {
-        let key = b.values().int(key as i64);
-        let object = b.object(None, key);
-        b.initial(object, zero).expect("each key once");
-    }
-    let mut written = 0;
-    for txn in 0..txns {
-        // One session each, in an order that tells nothing of the execution.
-        let alone = txn.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let session = if sessions == 0 { alone } else { random(sessions) };
-        for _ in 0..8 {
-            let key = random(keys);
-            let object = ObjectId(key as u32);
-            let kind = random(100);
-            if kind < reads + rmw {
-                let value = b.values().int(current[key as usize]);
-                push(&mut b, session, txn, OpKind::Read, &[Access { object, value }]);
-            }
-            if kind >= reads {
-                written += 1;
-                current[key as usize] = written;
-                let value = b.values().int(written);
-                push(&mut b, session, txn, OpKind::Write, &[Access { object, value }]);
-            }
+        Source::Serial(source) => Some(serial(case.txns, source)),
+        Source::Timed(pattern) => Some(timed(case.txns, *pattern)),
+        Source::Corpus(name) => {
+            let beside = || concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/corpora").into();
+            let root = std::env::var_os("MARGAY_CORPORA").map_or_else(beside, std::path::PathBuf::from);
+            read(From::Path(root.join(name)), None).ok().map(|loaded| loaded.history)
         }
-        push(&mut b, session, txn, OpKind::Commit, &[]);
     }
-    b.finish().expect("a valid history")
-}
-
-fn push(b: &mut HistoryBuilder, session: u64, txn: u64, kind: OpKind, accesses: &[Access]) {
-    b.push(session, txn, None, kind, accesses, OpDetail::None).expect("a valid operation");
 }
 
 /// User and system time of this process, in seconds; 0 where the system does not tell.

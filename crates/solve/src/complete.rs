@@ -30,7 +30,7 @@ const MOST_NODES: usize = 28_000;
 const DEAD_ENDS: usize = 24;
 
 /// How much is kept to come back to.
-const KEPT_BYTES: usize = 512 << 20;
+const KEPT_BYTES: usize = 256 << 20;
 
 /// A square matrix of bits.
 struct Bits {
