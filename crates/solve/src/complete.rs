@@ -19,7 +19,7 @@
 use margay_order::{Graph, topological_order};
 use margay_verdict::{Budget, Exhausted};
 
-use crate::embed::places;
+use crate::embed::Embedding;
 use crate::known::Known;
 use crate::problem::INITIAL;
 
@@ -27,7 +27,7 @@ use crate::problem::INITIAL;
 const MOST_NODES: usize = 28_000;
 
 /// After how many dead ends it gives up.
-const DEAD_ENDS: usize = 24;
+const DEAD_ENDS: usize = 8;
 
 /// How much is kept to come back to.
 const KEPT_BYTES: usize = 256 << 20;
@@ -96,8 +96,14 @@ pub(crate) fn complete(
     budget: &Budget,
 ) -> Result<Option<Vec<u32>>, Exhausted> {
     let Some(mut completion) = Completion::new(known, graph, reversed, open) else { return Ok(None) };
+    let start = (completion.forward.bits.clone(), completion.backward.bits.clone());
     if !completion.run(open.to_vec(), budget)? {
-        return Ok(None);
+        // Where the first guess fails, one that follows the decisions may not, and the other way round.
+        (completion.forward.bits, completion.backward.bits) = start;
+        completion.refines = true;
+        if !completion.run(open.to_vec(), budget)? {
+            return Ok(None);
+        }
     }
     let ranks = completion.ranks();
     let mut order: Vec<u32> = (0..ranks.len() as u32).collect();
@@ -129,7 +135,9 @@ struct Completion<'k> {
     told: Bits,
     changes: Vec<Change>,
     /// Where each point may be.
-    guess: Vec<f64>,
+    guess: Embedding<'k>,
+    /// Whether the guess is made better as decisions are made.
+    refines: bool,
 }
 
 impl<'k> Completion<'k> {
@@ -146,7 +154,8 @@ impl<'k> Completion<'k> {
             backward: closed(reversed)?,
             told: Bits::new(nodes),
             changes: Vec::new(),
-            guess: places(known, graph, open),
+            guess: Embedding::new(known, graph, open),
+            refines: false,
         };
         completion.tell();
         Some(completion)
@@ -197,7 +206,11 @@ impl<'k> Completion<'k> {
     }
 
     /// Drops what has been decided, and puts the surest first; answers whether anything is left.
-    fn prepare(&self, open: &mut Vec<(u32, u32)>) -> bool {
+    fn prepare(&mut self, open: &mut Vec<(u32, u32)>) -> bool {
+        if self.refines {
+            let (known, forward) = (self.known, &self.forward);
+            self.guess.refine(|a, b| is_decided(known, forward, a, b));
+        }
         open.retain(|&(a, b)| !self.is_decided(a, b) && !self.is_decided(b, a));
         let sure = |&(a, b): &(u32, u32)| self.margin(a, b) - self.margin(b, a);
         open.sort_by(|one, other| sure(other).abs().total_cmp(&sure(one).abs()));
@@ -211,7 +224,7 @@ impl<'k> Completion<'k> {
     fn margin(&self, a: u32, b: u32) -> f64 {
         let (problem, points) = (self.known.problem, self.known.points);
         let [ta, tb] = [a, b].map(|v| problem.versions[v as usize].txn);
-        let at = |point: u32| self.guess[point as usize];
+        let at = |point: u32| self.guess.at(point);
         let readers = self.known.readers(a).iter().map(|&read| problem.reads[read as usize].txn);
         let begins = readers.filter(|&reader| reader != tb).map(|reader| at(points.begin(reader)));
         at(points.commit(tb)) - begins.fold(at(points.commit(ta)), f64::max)
@@ -260,8 +273,7 @@ impl<'k> Completion<'k> {
     }
 
     fn is_decided(&self, a: u32, b: u32) -> bool {
-        let [ta, tb] = [a, b].map(|v| self.known.problem.versions[v as usize].txn);
-        self.forward.get(self.known.points.begin(ta), self.known.points.commit(tb))
+        is_decided(self.known, &self.forward, a, b)
     }
 
     /// Puts `a` before `b` with all that follows; what fails leaves nothing behind.
@@ -379,6 +391,11 @@ impl<'k> Completion<'k> {
             bits[place as usize] = word;
         }
     }
+}
+
+fn is_decided(known: &Known<'_>, forward: &Bits, a: u32, b: u32) -> bool {
+    let [ta, tb] = [a, b].map(|v| known.problem.versions[v as usize].txn);
+    forward.get(known.points.begin(ta), known.points.commit(tb))
 }
 
 fn closed(graph: &Graph) -> Option<Bits> {

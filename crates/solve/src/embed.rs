@@ -9,44 +9,84 @@
 //! Only a guess: nothing depends on it but time.
 //!
 //! # Cost
-//! [`SWEEPS`] × (edges + open pairs).
+//! A few hundred sweeps over edges and open pairs.
 
 use margay_order::Graph;
 
 use crate::known::{Known, Label};
 
-/// How often everything is moved, drawn and pushed.
-const SWEEPS: usize = 300;
+/// How often everything is drawn, and how often it is pushed at first and later.
+const DRAWN: usize = 300;
+const PUSHED: usize = 300;
+const PUSHED_AGAIN: usize = 40;
 
 /// How strongly readers are drawn to their writers while the rest pushes, and how far apart what must be apart is pushed.
 const DRAW: f64 = 0.002;
 const APART: f64 = 0.05;
 
-/// A place for every node of the graph. `pairs` are versions of which one must get out of the other's way.
-pub(crate) fn places(known: &Known<'_>, graph: &Graph, pairs: &[(u32, u32)]) -> Vec<f64> {
-    let nodes = graph.node_count() as u32;
-    let edges = || (0..nodes).flat_map(|from| graph.edges(from).map(move |(to, label)| (from, to, label)));
-    let drawn: Vec<(u32, u32)> = edges()
-        .filter(|&(_, _, label)| matches!(known.label(label), Label::Read(_)))
-        .map(|(from, to, _)| (from, to))
-        .collect();
-    let fixed: Vec<(u32, u32)> = edges().map(|(from, to, _)| (from, to)).collect();
-    let mut line = Line { at: vec![0.0; nodes as usize], moves: vec![(0.0, 0.0); nodes as usize] };
-    for _ in 0..SWEEPS {
-        drawn.iter().for_each(|&(from, to)| line.push(from, to, 1.0 - line.gap(from, to), 1.0));
-        line.shift();
-    }
-    for _ in 0..SWEEPS {
-        drawn.iter().for_each(|&(from, to)| line.push(from, to, 1.0 - line.gap(from, to), DRAW));
-        fixed.iter().for_each(|&(from, to)| line.part(from, to));
-        for &(a, b) in pairs {
-            let ways = [line.way(known, a, b), line.way(known, b, a)];
-            let nearer = if line.gap(ways[0].0, ways[0].1) >= line.gap(ways[1].0, ways[1].1) { 0 } else { 1 };
-            line.part(ways[nearer].0, ways[nearer].1);
+/// Places for all points of a known graph.
+pub(crate) struct Embedding<'k> {
+    known: &'k Known<'k>,
+    drawn: Vec<(u32, u32)>,
+    fixed: Vec<(u32, u32)>,
+    /// Versions of which one must get out of the other's way.
+    pairs: Vec<(u32, u32)>,
+    line: Line,
+}
+
+impl<'k> Embedding<'k> {
+    /// The places by what is known; `pairs` have still to be decided.
+    pub fn new(known: &'k Known<'k>, graph: &Graph, pairs: &[(u32, u32)]) -> Self {
+        let nodes = graph.node_count() as u32;
+        let edges =
+            || (0..nodes).flat_map(|from| graph.edges(from).map(move |(to, label)| (from, to, label)));
+        let is_read = |label: u32| matches!(known.label(label), Label::Read(_));
+        let mut embedding = Self {
+            known,
+            drawn: edges().filter(|edge| is_read(edge.2)).map(|(from, to, _)| (from, to)).collect(),
+            fixed: edges().map(|(from, to, _)| (from, to)).collect(),
+            pairs: pairs.to_vec(),
+            line: Line { at: vec![0.0; nodes as usize], moves: vec![(0.0, 0.0); nodes as usize] },
+        };
+        for _ in 0..DRAWN {
+            embedding.draw(1.0);
+            embedding.line.shift();
         }
-        line.shift();
+        embedding.push(PUSHED, |_, _| false);
+        embedding
     }
-    line.at
+
+    /// Where a point may be.
+    pub fn at(&self, point: u32) -> f64 {
+        self.line.at[point as usize]
+    }
+
+    /// Makes the places better by what `is_decided` says of the pairs.
+    pub fn refine(&mut self, is_decided: impl Fn(u32, u32) -> bool) {
+        self.push(PUSHED_AGAIN, is_decided);
+    }
+
+    fn draw(&mut self, weight: f64) {
+        for &(from, to) in &self.drawn {
+            self.line.push(from, to, 1.0 - self.line.gap(from, to), weight);
+        }
+    }
+
+    fn push(&mut self, sweeps: usize, is_decided: impl Fn(u32, u32) -> bool) {
+        let decided: Vec<[bool; 2]> =
+            self.pairs.iter().map(|&(a, b)| [is_decided(a, b), is_decided(b, a)]).collect();
+        for _ in 0..sweeps {
+            self.draw(DRAW);
+            self.fixed.iter().for_each(|&(from, to)| self.line.part(from, to));
+            for (&(a, b), &[forward, backward]) in self.pairs.iter().zip(&decided) {
+                let ways = [self.line.way(self.known, a, b), self.line.way(self.known, b, a)];
+                let gaps = ways.map(|(from, to)| self.line.gap(from, to));
+                let (from, to) = if forward || (!backward && gaps[0] >= gaps[1]) { ways[0] } else { ways[1] };
+                self.line.part(from, to);
+            }
+            self.line.shift();
+        }
+    }
 }
 
 struct Line {

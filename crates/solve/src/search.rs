@@ -180,11 +180,13 @@ impl<'k, S: Sat> Search<'k, S> {
         effort: Effort,
         budget: &Budget,
     ) -> Result<Option<Outcome>, Exhausted> {
+        // With session order a schedule is nearly right, and a few more rounds make it so.
+        let lazy = if matches!(self.reach, Reach::Chains(..)) { 8 * effort.lazy } else { effort.lazy };
         for round in 1..effort.rounds {
             for cycle in schedule.cycles(CYCLES, budget)? {
                 self.learn(cycle);
             }
-            if round == effort.lazy && self.complete(schedule, graphs, budget)? {
+            if round == lazy && self.complete(schedule, graphs, budget)? {
                 return Ok(Some(Outcome::Order(std::mem::take(&mut schedule.log))));
             }
             match self.solver.solve(effort.conflicts, budget)? {
