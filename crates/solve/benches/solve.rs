@@ -88,14 +88,7 @@ fn simulated_cases() -> Vec<Case> {
 
 fn session_cases() -> Vec<Case> {
     let case = |name: &str, txns, level, keys, goal| {
-        let source = Source::Serial(Serial {
-            keys,
-            sessions: 20,
-            reads: 50,
-            updates: 0,
-            versions: 0,
-            ..Serial::default()
-        });
+        let source = Source::Serial(Serial { keys, sessions: 20, reads: 50, updates: 0, versions: 0 });
         Case { name: name.to_string(), txns, level, source, goal }
     };
     let si = Level::StrongSessionSnapshotIsolation;

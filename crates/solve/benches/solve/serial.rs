@@ -3,7 +3,7 @@
 use margay_history::{Access, History, HistoryBuilder, Interval, ObjectId, OpDetail, OpKind};
 
 /// A serial execution of uniform accesses, without time.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub struct Serial {
     pub keys: u64,
     /// 0 for one per transaction.
