@@ -16,7 +16,7 @@ use margay_verdict::{Budget, Exhausted, Question};
 
 use crate::index::{Index, Use};
 use crate::visit::Visit;
-use crate::writers::Writers;
+use crate::writers::{Writers, Written};
 use crate::{Infer, counts_rw, fragment, lists, uncommitted};
 
 /// Why there is no case.
@@ -88,6 +88,7 @@ pub(crate) struct Case<'h> {
     /// By operation.
     pub(crate) reads: Vec<Read>,
     pub(crate) writers: Writers,
+    pub(crate) written: Written,
     /// Pairs of versions of an object: the first is before the second.
     pub(crate) pairs: Vec<(ObjectId, TxnId, TxnId)>,
     /// Which transactions' order says so, for the pairs that [`crate::keys`] gave.
@@ -117,6 +118,7 @@ impl<'h> Case<'h> {
         visit.run(budget)?;
         let Visit { committed, reads, lists, mut local, open, .. } = visit;
         let writers = Writers::new(history.object_count(), &index.writers, &committed);
+        let written = Written::new(history.txn_count(), &index.writers, &committed);
         let mut case = Self {
             history,
             question,
@@ -124,6 +126,7 @@ impl<'h> Case<'h> {
             committed,
             reads,
             writers,
+            written,
             pairs: Vec::new(),
             ordered: HashMap::new(),
             antis: Vec::new(),
@@ -161,6 +164,7 @@ impl<'h> Case<'h> {
         }
         all.sort_unstable_by_key(|&(object, txn)| (txn, object));
         self.writers = Writers::new(history.object_count(), &all, &self.committed);
+        self.written = Written::new(history.txn_count(), &all, &self.committed);
     }
 
     /// Whether a transaction certainly committed.

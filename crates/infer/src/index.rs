@@ -81,8 +81,9 @@ impl Index {
             writers: Vec::new(),
             last_writes: Vec::new(),
         };
-        let writes = |txn| history.ops(txn).filter(|op| op.kind == OpKind::Write).map(|op| op.accesses.len());
-        index.finals.reserve(history.txns().flat_map(writes).sum());
+        if history.has_kind(OpKind::Write) {
+            index.finals.reserve(history.op_count() / 2);
+        }
         let mut own = Vec::new();
         let scans = history.has_kind(OpKind::Scan);
         for txn in history.txns() {

@@ -16,14 +16,12 @@ use margay_verdict::{Edge, Finding, Lemma, Reason};
 
 use crate::case::{Case, FEW, Read};
 use crate::proof::Prover;
-use crate::writers::Written;
 
 /// A few lost updates.
 pub(crate) fn find(case: &Case<'_>, prover: &Prover<'_, '_>) -> Vec<Finding> {
-    let written = Written::new(case);
     let mut updates: Vec<(ObjectId, Version, TxnId, u32)> = Vec::new();
     for (i, read) in case.reads.iter().enumerate() {
-        if written.has(read.txn, read.object) {
+        if case.written.has(read.txn, read.object) {
             updates.push((read.object, read.from, read.txn, i as u32));
         }
     }

@@ -14,7 +14,6 @@ use margay_history::{ObjectId, TxnId, Version};
 
 use crate::case::{Case, Next, Read};
 use crate::index::Use;
-use crate::writers::Written;
 use crate::{Infer, keys};
 
 /// Versions that certainly come after a version of a register; of one source the neighbour.
@@ -80,9 +79,8 @@ impl Case<'_> {
     /// Who read before it wrote.
     fn updates(&mut self, after: &mut After) {
         let mut met = HashSet::new();
-        let written = Written::new(self);
         for read in self.reads.iter().filter(|r| self.uses[r.object.index()] == Use::Register) {
-            if written.has(read.txn, read.object) && met.insert((read.object, read.from, read.txn)) {
+            if self.written.has(read.txn, read.object) && met.insert((read.object, read.from, read.txn)) {
                 after.entry((read.object, read.from)).or_default().push(read.txn);
                 if let Version::Of(from) = read.from {
                     self.pairs.push((read.object, from, read.txn));

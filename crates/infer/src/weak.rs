@@ -26,12 +26,11 @@
 use hashbrown::HashMap;
 use margay_history::{ObjectId, SessionId, TxnId, Version};
 use margay_levels::definition::Axiom;
-use margay_order::topological_order;
+use margay_order::{Graph, topological_order};
 use margay_verdict::{Budget, Exhausted};
 
 use crate::case::{Case, Read};
 use crate::deps::{Deps, Layout, Why};
-use crate::writers::Written;
 
 /// A read saw the initial version though a writer is visible to the reader.
 #[derive(Clone, Copy, Debug)]
@@ -120,7 +119,7 @@ fn direct(
     earlier: bool,
     budget: &Budget,
 ) -> Result<(), Exhausted> {
-    let written = Written::new(case);
+    let written = &case.written;
     let mut sources: Vec<(TxnId, u32)> = Vec::new();
     let mut by_object: Vec<(ObjectId, u32)> = Vec::new();
     let mut last: HashMap<ObjectId, TxnId> = HashMap::new();
@@ -187,10 +186,9 @@ struct Visibility {
 }
 
 impl Visibility {
-    fn new(case: &Case<'_>, order: &[u32], deps: &Deps) -> Self {
+    fn new(case: &Case<'_>, order: &[u32], graph: &Graph) -> Self {
         let sessions = case.history.session_count();
         let mut visibility = Self { sessions, clocks: vec![0; sessions * case.history.txn_count()] };
-        let graph = deps.graph(Layout::Txns);
         for &node in order {
             for &to in graph.successors(node) {
                 visibility.absorb(case, to, node);
@@ -233,58 +231,68 @@ pub(crate) fn session_and_reads(case: &Case<'_>) -> Deps {
 fn causal(case: &Case<'_>, edges: &mut Edges<'_, '_>, budget: &Budget) -> Result<(), Exhausted> {
     let base = session_and_reads(case);
     // A cycle is a violation by itself, and shows without the axiom.
-    let Some(order) = topological_order(&base.graph(Layout::Txns)) else { return Ok(()) };
+    let graph = base.graph(Layout::Txns);
+    drop(base);
+    let Some(order) = topological_order(&graph) else { return Ok(()) };
     let bytes = case.history.session_count() * case.history.txn_count() * 4;
     budget.charge(bytes as u64)?;
-    let visibility = Visibility::new(case, &order, &base);
-    drop(base);
-    let groups = Groups::new(case);
-    let mut pointers = vec![0u32; groups.list.len()];
+    let visibility = Visibility::new(case, &order, &graph);
+    drop((graph, order));
+    let mut groups = Groups::new(case);
     let mut session = None;
     for (start, reads) in by_txn(case) {
         budget.poll()?;
         let txn = reads[0].txn;
         if session != Some(case.history.session_of(txn)) {
             session = Some(case.history.session_of(txn));
-            pointers.fill(0);
+            groups.round += 1;
         }
         let clock = visibility.of(txn);
         for (i, read) in reads.iter().enumerate() {
-            for group in groups.of(read.object) {
-                let (session, writers) = groups.get(group);
-                let pointer = &mut pointers[group];
-                while (*pointer as usize) < writers.len()
-                    && writers[*pointer as usize].0 < clock[session.index()]
-                {
-                    *pointer += 1;
-                }
-                let Some(&writer) = (*pointer as usize).checked_sub(1).map(|last| &writers[last]) else {
-                    continue;
-                };
-                let implied = match read.from {
-                    Version::Of(source) => writer.0 < visibility.of(source)[session.index()],
-                    Version::Initial => false,
-                };
+            let source = match read.from {
+                Version::Of(source) => visibility.of(source),
+                Version::Initial => &[],
+            };
+            groups.last_visible(read.object, clock, |session, writer| {
+                let implied = source.get(session).is_some_and(|&seen| writer.0 < seen);
                 if !implied {
                     edges.visible((start + i) as u32, writer);
                 }
-            }
+            });
         }
     }
     Ok(())
 }
 
+/// The writers of one object in one session, and how far they are visible to the session that is looked at.
+struct Group {
+    session: u32,
+    start: u32,
+    end: u32,
+    /// For which session the rest stands.
+    round: u32,
+    /// Where `next` stands.
+    place: u32,
+    /// The first writer that was not visible yet; [`NOBODY`] if all were.
+    next: u32,
+    /// The one before it, or [`NOBODY`].
+    last: u32,
+}
+
+const NOBODY: u32 = u32::MAX;
+
 /// The writers of each object, session by session.
 struct Groups {
     starts: Vec<u32>,
-    /// The session and where its writers end.
-    list: Vec<(SessionId, u32)>,
+    list: Vec<Group>,
     writers: Vec<TxnId>,
+    /// Counts the sessions that were looked at.
+    round: u32,
 }
 
 impl Groups {
     fn new(case: &Case<'_>) -> Self {
-        let mut groups = Self { starts: vec![0], list: Vec::new(), writers: Vec::new() };
+        let mut groups = Self { starts: vec![0], list: Vec::new(), writers: Vec::new(), round: 0 };
         let mut own: Vec<TxnId> = Vec::new();
         for object in case.history.objects() {
             own.clear();
@@ -292,20 +300,36 @@ impl Groups {
             own.sort_unstable();
             for of_session in own.chunk_by(|&a, &b| case.history.session_of(a) == case.history.session_of(b))
             {
+                let start = groups.writers.len() as u32;
                 groups.writers.extend_from_slice(of_session);
-                groups.list.push((case.history.session_of(of_session[0]), groups.writers.len() as u32));
+                let (session, end) = (case.history.session_of(of_session[0]).0, groups.writers.len() as u32);
+                let (next, last) = (of_session[0].0, NOBODY);
+                groups.list.push(Group { session, start, end, round: 0, place: start, next, last });
             }
             groups.starts.push(groups.list.len() as u32);
         }
         groups
     }
 
-    fn of(&self, object: ObjectId) -> std::ops::Range<usize> {
-        self.starts[object.index()] as usize..self.starts[object.index() + 1] as usize
-    }
-
-    fn get(&self, group: usize) -> (SessionId, &[TxnId]) {
-        let start = if group == 0 { 0 } else { self.list[group - 1].1 };
-        (self.list[group].0, &self.writers[start as usize..self.list[group].1 as usize])
+    /// The last writer of each session that the clock has seen.
+    fn last_visible(&mut self, object: ObjectId, clock: &[u32], mut each: impl FnMut(usize, TxnId)) {
+        let of_object = self.starts[object.index()] as usize..self.starts[object.index() + 1] as usize;
+        for group in &mut self.list[of_object] {
+            if group.round != self.round {
+                group.round = self.round;
+                group.place = group.start;
+                (group.next, group.last) = (self.writers[group.start as usize].0, NOBODY);
+            }
+            let session = group.session as usize;
+            while group.next < clock[session] {
+                group.last = group.next;
+                group.place += 1;
+                let more = group.place < group.end;
+                group.next = if more { self.writers[group.place as usize].0 } else { NOBODY };
+            }
+            if group.last != NOBODY {
+                each(session, TxnId(group.last));
+            }
+        }
     }
 }

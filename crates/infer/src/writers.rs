@@ -3,8 +3,6 @@
 use hashbrown::HashMap;
 use margay_history::{ObjectId, TxnId};
 
-use crate::case::Case;
-
 /// The writers of the objects: first those whose order is known.
 #[derive(Default)]
 pub(crate) struct Writers {
@@ -75,21 +73,27 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    pub(crate) fn new(case: &Case<'_>) -> Self {
-        let txns = case.history.txn_count();
-        let mut starts = vec![0u32; txns + 1];
-        let all = || case.history.objects().flat_map(|o| case.writers.of(o).iter().map(move |&t| (t, o)));
-        all().for_each(|(txn, _)| starts[txn.index() + 1] += 1);
-        for txn in 0..txns {
-            starts[txn + 1] += starts[txn];
+    /// `written` is by transaction; a transaction may stand there more than once for one object.
+    pub(crate) fn new(txns: usize, written: &[(ObjectId, TxnId)], committed: &[bool]) -> Self {
+        let mut all =
+            Self { starts: Vec::with_capacity(txns + 1), objects: Vec::with_capacity(written.len()) };
+        let mut own: Vec<ObjectId> = Vec::new();
+        let mut rest = written;
+        for (txn, &committed) in committed.iter().enumerate().take(txns) {
+            all.starts.push(all.objects.len() as u32);
+            let count = rest.iter().take_while(|pair| pair.1.index() == txn).count();
+            let (of_txn, others) = rest.split_at(count);
+            rest = others;
+            if committed {
+                own.clear();
+                own.extend(of_txn.iter().map(|pair| pair.0));
+                own.sort_unstable();
+                own.dedup();
+                all.objects.extend_from_slice(&own);
+            }
         }
-        let mut next = starts.clone();
-        let mut objects = vec![ObjectId(0); starts[txns] as usize];
-        for (txn, object) in all() {
-            objects[next[txn.index()] as usize] = object;
-            next[txn.index()] += 1;
-        }
-        Self { starts, objects }
+        all.starts.push(all.objects.len() as u32);
+        all
     }
 
     /// The objects that a transaction writes, sorted.
