@@ -9,7 +9,7 @@ use margay_simdb::Fault;
 /// Whatever mirror calls a violation of the level as such, solve calls one too, or gives up; and mirror finds a good part of what solve finds.
 #[test]
 fn what_mirror_says_of_the_level_solve_says_too() {
-    let seeds = std::env::var("MARGAY_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(20);
+    let seeds = std::env::var("MARGAY_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(10);
     let (mut visible, mut both, mut of_solve, mut by_level) = (0, 0, 0, 0);
     for fault in Fault::ALL {
         for protocol in protocols().filter(|protocol| fault.breaks(*protocol).is_some()) {
