@@ -198,7 +198,7 @@ fn shadow_transactions_see_what_snapshots_say() {
     for round in 0..12 {
         let xids: Vec<u64> = writers.iter_mut().enumerate().map(|(k, writer)| write(writer, k)).collect();
         // Some commit before the snapshot, the others after it.
-        let early = |k: usize| (round + k) % 3 != 0;
+        let early = |k: usize| !(round + k).is_multiple_of(3);
         let mut commit = |k: usize| {
             writers[k].batch_execute("COMMIT").expect("a commit");
             versions[k].push(xids[k]);
