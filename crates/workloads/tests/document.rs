@@ -17,7 +17,10 @@ fn the_document_is_the_catalogue() {
     if std::env::var_os("MARGAY_BLESS").is_some() {
         fs::write(&path, &expected).expect("the document can be written");
     }
-    assert!(text == expected, "docs/WORKLOADS.md is not what the catalogue says; MARGAY_BLESS=1 rewrites its table");
+    assert!(
+        text == expected,
+        "docs/WORKLOADS.md is not what the catalogue says; MARGAY_BLESS=1 rewrites its table"
+    );
 }
 
 fn table() -> String {
