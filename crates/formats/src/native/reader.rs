@@ -6,8 +6,8 @@ use super::fields::{Field, Fields, Shape, unknown};
 use super::header;
 use super::json::{Fault, Json};
 use super::values::ValueReader;
-use crate::{FormatError, Warnings};
 use crate::input::{Input, Lines};
+use crate::{FormatError, Warnings};
 
 /// A recorder that was killed may have left half a line at the end: what it stood for is as if it had not been recorded.
 pub(crate) fn read(input: Input<'_>, warnings: &mut Warnings) -> Result<History, FormatError> {
