@@ -62,8 +62,7 @@ fn cases() -> Vec<Case> {
 
 fn simulated_cases() -> Vec<Case> {
     let case = |name: &str, txns, protocol, weights: [u32; 4], level, goal| {
-        let keys = if weights[2] > 0 { 1_000 } else { 10_000 };
-        let source = Source::Simulated { protocol, keys, weights };
+        let source = Source::Simulated { protocol, keys: 10_000, weights };
         Case { name: name.to_string(), txns, level, source, goal }
     };
     let timed = |name: &str, pattern| {
@@ -76,7 +75,7 @@ fn simulated_cases() -> Vec<Case> {
         case("timed RH ss2pl", 10_000, ss2pl, [80, 20, 0, 0], STRICT, ""),
         case("timed WR ss2pl", 10_000, ss2pl, mixed, STRICT, ""),
         case("timed WH ss2pl", 10_000, ss2pl, [20, 80, 0, 0], STRICT, ""),
-        case("timed Pred ss2pl", 1_000, ss2pl, [0, 0, 50, 50], STRICT, "1 s for 10,000"),
+        case("timed Pred ss2pl", 10_000, ss2pl, [0, 0, 50, 50], STRICT, "1 s"),
         timed("timed C-Twitter", Pattern::Twitter),
         timed("timed TPC-C", Pattern::Tpcc),
         case("timed WR ssi", 10_000, Protocol::Ssi, mixed, Level::Serializable, ""),
@@ -164,6 +163,7 @@ fn history(case: &Case) -> Option<History> {
                 mix: Mix { weights },
                 aborts: Ppm::percent(0),
                 unknown: Ppm::percent(0),
+                domain: 100_000,
                 ..SimConfig::new(protocol, 1)
             };
             Some(simulate_history(&config).expect("a history").0)

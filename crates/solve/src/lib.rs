@@ -45,6 +45,7 @@ mod schedule;
 mod search;
 #[cfg(test)]
 mod tests;
+mod values;
 
 use margay_history::{History, Outcome as TxnOutcome};
 use margay_verdict::{

@@ -351,13 +351,15 @@ impl<'h> Walk<'_, 'h> {
         for (object, predicate) in self.scans.part_reads(&op, self.parts, &self.own_parts) {
             self.scan_row(txn, op, object, predicate);
         }
-        for &object in self.scans.domain(&op) {
-            if let Some(&Own::Wrote(writer, written)) = self.own(object)
-                && !self.scans.shows_own(&op, object, written)?
+        let mut wrong = Vec::new();
+        for (object, own) in self.own.iter().filter(|(object, _)| self.scans.asks_about(&op, *object)) {
+            if let Own::Wrote(writer, written) = own
+                && !self.scans.shows_own(&op, *object, *written)?
             {
-                self.find(Anomaly::Internal, txn, vec![op.id, writer]);
+                wrong.push(*writer);
             }
         }
+        wrong.into_iter().for_each(|writer| self.find(Anomaly::Internal, txn, vec![op.id, writer]));
         for read in self.scans.reads(&op, self.writers)? {
             if self.own(read.object).is_some() {
                 continue;

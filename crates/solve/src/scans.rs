@@ -6,7 +6,8 @@
 //! same, where a returned row shows what the assignments made of the version.
 //!
 //! # Cost
-//! Each predicate is evaluated once on each version of its table; scans with the same text share it.
+//! A condition on one column is evaluated on the objects that have had a value in its range ([`Values`]), another one on all of its table; scans with the same
+//! text share it.
 
 use hashbrown::HashMap;
 use margay_history::{History, ObjectId, Op, OpKind, PredicateId, ValueId, Version};
@@ -15,6 +16,7 @@ use margay_verdict::{Cell, Predicates};
 
 use crate::index::Writers;
 use crate::parts::{Own, Parts};
+use crate::values::Values;
 
 /// What a scan saw of one object: one of these versions.
 pub(crate) struct ScanRead {
@@ -41,15 +43,17 @@ impl<'h> Scans<'h> {
             return Ok(scans);
         }
         let predicates = Predicates::compile(history).map_err(|outside| outside.0)?;
+        let mut values = Values::new(writers, parts);
         for op in history.txns().filter(|&t| writers.may_commit(t)).flat_map(|t| history.ops(t)) {
             let Some((predicate, observed)) = asked(history, &op) else { continue };
             if op.kind == OpKind::Update && !observed {
                 return Err("a predicate update whose rows nobody saw".to_string());
             }
             if !scans.matching.contains_key(&predicate) {
-                let matching = evaluate(&predicates, predicate, writers, parts)?;
+                let objects = values.objects(&predicates, predicate);
+                let matching = evaluate(&predicates, predicate, writers, parts, &objects)?;
                 scans.matching.insert(predicate, matching);
-                scans.parts.insert(predicate, may_match(&predicates, predicate, parts));
+                scans.parts.insert(predicate, may_match(&predicates, predicate, parts, &objects));
             }
         }
         scans.predicates = Some(predicates);
@@ -137,12 +141,10 @@ impl<'h> Scans<'h> {
         objects.into_iter().map(|object| (object, predicate)).collect()
     }
 
-    /// The objects that an operation asks about.
-    pub fn domain(&self, op: &Op<'_>) -> &[ObjectId] {
-        match (asked(self.history, op), &self.predicates) {
-            (Some((predicate, _)), Some(predicates)) => predicates.domain(predicate),
-            _ => &[],
-        }
+    /// Whether an operation asks about an object.
+    pub fn asks_about(&self, op: &Op<'_>, object: ObjectId) -> bool {
+        let table = asked(self.history, op).map(|(predicate, _)| self.history.predicate(predicate).table);
+        table.is_some() && self.history.object(object).table == table
     }
 }
 
@@ -170,10 +172,11 @@ fn evaluate(
     predicate: PredicateId,
     writers: &Writers<'_>,
     parts: &Parts<'_>,
+    objects: &[ObjectId],
 ) -> Result<Vec<(ObjectId, Vec<bool>)>, String> {
     let history = predicates.history();
     let mut all = Vec::new();
-    for &object in predicates.domain(predicate).iter().filter(|&&object| !parts.has(object)) {
+    for &object in objects.iter().filter(|&&object| !parts.has(object)) {
         let mut matches = Vec::new();
         for (_, value) in versions(history, writers, object) {
             let matched = predicates.matches(predicate, object, &Cell::Value(value));
@@ -187,7 +190,12 @@ fn evaluate(
 }
 
 /// The objects written in part of which some version may match: decided for conditions on one column.
-fn may_match(predicates: &Predicates<'_>, predicate: PredicateId, parts: &Parts<'_>) -> Vec<ObjectId> {
+fn may_match(
+    predicates: &Predicates<'_>,
+    predicate: PredicateId,
+    parts: &Parts<'_>,
+    objects: &[ObjectId],
+) -> Vec<ObjectId> {
     let history = predicates.history();
     let names: Vec<&str> = predicates.condition(predicate).into_iter().flat_map(|c| c.columns()).collect();
     let may = |&object: &ObjectId| {
@@ -200,5 +208,5 @@ fn may_match(predicates: &Predicates<'_>, predicate: PredicateId, parts: &Parts<
             predicates.matches(predicate, object, &cell) != Ok(false)
         })
     };
-    predicates.domain(predicate).iter().copied().filter(|&object| parts.has(object)).filter(may).collect()
+    objects.iter().copied().filter(|&object| parts.has(object)).filter(may).collect()
 }
