@@ -67,7 +67,7 @@ pub enum Command {
 #[derive(Args)]
 #[command(after_help = run::names())]
 pub struct RunArgs {
-    /// The database: sqlite[:FILE][?begin=immediate|exclusive&cache=shared], fjall, redb or surrealkv[:FOLDER], postgres://…, mysql://…, or sim:PROTOCOL+FAULT…; without one, SQLite in a temporary folder
+    /// The database: `sqlite[:FILE][?begin=immediate|exclusive&cache=shared]`, `fjall`, `redb` or `surrealkv[:FOLDER]`, `postgres://…`, `mysql://…`, or `sim:PROTOCOL+FAULT…`; without one, SQLite in a temporary folder
     #[arg(value_name = "TARGET", value_parser = |text: &str| text.parse::<Target>())]
     pub target: Option<Target>,
     /// Start a private server of the installed binaries, and remove it afterwards

@@ -34,7 +34,7 @@ fn cases() -> Vec<Bad> {
     vec![
         raw(
             "truncated.jsonl",
-            b"{\"margay\":1}\n{\"session\":1,\"txn\":1,\"write\":[[\"x\",1",
+            b"{\"margay\":1}\n{\"session\":1,\"txn\":1,\"write\":[[\"x\",1\n",
             "2:37",
             "ends",
         ),

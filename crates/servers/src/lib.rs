@@ -100,8 +100,15 @@ impl Server {
     /// # Errors
     /// When it does not start.
     pub fn restart(&mut self) -> Result<(), String> {
-        self.child = self.command.spawn().map_err(|error| error.to_string())?;
-        self.listens()
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            self.child = self.command.spawn().map_err(|error| error.to_string())?;
+            match self.listens() {
+                // The children of a server that was killed outlive it for a moment, and hold what it shared with them.
+                Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(250)),
+                result => return result,
+            }
+        }
     }
 
     /// Stops the server and all its children where they are.
@@ -128,7 +135,9 @@ impl Server {
             }
             if let Ok(Some(status)) = self.child.try_wait() {
                 let log = fs::read_to_string(self.folder.join("log")).unwrap_or_default();
-                return Err(format!("the server ended at once: {status} {log}"));
+                let lines: Vec<&str> = log.lines().collect();
+                let last = lines[lines.len().saturating_sub(8)..].join("\n");
+                return Err(format!("the server ended at once: {status} {last}"));
             }
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -82,7 +82,7 @@ impl Own {
 /// The objects whose rows are written in part.
 #[derive(Default)]
 pub(crate) struct Parts<'h> {
-    predicates: Option<Predicates<'h>>,
+    predicates: Option<&'h Predicates<'h>>,
     objects: HashMap<ObjectId, Vec<NameId>>,
     items: HashMap<(ObjectId, NameId), Item>,
     /// The items that are columns, in the order of their numbers.
@@ -99,16 +99,15 @@ impl<'h> Parts<'h> {
     /// # Errors
     /// What of their writes is outside the fragment.
     pub fn of(
-        history: &'h History,
+        predicates: &'h Predicates<'h>,
         objects: &HashSet<ObjectId>,
         may_commit: impl Fn(TxnId) -> bool,
     ) -> Result<Self, String> {
-        let mut parts = Self::default();
+        let (mut parts, history) = (Self::default(), predicates.history());
         if objects.is_empty() {
             return Ok(parts);
         }
-        let predicates = Predicates::lenient(history);
-        parts.find_columns(&predicates, objects);
+        parts.find_columns(predicates, objects);
         parts.predicates = Some(predicates);
         parts.number(history);
         for txn in history.txns().filter(|&txn| may_commit(txn)) {
@@ -184,7 +183,7 @@ impl<'h> Parts<'h> {
     /// # Errors
     /// What of it is outside the fragment.
     pub fn apply(&self, op: &Op<'_>, own: &mut Vec<(ObjectId, Own)>) -> Result<(), String> {
-        let Some(predicates) = self.predicates.as_ref().filter(|_| op.kind.writes()) else { return Ok(()) };
+        let Some(predicates) = self.predicates.filter(|_| op.kind.writes()) else { return Ok(()) };
         let history = predicates.history();
         for access in op.accesses.iter().filter(|access| self.has(access.object)) {
             let place = match own.iter().position(|(object, _)| *object == access.object) {
@@ -210,7 +209,7 @@ impl<'h> Parts<'h> {
 
     /// Whether a written column has a known value, and that of the key if it is part of the key.
     fn is_plain(&self, object: ObjectId, (name, value): (NameId, ValueId)) -> bool {
-        let Some(history) = self.predicates.as_ref().map(Predicates::history) else { return true };
+        let Some(history) = self.predicates.map(Predicates::history) else { return true };
         let key = key_column(history, object, history.name(name));
         value != ValueId::UNKNOWN && key.is_none_or(|key| key == value)
     }

@@ -14,7 +14,7 @@ mod rows;
 use hashbrown::{HashMap, HashSet};
 use margay_history::{Access, History, ObjectId, Op, OpId, OpKind, Outcome, TxnId, Value, ValueId, Version};
 use margay_levels::Anomaly;
-use margay_verdict::{Certificate, Finding, LOCAL_ANOMALIES, Question, Why, audit};
+use margay_verdict::{Certificate, Finding, LOCAL_ANOMALIES, Predicates, Question, Why, audit};
 
 use crate::index::Writers;
 use crate::parts::{Own as OwnPart, Parts};
@@ -34,9 +34,10 @@ const FINDINGS: usize = 8;
 
 pub(crate) fn prepare(history: &History, question: Question) -> Result<Draft, Stop> {
     outside(history).map_err(|what| Stop::Unknown(Why::Outside(what)))?;
+    let predicates = Predicates::compile(history).map_err(|what| Stop::Unknown(Why::Outside(what.0)))?;
     let mut dead = HashSet::new();
     loop {
-        let mut draft = attempt(history, &dead).map_err(|stop| certified(history, question, stop))?;
+        let mut draft = attempt(&predicates, &dead).map_err(|stop| certified(history, question, stop))?;
         let known = dead.len();
         dead.extend(draft.impossible.drain(..));
         if dead.len() == known {
@@ -75,11 +76,12 @@ pub(crate) fn uncertifiable() -> Why {
 }
 
 /// The draft if those in `dead` did not commit.
-fn attempt(history: &History, dead: &HashSet<TxnId>) -> Result<Draft, Stop> {
+fn attempt(predicates: &Predicates<'_>, dead: &HashSet<TxnId>) -> Result<Draft, Stop> {
+    let history = predicates.history();
     let writers = Writers::of(history, dead).map_err(|what| Stop::Unknown(Why::Outside(what)))?;
-    let parts = Parts::of(history, writers.partial(), |txn| writers.may_commit(txn));
+    let parts = Parts::of(predicates, writers.partial(), |txn| writers.may_commit(txn));
     let parts = parts.map_err(|what| Stop::Unknown(Why::Outside(what)))?;
-    let scans = Scans::of(history, &writers, &parts).map_err(|what| Stop::Unknown(Why::Outside(what)))?;
+    let scans = Scans::of(predicates, &writers, &parts).map_err(|what| Stop::Unknown(Why::Outside(what)))?;
     let mut walk = Walk {
         history,
         writers: &writers,
@@ -140,7 +142,10 @@ impl<'h> Walk<'_, 'h> {
         self.own_parts.clear();
         for op in self.history.ops(txn) {
             match op.kind {
-                OpKind::Read => op.accesses.iter().for_each(|&access| self.read(txn, op.id, access)),
+                OpKind::Read => {
+                    op.accesses.iter().for_each(|&access| self.read(txn, op.id, access));
+                    self.read_recorded(txn, op.id);
+                }
                 OpKind::Write => self.writes(op)?,
                 OpKind::Append => op.accesses.iter().for_each(|access| self.append(*access)),
                 OpKind::Scan => self.scan(txn, op)?,
@@ -201,6 +206,12 @@ impl<'h> Walk<'_, 'h> {
         let first = self.draft.candidates.len() as u32;
         self.writers.candidates(object, value, txn, &mut self.draft.candidates);
         self.finish_read(txn, op, object, first);
+    }
+
+    /// What evidence says that an operation saw counts, whether its client saw it or not.
+    fn read_recorded(&mut self, txn: TxnId, op: OpId) {
+        let set = self.history.evidence().version_set(op);
+        set.iter().flat_map(|set| &set.versions).for_each(|&(object, _)| self.read_unseen(txn, op, object));
     }
 
     /// A read whose result is not known may still have evidence of the version it saw.
@@ -369,6 +380,7 @@ impl<'h> Walk<'_, 'h> {
             self.draft.candidates.extend(others);
             self.finish_read(txn, op.id, read.object, first);
         }
+        self.read_recorded(txn, op.id);
         Ok(())
     }
 

@@ -27,7 +27,7 @@ pub(crate) struct ScanRead {
 /// The predicates of a history, and which versions match them.
 pub(crate) struct Scans<'h> {
     history: &'h History,
-    predicates: Option<Predicates<'h>>,
+    predicates: &'h Predicates<'h>,
     /// By predicate: the objects of which some version matches, each with whether its versions do, the initial one first.
     matching: HashMap<PredicateId, Vec<(ObjectId, Vec<bool>)>>,
     /// By predicate: the objects written in part that may match.
@@ -37,12 +37,16 @@ pub(crate) struct Scans<'h> {
 impl<'h> Scans<'h> {
     /// # Errors
     /// What of the predicates is outside the fragment.
-    pub fn of(history: &'h History, writers: &Writers<'_>, parts: &Parts<'_>) -> Result<Self, String> {
-        let mut scans = Self { history, predicates: None, matching: HashMap::new(), parts: HashMap::new() };
+    pub fn of(
+        predicates: &'h Predicates<'h>,
+        writers: &Writers<'_>,
+        parts: &Parts<'_>,
+    ) -> Result<Self, String> {
+        let history = predicates.history();
+        let mut scans = Self { history, predicates, matching: HashMap::new(), parts: HashMap::new() };
         if !history.has_kind(OpKind::Scan) && !history.has_kind(OpKind::Update) {
             return Ok(scans);
         }
-        let predicates = Predicates::compile(history).map_err(|outside| outside.0)?;
         let mut values = Values::new(writers, parts);
         for op in history.txns().filter(|&t| writers.may_commit(t)).flat_map(|t| history.ops(t)) {
             let Some((predicate, observed)) = asked(history, &op) else { continue };
@@ -50,13 +54,12 @@ impl<'h> Scans<'h> {
                 return Err("a predicate update whose rows nobody saw".to_string());
             }
             if !scans.matching.contains_key(&predicate) {
-                let objects = values.objects(&predicates, predicate);
-                let matching = evaluate(&predicates, predicate, writers, parts, &objects)?;
+                let objects = values.objects(predicates, predicate);
+                let matching = evaluate(predicates, predicate, writers, parts, &objects)?;
                 scans.matching.insert(predicate, matching);
-                scans.parts.insert(predicate, may_match(&predicates, predicate, parts, &objects));
+                scans.parts.insert(predicate, may_match(predicates, predicate, parts, &objects));
             }
         }
-        scans.predicates = Some(predicates);
         Ok(scans)
     }
 
@@ -93,7 +96,7 @@ impl<'h> Scans<'h> {
     /// # Errors
     /// What is outside the fragment.
     pub fn shows_own(&self, op: &Op<'_>, object: ObjectId, own: ValueId) -> Result<bool, String> {
-        let (Some(predicates), Some((predicate, true))) = (&self.predicates, asked(self.history, op)) else {
+        let (predicates, Some((predicate, true))) = (self.predicates, asked(self.history, op)) else {
             return Ok(true);
         };
         let matches =
@@ -107,10 +110,12 @@ impl<'h> Scans<'h> {
     /// Whether a returned row is what the operation makes of a version.
     fn shows(&self, op: &Op<'_>, object: ObjectId, shown: ValueId, value: ValueId) -> Result<bool, String> {
         let cell = Cell::Value(value);
-        let cell = match (self.history.update(op.id), &self.predicates) {
-            (Some(update), Some(predicates)) => {
-                let effect =
-                    predicates.assign(update.set.as_deref(), object, &cell).map_err(|outside| outside.0)?;
+        let cell = match self.history.update(op.id) {
+            Some(update) => {
+                let effect = self
+                    .predicates
+                    .assign(update.set.as_deref(), object, &cell)
+                    .map_err(|outside| outside.0)?;
                 fold(self.history, cell, &effect)
             }
             _ => cell,
@@ -118,9 +123,9 @@ impl<'h> Scans<'h> {
         Ok(observed_matches(self.history, object, shown, &cell))
     }
 
-    /// The compiled predicates, if there are any.
-    pub fn predicates(&self) -> Option<&Predicates<'h>> {
-        self.predicates.as_ref()
+    /// The compiled predicates.
+    pub fn predicates(&self) -> &'h Predicates<'h> {
+        self.predicates
     }
 
     /// The objects written in part of which an operation says something: those that may match, that it returned, or that its transaction wrote.

@@ -1,7 +1,7 @@
 //! Simulated databases of known isolation: no false alarm where a protocol keeps its promise, and what the faults do is found.
 
 use margay_levels::Level;
-use margay_simdb::{Fault, Mix, Ppm, Protocol, SimConfig, simulate_history};
+use margay_simdb::{EvidenceOptions, Fault, Mix, Ppm, Protocol, SimConfig, simulate_history};
 use margay_solve::Solve;
 use margay_verdict::{Budget, Checker, Question, Verdict, audit};
 
@@ -75,4 +75,23 @@ fn visible_faults_are_found() {
         }
     }
     assert!(missed.is_empty(), "never found: {missed:#?}");
+}
+
+/// Evidence of a row that a scan left out was not heeded where no version of the row could match: the answer was an order that the audit rejected.
+#[test]
+fn evidence_of_rows_left_out_counts() {
+    let (mut decided, mut unknown) = (0, 0);
+    for protocol in Protocol::ALL {
+        for seed in 0..seeds().min(40) {
+            let evidence = EvidenceOptions::ALL;
+            let config = SimConfig { evidence, ..SimConfig::small(protocol, Mix::NAMED[2].1, seed) };
+            for level in [Level::Serializable, Level::SnapshotIsolation] {
+                match verdict(&config, level) {
+                    Verdict::Unknown(_) => unknown += 1,
+                    _ => decided += 1,
+                }
+            }
+        }
+    }
+    assert!(decided > unknown, "{decided} decided, {unknown} unknown");
 }

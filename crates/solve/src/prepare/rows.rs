@@ -141,7 +141,7 @@ impl<'h> Walk<'_, 'h> {
 
     /// What a scan, or the read half of a predicate update, saw of a row.
     pub(super) fn scan_row(&mut self, txn: TxnId, op: Op<'h>, object: ObjectId, predicate: PredicateId) {
-        let Some(predicates) = self.scans.predicates() else { return };
+        let predicates = self.scans.predicates();
         let own = self.part(object);
         let returned = op.accesses.iter().find(|access| access.object == object).map(|access| access.value);
         if own.removed && !own.there {
