@@ -10,8 +10,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use margay_history::{History, Interval};
-use margay_simdb::{Action, BuilderSink, JsonSink, Recorded, Sink, Start};
+use margay_simdb::{Action, BuilderSink, Recorded, Sink, Start};
 
+use crate::lines::Lines;
 use crate::live::{Live, Verified};
 use crate::statistics::{memory, thread_cpu};
 use crate::trace::{Chunk, Tape};
@@ -29,7 +30,7 @@ pub(crate) struct Collector<'a> {
     clock: Instant,
     chunk: Chunk,
     history: BuilderSink,
-    lines: Option<JsonSink<Output<'a>>>,
+    lines: Option<Lines<'a>>,
     live: Option<Live>,
     /// When each client's open transaction began.
     begun: Vec<i64>,
@@ -54,10 +55,7 @@ impl<'a> Collector<'a> {
     ) -> Result<Self, String> {
         let mut history = BuilderSink::default();
         history.start(start).map_err(no_history)?;
-        let mut lines = output.map(JsonSink::new);
-        if let Some(lines) = &mut lines {
-            lines.start(start).and_then(|()| lines.flush()).map_err(not_written)?;
-        }
+        let lines = output.map(|output| Lines::new(output, start)).transpose().map_err(not_written)?;
         let mut initial =
             || start.initial.iter().map(|(obj, value)| history.access(*obj, value)).collect::<Vec<_>>();
         let live = mechanisms.map(|mechanisms| Live::new(mechanisms, tapes.len(), initial()));
@@ -78,6 +76,7 @@ impl<'a> Collector<'a> {
 
     /// Empties every tape once; answers whether all clients were gone before.
     fn round(&mut self) -> Result<bool, String> {
+        let began = self.clock.elapsed().as_nanos() as i64;
         let mut over = true;
         for client in 0..self.tapes.len() {
             let mut chunk = std::mem::replace(&mut self.chunk, Chunk::placeholder());
@@ -92,7 +91,7 @@ impl<'a> Collector<'a> {
             }
         }
         if let Some(lines) = &mut self.lines {
-            lines.flush().map_err(not_written)?;
+            lines.pass(began).map_err(not_written)?;
         }
         self.verify();
         Ok(over)
@@ -156,8 +155,8 @@ impl<'a> Collector<'a> {
         if let Some(verified) = &verified {
             self.monitor.verified(Duration::ZERO, (verified.transactions, verified.violations));
         }
-        if let Some(lines) = self.lines {
-            lines.finish().map_err(not_written)?;
+        if let Some(mut lines) = self.lines {
+            lines.pass(i64::MAX).map_err(not_written)?;
         }
         let history = self.history.finish().map_err(no_history)?;
         Ok(Collected { history, verified, cpu: thread_cpu() })

@@ -14,6 +14,7 @@ mod client;
 mod collect;
 mod harm;
 mod job;
+mod lines;
 mod live;
 mod monitor;
 pub mod scripted;

@@ -18,6 +18,17 @@ pub struct JsonSink<W: Write> {
 
 const FULL: usize = 1 << 16;
 
+impl JsonSink<Vec<u8>> {
+    /// Takes out all lines so far.
+    ///
+    /// # Errors
+    /// None.
+    pub fn take(&mut self) -> io::Result<Vec<u8>> {
+        self.flush()?;
+        Ok(std::mem::take(&mut self.out))
+    }
+}
+
 impl<W: Write> JsonSink<W> {
     /// Writes to `out`, which need not be buffered.
     pub fn new(out: W) -> Self {
