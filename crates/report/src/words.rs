@@ -67,6 +67,11 @@ const CLOCK: &str = " Here the clock is a part of the contradiction: one transac
 
 /// Titles and meanings of the anomalies that are no cycles.
 fn local(anomaly: Anomaly) -> Option<(&'static str, &'static str)> {
+    values(anomaly).or_else(|| views(anomaly))
+}
+
+/// Those about values that cannot be, or that got lost.
+fn values(anomaly: Anomaly) -> Option<(&'static str, &'static str)> {
     Some(match anomaly {
         Anomaly::G1a => (
             "Aborted read",
@@ -112,6 +117,13 @@ fn local(anomaly: Anomaly) -> Option<(&'static str, &'static str)> {
             "Value from nowhere",
             "A transaction read a value that nobody ever wrote and that was not there at the beginning.",
         ),
+        _ => return None,
+    })
+}
+
+/// Those about what a transaction saw together, and about mechanisms.
+fn views(anomaly: Anomaly) -> Option<(&'static str, &'static str)> {
+    Some(match anomaly {
         Anomaly::NonMonotonicRead => (
             "Going back in time",
             "A transaction saw new data and afterwards older data, from before what it had already seen.",
