@@ -5,7 +5,7 @@
 //! linearizable. Where many writes have the same value (a lock is taken and given back a thousand times) no short cycle shows that it is not; counting does.
 //!
 //! # Algorithm
-//! Time is walked through once (Wing and Gong's search [HerlihyWing1990], made breadth-first). A configuration is a value of the register and the transactions under way that have already taken effect. When one that
+//! Time is walked through once (Wing and Gong's search (Herlihy and Wing 1990), made breadth-first). A configuration is a value of the register and the transactions under way that have already taken effect. When one that
 //! committed ends, it must have taken effect: others that are under way may do so before it. If no configuration is left, there is no order.
 //!
 //! # Invariants
