@@ -27,8 +27,8 @@ fn run(args: &str) -> Run {
 
 /// Runs until a violation of this kind is found; how threads meet is not in our hand.
 fn violated(args: &str, kinds: &[&str]) -> Value {
-    let told = (0..10).map(|seed| run(&format!("{args} --seed {seed} --json"))).find(|run| run.status == 1);
-    let told = told.unwrap_or_else(|| panic!("{args}: ten runs without a violation")).json();
+    let told = (0..20).map(|seed| run(&format!("{args} --seed {seed} --json"))).find(|run| run.status == 1);
+    let told = told.unwrap_or_else(|| panic!("{args}: twenty runs without a violation")).json();
     let found = told["anomalies"].as_array().is_some_and(|anomalies| {
         anomalies.iter().any(|anomaly| kinds.iter().any(|kind| anomaly["name"].as_str() == Some(*kind)))
     });
@@ -39,7 +39,7 @@ fn violated(args: &str, kinds: &[&str]) -> Value {
 /// Every engine is asked, and none may accuse a correct database; at least one has an answer.
 fn is_clean(args: &str) {
     let engines = "auto,solve,mirror,infer,certify,observe";
-    let run = run(&format!("{args} --engine {engines} --timeout 4s --json"));
+    let run = run(&format!("{args} --engine {engines} --timeout 12s --json"));
     let told = run.expect(0).json();
     let checks = told["report"]["checks"].as_array().expect("checks").clone();
     assert!(checks.len() >= 6, "{told}");

@@ -20,9 +20,9 @@ fn holds(args: &str) -> Value {
 
 /// Runs until a violation is found; how threads meet is not in our hand.
 fn violated(args: &str) -> Value {
-    let mut runs = (0..10).map(|seed| run(&format!("{args} --seed {seed} --json")));
+    let mut runs = (0..30).map(|seed| run(&format!("{args} --seed {seed} --json")));
     let found = runs.find(|run| run.status == 1);
-    found.unwrap_or_else(|| panic!("{args}: ten runs without a violation")).json()
+    found.unwrap_or_else(|| panic!("{args}: thirty runs without a violation")).json()
 }
 
 #[test]
