@@ -43,7 +43,7 @@ pub fn run(args: AuditArgs) -> Result<Status, Failure> {
     let (mut loaded, read) = files::read_input(&args.history, &args.input, quiet)?;
     let (question, certificate) = read_certificate(&args.certificate, &mut loaded.history)?;
     let start = Instant::now();
-    let (verdict, proof) = (proves(&certificate), margay_report::gather::proof(&certificate));
+    let (verdict, proof) = (certificate.proves(), margay_report::gather::proof(&certificate));
     let stats = Stats::of(&loaded.history, read, Duration::ZERO);
     let (history, certificate) = (Arc::new(loaded.history), Arc::new(certificate));
     let checked = {
@@ -144,19 +144,6 @@ fn read_certificate(path: &Path, history: &mut History) -> Result<(Question, Cer
         }
     }
     read.map_err(|error| Failure::new(format!("{}: {error}", path.display())))
-}
-
-fn proves(certificate: &Certificate) -> &'static str {
-    match certificate {
-        Certificate::Order(_)
-        | Certificate::Points(_)
-        | Certificate::Versions(_)
-        | Certificate::Execution(_) => "holds",
-        Certificate::Operations { .. }
-        | Certificate::Refutation(_)
-        | Certificate::Intervals(_)
-        | Certificate::Unexplained(_) => "violated",
-    }
 }
 
 /// What `work` gives, unless it takes longer than `limit`. The audit itself knows no budget: it is the part that must stay simple. Work that is

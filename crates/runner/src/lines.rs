@@ -26,7 +26,7 @@ impl<'a> Lines<'a> {
     pub fn new(out: Output<'a>, start: &Start) -> io::Result<Self> {
         let mut lines = Self { out, sink: JsonSink::new(Vec::new()), held: Vec::new() };
         lines.sink.start(start)?;
-        let header = lines.sink.take()?;
+        let header = lines.sink.take();
         lines.out.write_all(&header)?;
         lines.out.flush()?;
         Ok(lines)
@@ -34,7 +34,7 @@ impl<'a> Lines<'a> {
 
     pub fn op(&mut self, op: Recorded<'_>) -> io::Result<()> {
         self.sink.op(op)?;
-        self.held.push((op.after, self.sink.take()?));
+        self.held.push((op.after, self.sink.take()));
         Ok(())
     }
 

@@ -62,6 +62,23 @@ pub enum Certificate {
     Unexplained(Unexplained),
 }
 
+impl Certificate {
+    /// The word of the answer that a certificate of this kind proves.
+    #[must_use]
+    pub fn proves(&self) -> &'static str {
+        match self {
+            Certificate::Order(_)
+            | Certificate::Points(_)
+            | Certificate::Versions(_)
+            | Certificate::Execution(_) => "holds",
+            Certificate::Operations { .. }
+            | Certificate::Refutation(_)
+            | Certificate::Intervals(_)
+            | Certificate::Unexplained(_) => "violated",
+        }
+    }
+}
+
 /// A mechanism that was not at work, by the intervals alone.
 ///
 /// It says nothing of what the level's definition forbids: a dirty write that left no trace is a breach of mutual exclusion and still a possible history. What it

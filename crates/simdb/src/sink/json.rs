@@ -20,12 +20,10 @@ const FULL: usize = 1 << 16;
 
 impl JsonSink<Vec<u8>> {
     /// Takes out all lines so far.
-    ///
-    /// # Errors
-    /// None.
-    pub fn take(&mut self) -> io::Result<Vec<u8>> {
-        self.flush()?;
-        Ok(std::mem::take(&mut self.out))
+    pub fn take(&mut self) -> Vec<u8> {
+        let mut lines = std::mem::take(&mut self.out);
+        lines.append(&mut self.line);
+        lines
     }
 }
 

@@ -6,7 +6,6 @@ use margay_levels::profile::Granularity;
 use serde_json::{Map, Value as Json};
 
 use super::sql::json_sql;
-use super::write::verdict;
 use super::{VERSION, fingerprint, object_json};
 use crate::certificate::{
     Breach, Broken, Certificate, Edge, Lemma, Order, Point, ReadFrom, Reason, Stamp, Versions,
@@ -37,8 +36,8 @@ pub fn from_json(history: &History, text: &str) -> Result<(Question, Certificate
         ));
     }
     let certificate = Reader::new(history).certificate(fields)?;
-    if stated != verdict(&certificate) {
-        return Err(format!("the certificate says {stated:?} and proves {:?}", verdict(&certificate)));
+    if stated != certificate.proves() {
+        return Err(format!("the certificate says {stated:?} and proves {:?}", certificate.proves()));
     }
     Ok((Question { level, real_time }, certificate))
 }

@@ -20,24 +20,10 @@ pub fn to_json(history: &History, question: Question, certificate: &Certificate)
         "history": fingerprint(history),
         "level": question.level.name(),
         "real-time": question.real_time,
-        "verdict": verdict(certificate),
+        "verdict": certificate.proves(),
         kind: body,
     });
     format!("{file}\n")
-}
-
-/// The answer that a certificate of this kind proves.
-pub(super) fn verdict(certificate: &Certificate) -> &'static str {
-    match certificate {
-        Certificate::Order(_)
-        | Certificate::Points(_)
-        | Certificate::Versions(_)
-        | Certificate::Execution(_) => "holds",
-        Certificate::Operations { .. }
-        | Certificate::Refutation(_)
-        | Certificate::Intervals(_)
-        | Certificate::Unexplained(_) => "violated",
-    }
 }
 
 struct Writer<'h> {
