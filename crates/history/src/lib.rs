@@ -30,6 +30,7 @@ mod history;
 mod ids;
 mod intervals;
 mod object;
+mod resolve;
 mod restrict;
 mod show;
 mod value;
