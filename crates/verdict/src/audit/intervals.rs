@@ -44,6 +44,26 @@ struct Seen {
     saw: Saw,
 }
 
+/// What an operation may have seen of an object.
+struct Look {
+    /// All versions of the object by others.
+    all: Vec<(Version, Fact)>,
+    /// Those among them that it may have seen.
+    candidates: Vec<usize>,
+    snapshot: Interval,
+    saw: Saw,
+}
+
+impl Look {
+    /// The version whose value it returned, where only one is possible.
+    fn read(&self) -> Option<&(Version, Fact)> {
+        match (self.candidates.as_slice(), self.saw) {
+            ([one], Saw::Value(_)) => Some(&self.all[*one]),
+            _ => None,
+        }
+    }
+}
+
 struct Judge<'h> {
     history: &'h History,
     mechanisms: Mechanisms,
@@ -347,35 +367,28 @@ impl<'h> Judge<'h> {
                     && self.fact(*object, edge.from)?.before(&self.fact(*object, edge.to)?))
             }
             Reason::Read { op, object } => {
-                let (all, seen, _, saw) = self.seen(edge.to, *op, *object)?;
-                let only = matches!(saw, Saw::Value(_))
-                    && matches!(seen.as_slice(), [one] if all[*one].0 == Version::Of(edge.from));
+                let look = self.look(edge.to, *op, *object)?;
+                let only = look.read().is_some_and(|(version, _)| *version == Version::Of(edge.from));
                 Ok(only && self.fact(*object, edge.from).is_ok())
             }
             Reason::AntiRead { .. } if self.mechanisms.certifier == Certified::Committed => {
                 reject("anti-dependencies are not certified here")
             }
             Reason::AntiRead { op, object, version } => {
-                let (all, seen, snapshot, saw) = self.seen(edge.from, *op, *object)?;
-                let facts: Vec<&Fact> = all.iter().map(|(_, fact)| fact).collect();
-                let sight = Sight { object: *object, saw, versions: &facts };
+                let look = self.look(edge.from, *op, *object)?;
+                let facts: Vec<&Fact> = look.all.iter().map(|(_, fact)| fact).collect();
+                let sight = Sight { object: *object, saw: look.saw, versions: &facts };
                 let later = self.fact(*object, edge.to)?;
                 Ok(edge.from != edge.to
-                    && seen.iter().any(|&i| all[i].0 == *version)
-                    && sight.is_overwritten_by(&seen, snapshot, &later, self.world()))
+                    && look.candidates.iter().any(|&i| look.all[i].0 == *version)
+                    && sight.is_overwritten_by(&look.candidates, look.snapshot, &later, self.world()))
             }
             _ => reject("a dependency of another kind"),
         }
     }
 
-    /// The versions of an object, those of them that `op` of `txn` may have seen, its snapshot, and what it saw.
-    #[allow(clippy::type_complexity)]
-    fn seen(
-        &self,
-        txn: TxnId,
-        op: OpId,
-        object: ObjectId,
-    ) -> Result<(Vec<(Version, Fact)>, Vec<usize>, Interval, Saw), Rejected> {
+    /// What `op` of `txn` may have seen of an object.
+    fn look(&self, txn: TxnId, op: OpId, object: ObjectId) -> Result<Look, Rejected> {
         let op = self.op(op)?;
         if self.history.txn_of(op.id) != txn || self.mechanisms.view == View::Uncommitted {
             return reject("a read of another transaction");
@@ -391,18 +404,17 @@ impl<'h> Judge<'h> {
         let facts: Vec<&Fact> = all.iter().map(|(_, fact)| fact).collect();
         let sight = Sight { object, saw: seen.saw, versions: &facts };
         let candidates = sight.candidates(snapshot, self.world());
-        Ok((all, candidates, snapshot, seen.saw))
+        Ok(Look { all, candidates, snapshot, saw: seen.saw })
     }
 
     /// Whether an anti-dependency is on the very version that followed the one that was read, which is the only one that SSI looks at.
     fn is_direct(&self, edge: &Edge) -> Result<bool, Rejected> {
         let Reason::AntiRead { op, object, version } = edge.reason else { return Ok(false) };
-        let (all, seen, _, saw) = self.seen(edge.from, op, object)?;
-        let ([read], Saw::Value(_)) = (seen.as_slice(), saw) else { return Ok(false) };
+        let look = self.look(edge.from, op, object)?;
+        let Some((known, fact)) = look.read() else { return Ok(false) };
         let next = self.fact(object, edge.to)?;
         let own = self.versions(object).iter().any(|(other, _)| *other == Version::Of(edge.from));
-        let others = all.iter().filter(|(other, _)| *other != version && *other != Version::Of(edge.to));
-        let (known, fact) = &all[*read];
+        let others = look.all.iter().filter(|(other, _)| *other != version && *other != Version::Of(edge.to));
         Ok(!own && *known == version && fact.right_before(&next, others.map(|(_, other)| other)))
     }
 
