@@ -121,7 +121,7 @@ impl Names for GroupScope<'_, '_> {
 }
 
 /// The parts of a call of an aggregate function.
-fn aggregate_call(call: &ast::Function) -> Option<(AggregateKind, Option<&ast::Expr>, bool)> {
+pub(crate) fn aggregate_call(call: &ast::Function) -> Option<(AggregateKind, Option<&ast::Expr>, bool)> {
     let [ast::ObjectNamePart::Identifier(name)] = call.name.0.as_slice() else { return None };
     let kind = match name.value.to_ascii_lowercase().as_str() {
         "count" => AggregateKind::Count,
