@@ -14,7 +14,7 @@ use hashbrown::{HashMap, HashSet};
 
 use crate::error::Invalid;
 use crate::evidence::Evidence;
-use crate::history::{Access, Header, History, OpKind, Predicate, Scan, Statement, Table, Update};
+use crate::history::{Access, Header, History, OpKind, Predicate, ReadLock, Scan, Statement, Table, Update};
 use crate::ids::{ObjectId, OpId, PredicateId, SessionId, TableId, TxnId, ValueId};
 use crate::intervals::{Interval, Intervals};
 use crate::object::{Object, Objects};
@@ -84,6 +84,7 @@ pub struct HistoryBuilder {
     scans: Vec<(OpId, Scan)>,
     updates: Vec<(OpId, Update)>,
     statements: Vec<(OpId, Statement)>,
+    locks: Vec<(OpId, ReadLock)>,
     evidence: Vec<(u64, Draft)>,
 }
 
@@ -344,6 +345,14 @@ impl HistoryBuilder {
         }
     }
 
+    /// Says that the operation which was pushed last, a read or a scan, locks what it returned.
+    pub fn lock(&mut self, lock: ReadLock) {
+        let reads = |kind: &OpKind| matches!(kind, OpKind::Read | OpKind::Scan);
+        if self.kinds.last().is_some_and(reads) {
+            self.locks.push((OpId::at(self.kinds.len() - 1), lock));
+        }
+    }
+
     fn predicate(&mut self, table: TableId, text: &str) -> PredicateId {
         let predicate = Predicate { table, text: text.into() };
         if let Some(&id) = self.predicate_index.get(&predicate) {
@@ -489,6 +498,7 @@ impl HistoryBuilder {
             scans: self.scans,
             updates: self.updates,
             statements: self.statements,
+            locks: self.locks,
             evidence: Evidence::default(),
         }
     }
@@ -510,6 +520,7 @@ impl HistoryBuilder {
         renumber(&mut self.scans, &new);
         renumber(&mut self.updates, &new);
         renumber(&mut self.statements, &new);
+        renumber(&mut self.locks, &new);
     }
 }
 

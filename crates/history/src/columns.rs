@@ -110,6 +110,7 @@ impl Columns {
             scans: self.scans,
             updates: self.updates,
             statements: self.statements,
+            locks: Vec::new(),
             evidence: self.evidence,
         })
     }

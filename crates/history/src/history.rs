@@ -189,6 +189,15 @@ pub struct Predicate {
     pub text: Box<str>,
 }
 
+/// How a locking read locks what it returns, to the end of its transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ReadLock {
+    /// With other readers: FOR SHARE, LOCK IN SHARE MODE.
+    Share,
+    /// Alone: FOR UPDATE.
+    Exclusive,
+}
+
 /// What a scan asked. The rows it saw are the operation's accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scan {
@@ -248,6 +257,7 @@ pub struct History {
     pub(crate) scans: Vec<(OpId, Scan)>,
     pub(crate) updates: Vec<(OpId, Update)>,
     pub(crate) statements: Vec<(OpId, Statement)>,
+    pub(crate) locks: Vec<(OpId, ReadLock)>,
     pub(crate) evidence: Evidence,
 }
 
@@ -451,6 +461,12 @@ impl History {
         detail(&self.statements, op)
     }
 
+    /// How a read or scan locks what it returns. Files say it only by the texts of statements.
+    #[must_use]
+    pub fn read_lock(&self, op: OpId) -> Option<ReadLock> {
+        detail(&self.locks, op).copied()
+    }
+
     /// Whether any operation is of this kind. Scans, updates and SQL are answered at once.
     #[must_use]
     pub fn has_kind(&self, kind: OpKind) -> bool {
@@ -517,6 +533,7 @@ impl History {
             + self.scans.capacity() * size_of::<(OpId, Scan)>()
             + self.updates.capacity() * size_of::<(OpId, Update)>()
             + self.statements.capacity() * size_of::<(OpId, Statement)>()
+            + self.locks.capacity() * size_of::<(OpId, ReadLock)>()
     }
 }
 

@@ -40,7 +40,7 @@ pub use columns::Columns;
 pub use error::Invalid;
 pub use evidence::{Evidence, Version, VersionOrder, VersionSet};
 pub use history::{
-    Access, Header, History, Op, OpKind, Outcome, Predicate, Scan, Statement, Table, Unit, Update,
+    Access, Header, History, Op, OpKind, Outcome, Predicate, ReadLock, Scan, Statement, Table, Unit, Update,
 };
 pub use ids::{NameId, ObjectId, OpId, PredicateId, SessionId, TableId, TxnId, ValueId};
 pub use intervals::{Interval, Intervals};

@@ -49,6 +49,7 @@ impl Cut<'_> {
             let (accesses, observed) = self.op(op)?;
             let detail = self.history.detail(op, observed);
             self.builder.push(session, label, op.at, op.kind, &accesses, detail).ok()?;
+            self.history.read_lock(op.id).into_iter().for_each(|lock| self.builder.lock(lock));
         }
         Some(())
     }
@@ -136,17 +137,21 @@ impl Cut<'_> {
         {
             return true;
         }
-        let shows = |a: &Access| a.object == object && self.shows(a.value, value);
+        let deletes = self.history.update(op.id).is_some_and(|update| update.set.is_none());
+        let left = |a: &Access| if deletes { ValueId::NULL } else { a.value };
+        let shows = |a: &Access| a.object == object && self.shows(left(a), value);
         matches!(op.kind, OpKind::Write | OpKind::Update) && op.accesses.iter().any(shows)
     }
 
     /// Whether what was `written` may be part of what was `seen`. A whole list may be part of any list; what is absent in a row may come from
-    /// any write of that row, for one that deletes or creates it leaves the other columns absent.
+    /// any write of that row, for one that deletes or creates it leaves the other columns absent. That nothing is there shows only who removed it.
     fn shows(&self, written: ValueId, seen: ValueId) -> bool {
         let columns_of_seen = match self.history.value(seen) {
             Value::List(_) => return true,
             Value::Row(columns) => columns,
-            Value::Null => return true,
+            Value::Null => {
+                return matches!(self.history.value(written), Value::Null | Value::Unknown | Value::List([]));
+            }
             _ => return written == seen,
         };
         columns_of_seen.iter().any(|&(name, value)| {

@@ -76,6 +76,13 @@ impl Predicate {
         Ok(truth == Some(true))
     }
 
+    /// Whether the condition is true of a row of which only some columns are known, where these decide it: a conjunction is not true if one part is not,
+    /// whatever the others are.
+    pub fn decide(&self, row: &impl Row) -> Option<bool> {
+        let env = PartialEnv { dialect: self.dialect, row: self.columns.known(row) };
+        decide(&self.expr, &env)
+    }
+
     /// The predicate over rows that are slices with these columns.
     pub fn bind<N: AsRef<str>>(&self, columns: &[N]) -> Result<BoundPredicate, SqlError> {
         let positions = self.columns.positions(columns)?;
@@ -229,6 +236,43 @@ impl Env for RowEnv<'_> {
     }
 }
 
+/// Whether an expression is true; nothing when that depends on what is not known.
+fn decide(expr: &Expr, env: &PartialEnv) -> Option<bool> {
+    let all = |parts: &[Expr], found: bool| {
+        let told: Vec<_> = parts.iter().map(|part| decide(part, env)).collect();
+        match told.contains(&Some(found)) {
+            true => Some(found),
+            false => told.iter().all(Option::is_some).then_some(!found),
+        }
+    };
+    match expr {
+        Expr::And(parts) => all(parts, false),
+        Expr::Or(parts) => all(parts, true),
+        other => truth(other, env).ok().map(|truth| truth == Some(true)),
+    }
+}
+
+/// Evaluation on a row of which only some columns are known.
+struct PartialEnv {
+    dialect: Dialect,
+    row: Vec<Option<Value>>,
+}
+
+impl Env for PartialEnv {
+    fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    fn column(&self, slot: Slot) -> Result<Cow<'_, Value>, SqlError> {
+        let known = self.row.get(usize::from(slot.index)).and_then(Option::as_ref);
+        known.map(Cow::Borrowed).ok_or_else(|| SqlError::UnknownColumn(format!("number {}", slot.index + 1)))
+    }
+
+    fn param(&self, index: usize) -> Result<&Value, SqlError> {
+        Err(SqlError::MissingParameter(index + 1))
+    }
+}
+
 /// Evaluation on one row, with parameters.
 pub(crate) struct ParamEnv<'a> {
     pub dialect: Dialect,
@@ -274,13 +318,21 @@ impl Columns {
     /// The values of the columns in a row.
     pub(crate) fn values(&self, row: &impl Row) -> Result<Vec<Value>, SqlError> {
         let value = |ident: &Ident| {
-            let folded = || row.column(&ident.value.to_ascii_lowercase());
-            let found = row
-                .column(&ident.value)
-                .or_else(|| if ident.quote_style.is_none() { folded() } else { None });
-            found.map(Cow::into_owned).ok_or_else(|| SqlError::UnknownColumn(ident.value.clone()))
+            Self::find(ident, row).ok_or_else(|| SqlError::UnknownColumn(ident.value.clone()))
         };
         self.idents.iter().map(value).collect()
+    }
+
+    /// The values of the columns, as far as the row has them.
+    fn known(&self, row: &impl Row) -> Vec<Option<Value>> {
+        self.idents.iter().map(|ident| Self::find(ident, row)).collect()
+    }
+
+    fn find(ident: &Ident, row: &impl Row) -> Option<Value> {
+        let folded = || row.column(&ident.value.to_ascii_lowercase());
+        let found =
+            row.column(&ident.value).or_else(|| if ident.quote_style.is_none() { folded() } else { None });
+        found.map(Cow::into_owned)
     }
 
     /// Where the columns stand among those of a table.

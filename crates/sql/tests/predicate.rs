@@ -216,3 +216,16 @@ fn scalar_functions() {
         assert_eq!(matches_in(text, &row, dialect), Ok(true), "{dialect:?}: {text}");
     }
 }
+
+#[test]
+fn known_columns_decide_what_they_can() {
+    let row: HashMap<&str, Value> = HashMap::from([("a", Value::Int(1)), ("n", Value::Null)]);
+    let decided = |text| Predicate::parse(text, Dialect::Postgres).expect(text).decide(&row);
+    assert_eq!(decided("a = 2 AND b = 3"), Some(false), "whatever b is");
+    assert_eq!(decided("a = 1 AND b = 3"), None);
+    assert_eq!(decided("a = 1 OR b = 3"), Some(true));
+    assert_eq!(decided("a = 2 OR b = 3"), None);
+    assert_eq!(decided("n = 2 AND b = 3"), Some(false), "NULL is not true");
+    assert_eq!(decided("NOT (a = 1 AND b = 3)"), None);
+    assert_eq!(decided("b = b"), None);
+}

@@ -74,6 +74,7 @@ impl Copy<'_> {
             let detail = self.history.detail(op, self.is_observed(op));
             let at = op.at.filter(|_| self.edit.times);
             self.builder.push(session, self.label(txn), at, op.kind, &accesses, detail).ok()?;
+            self.history.read_lock(op.id).into_iter().for_each(|lock| self.builder.lock(lock));
         }
         Some(())
     }
