@@ -10,7 +10,7 @@
 //! 4. `prune`: fewer candidates for reads that may have seen several versions, by the same reachability.
 //! 5. `search`: the schedule and a SAT solver (`bat` or `cadical`) with an acyclicity theory (`acyclic`), lazily ([Vbox §4.5, §4.6]); in between, one try to
 //!    complete the graph by a guess (`complete`, `embed`).
-//! 6. `refutation` and `lemma`: the cycles that are needed become lemmas that audit can check.
+//! 6. `refutation` and `lemma`: the cycles that are needed become lemmas that audit can check; `slice`: as few transactions as possible.
 //!
 //! One mechanism serves all levels: a graph of begin and commit points (`points`). A level without session order is first tried with it,
 //! because most histories have it and it is what makes reachability cheap; only if that fails is it left out.
@@ -43,6 +43,7 @@ mod refutation;
 mod scans;
 mod schedule;
 mod search;
+mod slice;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -59,6 +60,7 @@ use crate::prepare::{Stop, prepare, uncertifiable};
 use crate::problem::{Draft, Problem};
 use crate::prune::prune;
 use crate::search::{Effort, Outcome, Stopped, known_steps, search};
+use crate::slice::{Slice, minimal};
 
 /// Rounds on the base graph, before saturation: with time, a stuck schedule is a small local matter; without, or with open reads, saturation pays first.
 const TIMED: Effort = Effort { rounds: 256, conflicts: 10_000, ..Effort::ALL };
@@ -140,7 +142,7 @@ fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdi
     let effort = if promised { Effort::ALL } else { SOME };
     match decide(known, effort, budget)? {
         Some(Outcome::Order(order)) => return Ok(holds(problem, points, order)),
-        Some(Outcome::Refuted(lemmas)) if promised => return Ok(violated(problem, lemmas)),
+        Some(Outcome::Refuted(lemmas)) if promised => return Ok(violated(problem, points, lemmas, budget)),
         _ => {}
     }
     let known = Known::new(problem, points, false);
@@ -149,7 +151,7 @@ fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdi
     }
     Ok(match decide(known, Effort::ALL, budget)? {
         Some(Outcome::Order(order)) => holds(problem, points, order),
-        Some(Outcome::Refuted(lemmas)) => violated(problem, lemmas),
+        Some(Outcome::Refuted(lemmas)) => violated(problem, points, lemmas, budget),
         None => unreachable!("a search without a limit on rounds ends"),
     })
 }
@@ -189,11 +191,9 @@ fn holds(problem: &Problem<'_>, points: Points, order: Vec<u32>) -> Verdict {
     })
 }
 
-fn violated(problem: &Problem<'_>, lemmas: Vec<Lemma>) -> Verdict {
+fn violated(problem: &Problem<'_>, points: Points, lemmas: Vec<Lemma>, budget: &Budget) -> Verdict {
+    let Slice { txns, lemmas } = minimal(problem, points, lemmas, budget);
     let shortest = lemmas.iter().min_by_key(|lemma| lemma.edges.len());
     let anomaly = shortest.map_or(margay_levels::Anomaly::G2, |lemma| lemma.anomaly(problem.history));
-    let mut txns: Vec<_> = lemmas.iter().flat_map(|l| l.edges.iter().map(|edge| edge.from)).collect();
-    txns.sort_unstable();
-    txns.dedup();
     Verdict::Violated(vec![Finding { anomaly, txns, certificate: Certificate::Refutation(lemmas) }])
 }

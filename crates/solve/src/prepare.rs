@@ -18,7 +18,7 @@ use margay_verdict::{Certificate, Finding, LOCAL_ANOMALIES, Predicates, Question
 
 use crate::index::Writers;
 use crate::parts::{Own as OwnPart, Parts};
-use crate::problem::{Draft, DraftRead, Item, is_nothing};
+use crate::problem::{Draft, DraftRead, Fact, Item, is_nothing};
 use crate::scans::Scans;
 
 /// Why there is no draft.
@@ -413,12 +413,12 @@ impl<'h> Walk<'_, 'h> {
                 Some(&(_, other, _)) => {
                     self.find(Anomaly::IncompatibleOrder, self.history.txn_of(op), vec![op, other])
                 }
-                None => self.list_order(object, longest),
+                None => self.list_order(object, self.history.txn_of(op), longest),
             }
         }
     }
 
-    fn list_order(&mut self, object: ObjectId, longest: &[ValueId]) {
+    fn list_order(&mut self, object: ObjectId, reader: TxnId, longest: &[ValueId]) {
         let mut order: Vec<Version> = vec![Version::Initial];
         for &value in longest {
             if let Some(writer) = self.writers.appender(object, value)
@@ -433,9 +433,10 @@ impl<'h> Walk<'_, 'h> {
             |&txn: &TxnId| self.writers.appended(object, txn).iter().any(|value| !seen.contains(value));
         let later =
             self.writers.appenders(object).filter(unseen).map(Version::Of).filter(|&later| later != last);
-        let after: Vec<_> = later.map(|later| (object.into(), last, later)).collect();
-        self.draft.facts.extend(order.windows(2).map(|pair| (object.into(), pair[0], pair[1])));
-        self.draft.facts.extend(after);
+        let (item, source) = (object.into(), Some(reader));
+        let after: Vec<_> = later.map(|later| Fact { item, first: last, second: later, source }).collect();
+        let inside = order.windows(2).map(|pair| Fact { item, first: pair[0], second: pair[1], source });
+        self.draft.facts.extend(inside.chain(after));
     }
 
     fn evidence(&mut self) {
@@ -459,7 +460,9 @@ impl<'h> Walk<'_, 'h> {
             let times: Vec<_> = same.chunk_by(|a, b| a.1 == b.1).collect();
             for pair in times.windows(2) {
                 let all = pair[0].iter().flat_map(|a| pair[1].iter().map(move |b| (a.2, b.2)));
-                self.draft.facts.extend(all.map(|(a, b)| (same[0].0, Version::Of(a), Version::Of(b))));
+                let (item, source) = (same[0].0, None);
+                let fact = |(a, b)| Fact { item, first: Version::Of(a), second: Version::Of(b), source };
+                self.draft.facts.extend(all.map(fact));
             }
         }
     }
@@ -471,8 +474,8 @@ impl<'h> Walk<'_, 'h> {
             Version::Of(txn) => self.history.outcome(*txn) == Outcome::Committed,
         };
         let sure: Vec<Version> = versions.iter().filter(certain).copied().collect();
-        let pairs = versions.windows(2).chain(sure.windows(2)).map(|pair| (item, pair[0], pair[1]));
-        self.draft.facts.extend(pairs);
+        let fact = |pair: &[Version]| Fact { item, first: pair[0], second: pair[1], source: None };
+        self.draft.facts.extend(versions.windows(2).chain(sure.windows(2)).map(fact));
     }
 }
 

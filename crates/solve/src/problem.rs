@@ -14,6 +14,8 @@
 //! # Cost
 //! Linear but for sorting the versions of each object.
 
+mod part;
+
 use std::ops::Range;
 
 use margay_history::{History, NameId, ObjectId, OpId, Outcome, TxnId, ValueId, Version as Origin};
@@ -69,6 +71,8 @@ pub(crate) struct Problem<'h> {
     pub versions: Vec<Version>,
     /// The items that are columns.
     columns: Vec<(ObjectId, NameId)>,
+    /// In a part of a problem, what its items are; elsewhere nothing.
+    places: Vec<(ObjectId, Option<NameId>)>,
     item_starts: Vec<u32>,
     txn_versions: Vec<u32>,
     txn_version_starts: Vec<u32>,
@@ -77,6 +81,8 @@ pub(crate) struct Problem<'h> {
     candidates: Vec<u32>,
     /// Pairs of versions of one object whose order is known from the start, by evidence or because a list shows it.
     pub facts: Vec<(u32, u32)>,
+    /// For each of them the transaction whose read of a list shows it, or [`INITIAL`].
+    sources: Vec<u32>,
     /// `(a, b)`: if `a` committed, so did `b`.
     pub needs: Vec<(u32, u32)>,
 }
@@ -90,7 +96,7 @@ pub(crate) struct Draft {
     pub writes: Vec<(TxnId, Item)>,
     pub reads: Vec<DraftRead>,
     pub candidates: Vec<Origin>,
-    pub facts: Vec<(Item, Origin, Origin)>,
+    pub facts: Vec<Fact>,
     /// `(a, b)`: if `a` committed, so did `b`, of unknown outcome, because a list that `a` read has an element of `b`.
     pub needs: Vec<(TxnId, TxnId)>,
     /// Transactions of unknown outcome that saw what nothing explains, so they cannot have committed.
@@ -99,6 +105,15 @@ pub(crate) struct Draft {
     pub uncertifiable: bool,
     /// What the reads do not say of the history, named: an order must be replayed before it is believed.
     pub loose: Option<String>,
+}
+
+/// One version of an item comes before another.
+pub(crate) struct Fact {
+    pub item: Item,
+    pub first: Origin,
+    pub second: Origin,
+    /// Whose read of a list shows it; nobody's if evidence says so.
+    pub source: Option<TxnId>,
 }
 
 /// A read in a [`Draft`]; its candidates are a range of the draft's.
@@ -125,6 +140,7 @@ impl<'h> Problem<'h> {
             forced,
             versions,
             columns: draft.columns.clone(),
+            places: Vec::new(),
             item_starts,
             txn_versions,
             txn_version_starts,
@@ -132,6 +148,7 @@ impl<'h> Problem<'h> {
             read_starts: Vec::new(),
             candidates: Vec::new(),
             facts: Vec::new(),
+            sources: Vec::new(),
             needs: Vec::new(),
         };
         problem.add_reads(draft, &dense);
@@ -167,11 +184,12 @@ impl<'h> Problem<'h> {
     }
 
     fn add_facts(&mut self, draft: &Draft, dense: &[u32]) {
-        for &(item, a, b) in &draft.facts {
-            if let (Some(a), Some(b)) = (self.find(dense, item, a), self.find(dense, item, b))
+        for &Fact { item, first, second, source } in &draft.facts {
+            if let (Some(a), Some(b)) = (self.find(dense, item, first), self.find(dense, item, second))
                 && a != b
             {
                 self.facts.push((a, b));
+                self.sources.push(source.map_or(INITIAL, |txn| dense[txn.index()]));
             }
         }
     }
@@ -215,7 +233,8 @@ impl<'h> Problem<'h> {
                 .filter_map(|r| self.seen(r));
             let writers =
                 only.map(|version| self.versions[version as usize].txn).filter(|&txn| txn != INITIAL);
-            let new: Vec<u32> = writers.filter(|&txn| !self.forced[txn as usize]).collect();
+            let needed = self.needs.iter().filter(|&&(a, _)| self.forced[a as usize]).map(|&(_, b)| b);
+            let new: Vec<u32> = writers.chain(needed).filter(|&txn| !self.forced[txn as usize]).collect();
             if new.is_empty() {
                 return;
             }
@@ -230,6 +249,9 @@ impl<'h> Problem<'h> {
 
     /// The object that an item is or belongs to, and the column, if it is one.
     pub fn place(&self, item: Item) -> (ObjectId, Option<NameId>) {
+        if let Some(&place) = self.places.get(item.index()) {
+            return place;
+        }
         match item.index().checked_sub(self.history.object_count()) {
             None => (ObjectId(item.0), None),
             Some(column) => (self.columns[column].0, Some(self.columns[column].1)),
@@ -269,6 +291,14 @@ impl<'h> Problem<'h> {
     /// Whether some read may have seen several versions.
     pub fn has_open_reads(&self) -> bool {
         self.candidates.len() > self.reads.len()
+    }
+
+    /// The transactions whose reads of lists show what is known of the order of some objects.
+    pub fn shown_by(&self, objects: &[ObjectId]) -> impl Iterator<Item = u32> {
+        let facts = self.facts.iter().zip(&self.sources).filter(|(_, source)| **source != INITIAL);
+        let of_these =
+            facts.filter(|((a, _), _)| objects.contains(&self.place(self.versions[*a as usize].item).0));
+        of_these.map(|(_, &source)| source)
     }
 
     /// A version in the history's terms.

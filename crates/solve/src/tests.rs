@@ -123,7 +123,7 @@ fn search_only<S: Sat>(history: &History, question: Question, saturated: bool) -
     let Saturated::Acyclic(reach) = reach else { return None };
     match search_with::<S>(&known, &reach, Effort { lazy: 1, ..Effort::ALL }, &budget).ok()?? {
         Outcome::Order(order) => Some(holds(&problem, points, order)),
-        Outcome::Refuted(lemmas) => Some(violated(&problem, lemmas)),
+        Outcome::Refuted(lemmas) => Some(violated(&problem, points, lemmas, &budget)),
     }
 }
 

@@ -52,6 +52,15 @@ impl Budget {
         self
     }
 
+    /// The same budget that ends `limit` from now, if it does not end before.
+    #[must_use]
+    pub fn at_most(self, limit: Duration) -> Self {
+        match self.deadline {
+            Some((deadline, _)) if deadline <= Instant::now() + limit => self,
+            _ => self.with_time(limit),
+        }
+    }
+
     /// The same budget with a limit on memory in bytes, for engines that count what they hold ([`Budget::charge`]).
     #[must_use]
     pub fn with_memory(mut self, bytes: u64) -> Self {
@@ -108,6 +117,15 @@ mod tests {
         assert_eq!(budget.poll(), Ok(()));
         budget.clone().cancel();
         assert_eq!(budget.poll(), Err(Exhausted::Cancelled));
+    }
+
+    #[test]
+    fn the_nearer_end_counts() {
+        let (soon, late) = (Duration::ZERO, Duration::from_secs(3600));
+        let ended = |budget: Budget| (0..2048).any(|_| budget.poll().is_err());
+        assert!(ended(Budget::unlimited().with_time(soon).at_most(late)));
+        assert!(ended(Budget::unlimited().with_time(late).at_most(soon)));
+        assert!(!ended(Budget::unlimited().at_most(late)));
     }
 
     #[test]
