@@ -94,7 +94,7 @@ pub struct RunArgs {
     /// How many clients run at the same time
     #[arg(long, value_name = "N", default_value = "6", value_parser = clap::value_parser!(u32).range(1..=512))]
     pub clients: u32,
-    /// How many transactions they begin in all; by default 500, or as many as fit into --duration
+    /// How many transactions they begin in all; by default 3000, or as many as fit into --duration
     #[arg(long, value_name = "N")]
     pub transactions: Option<u64>,
     /// Begin no transaction after this time: 500ms, 10s, 2m; by default 5s, or as long as --transactions take
@@ -120,6 +120,9 @@ pub struct RunArgs {
     /// understood only as far as their documentation tells, were not run against a live server, and cannot be chosen here yet
     #[arg(long)]
     pub certificate_recovery: bool,
+    /// Write no report when --report is not given; otherwise, unless --json or --quiet asks for less, it is margay-report.html
+    #[arg(long, conflicts_with = "report")]
+    pub no_report: bool,
     #[command(flatten)]
     pub common: CommonArgs,
     #[command(flatten)]
@@ -216,7 +219,7 @@ pub enum Form {
 }
 
 /// In which other forms a result is wanted.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct OutputArgs {
     /// Write a report to read in a browser: one HTML file that needs no network
     #[arg(long, value_name = "FILE.html")]

@@ -34,6 +34,11 @@ impl Failure {
         Self(what.into())
     }
 
+    /// Prints it where it is not one: something is missing, and the rest goes on.
+    pub fn print_as_warning(&self) {
+        let _ = writeln!(io::stderr(), "warning: {}", self.0);
+    }
+
     /// Prints it.
     pub fn print(&self) {
         // Standard error may be gone; the exit status still tells.

@@ -7,6 +7,7 @@ mod evidence;
 mod record;
 mod scripted;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use margay_drivers::Harm;
@@ -18,7 +19,7 @@ use margay_simdb::{Fault, Protocol};
 use margay_verdict::Verdict;
 use margay_workloads::{Body, Options, WORKLOADS, Workload};
 
-use crate::args::{EXIT_STATUS, RunArgs};
+use crate::args::{EXIT_STATUS, OutputArgs, RunArgs};
 use crate::check::{self, Task};
 use crate::failure::{Failure, Status};
 use crate::level::Asked;
@@ -30,6 +31,8 @@ use drive::Done;
 
 /// How long the check may take when nobody says.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// Where the report goes when nobody says.
+const REPORT: &str = "margay-report.html";
 /// How often harm is done when nobody says.
 const HARM_EVERY: Duration = Duration::from_secs(2);
 
@@ -66,12 +69,28 @@ pub fn run(mut args: RunArgs) -> Result<Status, Failure> {
     if args.common.json {
         terminal::print(&view.json())?;
     } else if !args.common.quiet && !to_stdout {
-        terminal::print(&account::account(&args, &done, &view))?;
+        let page = page(&args, &view);
+        terminal::print(&account::account(&args, &done, &view, page.as_deref()))?;
     }
     if let Some(serving) = &done.serving {
         serving.finish(&view.report, args.common.quiet);
     }
     Ok(check::status(&main.answer.verdict))
+}
+
+/// Where the report is. A person who reads the account gets one without asking; if it cannot be written, the verdict matters more.
+fn page(args: &RunArgs, view: &View) -> Option<PathBuf> {
+    if args.no_report || args.output.report.is_some() {
+        return args.output.report.clone();
+    }
+    let page = OutputArgs { report: Some(REPORT.into()), ..OutputArgs::default() };
+    match report::write(&page, &view.report) {
+        Ok(()) => page.report,
+        Err(why) => {
+            why.print_as_warning();
+            None
+        }
+    }
 }
 
 fn task(args: &RunArgs, level: Asked, engine: Choice) -> Task {

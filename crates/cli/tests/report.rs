@@ -150,6 +150,7 @@ fn a_run_has_a_report_with_curves_and_every_engine() {
 fn serve(more: &[&str]) -> (Child, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_margay"))
         .args(["run", "sim:si", "--claim", "serializable", "--workload", "write-skew", "--clients", "4"])
+        .arg("--no-report")
         .args(more)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

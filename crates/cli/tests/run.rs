@@ -5,13 +5,14 @@ mod common;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use common::{Run, finish, margay};
 use serde_json::Value;
 use tempfile::TempDir;
 
 fn run(args: &str) -> Run {
-    margay(["run"].into_iter().chain(args.split_whitespace()))
+    margay(["run", "--no-report"].into_iter().chain(args.split_whitespace()))
 }
 
 #[test]
@@ -31,6 +32,29 @@ fn alone_it_drives_sqlite_and_proves_that_it_holds() {
         run.stdout
     );
     assert_eq!(run.stderr, "");
+}
+
+/// The first command of a newcomer, as it is.
+#[test]
+fn a_person_gets_a_report_without_asking() {
+    let folder = TempDir::new().expect("a folder");
+    let began = Instant::now();
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_margay"));
+        command.arg("run").args(args).current_dir(folder.path());
+        finish(command, b"").expect(0)
+    };
+    for args in [&["--no-report"][..], &["--json"], &["--quiet"]] {
+        run(args);
+        assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 0, "{args:?}");
+    }
+    let told = run(&[]).stdout;
+    assert!(told.contains("\n  report: margay-report.html\n"), "{told}");
+    let page = fs::read_to_string(folder.path().join("margay-report.html")).expect("a report");
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("strict-serializable"));
+    assert!(began.elapsed() < Duration::from_secs(40), "four runs, each of 10 seconds at most");
+    let told = run(&["--transactions", "50", "--report", "mine.html"]).stdout;
+    assert!(told.contains("report: mine.html") && folder.path().join("mine.html").exists(), "{told}");
 }
 
 #[test]
@@ -165,7 +189,7 @@ impl Clean {
 
     fn run(&self, args: &str) -> Run {
         let mut command = Command::new(env!("CARGO_BIN_EXE_margay"));
-        command.arg("run").args(args.split_whitespace()).env("TMPDIR", self.0.path());
+        command.args(["run", "--no-report"]).args(args.split_whitespace()).env("TMPDIR", self.0.path());
         let run = finish(command, b"");
         let left = fs::read_dir(self.0.path()).expect("the folder").count();
         assert_eq!(left, 0, "{args} leaves something behind");

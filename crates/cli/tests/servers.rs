@@ -22,7 +22,7 @@ fn started(server: Result<Server, String>) -> Option<Server> {
 }
 
 fn run(args: &str) -> Run {
-    margay(["run"].into_iter().chain(args.split_whitespace()))
+    margay(["run", "--no-report"].into_iter().chain(args.split_whitespace()))
 }
 
 /// Runs until a violation of one of these kinds is found; how threads meet, and so which of several kinds comes first, is not in our hand.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 fn run(args: &str) -> Run {
-    margay(["run"].into_iter().chain(args.split_whitespace()))
+    margay(["run", "--no-report"].into_iter().chain(args.split_whitespace()))
 }
 
 /// The names of all workloads that clients can run.

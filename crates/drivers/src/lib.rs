@@ -7,6 +7,8 @@
 //! - A driver says [`Trouble::Refused`] only when the transaction is certainly gone, and an unanswered COMMIT is [`Trouble::Lost`], never less.
 //! - What a database promises comes from its profile in `margay_levels`, chosen by the version that the database itself tells.
 
+#[cfg(feature = "duckdb")]
+mod duckdb;
 mod fjall;
 mod mysql;
 mod pairs;
@@ -14,7 +16,11 @@ mod postgres;
 mod postgres_cells;
 mod proxy;
 mod redb;
+#[cfg(feature = "rocksdb")]
+mod rocksdb;
 mod sim;
+#[cfg(feature = "slatedb")]
+mod slatedb;
 mod sql;
 mod sqlite;
 mod started;
@@ -22,6 +28,8 @@ mod statement;
 mod stores;
 mod surrealkv;
 mod target;
+#[cfg(feature = "turso")]
+mod turso;
 mod witness;
 
 use std::fmt;

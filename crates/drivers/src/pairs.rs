@@ -236,6 +236,17 @@ impl Folder {
     pub fn path(&self) -> &Path {
         &self.path
     }
+
+    /// The given file, or one of this name in a temporary folder.
+    #[cfg(any(feature = "turso", feature = "duckdb"))]
+    pub fn or_file(path: Option<&Path>, name: &str) -> Result<(Option<Self>, PathBuf), String> {
+        if let Some(path) = path {
+            return Ok((None, path.to_owned()));
+        }
+        let folder = Self::new(None)?;
+        let file = folder.path.join(name);
+        Ok((Some(folder), file))
+    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::thread;
 use std::time::Duration;
 
 use margay_simdb::Start;
@@ -21,8 +22,11 @@ use crate::{Answer, Cell, Connection, Database, Schema, Trouble};
 
 /// The level that lets transactions see what others have not committed.
 const UNCOMMITTED: &str = "READ UNCOMMITTED";
-/// How long a writer waits for another.
-const PATIENCE: Duration = Duration::from_millis(250);
+/// How long a writer waits for another before it looks again, and how often it looks.
+///
+/// SQLite's own waits grow to a tenth of a second each, in which others do thousands of transactions here, and a waiting client meets nobody.
+const NAP: Duration = Duration::from_micros(200);
+const LOOKS: i32 = 1000;
 
 /// How a target wants SQLite to be used.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -114,8 +118,8 @@ impl SqliteDatabase {
         let open = || {
             let mut flags = OpenFlags::default();
             flags.set(OpenFlags::SQLITE_OPEN_SHARED_CACHE, self.mode.shared || own_name == UNCOMMITTED);
-            let connection = Sqlite::open_with_flags(&self.file, flags)?;
-            connection.busy_timeout(PATIENCE)?;
+            let mut connection = Sqlite::open_with_flags(&self.file, flags)?;
+            connection.busy_handler(Some(wait))?;
             let journal = if own_name == "WAL" { "wal" } else { "delete" };
             connection.pragma_update_and_check(None, "journal_mode", journal, |_| Ok(()))?;
             // Nothing here outlives a crash of the machine, so nothing needs to reach its disk.
@@ -167,6 +171,11 @@ impl Database for SqliteDatabase {
             let _ = connection.execute_batch(&removal().join(";"));
         }
     }
+}
+
+fn wait(looks: i32) -> bool {
+    thread::sleep(NAP);
+    looks < LOOKS
 }
 
 struct SqliteSession {

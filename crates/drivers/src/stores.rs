@@ -1,4 +1,4 @@
-//! The stores of pairs, by name.
+//! Stores that run inside the program, by name.
 
 use std::fmt;
 use std::path::Path;
@@ -18,11 +18,20 @@ pub enum Kind {
     Redb,
     /// SurrealKV.
     Surrealkv,
+    /// SlateDB, if the program was built with it.
+    Slatedb,
+    /// Turso, if the program was built with it.
+    Turso,
+    /// RocksDB, if the program was built with it.
+    Rocksdb,
+    /// DuckDB, if the program was built with it.
+    Duckdb,
 }
 
 impl Kind {
     /// Every store.
-    pub const ALL: [Kind; 3] = [Kind::Fjall, Kind::Redb, Kind::Surrealkv];
+    pub const ALL: [Kind; 7] =
+        [Kind::Fjall, Kind::Redb, Kind::Surrealkv, Kind::Slatedb, Kind::Turso, Kind::Rocksdb, Kind::Duckdb];
 
     /// Its name in a target.
     #[must_use]
@@ -31,6 +40,10 @@ impl Kind {
             Kind::Fjall => "fjall",
             Kind::Redb => "redb",
             Kind::Surrealkv => "surrealkv",
+            Kind::Slatedb => "slatedb",
+            Kind::Turso => "turso",
+            Kind::Rocksdb => "rocksdb",
+            Kind::Duckdb => "duckdb",
         }
     }
 
@@ -47,13 +60,27 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Opens the store of this folder, or one in a temporary folder.
+/// Opens the store of this folder or file, or one in a temporary folder.
 pub(crate) fn open(kind: Kind, path: Option<&Path>) -> Result<Box<dyn Database>, String> {
     Ok(match kind {
         Kind::Fjall => Box::new(Stored(FjallStore::open(path)?)),
         Kind::Redb => Box::new(Stored(RedbStore::open(path)?)),
         Kind::Surrealkv => Box::new(Stored(SurrealStore::open(path)?)),
+        #[cfg(feature = "slatedb")]
+        Kind::Slatedb => Box::new(Stored(crate::slatedb::SlateStore::open(path)?)),
+        #[cfg(feature = "turso")]
+        Kind::Turso => Box::new(crate::turso::TursoDatabase::open(path)?),
+        #[cfg(feature = "rocksdb")]
+        Kind::Rocksdb => Box::new(Stored(crate::rocksdb::RocksStore::open(path)?)),
+        #[cfg(feature = "duckdb")]
+        Kind::Duckdb => Box::new(crate::duckdb::DuckDatabase::open(path)?),
+        #[allow(unreachable_patterns, reason = "with all features there is no other")]
+        other => return Err(not_built(other)),
     })
+}
+
+fn not_built(kind: Kind) -> String {
+    format!("this program was built without {kind}: cargo install --path crates/cli --features {kind}")
 }
 
 #[cfg(test)]
@@ -77,6 +104,10 @@ mod tests {
             ("fjall", crate::fjall::VERSION),
             ("redb", crate::redb::VERSION),
             ("surrealkv", crate::surrealkv::VERSION),
+            #[cfg(feature = "slatedb")]
+            ("slatedb", crate::slatedb::VERSION),
+            #[cfg(feature = "turso")]
+            ("turso", crate::turso::VERSION),
         ] {
             assert!(locked[name].starts_with(&format!("{version}.")), "{name} is {}", locked[name]);
         }

@@ -123,7 +123,7 @@ fn sqlite(text: &str) -> Result<Target, String> {
 }
 
 fn no_target(text: &str) -> String {
-    let stores = Kind::ALL.map(|kind| format!("{kind}[:FOLDER]")).join(", ");
+    let stores = Kind::ALL.map(|kind| format!("{kind}[:PATH]")).join(", ");
     format!(
         "`{text}` is no target; there are sqlite[:FILE][?OPTIONS], {stores}, postgres://…, mysql://… and sim:PROTOCOL[+FAULT]"
     )
@@ -201,6 +201,7 @@ mod tests {
             "sqlite:x?begin=exclusive",
             "redb",
             "fjall:x",
+            "duckdb:x",
             "sim:si-fuw+lost-update=0.05",
             "postgres://h/d",
             "mysql://h/d",

@@ -1,6 +1,7 @@
 //! What a person reads of a run, and what `--json` tells of it.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use margay_report::Word;
 use margay_report::view::{Check, Run};
@@ -15,7 +16,7 @@ use crate::terminal::Paint;
 use crate::view::View;
 
 /// What a person reads.
-pub fn account(args: &RunArgs, done: &Done, view: &View) -> String {
+pub fn account(args: &RunArgs, done: &Done, view: &View, page: Option<&Path>) -> String {
     let paint = Paint::for_stdout();
     let (job, counts) = (&done.job, done.recording.counts);
     let seconds = done.recording.elapsed.as_secs_f64();
@@ -41,6 +42,9 @@ pub fn account(args: &RunArgs, done: &Done, view: &View) -> String {
         let _ = writeln!(out, "  {line}");
     }
     let _ = writeln!(out, "\n{}", view.shown(paint).trim_end());
+    if let Some(page) = page {
+        let _ = writeln!(out, "\n  report: {}", page.display());
+    }
     let _ = writeln!(out, "{}", paint.dim(&format!("\n  again: {}", again(args, done))));
     out
 }

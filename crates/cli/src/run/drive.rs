@@ -20,7 +20,7 @@ use crate::progress::Progress;
 use crate::serve::{self, Serving};
 
 /// When neither limit is given, both of these are.
-const TRANSACTIONS: u64 = 500;
+const TRANSACTIONS: u64 = 3000;
 const DURATION: Duration = Duration::from_secs(5);
 
 /// A run that is over.

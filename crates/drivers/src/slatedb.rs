@@ -1,0 +1,137 @@
+//! SlateDB, a store of pairs on an object store: here the local file system, or memory.
+//!
+//! Its two levels are its own: `SNAPSHOT` holds writes against those of others at commit, `SERIALIZABLE SNAPSHOT` reads too.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use slatedb::config::{Settings, WriteOptions};
+use slatedb::object_store::ObjectStore;
+use slatedb::object_store::local::LocalFileSystem;
+use slatedb::object_store::memory::InMemory;
+use slatedb::{Db, DbTransaction, Error, ErrorKind, IsolationLevel};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::Trouble;
+use crate::pairs::{Bytes, Pairs, Store};
+
+/// A test compares it with the lock file.
+pub(crate) const VERSION: &str = "0.18";
+const SERIALIZABLE: &str = "SERIALIZABLE SNAPSHOT";
+
+pub(crate) struct SlateStore {
+    db: Db,
+    runtime: Runtime,
+}
+
+impl SlateStore {
+    /// Opens the store of this folder; without one, a store in memory.
+    pub fn open(path: Option<&Path>) -> Result<Self, String> {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.map_err(|error| error.to_string())?;
+        let objects: Arc<dyn ObjectStore> = match path {
+            None => Arc::new(InMemory::new()),
+            Some(path) => {
+                std::fs::create_dir_all(path).map_err(|error| error.to_string())?;
+                Arc::new(LocalFileSystem::new_with_prefix(path).map_err(|error| error.to_string())?)
+            }
+        };
+        let settings = Settings::default();
+        let db = runtime.block_on(Db::builder("margay", objects).with_settings(settings).build());
+        Ok(Self { db: db.map_err(|error| error.to_string())?, runtime })
+    }
+}
+
+impl Drop for SlateStore {
+    fn drop(&mut self) {
+        // It goes anyway; an error of its end changes nothing of what clients saw.
+        let _ = self.runtime.block_on(self.db.close());
+    }
+}
+
+impl Store for SlateStore {
+    fn identity(&self) -> (&'static str, &'static str) {
+        ("slatedb", VERSION)
+    }
+
+    fn levels(&self) -> Vec<&'static str> {
+        vec![SERIALIZABLE, "SNAPSHOT"]
+    }
+
+    fn connect(&self, own_name: &str) -> Result<Box<dyn Pairs + '_>, String> {
+        let level = match own_name {
+            SERIALIZABLE => IsolationLevel::SerializableSnapshot,
+            _ => IsolationLevel::Snapshot,
+        };
+        Ok(Box::new(SlatePairs { store: self, level, open: None }))
+    }
+}
+
+struct SlatePairs<'a> {
+    store: &'a SlateStore,
+    level: IsolationLevel,
+    open: Option<DbTransaction>,
+}
+
+impl SlatePairs<'_> {
+    fn open(&self) -> Result<&DbTransaction, Trouble> {
+        self.open.as_ref().ok_or_else(|| Trouble::Failed("no transaction was begun".to_owned()))
+    }
+}
+
+impl Pairs for SlatePairs<'_> {
+    fn begin(&mut self, _reading: bool) -> Result<(), Trouble> {
+        self.open = Some(self.store.db.begin(self.level).map_err(trouble)?);
+        Ok(())
+    }
+
+    fn get(&mut self, key: &[u8]) -> Result<Option<Bytes>, Trouble> {
+        let found = self.store.runtime.block_on(self.open()?.get(key)).map_err(trouble)?;
+        Ok(found.map(|value| value.to_vec()))
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Trouble> {
+        self.open()?.put(key, value).map_err(trouble)
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<(), Trouble> {
+        self.open()?.delete(key).map_err(trouble)
+    }
+
+    fn range(&mut self, from: &[u8], to: &[u8]) -> Result<Vec<(Bytes, Bytes)>, Trouble> {
+        let open = self.open()?;
+        let found = async {
+            let mut at = open.scan(from.to_vec()..to.to_vec()).await?;
+            let mut pairs = Vec::new();
+            while let Some(pair) = at.next().await? {
+                pairs.push((pair.key.to_vec(), pair.value.to_vec()));
+            }
+            Ok(pairs)
+        };
+        self.store.runtime.block_on(found).map_err(trouble)
+    }
+
+    fn commit(&mut self) -> Result<(), Trouble> {
+        let Some(open) = self.open.take() else { return Ok(()) };
+        // Nothing here outlives a crash, so a commit need not wait for the object store.
+        let options = WriteOptions { await_durable: false, ..WriteOptions::default() };
+        match self.store.runtime.block_on(open.commit_with_options(&options)) {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::Transaction => Err(Trouble::Refused(error.to_string())),
+            Err(error) => Err(Trouble::Lost(error.to_string())),
+        }
+    }
+
+    fn rollback(&mut self) {
+        if let Some(open) = self.open.take() {
+            open.rollback();
+        }
+    }
+}
+
+fn trouble(error: Error) -> Trouble {
+    match error.kind() {
+        ErrorKind::Transaction => Trouble::Refused(error.to_string()),
+        _ => Trouble::Failed(error.to_string()),
+    }
+}
