@@ -6,6 +6,7 @@
 //! # Algorithm
 //! 1. `prepare`: last writes and external reads, each read with the versions it may have seen; what nothing explains is a violation.
 //! 2. `schedule` on the base graph alone: the guess by time or session place is verified as it is made; most valid histories end here.
+//!    What is independent is then solved apart (`apart`).
 //! 3. `known`: saturation to a fixpoint ([Cobra §3.3], [Vbox §4.3]); most violations show as a cycle here.
 //! 4. `prune`: fewer candidates for reads that may have seen several versions, by the same reachability.
 //! 5. `search`: the schedule and a SAT solver (`bat` or `cadical`) with an acyclicity theory (`acyclic`), lazily ([Vbox §4.5, §4.6]); in between, one try to
@@ -22,6 +23,7 @@
 //! Levels outside the two families; constructs named by `prepare`; the budget.
 
 mod acyclic;
+mod apart;
 mod atoms;
 #[cfg_attr(feature = "cadical", allow(dead_code, reason = "tests compare the back ends"))]
 mod bat;
@@ -53,6 +55,7 @@ use margay_verdict::{
     Budget, Certificate, Checker, Finding, Lemma, Order, Point, Question, Verdict, Why, audit,
 };
 
+use crate::apart::{BATCH, apart};
 use crate::known::{Known, Reach, Saturated};
 use crate::lemma::Prover;
 use crate::points::Points;
@@ -132,6 +135,9 @@ fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdi
         return Ok(holds(problem, points, order));
     }
     drop(known);
+    if let Some(verdict) = apart(problem, points, BATCH, budget)? {
+        return Ok(verdict);
+    }
     if problem.has_open_reads()
         && let Some(pruned) = prune(problem, points, budget)?
         && let Some(Outcome::Order(order)) = decide(Known::new(&pruned, points, true), SOME, budget)?
