@@ -15,6 +15,7 @@ use crate::expr::Expr;
 use crate::outcome::{Outcome, Write};
 use crate::plan::{Conflict, Delete, Insert, InsertRows, Source, SourceRows, TableId, Update, is_flexible};
 use crate::run::{At, Context, found, outputs, run};
+use crate::schema::Schema;
 use crate::store::{Key, Record, Table};
 use crate::value::Value;
 
@@ -393,6 +394,12 @@ pub(crate) fn update(update: &Update, context: &Context) -> Result<Changed, SqlE
     // A row that moves is written twice but is one row.
     changed.outcome.changed -= changed_keys;
     Ok(changed)
+}
+
+/// Whether assignments set a column of a key or of a UNIQUE constraint.
+pub(crate) fn key_is_set(sets: &[(usize, Expr)], schema: &Schema) -> bool {
+    let keys = schema.key.iter().chain(schema.uniques.iter().flatten());
+    keys.into_iter().any(|column| sets.iter().any(|(set, _)| set == column))
 }
 
 /// New keys must be free and distinct. If one is another row's old key, the order of the rows decides.
