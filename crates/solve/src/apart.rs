@@ -141,6 +141,7 @@ fn join_sessions(problem: &Problem<'_>, sets: &mut Sets) {
 fn stamped(problem: &Problem<'_>, points: Points) -> Vec<u32> {
     let evidence = problem.history.evidence();
     let stamps: Vec<TxnId> = match points.split {
+        true if points.overlap => Vec::new(),
         true => evidence.commits.iter().chain(&evidence.snapshots).map(|stamp| stamp.0).collect(),
         false => evidence.serializations.iter().map(|stamp| stamp.0).collect(),
     };

@@ -175,7 +175,7 @@ impl<'k> Atoms<'k> {
         if !problem.forced[ta as usize] || !problem.forced[tb as usize] {
             return Vec::new();
         }
-        let mut edges = vec![((points.commit(ta), points.begin(tb)), Step::Before { a, b })];
+        let mut edges = vec![((points.commit(ta), points.after_earlier(tb)), Step::Before { a, b })];
         for &read in self.known.readers(a) {
             let reader = problem.reads[read as usize].txn;
             if reader != tb {
@@ -208,7 +208,7 @@ impl<'k> Atoms<'k> {
         let [ta, tb] = [a, b].map(|v| self.known.problem.versions[v as usize].txn);
         ta == INITIAL
             || self.facts.contains(&(a, b))
-            || self.reach.reaches(self.known.points.begin(ta), self.known.points.commit(tb))
+            || self.reach.reaches(self.known.points.after_earlier(ta), self.known.points.commit(tb))
     }
 
     /// The order that a step takes for granted because the known graph leads from one version to the other.

@@ -174,7 +174,7 @@ impl<'k> Completion<'k> {
                         self.told.set(points.commit(tb), points.begin(reader));
                     }
                     if a != problem.item_versions(item).start {
-                        self.told.set(points.begin(ta), points.commit(tb));
+                        self.told.set(points.after_earlier(ta), points.commit(tb));
                     }
                 }
             }
@@ -294,7 +294,7 @@ impl<'k> Completion<'k> {
     fn order(&self, a: u32, b: u32, edges: &mut Vec<(u32, u32)>) {
         let (problem, points) = (self.known.problem, self.known.points);
         let [ta, tb] = [a, b].map(|v| problem.versions[v as usize].txn);
-        edges.push((points.commit(ta), points.begin(tb)));
+        edges.push((points.commit(ta), points.after_earlier(tb)));
         for &read in self.known.readers(a) {
             let reader = problem.reads[read as usize].txn;
             if reader != tb && !self.forward.get(points.begin(reader), points.commit(tb)) {
@@ -358,7 +358,7 @@ impl<'k> Completion<'k> {
         let [x, y] = [first, second].map(|point| points.txn(point));
         for &own in problem.txn_versions(x) {
             let item = problem.versions[own as usize].item;
-            if first == points.begin(x) && second == points.commit(y) {
+            if first == points.after_earlier(x) && second == points.commit(y) {
                 let other =
                     problem.txn_versions(y).iter().find(|&&v| problem.versions[v as usize].item == item);
                 if let Some(&other) = other {
@@ -395,7 +395,7 @@ impl<'k> Completion<'k> {
 
 fn is_decided(known: &Known<'_>, forward: &Bits, a: u32, b: u32) -> bool {
     let [ta, tb] = [a, b].map(|v| known.problem.versions[v as usize].txn);
-    forward.get(known.points.begin(ta), known.points.commit(tb))
+    forward.get(known.points.after_earlier(ta), known.points.commit(tb))
 }
 
 fn closed(graph: &Graph) -> Option<Bits> {

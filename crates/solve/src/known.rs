@@ -241,6 +241,9 @@ impl<'p> Known<'p> {
     /// What timestamps of the evidence say, through chains of ticks, one per distinct timestamp.
     fn add_stamps(&mut self) {
         let (evidence, points) = (self.problem.history.evidence(), self.points);
+        if points.overlap {
+            return;
+        }
         let dense = |&(id, ts): &(TxnId, i64)| {
             let txn = self.problem.txns.binary_search(&id).ok()?;
             Some((txn as u32, ts))
@@ -304,8 +307,9 @@ impl<'p> Known<'p> {
     fn order(&mut self, a: u32, b: u32, why: Forced, round: u32, reach: &Reach) -> bool {
         let [ta, tb] = [a, b].map(|v| self.problem.versions[v as usize].txn);
         let mut new = false;
-        if ta != INITIAL && !reach.reaches(self.points.commit(ta), self.points.begin(tb)) {
-            self.derive(self.points.commit(ta), self.points.begin(tb), Kind::Before { a, b, why }, round);
+        if ta != INITIAL && !reach.reaches(self.points.commit(ta), self.points.after_earlier(tb)) {
+            let to = self.points.after_earlier(tb);
+            self.derive(self.points.commit(ta), to, Kind::Before { a, b, why }, round);
             new = true;
         }
         for place in self.reader_starts[a as usize]..self.reader_starts[a as usize + 1] {
@@ -469,7 +473,7 @@ impl<'p> Known<'p> {
             let next = if a == groups.initial {
                 group.first()
             } else {
-                let begin = points.begin(versions[a as usize].txn);
+                let begin = points.after_earlier(versions[a as usize].txn);
                 let place = group.partition_point(|&b| b != a && !reach.reaches(begin, commit(b)));
                 group[place..].iter().find(|&&b| b != a)
             };

@@ -100,7 +100,7 @@ impl<'k> Prover<'k> {
         let (from, to, step) = match why {
             _ if ta == INITIAL => return None,
             Forced::Fact => return None,
-            Forced::Reaches => (points.begin(ta), points.commit(tb), Step::Before { a: b, b: a }),
+            Forced::Reaches => (points.after_earlier(ta), points.commit(tb), Step::Before { a: b, b: a }),
             Forced::ByRead(read) => {
                 let reader = self.known.problem.reads[read as usize].txn;
                 (points.commit(ta), points.begin(reader), Step::Anti { read, a: b, b: a })

@@ -24,7 +24,7 @@ pub(crate) fn open_pairs(
     if matches!(reach, Reach::Unknown) {
         return Ok(None);
     }
-    let begin = |v: u32| points.begin(versions[v as usize].txn);
+    let begin = |v: u32| points.after_earlier(versions[v as usize].txn);
     let commit = |v: u32| points.commit(versions[v as usize].txn);
     let must = |a: u32, b: u32| reach.reaches(begin(a), commit(b));
     let unread = |v: u32| known.readers(v).is_empty();

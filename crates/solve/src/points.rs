@@ -2,7 +2,7 @@
 //!
 //! A level is a rule for the graph of points. In the serializable family begin and commit are one point; in the snapshot family they are two,
 //! `begin → commit`, and dependencies join them like this: wr, ww, session and real-time order from commit to begin, rw from begin to
-//! commit. The level holds when some choice of versions makes that graph acyclic.
+//! commit. The level holds when some choice of versions makes that graph acyclic. At `prefix` writers of one object may overlap: ww goes from commit to commit.
 
 use margay_levels::Level;
 
@@ -11,17 +11,20 @@ use margay_levels::Level;
 pub(crate) struct Points {
     /// Begin and commit are two points.
     pub split: bool,
+    /// Two writers of one object may overlap.
+    pub overlap: bool,
 }
 
 /// The points of a level; `None` if the engine does not decide it.
 pub(crate) fn of(level: Level) -> Option<Points> {
     match level {
         Level::Serializable | Level::StrongSessionSerializable | Level::StrictSerializable => {
-            Some(Points { split: false })
+            Some(Points { split: false, overlap: false })
         }
         Level::SnapshotIsolation | Level::StrongSessionSnapshotIsolation | Level::StrictSnapshotIsolation => {
-            Some(Points { split: true })
+            Some(Points { split: true, overlap: false })
         }
+        Level::Prefix => Some(Points { split: true, overlap: true }),
         _ => None,
     }
 }
@@ -35,6 +38,16 @@ impl Points {
     /// The commit point of a transaction.
     pub fn commit(self, txn: u32) -> u32 {
         if self.split { 2 * txn + 1 } else { txn }
+    }
+
+    /// The point that comes after the commits of all who wrote an earlier version of the same object.
+    pub fn after_earlier(self, txn: u32) -> u32 {
+        if self.overlap { self.commit(txn) } else { self.begin(txn) }
+    }
+
+    /// Whether a writer keeps others from its objects between its begin and its commit.
+    pub fn exclusive(self) -> bool {
+        self.split && !self.overlap
     }
 
     /// The transaction of a point.

@@ -13,9 +13,10 @@ mod rows;
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{Access, History, ObjectId, Op, OpId, OpKind, Outcome, TxnId, Value, ValueId, Version};
-use margay_levels::Anomaly;
+use margay_levels::{Anomaly, Level};
 use margay_verdict::{Certificate, Finding, LOCAL_ANOMALIES, Predicates, Question, Why, audit};
 
+use crate::BOLD;
 use crate::index::Writers;
 use crate::parts::{Own as OwnPart, Parts};
 use crate::problem::{Draft, DraftRead, Fact, Item, is_nothing};
@@ -42,9 +43,19 @@ pub(crate) fn prepare(history: &History, question: Question) -> Result<Draft, St
         dead.extend(draft.impossible.drain(..));
         if dead.len() == known {
             draft.uncertifiable = !dead.is_empty();
+            // What follows an own write depends on the version before it, which need not be that of the snapshot where writers overlap.
+            if question.level == Level::Prefix && folds(history) {
+                draft.bold = true;
+                draft.loose.get_or_insert_with(|| BOLD.to_string());
+            }
             return Ok(draft);
         }
     }
+}
+
+/// Whether what a write makes of an object may depend on the version before it.
+fn folds(history: &History) -> bool {
+    !history.tables().is_empty() || history.has_kind(OpKind::Append)
 }
 
 /// Findings under names that audit accepts. One operation may be wrong in several ways, and audit has the last word on which; what it cannot see (because

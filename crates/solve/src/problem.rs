@@ -105,6 +105,8 @@ pub(crate) struct Draft {
     pub uncertifiable: bool,
     /// What the reads do not say of the history, named: an order must be replayed before it is believed.
     pub loose: Option<String>,
+    /// Whether reads may say more than the history: lemmas must be audited before they are believed.
+    pub bold: bool,
 }
 
 /// One version of an item comes before another.

@@ -53,7 +53,8 @@ fn fewer(known: &Known<'_>, reach: &Reach, read: u32) -> Option<(u32, Vec<u32>)>
         .filter(|&u| txn(u) != reader.txn && reach.reaches(points.commit(txn(u)), begin))
         .collect();
     let hidden = |v: u32| {
-        let after = |u: u32| txn(v) == INITIAL || reach.reaches(points.begin(txn(v)), points.commit(txn(u)));
+        let after =
+            |u: u32| txn(v) == INITIAL || reach.reaches(points.after_earlier(txn(v)), points.commit(txn(u)));
         visible.iter().any(|&u| u != v && after(u))
     };
     let later = |v: u32| txn(v) != INITIAL && reach.reaches(begin, points.commit(txn(v)));

@@ -174,13 +174,14 @@ impl<'k> Schedule<'k> {
         for &(a, b) in self.known.optional_facts() {
             let [ta, tb] = [a, b].map(|v| self.problem.versions[v as usize].txn);
             if ta != INITIAL && self.choices.active[ta as usize] && self.choices.active[tb as usize] {
-                self.add_extra(self.points.commit(ta), self.points.begin(tb), Step::Fact { a });
+                self.add_extra(self.points.commit(ta), self.points.after_earlier(tb), Step::Fact { a });
             }
         }
         for (a, b) in self.choices.orders.clone() {
             let [ta, tb] = [a, b].map(|v| self.problem.versions[v as usize].txn);
             if self.choices.active[ta as usize] && self.choices.active[tb as usize] {
-                self.add_extra(self.points.commit(ta), self.points.begin(tb), Step::Before { a, b });
+                let to = self.points.after_earlier(tb);
+                self.add_extra(self.points.commit(ta), to, Step::Before { a, b });
             }
         }
     }
@@ -277,6 +278,9 @@ impl<'k> Schedule<'k> {
         let versions = self.problem.txn_versions(txn);
         let item = |&v: &u32| self.problem.versions[v as usize].item;
         if self.points.split && point == self.points.begin(txn) {
+            if self.points.overlap {
+                return None;
+            }
             return versions.iter().map(item).find(|x| self.holder[x.index()] != NONE).map(Wait::Item);
         }
         versions.iter().map(item).find(|&x| self.others_unread(txn, x) > 0).map(Wait::Item)
@@ -322,7 +326,7 @@ impl<'k> Schedule<'k> {
                     self.wake(self.problem.reads[read as usize].item);
                 }
             }
-            if self.points.split {
+            if self.points.exclusive() {
                 for &version in self.problem.txn_versions(txn) {
                     self.holder[self.problem.versions[version as usize].item.index()] = txn;
                 }
@@ -356,14 +360,14 @@ impl<'k> Schedule<'k> {
             for &version in self.problem.txn_versions(txn) {
                 let item = self.problem.versions[version as usize].item;
                 self.current[item.index()] = self.before[version as usize];
-                self.holder[item.index()] = if self.points.split { txn } else { NONE };
+                self.holder[item.index()] = if self.points.exclusive() { txn } else { NONE };
             }
         }
         if point == self.points.begin(txn) {
             for read in self.problem.txn_reads(txn) {
                 self.unread[self.choices.seen[read as usize] as usize] += 1;
             }
-            if self.points.split {
+            if self.points.exclusive() {
                 for &version in self.problem.txn_versions(txn) {
                     self.holder[self.problem.versions[version as usize].item.index()] = NONE;
                 }
@@ -439,7 +443,7 @@ impl<'k> Schedule<'k> {
         for &b in self.problem.txn_versions(txn) {
             let item = self.problem.versions[b as usize].item;
             let holder = self.holder[item.index()];
-            if self.points.split && point == self.points.begin(txn) && holder != NONE && holder != txn {
+            if self.points.exclusive() && point == self.points.begin(txn) && holder != NONE && holder != txn {
                 let held = self.problem.txn_versions(holder).iter().copied();
                 let a = held.into_iter().find(|&v| self.problem.versions[v as usize].item == item);
                 waits.extend(a.map(|a| (self.points.commit(holder), Step::Before { a, b })));

@@ -4,7 +4,8 @@ use margay_levels::Level;
 use margay_solve::Solve;
 use margay_testkit::{Options, conformance};
 
-const LEVELS: [Level; 6] = [
+const LEVELS: [Level; 7] = [
+    Level::Prefix,
     Level::Serializable,
     Level::StrongSessionSerializable,
     Level::StrictSerializable,
