@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 use margay_history::{Access, History, HistoryBuilder, Invalid, ObjectId, OpDetail, OpKind, ValueId};
 
 use super::forms::{Form, FormStream, Node, Syntax};
-use super::steps::{Fault, fault, value};
+use super::steps::{Fault, Problem, fault, value};
 use crate::input::Input;
 use crate::{FormatError, Warnings};
 
@@ -33,23 +33,6 @@ pub(crate) fn read(input: Input<'_>, _: &mut Warnings) -> Result<History, Format
         let error = FormatError::new(invalid.what);
         if invalid.place == 0 { error } else { error.at_line(invalid.place) }
     })
-}
-
-enum Problem {
-    Fault(Fault),
-    Invalid(Invalid),
-}
-
-impl From<Fault> for Problem {
-    fn from(fault: Fault) -> Self {
-        Problem::Fault(fault)
-    }
-}
-
-impl From<Invalid> for Problem {
-    fn from(invalid: Invalid) -> Self {
-        Problem::Invalid(invalid)
-    }
 }
 
 /// A hybrid logical clock: physical, logical.

@@ -14,7 +14,7 @@ use hashbrown::HashMap;
 use margay_history::{History, HistoryBuilder, Interval, Invalid, Outcome, Unit, ValueId};
 
 use super::forms::{Form, FormStream, Node};
-use super::steps::{Converter, Fault, Seen, Step, asked, fault};
+use super::steps::{Converter, Fault, Problem, Seen, Step, asked, fault};
 use super::workload::{Emitter, Txn};
 use crate::{FormatError, Warnings};
 
@@ -43,23 +43,6 @@ pub(crate) fn read(
 fn at_line(invalid: Invalid) -> FormatError {
     let error = FormatError::new(invalid.what);
     if invalid.place == 0 { error } else { error.at_line(invalid.place).at_column(1) }
-}
-
-enum Problem {
-    Fault(Fault),
-    Invalid(Invalid),
-}
-
-impl From<Fault> for Problem {
-    fn from(fault: Fault) -> Self {
-        Problem::Fault(fault)
-    }
-}
-
-impl From<Invalid> for Problem {
-    fn from(invalid: Invalid) -> Self {
-        Problem::Invalid(invalid)
-    }
 }
 
 #[derive(Default)]

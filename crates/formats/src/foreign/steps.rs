@@ -3,7 +3,7 @@
 //! A step is independent of the workload, because some workloads are told apart only by a later read: `:add` is a counter's or a
 //! set's, `:write` a register's or a set's, `[:w k v]` a register's or a row's of the closed-predicate workload.
 
-use margay_history::{HistoryBuilder, ValueId};
+use margay_history::{HistoryBuilder, Invalid, ValueId};
 
 use super::forms::{Form, Items, Node};
 
@@ -42,6 +42,24 @@ pub(crate) enum Step {
 pub(crate) struct Fault {
     pub at: usize,
     pub what: String,
+}
+
+/// Why an operation is no part of a history: by itself, or after what came before it.
+pub(crate) enum Problem {
+    Fault(Fault),
+    Invalid(Invalid),
+}
+
+impl From<Fault> for Problem {
+    fn from(fault: Fault) -> Self {
+        Problem::Fault(fault)
+    }
+}
+
+impl From<Invalid> for Problem {
+    fn from(invalid: Invalid) -> Self {
+        Problem::Invalid(invalid)
+    }
 }
 
 pub(crate) fn fault<T>(form: Form<'_>, what: impl Into<String>) -> Result<T, Fault> {
