@@ -9,8 +9,8 @@
 //!    What is independent is then solved apart (`apart`).
 //! 3. `known`: saturation to a fixpoint ([Cobra §3.3], [Vbox §4.3]); most violations show as a cycle here.
 //! 4. `prune`: fewer candidates for reads that may have seen several versions, by the same reachability.
-//! 5. `search`: the schedule and a SAT solver (`bat` or `cadical`) with an acyclicity theory (`acyclic`), lazily ([Vbox §4.5, §4.6]); in between, one try to
-//!    complete the graph by a guess (`complete`, `embed`).
+//! 5. `search`: the schedule and a SAT solver (`bat` or `cadical`) with an acyclicity theory (`acyclic`), lazily ([Vbox §4.5, §4.6]); in between, local
+//!    search mends the order that they arrived at (`mend`, `demands`).
 //! 6. `refutation` and `lemma`: the cycles that are needed become lemmas that audit can check; `slice`: as few transactions as possible.
 //!
 //! One mechanism serves all levels: a graph of begin and commit points (`points`). A level without session order is first tried with it,
@@ -29,12 +29,12 @@ mod atoms;
 mod bat;
 #[cfg(feature = "cadical")]
 mod cadical;
-mod complete;
-mod embed;
+mod demands;
 mod index;
 mod known;
 mod lemma;
 mod lit;
+mod mend;
 mod name;
 mod open;
 mod parts;

@@ -8,8 +8,8 @@
 //! Lazy clause generation around CDCL with an acyclicity theory. The schedule runs with the present choices; a cycle of waits becomes a clause over the atoms *version `a` is before
 //! version `b`* and *read `r` saw version `v`*. An atom exists only once a lemma has named it, so pairs of writers that never matter cost
 //! nothing; between the atoms that exist, the solver finds the cycles itself ([`crate::acyclic`]). The next model changes some choices; the schedule undoes only
-//! what they touch, and goes on, in the order that the theory arrived at. When a few rounds have not been enough, the graph is completed by a guess
-//! ([`crate::complete`]); when that fails, every pair of versions that nothing orders becomes an atom, if there are not too many: then the theory's order is an
+//! what they touch, and goes on, in the order that the theory arrived at. When a few rounds have not been enough, that order is mended by local search
+//! ([`crate::mend`]); when that fails, every pair of versions that nothing orders becomes an atom, if there are not too many: then the theory's order is an
 //! order of everything.
 //!
 //! # Invariants
@@ -30,10 +30,10 @@ use margay_verdict::{Budget, Exhausted, Lemma};
 
 use crate::acyclic::{Acyclic, Cycle, Link};
 use crate::atoms::{Atoms, guess};
-use crate::complete::complete;
 use crate::known::{Known, Reach};
 use crate::lemma::{Prover, Step, Steps};
 use crate::lit::Sat;
+use crate::mend::mend;
 use crate::open::open_pairs;
 use crate::problem::INITIAL;
 use crate::refutation::needed;
@@ -77,7 +77,7 @@ pub(crate) struct Effort {
     pub rounds: usize,
     /// Of the theory, in one call of the solver.
     pub conflicts: u64,
-    /// After how many rounds the graph is completed, or all open pairs become atoms.
+    /// After how many rounds the order is mended, or all open pairs become atoms.
     pub lazy: usize,
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn search_with<S: Sat>(
     let Some(order) = linear(&graph, schedule.priorities()) else { return Ok(None) };
     let solver = S::from(Acyclic::new(graph.clone(), reversed.clone(), &order));
     let mut search = Search::new(known, reach, solver);
-    let found = search.run(&mut schedule, (&graph, &reversed), effort, budget);
+    let found = search.run(&mut schedule, &graph, effort, budget);
     found.map_err(|limit| Stopped { limit, open: search.open })
 }
 
@@ -176,7 +176,7 @@ impl<'k, S: Sat> Search<'k, S> {
     fn run(
         &mut self,
         schedule: &mut Schedule<'k>,
-        graphs: (&Graph, &Graph),
+        graph: &Graph,
         effort: Effort,
         budget: &Budget,
     ) -> Result<Option<Outcome>, Exhausted> {
@@ -186,7 +186,7 @@ impl<'k, S: Sat> Search<'k, S> {
             for cycle in schedule.cycles(CYCLES, budget)? {
                 self.learn(cycle);
             }
-            if round == lazy && self.complete(schedule, graphs, budget)? {
+            if round == lazy && self.complete(schedule, graph, budget)? {
                 return Ok(Some(Outcome::Order(std::mem::take(&mut schedule.log))));
             }
             match self.solver.solve(effort.conflicts, budget)? {
@@ -201,17 +201,19 @@ impl<'k, S: Sat> Search<'k, S> {
         Ok(None)
     }
 
-    /// Tries to complete the graph by a guess, else makes an atom of every pair of versions that nothing orders, if there are not too many; answers whether the
+    /// Tries to mend the order that the theory arrived at, else makes an atom of every pair of versions that nothing orders, if there are not too many; answers whether the
     /// schedule is complete.
     fn complete(
         &mut self,
         schedule: &mut Schedule<'k>,
-        (graph, reversed): (&Graph, &Graph),
+        graph: &Graph,
         budget: &Budget,
     ) -> Result<bool, Exhausted> {
         let Some(open) = open_pairs(self.known, self.reach, MOST_PAIRS, budget)? else { return Ok(false) };
         self.open = Some(open.len());
-        if let Some(places) = complete(self.known, graph, reversed, &open, budget)? {
+        if self.is_certain()
+            && let Some(places) = mend(self.known, graph, &open, &self.solver.places(), budget)?
+        {
             schedule.follow(guesses(self.known), places);
             if schedule.run() {
                 return Ok(true);
@@ -221,6 +223,11 @@ impl<'k, S: Sat> Search<'k, S> {
             self.atoms.order(a, b, &mut self.solver);
         }
         Ok(false)
+    }
+
+    /// Whether nothing is open but orders of versions.
+    fn is_certain(&self) -> bool {
+        self.known.problem.forced.iter().all(|&f| f) && !self.known.problem.has_open_reads()
     }
 
     /// What the solver's model says.
