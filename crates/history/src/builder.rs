@@ -345,6 +345,12 @@ impl HistoryBuilder {
         }
     }
 
+    /// The statement that was pushed last.
+    #[must_use]
+    pub fn last_statement(&self) -> Option<&Statement> {
+        self.statements.last().map(|(_, statement)| statement)
+    }
+
     /// Says that the operation which was pushed last, a read or a scan, locks what it returned.
     pub fn lock(&mut self, lock: ReadLock) {
         let reads = |kind: &OpKind| matches!(kind, OpKind::Read | OpKind::Scan);

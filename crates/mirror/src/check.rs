@@ -1,12 +1,12 @@
 //! Mirror as an engine over a finished history.
 
-use margay_history::{History, OpId, PredicateId, TxnId};
+use margay_history::{History, OpId, TxnId};
 use margay_levels::Level;
 use margay_levels::profile::{self, Dbms, NoProfile};
-use margay_verdict::mechanism::{Mechanisms, Searches, unfit};
+use margay_verdict::mechanism::{Mechanisms, Searches, Unseen, unfit};
 use margay_verdict::{Budget, Certificate, Checker, Exhausted, Finding, Question, Verdict, Why};
 
-use crate::mirror::{Mirror, Trace, Violation};
+use crate::mirror::{Asked, Mirror, Trace, Violation};
 use crate::simulated::simulated;
 
 /// How many violations are told; the stream goes on without them.
@@ -71,7 +71,13 @@ impl Engine {
         Self::play(&mut mirror, history, budget)?;
         let mut found = Vec::new();
         take(&mut mirror, &mut found);
-        Ok(if found.is_empty() { Verdict::Clean } else { Verdict::Violated(found) })
+        match first_statement(history) {
+            _ if !found.is_empty() => Ok(Verdict::Violated(found)),
+            Some(text) if mirror.statistics().judged == 0 => {
+                Err(Why::Outside(format!("every transaction has a statement such as `{text}`")))
+            }
+            _ => Ok(Verdict::Clean),
+        }
     }
 
     /// Plays a whole history to a mirror: all its operations in the order of `before`.
@@ -93,6 +99,12 @@ impl Engine {
     }
 }
 
+/// The first statement of which nothing is known.
+fn first_statement(history: &History) -> Option<&str> {
+    let mut ops = history.txns().flat_map(|txn| history.ops(txn));
+    ops.find_map(|op| history.statement(op.id)).map(|statement| &*statement.text)
+}
+
 /// All operations by `before`; those of one session stay in order.
 fn merged(history: &History) -> Vec<(i64, OpId, TxnId)> {
     let of = |txn: TxnId| {
@@ -110,17 +122,14 @@ fn feed(mirror: &mut Mirror, history: &History, op: OpId, txn: TxnId) -> Result<
     let op = history.op(op);
     let Some(at) = op.at else { return Ok(()) };
     let trace = Trace { txn, op: op.id, kind: op.kind, at, accesses: op.accesses };
-    let fed = match search(history, op.id) {
-        Some(predicate) => mirror.feed_search(trace, predicate, history.values()),
-        None => mirror.feed(trace, history.values()),
+    let (scan, update) = (history.scan(op.id), history.update(op.id));
+    let asked = Asked {
+        search: scan.map(|scan| scan.predicate).or(update.map(|update| update.predicate)),
+        observed: scan.is_some_and(|scan| scan.observed) || update.is_some_and(|update| update.observed),
+        changes: Unseen::of(history, &op, at).map(|unseen| unseen.pattern),
+        lock: history.read_lock(op.id),
     };
-    fed.map_err(|unfit| Why::Outside(unfit.to_string()))
-}
-
-/// The condition of a search whose rows are known.
-fn search(history: &History, op: OpId) -> Option<PredicateId> {
-    let scan = history.scan(op).filter(|scan| scan.observed).map(|scan| scan.predicate);
-    scan.or_else(|| history.update(op).filter(|update| update.observed).map(|update| update.predicate))
+    mirror.feed_asked(trace, &asked, history.values()).map_err(|unfit| Why::Outside(unfit.to_string()))
 }
 
 fn take(mirror: &mut Mirror, found: &mut Vec<Finding>) {

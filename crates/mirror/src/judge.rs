@@ -17,6 +17,16 @@ use super::{Dependencies, Mirror};
 use crate::store::{FORGOTTEN, Reader};
 use crate::txn::{Search, Seen, Txn};
 
+/// A snapshot that explains the reads of a transaction.
+struct Shown<'a> {
+    txn: TxnId,
+    /// Where it may lie by the mechanisms alone.
+    whole: Interval,
+    /// Where it may lie given what was seen.
+    snapshot: Interval,
+    world: World<'a>,
+}
+
 /// What explaining a transaction's reads brought to light.
 #[derive(Default, Debug)]
 pub(super) struct Explained {
@@ -31,26 +41,28 @@ impl Mirror {
     /// Explains all reads of a transaction.
     pub(super) fn explain(&self, txn: TxnId, ended: &Txn, values: &Values) -> Explained {
         let mut found = Explained::default();
-        if self.mechanisms.view == View::Uncommitted {
-            return found;
-        }
         let missed = ended.searches.iter().filter(|search| search.missed).map(|search| search.op);
         found.broken.extend(ended.missed.into_iter().chain(missed).next());
-        if ended.searches.is_empty() {
+        if ended.searches.iter().all(|search| !search.whole) {
             self.explain_groups(txn, ended, &ended.reads, values, &mut found);
         } else {
-            let reads = self.with_left_out(ended);
+            let reads = self.with_left_out(ended, values);
             self.explain_groups(txn, ended, &reads, values, &mut found);
         }
         found
     }
 
     /// The reads, and what the searches tell of the rows that they did not return.
-    fn with_left_out(&self, ended: &Txn) -> Vec<Seen> {
+    fn with_left_out(&self, ended: &Txn, values: &Values) -> Vec<Seen> {
         let mut reads = ended.reads.clone();
         for search in ended.searches.iter().filter(|search| search.whole) {
             let rows = self.searches.searched(search.predicate).map_or(&[][..], |t| self.store.rows(t));
-            let left_out = rows.iter().filter(|object| search.skip.binary_search(object).is_err());
+            let world = World { values, searches: &self.searches };
+            let told = |object: &&ObjectId| {
+                search.skip.binary_search(object).is_err()
+                    && !ended.is_clouded(**object, search.unseen, world)
+            };
+            let left_out = rows.iter().filter(told);
             reads.extend(left_out.map(|&object| search.without(object)));
         }
         reads.sort_by_key(|seen| seen.op);
@@ -65,6 +77,13 @@ impl Mirror {
         values: &Values,
         found: &mut Explained,
     ) {
+        if reads.iter().any(|seen| seen.current) {
+            let (current, plain): (Vec<Seen>, Vec<Seen>) = reads.iter().partition(|seen| seen.current);
+            for seen in &current {
+                self.explain_group(txn, std::slice::from_ref(seen), seen.at, values, found);
+            }
+            return self.explain_groups(txn, ended, &plain, values, found);
+        }
         let (together, shared) = (self.mechanisms.together, self.mechanisms.view.is_shared());
         for group in reads.chunk_by(|a, b| together && (shared || a.op == b.op)) {
             let whole = ended.course.snapshot(self.mechanisms.view, group[0].at);
@@ -100,7 +119,9 @@ impl Mirror {
         for seen in group {
             let Some(version) = only(seen) else { continue };
             found.wr.certain += 1;
-            if let Version::Of(writer) = version {
+            if let Version::Of(writer) = version
+                && self.mechanisms.view != View::Uncommitted
+            {
                 found.edges.push(seen.read(writer, txn));
             }
             found.readers.push((seen.object, seen.reader(txn, version, whole.after)));
@@ -137,28 +158,28 @@ impl Mirror {
             Err(place) if place < group.len() => return found.broken.push(group[place].op),
             Err(place) => return found.broken.push(columns[place - group.len()].0),
         };
+        let shown = Shown { txn, whole, snapshot, world };
         for ((seen, sight), versions) in group.iter().zip(&sights).zip(&versions) {
-            self.conclude(txn, seen, sight, versions, (whole, snapshot), world, found);
+            self.conclude(&shown, seen, sight, versions, found);
         }
     }
 
     /// What one read of an explained snapshot makes certain.
-    #[allow(clippy::too_many_arguments)]
     fn conclude(
         &self,
-        txn: TxnId,
+        shown: &Shown<'_>,
         seen: &Seen,
         sight: &Sight<'_>,
         versions: &[&(Version, Fact)],
-        (whole, snapshot): (Interval, Interval),
-        world: World<'_>,
         found: &mut Explained,
     ) {
+        let Shown { txn, whole, snapshot, world } = *shown;
         let candidates = sight.candidates(snapshot, world);
         if let Saw::Value(_) = seen.saw {
             found.wr.count(candidates.len() == 1, sight.possible(whole) == 1);
             if let [only] = candidates.as_slice()
                 && let (Version::Of(writer), true) = (versions[*only].0, versions[*only].1.certain)
+                && self.mechanisms.view != View::Uncommitted
             {
                 found.edges.push(seen.read(writer, txn));
             }
@@ -217,12 +238,8 @@ impl Mirror {
     fn order(&mut self, txn: TxnId, object: ObjectId, values: &Values) {
         let world = World { values, searches: &self.searches };
         let record = self.store.record(object, &self.searches);
-        let Some((_, mine)) = record.versions.iter().find(|(version, _)| *version == Version::Of(txn)) else {
-            return;
-        };
-        if !mine.certain {
-            return;
-        }
+        let certain = |(version, fact): &&(Version, Fact)| *version == Version::Of(txn) && fact.certain;
+        let Some((_, mine)) = record.versions.iter().find(certain) else { return };
         let mut edges = Vec::new();
         let reason = Reason::Write { object };
         for (version, other) in record.versions.iter().filter(|(_, other)| other.certain) {
@@ -269,10 +286,13 @@ impl Mirror {
 
     fn look_for_pivots(&mut self, edge: &Edge, values: &Values) {
         let view = self.mechanisms.view;
+        self.catch_up_with(edge, values);
         if !self.is_direct(edge, values) {
             return;
         }
         for [first, second] in self.graph.consecutive(edge) {
+            self.catch_up_with(&first, values);
+            self.catch_up_with(&second, values);
             let courses = [first.from, first.to, second.to].map(|txn| self.graph.course(txn));
             if let [Some(a), Some(b), Some(c)] = courses
                 && first.from != second.to
@@ -287,6 +307,14 @@ impl Mirror {
 }
 
 impl Mirror {
+    /// The object of an anti-dependency gets what unseen writes may have made of it.
+    fn catch_up_with(&mut self, edge: &Edge, values: &Values) {
+        if let (Reason::AntiRead { object, .. }, false) = (&edge.reason, self.store.saw_all()) {
+            let horizon = self.horizon();
+            self.store.catch_up(*object, horizon, &self.searches, values);
+        }
+    }
+
     /// Whether an anti-dependency is on the very version that followed the one that was read: SSI looks at no other. A reader of an older version is in
     /// conflict with who overwrote that one; who overwrites the newer one does not meet its lock.
     fn is_direct(&self, edge: &Edge, values: &Values) -> bool {
@@ -334,6 +362,6 @@ impl Seen {
 
 impl Search {
     fn without(&self, object: ObjectId) -> Seen {
-        Seen { op: self.op, at: self.at, object, saw: Saw::Without(self.predicate) }
+        Seen { op: self.op, at: self.at, object, saw: Saw::Without(self.predicate), current: false }
     }
 }

@@ -66,6 +66,7 @@
 
 mod check;
 mod graph;
+mod log;
 mod mirror;
 mod pipeline;
 mod simulated;
@@ -73,7 +74,7 @@ mod store;
 mod txn;
 
 pub use check::Engine;
-pub use margay_verdict::mechanism::{Mechanisms, Searches};
-pub use mirror::{Dependencies, Mirror, Size, Statistics, Trace, Unfit, Violation};
+pub use margay_verdict::mechanism::{Mechanisms, Pattern, Searches, changes};
+pub use mirror::{Asked, Dependencies, Mirror, Size, Statistics, Trace, Unfit, Violation};
 pub use pipeline::{Client, Pipeline};
 pub use simulated::simulated;

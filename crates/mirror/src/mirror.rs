@@ -11,15 +11,16 @@ use std::fmt;
 
 use hashbrown::HashMap;
 use margay_history::{
-    Access, Interval, ObjectId, OpId, OpKind, PredicateId, TxnId, ValueId, Values, Version,
+    Access, Interval, ObjectId, OpId, OpKind, PredicateId, ReadLock, TxnId, ValueId, Values, Version,
 };
 use margay_levels::profile::Granularity;
-use margay_verdict::mechanism::{Fact, Mechanisms, Searches, View, World, common};
+use margay_verdict::mechanism::{Fact, Mechanisms, Pattern, Searches, Unseen, View, World, Written, common};
 use margay_verdict::{Breach, Broken, Edge};
 
 use crate::graph::Graph;
+use crate::log::Entry;
 use crate::store::{Held, Region, Store};
-use crate::txn::{Taken, Txn};
+use crate::txn::{Search, Taken, Txn};
 use judge::Explained;
 
 #[path = "judge.rs"]
@@ -38,6 +39,19 @@ pub struct Trace<'a> {
     pub at: Interval,
     /// What it saw, wrote or appended; of a predicate update the rows as they became.
     pub accesses: &'a [Access],
+}
+
+/// What an operation asked, beyond what it touched.
+#[derive(Clone, Default, Debug)]
+pub struct Asked {
+    /// The condition of a scan or a predicate update.
+    pub search: Option<PredicateId>,
+    /// Whether all rows that it found are among the accesses.
+    pub observed: bool,
+    /// What a predicate update made of rows of which nobody saw which they are.
+    pub changes: Option<Pattern>,
+    /// How a read locks what it returned.
+    pub lock: Option<ReadLock>,
 }
 
 /// What is certain to be wrong.
@@ -59,8 +73,6 @@ pub enum Unfit {
         /// When the last one was.
         last: i64,
     },
-    /// It is not known what operations of this kind write.
-    Outside(OpKind),
 }
 
 impl fmt::Display for Unfit {
@@ -69,7 +81,6 @@ impl fmt::Display for Unfit {
             Unfit::OutOfOrder { before, last } => {
                 write!(f, "an operation called at {before} comes after one called at {last}")
             }
-            Unfit::Outside(kind) => write!(f, "it is not known what a {} operation writes", kind.name()),
         }
     }
 }
@@ -223,12 +234,12 @@ impl Mirror {
         self.store.initial(object, value, &self.searches);
     }
 
-    /// Takes the next operation, in the order of `before`.
+    /// Takes the next operation, in the order of `before`. A SQL statement is one of which nothing is known: its transaction may have written anything, and proves nothing.
     ///
     /// # Errors
-    /// When it is out of order, or a SQL statement, of which it is not known what it writes. It is not taken then.
+    /// When it is out of order. It is not taken then.
     pub fn feed(&mut self, trace: Trace<'_>, values: &Values) -> Result<(), Unfit> {
-        self.take(trace, None, values)
+        self.feed_asked(trace, &Asked::default(), values)
     }
 
     /// Takes a scan or a predicate update whose rows are all known, so that it tells also of the rows that it left out.
@@ -241,15 +252,16 @@ impl Mirror {
         search: PredicateId,
         values: &Values,
     ) -> Result<(), Unfit> {
-        self.take(trace, Some(search), values)
+        self.feed_asked(trace, &Asked { search: Some(search), observed: true, ..Asked::default() }, values)
     }
 
-    fn take(&mut self, trace: Trace<'_>, search: Option<PredicateId>, values: &Values) -> Result<(), Unfit> {
+    /// Takes an operation with all that it asked.
+    ///
+    /// # Errors
+    /// As [`Mirror::feed`].
+    pub fn feed_asked(&mut self, trace: Trace<'_>, asked: &Asked, values: &Values) -> Result<(), Unfit> {
         if trace.at.before < self.last {
             return Err(Unfit::OutOfOrder { before: trace.at.before, last: self.last });
-        }
-        if trace.kind == OpKind::Sql {
-            return Err(Unfit::Outside(trace.kind));
         }
         self.statistics.operations += 1;
         let at = common(trace.at, self.skew);
@@ -262,14 +274,7 @@ impl Mirror {
                 entry.insert(Txn::default())
             }
         };
-        let whole =
-            if trace.kind.writes() { self.mechanisms.update_search } else { self.mechanisms.scans_whole() };
-        txn.push(
-            &trace,
-            at,
-            search.map(|search| (search, whole)),
-            World { values, searches: &self.searches },
-        );
+        txn.push(&trace, at, asked, &self.mechanisms, World { values, searches: &self.searches });
         if trace.kind.outcome().is_some()
             && let Some(ended) = self.open.remove(&trace.txn)
         {
@@ -322,28 +327,76 @@ impl Mirror {
     }
 
     /// A transaction has ended: its locks and versions meet those of others.
-    fn end(&mut self, txn: TxnId, ended: Txn, values: &Values) {
+    fn end(&mut self, txn: TxnId, mut ended: Txn, values: &Values) {
         self.hold(txn, &ended, values);
-        if ended.course.aborted() {
+        if ended.course.aborted() && self.mechanisms.view != View::Uncommitted {
             return self.forget_start(ended.course.start());
         }
-        let horizon = self.horizon();
-        for (object, written) in &ended.writes {
-            let fact = written.clone().fact(&ended.course, &self.mechanisms);
-            let record = self.store.record(*object, &self.searches);
-            let clash = record.versions.iter().find(|(_, other)| clash(&fact, other)).map(|(v, _)| *v);
-            record.install(txn, fact);
-            record.tidy(horizon, values, |reader| self.graph.contains(reader));
-            if let Some(Version::Of(other)) = clash {
-                self.report(vec![other, txn], Broken::Updates { object: *object, txns: [other, txn] });
-            }
+        if !ended.unseen.is_empty() {
+            ended.cloud(World { values, searches: &self.searches });
         }
-        if !ended.course.committed() {
+        self.install(txn, &ended, values);
+        self.note_unseen(txn, &ended, values);
+        if !ended.course.committed() || ended.course.is_opaque() {
             return self.forget_start(ended.course.start());
         }
         self.graph.insert(txn, ended.course);
         self.ended.push(Reverse((ended.answered, txn)));
         self.waiting.insert(txn, ended);
+    }
+
+    /// The versions of a transaction meet those of others.
+    fn install(&mut self, txn: TxnId, ended: &Txn, values: &Values) {
+        let horizon = self.horizon();
+        for (object, written) in &ended.writes {
+            let mut broken = None;
+            let record = self.store.record(*object, &self.searches);
+            for fact in made(written, ended, &self.mechanisms, values) {
+                let clash = record.versions.iter().find(|(_, other)| clash(&fact, other));
+                broken = broken.or(clash.map(|(version, _)| *version));
+                record.install(txn, fact);
+            }
+            record.tidy(horizon, values, |reader| self.graph.contains(reader));
+            if let Some(Version::Of(other)) = broken {
+                self.report(vec![other, txn], Broken::Updates { object: *object, txns: [other, txn] });
+            }
+        }
+    }
+
+    /// What a transaction may have written without that anybody saw it.
+    fn note_unseen(&mut self, txn: TxnId, ended: &Txn, values: &Values) {
+        let entry = |unseen: Option<&Unseen>| {
+            let mut written = Written::default();
+            written.push_unseen(unseen.map_or(&Pattern::Any, |unseen| &unseen.pattern));
+            let facts = made(&written, ended, &self.mechanisms, values);
+            facts.into_iter().next().map(|fact| Entry { txn, unseen: unseen.cloned(), fact })
+        };
+        let mut entries: Vec<_> = ended.unseen.iter().filter_map(|unseen| entry(Some(unseen))).collect();
+        if ended.course.is_opaque() {
+            entries.extend(entry(None));
+        }
+        for entry in entries {
+            let table = entry.unseen.as_ref().and_then(|unseen| unseen.table(&self.searches));
+            self.store.note(table, entry);
+        }
+    }
+
+    /// The objects that transactions have looked at get what unseen writes may have made of them.
+    fn catch_up(&mut self, ready: &[(TxnId, Txn)], values: &Values) {
+        if self.store.saw_all() {
+            return;
+        }
+        let horizon = self.horizon();
+        for (_, ended) in ready {
+            let searched = ended.searches.iter().filter(|search| search.whole);
+            let tables = searched.filter_map(|search| self.searches.searched(search.predicate));
+            let mut objects: Vec<ObjectId> =
+                tables.flat_map(|table| self.store.rows(table).iter().copied()).collect();
+            objects.extend(ended.reads.iter().map(|seen| seen.object));
+            for object in objects {
+                self.store.catch_up(object, horizon, &self.searches, values);
+            }
+        }
     }
 
     /// Holds the locks of a transaction that has ended against those of others.
@@ -353,18 +406,19 @@ impl Mirror {
         let regions = self.mechanisms.read_regions;
         let counts = |taken: &&Taken| taken.counts(reads, regions) && ended.course.was_done(taken.at);
         for (place, taken) in ended.taken.iter().enumerate().filter(|(_, taken)| counts(taken)) {
-            let Taken { op, at, object, kind, value } = *taken;
+            let Taken { op, at, object, kind, value, .. } = *taken;
             let stayed = ended.changed_again(place).unwrap_or(until).min(until);
-            let lock = Held { txn, op, by: at.after, until, stayed, kind, value };
+            let exclusive = taken.exclusive();
+            let lock = Held { txn, op, by: at.after, until, stayed, exclusive, kind, value };
             if granularity == Granularity::Database {
-                if taken.exclusive() {
+                if kind.writes() {
                     self.lock(DATABASE, object, lock);
                     break;
                 }
                 continue;
             }
             self.lock(object, object, lock);
-            if taken.exclusive() {
+            if kind.writes() {
                 self.enter(object, lock, values);
             }
         }
@@ -406,7 +460,8 @@ impl Mirror {
     fn lock_regions(&mut self, txn: TxnId, ended: &Txn, reads: bool, values: &Values) {
         let (scans, updates) = (reads && self.mechanisms.read_regions, self.mechanisms.write_regions);
         let (until, horizon) = (ended.course.held_until(), self.horizon());
-        for search in ended.searches.iter().filter(|search| if search.update { updates } else { scans }) {
+        let locks = |search: &&Search| if search.update { updates } else { scans || search.locks };
+        for search in ended.searches.iter().filter(locks) {
             let Some(table) = self.searches.searched(search.predicate) else { continue };
             if !ended.course.was_done(search.at) {
                 continue;
@@ -426,7 +481,7 @@ impl Mirror {
     fn entering(&self, region: &Region, values: &Values) -> Vec<(ObjectId, Held)> {
         let rows = self.searches.searched(region.predicate).map_or(&[][..], |table| self.store.rows(table));
         let enters = |object: ObjectId, lock: &Held| {
-            lock.exclusive()
+            lock.kind.writes()
                 && overlaps(region, lock)
                 && self.searches.holds(region.predicate, object, &lock.made(values), values) == Some(true)
         };
@@ -439,7 +494,7 @@ impl Mirror {
     /// Every version that can have been installed before this time has come.
     fn complete(&self) -> i64 {
         match self.mechanisms.view {
-            View::Within => {
+            View::Within | View::Uncommitted => {
                 let started = self.open.values().map(|txn| txn.course.start());
                 started.min().map_or(self.now, |start| start.min(self.now))
             }
@@ -460,6 +515,7 @@ impl Mirror {
         {
             ready.extend(self.waiting.remove(&txn).map(|ended| (txn, ended)));
         }
+        self.catch_up(&ready, values);
         for ((txn, ended), found) in ready.iter().zip(self.explain_all(&ready, values)) {
             self.conclude_all(*txn, ended, found, values);
             self.forget_start(ended.course.start());
@@ -505,6 +561,14 @@ impl Mirror {
     }
 }
 
+/// What a transaction made of an object, as others see it.
+fn made(written: &Written, ended: &Txn, mechanisms: &Mechanisms, values: &Values) -> Vec<Fact> {
+    match mechanisms.view {
+        View::Uncommitted => written.facts(&ended.course, values),
+        _ => vec![written.clone().fact(&ended.course, mechanisms, values)],
+    }
+}
+
 /// Whether two versions cannot both be there: neither writer had committed when the other took its snapshot.
 fn clash(one: &Fact, other: &Fact) -> bool {
     let (Some(a), Some(b)) = (one.snapshot, other.snapshot) else { return false };
@@ -513,10 +577,7 @@ fn clash(one: &Fact, other: &Fact) -> bool {
 
 /// Whether two locks were held at the same time and must not have been.
 fn excludes(one: &Held, other: &Held) -> bool {
-    one.txn != other.txn
-        && (one.exclusive() || other.exclusive())
-        && one.until > other.by
-        && other.until > one.by
+    one.txn != other.txn && (one.exclusive || other.exclusive) && one.until > other.by && other.until > one.by
 }
 
 /// Whether a search's lock and that of a write were held at the same time, and what was written was still there to be found.

@@ -1,7 +1,7 @@
 //! The mechanisms of the simulated databases, by the name that their histories carry.
 
 use margay_levels::profile::Granularity;
-use margay_verdict::mechanism::{Certified, Mechanisms, Points, View};
+use margay_verdict::mechanism::{Certified, Locking, Mechanisms, Points, View};
 
 /// The mechanisms of a simulated database, for example of `simdb-ssi`.
 #[must_use]
@@ -9,13 +9,14 @@ pub fn simulated(dbms: &str) -> Option<Mechanisms> {
     let row = Some(Granularity::Row);
     let make = |view, write_locks, certifier| Mechanisms {
         view,
-        together: true,
+        together: view != View::Uncommitted,
         read_locks: false,
         write_locks,
         read_regions: false,
         write_regions: false,
         update_search: false,
         first_updater_wins: false,
+        locking: Locking::Plain,
         certifier,
         points: None,
     };

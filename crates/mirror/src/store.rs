@@ -14,6 +14,8 @@ use margay_history::{
 };
 use margay_verdict::mechanism::{Fact, Pattern, Saw, Searches, close_unknown};
 
+use crate::log::{Entry, Log};
+
 /// A lock of a transaction that has ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held {
@@ -25,15 +27,13 @@ pub(crate) struct Held {
     pub until: i64,
     /// Until when what the operation wrote stayed so at least: its own transaction may have changed it again.
     pub stayed: i64,
+    /// Whether nobody else holds one.
+    pub exclusive: bool,
     pub kind: OpKind,
     pub value: ValueId,
 }
 
 impl Held {
-    pub fn exclusive(&self) -> bool {
-        self.kind.writes()
-    }
-
     /// What the operation made of the object, as far as it alone tells.
     pub fn made(&self, values: &Values) -> Pattern {
         Pattern::written(None, self.kind, self.value, values)
@@ -65,6 +65,8 @@ pub(crate) struct Reader {
 
 #[derive(Default, Debug)]
 pub(crate) struct Record {
+    /// How much of the logs of its table and of all tables it has seen.
+    caught_up: [u64; 2],
     pub versions: Vec<(Version, Fact)>,
     pub readers: Vec<Reader>,
     pub held: Vec<Held>,
@@ -77,6 +79,7 @@ pub(crate) struct Table {
     pub regions: Vec<Region>,
     /// Searches that a row which is not known yet may change.
     pub readers: Vec<Reader>,
+    unseen: Log,
 }
 
 /// Stands for the versions of transactions of unknown outcome that are not kept one by one.
@@ -89,12 +92,15 @@ const UNKNOWN: usize = 8;
 pub(crate) struct Store {
     records: HashMap<ObjectId, Record>,
     tables: HashMap<TableId, Table>,
+    /// Unseen writes that may have touched anything.
+    everywhere: Log,
     absent: Record,
 }
 
 impl Default for Store {
     fn default() -> Self {
-        Self { records: HashMap::new(), tables: HashMap::new(), absent: Record::of(ValueId::NULL) }
+        let absent = Record::of(ValueId::NULL);
+        Self { records: HashMap::new(), tables: HashMap::new(), everywhere: Log::default(), absent }
     }
 }
 
@@ -133,6 +139,36 @@ impl Store {
         self.tables.get(&table).map_or(&[], |table| &table.objects)
     }
 
+    /// Notes a write of which nobody saw what it changed in a table; without one, anywhere.
+    pub fn note(&mut self, table: Option<TableId>, entry: Entry) {
+        match table {
+            Some(table) => self.table(table).unseen.push(entry),
+            None => self.everywhere.push(entry),
+        }
+    }
+
+    /// Whether everything that was written was seen.
+    pub fn saw_all(&self) -> bool {
+        self.everywhere.len() == 0 && self.tables.values().all(|table| table.unseen.len() == 0)
+    }
+
+    /// Adds to an object what unseen writes may have made of it.
+    pub fn catch_up(&mut self, object: ObjectId, horizon: i64, searches: &Searches, values: &Values) {
+        let log =
+            searches.table_of(object).and_then(|table| self.tables.get(&table)).map(|table| &table.unseen);
+        let ends = [log.map_or(0, Log::len), self.everywhere.len()];
+        if self.get(object).caught_up == ends {
+            return;
+        }
+        let seen = self.get(object).caught_up;
+        let mut new = log.map_or_else(Vec::new, |log| log.since(seen[0], object, searches, values));
+        new.extend(self.everywhere.since(seen[1], object, searches, values));
+        let record = self.record(object, searches);
+        record.caught_up = ends;
+        record.versions.extend(new);
+        record.merge_unseen(horizon);
+    }
+
     /// How many versions, readers and locks there are.
     pub fn len(&self) -> (usize, usize, usize) {
         let of_tables = self
@@ -169,7 +205,21 @@ impl Record {
             self.versions.iter().filter(|(_, fact)| open(fact)).map(|(_, fact)| fact.installed.before);
         let installed = Interval::new(first.min().unwrap_or(i64::MIN), i64::MAX);
         self.versions.retain(|(_, fact)| !open(fact));
-        let any = Fact { installed, certain: false, locked: None, snapshot: None, pattern: Pattern::Any };
+        let any = Fact { installed, certain: false, pattern: Pattern::Any, ..Fact::initial(ValueId::NULL) };
+        self.versions.push((FORGOTTEN, any));
+    }
+
+    /// Many old versions that may have been there become one that may be anything.
+    fn merge_unseen(&mut self, horizon: i64) {
+        let old = |fact: &Fact| !fact.certain && fact.installed.after < horizon;
+        let all = || self.versions.iter().filter(|(_, fact)| old(fact)).map(|(_, fact)| fact.installed);
+        if all().count() <= UNKNOWN {
+            return;
+        }
+        let first = all().map(|at| at.before).min().unwrap_or(i64::MIN);
+        let installed = Interval::new(first, all().map(|at| at.after).max().unwrap_or(horizon));
+        self.versions.retain(|(_, fact)| !old(fact));
+        let any = Fact { installed, certain: false, pattern: Pattern::Any, ..Fact::initial(ValueId::NULL) };
         self.versions.push((FORGOTTEN, any));
     }
 
@@ -180,6 +230,9 @@ impl Record {
         }
         if !self.readers.is_empty() {
             self.readers.retain(|reader| is_live(reader.txn));
+        }
+        if self.versions.iter().any(|(_, fact)| fact.gone < horizon) {
+            self.versions.retain(|(_, fact)| fact.gone >= horizon);
         }
         let hides = |fact: &Fact| fact.certain && fact.installed.after < horizon;
         let mut place = 0;
@@ -210,7 +263,8 @@ mod tests {
 
     fn fact(before: i64, after: i64, certain: bool, locked: Option<i64>) -> Fact {
         let installed = Interval::new(before, after);
-        Fact { installed, certain, locked, snapshot: None, pattern: Pattern::Value(ValueId(7)) }
+        let pattern = Pattern::Value(ValueId(7));
+        Fact { installed, certain, locked, pattern, ..Fact::initial(ValueId::NULL) }
     }
 
     #[test]

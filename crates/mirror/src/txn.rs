@@ -1,9 +1,11 @@
 //! A transaction while it runs, and until it has been judged.
 
-use margay_history::{Interval, ObjectId, OpId, OpKind, PredicateId, ValueId};
-use margay_verdict::mechanism::{Course, Pattern, Saw, World, Written, returned, took_effect};
+use margay_history::{Interval, ObjectId, OpId, OpKind, PredicateId, ReadLock, ValueId};
+use margay_verdict::mechanism::{
+    Course, Locking, Mechanisms, Pattern, Saw, Unseen, View, World, Written, returned, took_effect,
+};
 
-use crate::mirror::Trace;
+use crate::mirror::{Asked, Trace};
 
 /// What one operation tells of others' versions of one object.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +14,8 @@ pub(crate) struct Seen {
     pub at: Interval,
     pub object: ObjectId,
     pub saw: Saw,
+    /// Whether it saw what was newest at a point of its own, not a snapshot.
+    pub current: bool,
 }
 
 /// A search whose rows are known.
@@ -28,6 +32,10 @@ pub(crate) struct Search {
     pub skip: Vec<ObjectId>,
     /// Rows that its transaction had made match and that it did not return.
     pub missed: bool,
+    /// How many writes that nobody saw its transaction had made before.
+    pub unseen: usize,
+    /// Whether it locks what it searched although plain ones do not.
+    pub locks: bool,
 }
 
 /// An operation that may lock an object.
@@ -38,16 +46,21 @@ pub(crate) struct Taken {
     pub object: ObjectId,
     pub kind: OpKind,
     pub value: ValueId,
+    /// How it locks although plain reads may not.
+    pub lock: Option<ReadLock>,
+    /// Whether it locks what is not there.
+    pub gaps: bool,
 }
 
 impl Taken {
     pub fn exclusive(&self) -> bool {
-        self.kind.writes()
+        self.kind.writes() || (self.lock == Some(ReadLock::Exclusive) && returned(self.value))
     }
 
     /// Whether there was something to lock. Where searches lock what they searched, a read of nothing locks too.
     pub fn counts(&self, reads: bool, regions: bool) -> bool {
-        self.exclusive() || (reads && (regions || returned(self.value)))
+        let there = regions || self.gaps || returned(self.value);
+        self.exclusive() || ((reads || self.lock.is_some()) && there)
     }
 }
 
@@ -60,6 +73,8 @@ pub(crate) struct Txn {
     pub taken: Vec<Taken>,
     /// By object, sorted.
     pub writes: Vec<(ObjectId, Written)>,
+    /// Writes of which nobody saw what they changed.
+    pub unseen: Vec<Unseen>,
     /// When the last of its operations was answered.
     pub answered: i64,
     /// A read that did not see its own transaction's write.
@@ -67,26 +82,61 @@ pub(crate) struct Txn {
 }
 
 impl Txn {
-    /// Adds the next operation, with its interval on the common clock; of a search whose rows are known its condition, and whether rows that it left out were not there to be found.
+    /// Adds the next operation, with its interval on the common clock.
     pub fn push(
         &mut self,
         trace: &Trace<'_>,
         at: Interval,
-        search: Option<(PredicateId, bool)>,
+        asked: &Asked,
+        mechanisms: &Mechanisms,
         world: World<'_>,
     ) {
         self.answered = at.after.max(if self.course.is_empty() { i64::MIN } else { self.answered });
         let own = trace.kind == OpKind::Read
             && trace.accesses.iter().all(|access| self.own(access.object).is_some());
-        self.course.push(trace.kind, at, trace.accesses, own);
-        if let Some((predicate, whole)) = search {
-            self.search(trace, at, (predicate, whole), world);
+        let like = Like::of(trace.kind, asked, mechanisms);
+        self.course.push(trace.kind, at, trace.accesses, own || !like.plain);
+        let whole = asked.observed && like.whole;
+        if let Some(predicate) = asked.search {
+            self.search(trace, at, (predicate, whole, like.gaps), world);
         }
-        let whole = search.filter(|(_, whole)| *whole).map(|(predicate, _)| predicate);
         match trace.kind {
-            OpKind::Read | OpKind::Scan => self.read(trace, at, world),
-            kind if kind.writes() => self.write(trace, at, whole, world),
+            OpKind::Read | OpKind::Scan => self.read(trace, at, like, world),
+            kind if kind.writes() => {
+                self.write(trace, at, asked.search.filter(|_| whole), world);
+                if mechanisms.view == View::Uncommitted {
+                    self.step(trace, at);
+                }
+            }
             _ => {}
+        }
+        if let (Some(predicate), Some(pattern)) = (asked.search, &asked.changes) {
+            self.unseen.push(Unseen { at, predicate, pattern: pattern.clone() });
+        }
+    }
+
+    /// Remembers what others see now, where they see what is not committed.
+    fn step(&mut self, trace: &Trace<'_>, at: Interval) {
+        for access in trace.accesses {
+            if let Ok(place) = self.writes.binary_search_by_key(&access.object, |(object, _)| *object) {
+                self.writes[place].1.step(trace.kind, at, access.value);
+            }
+        }
+    }
+
+    /// Whether one of the first `count` writes that nobody saw may have changed an object.
+    pub fn is_clouded(&self, object: ObjectId, count: usize, world: World<'_>) -> bool {
+        self.unseen[..count].iter().any(|unseen| unseen.touches(object, world.searches, world.values))
+    }
+
+    /// No more operations come: what nobody saw may also have changed what it wrote.
+    pub fn cloud(&mut self, world: World<'_>) {
+        for unseen in &self.unseen {
+            for (object, written) in &mut self.writes {
+                if unseen.touches(*object, world.searches, world.values) {
+                    written.push_unseen(&unseen.pattern);
+                }
+            }
         }
     }
 
@@ -105,21 +155,35 @@ impl Txn {
         Some(&self.writes[place].1)
     }
 
-    fn read(&mut self, trace: &Trace<'_>, at: Interval, world: World<'_>) {
+    fn read(&mut self, trace: &Trace<'_>, at: Interval, like: Like, world: World<'_>) {
         for access in trace.accesses {
             let (op, object, value) = (trace.op, access.object, access.value);
-            if value == ValueId::UNKNOWN {
+            if value == ValueId::UNKNOWN || like.nothing {
                 continue;
             }
-            self.taken.push(Taken { op, at, object, kind: trace.kind, value });
+            self.taken.push(Taken {
+                op,
+                at,
+                object,
+                kind: trace.kind,
+                value,
+                lock: like.lock,
+                gaps: like.gaps,
+            });
             // PostgreSQL may return an old and a new version of one row to a scan: neither tells anything.
-            if twice(trace, object) {
+            if twice(trace, object) || self.is_clouded(object, self.unseen.len(), world) {
                 continue;
             }
             match self.own(object) {
                 Some(own) if !own.shows(value, world.values) => _ = self.missed.get_or_insert(op),
                 Some(_) => {}
-                None => self.reads.push(Seen { op, at, object, saw: Saw::Value(value) }),
+                None => {
+                    let seen = Seen { op, at, object, saw: Saw::Value(value), current: !like.plain };
+                    self.reads.push(seen);
+                    if like.refused && returned(value) {
+                        self.reads.push(Seen { current: true, ..seen });
+                    }
+                }
             }
         }
     }
@@ -128,13 +192,15 @@ impl Txn {
         for access in trace.accesses {
             let (op, object, value) = (trace.op, access.object, access.value);
             if took_effect(trace.kind, value) {
-                self.taken.push(Taken { op, at, object, kind: trace.kind, value });
+                self.taken.push(Taken { op, at, object, kind: trace.kind, value, lock: None, gaps: false });
             }
             let place = match self.writes.binary_search_by_key(&object, |(object, _)| *object) {
                 Ok(place) => place,
                 Err(place) => {
-                    if let Some(predicate) = search.filter(|_| !twice(trace, object)) {
-                        self.reads.push(Seen { op, at, object, saw: Saw::With(predicate) });
+                    let clouded = self.is_clouded(object, self.unseen.len(), world);
+                    if let Some(predicate) = search.filter(|_| !twice(trace, object) && !clouded) {
+                        let saw = Saw::With(predicate);
+                        self.reads.push(Seen { op, at, object, saw, current: false });
                     }
                     self.writes.insert(place, (object, Written::default()));
                     place
@@ -148,7 +214,7 @@ impl Txn {
         &mut self,
         trace: &Trace<'_>,
         at: Interval,
-        (predicate, whole): (PredicateId, bool),
+        (predicate, whole, locks): (PredicateId, bool, bool),
         world: World<'_>,
     ) {
         let mut skip: Vec<ObjectId> = trace.accesses.iter().map(|access| access.object).collect();
@@ -156,13 +222,47 @@ impl Txn {
             |object: ObjectId, own: &Pattern| Saw::Without(predicate).is_changed_by(object, own, world);
         let own = |(object, written): &(ObjectId, Written)| {
             !skip.contains(object)
+                && !self.is_clouded(*object, self.unseen.len(), world)
                 && written.pattern.as_ref().is_some_and(|pattern| made_match(*object, pattern))
         };
         let missed = whole && self.writes.iter().any(own);
         skip.extend(self.writes.iter().map(|(object, _)| *object));
         skip.sort_unstable();
-        let update = trace.kind.writes();
-        self.searches.push(Search { op: trace.op, at, predicate, update, whole, skip, missed });
+        let (op, update, unseen) = (trace.op, trace.kind.writes(), self.unseen.len());
+        self.searches.push(Search { op, at, predicate, update, whole, skip, missed, unseen, locks });
+    }
+}
+
+/// How an operation reads and locks.
+#[derive(Clone, Copy, Debug)]
+struct Like {
+    /// Whether it sees what plain reads see.
+    plain: bool,
+    /// Whether rows that it left out were not there to be found.
+    whole: bool,
+    lock: Option<ReadLock>,
+    /// Whether it locks what it searched although plain reads do not.
+    gaps: bool,
+    /// Whether it would have failed if a row had been changed since the snapshot.
+    refused: bool,
+    /// Whether nothing is known of what it sees.
+    nothing: bool,
+}
+
+impl Like {
+    fn of(kind: OpKind, asked: &Asked, mechanisms: &Mechanisms) -> Self {
+        let (locking, locks) = (mechanisms.locking, asked.lock.is_some());
+        let nothing = locks && locking == Locking::Nothing;
+        let plain = !locks || !(locking.sees_newest() || nothing);
+        let whole = if kind.writes() { mechanisms.update_search } else { plain && mechanisms.scans_whole() };
+        Self {
+            plain,
+            whole,
+            lock: asked.lock.filter(|_| locking.locks()),
+            gaps: locks && locking == Locking::NewestGaps,
+            refused: locks && locking == Locking::Snapshot && mechanisms.first_updater_wins,
+            nothing,
+        }
     }
 }
 

@@ -185,9 +185,36 @@ fn the_audit_accepts_no_breach_that_is_none() {
     assert_eq!(audit(&stale, ANY, certificate), Ok(()));
     assert!(audit(&fine, ANY, certificate).is_err());
     let Certificate::Intervals(breach) = certificate else { panic!("another certificate") };
-    let mut dirty = breach.clone();
-    dirty.mechanisms = mechanisms("mysql/read-uncommitted");
-    assert!(audit(&stale, ANY, &Certificate::Intervals(dirty)).is_err(), "dirty reads are allowed there");
+    let dirty = history("init: x=0 | T1: w(x,1)@[10,20] commit@[50,55] | T2: r(x,1)@[30,40] commit@[41,42]");
+    assert!(audit(&dirty, ANY, certificate).is_ok(), "not committed yet");
+    let mut allowed = breach.clone();
+    allowed.mechanisms = mechanisms("mysql/read-uncommitted");
+    assert!(audit(&dirty, ANY, &Certificate::Intervals(allowed)).is_err(), "dirty reads are allowed there");
+}
+
+/// READ UNCOMMITTED shows the newest version, committed or not, and nothing that was undone or overwritten.
+#[test]
+fn reads_of_what_is_not_committed() {
+    const RU: &str = "mysql/read-uncommitted";
+    let read = |seen: &str| {
+        format!(
+            "init: x=0 | T1: w(x,1)@[10,20] w(x,2)@[30,40] abort@[60,70] | T2: {seen} commit@[90,91] \
+             | T3: w(x,3)@[100,105] commit@[110,112]"
+        )
+    };
+    for fine in [
+        "r(x,1)@[22,25]",
+        "r(x,0)@[12,15]",
+        "r(x,1)@[12,15]",
+        "r(x,2)@[50,55]",
+        "r(x,2)@[65,75]",
+        "r(x,0)@[75,80]",
+    ] {
+        is_clean(RU, &read(fine));
+    }
+    for wrong in ["r(x,2)@[22,25]", "r(x,7)@[22,25]", "r(x,1)@[50,55]", "r(x,2)@[75,80]", "r(x,3)@[75,80]"] {
+        breaks(RU, Anomaly::ConsistentRead, &read(wrong));
+    }
 }
 
 /// As PostgreSQL 15 did: T1 reads x as it was before T4, T2 as T4 made it. T2's write of x meets no lock of T1, who is in conflict with T4.

@@ -27,10 +27,13 @@
 //! # Cost
 //! Linear; a text is parsed when it is first met.
 
+mod blunt;
 mod class;
 mod fill;
 mod shape;
 mod split;
+mod statement;
 mod translate;
 
-pub use translate::{Left, Rows, Sight, translate};
+pub use statement::{Became, Known};
+pub use translate::{Left, Rows, Sight, Translator, translate, translate_partly};

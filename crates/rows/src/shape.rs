@@ -4,7 +4,7 @@
 //! A statement is rebuilt from the parts that were understood and compared with what was parsed: a clause that nobody looked at cannot be
 //! read over.
 
-use margay_history::Table;
+use margay_history::{ReadLock, Table};
 use margay_sql::Dialect;
 use sqlparser::ast::{
     self, Assignment, Expr, GroupByExpr, OnConflictAction, OnInsert, OrderByKind, OrderBySort, SelectItem,
@@ -31,6 +31,8 @@ pub(crate) enum Verb {
         /// For each output the column it shows, if it is one.
         outputs: Vec<Option<usize>>,
         limit: Option<Limit>,
+        /// How it locks what it returns.
+        lock: Option<ReadLock>,
     },
     /// Rows with an operand for each column.
     Insert(Vec<Vec<Operand>>),
@@ -49,6 +51,8 @@ pub(crate) enum Verb {
 pub(crate) struct Asked {
     /// The key, if it is all that is asked for.
     pub key: Option<Vec<Operand>>,
+    /// The key, also if more is asked for.
+    pub pinned: Option<Vec<Operand>>,
     /// The text of the condition.
     pub condition: String,
 }
@@ -63,18 +67,63 @@ pub(crate) struct Limit {
 }
 
 /// Reads a statement; says what it is that has no shape.
-pub(crate) fn shape(text: &str, tables: &[Table], dialect: Dialect) -> Result<Shape, String> {
-    let text = numbered(text).ok_or("parameters of two kinds")?;
-    let parsed = Parser::parse_sql(rules(dialect), &text).map_err(|error| error.to_string())?;
-    let [statement] = parsed.as_slice() else { return Err("more than one statement".into()) };
-    let reader = Reader { tables, dialect };
-    match statement {
+///
+/// `partly`: what it writes need not all be known, and a locking read may see another state than the reads around it.
+pub(crate) fn shape(text: &str, tables: &[Table], dialect: Dialect, partly: bool) -> Result<Shape, String> {
+    let reader = Reader { tables, dialect, partly };
+    match &parsed(text, dialect)? {
         Statement::Query(query) => reader.select(query),
         Statement::Insert(insert) => reader.insert(insert),
         Statement::Update(update) => reader.update(update),
         Statement::Delete(delete) => reader.delete(delete),
         _ => Err("a statement of another kind".into()),
     }
+}
+
+/// The one statement of a text.
+pub(crate) fn parsed(text: &str, dialect: Dialect) -> Result<Statement, String> {
+    let text = numbered(text).ok_or("parameters of two kinds")?;
+    let text = share_mode(&text);
+    let mut parsed = Parser::parse_sql(rules(dialect), &text).map_err(|error| error.to_string())?;
+    match (parsed.pop(), parsed.is_empty()) {
+        (Some(statement), true) => Ok(statement),
+        _ => Err("more than one statement".into()),
+    }
+}
+
+/// MySQL's older word for FOR SHARE.
+fn share_mode(text: &str) -> String {
+    const OLD: &str = "lock in share mode";
+    let end = text.trim_end_matches(|end: char| end.is_whitespace() || end == ';');
+    match end.len().checked_sub(OLD.len()).and_then(|at| end.split_at_checked(at)) {
+        Some((rest, word)) if word.eq_ignore_ascii_case(OLD) => format!("{rest}FOR SHARE"),
+        _ => text.to_owned(),
+    }
+}
+
+/// The table of a statement that asks for rows by the values of columns and nothing else, and these columns.
+pub(crate) fn keyless(text: &str, tables: &[Table], dialect: Dialect) -> Option<(usize, Vec<String>)> {
+    let statement = parsed(text, dialect).ok()?;
+    let (name, selection) = match &statement {
+        Statement::Query(query) => {
+            let SetExpr::Select(select) = query.body.as_ref() else { return None };
+            (only_table(select.from.first()?)?, select.selection.as_ref()?)
+        }
+        Statement::Update(update) => (only_table(&update.table)?, update.selection.as_ref()?),
+        Statement::Delete(delete) => {
+            let ast::FromTable::WithFromKeyword(from) = &delete.from else { return None };
+            (only_table(from.first()?)?, delete.selection.as_ref()?)
+        }
+        _ => return None,
+    };
+    let reader = Reader { tables, dialect, partly: true };
+    let table = tables.iter().position(|table| table.name.eq_ignore_ascii_case(name))?;
+    let fixed = reader.fixed(Some(selection), table);
+    let mut columns: Vec<usize> = fixed.iter().map(|(column, _)| *column).collect();
+    columns.sort_unstable();
+    columns.dedup();
+    let whole = columns.len() == conjuncts(selection).len();
+    whole.then(|| (table, columns.into_iter().map(|at| tables[table].columns[at].0.clone()).collect()))
 }
 
 fn rules(dialect: Dialect) -> &'static dyn grammar::Dialect {
@@ -89,6 +138,7 @@ fn rules(dialect: Dialect) -> &'static dyn grammar::Dialect {
 struct Reader<'a> {
     tables: &'a [Table],
     dialect: Dialect,
+    partly: bool,
 }
 
 impl Reader<'_> {
@@ -111,20 +161,23 @@ impl Reader<'_> {
         if let Some(limit) = &query.limit_clause {
             rebuilt += &limit.to_string();
         }
-        self.locks(query, &mut rebuilt)?;
+        let lock = self.locks(query, &mut rebuilt)?;
         same(&rebuilt, &query.to_string())?;
         let asked = self.asked(selection, table);
         let limit = query.limit_clause.as_ref().map(|limit| self.limit(limit, query, table)).transpose()?;
-        Ok(Shape { table, verb: Verb::Select { asked, outputs, limit } })
+        Ok(Shape { table, verb: Verb::Select { asked, outputs, limit, lock } })
     }
 
     /// A locking read of MySQL sees another state than the reads around it; elsewhere it sees the same, or fails.
-    fn locks(&self, query: &ast::Query, rebuilt: &mut String) -> Result<(), String> {
-        if self.dialect == Dialect::MySql && !query.locks.is_empty() {
+    fn locks(&self, query: &ast::Query, rebuilt: &mut String) -> Result<Option<ReadLock>, String> {
+        if self.dialect == Dialect::MySql && !query.locks.is_empty() && !self.partly {
             return Err("a locking read of a database where it sees newer versions than other reads".into());
         }
+        if query.locks.iter().any(skips) {
+            return Err("rows that others have locked are left out".into());
+        }
         query.locks.iter().for_each(|lock| *rebuilt += &format!(" {lock}"));
-        Ok(())
+        Ok(read_lock(query))
     }
 
     fn outputs(&self, items: &[SelectItem], table: usize) -> Result<Vec<Option<usize>>, String> {
@@ -197,7 +250,11 @@ impl Reader<'_> {
             return Err("a row that is too short or too long".into());
         }
         for (&column, expr) in columns.iter().zip(row) {
-            all[column] = operand(expr).ok_or_else(|| format!("the value {expr}"))?;
+            all[column] = match operand(expr) {
+                Some(operand) => operand,
+                None if self.partly => Operand::Unknown,
+                None => return Err(format!("the value {expr}")),
+            };
         }
         Ok(all)
     }
@@ -288,7 +345,9 @@ impl Reader<'_> {
     }
 
     fn asked(&self, selection: Option<&Expr>, table: usize) -> Asked {
-        let Some(selection) = selection else { return Asked { key: None, condition: "1 = 1".to_owned() } };
+        let Some(selection) = selection else {
+            return Asked { key: None, pinned: None, condition: "1 = 1".to_owned() };
+        };
         let (parts, fixed) = (conjuncts(selection).len(), self.fixed(Some(selection), table));
         let operand = |column: &usize| {
             let mut found = fixed.iter().filter(|(fixed, _)| fixed == column);
@@ -296,9 +355,23 @@ impl Reader<'_> {
         };
         let key = self.key(table);
         let whole = parts == key.len();
-        let key = key.iter().map(operand).collect::<Option<Vec<_>>>().filter(|_| whole);
-        Asked { key, condition: selection.to_string() }
+        let pinned = key.iter().map(operand).collect::<Option<Vec<_>>>();
+        Asked { key: pinned.clone().filter(|_| whole), pinned, condition: selection.to_string() }
     }
+}
+
+/// How a query locks what it returns.
+pub(crate) fn read_lock(query: &ast::Query) -> Option<ReadLock> {
+    let strength = |lock: &ast::LockClause| match lock.lock_type {
+        ast::LockType::Share => ReadLock::Share,
+        ast::LockType::Update => ReadLock::Exclusive,
+    };
+    query.locks.first().map(strength)
+}
+
+/// Whether a lock clause leaves out what others have locked.
+pub(crate) fn skips(lock: &ast::LockClause) -> bool {
+    matches!(lock.nonblock, Some(ast::NonBlock::SkipLocked))
 }
 
 /// The numbers of the columns of a table's key.

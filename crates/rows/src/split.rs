@@ -13,6 +13,8 @@ pub(crate) enum Operand {
     Null,
     Int(i64),
     Text(String),
+    /// Something that is computed.
+    Unknown,
 }
 
 /// The operand that an expression is.

@@ -4,7 +4,7 @@ use margay_history::{History, NameId, ObjectId, OpId, TxnId, Version};
 use margay_levels::profile::Granularity;
 use margay_levels::{Anomaly, Level};
 use margay_testkit::history;
-use margay_verdict::mechanism::{Certified, Mechanisms, Points, View};
+use margay_verdict::mechanism::{Certified, Locking, Mechanisms, Points, View};
 use margay_verdict::wire::{fingerprint, from_json, to_json};
 use margay_verdict::{
     Breach, Broken, Certificate, Edge, Finding, Lemma, Order, Point, Question, ReadFrom, Reason, Versions,
@@ -60,6 +60,7 @@ fn breach(broken: Broken) -> Certificate {
         read_locks: true,
         write_locks: Some(Granularity::Row),
         first_updater_wins: false,
+        locking: Locking::NewestGaps,
         certifier: Certified::Ssi,
         read_regions: true,
         write_regions: false,

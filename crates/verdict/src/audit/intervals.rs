@@ -12,15 +12,15 @@
 //! One pass over the history for each object in question.
 
 use margay_history::{
-    Access, History, Interval, ObjectId, Op, OpId, OpKind, PredicateId, TxnId, ValueId, Version,
+    Access, History, Interval, ObjectId, Op, OpId, OpKind, PredicateId, ReadLock, TxnId, ValueId, Version,
 };
 use margay_levels::profile::Granularity;
 
 use super::{Rejected, reject};
 use crate::certificate::{Breach, Broken, Edge, Reason};
 use crate::mechanism::{
-    Certified, Course, Fact, Mechanisms, Pattern, Saw, Searches, Sight, View, World, Written, close_unknown,
-    common, dangerous, explain, returned, took_effect, unfit,
+    Certified, Course, Fact, Locking, Mechanisms, Pattern, Saw, Searches, Sight, Unseen, View, World,
+    Written, close_unknown, common, dangerous, explain, returned, took_effect, unfit,
 };
 
 pub(super) fn audit(history: &History, breach: &Breach) -> Result<(), Rejected> {
@@ -91,6 +91,7 @@ impl<'h> Judge<'h> {
         let (mut course, mut written) = (Course::default(), Vec::new());
         for op in self.history.ops(txn) {
             let own = op.kind == OpKind::Read && op.accesses.iter().all(|a| written.contains(&a.object));
+            let own = own || !self.is_plain(&op);
             course.push(op.kind, self.at(&op), op.accesses, own);
             if op.kind.writes() {
                 written.extend(op.accesses.iter().map(|access| access.object));
@@ -104,7 +105,11 @@ impl<'h> Judge<'h> {
             return reject("the certificate names a transaction that the history does not have");
         }
         let course = self.course(txn);
-        if course.committed() { Ok(course) } else { reject("a transaction did not commit for certain") }
+        match course.committed() {
+            true if course.is_opaque() => reject("a transaction with a statement of which nothing is known"),
+            true => Ok(course),
+            false => reject("a transaction did not commit for certain"),
+        }
     }
 
     /// What a transaction made of an object before operation `until`.
@@ -112,9 +117,14 @@ impl<'h> Judge<'h> {
         let mut written = Written::default();
         let before = |op: &Op<'_>| op.kind.writes() && until.is_none_or(|until| op.id < until);
         for op in self.history.ops(txn).filter(before) {
+            let at = self.at(&op);
             for access in op.accesses.iter().filter(|access| access.object == object) {
-                written.push(op.kind, self.at(&op), access.value, self.history.values());
+                written.push(op.kind, at, access.value, self.history.values());
+                written.step(op.kind, at, access.value);
             }
+            let unseen = Unseen::of(self.history, &op, at);
+            let touches = |unseen: &Unseen| unseen.touches(object, &self.searches, self.history.values());
+            unseen.filter(touches).into_iter().for_each(|unseen| written.push_unseen(&unseen.pattern));
         }
         written
     }
@@ -123,16 +133,31 @@ impl<'h> Judge<'h> {
     fn versions(&self, object: ObjectId) -> Vec<(Version, Fact)> {
         let mut all = vec![(Version::Initial, Fact::initial(self.history.initial(object)))];
         for txn in self.history.txns() {
-            let written = self.written(txn, object, None);
-            if written.pattern.is_some() {
-                let course = self.course(txn);
-                if !course.aborted() {
-                    all.push((Version::Of(txn), written.fact(&course, &self.mechanisms)));
-                }
+            let (mut written, course) = (self.written(txn, object, None), self.course(txn));
+            if course.is_opaque() {
+                written.push_unseen(&Pattern::Any);
             }
+            all.extend(self.made(written, &course).into_iter().map(|fact| (Version::Of(txn), fact)));
         }
         close_unknown(&mut all);
         all
+    }
+
+    /// What a transaction made of an object, as others see it.
+    fn made(&self, written: Written, course: &Course) -> Vec<Fact> {
+        let values = self.history.values();
+        match self.mechanisms.view {
+            _ if written.is_empty() => Vec::new(),
+            View::Uncommitted => written.facts(course, values),
+            _ if course.aborted() => Vec::new(),
+            _ => vec![written.fact(course, &self.mechanisms, values)],
+        }
+    }
+
+    /// Whether an operation sees what plain reads see.
+    fn is_plain(&self, op: &Op<'_>) -> bool {
+        let unlike = self.mechanisms.locking.sees_newest() || self.mechanisms.locking == Locking::Nothing;
+        !unlike || self.history.read_lock(op.id).is_none()
     }
 
     fn is_read(op: &Op<'_>) -> bool {
@@ -141,6 +166,9 @@ impl<'h> Judge<'h> {
 
     /// The condition of a search whose rows are known: a scan, or an update where it searches what reads see.
     fn search(&self, op: &Op<'_>) -> Option<PredicateId> {
+        if !self.is_plain(op) {
+            return None;
+        }
         let scan = self.history.scan(op.id).filter(|scan| scan.observed && self.mechanisms.scans_whole());
         let update = self.history.update(op.id).filter(|u| u.observed && self.mechanisms.update_search);
         scan.map(|scan| scan.predicate).or(update.map(|update| update.predicate))
@@ -150,6 +178,9 @@ impl<'h> Judge<'h> {
     fn tells(&self, op: &Op<'_>) -> Vec<Seen> {
         let search = self.search(op);
         let mut all = Vec::new();
+        if self.mechanisms.locking == Locking::Nothing && self.history.read_lock(op.id).is_some() {
+            return all;
+        }
         for access in op.accesses {
             let again = op.accesses.iter().filter(|a| a.object == access.object).count() > 1;
             let saw = match (Self::is_read(op), search) {
@@ -173,12 +204,14 @@ impl<'h> Judge<'h> {
     /// What the reads that are explained together with what `op` saw of `object` saw of others.
     fn group(&self, op: &Op<'_>, object: ObjectId) -> Vec<Seen> {
         let txn = self.history.txn_of(op.id);
-        let together = |other: &Op<'_>| other.id == op.id || self.mechanisms.view.is_shared();
+        let plain = self.is_plain(op);
+        let shared = plain && self.mechanisms.view.is_shared();
+        let together = |other: &Op<'_>| other.id == op.id || (shared && self.is_plain(other));
         let mut all = Vec::new();
         for other in self.history.ops(txn).filter(together) {
             all.extend(self.tells(&other).into_iter().filter(|seen| {
-                let asked = self.mechanisms.together || seen.object == object;
-                asked && self.written(txn, seen.object, Some(other.id)).pattern.is_none()
+                let asked = (plain && self.mechanisms.together) || seen.object == object;
+                asked && self.written(txn, seen.object, Some(other.id)).is_empty()
             }));
         }
         all
@@ -186,7 +219,16 @@ impl<'h> Judge<'h> {
 
     /// The snapshot's interval as far as the group narrows it; none if nothing explains the group.
     fn snapshot(&self, op: &Op<'_>, object: ObjectId) -> Option<Interval> {
-        let group = self.group(op, object);
+        let course = self.course(self.history.txn_of(op.id));
+        let whole = match self.is_plain(op) {
+            true => course.snapshot(self.mechanisms.view, self.at(op)),
+            false => self.at(op),
+        };
+        self.explained(&self.group(op, object), whole)
+    }
+
+    /// The part of an interval in which a snapshot shows what was seen, if there is one.
+    fn explained(&self, group: &[Seen], whole: Interval) -> Option<Interval> {
         let versions: Vec<Vec<(Version, Fact)>> = group.iter().map(|seen| self.others(seen)).collect();
         let facts: Vec<Vec<&Fact>> =
             versions.iter().map(|all| all.iter().map(|(_, fact)| fact).collect()).collect();
@@ -199,8 +241,6 @@ impl<'h> Judge<'h> {
             saw: *saw,
             versions,
         }));
-        let course = self.course(self.history.txn_of(op.id));
-        let whole = course.snapshot(self.mechanisms.view, self.at(op));
         explain(&sights, whole, self.world()).ok()
     }
 
@@ -222,20 +262,34 @@ impl<'h> Judge<'h> {
         let txn = self.history.txn_of(op.id);
         self.committed(txn)?;
         let reads = Self::is_read(&op) || self.search(&op).is_some();
-        if !reads || self.mechanisms.view == View::Uncommitted {
-            return reject("no read that sees a snapshot");
+        if !reads {
+            return reject("no read");
         }
         let mut told: Vec<ObjectId> = self.tells(&op).into_iter().map(|seen| seen.object).collect();
-        told.truncate(if self.mechanisms.together { 1 } else { told.len() });
+        told.truncate(if self.mechanisms.together && self.is_plain(&op) { 1 } else { told.len() });
         let unexplained = told.into_iter().any(|object| self.snapshot(&op, object).is_none());
-        Ok(self.misses_own(txn, &op) || unexplained)
+        Ok(self.misses_own(txn, &op) || unexplained || self.is_outdated(txn, &op))
+    }
+
+    /// Whether a locking read returned a row that had been changed since its snapshot, where that is refused.
+    fn is_outdated(&self, txn: TxnId, op: &Op<'_>) -> bool {
+        let refused = self.mechanisms.locking == Locking::Snapshot && self.mechanisms.first_updater_wins;
+        if !refused || self.history.read_lock(op.id).is_none() {
+            return false;
+        }
+        let of_others = |seen: &Seen| {
+            matches!(seen.saw, Saw::Value(value) if returned(value))
+                && self.written(txn, seen.object, Some(op.id)).is_empty()
+        };
+        let at = self.at(op);
+        self.tells(op).into_iter().filter(of_others).any(|seen| self.explained(&[seen], at).is_none())
     }
 
     /// Whether an operation did not see what its own transaction had written, or left a row out that its own transaction had made match.
     fn misses_own(&self, txn: TxnId, op: &Op<'_>) -> bool {
         self.tells(op).into_iter().any(|seen| {
             let own = self.written(txn, seen.object, Some(op.id));
-            match (seen.saw, &own.pattern) {
+            match (seen.saw, own.pattern.as_ref().filter(|_| own.unseen.is_none())) {
                 (Saw::Value(value), _) => !own.shows(value, self.history.values()),
                 (Saw::Without(_), Some(own)) => seen.saw.is_changed_by(seen.object, own, self.world()),
                 _ => false,
@@ -246,7 +300,8 @@ impl<'h> Judge<'h> {
     /// The condition that a search locks, where it locks what it searched.
     fn region(&self, op: &Op<'_>) -> Option<PredicateId> {
         let course = self.course(self.history.txn_of(op.id));
-        let reads = self.mechanisms.read_regions && course.locks_reads(&self.mechanisms);
+        let gaps = self.mechanisms.locking == Locking::NewestGaps && self.history.read_lock(op.id).is_some();
+        let reads = gaps || (self.mechanisms.read_regions && course.locks_reads(&self.mechanisms));
         let scan = self.history.scan(op.id).filter(|_| reads);
         let update = self.history.update(op.id).filter(|_| self.mechanisms.write_regions);
         scan.map(|scan| scan.predicate).or(update.map(|update| update.predicate))
@@ -281,10 +336,14 @@ impl<'h> Judge<'h> {
             true => op.accesses.iter().any(|access| took_effect(op.kind, access.value)),
             false => on_object().any(|access| took_effect(op.kind, access.value)),
         };
-        let there = |value| returned(value) || (value == ValueId::NULL && self.mechanisms.read_regions);
+        let locking = self.history.read_lock(op.id).filter(|_| self.mechanisms.locking.locks());
+        let gaps = self.mechanisms.read_regions
+            || (locking.is_some() && self.mechanisms.locking == Locking::NewestGaps);
+        let there = |value| returned(value) || (value == ValueId::NULL && gaps);
         let read = Self::is_read(&op) && on_object().any(|access| there(access.value));
-        let exclusive = wrote && self.mechanisms.write_locks.is_some();
-        let shared = read && course.locks_reads(&self.mechanisms);
+        let alone = locking == Some(ReadLock::Exclusive) && on_object().any(|access| returned(access.value));
+        let exclusive = (wrote || alone) && self.mechanisms.write_locks.is_some();
+        let shared = read && (locking.is_some() || course.locks_reads(&self.mechanisms));
         let region = match self.region(&op) {
             Some(region) => self.enters(object, other, region)?,
             None => false,
@@ -315,8 +374,9 @@ impl<'h> Judge<'h> {
 
     fn fact(&self, object: ObjectId, txn: TxnId) -> Result<Fact, Rejected> {
         let course = self.committed(txn)?;
-        let fact = self.written(txn, object, None).fact(&course, &self.mechanisms);
-        if fact.certain { Ok(fact) } else { reject("a transaction did not write the object for certain") }
+        let mut facts = self.made(self.written(txn, object, None), &course).into_iter();
+        let certain = facts.find(|fact| fact.certain);
+        certain.map_or_else(|| reject("a transaction did not write the object for certain"), Ok)
     }
 
     fn updates(&self, object: ObjectId, txns: [TxnId; 2]) -> Result<bool, Rejected> {

@@ -13,15 +13,17 @@ pub struct Course {
     read: Option<Interval>,
     /// The first write that took effect for certain.
     write: Option<Interval>,
-    writes: bool,
     statements: u32,
+    /// When a statement of which nothing is known was called, if it was the first.
+    unclear: Option<i64>,
+    opaque: bool,
     /// When the last operation that was answered was called.
     last: i64,
     end: Option<(OpKind, Interval)>,
 }
 
 impl Course {
-    /// Adds the next operation. A read of nothing but what the transaction wrote itself need not take a snapshot: then `own` is true.
+    /// Adds the next operation. A read of nothing but what the transaction wrote itself, or of the newest versions, need not take a snapshot: then `own` is true.
     pub fn push(&mut self, kind: OpKind, at: Interval, accesses: &[Access], own: bool) {
         self.first.get_or_insert(at);
         if kind.outcome().is_some() {
@@ -29,19 +31,25 @@ impl Course {
             return;
         }
         self.last = at.before;
-        if kind == OpKind::Begin {
-            return;
+        match kind {
+            OpKind::Begin => return,
+            OpKind::Sql => {
+                self.opaque = true;
+                if self.statement.is_none() {
+                    self.unclear.get_or_insert(at.before);
+                }
+                return;
+            }
+            _ => {}
         }
         self.statements += 1;
-        self.statement.get_or_insert(at);
+        let first = self.unclear.unwrap_or(at.before);
+        self.statement.get_or_insert(Interval::new(first, at.after));
         if matches!(kind, OpKind::Read | OpKind::Scan) && !own {
             self.read.get_or_insert(at);
         }
-        if kind.writes() {
-            self.writes = true;
-            if accesses.iter().any(|access| took_effect(kind, access.value)) {
-                self.write.get_or_insert(at);
-            }
+        if accesses.iter().any(|access| took_effect(kind, access.value)) {
+            self.write.get_or_insert(at);
         }
     }
 
@@ -63,10 +71,16 @@ impl Course {
         matches!(self.end, Some((OpKind::Abort, _)))
     }
 
-    /// Whether it wrote.
+    /// Whether it wrote something for certain.
     #[must_use]
     pub fn writes(&self) -> bool {
-        self.writes
+        self.write.is_some()
+    }
+
+    /// Whether it executed a statement of which nothing is known. It may have written anything and undone whatever it did: nothing that it did proves anything.
+    #[must_use]
+    pub fn is_opaque(&self) -> bool {
+        self.opaque
     }
 
     /// When it began at the earliest.
@@ -110,7 +124,7 @@ impl Course {
     #[must_use]
     pub fn snapshot(&self, view: View, at: Interval) -> Interval {
         match view {
-            View::StatementOrBefore if !self.writes => Interval::new(self.start(), at.after),
+            View::StatementOrBefore if !self.writes() => Interval::new(self.start(), at.after),
             _ => self.shared_snapshot(view).unwrap_or(at),
         }
     }
@@ -127,7 +141,7 @@ impl Course {
     /// Whether an operation at `at` was certainly done: the last one of a transaction of unknown outcome may not have been.
     #[must_use]
     pub fn was_done(&self, at: Interval) -> bool {
-        self.committed() || at.after <= self.held_until()
+        !self.opaque && (self.committed() || at.after <= self.held_until())
     }
 
     /// By when it had locked an object that it wrote at `at` for certain.
@@ -149,7 +163,7 @@ impl Course {
     /// Whether a read of it locks what it returns. A single SELECT need not, nor a transaction that only reads where it may read old versions.
     #[must_use]
     pub fn locks_reads(&self, mechanisms: &Mechanisms) -> bool {
-        let old = mechanisms.view == View::StatementOrBefore && !self.writes;
+        let old = mechanisms.view == View::StatementOrBefore && !self.writes();
         mechanisms.read_locks && self.statements > 1 && !old
     }
 
@@ -157,7 +171,7 @@ impl Course {
     #[must_use]
     pub fn point(&self, points: Points) -> Interval {
         match points {
-            Points::Commit if self.writes => self.end(),
+            Points::Commit if self.writes() => self.end(),
             _ => Interval::new(self.start(), self.end().after),
         }
     }

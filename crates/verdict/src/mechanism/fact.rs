@@ -28,6 +28,10 @@ pub struct Written {
     pub pattern: Option<Pattern>,
     /// The first write that took effect for certain.
     pub effect: Option<Interval>,
+    /// What it may also have made of it, without that anybody saw it.
+    pub unseen: Option<Pattern>,
+    /// What it was after each write that took effect, where others see that before the commit.
+    pub steps: Vec<Step>,
 }
 
 impl Written {
@@ -39,26 +43,90 @@ impl Written {
         }
     }
 
+    /// Adds a write of which it was not seen what it wrote.
+    pub fn push_unseen(&mut self, pattern: &Pattern) {
+        self.unseen = Some(match self.unseen.take() {
+            Some(before) if before != *pattern => Pattern::Any,
+            _ => pattern.clone(),
+        });
+    }
+
+    /// Remembers what others see now, where they see what is not committed.
+    pub fn step(&mut self, kind: OpKind, at: Interval, value: ValueId) {
+        let effect = took_effect(kind, value);
+        self.steps.extend(self.pattern.clone().map(|pattern| Step { at, pattern, effect }));
+    }
+
+    /// Whether there is anything.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pattern.is_none() && self.unseen.is_none()
+    }
+
     /// Whether a later read of the same transaction may see `value`.
     #[must_use]
     pub fn shows(&self, value: ValueId, values: &Values) -> bool {
-        self.pattern.as_ref().is_none_or(|own| own.is_absent() || own.matches(value, values))
+        self.unseen.is_some()
+            || self.pattern.as_ref().is_none_or(|own| own.is_absent() || own.matches(value, values))
     }
 
     /// The version that others see, when the transaction has ended and not aborted.
     #[must_use]
-    pub fn fact(self, course: &Course, mechanisms: &Mechanisms) -> Fact {
+    pub fn fact(self, course: &Course, mechanisms: &Mechanisms, values: &Values) -> Fact {
+        let pattern = match (self.pattern, self.unseen) {
+            (Some(pattern), Some(unseen)) => pattern.clouded(&unseen, values),
+            (Some(pattern), None) | (None, Some(pattern)) => pattern,
+            (None, None) => Pattern::Any,
+        };
         Fact {
             installed: course.installed(mechanisms.view),
-            certain: course.committed() && self.effect.is_some(),
+            certain: course.committed() && !course.is_opaque() && self.effect.is_some(),
             locked: self
                 .effect
                 .filter(|&at| course.was_done(at))
                 .and_then(|at| course.locked(mechanisms, at)),
-            snapshot: self.effect.and_then(|_| course.snapshot_taken(mechanisms)),
-            pattern: self.pattern.unwrap_or(Pattern::Any),
+            snapshot: self
+                .effect
+                .filter(|_| !course.is_opaque())
+                .and_then(|_| course.snapshot_taken(mechanisms)),
+            gone: i64::MAX,
+            pattern,
         }
     }
+
+    /// The versions that others see where they see what is not committed: each from its write on, and until it was undone if the transaction aborted.
+    #[must_use]
+    pub fn facts(&self, course: &Course, values: &Values) -> Vec<Fact> {
+        let gone = if course.aborted() { course.end().after } else { i64::MAX };
+        let proves = course.committed() && !course.is_opaque();
+        let version = |installed, certain, pattern| Fact {
+            gone,
+            ..Fact { installed, certain, pattern, ..Fact::initial(ValueId::NULL) }
+        };
+        let step = |Step { at, pattern, effect }: &Step| {
+            let clouded = self.unseen.as_ref().map(|unseen| pattern.clone().clouded(unseen, values));
+            version(*at, proves && *effect, clouded.unwrap_or_else(|| pattern.clone()))
+        };
+        let whole = Interval::new(course.start(), course.end().after);
+        let unseen = self.unseen.iter().map(|pattern| version(whole, false, pattern.clone()));
+        let mut steps: Vec<Fact> = self.steps.iter().map(step).collect();
+        let next = self.steps.iter().skip(1).map(|next| Some(next.at.after).filter(|_| next.effect));
+        for (fact, next) in steps.iter_mut().zip(next).filter(|_| !course.is_opaque()) {
+            fact.gone = fact.gone.min(next.unwrap_or(i64::MAX));
+        }
+        unseen.chain(steps).collect()
+    }
+}
+
+/// What an object was after a write.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// When it was written.
+    pub at: Interval,
+    /// What it may be.
+    pub pattern: Pattern,
+    /// Whether the write changed something for certain.
+    pub effect: bool,
 }
 
 /// One transaction's version of one object, in time.
@@ -72,6 +140,8 @@ pub struct Fact {
     pub locked: Option<i64>,
     /// By when its writer had taken its snapshot, if concurrent updates are refused.
     pub snapshot: Option<i64>,
+    /// By when it was undone, if it was.
+    pub gone: i64,
     /// What it may be.
     pub pattern: Pattern,
 }
@@ -117,7 +187,8 @@ impl Fact {
     #[must_use]
     pub fn initial(value: ValueId) -> Self {
         let installed = Interval::new(i64::MIN, i64::MIN);
-        Self { installed, certain: true, locked: None, snapshot: None, pattern: Pattern::Value(value) }
+        let pattern = Pattern::Value(value);
+        Self { installed, certain: true, locked: None, snapshot: None, gone: i64::MAX, pattern }
     }
 
     /// Whether `later` was installed after this one for certain, if both were.
@@ -163,7 +234,9 @@ impl Sight<'_> {
     /// Whether a version was not installed after the snapshot for certain, and no later one was there before it for certain.
     fn is_possible(&self, version: &Fact, snapshot: Interval) -> bool {
         let hides = |j: &Fact| j.certain && j.installed.after < snapshot.before && version.before(j);
-        version.installed.before <= snapshot.after && !self.versions.iter().any(|j| hides(j))
+        version.installed.before <= snapshot.after
+            && version.gone >= snapshot.before
+            && !self.versions.iter().any(|j| hides(j))
     }
 
     /// Whether what was seen may be this version.
@@ -190,7 +263,7 @@ impl Sight<'_> {
     /// By when the version had a successor.
     fn replaced(&self, version: &Fact) -> i64 {
         let later = self.versions.iter().filter(|j| j.certain && version.before(j));
-        later.map(|j| j.installed.after).min().unwrap_or(i64::MAX)
+        later.map(|j| j.installed.after).min().unwrap_or(i64::MAX).min(version.gone)
     }
 
     /// Whether a version is later than whatever was seen, and would have changed it: of a row that was not returned, one of which the condition is true.

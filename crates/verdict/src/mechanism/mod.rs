@@ -13,13 +13,15 @@ mod course;
 mod fact;
 mod pattern;
 mod search;
+mod unseen;
 
 pub use course::{Course, dangerous, returned, took_effect};
-pub use fact::{Candidates, Fact, Saw, Sight, World, Written, close_unknown, explain};
+pub use fact::{Candidates, Fact, Saw, Sight, Step, World, Written, close_unknown, explain};
 pub use pattern::Pattern;
 pub use search::Searches;
+pub use unseen::{Unseen, changes};
 
-use margay_history::{History, Interval, OpId, OpKind};
+use margay_history::{History, Interval};
 use margay_levels::Level;
 use margay_levels::profile::{
     Certifier, Granularity, Lock, Mode, PredicateLock, Profile, Read, Snapshot, Statement,
@@ -45,10 +47,50 @@ pub struct Mechanisms {
     pub update_search: bool,
     /// Of two transactions that write one object, one must have committed before the other's snapshot.
     pub first_updater_wins: bool,
+    /// What reads that lock see, and whether they lock for certain.
+    pub locking: Locking,
     /// What must not commit.
     pub certifier: Certified,
     /// Where the point lies at which a transaction takes place, if dependencies follow the order of these points.
     pub points: Option<Points>,
+}
+
+/// What reads see that lock what they return to the end of their transaction (FOR UPDATE, FOR SHARE).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Locking {
+    /// Nothing is known of them.
+    Nothing,
+    /// They are as plain reads.
+    Plain,
+    /// What plain reads see; a row that was changed since is refused where concurrent updates are.
+    Snapshot,
+    /// Each row as it is when it is locked, at a point of the statement of its own.
+    Newest,
+    /// As [`Locking::Newest`], and they lock what they searched: nobody makes a row match.
+    NewestGaps,
+}
+
+impl Locking {
+    /// All, with their words.
+    pub const ALL: [(Locking, &'static str); 5] = [
+        (Locking::Nothing, "nothing"),
+        (Locking::Plain, "plain"),
+        (Locking::Snapshot, "snapshot"),
+        (Locking::Newest, "newest"),
+        (Locking::NewestGaps, "newest-gaps"),
+    ];
+
+    /// Whether locking reads lock rows for certain.
+    #[must_use]
+    pub fn locks(self) -> bool {
+        !matches!(self, Locking::Nothing | Locking::Plain)
+    }
+
+    /// Whether they see something else than plain reads.
+    #[must_use]
+    pub fn sees_newest(self) -> bool {
+        matches!(self, Locking::Newest | Locking::NewestGaps)
+    }
 }
 
 /// Where the point lies at which a transaction takes place.
@@ -68,7 +110,7 @@ impl Points {
 /// What plain reads see.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum View {
-    /// Anything, also what is not committed: nothing is verified.
+    /// The newest versions, committed or not, each object at a point of the statement of its own.
     Uncommitted,
     /// The newest committed versions at one point of each statement.
     Statement,
@@ -149,7 +191,7 @@ impl Mechanisms {
         let blocks = |mode: Mode| mode.predicate == PredicateLock::Blocking;
         Self {
             view: if loose && view.is_shared() { View::Within } else { view },
-            together: !loose && select.read != Read::Newest,
+            together: !loose && !matches!(select.read, Read::Newest | Read::Uncommitted),
             read_locks: select.lock == Lock::Share && rows,
             write_locks: profile.mutual_exclusion.filter(|_| update.lock == Lock::Exclusive),
             read_regions: rows && blocks(select) && select.lock == Lock::Share,
@@ -157,6 +199,7 @@ impl Mechanisms {
             update_search: !loose && select.read == Read::Snapshot && update.read == Read::Snapshot,
             first_updater_wins: !loose
                 && (profile.first_updater_wins || (checks_writes && snapshots && !serializable)),
+            locking: if loose || !rows { Locking::Nothing } else { locking(profile) },
             certifier: match profile.certifier {
                 Some(Certifier::Ssi) => Certified::Ssi,
                 _ if serializable => Certified::Serializable,
@@ -174,6 +217,20 @@ impl Mechanisms {
     #[must_use]
     pub fn scans_whole(&self) -> bool {
         self.view != View::Uncommitted && (self.together || self.read_regions)
+    }
+}
+
+fn locking(profile: &Profile) -> Locking {
+    let (share, update) = (profile.mode(Statement::SelectForShare), profile.mode(Statement::SelectForUpdate));
+    let locks = share.lock == Lock::Share && update.lock == Lock::Exclusive;
+    let both = |test: fn(&Mode) -> bool| test(&share) && test(&update);
+    match locks {
+        true if both(|mode| mode.read == Read::Snapshot) => Locking::Snapshot,
+        true if both(|mode| mode.read == Read::Newest && mode.predicate == PredicateLock::Blocking) => {
+            Locking::NewestGaps
+        }
+        true if both(|mode| matches!(mode.read, Read::Newest | Read::SnapshotThenNewest)) => Locking::Newest,
+        _ => Locking::Nothing,
     }
 }
 
@@ -196,16 +253,13 @@ pub fn common(at: Interval, skew: i64) -> Interval {
     Interval::new(at.before.saturating_sub(half), at.after.saturating_add(half))
 }
 
-/// Why the mechanisms cannot be verified on a history, if they cannot: they need the interval of every operation, and to know what was written.
+/// Why the mechanisms cannot be verified on a history, if they cannot: they need the interval of every operation.
 #[must_use]
 pub fn unfit(history: &History) -> Option<String> {
     let mut last = None;
     for txn in history.txns() {
         for op in history.ops(txn) {
             let Some(at) = op.at else { return Some("an operation without its interval".to_owned()) };
-            if op.kind == OpKind::Sql || !knows_rows(history, op.id) {
-                return Some(format!("{} of {}", op.kind.name(), history.show_txn(txn)));
-            }
             if last.is_some_and(|(session, before)| session == history.session_of(txn) && before > at.before)
             {
                 return Some(format!("a clock that goes back in {}", history.show_txn(txn)));
@@ -214,9 +268,4 @@ pub fn unfit(history: &History) -> Option<String> {
         }
     }
     None
-}
-
-/// Whether it is known which objects an operation wrote.
-fn knows_rows(history: &History, op: OpId) -> bool {
-    history.update(op).is_none_or(|update| update.observed)
 }

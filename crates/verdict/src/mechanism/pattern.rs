@@ -32,6 +32,27 @@ impl Pattern {
         }
     }
 
+    /// A row with these columns changed in a way that nobody saw.
+    #[must_use]
+    pub fn unknown(mut columns: Vec<NameId>) -> Pattern {
+        columns.sort_unstable();
+        columns.dedup();
+        Pattern::Row(columns.into_iter().map(|name| (name, ValueId::UNKNOWN)).collect())
+    }
+
+    /// What is left to say of it if the same transaction may also have made `unseen` of the object, earlier or later.
+    #[must_use]
+    pub fn clouded(self, unseen: &Pattern, values: &Values) -> Pattern {
+        let Pattern::Row(columns) = unseen else { return Pattern::Any };
+        let mixed = |before| merged(Some(before), columns, values);
+        match self {
+            Pattern::Row(_) => Pattern::Row(mixed(self)),
+            Pattern::New(_) => Pattern::New(mixed(self)),
+            Pattern::Value(value) if matches!(values.get(value), Value::Row(_)) => Pattern::New(mixed(self)),
+            _ => Pattern::Any,
+        }
+    }
+
     /// Whether a version of this pattern can have been seen as `seen`.
     #[must_use]
     pub fn matches(&self, seen: ValueId, values: &Values) -> bool {

@@ -102,7 +102,7 @@ impl Searches {
             Pattern::Any | Pattern::Tail(_) | Pattern::List(_) => return None,
         };
         let keys = self.keys.get(home.index())?;
-        condition.matches(&Known { keys, key, content, values }).ok()
+        condition.decide(&Known { keys, key, content, values })
     }
 }
 

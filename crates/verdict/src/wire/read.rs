@@ -11,7 +11,7 @@ use crate::certificate::{
     Breach, Broken, Certificate, Edge, Lemma, Order, Point, ReadFrom, Reason, Stamp, Versions,
 };
 use crate::checker::Question;
-use crate::mechanism::{Certified, Mechanisms, Points, View};
+use crate::mechanism::{Certified, Locking, Mechanisms, Points, View};
 use crate::observed::{Execution, Initial, Pin, Reading, Sight, Unexplained};
 
 /// The question and the certificate of a file, against the history that it was made for.
@@ -112,6 +112,10 @@ fn mechanisms(fields: &mut Fields) -> Result<Mechanisms, String> {
         write_regions: perhaps(fields, "write-regions")?,
         update_search: perhaps(fields, "update-search")?,
         first_updater_wins: truth(fields, "first-updater-wins")?,
+        locking: match fields.left.remove("locking") {
+            None => Locking::Nothing,
+            Some(json) => named(&Locking::ALL, json.as_str().unwrap_or_default())?,
+        },
         certifier: named(&Certified::ALL, &fields.text("certifier")?)?,
         points: match fields.left.remove("points") {
             None | Some(Json::Null) => None,

@@ -8,7 +8,7 @@ use super::sql::sql_json;
 use super::{VERSION, fingerprint, object_json};
 use crate::certificate::{Breach, Broken, Certificate, Edge, Point, ReadFrom, Reason, Stamp};
 use crate::checker::Question;
-use crate::mechanism::{Certified, Points, View, word};
+use crate::mechanism::{Certified, Locking, Points, View, word};
 use crate::observed::{Execution, Initial, Pin, Sight, Unexplained};
 
 /// The certificate as the text of its file.
@@ -101,6 +101,7 @@ impl Writer<'_> {
             "write-regions": is.write_regions,
             "update-search": is.update_search,
             "first-updater-wins": is.first_updater_wins,
+            "locking": word(&Locking::ALL, is.locking),
             "certifier": word(&Certified::ALL, is.certifier),
             "points": is.points.map(|points| word(&Points::ALL, points)),
             mechanism: body,

@@ -1,0 +1,146 @@
+//! What is left to say of a statement of which too little is understood: whether it only reads, or which table it writes to.
+//!
+//! # Invariants
+//! Nothing is said that may be wrong: a query that calls a function which is not known may write, and then nothing is said at all. Triggers and foreign keys that
+//! write to other tables are not seen, as they are nowhere.
+
+use margay_history::{ReadLock, Statement, Table, TableId};
+use margay_sql::Dialect;
+use sqlparser::ast::{self, Assignment, SetExpr, Statement as Parsed};
+
+use crate::shape::{key, parsed, read_lock, skips};
+use crate::split::{last, only_table, target};
+use crate::statement::{Became, Run};
+
+/// What a statement does to one table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Blunt {
+    /// It reads rows of this table that match, and perhaps others.
+    Reads { table: usize, condition: String, lock: Option<ReadLock> },
+    /// It reads something.
+    Queries,
+    /// It changes rows of this table that match; how, if that is known.
+    Changes { table: usize, condition: String, set: Option<String> },
+}
+
+/// Conditions that are true of every row, and of none.
+const ALL: &str = "1 = 1";
+const NONE: &str = "1 = 0";
+
+/// Assignments of which nothing is known.
+const SOMETHING: &str = "?";
+
+/// What can be said of a text.
+pub(crate) fn blunt(text: &str, tables: &[Table], dialect: Dialect) -> Option<Blunt> {
+    let find = |name: &str| tables.iter().position(|table| table.name.eq_ignore_ascii_case(name));
+    match &parsed(text, dialect).ok()? {
+        Parsed::Query(query) if only_reads(&query.to_string()) => Some(reads(query, find)),
+        Parsed::Insert(insert) if only_reads(&insert.source.as_ref()?.to_string()) => {
+            let ast::TableObject::TableName(name) = &insert.table else { return None };
+            let set = Some(SOMETHING.to_owned());
+            Some(Blunt::Changes { table: find(last(name)?)?, condition: ALL.to_owned(), set })
+        }
+        Parsed::Update(update) => {
+            let table = find(only_table(&update.table)?)?;
+            let own = update.from.is_none() && only_reads(&list(&update.assignments));
+            let known = own && sets_columns(&update.assignments, &tables[table]);
+            let set = if known { list(&update.assignments) } else { SOMETHING.to_owned() };
+            let condition = if known { condition(update.selection.as_ref())? } else { ALL.to_owned() };
+            own.then_some(Blunt::Changes { table, condition, set: Some(set) })
+        }
+        Parsed::Delete(delete) => {
+            let ast::FromTable::WithFromKeyword(from) = &delete.from else { return None };
+            let ([from], None) = (from.as_slice(), &delete.using) else { return None };
+            let (table, condition) = (find(only_table(from)?)?, condition(delete.selection.as_ref())?);
+            let keyless = tables[table].key.is_empty();
+            let condition = if keyless { ALL.to_owned() } else { condition };
+            Some(Blunt::Changes { table, condition, set: None })
+        }
+        _ => None,
+    }
+}
+
+/// Whether every assignment is of one declared column, spelled as declared, that is not of the key: rows stay what they are.
+fn sets_columns(assignments: &[Assignment], table: &Table) -> bool {
+    let keys = key(table);
+    let fine = |name: &str| {
+        let place = table.columns.iter().position(|(column, _)| column == name);
+        place.is_some_and(|place| !keys.contains(&place))
+    };
+    !keys.is_empty() && assignments.iter().all(|set| target(&set.target).is_some_and(fine))
+}
+
+fn condition(selection: Option<&ast::Expr>) -> Option<String> {
+    let text = selection.map_or_else(|| ALL.to_owned(), ToString::to_string);
+    only_reads(&text).then_some(text)
+}
+
+fn reads(query: &ast::Query, find: impl Fn(&str) -> Option<usize>) -> Blunt {
+    let SetExpr::Select(select) = query.body.as_ref() else { return Blunt::Queries };
+    let ([from], None, None) = (select.from.as_slice(), &query.limit_clause, &query.with) else {
+        return Blunt::Queries;
+    };
+    let skipped = query.locks.iter().any(skips);
+    match (only_table(from).and_then(find), condition(select.selection.as_ref())) {
+        (Some(table), Some(condition)) if !skipped && !condition.to_ascii_uppercase().contains("SELECT") => {
+            Blunt::Reads { table, condition, lock: read_lock(query) }
+        }
+        _ => Blunt::Queries,
+    }
+}
+
+/// Words before a parenthesis that call nothing that writes.
+const HARMLESS: [&str; 44] = [
+    "abs", "all", "and", "any", "as", "avg", "between", "bigint", "by", "cast", "ceil", "char", "coalesce",
+    "count", "decimal", "distinct", "else", "exists", "filter", "floor", "from", "in", "join", "length",
+    "lower", "max", "min", "mod", "not", "nullif", "numeric", "on", "or", "over", "round", "select", "sum",
+    "then", "union", "upper", "using", "values", "varchar", "where",
+];
+
+/// Whether a text writes nothing: it has no word of a writing statement, and calls only functions that are known.
+fn only_reads(text: &str) -> bool {
+    let words = |text: &str| {
+        let split = text.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+        split.filter(|word| !word.is_empty()).map(str::to_ascii_lowercase).collect::<Vec<_>>()
+    };
+    let all = words(text);
+    let writes = |place: usize, word: &str| match word {
+        "insert" | "delete" | "merge" | "into" | "nextval" | "setval" => true,
+        "update" => !(place > 0 && matches!(all[place - 1].as_str(), "for" | "key")),
+        _ => false,
+    };
+    let called = |before: &str| match before.trim_end().chars().next_back() {
+        Some(end) if end.is_alphanumeric() || end == '_' || end == '"' || end == '`' => words(before).pop(),
+        _ => None,
+    };
+    let calls = text.match_indices('(').filter_map(|(at, _)| called(&text[..at]));
+    !all.iter().enumerate().any(|(place, word)| writes(place, word))
+        && calls.into_iter().all(|name| HARMLESS.contains(&name.as_str()))
+}
+
+fn list(assignments: &[Assignment]) -> String {
+    assignments.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+impl Run<'_> {
+    /// What little is known of a statement.
+    pub fn bluntly(&mut self, blunt: &Blunt, statement: &Statement) -> Became {
+        match blunt {
+            Blunt::Queries => {
+                let (table, condition) = (TableId::at(0), NONE.to_owned());
+                Became::Scan { table, condition, rows: None, lock: None }
+            }
+            Blunt::Reads { table, condition, lock } => {
+                let filled = self.filled(condition, &statement.params);
+                let condition = filled.unwrap_or_else(|_| NONE.to_owned());
+                Became::Scan { table: TableId::at(*table), condition, rows: None, lock: *lock }
+            }
+            Blunt::Changes { table, condition, set } => {
+                self.known.retain(|(of, _), _| of != table);
+                let filled = self.filled(condition, &statement.params);
+                let condition = filled.unwrap_or_else(|_| ALL.to_owned());
+                Became::Update { table: TableId::at(*table), condition, set: set.clone(), nothing: false }
+            }
+        }
+    }
+}

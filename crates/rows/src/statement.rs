@@ -1,0 +1,447 @@
+//! What one statement, its parameters and its answer become.
+
+use std::collections::HashMap;
+
+use margay_history::{
+    Access, HistoryBuilder, NameId, ObjectId, ReadLock, Statement, Table, TableId, Value, ValueId,
+};
+use margay_sql::{Assignments, Dialect, Value as SqlValue};
+
+use crate::class::Class;
+use crate::fill::{fill, literal};
+use crate::shape::{Asked, Limit, Shape, Verb, key};
+use crate::split::Operand;
+use crate::translate::Sight;
+
+/// What a transaction knows of rows: their columns, or that they are absent.
+#[derive(Clone, Default, Debug)]
+pub struct Known(HashMap<(usize, ObjectId), Option<HashMap<String, ValueId>>>);
+
+impl Known {
+    pub(crate) fn rows(&mut self) -> &mut HashMap<(usize, ObjectId), Option<HashMap<String, ValueId>>> {
+        &mut self.0
+    }
+
+    /// Nothing is known any more.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// What a statement becomes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Became {
+    /// A read.
+    Read {
+        /// What it saw.
+        accesses: Vec<Access>,
+        /// How it locks what it returned.
+        lock: Option<ReadLock>,
+    },
+    /// A write.
+    Write(Vec<Access>),
+    /// A scan.
+    Scan {
+        /// The table.
+        table: TableId,
+        /// The condition.
+        condition: String,
+        /// What it saw, if its answer tells.
+        rows: Option<Vec<Access>>,
+        /// How it locks what it returned.
+        lock: Option<ReadLock>,
+    },
+    /// A predicate update.
+    Update {
+        /// The table.
+        table: TableId,
+        /// The condition.
+        condition: String,
+        /// The assignments; none deletes.
+        set: Option<String>,
+        /// Whether it is known what it wrote: then that is nothing.
+        nothing: bool,
+    },
+}
+
+pub(crate) type Told<T> = Result<T, String>;
+
+/// One statement at work.
+pub(crate) struct Run<'a> {
+    pub tables: &'a [Table],
+    /// Tables without a key of their own, whose rows are told apart by what statements ask for.
+    pub keyless: &'a [bool],
+    pub dialect: Dialect,
+    pub sight: Sight,
+    /// Whether a write may be told of in part.
+    pub partly: bool,
+    pub known: &'a mut HashMap<(usize, ObjectId), Option<HashMap<String, ValueId>>>,
+    pub builder: &'a mut HistoryBuilder,
+}
+
+impl<'a> Run<'a> {
+    fn table(&self, table: usize) -> &'a Table {
+        &self.tables[table]
+    }
+
+    pub fn became(&mut self, shape: &Shape, statement: &Statement) -> Told<Became> {
+        let params = &statement.params;
+        match &shape.verb {
+            Verb::Select { asked, outputs, limit, lock } => {
+                let found = Found { asked, outputs, limit: limit.as_ref(), lock: *lock };
+                self.select(shape.table, &found, statement)
+            }
+            Verb::Insert(rows) => {
+                let accesses = rows.iter().map(|row| self.inserted(shape.table, row, params));
+                accesses.collect::<Told<Vec<_>>>().map(Became::Write)
+            }
+            Verb::Update { asked, sets, text } => {
+                let Some(object) = self.target(shape.table, asked, statement)? else {
+                    return self.predicate_update(shape.table, asked, Some(text), statement);
+                };
+                if let Some(missed) = self.missed(shape.table, object, statement)? {
+                    return Ok(missed);
+                }
+                match self.updated(shape.table, object, (sets, text), params)? {
+                    Some(access) => Ok(Became::Write(vec![access])),
+                    None => self.predicate_update(shape.table, asked, Some(text), statement),
+                }
+            }
+            Verb::Delete(asked) => {
+                let Some(object) = self.target(shape.table, asked, statement)? else {
+                    return self.predicate_update(shape.table, asked, None, statement);
+                };
+                if let Some(missed) = self.missed(shape.table, object, statement)? {
+                    return Ok(missed);
+                }
+                self.known.insert((shape.table, object), None);
+                Ok(Became::Write(vec![Access { object, value: ValueId::NULL }]))
+            }
+        }
+    }
+
+    /// The row that an update or deletion changes, if it is one: the one whose key it names; where writes are told of in part also if it asks for
+    /// more, and found it.
+    fn target(&mut self, table: usize, asked: &Asked, statement: &Statement) -> Told<Option<ObjectId>> {
+        let more = asked.key.is_none() && self.partly && statement.count.is_some_and(|count| count > 0);
+        match &asked.pinned {
+            Some(pinned) if more => self.named(table, pinned, &statement.params).map(Some),
+            _ if self.partly && statement.count.is_none() => Ok(None),
+            _ => self.point(table, asked, &statement.params),
+        }
+    }
+
+    /// The row that a key names, if that is all that is asked for.
+    fn point(&mut self, table: usize, asked: &Asked, params: &[ValueId]) -> Told<Option<ObjectId>> {
+        asked.key.as_ref().map(|key| self.named(table, key, params)).transpose()
+    }
+
+    fn named(&mut self, table: usize, key: &[Operand], params: &[ValueId]) -> Told<ObjectId> {
+        let values = key.iter().map(|operand| self.value(operand, params)).collect::<Told<Vec<_>>>()?;
+        self.object(table, &values)
+    }
+
+    fn value(&mut self, operand: &Operand, params: &[ValueId]) -> Told<ValueId> {
+        Ok(match operand {
+            Operand::Param(at) => *params.get(*at).ok_or("a parameter is missing")?,
+            Operand::Null => ValueId::NULL,
+            Operand::Unknown => ValueId::UNKNOWN,
+            Operand::Int(int) => self.builder.values().int(*int),
+            Operand::Text(text) => self.builder.values().text(text),
+        })
+    }
+
+    fn get(&mut self, value: ValueId) -> Value<'_> {
+        self.builder.values().get(value)
+    }
+
+    /// The row of a key, whose values must be such that equal keys are written alike.
+    fn object(&mut self, table: usize, values: &[ValueId]) -> Told<ObjectId> {
+        let def = self.table(table);
+        for (column, &value) in key(def).into_iter().zip(values) {
+            let class = Class::column(def, column);
+            let folded = class == Class::Text && self.dialect == Dialect::MySql;
+            let value = self.get(value);
+            if folded || matches!(value, Value::Null) || !class.keeps(value) {
+                return Err(format!("a key of {} that may be written in several ways", def.name));
+            }
+        }
+        let key = match values {
+            [key] => *key,
+            several => self.builder.values().list(several),
+        };
+        Ok(self.builder.object(Some(TableId::at(table)), key))
+    }
+
+    fn name(&mut self, table: usize, column: usize) -> NameId {
+        let name = &self.table(table).columns[column].0;
+        self.builder.values().intern_name(name)
+    }
+
+    fn inserted(&mut self, table: usize, row: &[Operand], params: &[ValueId]) -> Told<Access> {
+        let values = row.iter().map(|operand| self.value(operand, params)).collect::<Told<Vec<_>>>()?;
+        let keys = key(self.table(table));
+        let object = self.object(table, &keys.iter().map(|&column| values[column]).collect::<Vec<_>>())?;
+        let given: Vec<_> =
+            values.into_iter().enumerate().filter(|(column, _)| !keys.contains(column)).collect();
+        if self.keyless[table] {
+            // There may be others with the same values.
+            let given: Vec<_> = given.into_iter().map(|(column, _)| (column, ValueId::UNKNOWN)).collect();
+            return self.written(table, object, &given);
+        }
+        self.known.insert((table, object), Some(HashMap::new()));
+        self.written(table, object, &given)
+    }
+
+    /// A write of these columns, which the transaction knows from now on.
+    fn written(&mut self, table: usize, object: ObjectId, given: &[(usize, ValueId)]) -> Told<Access> {
+        let mut columns = Vec::with_capacity(given.len());
+        for &(column, value) in given {
+            let kept = Class::column(self.table(table), column).keeps(self.builder.values().get(value));
+            if !kept && !self.partly {
+                let name = &self.table(table).columns[column].0;
+                return Err(format!("a value of {name} that may be stored in another form"));
+            }
+            columns.push((self.name(table, column), if kept { value } else { ValueId::UNKNOWN }));
+        }
+        if let Some(known) = self.known.entry((table, object)).or_insert_with(|| Some(HashMap::new())) {
+            let names = given.iter().map(|&(column, value)| (column_key(self.tables, table, column), value));
+            known.extend(names);
+        }
+        Ok(Access { object, value: self.builder.values().row(&columns) })
+    }
+
+    /// A statement that changed no row has seen that there is none; in MySQL it may also have found nothing to change.
+    fn missed(&mut self, table: usize, object: ObjectId, statement: &Statement) -> Told<Option<Became>> {
+        match statement.count {
+            Some(0) if self.dialect == Dialect::MySql => Ok(Some(read(object, ValueId::UNKNOWN))),
+            Some(0) => {
+                self.known.insert((table, object), None);
+                Ok(Some(read(object, ValueId::NULL)))
+            }
+            Some(_) => Ok(None),
+            None => Err("it is not known whether it found its row".into()),
+        }
+    }
+
+    /// What an update by key writes; nothing when that depends on what is not known.
+    fn updated(
+        &mut self,
+        table: usize,
+        object: ObjectId,
+        (sets, text): (&[(usize, Option<Operand>)], &str),
+        params: &[ValueId],
+    ) -> Told<Option<Access>> {
+        let mut given = Vec::with_capacity(sets.len());
+        for (column, operand) in sets {
+            match operand {
+                Some(operand) => given.push((*column, self.value(operand, params)?)),
+                None if self.keyless[table] => given.push((*column, ValueId::UNKNOWN)),
+                None => match self.computed(table, object, sets, text, params)? {
+                    Some(mut computed) => {
+                        self.widen(table, object, &mut computed);
+                        return self.written(table, object, &computed).map(Some);
+                    }
+                    None if self.partly => given.push((*column, ValueId::UNKNOWN)),
+                    None => return Ok(None),
+                },
+            }
+        }
+        self.widen(table, object, &mut given);
+        self.written(table, object, &given).map(Some)
+    }
+
+    /// A write of a part of a row that the transaction knows is a write of the whole.
+    fn widen(&self, table: usize, object: ObjectId, given: &mut Vec<(usize, ValueId)>) {
+        let usable = self.sight == Sight::Stable && !self.keyless[table];
+        let Some(Some(known)) = self.known.get(&(table, object)).filter(|_| usable) else { return };
+        let keys = key(self.table(table));
+        let others = (0..self.table(table).columns.len())
+            .filter(|column| !keys.contains(column) && !given.iter().any(|(set, _)| set == column));
+        let value = |column| Some((column, *known.get(&column_key(self.tables, table, column))?));
+        if let Some(others) = others.map(value).collect::<Option<Vec<_>>>() {
+            given.extend(others);
+        }
+    }
+
+    fn computed(
+        &mut self,
+        table: usize,
+        object: ObjectId,
+        sets: &[(usize, Option<Operand>)],
+        text: &str,
+        params: &[ValueId],
+    ) -> Told<Option<Vec<(usize, ValueId)>>> {
+        let Some(Some(known)) = self.known.get(&(table, object)).filter(|_| self.sight == Sight::Stable)
+        else {
+            return Ok(None);
+        };
+        let values = self.builder.values();
+        let Some(text) = fill(text, params, values) else { return Ok(None) };
+        let row: HashMap<&str, SqlValue> = known
+            .iter()
+            .filter_map(|(name, &value)| Some((name.as_str(), as_sql(values.get(value))?)))
+            .collect();
+        let assignments = Assignments::parse(&text, self.dialect).map_err(|error| error.to_string())?;
+        let Ok(new) = assignments.apply(&row) else { return Ok(None) };
+        let mut computed = Vec::with_capacity(new.len());
+        for ((column, _), (_, value)) in sets.iter().zip(new) {
+            let value = match value {
+                SqlValue::Null => ValueId::NULL,
+                SqlValue::Int(int) => self.builder.values().int(int),
+                SqlValue::Text(text) => self.builder.values().text(&text),
+                _ => return Err(format!("what {} is set to", self.table(table).columns[*column].0)),
+            };
+            computed.push((*column, value));
+        }
+        Ok(Some(computed))
+    }
+
+    fn predicate_update(
+        &mut self,
+        table: usize,
+        asked: &Asked,
+        set: Option<&String>,
+        statement: &Statement,
+    ) -> Told<Became> {
+        self.known.retain(|(of, _), _| *of != table);
+        let condition = self.filled(&asked.condition, &statement.params)?;
+        let set = set.map(|set| self.filled(set, &statement.params)).transpose()?;
+        // MySQL counts rows that it changed; others that it found.
+        let nothing = self.partly && statement.count == Some(0) && self.dialect != Dialect::MySql;
+        Ok(Became::Update { table: TableId::at(table), condition, set, nothing })
+    }
+
+    pub fn filled(&mut self, text: &str, params: &[ValueId]) -> Told<String> {
+        fill(text, params, self.builder.values()).ok_or_else(|| "a parameter that is no literal".to_owned())
+    }
+
+    fn select(&mut self, table: usize, found: &Found<'_>, statement: &Statement) -> Told<Became> {
+        let Found { asked, outputs, limit, lock } = *found;
+        let rows = self.tuples(statement, outputs.len())?;
+        if let (Some(object), None) = (self.point(table, asked, &statement.params)?, limit) {
+            let value = match rows.as_deref() {
+                None => ValueId::UNKNOWN,
+                Some([]) => self.seen_absent(table, object),
+                Some([row]) => self.seen(table, object, outputs, row),
+                Some([row, more @ ..]) if self.keyless[table] => {
+                    match more.iter().all(|other| other == row) {
+                        true => self.seen(table, object, outputs, row),
+                        false => ValueId::UNKNOWN,
+                    }
+                }
+                Some(_) => return Err("several rows of one key".into()),
+            };
+            return Ok(Became::Read { accesses: vec![Access { object, value }], lock });
+        }
+        let mut condition = self.filled(&asked.condition, &statement.params)?;
+        if let (Some(limit), Some(rows)) = (limit, &rows) {
+            self.bound(table, &mut condition, limit, outputs, rows, &statement.params)?;
+        }
+        let Some(rows) = rows else {
+            return Ok(Became::Scan { table: TableId::at(table), condition, rows: None, lock });
+        };
+        let accesses = rows.iter().map(|row| self.scanned(table, outputs, row)).collect::<Told<Vec<_>>>()?;
+        Ok(Became::Scan { table: TableId::at(table), condition, rows: Some(accesses), lock })
+    }
+
+    /// The tuples of an answer, if it was recorded.
+    fn tuples(&mut self, statement: &Statement, width: usize) -> Told<Option<Vec<Vec<ValueId>>>> {
+        let Some(rows) = &statement.rows else { return Ok(None) };
+        let tuple = |&row: &ValueId| match self.builder.values().get(row) {
+            Value::List(cells) if cells.len() == width => Ok(cells.to_vec()),
+            _ => Err("a row that is not as wide as its statement says".to_owned()),
+        };
+        rows.iter().map(tuple).collect::<Told<Vec<_>>>().map(Some)
+    }
+
+    /// An answer as long as the limit is all there is up to its last row.
+    fn bound(
+        &mut self,
+        table: usize,
+        condition: &mut String,
+        limit: &Limit,
+        outputs: &[Option<usize>],
+        rows: &[Vec<ValueId>],
+        params: &[ValueId],
+    ) -> Told<()> {
+        let most = self.value(&limit.most, params)?;
+        let Value::Int(most) = self.get(most) else { return Err("a LIMIT that is no number".into()) };
+        if (rows.len() as i64) < most {
+            return Ok(());
+        }
+        let shown = outputs.iter().position(|output| *output == Some(limit.by));
+        let last = rows.last().zip(shown).map(|(row, at)| row[at]);
+        let last = last.ok_or("a LIMIT whose order is not shown")?;
+        let last = literal(self.get(last)).ok_or("a LIMIT whose order is not shown")?;
+        let column = &self.table(table).columns[limit.by].0;
+        let sign = if limit.descending { ">=" } else { "<=" };
+        *condition = format!("({condition}) AND {column} {sign} {last}");
+        Ok(())
+    }
+
+    fn scanned(&mut self, table: usize, outputs: &[Option<usize>], row: &[ValueId]) -> Told<Access> {
+        let cell = |column: usize| {
+            let shown = outputs.iter().position(|output| *output == Some(column));
+            shown.map(|at| row[at]).ok_or("a scan that does not show the keys of its rows")
+        };
+        let key = key(self.table(table)).into_iter().map(cell).collect::<Result<Vec<_>, _>>()?;
+        let object = self.object(table, &key)?;
+        let value = self.seen(table, object, outputs, row);
+        Ok(Access { object, value })
+    }
+
+    fn seen_absent(&mut self, table: usize, object: ObjectId) -> ValueId {
+        self.known.insert((table, object), None);
+        ValueId::NULL
+    }
+
+    /// What a row of an answer shows: the columns whose values are written in one way only.
+    fn seen(
+        &mut self,
+        table: usize,
+        object: ObjectId,
+        outputs: &[Option<usize>],
+        row: &[ValueId],
+    ) -> ValueId {
+        let (def, keys) = (self.table(table), key(self.table(table)));
+        let mut columns = Vec::with_capacity(row.len());
+        for (column, &value) in
+            outputs.iter().zip(row).filter_map(|(output, value)| Some(((*output)?, value)))
+        {
+            if keys.contains(&column) || !Class::column(def, column).keeps(self.builder.values().get(value)) {
+                continue;
+            }
+            columns.push((self.name(table, column), value));
+            let known = self.known.entry((table, object)).or_insert_with(|| Some(HashMap::new()));
+            known.get_or_insert_default().insert(column_key(self.tables, table, column), value);
+        }
+        self.builder.values().row(&columns)
+    }
+}
+
+/// What a query asks for.
+struct Found<'a> {
+    asked: &'a Asked,
+    outputs: &'a [Option<usize>],
+    limit: Option<&'a Limit>,
+    lock: Option<ReadLock>,
+}
+
+fn read(object: ObjectId, value: ValueId) -> Became {
+    Became::Read { accesses: vec![Access { object, value }], lock: None }
+}
+
+/// The name under which a column's value is known.
+fn column_key(tables: &[Table], table: usize, column: usize) -> String {
+    tables[table].columns[column].0.to_ascii_lowercase()
+}
+
+fn as_sql(value: Value<'_>) -> Option<SqlValue> {
+    match value {
+        Value::Null => Some(SqlValue::Null),
+        Value::Int(int) => Some(SqlValue::Int(int)),
+        Value::Text(text) => Some(SqlValue::text(text)),
+        _ => None,
+    }
+}
