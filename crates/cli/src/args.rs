@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use margay_drivers::Target;
-use margay_engines::{Choice, Reading};
+use margay_engines::{Backend, Choice, Reading};
 use margay_formats::Format;
 use margay_workloads::{WORKLOADS, Workload};
 
@@ -67,7 +67,7 @@ pub enum Command {
 #[derive(Args)]
 #[command(after_help = run::names())]
 pub struct RunArgs {
-    /// The database: `sqlite[:FILE][?begin=immediate|exclusive&cache=shared]`, `fjall`, `redb` or `surrealkv[:FOLDER]`, `postgres://…`, `mysql://…`, or `sim:PROTOCOL+FAULT…`; without one, SQLite in a temporary folder
+    /// The database: `sqlite[:FILE][?begin=immediate|exclusive&cache=shared]`, `fjall`, `redb` or `surrealkv[:FOLDER]`, `postgres://…`, `mysql://…` (tried with MariaDB; MySQL itself is untried), `slatedb`, `turso`, `rocksdb` or `duckdb[:PATH]` if it was built with them (docs/DRIVERS.md), or `sim:PROTOCOL+FAULT…`; without one, SQLite in a temporary folder
     #[arg(value_name = "TARGET", value_parser = |text: &str| text.parse::<Target>())]
     pub target: Option<Target>,
     /// Start a private server of the installed binaries, and remove it afterwards
@@ -106,6 +106,10 @@ pub struct RunArgs {
     /// How often a client tries a transaction again that the database refused; each attempt is a transaction of its own
     #[arg(long, value_name = "N", default_value = "3")]
     pub retries: u32,
+    /// How long a client waits for the answer to a statement: 500ms, 2s. Then it gives up the connection and makes a new one; a commit without an answer
+    /// has an unknown outcome. For servers; by default clients wait as long as it takes
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub statement_timeout: Option<Duration>,
     /// Harm the server that --start has started every now and then: kill, pause or disconnect, or kill=5s for how often
     #[arg(long, value_name = "FAULT", value_parser = run::fault, requires = "start")]
     pub fault: Vec<margay_runner::Every>,
@@ -151,6 +155,10 @@ pub struct CheckArgs {
     /// `statement`, one committed state, as databases implement it
     #[arg(long, value_name = "READING", default_value = "item", value_parser = READING)]
     pub reading: Reading,
+    /// Who answers in engine observe: `search`, its own search; `smt`, an SMT solver in a process of its own (`z3` or `cvc5`, whichever is installed), also for
+    /// initial values that no result shows
+    #[arg(long, value_name = "BACKEND", value_parser = BACKEND)]
+    pub backend: Option<Backend>,
     /// Assume that the database orders transactions as real time does, even where the level does not promise it
     #[arg(long)]
     pub real_time: bool,
@@ -342,6 +350,11 @@ const ENGINE: Named<Choice> = Named {
 const READING: Named<Reading> = Named {
     parse: |name| Reading::from_name(name).ok_or_else(|| "there are: item, statement".to_owned()),
     names: || Reading::ALL.iter().map(|(_, name)| *name).collect(),
+};
+
+const BACKEND: Named<Backend> = Named {
+    parse: |name| Backend::from_name(name).ok_or_else(|| "there are: search, smt, z3, cvc5".to_owned()),
+    names: || Backend::ALL.iter().map(|(_, name)| *name).collect(),
 };
 
 fn writable() -> Vec<&'static str> {

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use margay_engines::{Answer, Choice, Reading};
+use margay_engines::{Answer, Backend, Choice, Reading};
 use margay_history::History;
 use margay_levels::profile::Dbms;
 use margay_report::view::Again;
@@ -45,7 +45,7 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
     let dbms = args.dbms.as_deref().map(|name| dbms(name, args.engine)).transpose()?;
     let task = Task {
         level: args.level,
-        engine: read_as(args.engine, args.reading),
+        engine: read_as(args.engine, args.reading, args.backend)?,
         dbms,
         real_time: args.real_time,
         timeout: args.common.timeout,
@@ -132,15 +132,18 @@ pub fn decide(task: &Task, history: &History) -> (Answer, Audited, Duration) {
     (answer, audited, start.elapsed())
 }
 
-/// The database that `--dbms` names: a profile, or the file of one.
-/// The engine, if it is the one that reads statements, with what they may have seen.
-fn read_as(engine: Choice, reading: Reading) -> Choice {
-    match engine {
-        Choice::Engine(known) if known.name() == "observe" => margay_engines::observe_reading(reading),
-        other => other,
+/// The engine, if it is the one that reads statements, with what they may have seen and who answers.
+fn read_as(engine: Choice, reading: Reading, backend: Option<Backend>) -> Result<Choice, Failure> {
+    match (engine, backend) {
+        (Choice::Engine(known), _) if known.name() == "observe" => {
+            margay_engines::observe_with(reading, backend.unwrap_or_default()).map_err(Failure::new)
+        }
+        (other, None) => Ok(other),
+        _ => Err(Failure::new("--backend is for the engine that executes statements: add --engine observe")),
     }
 }
 
+/// The database that `--dbms` names: a profile, or the file of one.
 fn dbms(name: &str, engine: Choice) -> Result<Dbms, Failure> {
     if !engine.asks_for_dbms() {
         return Err(Failure::new("--dbms is for an engine that verifies mechanisms: add --engine mirror"));

@@ -113,6 +113,33 @@ fn initial_values_that_nobody_knows() {
     margay(["check", path, "--level", "serializable", "--engine", "naive"]).expect(3);
 }
 
+/// No result shows a value; only conditions and a sum tell, which a solver puts together.
+#[test]
+fn the_second_backend() {
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("log.jsonl");
+    let text = r#"{"margay":1,"tables":{"t":{"key":["k"],"columns":{"k":"int","v":"int"}}},"initial":[[["t",1]],[["t",2]]]}
+{"session":0,"txn":0,"sql":"SELECT k FROM t WHERE v >= 100","rows":[[2]]}
+{"session":0,"txn":0,"commit":true}
+{"session":0,"txn":1,"sql":"SELECT SUM(v) FROM t","rows":[[150]]}
+{"session":0,"txn":1,"commit":true}
+"#;
+    fs::write(&file, text).expect("writable");
+    let path = file.to_str().expect("a path");
+    let check = ["check", path, "--level", "serializable", "--engine", "observe", "--audit"];
+    let search = margay(check).expect(3);
+    assert!(search.stdout.contains("--backend smt"), "{}", search.stdout);
+    let run = margay(check.into_iter().chain(["--backend", "smt"]));
+    if run.status == 2 {
+        assert!(run.stderr.contains("Debian packages z3 and cvc5"), "{}", run.stderr);
+        println!("SKIPPED: {}", run.stderr);
+        return;
+    }
+    run.expect(0);
+    margay(["check", path, "--level", "serializable", "--engine", "solve", "--backend", "smt"]).expect(2);
+    margay(check.into_iter().chain(["--backend", "thought"])).expect(2);
+}
+
 /// Statements and stored results of a real PostgreSQL, whose serializable transactions need not commit in their serial order.
 #[test]
 fn logs_of_a_real_postgresql() {

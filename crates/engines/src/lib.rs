@@ -22,6 +22,7 @@ use margay_levels::profile::{Dbms, NoProfile};
 use margay_levels::{Level, UnknownName};
 use margay_mirror::{Engine as Mirror, Mechanisms};
 use margay_naive::Naive;
+pub use margay_observe::Backend;
 use margay_observe::Observe;
 use margay_solve::Solve;
 pub use margay_verdict::observed::Reading;
@@ -74,16 +75,22 @@ pub fn mirror_of(mechanisms: Mechanisms) -> Choice {
     Choice::Mirror(Mirror { mechanisms: Some(mechanisms) })
 }
 
-/// The engine observe, with what `read-committed` lets a statement see.
-#[must_use]
-pub fn observe_reading(reading: Reading) -> Choice {
-    static STATEMENT: Observe = Observe {
-        options: margay_observe::Options { reading: Reading::Statement, ..margay_observe::Options::DEFAULT },
-    };
-    match reading {
-        Reading::Item => Choice::Engine(&Observe::DEFAULT),
-        Reading::Statement => Choice::Engine(&STATEMENT),
+/// The engine observe, with what `read-committed` lets a statement see, and who answers.
+///
+/// # Errors
+/// When the backend needs a program that is not installed.
+pub fn observe_with(reading: Reading, backend: Backend) -> Result<Choice, String> {
+    const fn of(reading: Reading, backend: Backend) -> Observe {
+        let options = margay_observe::Options::DEFAULT;
+        Observe { options: margay_observe::Options { reading, backend, ..options } }
     }
+    const fn all(reading: Reading) -> [Observe; 4] {
+        use Backend as B;
+        [of(reading, B::Search), of(reading, B::Smt), of(reading, B::Z3), of(reading, B::Cvc5)]
+    }
+    static ENGINES: [[Observe; 4]; 2] = [all(Reading::Item), all(Reading::Statement)];
+    backend.solver()?;
+    Ok(Choice::Engine(&ENGINES[reading as usize][backend as usize]))
 }
 
 impl Choice {

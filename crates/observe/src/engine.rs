@@ -2,12 +2,13 @@
 
 use margay_history::{History, OpId, TxnId};
 use margay_levels::Anomaly;
-use margay_verdict::observed::{Constraints, Execution, Initial, Rules, Unexplained, unknowns};
-use margay_verdict::{Budget, Certificate, Checker, Finding, Outside, Question, Verdict, Why};
+use margay_verdict::observed::{Constraints, Execution, Initial, Rules, Unexplained, unknown_rows, unknowns};
+use margay_verdict::{Budget, Certificate, Checker, Finding, Outside, Question, Verdict, Why, audit};
 
 use crate::notes;
 use crate::options::Options;
 use crate::search::{Found, Limits, Misfit, Search};
+use crate::smt::{self, Said, Solver};
 use crate::unknown;
 
 /// The engine.
@@ -57,6 +58,60 @@ impl Observe {
         }
     }
 
+    /// Asks a solver. What it says counts as far as the audit can follow.
+    fn ask(
+        &self,
+        solver: Solver,
+        history: &History,
+        question: Question,
+        budget: &Budget,
+    ) -> Result<Verdict, Outside> {
+        let Some(rules) = Rules::of(question, self.options.reading) else {
+            return Ok(Verdict::Unknown(Why::Level(question.level.name().to_owned())));
+        };
+        let name = solver.name();
+        match smt::ask(history, rules, solver, budget)? {
+            Said::Execution(execution) => {
+                let certificate = Certificate::Execution(execution);
+                Ok(match audit(history, question, &certificate) {
+                    Ok(()) => Verdict::Holds(certificate),
+                    Err(rejected) => Verdict::Unknown(Why::Outside(format!(
+                        "{name} found an execution that the interpreter does not confirm: {rejected}"
+                    ))),
+                })
+            }
+            Said::None => self.denied(name, history, rules, budget),
+            Said::Unknown(why) => Ok(Verdict::Unknown(match budget.poll() {
+                Err(exhausted) => Why::Exhausted(exhausted, why),
+                Ok(()) => Why::Outside(format!("{why} whether there is an execution")),
+            })),
+        }
+    }
+
+    /// A solver says that nothing explains what was observed: the search has to find what the audit can confirm.
+    fn denied(
+        &self,
+        name: &str,
+        history: &History,
+        rules: Rules,
+        budget: &Budget,
+    ) -> Result<Verdict, Outside> {
+        if !unknown_rows(history).is_empty() {
+            return Ok(Verdict::Unknown(Why::MissingEvidence(format!(
+                "{name} says that no initial values and no order explain what was observed; where initial values are not known, no certificate shows that"
+            ))));
+        }
+        Ok(match self.answer(history, rules, budget)? {
+            Verdict::Unknown(why) => Verdict::Unknown(Why::Outside(format!(
+                "{name} says that nothing explains what was observed, and nothing certifies it: {why}"
+            ))),
+            Verdict::Holds(_) => Verdict::Unknown(Why::Rejected(format!(
+                "{name} says that there is no execution, but there is one"
+            ))),
+            confirmed => confirmed,
+        })
+    }
+
     /// Corrects initial values that are not known until everything fits.
     fn guess(
         &self,
@@ -91,7 +146,7 @@ impl Observe {
             let Some((next, result, wide)) = best else {
                 let txn = asked.history.show_txn(misfit.txn);
                 let what = format!(
-                    "initial values that are not known, and that what {txn} observed does not reveal"
+                    "initial values that are not known, and that what {txn} observed does not reveal (an SMT solver may find them: --backend smt)"
                 );
                 return Ok(Verdict::Unknown(Why::MissingEvidence(what)));
             };
@@ -221,9 +276,11 @@ impl Checker for Observe {
             let what = "version orders or version sets of SQL statements".to_owned();
             return Verdict::Unknown(Why::Outside(what));
         }
-        match self.answer(history, rules, budget) {
-            Ok(verdict) => verdict,
-            Err(outside) => Verdict::Unknown(Why::Outside(outside.to_string())),
-        }
+        let answer = match self.options.backend.solver() {
+            Err(missing) => return Verdict::Unknown(Why::Program(missing)),
+            Ok(None) => self.answer(history, rules, budget),
+            Ok(Some(solver)) => self.ask(solver, history, question, budget),
+        };
+        answer.unwrap_or_else(|outside| Verdict::Unknown(Why::Outside(outside.to_string())))
     }
 }

@@ -22,7 +22,8 @@
 //! - `violated` is said when every order and every sight that the level allows was tried or cannot matter. Where a limit was met on the way, the answer is `unknown`.
 //!
 //! # Differs from the paper
-//! - No SMT solver is needed: choices are finite, and a concrete state per choice is cheap.
+//! - No SMT solver is needed: choices are finite, and a concrete state per choice is cheap. One can be asked all the same ([`smt`]), for a second opinion, and for initial values
+//!   that neither the history knows nor the log reveals.
 //! - The order of commits is searched where time or evidence does not give it.
 //!
 //! # Cost
@@ -33,7 +34,8 @@ mod engine;
 pub mod notes;
 mod options;
 pub mod search;
+pub mod smt;
 pub mod unknown;
 
 pub use engine::Observe;
-pub use options::Options;
+pub use options::{Backend, Options};

@@ -2,9 +2,58 @@
 
 use margay_verdict::observed::Reading;
 
+use crate::smt::Solver;
+
+/// Who answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Backend {
+    /// The search of this crate.
+    #[default]
+    Search,
+    /// The SMT solver that is installed.
+    Smt,
+    /// Z3.
+    Z3,
+    /// cvc5.
+    Cvc5,
+}
+
+impl Backend {
+    /// All, with their names on the command line.
+    pub const ALL: [(Backend, &'static str); 4] =
+        [(Backend::Search, "search"), (Backend::Smt, "smt"), (Backend::Z3, "z3"), (Backend::Cvc5, "cvc5")];
+
+    /// The backend of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Backend> {
+        Self::ALL.iter().find(|(_, known)| *known == name).map(|&(backend, _)| backend)
+    }
+
+    /// The solver that it runs.
+    ///
+    /// # Errors
+    /// When it is not installed.
+    pub fn solver(self) -> Result<Option<Solver>, String> {
+        let wanted = match self {
+            Backend::Search => return Ok(None),
+            Backend::Smt => {
+                let missing = "neither z3 nor cvc5 can be run: install one (Debian packages z3 and cvc5)";
+                return Solver::installed().map(Some).ok_or_else(|| missing.to_owned());
+            }
+            Backend::Z3 => Solver::Z3,
+            Backend::Cvc5 => Solver::Cvc5,
+        };
+        let name = wanted.name();
+        let missing = || format!("{name} cannot be run: install it (Debian package {name})");
+        wanted.is_there().then_some(Some(wanted)).ok_or_else(missing)
+    }
+}
+
 /// Options of the engine. The defaults are the best known; every heuristic can be switched off to see what it is worth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
+    /// Who answers.
+    pub backend: Backend,
     /// What `read-committed` lets a statement see.
     pub reading: Reading,
     /// Indexes on the columns that conditions compare.
@@ -24,6 +73,7 @@ pub struct Options {
 impl Options {
     /// The best known.
     pub const DEFAULT: Options = Options {
+        backend: Backend::Search,
         reading: Reading::Item,
         indexes: true,
         window: Some(1024),

@@ -59,7 +59,7 @@ pub enum SqlError {
 
 impl SqlError {
     /// A construct outside the fragment, at no known place.
-    pub(crate) fn unsupported(construct: impl Into<String>) -> Self {
+    pub fn unsupported(construct: impl Into<String>) -> Self {
         SqlError::Unsupported { construct: construct.into(), at: None }
     }
 

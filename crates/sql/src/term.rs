@@ -114,6 +114,18 @@ impl Terms {
         &self.nodes[term.index()]
     }
 
+    /// What all terms are made of, by their numbers.
+    #[must_use]
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The term of a number in the arena.
+    #[must_use]
+    pub fn term(&self, index: usize) -> Term {
+        Term(u32::try_from(index).unwrap_or(u32::MAX))
+    }
+
     fn make(&mut self, node: Node) -> Term {
         if let Some(&term) = self.known.get(&node) {
             return term;

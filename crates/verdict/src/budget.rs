@@ -68,6 +68,12 @@ impl Budget {
         self
     }
 
+    /// How much time is left, where it is limited.
+    #[must_use]
+    pub fn remaining(&self) -> Option<Duration> {
+        self.deadline.map(|(deadline, _)| deadline.saturating_duration_since(Instant::now()))
+    }
+
     /// Stops every engine that polls this budget or a clone of it.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);

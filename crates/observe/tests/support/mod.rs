@@ -5,6 +5,7 @@
 pub mod log;
 pub mod naive;
 pub mod simulate;
+pub mod tiny;
 
 use margay_history::History;
 use margay_levels::Level;

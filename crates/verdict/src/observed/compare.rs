@@ -60,7 +60,8 @@ fn same_rows(history: &History, observed: &[ValueId], rows: &[Vec<SqlValue>]) ->
     true
 }
 
-fn same_row(history: &History, observed: ValueId, row: &[SqlValue]) -> bool {
+/// Whether an observed tuple is this row.
+pub(crate) fn same_row(history: &History, observed: ValueId, row: &[SqlValue]) -> bool {
     match history.value(observed) {
         Value::Unknown => true,
         Value::List(cells) => {
@@ -71,7 +72,14 @@ fn same_row(history: &History, observed: ValueId, row: &[SqlValue]) -> bool {
     }
 }
 
-fn same(observed: Value<'_>, value: &SqlValue) -> bool {
+/// Whether an observed value is this one.
+#[must_use]
+pub fn same_value(history: &History, observed: ValueId, value: &SqlValue) -> bool {
+    same(history.value(observed), value)
+}
+
+/// Whether an observed value is this one.
+pub(crate) fn same(observed: Value<'_>, value: &SqlValue) -> bool {
     match (observed, value) {
         (Value::Unknown, _) | (_, SqlValue::Bytes(_)) => true,
         (Value::Null, _) | (_, SqlValue::Null) => matches!((observed, value), (Value::Null, SqlValue::Null)),

@@ -116,10 +116,13 @@ pub fn in_row_order(
     }
     let Some(own) = commits.commit(txn) else { return true };
     let here = machine.position();
+    let stamp = |state: u32| commits.commit(order[state.checked_sub(1)? as usize]);
     writes.iter().all(|write| {
-        let last =
-            machine.last_writer(write.table, &write.key, here).and_then(|(state, _)| state.checked_sub(1));
-        let other = last.and_then(|place| commits.commit(order[place as usize]));
-        other.is_none_or(|other| other <= own)
+        let last = machine.last_writer(write.table, &write.key, here);
+        let known = last.map_or(Some(None), |(state, _)| stamp(state).map(Some));
+        // Who has no timestamp hides those before it, not their order.
+        known
+            .unwrap_or_else(|| machine.writers_of(write.table, &write.key, here).find_map(stamp))
+            .is_none_or(|other| other <= own)
     })
 }

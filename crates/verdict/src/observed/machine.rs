@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use margay_history::{History, OpId, OpKind, Outcome as Ended, TxnId};
 use margay_sql::{
-    Control, Database, Dialect, Outcome, PredicateRead, SqlError, StatementCache, TableId, Transaction, Write,
+    Control, Database, Dialect, Outcome, PredicateRead, SqlError, Statement, StatementCache, TableId,
+    Transaction, Write,
 };
 use margay_sql::{Key, Lock, RowRead, Value};
 
@@ -180,7 +181,9 @@ impl<'h> Machine<'h> {
         }
     }
 
-    fn outside(&self, op: OpId, error: &SqlError) -> Outside {
+    /// That a statement is outside the fragment, and why.
+    #[must_use]
+    pub fn outside(&self, op: OpId, error: &SqlError) -> Outside {
         let txn = self.history.show_txn(self.history.txn_of(op));
         Outside(format!("{:?} of {txn}: {error}", self.text(op)))
     }
@@ -190,11 +193,11 @@ impl<'h> Machine<'h> {
         self.database.begin()
     }
 
-    /// Executes a statement with this sight.
+    /// A statement, and the values to execute it with.
     ///
     /// # Errors
     /// When it is outside the fragment.
-    pub fn step(&mut self, transaction: &mut Transaction, op: OpId, sight: &Sight) -> Result<Step, Outside> {
+    pub fn bound(&mut self, op: OpId) -> Result<(Statement, Vec<Value>), Outside> {
         let Some(seen) = self.history.statement(op) else {
             return Err(Outside("an operation without SQL".into()));
         };
@@ -202,10 +205,20 @@ impl<'h> Machine<'h> {
             |&id| to_sql(self.history, id).ok_or_else(|| Outside("a parameter that is no scalar".into()));
         let given: Vec<Value> = seen.params.iter().map(to_sql).collect::<Result<_, _>>()?;
         let (text, given) = positional(&seen.text, given, self.database.dialect());
-        let bound = self.cache.bind(&self.database, &text, &given);
-        let (statement, params) = match bound {
-            Ok((statement, params)) => (statement, params.to_vec()),
-            Err(error) => return Err(self.outside(op, &error)),
+        match self.cache.bind(&self.database, &text, &given) {
+            Ok((statement, params)) => Ok((statement, params.to_vec())),
+            Err(error) => Err(self.outside(op, &error)),
+        }
+    }
+
+    /// Executes a statement with this sight.
+    ///
+    /// # Errors
+    /// When it is outside the fragment.
+    pub fn step(&mut self, transaction: &mut Transaction, op: OpId, sight: &Sight) -> Result<Step, Outside> {
+        let (statement, params) = self.bound(op)?;
+        let Some(seen) = self.history.statement(op) else {
+            return Err(Outside("an operation without SQL".into()));
         };
         transaction.snapshot = self.stamp(sight.at);
         for pin in &sight.pins {
@@ -239,7 +252,8 @@ impl<'h> Machine<'h> {
     }
 
     /// Whether an error of the statement would have ended its transaction, or would show in what was observed.
-    fn is_noticed(&self, op: OpId) -> bool {
+    #[must_use]
+    pub fn is_noticed(&self, op: OpId) -> bool {
         let strict = matches!(self.database.dialect(), Dialect::Generic | Dialect::Postgres);
         strict || self.history.statement(op).is_some_and(|s| s.rows.is_some() || s.count.is_some())
     }
@@ -325,6 +339,13 @@ impl<'h> Machine<'h> {
         states.dedup();
         states.reverse();
         states
+    }
+
+    /// The states up to `at` that wrote a row, latest first, as far as they are remembered.
+    pub fn writers_of(&self, table: TableId, key: &Key, at: u32) -> impl Iterator<Item = u32> {
+        let versions = self.database.versions(table, key);
+        let states: Vec<u32> = versions.iter().map(|(stamp, _)| self.position_of(*stamp)).collect();
+        states.into_iter().rev().filter(move |&state| state <= at)
     }
 
     /// A pin.

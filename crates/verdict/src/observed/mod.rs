@@ -41,7 +41,8 @@ mod rules;
 mod setup;
 
 pub use choices::{Choice, Choices};
-pub use compare::fits;
+pub use compare::{fits, same_value};
+pub(crate) use compare::{same as same_cell, same_row};
 pub use exhaust::{Answer, exhaust, in_row_order};
 pub use machine::{Machine, Ran, Step};
 pub use order::{Constraints, Placed};
