@@ -1,7 +1,7 @@
 //! The engine **certify**.
 
 use hashbrown::HashMap;
-use margay_history::{History, ObjectId, OpKind, Outcome, TxnId};
+use margay_history::{History, ObjectId, OpKind, Outcome, PredicateId, TxnId};
 use margay_levels::definition::Family;
 use margay_levels::{Anomaly, Level};
 use margay_verdict::{
@@ -173,9 +173,10 @@ impl<'a> Case<'a> {
     /// What operations saw of returned objects.
     fn see_items(&self, guesser: &Guesser<'_>) -> Result<Seen<'a>, Failed> {
         let history = self.world.history;
-        let tables: Vec<bool> = (0..history.tables().len())
-            .map(|t| history.predicates().iter().any(|p| p.table.index() == t))
-            .collect();
+        let mut tables = vec![false; history.tables().len()];
+        for predicate in (0..self.world.predicates.count()).map(PredicateId::at) {
+            tables[self.world.predicates.table_of(predicate).index()] = true;
+        }
         let asked = |o: ObjectId| history.object(o).table.is_some_and(|t| tables[t.index()]);
         let mut sights = Sights::default();
         let chains = sights.items(&self.world, guesser, asked, self.budget)?;
@@ -192,7 +193,7 @@ impl<'a> Case<'a> {
     /// One serial order that explains all predicates, if the first that comes to mind does.
     fn at_once(&self, sights: &Sights, guesser: &Guesser<'_>) -> Result<Option<Certificate>, Exhausted> {
         let history = self.world.history;
-        let asks = history.has_kind(OpKind::Scan) || history.has_kind(OpKind::Update);
+        let asks = [OpKind::Scan, OpKind::Update, OpKind::Sql].iter().any(|&kind| history.has_kind(kind));
         // At the weaker levels a serial order is the proof that is audited soonest.
         let worth = asks || self.rules.family != Family::Serial;
         if !worth || self.rules.split || !self.rules.reads || !sights.unexplained.is_empty() {
@@ -251,7 +252,10 @@ impl<'a> Case<'a> {
     ) -> Vec<u32> {
         let history = self.world.history;
         let scan = history.scan(sight.op).map(|scan| scan.predicate);
-        let predicate = scan.or_else(|| history.update(sight.op).map(|update| update.predicate));
+        let update = || history.update(sight.op).map(|update| update.predicate);
+        let counts_nothing = self.world.predicates.counts_nothing(sight.op);
+        let summary = || self.world.predicates.summary(sight.op).filter(|_| counts_nothing);
+        let predicate = scan.or_else(update).or_else(|| summary().map(|asked| asked.predicate));
         let found = predicate.zip(matches.as_mut()).and_then(|(p, all)| all.of(p, chains).ok());
         let matched = found.and_then(|all| all.iter().find(|m| m.object == sight.object));
         let versions = self.world.orders.of(sight.object).len() as u32 + 1;
@@ -268,6 +272,11 @@ impl<'a> Case<'a> {
                 first.get_or_insert(index);
             }
         }
+        for &(index, lo, hi) in &sights.summed {
+            let sight = &mut sights.all[index as usize];
+            (sight.lo, sight.hi) = (lo, hi);
+            first.get_or_insert(index);
+        }
         first
     }
 
@@ -275,6 +284,11 @@ impl<'a> Case<'a> {
         let history = self.world.history;
         match sights.unexplained.first() {
             None => Ok(()),
+            Some(case) if history.op(case.op).kind == OpKind::Sql => Err(Why::MissingEvidence(format!(
+                "by the recorded orders operation {} of {} was not told what comes out, but what is recorded does not prove it",
+                history.op_index(case.op),
+                history.show_txn(history.txn_of(case.op))
+            ))),
             Some(case) => Err(Why::MissingEvidence(format!(
                 "by the recorded orders no version of {} is what operation {} of {} saw, but what is recorded does not prove it",
                 history.show_object(case.object),

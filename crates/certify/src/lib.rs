@@ -9,7 +9,7 @@
 //! Emme (version certificates; sections 3 to 5 of the paper on Emme, Enne and King Cobra) is [`Certify`]:
 //! 1. `taken`: which transactions of unknown outcome are taken to have committed.
 //! 2. `orders`: the version order of every object, or what is missing of it.
-//! 3. `sights`, `scans`, `matches`: the values of all versions, and so what every operation saw; what nothing explains is a non-cyclic anomaly (`local`).
+//! 3. `sights`, `scans`, `matches`, `summed`: the values of all versions, and so what every operation saw; what nothing explains is a non-cyclic anomaly (`local`).
 //!    Where predicates ask, `candidate` first tries to explain all of them with one serial order.
 //! 4. `deps`, `stamps`: the graph of the level. 5. `cycle`, `lemma`: an order that proves it, or a short cycle that refutes it.
 //!
@@ -43,7 +43,9 @@ mod replayer;
 mod scans;
 mod sights;
 mod stamps;
+mod statements;
 mod store;
+mod summed;
 mod taken;
 mod touches;
 mod world;

@@ -98,7 +98,7 @@ impl<'a> Matches<'a> {
         predicate: PredicateId,
         chains: &HashMap<ObjectId, Chain>,
     ) -> Result<Vec<Matched>, Outside> {
-        let table = &self.tables[&self.predicates.history().predicate(predicate).table];
+        let table = &self.tables[&self.predicates.table_of(predicate)];
         let bound = self.predicates.condition(predicate).and_then(|c| c.bind(&table.columns).ok());
         let mut matched: Vec<(ObjectId, u32)> = Vec::new();
         for version in table.candidates(bound.as_ref()) {
@@ -151,9 +151,9 @@ impl Indexed {
 /// The columns that the conditions about each table name.
 pub(crate) fn condition_columns(predicates: &Predicates<'_>) -> HashMap<TableId, Vec<String>> {
     let mut columns: HashMap<TableId, Vec<String>> = HashMap::new();
-    for (i, predicate) in predicates.history().predicates().iter().enumerate() {
-        let all = columns.entry(predicate.table).or_default();
-        for name in predicates.condition(PredicateId::at(i)).into_iter().flat_map(|c| c.columns()) {
+    for predicate in (0..predicates.count()).map(PredicateId::at) {
+        let all = columns.entry(predicates.table_of(predicate)).or_default();
+        for name in predicates.condition(predicate).into_iter().flat_map(|c| c.columns()) {
             if !all.iter().any(|known| known == name) {
                 all.push(name.to_string());
             }

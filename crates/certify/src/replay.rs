@@ -6,7 +6,8 @@
 //!
 //! # Algorithm
 //! Enne (section 6, Algorithm 4). Serializable levels: transactions one after the other ([`Replayer`]). Snapshot levels: begin and commit points by their
-//! timestamps; a transaction runs on the state at its begin, and its writes appear at its commit, unless another wrote the same object in between.
+//! timestamps; a transaction runs on the state at its begin, and its writes appear at its commit, unless another wrote the same object in between. Histories of SQL
+//! statements run on the interpreter ([`statements`]); aggregates among operations on rows are computed from the rows that match.
 //!
 //! # Invariants
 //! - `holds` carries the order that was replayed. `violated` carries lemmas (`blame`) that audit has accepted: a mismatch is a violation *given the
@@ -21,7 +22,7 @@
 //! Linear; a predicate looks at the rows in its range (`store`).
 
 use hashbrown::HashMap;
-use margay_history::{History, ObjectId, Outcome, TxnId, Version};
+use margay_history::{History, ObjectId, OpKind, Outcome, TxnId, Version};
 use margay_levels::Anomaly;
 use margay_levels::definition::Family;
 use margay_verdict::{
@@ -33,6 +34,7 @@ use crate::blame::{Misfit, Recorded, against, lemmas};
 use crate::local::local;
 use crate::replayer::{Halt, Refused, Replayer, show};
 use crate::sights::Unexplained;
+use crate::statements;
 use crate::store::{Own, Store};
 
 /// The engine: replay of a recorded order. See the [module documentation](self).
@@ -52,7 +54,13 @@ impl Checker for Replay {
 fn run(history: &History, question: Question, budget: &Budget) -> Result<Verdict, Why> {
     let snapshot = question.level.family() == Family::Snapshot;
     let points = if snapshot { snapshot_points(history)? } else { serial_points(history)? };
-    let predicates = Predicates::compile(history).map_err(|outside| Why::Outside(outside.0))?;
+    let predicates = match Predicates::compile(history) {
+        Ok(predicates) => predicates,
+        Err(_) if history.has_kind(OpKind::Sql) => {
+            return statements::run(history, question, budget, &points);
+        }
+        Err(outside) => return Err(Why::Outside(outside.0)),
+    };
     let recorded = if snapshot { Recorded::Snapshot } else { Recorded::Serial };
     let case = Case { history, question, budget, predicates: &predicates, points, recorded };
     match case.orders().or_else(|| case.versions()) {
@@ -216,6 +224,15 @@ impl Case<'_> {
         let unexplained = [Unexplained { op: halt.op, object: halt.object }];
         if let Some(finding) = local(self.history, self.question, &unexplained) {
             return Ok(Verdict::Violated(vec![finding]));
+        }
+        if self.history.op(halt.op).kind == OpKind::Sql {
+            return Err(Why::MissingEvidence(format!(
+                "operation {} of {} was told {} where {} comes out, but what is recorded does not prove it",
+                self.history.op_index(halt.op),
+                self.history.show_txn(self.history.txn_of(halt.op)),
+                halt.observed,
+                halt.expected
+            )));
         }
         let reader = self.history.txn_of(halt.op);
         let misfit = Misfit { op: halt.op, reader, object: halt.object, version: halt.version };

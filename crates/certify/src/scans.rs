@@ -35,7 +35,8 @@ impl Scans<'_, '_> {
     pub fn run(&mut self, budget: &Budget) -> Result<(), Failed> {
         let history = self.world.history;
         let pinned = !history.evidence().version_sets.is_empty();
-        if !pinned && !history.has_kind(OpKind::Scan) && !history.has_kind(OpKind::Update) {
+        let asks = [OpKind::Scan, OpKind::Update, OpKind::Sql].iter().any(|&kind| history.has_kind(kind));
+        if !pinned && !asks {
             return Ok(());
         }
         for txn in history.txns().filter(|t| self.world.taken[t.index()]) {
@@ -59,6 +60,10 @@ impl Scans<'_, '_> {
     }
 
     fn operation(&mut self, txn: TxnId, op: &Op<'_>, wrote: &[ObjectId]) -> Result<(), Outside> {
+        let world = self.world;
+        if let Some(asked) = world.predicates.summary(op.id).filter(|_| world.predicates.is_answered(op.id)) {
+            return self.summary(txn, op, asked, wrote);
+        }
         let predicate = self.asked(op);
         let set = self.world.history.evidence().version_set(op.id);
         if predicate.is_none() && set.is_none() {
@@ -76,7 +81,7 @@ impl Scans<'_, '_> {
             }
         }
         let Some(predicate) = predicate else { return Ok(()) };
-        let table = Some(self.world.history.predicate(predicate).table);
+        let table = Some(self.world.predicates.table_of(predicate));
         for &object in wrote.iter().filter(|o| self.world.history.object(**o).table == table) {
             if done.insert(object) {
                 self.own(txn, op, object, predicate)?;
@@ -86,7 +91,7 @@ impl Scans<'_, '_> {
     }
 
     /// An object that the transaction had written itself, and that was left out.
-    fn own(
+    pub(crate) fn own(
         &mut self,
         txn: TxnId,
         op: &Op<'_>,
@@ -109,7 +114,7 @@ impl Scans<'_, '_> {
     }
 
     /// An object of which only evidence tells what was seen.
-    fn pinned(
+    pub(crate) fn pinned(
         &mut self,
         txn: TxnId,
         op: &Op<'_>,
@@ -155,11 +160,10 @@ impl Scans<'_, '_> {
     }
 
     fn in_table(&self, object: ObjectId, predicate: PredicateId) -> bool {
-        let history = self.world.history;
-        history.object(object).table == Some(history.predicate(predicate).table)
+        self.world.history.object(object).table == Some(self.world.predicates.table_of(predicate))
     }
 
-    fn left_out(
+    pub(crate) fn left_out(
         &mut self,
         txn: TxnId,
         op: &Op<'_>,

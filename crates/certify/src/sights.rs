@@ -59,6 +59,8 @@ pub(crate) struct Sights {
     pub options: HashMap<u32, Vec<u32>>,
     /// For sights with holes, a range without, by guess.
     pub guesses: Vec<(u32, u32, u32)>,
+    /// For sights of summaries whose versions add different things, a range that adds the same, by guess.
+    pub summed: Vec<(u32, u32, u32)>,
     pub unexplained: Vec<Unexplained>,
 }
 

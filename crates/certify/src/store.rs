@@ -59,8 +59,8 @@ impl View for Store<'_> {
         predicates: &Predicates<'_>,
         predicate: PredicateId,
     ) -> Result<Vec<ObjectId>, Outside> {
-        let table = &predicates.history().predicate(predicate).table;
-        match (self.tables.get(table), &self.bound[predicate.index()]) {
+        let table = predicates.table_of(predicate);
+        match (self.tables.get(&table), &self.bound[predicate.index()]) {
             (Some(indexed), Some(bound)) => self.search(indexed, bound, predicate),
             _ => self.state.matching(predicate),
         }
@@ -77,10 +77,10 @@ impl<'p> Store<'p> {
         });
         let tables: HashMap<TableId, Indexed> = tables.collect();
         let bind = |i: usize| {
-            let table = tables.get(&history.predicates()[i].table)?;
+            let table = tables.get(&predicates.table_of(PredicateId::at(i)))?;
             predicates.condition(PredicateId::at(i))?.bind(&table.columns).ok()
         };
-        let bound = (0..history.predicates().len()).map(bind).collect();
+        let bound = (0..predicates.count()).map(bind).collect();
         let names = (0..history.values().name_count()).map(NameId::at).map(|id| (history.name(id), id));
         let state = State::initial(predicates);
         let mut store = Self { predicates, state, tables, bound, names: names.collect() };
@@ -222,7 +222,7 @@ impl View for Own<'_, '_> {
             return Ok(found);
         }
         found.retain(|object| !self.wrote(*object));
-        let table = Some(predicates.history().predicate(predicate).table);
+        let table = Some(predicates.table_of(predicate));
         for &object in self.own.keys().filter(|o| predicates.history().object(**o).table == table) {
             if predicates.matches(predicate, object, &self.look(object))? {
                 found.push(object);

@@ -218,10 +218,7 @@ mod tests {
         let kinds: Vec<_> = summary.outputs().collect();
         use SummaryKind as K;
         let w = Some("w");
-        assert_eq!(
-            kinds,
-            [(K::Rows, None), (K::Sum, Some("v")), (K::Min, w), (K::Max, w), (K::Count, w)]
-        );
+        assert_eq!(kinds, [(K::Rows, None), (K::Sum, Some("v")), (K::Min, w), (K::Max, w), (K::Count, w)]);
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub mod mechanism;
 pub mod observed;
 mod predicates;
 pub mod state;
+pub mod summaries;
 pub mod timeline;
 mod verdict;
 pub mod wire;

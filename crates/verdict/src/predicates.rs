@@ -8,6 +8,7 @@ use margay_history::{History, NameId, ObjectId, Op, OpKind, Outcome, PredicateId
 use margay_sql::{Assignments, Dialect, Predicate, Row, SqlError, Value as SqlValue};
 
 use crate::cell::{Cell, Effect, Field, key_column};
+use crate::summaries::Summaries;
 
 /// Something that this crate gives no meaning to: a construct, named.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,6 +27,8 @@ pub struct Predicates<'h> {
     conditions: Vec<Result<Predicate, Outside>>,
     sets: HashMap<&'h str, Result<Assignments, Outside>>,
     tables: Vec<Vec<ObjectId>>,
+    /// Their conditions stand behind those of the history.
+    summaries: Summaries,
     /// The history's column names, and those that only assignments name.
     names: HashMap<String, NameId>,
 }
@@ -34,7 +37,8 @@ impl<'h> Predicates<'h> {
     /// Compiles every condition and assignment.
     ///
     /// # Errors
-    /// The first construct outside the fragment: SQL that has no meaning here, or a SQL statement of a transaction that may have committed.
+    /// The first construct outside the fragment: SQL that has no meaning here, or a SQL statement of a transaction that may have committed and that is no
+    /// [summary](crate::summaries).
     pub fn compile(history: &'h History) -> Result<Self, Outside> {
         let all = Self::lenient(history);
         match all.first_outside() {
@@ -51,7 +55,12 @@ impl<'h> Predicates<'h> {
         let condition = |p: &margay_history::Predicate| {
             Predicate::parse(&p.text, dialect).map_err(|error| outside(&p.text, error))
         };
-        let conditions = history.predicates().iter().map(condition).collect();
+        let summaries = Summaries::of(history, dialect);
+        let more = summaries
+            .conditions
+            .iter()
+            .map(|(_, text)| Predicate::parse(text, dialect).map_err(|error| outside(text, error)));
+        let conditions = history.predicates().iter().map(condition).chain(more).collect();
         let mut sets = HashMap::new();
         for text in set_texts(history) {
             sets.entry(text)
@@ -64,7 +73,7 @@ impl<'h> Predicates<'h> {
             }
         }
         let names = names(history, sets.values().flatten());
-        Self { history, conditions, sets, tables, names }
+        Self { history, conditions, sets, tables, summaries, names }
     }
 
     fn first_outside(&self) -> Option<Outside> {
@@ -78,7 +87,9 @@ impl<'h> Predicates<'h> {
             return None;
         }
         let live = self.history.txns().filter(|&t| self.history.outcome(t) != Outcome::Aborted);
-        let op = live.flat_map(|t| self.history.ops(t)).find(|op| op.kind == OpKind::Sql)?;
+        let op = live
+            .flat_map(|t| self.history.ops(t))
+            .find(|op| op.kind == OpKind::Sql && self.summary(op.id).is_none())?;
         Some(statement_outside(self.history, &op))
     }
 
@@ -97,7 +108,34 @@ impl<'h> Predicates<'h> {
     /// The objects among which a predicate chooses.
     #[must_use]
     pub fn domain(&self, predicate: PredicateId) -> &[ObjectId] {
-        self.table(self.history.predicate(predicate).table)
+        self.table(self.table_of(predicate))
+    }
+
+    /// How many predicates there are: those of the history, and the conditions of its summaries.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.conditions.len()
+    }
+
+    /// The table that a predicate is about.
+    #[must_use]
+    pub fn table_of(&self, predicate: PredicateId) -> TableId {
+        let own = self.history.predicates();
+        match own.get(predicate.index()) {
+            Some(predicate) => predicate.table,
+            None => self.summaries.conditions[predicate.index() - own.len()].0,
+        }
+    }
+
+    pub(crate) fn summaries(&self) -> &Summaries {
+        &self.summaries
+    }
+
+    /// A column of a cell as SQL sees it.
+    pub(crate) fn column_of(&self, object: ObjectId, cell: &Cell, name: &str) -> Result<SqlValue, Outside> {
+        let row = CellRow { all: self, object, cell };
+        let found = row.column(name).or_else(|| row.column(&name.to_ascii_lowercase()));
+        found.map(Cow::into_owned).ok_or_else(|| Outside(format!("the column {name}")))
     }
 
     /// Whether the cell of `object` is there and the condition is true of it.

@@ -16,13 +16,14 @@ use margay_history::{Access, History, ObjectId, Op, OpId, OpKind, PredicateId, V
 
 use crate::cell::{Cell, Effect, fold, observed_matches};
 use crate::predicates::{Outside, Predicates, statement_outside};
+use crate::summaries::{Asked, show_answer};
 
 /// What a client saw cannot be what was there.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mismatch {
     /// The operation.
     pub op: OpId,
-    /// The object.
+    /// The object; any object of its table for a summary, which is about all of them.
     pub object: ObjectId,
     /// What was there.
     pub expected: String,
@@ -51,6 +52,12 @@ impl Fault {
     pub fn show(&self, history: &History) -> String {
         match self {
             Fault::Outside(outside) => format!("outside the fragment: {outside}"),
+            Fault::Mismatch(m) if history.op(m.op).kind == OpKind::Sql => format!(
+                "{} was told {} where {} comes out",
+                history.show_txn(history.txn_of(m.op)),
+                m.observed,
+                m.expected
+            ),
             Fault::Mismatch(m) => format!(
                 "{} saw {} = {} where {} was",
                 history.show_txn(history.txn_of(m.op)),
@@ -122,7 +129,7 @@ pub fn effects(
                 |object| Ok((object, predicates.assign(update.set.as_deref(), object, &view.look(object))?));
             matched.into_iter().map(assign).collect()
         }
-        OpKind::Sql => Err(statement_outside(history, op)),
+        OpKind::Sql if predicates.summary(op.id).is_none() => Err(statement_outside(history, op)),
         _ => Ok(Vec::new()),
     }
 }
@@ -176,8 +183,37 @@ pub fn check(predicates: &Predicates<'_>, op: &Op<'_>, view: &impl View) -> Resu
             }
             _ => Ok(()),
         },
-        OpKind::Sql => Err(statement_outside(history, op).into()),
+        OpKind::Sql => match predicates.summary(op.id) {
+            Some(asked) => check_summary(predicates, op, asked, view),
+            None => Err(statement_outside(history, op).into()),
+        },
         _ => Ok(()),
+    }
+}
+
+/// The answer of a summary is computed from what matches.
+fn check_summary(
+    predicates: &Predicates<'_>,
+    op: &Op<'_>,
+    asked: &Asked,
+    view: &impl View,
+) -> Result<(), Fault> {
+    if !predicates.is_answered(op.id) {
+        return Ok(());
+    }
+    let mut all = Vec::new();
+    for object in view.matching(predicates, asked.predicate)? {
+        all.extend(predicates.contribution(asked, object, &view.look(object))?);
+    }
+    let given = predicates.summed(asked, &all)?;
+    match predicates.is_told(op.id, &given) {
+        true => Ok(()),
+        false => Err(Fault::Mismatch(Mismatch {
+            op: op.id,
+            object: predicates.domain(asked.predicate).first().copied().unwrap_or(ObjectId(0)),
+            expected: show_answer(&given),
+            observed: predicates.told(op.id),
+        })),
     }
 }
 
@@ -328,10 +364,15 @@ impl<'s, 'p> Overlay<'s, 'p> {
     /// What it cannot have seen, or why that cannot be told.
     pub fn run(&mut self, op: &Op<'_>) -> Result<(), Fault> {
         check(self.base.predicates, op, self)?;
-        for (object, effect) in effects(self.base.predicates, op, self)? {
+        self.apply(effects(self.base.predicates, op, self)?);
+        Ok(())
+    }
+
+    /// Remembers what an operation does.
+    pub fn apply(&mut self, effects: Vec<(ObjectId, Effect)>) {
+        for (object, effect) in effects {
             self.own.entry(object).or_default().push(effect);
         }
-        Ok(())
     }
 
     /// Whether the transaction changed an object so far.

@@ -258,8 +258,9 @@ impl<'p> Candidates<'p> {
     fn look(&self, op: &Op<'p>, object: ObjectId) -> Option<Look<'p>> {
         let history = self.history();
         let values = op.accesses.iter().filter(|a| a.object == object).map(|a| a.value);
-        let in_table =
-            |predicate: PredicateId| Some(history.predicate(predicate).table) == history.object(object).table;
+        let in_table = |predicate: PredicateId| {
+            Some(self.predicates.table_of(predicate)) == history.object(object).table
+        };
         match op.kind {
             OpKind::Read => {
                 let values: Vec<_> = values.filter(|&v| v != ValueId::UNKNOWN).collect();
@@ -293,8 +294,38 @@ impl<'p> Candidates<'p> {
                     set: set.unwrap_or_default(),
                 })
             }
+            // Who was told that nothing matches saw nothing of the object.
+            OpKind::Sql => {
+                let asked = self.predicates.summary(op.id).filter(|asked| in_table(asked.predicate))?;
+                self.predicates.counts_nothing(op.id).then_some(Look {
+                    values: Vec::new(),
+                    predicate: Some(asked.predicate),
+                    returned: false,
+                    set: Vec::new(),
+                    assigned: None,
+                })
+            }
             _ => None,
         }
+    }
+
+    /// All that an object can have held when the operation looked at it; `None` if that is not known.
+    pub(super) fn possible_cells(&self, op: OpId, object: ObjectId) -> Option<Vec<Cell>> {
+        let known = self.objects.get(&object)?;
+        let exact = |shape: &Shape| match shape {
+            Shape::Exact(cell) => Some(cell.clone()),
+            _ => None,
+        };
+        if let Some(own) = self.own(known, object, op) {
+            return Some(vec![exact(&own)?]);
+        }
+        let seen = self.sight(op, object).ok()?;
+        let me = Version::Of(self.history().txn_of(op));
+        let possible = known.versions.iter().filter(|(version, _)| match &seen {
+            Sight::External(versions) => versions.contains(version),
+            _ => *version != me,
+        });
+        possible.map(|(_, shape)| exact(shape)).collect()
     }
 
     /// The columns that an update sets; `None` when the new values show nothing of the old ones.
@@ -539,6 +570,7 @@ fn opaque_tables(predicates: &Predicates<'_>) -> Vec<bool> {
     let live = history.txns().filter(|&t| history.outcome(t) != Outcome::Aborted);
     for op in live.flat_map(|txn| history.ops(txn)) {
         match op.kind {
+            OpKind::Sql if predicates.summary(op.id).is_some() => {}
             OpKind::Sql => opaque.fill(true),
             OpKind::Update => {
                 let Some(update) = history.update(op.id) else { continue };

@@ -14,6 +14,7 @@ use margay_history::{History, ObjectId, OpId, OpKind, TxnId, ValueId, Version};
 use super::chain::{Chain, Finder};
 use super::order::follows_version_order;
 use super::strand::{self, Touch};
+use super::summary::Tally;
 use super::{Rejected, reject};
 use crate::cell::{Cell, Effect, fold};
 use crate::certificate::{ReadFrom, Versions};
@@ -175,10 +176,11 @@ impl<'p> Execution<'p> {
 
     /// What every operation saw, if that explains what every client saw.
     pub(super) fn explain(&self) -> Result<Vec<Seen>, Rejected> {
-        let mut seen = Vec::new();
+        let (mut seen, mut tally) = (Vec::new(), Tally::new(self.predicates));
         for touches in self.touches.chunk_by(|a, b| a.object == b.object) {
-            Thread::new(self, touches)?.explain(&mut seen)?;
+            Thread::new(self, touches)?.explain(&mut seen, &mut tally)?;
         }
+        tally.finish(|txn| self.committed[txn.index()])?;
         Ok(seen)
     }
 }
@@ -258,13 +260,13 @@ impl<'e, 'p> Thread<'e, 'p> {
         own.iter().fold(before, |cell, effect| fold(self.history, cell, effect))
     }
 
-    fn explain(mut self, seen: &mut Vec<Seen>) -> Result<(), Rejected> {
+    fn explain(mut self, seen: &mut Vec<Seen>, tally: &mut Tally<'_>) -> Result<(), Rejected> {
         let strands = self.touches.chunk_by(|a, b| a.txn == b.txn);
         for strand in strands.collect::<Vec<_>>() {
             let txn = strand[0].txn;
             let mut own = Vec::new();
             for touch in strand {
-                self.observe(txn, touch, &own, seen)?;
+                self.observe(txn, touch, &own, seen, tally)?;
                 if touch.writes() {
                     self.add_effect(txn, touch, &mut own)?;
                 }
@@ -279,6 +281,7 @@ impl<'e, 'p> Thread<'e, 'p> {
         touch: &Touch,
         own: &[Effect],
         seen: &mut Vec<Seen>,
+        tally: &mut Tally<'_>,
     ) -> Result<(), Rejected> {
         if matches!(touch.kind, OpKind::Write | OpKind::Append) {
             return Ok(());
@@ -291,10 +294,12 @@ impl<'e, 'p> Thread<'e, 'p> {
                     self.history.show_txn(txn)
                 ));
             }
-            return strand::explain(self.execution.predicates, touch, &self.own_view(txn, own))
-                .map_err(rejected);
+            let cell = self.own_view(txn, own);
+            tally.add(touch.op, self.object, &cell)?;
+            return strand::explain(self.execution.predicates, touch, &cell).map_err(rejected);
         }
         let rank = self.resolve(txn, touch)?;
+        tally.add(touch.op, self.object, &self.chain.cell(rank))?;
         strand::explain(self.execution.predicates, touch, &self.chain.cell(rank)).map_err(rejected)?;
         seen.push(Seen { op: touch.op, txn, object: self.object, rank, item: !touch.left_out() });
         Ok(())

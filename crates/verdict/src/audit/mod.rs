@@ -9,6 +9,7 @@
 //! The last two and the commit orders share [`execution`], which computes the value of every version and checks that every read saw
 //! what it says. `violated` is audited by [`operations`] (no version explains what an operation saw) and [`refutation`] (every lemma is true of the
 //! history, and together with the axioms they leave no possibility); both take what a read may have seen from [`candidates`].
+//! What a statement summed up is computed again from the versions that it can have seen ([`summary`]), or from the only state that timestamps leave ([`recorded`]).
 //! That a mechanism was not at work is audited by [`intervals`], from the intervals of the whole history.
 //!
 //! Histories of SQL statements have certificates of their own ([`observed`]): an execution is executed, and that there is none is audited by trying all.
@@ -42,8 +43,10 @@ mod operations;
 mod order;
 mod points;
 mod precedence;
+mod recorded;
 mod refutation;
 mod strand;
+mod summary;
 mod versions;
 mod written;
 

@@ -7,10 +7,12 @@
 //! That there is no execution ([`Unexplained`]) is audited by [`exhaust`](crate::observed::exhaust()), over the named transactions, after which everything else has to come.
 
 use hashbrown::HashMap;
-use margay_history::{History, OpId, TxnId};
-use margay_sql::Write;
+use margay_history::{History, Object, ObjectId, OpId, TxnId, Value as Seen, ValueId, Version};
+use margay_sql::{Value, Write};
 
+use super::order::follows_version_order;
 use super::{Rejected, committed_set, reject};
+use crate::cell::to_sql;
 use crate::checker::Question;
 use crate::observed::{
     Answer, Constraints, Execution, Family, Machine, Ran, Reading, Rules, Sight, Unexplained, exhaust,
@@ -22,8 +24,9 @@ const MOST: u64 = 5_000_000;
 
 /// Whether the execution gives everything that was observed, and the level allows it.
 pub(super) fn holds(history: &History, question: Question, execution: &Execution) -> Result<(), Rejected> {
-    let rules = rules(history, question, Reading::Item)?;
+    let rules = rules(question, Reading::Item)?;
     committed_set(history, execution.order.iter().copied())?;
+    let recorded = Recorded::new(history, &execution.order)?;
     if execution.initial.iter().any(|cell| !unknown_rows(history).contains(&cell.object)) {
         return reject("it names an initial value that the history knows");
     }
@@ -38,7 +41,7 @@ pub(super) fn holds(history: &History, question: Question, execution: &Execution
         }
         machine.forget(needed[here as usize]);
         let range = placed.snapshots(txn);
-        let place = Place { rules, here, range, order: placed.order() };
+        let place = Place { rules, here, range, order: placed.order(), recorded: &recorded };
         run(&mut machine, txn, &sights, &place)?;
         placed.push(txn);
     }
@@ -51,13 +54,82 @@ struct Place<'a> {
     here: u32,
     range: (u32, u32),
     order: &'a [TxnId],
+    recorded: &'a Recorded,
 }
 
-fn rules(history: &History, question: Question, reading: Reading) -> Result<Rules, Rejected> {
-    let evidence = history.evidence();
-    if !evidence.version_orders.is_empty() || !evidence.version_sets.is_empty() {
-        return reject("version orders and version sets are not compared with executions");
+/// Where each transaction of an execution stands, for what evidence says of versions.
+struct Recorded {
+    places: Vec<Option<usize>>,
+}
+
+impl Recorded {
+    /// The order has the versions that evidence names in their order.
+    fn new(history: &History, order: &[TxnId]) -> Result<Self, Rejected> {
+        let mut places = vec![None; history.txn_count()];
+        order.iter().enumerate().for_each(|(place, txn)| places[txn.index()] = Some(place));
+        let follows = |order| follows_version_order(history, order, |txn| places[txn.index()]);
+        history.evidence().version_orders.iter().try_for_each(follows)?;
+        Ok(Self { places })
     }
+
+    /// A statement with this sight sees the versions that evidence says it saw. A version that leaves its row as it was is none.
+    fn look(&self, machine: &Machine<'_>, op: OpId, sight: &Sight, ran: &Ran) -> Result<(), Rejected> {
+        let history = machine.history();
+        let Some(set) = history.evidence().version_set(op) else { return Ok(()) };
+        for &(object, version) in &set.versions {
+            let own = version == Version::Of(history.txn_of(op));
+            let Some((table, key)) = row_of(machine, object) else {
+                return reject(format!("{} is no row of a table", history.show_object(object)));
+            };
+            let wrote = ran.writes.iter().any(|write| write.table == table && *write.key == *key);
+            if own != wrote || !wrote && !self.sees(machine, table, &key, version, sight) {
+                return reject(format!(
+                    "{} saw another version of {} than the recorded one",
+                    history.show_txn(history.txn_of(op)),
+                    history.show_object(object)
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn sees(
+        &self,
+        machine: &Machine<'_>,
+        table: margay_sql::TableId,
+        key: &[Value],
+        version: Version,
+        sight: &Sight,
+    ) -> bool {
+        let state = match version {
+            Version::Initial => Some(0),
+            Version::Of(txn) => self.places[txn.index()].and_then(|place| u32::try_from(place + 1).ok()),
+        };
+        let name = &machine.database().schema(table).name;
+        let pin = sight.pins.iter().find(|pin| pin.table == *name && *pin.key == *key);
+        let (Some(state), at) = (state, pin.map_or(sight.at, |pin| pin.at)) else { return false };
+        let versions = machine.database().versions(table, key);
+        let place = |stamp: u64| machine.position_of(stamp);
+        let then = versions.iter().rev().find(|v| place(v.0) <= state).and_then(|v| v.1.as_ref());
+        let mut since = versions.iter().filter(|v| place(v.0) > state && place(v.0) <= at);
+        state <= at && since.all(|v| v.1.as_ref() == then)
+    }
+}
+
+/// The table and the key of an object, as the database has them.
+fn row_of(machine: &Machine<'_>, object: ObjectId) -> Option<(margay_sql::TableId, Vec<Value>)> {
+    let history = machine.history();
+    let Object { table, key } = history.object(object);
+    let table = machine.database().table(&history.table(table?).name)?;
+    let part = |&id: &ValueId| Some(to_sql(history, id)?.group_key(machine.database().dialect()));
+    let key: Option<Vec<Value>> = match history.value(key) {
+        Seen::List(parts) => parts.iter().map(part).collect(),
+        _ => part(&key).map(|part| vec![part]),
+    };
+    Some((table, key?))
+}
+
+fn rules(question: Question, reading: Reading) -> Result<Rules, Rejected> {
     match Rules::of(question, reading) {
         Some(rules) => Ok(rules),
         None => reject(format!("{} is not defined by executions", question.level.name())),
@@ -96,6 +168,7 @@ fn run(
         let told = |what: &str| {
             reject(format!("operation {} of {}: {what}", history.op_index(op), history.show_txn(txn)))
         };
+        place.recorded.look(machine, op, sight, &ran)?;
         if !step.fits {
             return told("the statement gives something else than what was observed");
         }
@@ -154,7 +227,8 @@ pub(super) fn violated(
     question: Question,
     certificate: &Unexplained,
 ) -> Result<(), Rejected> {
-    let rules = rules(history, question, certificate.reading)?;
+    // Who refutes more possibilities than evidence about versions leaves refutes those.
+    let rules = rules(question, certificate.reading)?;
     if !Constraints::new(history, rules).closes(&certificate.txns) {
         return reject("the named transactions need not all come before the others");
     }

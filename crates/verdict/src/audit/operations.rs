@@ -14,7 +14,7 @@ use super::candidates::{Candidates, Sight};
 use super::linear::unlinearizable;
 use super::lists::{accesses, appenders, duplicate, may_commit};
 use super::written::Written;
-use super::{Rejected, reject};
+use super::{Rejected, recorded, reject, summary};
 use crate::checker::Question;
 use crate::predicates::Predicates;
 
@@ -50,6 +50,7 @@ pub(super) fn audit(
         Anomaly::PredicateReadMiss => case.no_version(|object| case.left_out(object))?,
         Anomaly::Internal => case.internal()?,
         Anomaly::ResultMismatch if ops.len() == 2 => case.wrong_total(question, ops),
+        Anomaly::ResultMismatch if case.op.kind == OpKind::Sql => case.wrong_summary(question)?,
         Anomaly::ResultMismatch => case.mismatch(),
         Anomaly::PlSsCycleExists => case.no_order(question),
         Anomaly::IncompatibleOrder => case.misordered() || case.incompatible(ops.get(1).copied()),
@@ -101,7 +102,8 @@ impl<'p> Case<'p> {
     fn objects(&self) -> Vec<ObjectId> {
         let scan = self.history.scan(self.op.id).map(|scan| scan.predicate);
         let update = self.history.update(self.op.id).map(|update| update.predicate);
-        match scan.or(update) {
+        let summary = self.predicates.summary(self.op.id).map(|asked| asked.predicate);
+        match scan.or(update).or(summary) {
             Some(predicate) => self.predicates.domain(predicate).to_vec(),
             None => self.op.accesses.iter().map(|a| a.object).collect(),
         }
@@ -159,6 +161,15 @@ impl<'p> Case<'p> {
     fn mismatch(&self) -> bool {
         let candidates = self.candidates();
         self.objects().iter().any(|&object| candidates.mismatches(&self.op, object))
+    }
+
+    /// No versions that it can have seen give the answer; or, where timestamps fix them all, those do not.
+    fn wrong_summary(&self, question: Question) -> Result<bool, Rejected> {
+        let Some(asked) = self.predicates.summary(self.op.id) else { return Ok(false) };
+        if summary::impossible(self.predicates, &self.op, asked, &self.candidates()) {
+            return Ok(true);
+        }
+        recorded::differs(self.predicates, question, self.op.id)
     }
 
     /// Two reads of a whole bank that differ in its total.

@@ -65,7 +65,10 @@ pub(super) fn touches(
                     ));
                 }
             },
-            OpKind::Sql => return Err(statement_outside(history, &op).into()),
+            OpKind::Sql => match predicates.summary(op.id) {
+                Some(asked) => Some(asked.predicate).filter(|_| predicates.is_answered(op.id)),
+                None => return Err(statement_outside(history, &op).into()),
+            },
             _ => None,
         };
         let touch = |object, access| Touch { object, op: op.id, txn, kind: op.kind, access };

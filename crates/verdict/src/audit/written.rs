@@ -61,6 +61,7 @@ impl<'p> Written<'p> {
     fn add_op(&mut self, op: &Op<'_>, wanted: &impl Fn(ObjectId) -> bool) {
         let history = self.history();
         match op.kind {
+            OpKind::Sql if self.predicates.summary(op.id).is_some() => {}
             OpKind::Sql => self.opaque.fill(true),
             OpKind::Update => {
                 let Some(update) = history.update(op.id) else { return };
