@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use hashbrown::HashMap;
 use margay_history::TxnId;
 use margay_order::{GraphBuilder, topological_order};
-use margay_verdict::{Budget, Certificate, Order, Point, Verdict};
+use margay_verdict::{Budget, Certificate, Order, Verdict};
 
 use crate::points::Points;
 use crate::problem::Problem;
@@ -58,7 +58,7 @@ pub(crate) fn apart(
             other => return Ok(Some(other)),
         }
     }
-    Ok(Some(Verdict::Holds(merge(problem, points, orders))))
+    Ok(Some(Verdict::Holds(merge(problem, points, &orders))))
 }
 
 /// Sets that grow together.
@@ -202,22 +202,8 @@ fn answers(
 }
 
 /// One order of all, in which each component's order and real time, if it counts, are contained.
-fn merge(problem: &Problem<'_>, points: Points, orders: Vec<Certificate>) -> Certificate {
-    let numbers = |order: Certificate| -> Vec<u32> {
-        let txn = |id: TxnId| problem.txns.binary_search(&id).unwrap_or_default() as u32;
-        match order {
-            Certificate::Order(order) => order.txns.into_iter().map(|id| points.commit(txn(id))).collect(),
-            Certificate::Points(all) => all
-                .into_iter()
-                .map(|point| match point {
-                    Point::Begin(id) => points.begin(txn(id)),
-                    Point::Commit(id) => points.commit(txn(id)),
-                })
-                .collect(),
-            _ => Vec::new(),
-        }
-    };
-    let chains: Vec<Vec<u32>> = orders.into_iter().map(numbers).collect();
+fn merge(problem: &Problem<'_>, points: Points, orders: &[Certificate]) -> Certificate {
+    let chains: Vec<Vec<u32>> = orders.iter().map(|order| crate::numbers(problem, points, order)).collect();
     let merged = match problem.question.uses_real_time() {
         true => in_time(problem, points, &chains),
         false => chains.concat(),
@@ -292,7 +278,7 @@ mod tests {
         match &verdict {
             Verdict::Violated(found) if !certifiable(history, question, &draft, found) => return None,
             Verdict::Holds(order) => {
-                let believed = believed(history, question, &draft, order.clone());
+                let believed = believed(&problem, points, &draft, order.clone(), &budget);
                 if matches!(believed, Verdict::Unknown(_)) {
                     return None;
                 }

@@ -6,6 +6,7 @@ use margay_levels::Anomaly;
 use margay_verdict::Cell;
 use margay_verdict::cell::{key_column, observed_matches};
 
+use crate::blind::Blind;
 use crate::problem::is_nothing;
 
 /// Final writes of transactions that may have committed, and appended elements.
@@ -26,12 +27,13 @@ pub(crate) struct Writers<'h> {
     rows: HashSet<ObjectId>,
     /// Those of them that are written in part.
     partial: HashSet<ObjectId>,
+    /// What nothing can be said of.
+    blind: Blind,
 }
 
 impl<'h> Writers<'h> {
-    /// # Errors
-    /// What of the history is outside the engine's fragment.
-    pub fn of(history: &'h History, dead: &'h HashSet<TxnId>) -> Result<Self, String> {
+    /// The writers of a history, without those in `dead`.
+    pub fn of(history: &'h History, dead: &'h HashSet<TxnId>) -> Self {
         let mut writers = Self {
             history,
             dead,
@@ -42,28 +44,34 @@ impl<'h> Writers<'h> {
             appends: HashMap::new(),
             rows: HashSet::new(),
             partial: HashSet::new(),
+            blind: Blind::of(history, dead),
         };
         let mut written = vec![false; history.object_count()];
         for txn in history.txns() {
-            writers.add(txn, &mut written)?;
+            writers.add(txn, &mut written);
         }
-        if let Some(&both) = writers.lists.iter().filter(|list| written[list.index()]).min() {
-            return Err(format!("{} is both written and appended to", history.show_object(both)));
+        let both = writers.lists.iter().copied().filter(|list| written[list.index()]);
+        for list in both.collect::<Vec<_>>() {
+            let name = history.show_object(list);
+            writers.blind.add(history, list, || format!("{name} is both written and appended to"));
         }
         writers.finals.sort_unstable();
         writers.starts = starts(&writers.finals, history.object_count());
         if !history.tables().is_empty() {
-            writers.check_rows()?;
+            writers.check_rows();
         }
-        Ok(writers)
+        writers
+            .blind
+            .find_tails(history, |txn| history.outcome(txn) != Outcome::Aborted && !dead.contains(&txn));
+        writers
     }
 
-    fn add(&mut self, txn: TxnId, written: &mut [bool]) -> Result<(), String> {
+    fn add(&mut self, txn: TxnId, written: &mut [bool]) {
         let start = self.finals.len();
         for op in self.history.ops(txn) {
             for access in op.accesses {
                 match op.kind {
-                    OpKind::Append => self.add_element(txn, access.object, access.value)?,
+                    OpKind::Append => self.add_element(txn, access.object, access.value),
                     OpKind::Write | OpKind::Update => {
                         written[access.object.index()] = true;
                         self.finals[start..]
@@ -79,29 +87,31 @@ impl<'h> Writers<'h> {
         if !self.may_commit(txn) {
             self.finals.truncate(start);
         }
-        Ok(())
     }
 
-    fn add_element(&mut self, txn: TxnId, object: ObjectId, value: ValueId) -> Result<(), String> {
+    fn add_element(&mut self, txn: TxnId, object: ObjectId, value: ValueId) {
         self.lists.insert(object);
         let appends = self.appends.entry(object).or_default();
         match appends.last_mut().filter(|(last, _)| *last == txn) {
             Some((_, values)) => values.push(value),
             None => appends.push((txn, vec![value])),
         }
-        match self.elements.insert((object, value), txn) {
-            None => Ok(()),
-            Some(_) => Err(format!(
-                "{} is appended twice to {}",
-                self.history.show_value(value),
-                self.history.show_object(object)
-            )),
+        if self.elements.insert((object, value), txn).is_some() {
+            let history = self.history;
+            self.blind.add(history, object, || {
+                format!("{} is appended twice to {}", history.show_value(value), history.show_object(object))
+            });
         }
+    }
+
+    /// What nothing, or not all, can be said of.
+    pub fn blind(&self) -> &Blind {
+        &self.blind
     }
 
     /// Rows of one object that are not written whole every time, or that show columns which nobody writes, are written in part: a version of them depends on
     /// the one before it.
-    fn check_rows(&mut self) -> Result<(), String> {
+    fn check_rows(&mut self) {
         let history = self.history;
         let mut shapes: HashMap<ObjectId, Vec<NameId>> = HashMap::new();
         let ops = || history.txns().flat_map(|txn| history.ops(txn));
@@ -126,11 +136,13 @@ impl<'h> Writers<'h> {
             }
         }
         let odd = |value: ValueId| !matches!(history.value(value), Value::Row(_) | Value::Null);
-        match written().find(|(object, value)| self.partial.contains(object) && odd(*value)) {
-            Some((object, _)) => return Err(format!("{} is not always a row", history.show_object(object))),
-            None => self.rows = shapes.into_keys().collect(),
+        for (object, _) in written().filter(|(object, value)| self.partial.contains(object) && odd(*value)) {
+            self.blind
+                .add(history, object, || format!("{} is not always a row", history.show_object(object)));
         }
-        Ok(())
+        let blind = &self.blind;
+        self.partial.retain(|&object| !blind.has(history, object));
+        self.rows = shapes.into_keys().collect();
     }
 
     /// The objects whose rows are written in part.

@@ -24,6 +24,7 @@
 //! # Cost
 //! Rounds × (edges × chains + versions × sessions × log). Without sessions a bit matrix serves up to [`CLOSURE_BYTES`].
 
+use hashbrown::HashMap;
 use margay_history::TxnId;
 use margay_order::{
     Chains, Clocks, Closure, Graph, GraphBuilder, components, shortest_cycle, topological_order,
@@ -96,6 +97,8 @@ pub(crate) struct Known<'p> {
     pub derived: Vec<Derived>,
     /// Facts about versions that need not be there.
     optional_facts: Vec<(u32, u32)>,
+    /// Timestamps of transactions that need not have committed: from a point to a tick.
+    optional_stamps: Vec<(u32, u32, u32)>,
     /// Reads by the version that they certainly saw.
     reader_starts: Vec<u32>,
     readers: Vec<u32>,
@@ -156,6 +159,7 @@ impl<'p> Known<'p> {
             edges: GraphBuilder::new(),
             derived: Vec::new(),
             optional_facts: Vec::new(),
+            optional_stamps: Vec::new(),
             reader_starts,
             readers,
         };
@@ -281,15 +285,39 @@ impl<'p> Known<'p> {
         for tick in 1..times.len() as u32 {
             self.edges.add(first + tick - 1, first + tick, label);
         }
+        let mut own: HashMap<u32, i64> = HashMap::new();
         for &(point, ts) in enter {
-            self.edges.add(point, first + times.partition_point(|&time| time < ts) as u32, label);
+            let tick = first + times.partition_point(|&time| time < ts) as u32;
+            match self.forced(self.points.txn(point)) {
+                true => self.edges.add(point, tick, label),
+                false => self.optional_stamps.push((point, tick, label)),
+            }
+            own.insert(self.points.txn(point), ts);
         }
         for &(point, ts) in leave {
-            let passed = times.partition_point(|&time| before(time, ts)) as u32;
+            // A transaction's own commit may well be at its own snapshot's time.
+            let own = own.get(&self.points.txn(point)).filter(|_| stamp == Stamp::Inside);
+            let limit = own.copied().filter(|&own| before(own, ts));
+            let passed =
+                times.partition_point(|&time| before(time, ts) && limit.is_none_or(|own| time < own));
             if passed > 0 {
-                self.edges.add(first + passed - 1, point, label);
+                self.edges.add(first + passed as u32 - 1, point, label);
+            }
+            for &(other, time) in enter.iter().filter(|_| limit.is_some()) {
+                let different = self.points.txn(other) != self.points.txn(point);
+                if different && before(time, ts) && Some(time) >= limit {
+                    match self.forced(self.points.txn(other)) {
+                        true => self.edges.add(other, point, label),
+                        false => self.optional_stamps.push((other, point, label)),
+                    }
+                }
             }
         }
+    }
+
+    /// What timestamps say of transactions that need not have committed: from a point to a tick, with the label.
+    pub fn optional_stamps(&self) -> &[(u32, u32, u32)] {
+        &self.optional_stamps
     }
 
     fn add_facts(&mut self) {

@@ -27,6 +27,7 @@ mod apart;
 mod atoms;
 #[cfg_attr(feature = "cadical", allow(dead_code, reason = "tests compare the back ends"))]
 mod bat;
+mod blind;
 #[cfg(feature = "cadical")]
 mod cadical;
 mod demands;
@@ -43,6 +44,7 @@ mod prepare;
 mod problem;
 mod prune;
 mod refutation;
+mod replay;
 mod scans;
 mod schedule;
 mod search;
@@ -99,7 +101,7 @@ impl Checker for Solve {
             Ok(Verdict::Violated(found)) if !certifiable(history, question, &draft, &found) => {
                 Verdict::Unknown(uncertifiable())
             }
-            Ok(Verdict::Holds(order)) => believed(history, question, &draft, order),
+            Ok(Verdict::Holds(order)) => believed(&problem, points, &draft, order, budget),
             Ok(verdict) => verdict,
             Err(Stopped { limit, open }) => {
                 let mut size = format!("{} transactions, {} reads", problem.txns.len(), problem.reads.len());
@@ -119,11 +121,20 @@ fn all_proved(history: &History, question: Question, found: &[Finding]) -> bool 
     found.iter().all(|finding| audit(history, question, &finding.certificate).is_ok())
 }
 
-/// An order that was found although something of the history was left out is replayed first.
-fn believed(history: &History, question: Question, draft: &Draft, order: Certificate) -> Verdict {
+/// An order that was found although something of the history was left out is replayed first; if it is the wrong one, another is looked for.
+fn believed(
+    problem: &Problem<'_>,
+    points: Points,
+    draft: &Draft,
+    order: Certificate,
+    budget: &Budget,
+) -> Verdict {
     match &draft.loose {
-        Some(what) if audit(history, question, &order).is_err() => {
-            Verdict::Unknown(Why::Outside(what.clone()))
+        Some(what) if audit(problem.history, problem.question, &order).is_err() => {
+            match replay::replay(problem, points, &order, budget) {
+                Some(order) => Verdict::Holds(order),
+                None => Verdict::Unknown(Why::Outside(what.clone())),
+            }
         }
         _ => Verdict::Holds(order),
     }
@@ -206,6 +217,20 @@ fn holds(problem: &Problem<'_>, points: Points, order: Vec<u32>) -> Verdict {
     } else {
         Certificate::Order(Order { txns: taken.map(id).collect(), reads: Vec::new() })
     })
+}
+
+/// The points of an order.
+fn numbers(problem: &Problem<'_>, points: Points, order: &Certificate) -> Vec<u32> {
+    let txn = |id| problem.txns.binary_search(&id).unwrap_or_default() as u32;
+    let point = |point: &Point| match *point {
+        Point::Begin(id) => points.begin(txn(id)),
+        Point::Commit(id) => points.commit(txn(id)),
+    };
+    match order {
+        Certificate::Order(order) => order.txns.iter().map(|&id| points.commit(txn(id))).collect(),
+        Certificate::Points(all) => all.iter().map(point).collect(),
+        _ => Vec::new(),
+    }
 }
 
 fn violated(problem: &Problem<'_>, points: Points, lemmas: Vec<Lemma>, budget: &Budget) -> Verdict {

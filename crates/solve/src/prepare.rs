@@ -6,8 +6,8 @@
 //! elements, and whatever nobody saw comes after it.
 //!
 //! # When it answers Outside
-//! SQL statements, objects that are both written and appended to, elements appended twice, and timestamps of
-//! transactions of unknown outcome.
+//! SQL statements, and updates that show of a row only part of what they set. What reads cannot say ([`crate::blind`]) is left out, and an order is replayed before it is
+//! believed.
 
 mod rows;
 
@@ -43,6 +43,7 @@ pub(crate) fn prepare(history: &History, question: Question) -> Result<Draft, St
         dead.extend(draft.impossible.drain(..));
         if dead.len() == known {
             draft.uncertifiable = !dead.is_empty();
+            draft.dead = dead.into_iter().collect();
             // What follows an own write depends on the version before it, which need not be that of the snapshot where writers overlap.
             if question.level == Level::Prefix && folds(history) {
                 draft.bold = true;
@@ -89,7 +90,7 @@ pub(crate) fn uncertifiable() -> Why {
 /// The draft if those in `dead` did not commit.
 fn attempt(predicates: &Predicates<'_>, dead: &HashSet<TxnId>) -> Result<Draft, Stop> {
     let history = predicates.history();
-    let writers = Writers::of(history, dead).map_err(|what| Stop::Unknown(Why::Outside(what)))?;
+    let writers = Writers::of(history, dead);
     let parts = Parts::of(predicates, writers.partial(), |txn| writers.may_commit(txn));
     let parts = parts.map_err(|what| Stop::Unknown(Why::Outside(what)))?;
     let scans = Scans::of(predicates, &writers, &parts).map_err(|what| Stop::Unknown(Why::Outside(what)))?;
@@ -98,7 +99,11 @@ fn attempt(predicates: &Predicates<'_>, dead: &HashSet<TxnId>) -> Result<Draft, 
         writers: &writers,
         parts: &parts,
         scans: &scans,
-        draft: Draft { columns: parts.columns.clone(), ..Draft::default() },
+        draft: Draft {
+            columns: parts.columns.clone(),
+            loose: writers.blind().why().map(str::to_string),
+            ..Draft::default()
+        },
         own: Vec::new(),
         own_parts: Vec::new(),
         longest: Vec::new(),
@@ -119,18 +124,15 @@ fn outside(history: &History) -> Result<(), String> {
     if history.has_kind(OpKind::Sql) {
         return Err("SQL statements".to_string());
     }
-    let evidence = history.evidence();
-    let stamped = evidence.serializations.iter().chain(&evidence.snapshots).chain(&evidence.commits);
-    match stamped.map(|&(txn, _)| txn).find(|&txn| history.outcome(txn) == Outcome::Unknown) {
-        Some(txn) => Err(format!("a timestamp of {}, whose outcome is unknown", history.show_txn(txn))),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// What a transaction did to an object so far.
 enum Own {
     Wrote(OpId, ValueId),
     Appended(Vec<ValueId>),
+    /// Something to a list of which not everything can be said.
+    Odd,
 }
 
 struct Walk<'a, 'h> {
@@ -173,20 +175,37 @@ impl<'h> Walk<'_, 'h> {
     }
 
     fn writes(&mut self, op: Op<'_>) -> Result<(), String> {
-        for &access in op.accesses.iter().filter(|access| !self.parts.has(access.object)) {
+        let blind = self.writers.blind();
+        let plain = |a: &&Access| !self.parts.has(a.object) && !blind.has(self.history, a.object);
+        for &access in op.accesses.iter().filter(plain).collect::<Vec<_>>() {
             self.write(op.id, access);
         }
         self.parts.apply(&op, &mut self.own_parts)
     }
 
     fn write(&mut self, op: OpId, access: Access) {
+        if self.writers.blind().is_odd(access.object) {
+            return self.write_odd(access.object);
+        }
         match self.own.iter_mut().find(|(object, _)| *object == access.object) {
             Some((_, own)) => *own = Own::Wrote(op, access.value),
             None => self.own.push((access.object, Own::Wrote(op, access.value))),
         }
     }
 
+    fn write_odd(&mut self, object: ObjectId) {
+        if self.own(object).is_none() {
+            self.own.push((object, Own::Odd));
+        }
+    }
+
     fn append(&mut self, access: Access) {
+        let blind = self.writers.blind();
+        if blind.is_odd(access.object) || blind.has(self.history, access.object) {
+            return if blind.is_odd(access.object) {
+                self.write_odd(access.object)
+            };
+        }
         match self.own.iter_mut().find(|(object, _)| *object == access.object) {
             Some((_, Own::Appended(elements))) => elements.push(access.value),
             _ => self.own.push((access.object, Own::Appended(vec![access.value]))),
@@ -199,8 +218,20 @@ impl<'h> Walk<'_, 'h> {
 
     fn read(&mut self, txn: TxnId, op: OpId, access: Access) {
         let Access { object, value } = access;
+        let blind = self.writers.blind();
+        if blind.has(self.history, object) {
+            return;
+        }
         if value == ValueId::UNKNOWN {
             return self.read_unseen(txn, op, object);
+        }
+        if blind.is_odd(object) {
+            if self.own(object).is_none() {
+                let first = self.draft.candidates.len() as u32;
+                blind.candidates(self.history, object, value, txn, &mut self.draft.candidates);
+                self.finish_read(txn, op, object, first);
+            }
+            return;
         }
         if self.writers.is_list(object) {
             return self.read_list(txn, op, access);
@@ -227,6 +258,9 @@ impl<'h> Walk<'_, 'h> {
 
     /// A read whose result is not known may still have evidence of the version it saw.
     fn read_unseen(&mut self, txn: TxnId, op: OpId, object: ObjectId) {
+        if self.writers.blind().has(self.history, object) {
+            return;
+        }
         let recorded = self.recorded(op, object);
         let touched = self.own(object).is_some() || self.own_parts.iter().any(|(o, _)| *o == object);
         if let Some(version) = recorded.filter(|_| !touched) {
@@ -370,6 +404,9 @@ impl<'h> Walk<'_, 'h> {
     }
 
     fn scan(&mut self, txn: TxnId, op: Op<'h>) -> Result<(), String> {
+        if self.scans.table(&op).is_some_and(|table| self.writers.blind().has_table(table)) {
+            return Ok(());
+        }
         for (object, predicate) in self.scans.part_reads(&op, self.parts, &self.own_parts) {
             self.scan_row(txn, op, object, predicate);
         }

@@ -101,7 +101,9 @@ pub(crate) struct Draft {
     pub needs: Vec<(TxnId, TxnId)>,
     /// Transactions of unknown outcome that saw what nothing explains, so they cannot have committed.
     pub impossible: Vec<TxnId>,
-    /// Whether such transactions were left out.
+    /// Such transactions, which were left out.
+    pub dead: Vec<TxnId>,
+    /// Whether there are any.
     pub uncertifiable: bool,
     /// What the reads do not say of the history, named: an order must be replayed before it is believed.
     pub loose: Option<String>,
@@ -322,6 +324,12 @@ impl Status {
     fn of(history: &History, draft: &Draft) -> Self {
         let committed: Vec<bool> = history.txns().map(|t| history.outcome(t) == Outcome::Committed).collect();
         let mut status = Self { included: committed.clone(), forced: committed };
+        if draft.loose.is_some() {
+            // Who may have been seen is not known.
+            let alive = history.txns().filter(|&txn| history.outcome(txn) != Outcome::Aborted);
+            let alive = alive.filter(|txn| !draft.dead.contains(txn));
+            alive.for_each(|txn| status.included[txn.index()] = true);
+        }
         if history.txns().all(|t| history.outcome(t) != Outcome::Unknown) {
             return status;
         }

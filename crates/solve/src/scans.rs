@@ -10,7 +10,7 @@
 //! text share it.
 
 use hashbrown::HashMap;
-use margay_history::{History, ObjectId, Op, OpKind, PredicateId, ValueId, Version};
+use margay_history::{History, ObjectId, Op, OpKind, PredicateId, TableId, ValueId, Version};
 use margay_verdict::cell::{Field, fold, key_column, observed_matches};
 use margay_verdict::{Cell, Predicates};
 
@@ -49,9 +49,9 @@ impl<'h> Scans<'h> {
         }
         let mut values = Values::new(writers, parts);
         for op in history.txns().filter(|&t| writers.may_commit(t)).flat_map(|t| history.ops(t)) {
-            let Some((predicate, observed)) = asked(history, &op) else { continue };
-            if op.kind == OpKind::Update && !observed {
-                return Err("a predicate update whose rows nobody saw".to_string());
+            let Some((predicate, _)) = asked(history, &op) else { continue };
+            if writers.blind().has_table(history.predicate(predicate).table) {
+                continue;
             }
             if !scans.matching.contains_key(&predicate) {
                 let objects = values.objects(predicates, predicate);
@@ -146,9 +146,14 @@ impl<'h> Scans<'h> {
         objects.into_iter().map(|object| (object, predicate)).collect()
     }
 
+    /// The table that an operation asks about.
+    pub fn table(&self, op: &Op<'_>) -> Option<TableId> {
+        asked(self.history, op).map(|(predicate, _)| self.history.predicate(predicate).table)
+    }
+
     /// Whether an operation asks about an object.
     pub fn asks_about(&self, op: &Op<'_>, object: ObjectId) -> bool {
-        let table = asked(self.history, op).map(|(predicate, _)| self.history.predicate(predicate).table);
+        let table = self.table(op);
         table.is_some() && self.history.object(object).table == table
     }
 }

@@ -177,6 +177,11 @@ impl<'k> Schedule<'k> {
                 self.add_extra(self.points.commit(ta), self.points.after_earlier(tb), Step::Fact { a });
             }
         }
+        for &(point, tick, label) in self.known.optional_stamps() {
+            if self.choices.active[self.points.txn(point) as usize] {
+                self.add_extra(point, tick, Step::Known(label));
+            }
+        }
         for (a, b) in self.choices.orders.clone() {
             let [ta, tb] = [a, b].map(|v| self.problem.versions[v as usize].txn);
             if self.choices.active[ta as usize] && self.choices.active[tb as usize] {
