@@ -186,6 +186,23 @@ impl HistoryBuilder {
         Ok(id)
     }
 
+    /// The tables so far, by their ids.
+    #[must_use]
+    pub fn tables(&self) -> &[Table] {
+        &self.tables
+    }
+
+    /// The initial values so far, in no order.
+    pub fn initial_values(&self) -> impl Iterator<Item = Access> + '_ {
+        self.initial.iter().map(|(&object, &value)| Access { object, value })
+    }
+
+    /// What an object is.
+    #[must_use]
+    pub fn object_of(&self, id: ObjectId) -> Object {
+        self.objects.get(id)
+    }
+
     /// The object of this key, in a table or not.
     pub fn object(&mut self, table: Option<TableId>, key: ValueId) -> ObjectId {
         self.objects.intern(Object { table, key })

@@ -9,11 +9,12 @@ use std::sync::PoisonError;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use margay_history::{History, Interval};
+use margay_history::{History, HistoryBuilder, Interval, OpKind};
 use margay_simdb::{Action, BuilderSink, Recorded, Sink, Start};
 
 use crate::lines::Lines;
 use crate::live::{Live, Verified};
+use crate::statements::{Statements, declare};
 use crate::statistics::{memory, thread_cpu};
 use crate::trace::{Chunk, Tape};
 use crate::{Mechanisms, Monitor};
@@ -31,7 +32,7 @@ pub(crate) struct Collector<'a> {
     chunk: Chunk,
     history: BuilderSink,
     lines: Option<Lines<'a>>,
-    live: Option<Live>,
+    live: Option<(Live, Statements)>,
     /// When each client's open transaction began.
     begun: Vec<i64>,
 }
@@ -56,9 +57,7 @@ impl<'a> Collector<'a> {
         let mut history = BuilderSink::default();
         history.start(start).map_err(no_history)?;
         let lines = output.map(|output| Lines::new(output, start)).transpose().map_err(not_written)?;
-        let mut initial =
-            || start.initial.iter().map(|(obj, value)| history.access(*obj, value)).collect::<Vec<_>>();
-        let live = mechanisms.map(|mechanisms| Live::new(mechanisms, tapes.len(), initial()));
+        let live = mechanisms.map(|mechanisms| follow(&mechanisms, tapes.len(), start, history.builder()));
         let begun = vec![0; tapes.len()];
         Ok(Self { tapes, monitor, clock, chunk: Chunk::default(), history, lines, live, begun })
     }
@@ -86,7 +85,7 @@ impl<'a> Collector<'a> {
             chunk.clear();
             self.chunk = chunk;
             taken?;
-            if let Some(live) = &mut self.live {
+            if let Some((live, _)) = &mut self.live {
                 live.promise(client, promised);
             }
         }
@@ -102,14 +101,25 @@ impl<'a> Collector<'a> {
         if let Some(lines) = &mut self.lines {
             lines.op(op).map_err(not_written)?;
         }
-        if let Some(live) = &mut self.live
-            && let Some(kind) = self.history.kind()
-        {
-            let at = Interval::new(op.before, op.after);
-            live.push(client, op.txn, kind, at, self.history.accesses());
-        }
+        self.follow(client, op);
         self.count(client, op);
         Ok(())
+    }
+
+    /// Tells the mirror of the operation that was recorded last.
+    fn follow(&mut self, client: usize, op: Recorded<'_>) {
+        let (Some((live, statements)), Some(kind)) = (&mut self.live, self.history.kind()) else { return };
+        let at = Interval::new(op.before, op.after);
+        if kind == OpKind::Sql {
+            let told = statements.statement(client, self.history.builder(), live.searches());
+            return live.push_asked(client, op.txn, told.kind, at, &told.accesses, Some(told.asked));
+        }
+        if kind.outcome().is_some() {
+            statements.ended(client);
+        }
+        let (builder, accesses) = self.history.built();
+        accesses.iter().for_each(|access| declare(builder, *access, live.searches()));
+        live.push(client, op.txn, kind, at, accesses);
     }
 
     fn count(&mut self, client: usize, op: Recorded<'_>) {
@@ -132,7 +142,7 @@ impl<'a> Collector<'a> {
 
     fn verify(&mut self) {
         let (mut lag, mut verified) = (Duration::ZERO, (0, 0));
-        if let Some(live) = &mut self.live {
+        if let Some((live, _)) = &mut self.live {
             live.advance(self.history.values());
             let behind = self.clock.elapsed().as_nanos() as i64 - live.reached();
             lag = Duration::from_nanos(behind.max(0) as u64);
@@ -144,14 +154,14 @@ impl<'a> Collector<'a> {
         let point = statistics.at(now);
         point.lag = point.lag.max(lag);
         (point.verified, point.violations) = verified;
-        point.dependencies = self.live.as_ref().map_or([0; 3], Live::dependencies);
+        point.dependencies = self.live.as_ref().map_or([0; 3], |(live, _)| live.dependencies());
         if point.memory.is_none() {
             point.memory = memory();
         }
     }
 
     fn finish(mut self) -> Result<Collected, String> {
-        let verified = self.live.take().map(|live| live.finish(self.history.values()));
+        let verified = self.live.take().map(|(live, _)| live.finish(self.history.values()));
         if let Some(verified) = &verified {
             self.monitor.verified(Duration::ZERO, (verified.transactions, verified.violations));
         }
@@ -161,6 +171,19 @@ impl<'a> Collector<'a> {
         let history = self.history.finish().map_err(no_history)?;
         Ok(Collected { history, verified, cpu: thread_cpu() })
     }
+}
+
+/// The mirror of a run, which knows what there is at its beginning.
+fn follow(
+    mechanisms: &Mechanisms,
+    clients: usize,
+    start: &Start,
+    builder: &mut HistoryBuilder,
+) -> (Live, Statements) {
+    let mut live = Live::new(*mechanisms, clients, []);
+    Statements::declare(builder, live.searches());
+    builder.initial_values().for_each(|access| live.initial(access));
+    (live, Statements::new(builder, &start.dbms, mechanisms, clients))
 }
 
 fn no_history(error: margay_history::Invalid) -> String {

@@ -18,6 +18,7 @@ mod lines;
 mod live;
 mod monitor;
 pub mod scripted;
+mod statements;
 mod statistics;
 mod trace;
 

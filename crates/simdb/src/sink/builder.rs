@@ -42,6 +42,17 @@ impl BuilderSink {
         &self.accesses
     }
 
+    /// What is built.
+    pub fn builder(&mut self) -> &mut HistoryBuilder {
+        &mut self.builder
+    }
+
+    /// What is built, and what the last operation touched.
+    #[must_use]
+    pub fn built(&self) -> (&HistoryBuilder, &[Access]) {
+        (&self.builder, &self.accesses)
+    }
+
     /// The values so far.
     pub fn values(&mut self) -> &Values {
         self.builder.values()

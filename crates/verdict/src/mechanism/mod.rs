@@ -213,6 +213,12 @@ impl Mechanisms {
         }
     }
 
+    /// Whether a transaction computes what it writes from the one state that it reads: a row that was changed since is refused.
+    #[must_use]
+    pub fn sees_one_state(&self) -> bool {
+        self.view.is_shared() && self.together && self.update_search && self.first_updater_wins
+    }
+
     /// Whether a row that a scan did not return was not there to be returned. Where rows are locked one by one, without what lies between them, a row may move past a scan.
     #[must_use]
     pub fn scans_whole(&self) -> bool {
