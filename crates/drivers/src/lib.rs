@@ -41,7 +41,7 @@ pub use margay_simdb::{Answer, Ask, Cell, Change, Cond, Obj, Row, Schema, Space,
 pub use sqlite::{Begin, Mode as SqliteMode};
 pub use started::Harm;
 pub use stores::Kind;
-pub use target::{Setting, Target, open, open_for};
+pub use target::{Setting, Target, Wishes, open, open_for};
 pub use witness::{Testimony, Witness};
 
 /// A database that is ready to be connected to.

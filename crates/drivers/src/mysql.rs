@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use margay_simdb::Start;
 use mysql::consts::ColumnType;
@@ -14,21 +15,26 @@ use crate::{Answer, Cell, Connection, Database, Schema, Testimony, Trouble, Witn
 
 pub(crate) struct MysqlDatabase {
     url: String,
-    options: Opts,
+    /// The connections of who prepares, which nobody limits.
+    patient: Opts,
+    /// The connections of clients.
+    limited: Opts,
     dbms: &'static str,
     version: String,
     witness: OnceLock<Arc<Witness>>,
 }
 
 impl MysqlDatabase {
-    /// Asks the server who it is.
-    pub fn open(url: &str) -> Result<Self, String> {
+    /// Asks the server who it is. A statement that is not answered within the limit costs its client the connection.
+    pub fn open(url: &str, limit: Option<Duration>) -> Result<Self, String> {
         let url = url.replacen("mariadb://", "mysql://", 1);
         let options = Opts::from_url(&url).map_err(|error| error.to_string())?;
-        let options = Opts::from(OptsBuilder::from_opts(options).prefer_socket(false));
-        let told: Option<String> = connect(&options)?.query_first("SELECT VERSION()").map_err(shown)?;
+        let patient = OptsBuilder::from_opts(options).prefer_socket(false);
+        let limited = Opts::from(patient.clone().read_timeout(limit));
+        let patient = Opts::from(patient);
+        let told: Option<String> = connect(&patient)?.query_first("SELECT VERSION()").map_err(shown)?;
         let (dbms, version) = identity(&told.unwrap_or_default());
-        Ok(Self { url, options, dbms, version, witness: OnceLock::new() })
+        Ok(Self { url, patient, limited, dbms, version, witness: OnceLock::new() })
     }
 }
 
@@ -62,12 +68,12 @@ impl Database for MysqlDatabase {
     }
 
     fn prepare(&self, _own_name: &str, start: &Start) -> Result<(), String> {
-        let mut connection = connect(&self.options)?;
+        let mut connection = connect(&self.patient)?;
         preparation(start).iter().try_for_each(|text| connection.query_drop(text)).map_err(shown)
     }
 
     fn connect(&self, _client: usize, own_name: &str) -> Result<Box<dyn Connection>, String> {
-        let mut connection = connect(&self.options)?;
+        let mut connection = connect(&self.limited)?;
         connection
             .query_drop(format!("SET SESSION TRANSACTION ISOLATION LEVEL {own_name}"))
             .map_err(shown)?;
@@ -92,18 +98,18 @@ impl Database for MysqlDatabase {
     }
 
     fn prepare_sql(&self, _own_name: &str, schema: &Schema) -> Result<(), String> {
-        let mut connection = connect(&self.options)?;
+        let mut connection = connect(&self.patient)?;
         statement::creation(schema).iter().try_for_each(|text| connection.query_drop(text)).map_err(shown)
     }
 
     fn clean_up_sql(&self, schema: &Schema) {
-        if let Ok(mut connection) = connect(&self.options) {
+        if let Ok(mut connection) = connect(&self.patient) {
             statement::removal(schema).iter().for_each(|text| drop(connection.query_drop(text)));
         }
     }
 
     fn clean_up(&self) {
-        if let Ok(mut connection) = connect(&self.options) {
+        if let Ok(mut connection) = connect(&self.patient) {
             removal().iter().for_each(|text| drop(connection.query_drop(text)));
         }
     }

@@ -1,37 +1,77 @@
 //! PostgreSQL, and whatever speaks its protocol and says that it is PostgreSQL.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use margay_simdb::Start;
+use postgres::config::Host;
 use postgres::types::{ToSql, Type};
-use postgres::{Client, NoTls, SimpleQueryMessage};
+use postgres::{Client, Config, NoTls, SimpleQueryMessage};
 
 use crate::postgres_cells::Prepared;
+use crate::proxy::{Address, Proxy};
 use crate::sql::{Session, Sql, Statement, Upsert, preparation, removal, texts};
 use crate::statement;
 use crate::{Answer, Cell, Connection, Database, Schema, Testimony, Trouble, Witness};
 
 pub(crate) struct PostgresDatabase {
     url: String,
+    /// How clients connect.
+    config: Config,
+    /// Cuts connections whose answers are late, if they can be.
+    _relay: Option<Proxy>,
     version: String,
     witness: OnceLock<Arc<Witness>>,
 }
 
 impl PostgresDatabase {
-    /// Asks the server who it is.
-    pub fn open(url: &str) -> Result<Self, String> {
-        let mut client = connect(url)?;
+    /// Asks the server who it is. A statement that is not answered within the limit costs its client the connection.
+    pub fn open(url: &str, limit: Option<Duration>) -> Result<Self, String> {
+        let config: Config = url.parse().map_err(shown)?;
+        let mut client = connect(&config)?;
         let row = client.query_one("SHOW server_version", &[]).map_err(shown)?;
         let version: String = row.get(0);
-        let number = version.split_whitespace().next().unwrap_or_default().to_owned();
-        Ok(Self { url: url.to_owned(), version: number, witness: OnceLock::new() })
+        let version = version.split_whitespace().next().unwrap_or_default().to_owned();
+        let relay = limit.map(|limit| relay(&config, limit)).transpose()?;
+        let config = relay.as_ref().map_or(config.clone(), |relay| relayed(&config, relay.port));
+        Ok(Self { url: url.to_owned(), config, _relay: relay, version, witness: OnceLock::new() })
+    }
+
+    /// The connection of who prepares, which nobody limits.
+    fn connection(&self) -> Result<Client, String> {
+        connect(&self.url.parse().map_err(shown)?)
     }
 }
 
-fn connect(url: &str) -> Result<Client, String> {
-    let mut client = Client::connect(url, NoTls).map_err(shown)?;
+fn connect(config: &Config) -> Result<Client, String> {
+    let mut client = config.connect(NoTls).map_err(shown)?;
     client.batch_execute("SET client_min_messages = error").map_err(shown)?;
     Ok(client)
+}
+
+/// The client library itself waits for answers as long as it takes.
+fn relay(config: &Config, limit: Duration) -> Result<Proxy, String> {
+    let address = address(config).ok_or("only statements over TCP can have a timeout")?;
+    Proxy::to(address, Some(limit)).map_err(|error| error.to_string())
+}
+
+fn address(config: &Config) -> Option<Address> {
+    let port = config.get_ports().first().copied().unwrap_or(5432);
+    match config.get_hosts() {
+        [Host::Tcp(host)] => Some((host.clone(), port)),
+        _ => None,
+    }
+}
+
+/// The same, through a relay on this port.
+fn relayed(config: &Config, port: u16) -> Config {
+    let mut through = Config::new();
+    through.host("127.0.0.1").port(port);
+    config.get_user().map(|user| through.user(user));
+    config.get_password().map(|password| through.password(password));
+    config.get_dbname().map(|dbname| through.dbname(dbname));
+    config.get_options().map(|options| through.options(options));
+    through
 }
 
 /// The server's own words, where there are some.
@@ -52,11 +92,11 @@ impl Database for PostgresDatabase {
     }
 
     fn prepare(&self, _own_name: &str, start: &Start) -> Result<(), String> {
-        connect(&self.url)?.batch_execute(&preparation(start).join(";")).map_err(shown)
+        self.connection()?.batch_execute(&preparation(start).join(";")).map_err(shown)
     }
 
     fn connect(&self, _client: usize, own_name: &str) -> Result<Box<dyn Connection>, String> {
-        let client = connect(&self.url)?;
+        let client = connect(&self.config)?;
         let witness = self.witness.get().map(Arc::clone);
         let texts = texts(Upsert::OnConflict)
             .map(|text| numbered(&if witness.is_some() { watched(&text) } else { text }));
@@ -80,17 +120,17 @@ impl Database for PostgresDatabase {
     }
 
     fn prepare_sql(&self, _own_name: &str, schema: &Schema) -> Result<(), String> {
-        connect(&self.url)?.batch_execute(&statement::creation(schema).join(";")).map_err(shown)
+        self.connection()?.batch_execute(&statement::creation(schema).join(";")).map_err(shown)
     }
 
     fn clean_up_sql(&self, schema: &Schema) {
-        if let Ok(mut client) = connect(&self.url) {
+        if let Ok(mut client) = self.connection() {
             let _ = client.batch_execute(&statement::removal(schema).join(";"));
         }
     }
 
     fn clean_up(&self) {
-        if let Ok(mut client) = connect(&self.url) {
+        if let Ok(mut client) = self.connection() {
             let _ = client.batch_execute(&removal().join(";"));
         }
     }

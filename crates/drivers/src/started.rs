@@ -72,7 +72,10 @@ impl<D: Database + 'static> Started<D> {
         relayed: bool,
         open: impl Fn(&str) -> Result<D, String>,
     ) -> Result<Box<dyn Database>, String> {
-        let proxy = relayed.then(|| Proxy::to(server.port)).transpose().map_err(|error| error.to_string())?;
+        let proxy = relayed
+            .then(|| Proxy::to(("127.0.0.1".to_owned(), server.port), None))
+            .transpose()
+            .map_err(|error| error.to_string())?;
         let own = format!(":{}/", server.port);
         let url = match &proxy {
             Some(proxy) => server.url().replace(&own, &format!(":{}/", proxy.port)),

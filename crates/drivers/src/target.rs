@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 use margay_servers::Server;
 use margay_simdb::{Fault, Ppm, Protocol, SimConfig};
@@ -58,23 +59,37 @@ impl Setting {
     }
 }
 
+/// What a run wants of its database beside connections.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Wishes<'a> {
+    /// What will be done to its server.
+    pub harms: &'a [Harm],
+    /// A statement that is not answered within this time costs its client the connection.
+    pub statement_timeout: Option<Duration>,
+}
+
 /// Opens the database of a target.
 ///
 /// # Errors
 /// When there is none: the server does not answer, or is not installed.
 pub fn open(target: &Target, setting: &Setting) -> Result<Box<dyn Database>, String> {
-    open_for(target, setting, &[])
+    open_for(target, setting, Wishes::default())
 }
 
-/// Opens the database of a target that is going to be harmed.
+/// Opens the database of a target, with wishes.
 ///
 /// # Errors
-/// When there is none, or it is not ours to harm.
-pub fn open_for(target: &Target, setting: &Setting, harms: &[Harm]) -> Result<Box<dyn Database>, String> {
-    if !harms.is_empty() && !matches!(target, Target::StartPostgres | Target::StartMariadb) {
+/// When there is none, or a wish cannot be granted.
+pub fn open_for(target: &Target, setting: &Setting, wishes: Wishes<'_>) -> Result<Box<dyn Database>, String> {
+    let started = matches!(target, Target::StartPostgres | Target::StartMariadb);
+    if !wishes.harms.is_empty() && !started {
         return Err("faults are only for servers that --start has started".to_owned());
     }
-    let relayed = harms.contains(&Harm::Disconnect);
+    let limit = wishes.statement_timeout;
+    if limit.is_some() && !started && !matches!(target, Target::Postgres(_) | Target::Mysql(_)) {
+        return Err("a statement timeout is only for servers; this runs inside the program".to_owned());
+    }
+    let relayed = wishes.harms.contains(&Harm::Disconnect);
     Ok(match target {
         Target::Sqlite(None, mode) => Box::new(SqliteDatabase::temporary(*mode)?),
         Target::Sqlite(Some(path), mode) => Box::new(SqliteDatabase::file(path, *mode)),
@@ -82,10 +97,14 @@ pub fn open_for(target: &Target, setting: &Setting, harms: &[Harm]) -> Result<Bo
         Target::Sim(protocol, faults) => {
             Box::new(SimDatabase::new(&SimConfig { faults: faults.clone(), ..setting.config(*protocol) }))
         }
-        Target::Postgres(url) => Box::new(PostgresDatabase::open(url)?),
-        Target::Mysql(url) => Box::new(MysqlDatabase::open(url)?),
-        Target::StartPostgres => Started::open(Server::postgres()?, relayed, PostgresDatabase::open)?,
-        Target::StartMariadb => Started::open(Server::mariadb()?, relayed, MysqlDatabase::open)?,
+        Target::Postgres(url) => Box::new(PostgresDatabase::open(url, limit)?),
+        Target::Mysql(url) => Box::new(MysqlDatabase::open(url, limit)?),
+        Target::StartPostgres => {
+            Started::open(Server::postgres()?, relayed, |url| PostgresDatabase::open(url, limit))?
+        }
+        Target::StartMariadb => {
+            Started::open(Server::mariadb()?, relayed, |url| MysqlDatabase::open(url, limit))?
+        }
     })
 }
 

@@ -1,42 +1,26 @@
-//! What recording and live verification cost, on a database that runs flat out.
+//! What recording costs a database that runs flat out.
 //!
-//! `cargo run --release -p margay-runner --example overhead [SECONDS] [ROUNDS] [CLIENTS]`
+//! `cargo run --release -p margay-runner --example overhead [MILLISECONDS] [ROUNDS] [CLIENTS]`
 //!
-//! Starts a private PostgreSQL server and lets the clients of `blindw-rw` and `mixed` loose on it, three ways: clients that record nothing, clients
-//! that record, and clients that record while the mirror verifies. The ways take turns, so that a change of the machine's mood meets all of them. Then the
-//! same on SQLite without a server in between. CPU seconds are those of the collector's thread, which records and verifies.
+//! Starts a private PostgreSQL server and lets the clients of a workload loose on it for a short while, again and again, in turns: once they record nothing, once they
+//! record. A round is one of each, so both meet the same mood of the machine, and what comes first changes from round to round. The median over the rounds of how
+//! fast recording clients are, compared with their silent twins of the same round, is what recording leaves of the throughput. Then the same on SQLite,
+//! which is part of the process, and where a transaction costs a tenth.
 
 use std::time::Duration;
 
 use margay_drivers::{Database, Target, open};
-use margay_runner::{Extras, Job, Monitor, Recording, choose_level, mechanisms, run};
+use margay_runner::{Extras, Job, Monitor, choose_level, run};
 use margay_workloads::Workload;
-
-#[derive(Clone, Copy, PartialEq)]
-enum Way {
-    Silent,
-    Recorded,
-    Verified,
-}
-
-#[derive(Default)]
-struct Sum {
-    transactions: u64,
-    seconds: f64,
-    cpu: f64,
-    process: f64,
-    lag: Duration,
-    violations: u64,
-}
 
 fn main() {
     let argument =
         |at: usize, usual: u64| std::env::args().nth(at).and_then(|text| text.parse().ok()).unwrap_or(usual);
-    let (seconds, rounds, clients) = (argument(1, 5), argument(2, 5), argument(3, 8) as u32);
+    let (millis, rounds, clients) = (argument(1, 500), argument(2, 40), argument(3, 4) as u32);
     for target in [Target::StartPostgres, Target::default()] {
         for name in ["blindw-rw", "mixed"] {
             let workload: Workload = name.parse().expect("a workload");
-            measure(&target, workload, Duration::from_secs(seconds), rounds, clients);
+            measure(&target, workload, Duration::from_millis(millis), rounds, clients);
         }
     }
 }
@@ -46,29 +30,32 @@ fn measure(target: &Target, workload: Workload, duration: Duration, rounds: u64,
         Ok(database) => database,
         Err(why) => return println!("{target}: {why}"),
     };
-    let ways = [Way::Silent, Way::Recorded, Way::Verified];
-    let mut sums = ways.map(|_| Sum::default());
+    let once = |seed: u64, silent: bool| once(database.as_ref(), workload, duration, clients, seed, silent);
+    once(rounds, true);
+    once(rounds, false);
+    let (mut speeds, mut costs, mut rates) = (Vec::new(), Vec::new(), [Vec::new(), Vec::new()]);
     for round in 0..rounds {
-        for (way, sum) in ways.into_iter().zip(&mut sums) {
-            let before = process_cpu();
-            let recording = once(database.as_ref(), workload, duration, clients, round, way);
-            sum.process += process_cpu() - before;
-            sum.add(&recording);
-        }
+        let recorded_first = round % 2 == 0;
+        let first = once(round, !recorded_first);
+        let second = once(round, recorded_first);
+        let [silent, recorded] = if recorded_first { [second, first] } else { [first, second] };
+        speeds.push(100.0 * (recorded.rate / silent.rate - 1.0));
+        costs.push(recorded.micros - silent.micros);
+        rates[0].push(silent.rate);
+        rates[1].push(recorded.rate);
     }
-    let rate = |sum: &Sum| sum.transactions as f64 / sum.seconds;
-    let silent = rate(&sums[0]);
-    for (way, sum) in ["nothing", "recording", "recording and verifying"].iter().zip(&sums) {
-        println!(
-            "{target:<18} {workload:<10} {way:<24} {:>8.0}/s {:>6.1} %  {:>6.1} µs of CPU each, collector {:>5.1} % of a core, worst lag {:>4} ms, {} violations",
-            rate(sum),
-            100.0 * (rate(sum) / silent - 1.0),
-            1e6 * sum.process / sum.transactions as f64,
-            100.0 * sum.cpu / sum.seconds,
-            sum.lag.as_millis(),
-            sum.violations,
-        );
-    }
+    let [silent, recorded] = rates.map(|mut rates| quartiles(&mut rates)[1]);
+    let [low, middle, high] = quartiles(&mut speeds);
+    let cost = quartiles(&mut costs)[1];
+    println!(
+        "{target:<18} {workload:<10} silent {silent:>7.0}/s, recording {recorded:>7.0}/s: {middle:>+5.1} % in the median round, quartiles {low:>+5.1} and {high:>+5.1} %; {cost:>+5.2} µs of CPU of the client process per transaction"
+    );
+}
+
+/// How fast clients were, and what a transaction cost the client process.
+struct Speed {
+    rate: f64,
+    micros: f64,
 }
 
 fn once(
@@ -77,10 +64,9 @@ fn once(
     duration: Duration,
     clients: u32,
     seed: u64,
-    way: Way,
-) -> Recording {
+    silent: bool,
+) -> Speed {
     let (own_name, _) = choose_level(database, None).expect("a level");
-    let mechanisms = mechanisms(database, &own_name).filter(|_| way == Way::Verified);
     let job = Job {
         workload,
         clients,
@@ -92,24 +78,22 @@ fn once(
         transactions: None,
         duration: Some(duration),
     };
-    run(database, &job, &Monitor::default(), Extras { output: None, mechanisms, silent: way == Way::Silent })
-        .expect("it runs")
+    let before = process_cpu();
+    let extras = Extras { output: None, mechanisms: None, silent };
+    let recording = run(database, &job, &Monitor::default(), extras).expect("it runs");
+    let total = recording.counts.total() as f64;
+    Speed { rate: total / recording.elapsed.as_secs_f64(), micros: 1e6 * (process_cpu() - before) / total }
 }
 
-/// What this process has computed so far, in seconds, as Linux tells it: a hundred ticks each.
+fn quartiles(numbers: &mut [f64]) -> [f64; 3] {
+    numbers.sort_by(f64::total_cmp);
+    [1, 2, 3].map(|part| numbers[(numbers.len() * part / 4).min(numbers.len() - 1)])
+}
+
+/// What all threads of this process have computed so far, in seconds, as Linux tells it.
 fn process_cpu() -> f64 {
     let told = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = told.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
     (ticks(11) + ticks(12)) / 100.0
-}
-
-impl Sum {
-    fn add(&mut self, recording: &Recording) {
-        self.transactions += recording.counts.total();
-        self.seconds += recording.elapsed.as_secs_f64();
-        self.cpu += recording.cpu.unwrap_or_default().as_secs_f64();
-        self.lag = self.lag.max(recording.statistics.worst_lag());
-        self.violations += recording.verified.as_ref().map_or(0, |verified| verified.violations);
-    }
 }

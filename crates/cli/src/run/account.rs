@@ -143,6 +143,9 @@ pub fn again(args: &RunArgs, done: &Done) -> String {
     if args.certificate_recovery {
         command += " --certificate-recovery";
     }
+    if let Some(limit) = args.statement_timeout {
+        let _ = write!(command, " --statement-timeout {}ms", limit.as_millis());
+    }
     for (harm, every) in &job.harms {
         let _ = write!(command, " --fault {harm}={}ms", every.as_millis());
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use margay_drivers::{Database, Harm, Target};
+use margay_drivers::{Database, Harm, Target, Wishes};
 use margay_levels::Level;
 use margay_report::view::Run;
 use margay_runner::{Extras, Job, Mechanisms, Monitor, Recording, choose_level, level_name, mechanisms};
@@ -51,7 +51,8 @@ pub fn drive(args: &RunArgs) -> Result<Done, Failure> {
     let subject = {
         let _progress = Progress::show(&format!("opening {target}"), !quiet);
         let harms: Vec<Harm> = args.fault.iter().map(|(harm, _)| *harm).collect();
-        let opened = margay_drivers::open_for(&target, &setting, &harms).map_err(failed)?;
+        let wishes = Wishes { harms: &harms, statement_timeout: args.statement_timeout };
+        let opened = margay_drivers::open_for(&target, &setting, wishes).map_err(failed)?;
         Subject::new(opened, args.certificate_recovery).map_err(failed)?
     };
     let database = subject.database();

@@ -64,7 +64,7 @@ pub fn run(args: &RunArgs, which: Scripted) -> Result<Status, Failure> {
     let failed = |error: String| Failure::new(format!("{target}: {error}"));
     let setting = Job::setting(&args.workload, args.clients, args.seed);
     let _progress = Progress::show(&format!("trying {} on {target}", args.workload), !args.common.quiet);
-    let database = margay_drivers::open_for(&target, &setting, &[]).map_err(failed)?;
+    let database = margay_drivers::open(&target, &setting).map_err(failed)?;
     let (name, version) = database.identity();
     let mut table =
         Table { workload: args.workload.name, dbms: format!("{name} {version}"), levels: Vec::new() };
