@@ -65,6 +65,7 @@
 //! the affected part of the graph.
 
 mod check;
+mod due;
 mod graph;
 mod log;
 mod mirror;

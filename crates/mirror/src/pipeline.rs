@@ -6,8 +6,7 @@
 //! # Algorithm
 //! Each client fills a local buffer and hands it over in batches. The pipeline keeps the batches of each client in a queue. The *watermark* is the earliest time at
 //! which something not handed over yet may have been called: the least over the clients of what each has promised. Whatever is earlier than the
-//! watermark is due. The times of all that is due are sorted: they are one ascending run for each client, which a stable sort merges without looking at anything twice. Then
-//! the items go out, each moved once.
+//! watermark is due. The times of all that is due are put in order ([`Due`]), without the items; then the items go out, each moved once.
 //!
 //! # Invariants
 //! - What comes out is sorted by `before`; operations of one client keep their order.
@@ -16,13 +15,15 @@
 //!
 //! # Differs from the paper
 //! The paper's watermark is the first entry of the fullest local buffers, so an empty buffer stalls it. Here a promise takes the place of an entry.
-//! Clients hand over whole batches through a channel, so a client never waits for the merge. Runs are merged by sorting their times in place of a heap of batches.
+//! Clients hand over whole batches through a channel, so a client never waits for the merge. The times are put in order by counting in place of a heap of batches.
 //!
 //! # Cost
-//! O(log clients) per item and O(clients) per dispatch; memory for what was handed over and is not below the watermark.
+//! O(1) per item, as long as times of one dispatch are not too far apart, and O(clients) per dispatch; memory for what was handed over and is not below the watermark.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
+
+use crate::due::Due;
 
 /// How many operations a client collects before it hands them over.
 const BATCH: usize = 64;
@@ -97,10 +98,22 @@ impl<T> Queue<T> {
         }
     }
 
-    /// When the items were called, the first one first.
-    fn times(&self) -> impl Iterator<Item = i64> {
-        let later = self.batches.iter().flatten();
-        self.current.as_slice().iter().chain(later).map(|(before, _)| *before)
+    /// When the first item was called.
+    fn first(&self) -> Option<i64> {
+        self.current.as_slice().first().map(|(before, _)| *before)
+    }
+
+    /// The items of each batch that were called before a time; if there is none, all.
+    fn due(&self, watermark: Option<i64>) -> impl Iterator<Item = &[(i64, T)]> {
+        let slices = std::iter::once(self.current.as_slice()).chain(self.batches.iter().map(Vec::as_slice));
+        slices
+            .map(move |all| match watermark {
+                Some(watermark) if all.last().is_some_and(|(last, _)| *last >= watermark) => {
+                    &all[..all.partition_point(|(before, _)| *before < watermark)]
+                }
+                _ => all,
+            })
+            .take_while(|due| !due.is_empty())
     }
 
     fn pop(&mut self) -> Option<(i64, T)> {
@@ -123,8 +136,8 @@ pub struct Pipeline<T> {
     receiver: Receiver<Message<T>>,
     queues: Vec<Queue<T>>,
     promised: Vec<i64>,
-    /// What is due, by time and client; kept for its memory.
-    due: Vec<(i64, u32)>,
+    /// What is due; kept for its memory.
+    due: Due,
 }
 
 impl<T> Pipeline<T> {
@@ -141,7 +154,7 @@ impl<T> Pipeline<T> {
         let ends = (0..clients).map(client).collect();
         let queues = (0..clients).map(|_| Queue::new()).collect();
         let promised = vec![i64::MIN; clients];
-        (Self { receiver, queues, promised, due: Vec::new() }, ends)
+        (Self { receiver, queues, promised, due: Due::default() }, ends)
     }
 
     /// Takes what clients have handed over so far, and gives out in order whatever nothing can come before any more.
@@ -171,15 +184,35 @@ impl<T> Pipeline<T> {
     }
 
     fn merge(&mut self, out: &mut impl FnMut(i64, T)) {
-        let watermark = self.promised.iter().copied().min().unwrap_or(i64::MAX);
-        let is_due = |before: &i64| *before < watermark || watermark == i64::MAX;
-        self.due.clear();
-        for (client, queue) in (0..).zip(&self.queues) {
-            self.due.extend(queue.times().take_while(is_due).map(|before| (before, client)));
+        let watermark = self.promised.iter().copied().min().filter(|watermark| *watermark < i64::MAX);
+        let Some(first) = self.queues.iter().filter_map(Queue::first).min() else { return };
+        let ends = self.queues.iter().filter_map(|queue| queue.due(watermark).last()?.last());
+        let Some(last) = ends.map(|(before, _)| *before).max() else { return };
+        if !Due::fits(first, last, self.queues.len()) {
+            return self.merge_by_comparison(watermark, out);
         }
-        self.due.sort_by_key(|(before, _)| *before);
-        for (_, client) in &self.due {
-            if let Some((before, item)) = self.queues[*client as usize].pop() {
+        self.due.clear();
+        for (client, queue) in self.queues.iter().enumerate() {
+            for batch in queue.due(watermark) {
+                self.due.extend(client, first, batch.iter().map(|(before, _)| *before));
+            }
+        }
+        for client in self.due.clients(last.abs_diff(first)) {
+            if let Some((before, item)) = self.queues[client].pop() {
+                out(before, item);
+            }
+        }
+    }
+
+    /// For times that are too far apart, and for very many clients.
+    fn merge_by_comparison(&mut self, watermark: Option<i64>, out: &mut impl FnMut(i64, T)) {
+        let mut due: Vec<(i64, usize)> = Vec::new();
+        for (client, queue) in self.queues.iter().enumerate() {
+            due.extend(queue.due(watermark).flatten().map(|(before, _)| (*before, client)));
+        }
+        due.sort_unstable();
+        for (_, client) in due {
+            if let Some((before, item)) = self.queues[client].pop() {
                 out(before, item);
             }
         }
