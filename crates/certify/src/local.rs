@@ -34,9 +34,7 @@ pub(crate) fn local(history: &History, question: Question, unexplained: &[Unexpl
 fn finding(history: &History, question: Question, case: &Unexplained) -> Option<Finding> {
     let reader = history.txn_of(case.op);
     let writer = writer(history, case);
-    // The table of levels knows this name from the serializable ones only, but no level explains an answer that nothing gives.
-    let sql = history.op(case.op).kind == OpKind::Sql;
-    let forbidden = |name: &Anomaly| question.level.forbids(*name) || sql && *name == Anomaly::ResultMismatch;
+    let forbidden = |name: &Anomaly| question.level.forbids(*name);
     NAMES.into_iter().filter(forbidden).find_map(|anomaly| {
         let ops: Vec<OpId> = [Some(case.op), writer.map(|w| w.1)].into_iter().flatten().collect();
         let certificate = Certificate::Operations { anomaly, ops };

@@ -27,7 +27,7 @@ pub(crate) fn decide(history: &History, question: Question) -> Option<Verdict> {
 }
 
 fn finding(history: &History, question: Question, ops: [OpId; 2]) -> Option<Finding> {
-    let anomaly = Anomaly::ResultMismatch;
+    let anomaly = Anomaly::Pl3CycleExists;
     let certificate = Certificate::Operations { anomaly, ops: ops.to_vec() };
     audit(history, question, &certificate).ok()?;
     Some(Finding { anomaly, txns: ops.map(|op| history.txn_of(op)).to_vec(), certificate })

@@ -11,6 +11,7 @@
 //! - `garbage-read` is illegal at every level; Elle has no such name.
 //! - `predicate-read-miss` is illegal from read-committed up: a scan sees some version of every object. Elle
 //!   forbids it at serializable only.
+//! - `result-mismatch` is illegal from read-committed up: no version of anything explains the answer. Elle has no such name.
 //! - `GSI`, `GSIa`, `GSIb`: forbidden by the snapshot levels; in Elle the spelling keeps models from matching them.
 
 use crate::{Anomaly, Level};
@@ -21,7 +22,9 @@ impl Level {
         use Anomaly::*;
         match self {
             Level::ReadUncommitted => &[GarbageRead, G0, DuplicateElements, Pl1CycleExists],
-            Level::ReadCommitted => &[G1, Internal, CyclicVersions, PredicateReadMiss, Pl2CycleExists],
+            Level::ReadCommitted => {
+                &[G1, Internal, CyclicVersions, PredicateReadMiss, ResultMismatch, Pl2CycleExists]
+            }
             // co contains session order, wr, and (as version order) ww: a cycle of these is impossible.
             Level::BeReadCommitted => &[
                 G1Process,
@@ -50,7 +53,7 @@ impl Level {
                 LostUpdate,
                 PlSiCycleExists,
             ],
-            Level::Serializable => &[G2, GUpdate, ResultMismatch, Pl3CycleExists],
+            Level::Serializable => &[G2, GUpdate, Pl3CycleExists],
             Level::StrongSessionSnapshotIsolation => &[GNonadjacentProcess, StrongSessionSiCycleExists],
             Level::StrictSnapshotIsolation => &[
                 G1Realtime,
@@ -134,6 +137,7 @@ mod tests {
             (Anomaly::GarbageRead, &[ReadUncommitted]),
             (Anomaly::G1a, &[ReadCommitted]),
             (Anomaly::Internal, &[ReadCommitted]),
+            (Anomaly::ResultMismatch, &[ReadCommitted]),
             (Anomaly::G1cProcess, &[BeReadCommitted]),
             (Anomaly::FracturedRead, &[ReadAtomic, RepeatableRead, SnapshotIsolation]),
             (Anomaly::LostUpdate, &[RepeatableRead, ParallelSnapshot, SnapshotIsolation]),

@@ -96,7 +96,7 @@ fn incompatible(model: &Model<'_>, ops: &[OpId], unexplained: &[ObjectId]) -> Op
 }
 
 fn operations(model: &Model<'_>, anomaly: Anomaly, ops: Vec<OpId>) -> Option<Finding> {
-    if !model.question.level.forbids(anomaly) && anomaly != Anomaly::ResultMismatch {
+    if !model.question.level.forbids(anomaly) {
         return None;
     }
     let mut txns: Vec<TxnId> = ops.iter().map(|&op| model.history.txn_of(op)).collect();

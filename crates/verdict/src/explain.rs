@@ -354,7 +354,7 @@ impl Teller<'_> {
             Anomaly::FutureRead => "Only it wrote that, and only later.".to_string(),
             Anomaly::IncompatibleOrder => "Neither list is the beginning of the other.".to_string(),
             Anomaly::DuplicateElements => "One append took effect twice.".to_string(),
-            Anomaly::ResultMismatch if ops.len() == 2 => {
+            Anomaly::Pl3CycleExists if ops.len() == 2 => {
                 "Every transfer takes as much as it gives, and yet the totals of the two reads differ."
                     .to_string()
             }

@@ -87,9 +87,9 @@ const ROWS: &[Row] = &[
         anomaly: Anomaly::ResultMismatch,
         kind: Kind::Local,
         summary: "a statement's recorded result is not what its evaluation gives",
-        definition: "Evaluating a statement on the state it must have seen gives other rows, or another count of \
-            affected rows, than the client recorded. It is reported with the level that was checked; taken alone it \
-            rules out only serializable and stronger.",
+        definition: "Whatever versions a statement saw, evaluating it on them gives other rows, or another count of \
+            affected rows, than the client recorded. From read-committed up every answer is that of some committed \
+            versions and of the transaction's own writes.",
         implies: &[],
         example: Some("init: t/1={v:9} | T1: upd(t, v > 5, v = 20){}"),
         cites: &["Troubadour", "EmmeTOCS"],

@@ -15,7 +15,7 @@
 //! At the levels of points, an edge leads from the commit of one transaction to the begin of the other, except that an rw edge leads from a begin to a commit, and a
 //! ww edge from a commit to a commit where writers may overlap. Within a transaction the walk may go from begin to commit, never back.
 
-use margay_history::{History, NameId, ObjectId, OpId, Outcome, TxnId, Version};
+use margay_history::{History, NameId, ObjectId, Op, OpId, Outcome, TxnId, Version};
 use margay_levels::Level;
 use margay_levels::definition::{Axiom, Family};
 
@@ -210,8 +210,12 @@ impl Reading<'_, '_> {
         txn: TxnId,
     ) -> Result<(), Rejected> {
         let own = self.history.txn_of(op) == txn;
+        // Where writers overlap, a row that the transaction wrote itself stands on the version before its own, not on its snapshot.
+        let wrote = |op: Op<'_>| op.kind.writes() && op.accesses.iter().any(|a| a.object == object);
+        let mut before = self.history.ops(txn).take_while(|before| before.id < op);
+        let stands = self.question.level != Level::Prefix || !before.any(wrote);
         match self.candidates.column_sight(op, object, column)? {
-            Some(_) if own => Ok(()),
+            Some(_) if own && stands => Ok(()),
             _ => reject(format!(
                 "{} does not see what another transaction made of that column of {} there",
                 self.history.show_txn(txn),
@@ -278,7 +282,11 @@ impl Reading<'_, '_> {
         let level = self.question.level;
         let columns = edges.iter().any(|e| e.reason.is_of_column());
         Ok(match (level.family(), level) {
-            (family, _) if columns && !matches!(family, Family::Serial | Family::Snapshot) => {
+            (family, _)
+                if columns
+                    && level != Level::Prefix
+                    && !matches!(family, Family::Serial | Family::Snapshot) =>
+            {
                 return reject(format!("{level} is not defined by columns"));
             }
             (_, Level::ReadUncommitted) => !wr && rw == 0 && !visible,
