@@ -52,7 +52,10 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
         audit: args.audit,
     };
     let (loaded, read) = files::read_input(&args.history, &args.input, quiet)?;
-    let rows = rows::instead(&loaded.history, task.engine, question(&task).map(|question| question.level));
+    let level = question(&task).map(|question| question.level);
+    let mirror = task.dbms.as_ref().zip(level);
+    let engine = mirror.and_then(|(dbms, level)| task.engine.for_dbms(dbms, &loaded.history, level).ok());
+    let rows = rows::instead(&loaded.history, engine.unwrap_or(task.engine), level);
     let history = rows.as_ref().unwrap_or(&loaded.history);
     let (answer, audited, checked) = {
         let _progress = Progress::show(&format!("checking {} transactions", history.txn_count()), !quiet);

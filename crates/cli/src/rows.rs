@@ -4,7 +4,9 @@ use margay_engines::Choice;
 use margay_history::History;
 use margay_levels::Level;
 use margay_levels::definition::Family;
-use margay_rows::{Sight, translate};
+use margay_levels::profile::Dbms;
+use margay_rows::{Sight, translate, translate_partly};
+use margay_verdict::Predicates;
 
 /// Up to so many transactions the definitions themselves can tell what an update did whose rows nobody saw.
 const SMALL: usize = 8;
@@ -15,18 +17,45 @@ pub fn instead(history: &History, engine: Choice, level: Option<Level>) -> Optio
     if matches!(engine, Choice::Engine(engine) if engine.name() == "observe") {
         return None;
     }
-    // The mechanisms of a database are not those of the level: what an update finds may be newer than what was read before.
-    let sight = if engine.asks_for_dbms() { Sight::Changing } else { sight(level?) };
-    let rows = translate(history, sight)?;
+    if engine.asks_for_dbms() {
+        return translate_partly(history, mirrored(history, engine, level)).map(|rows| rows.history);
+    }
+    let rows = translate(history, sight(level?))?;
     // Who chooses freely leaves updates whose rows nobody saw to the engine that executes statements.
     let unseen = rows.unseen > 0 && matches!(engine, Choice::Auto) && history.txn_count() > SMALL;
-    (rows.left.is_none() && !unseen).then_some(rows.history)
+    let certified = rows.left.is_some() && certifies(history, engine) && Predicates::compile(&rows.history).is_ok();
+    (rows.left.is_none() && !unseen || certified).then_some(rows.history)
+}
+
+/// Whether an engine answers that takes aggregates for what they are among operations on rows: who certifies. It is chosen freely where versions are told, which executions are not
+/// compared with.
+fn certifies(history: &History, engine: Choice) -> bool {
+    let evidence = history.evidence();
+    match engine {
+        Choice::Engine(engine) => engine.name() == "certify",
+        Choice::Auto => !evidence.version_orders.is_empty() || !evidence.version_sets.is_empty(),
+        Choice::Mirror(_) => false,
+    }
+}
+
+/// What a transaction sees by the mechanisms of its database, which are not those of the level: what an update finds may be newer than what was read before.
+fn mirrored(history: &History, engine: Choice, level: Option<Level>) -> Sight {
+    let named = || {
+        let dbms: Dbms = margay_engines::dbms(history.header().dbms.as_deref()?).ok()?;
+        engine.for_dbms(&dbms, history, level?).ok()
+    };
+    let engine = if matches!(engine, Choice::Mirror(_)) { Some(engine) } else { named() };
+    match engine {
+        Some(Choice::Mirror(mirror)) if mirror.mechanisms.is_some_and(|it| it.sees_one_state()) => Sight::Stable,
+        _ => Sight::Changing,
+    }
 }
 
 /// All that may have been checked instead of a history.
 pub fn all_instead(history: &History) -> impl Iterator<Item = History> + '_ {
     let sights = [Sight::Stable, Sight::Changing].into_iter();
-    sights.filter_map(|sight| translate(history, sight)).map(|rows| rows.history)
+    let all = sights.flat_map(|sight| [translate(history, sight), translate_partly(history, sight)]);
+    all.flatten().map(|rows| rows.history)
 }
 
 /// What a transaction sees at a level.

@@ -239,7 +239,9 @@ fn pipeline() {
 /// An operation as large as a real one.
 type Item = [i64; 6];
 
-fn mix(sum: u64, time: i64) -> u64 {
+/// What came out; the item was moved to where it is looked at.
+fn mix(sum: u64, time: i64, item: &Item) -> u64 {
+    std::hint::black_box(item);
     sum.wrapping_mul(31).wrapping_add(time as u64)
 }
 
@@ -269,10 +271,10 @@ fn by_pipeline(all: &[Vec<i64>]) -> (f64, u64) {
                 client.push(time, [time; 6]).expect("in order");
             }
         }
-        pipeline.dispatch(|time, _| sum = mix(sum, time));
+        pipeline.dispatch(|time, item| sum = mix(sum, time, &item));
     }
     drop(clients);
-    while pipeline.wait(|time, _| sum = mix(sum, time)) {}
+    while pipeline.wait(|time, item| sum = mix(sum, time, &item)) {}
     (cpu() - start, sum)
 }
 
@@ -288,9 +290,9 @@ fn by_heap(all: &[Vec<i64>]) -> (f64, u64) {
             watermark = watermark.min(batch[ROUND - 1]);
         }
         while heap.peek().is_some_and(|Reverse((time, _))| *time < watermark)
-            && let Some(Reverse((time, _))) = heap.pop()
+            && let Some(Reverse((time, item))) = heap.pop()
         {
-            sum = mix(sum, time);
+            sum = mix(sum, time, &item);
         }
     }
     (cpu() - start, sum)
