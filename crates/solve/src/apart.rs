@@ -275,16 +275,14 @@ mod tests {
         let verdict = apart(&problem, points, 1, &budget).ok()??;
         let whole = crate::solve(&problem, points, &budget).ok()?;
         assert_eq!(verdict.word(), whole.word(), "{level}: {}", margay_testkit::show(history));
-        match &verdict {
-            Verdict::Violated(found) if !certifiable(history, question, &draft, found) => return None,
-            Verdict::Holds(order) => {
-                let believed = believed(&problem, points, &draft, order.clone(), &budget);
-                if matches!(believed, Verdict::Unknown(_)) {
-                    return None;
-                }
-            }
-            _ => {}
-        }
+        let verdict = match verdict {
+            Verdict::Violated(found) if !certifiable(history, question, &draft, &found) => return None,
+            Verdict::Holds(order) => match believed(&problem, points, &draft, order, &budget) {
+                Verdict::Unknown(_) => return None,
+                believed => believed,
+            },
+            other => other,
+        };
         let audited = verdict.certificate().map(|certificate| audit(history, question, certificate));
         assert_eq!(audited, Some(Ok(())), "{level}: {}", margay_testkit::show(history));
         Some(matches!(verdict, Verdict::Holds(_)))

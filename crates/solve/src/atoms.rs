@@ -176,7 +176,7 @@ impl<'k> Atoms<'k> {
             return Vec::new();
         }
         let mut edges = vec![((points.commit(ta), points.after_earlier(tb)), Step::Before { a, b })];
-        for &read in self.known.readers(a) {
+        for &read in self.known.readers(a).iter().filter(|_| !points.weak) {
             let reader = problem.reads[read as usize].txn;
             if reader != tb {
                 edges.push(((points.begin(reader), points.commit(tb)), Step::Anti { read, a, b }));
@@ -190,7 +190,7 @@ impl<'k> Atoms<'k> {
         let (problem, points) = (self.known.problem, self.known.points);
         let [reader, later] = [problem.reads[read as usize].txn, problem.versions[b as usize].txn];
         let sure = [reader, later].iter().all(|&txn| problem.forced[txn as usize]);
-        let Some(unseen) = self.unseen(read, a).filter(|_| sure) else { return };
+        let Some(unseen) = self.unseen(read, a).filter(|_| sure && !points.weak) else { return };
         if self.antis.contains_key(&(read, a, b)) {
             return;
         }

@@ -245,7 +245,7 @@ impl<'p> Known<'p> {
     /// What timestamps of the evidence say, through chains of ticks, one per distinct timestamp.
     fn add_stamps(&mut self) {
         let (evidence, points) = (self.problem.history.evidence(), self.points);
-        if points.overlap {
+        if points.overlap || points.weak {
             return;
         }
         let dense = |&(id, ts): &(TxnId, i64)| {
@@ -339,6 +339,9 @@ impl<'p> Known<'p> {
             let to = self.points.after_earlier(tb);
             self.derive(self.points.commit(ta), to, Kind::Before { a, b, why }, round);
             new = true;
+        }
+        if self.points.weak {
+            return new;
         }
         for place in self.reader_starts[a as usize]..self.reader_starts[a as usize + 1] {
             let read = self.readers[place as usize];
@@ -586,7 +589,7 @@ fn readers(problem: &Problem<'_>) -> (Vec<u32>, Vec<u32>) {
 }
 
 /// A short cycle of a graph that has one.
-fn cycle(graph: &Graph) -> Vec<(u32, u32, u32)> {
+pub(crate) fn cycle(graph: &Graph) -> Vec<(u32, u32, u32)> {
     let mut components = components(graph);
     components.sort_by_key(Vec::len);
     let smallest = &components[0];

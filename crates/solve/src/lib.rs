@@ -52,6 +52,7 @@ mod slice;
 #[cfg(test)]
 mod tests;
 mod values;
+mod weak;
 
 use margay_history::{History, Outcome as TxnOutcome};
 use margay_verdict::{
@@ -94,7 +95,9 @@ impl Checker for Solve {
             Err(Stop::Unknown(why)) => return Verdict::Unknown(why),
         };
         let problem = Problem::new(history, question, &draft);
-        match solve(&problem, points, budget) {
+        let found =
+            if points.weak { solve_weak(&problem, points, budget) } else { solve(&problem, points, budget) };
+        match found {
             Ok(Verdict::Violated(found)) if draft.bold && !all_proved(history, question, &found) => {
                 Verdict::Unknown(Why::Outside(BOLD.to_string()))
             }
@@ -148,6 +151,13 @@ fn certifiable(history: &History, question: Question, draft: &Draft, found: &[Fi
     let evidence = history.evidence();
     let stamped = !evidence.snapshots.is_empty() || !evidence.serializations.is_empty();
     !draft.uncertifiable && found.iter().all(|finding| !(stamped || unknown(finding)) || proved(finding))
+}
+
+fn solve_weak(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdict, Stopped> {
+    Ok(match weak::decide(problem, points, budget)? {
+        weak::Answer::Holds(certificate) => Verdict::Holds(certificate),
+        weak::Answer::Refuted(lemmas) => violated(problem, points, lemmas, budget),
+    })
 }
 
 fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdict, Stopped> {

@@ -13,18 +13,23 @@ pub(crate) struct Points {
     pub split: bool,
     /// Two writers of one object may overlap.
     pub overlap: bool,
+    /// Anti-dependencies are no edges ([`crate::weak`]).
+    pub weak: bool,
 }
 
 /// The points of a level; `None` if the engine does not decide it.
 pub(crate) fn of(level: Level) -> Option<Points> {
     match level {
         Level::Serializable | Level::StrongSessionSerializable | Level::StrictSerializable => {
-            Some(Points { split: false, overlap: false })
+            Some(Points { split: false, overlap: false, weak: false })
         }
         Level::SnapshotIsolation | Level::StrongSessionSnapshotIsolation | Level::StrictSnapshotIsolation => {
-            Some(Points { split: true, overlap: false })
+            Some(Points { split: true, overlap: false, weak: false })
         }
-        Level::Prefix => Some(Points { split: true, overlap: true }),
+        Level::Prefix => Some(Points { split: true, overlap: true, weak: false }),
+        Level::ParallelSnapshot | Level::Causal | Level::ReadAtomic => {
+            Some(Points { split: false, overlap: false, weak: true })
+        }
         _ => None,
     }
 }

@@ -13,12 +13,14 @@ mod rows;
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{Access, History, ObjectId, Op, OpId, OpKind, Outcome, TxnId, Value, ValueId, Version};
+use margay_levels::definition::Family;
 use margay_levels::{Anomaly, Level};
 use margay_verdict::{Certificate, Finding, LOCAL_ANOMALIES, Predicates, Question, Why, audit};
 
 use crate::BOLD;
 use crate::index::Writers;
 use crate::parts::{Own as OwnPart, Parts};
+use crate::points::{self, Points};
 use crate::problem::{Draft, DraftRead, Fact, Item, is_nothing};
 use crate::scans::Scans;
 
@@ -38,20 +40,26 @@ pub(crate) fn prepare(history: &History, question: Question) -> Result<Draft, St
     let predicates = Predicates::compile(history).map_err(|what| Stop::Unknown(Why::Outside(what.0)))?;
     let mut dead = HashSet::new();
     loop {
-        let mut draft = attempt(&predicates, &dead).map_err(|stop| certified(history, question, stop))?;
+        let mut draft =
+            attempt(&predicates, question, &dead).map_err(|stop| certified(history, question, stop))?;
         let known = dead.len();
         dead.extend(draft.impossible.drain(..));
         if dead.len() == known {
             draft.uncertifiable = !dead.is_empty();
             draft.dead = dead.into_iter().collect();
             // What follows an own write depends on the version before it, which need not be that of the snapshot where writers overlap.
-            if question.level == Level::Prefix && folds(history) {
+            if overlaps(question.level) && folds(history) {
                 draft.bold = true;
                 draft.loose.get_or_insert_with(|| BOLD.to_string());
             }
             return Ok(draft);
         }
     }
+}
+
+/// Whether two writers of one object may overlap.
+fn overlaps(level: Level) -> bool {
+    !matches!(level.family(), Family::Serial | Family::Snapshot)
 }
 
 /// Whether what a write makes of an object may depend on the version before it.
@@ -88,7 +96,7 @@ pub(crate) fn uncertifiable() -> Why {
 }
 
 /// The draft if those in `dead` did not commit.
-fn attempt(predicates: &Predicates<'_>, dead: &HashSet<TxnId>) -> Result<Draft, Stop> {
+fn attempt(predicates: &Predicates<'_>, question: Question, dead: &HashSet<TxnId>) -> Result<Draft, Stop> {
     let history = predicates.history();
     let writers = Writers::of(history, dead);
     let parts = Parts::of(predicates, writers.partial(), |txn| writers.may_commit(txn));
@@ -99,6 +107,8 @@ fn attempt(predicates: &Predicates<'_>, dead: &HashSet<TxnId>) -> Result<Draft, 
         writers: &writers,
         parts: &parts,
         scans: &scans,
+        overlap: overlaps(question.level),
+        repeats: matches!(points::of(question.level), Some(Points { weak: true, .. })),
         draft: Draft {
             columns: parts.columns.clone(),
             loose: writers.blind().why().map(str::to_string),
@@ -140,6 +150,10 @@ struct Walk<'a, 'h> {
     writers: &'a Writers<'a>,
     parts: &'a Parts<'h>,
     scans: &'a Scans<'h>,
+    /// Whether two writers of one object may overlap: what follows an own write then stands on the version before it, not on the snapshot.
+    overlap: bool,
+    /// Whether a read that says the same as another one is kept, because a certificate must say what both saw.
+    repeats: bool,
     draft: Draft,
     own: Vec<(ObjectId, Own)>,
     /// The same for rows that are written in part.
@@ -323,7 +337,7 @@ impl<'h> Walk<'_, 'h> {
             let range = read.candidates.start as usize..read.candidates.end as usize;
             read.item == item && earlier[range] == *candidates
         };
-        !candidates.is_empty() && own.into_iter().any(same)
+        !self.repeats && !candidates.is_empty() && own.into_iter().any(same)
     }
 
     /// A read of a list: what the transaction appended itself stands at the end; the rest is a version that somebody else made.
@@ -350,6 +364,7 @@ impl<'h> Walk<'_, 'h> {
         let anomaly = match self.list_version(txn, object, seen) {
             // Its own elements stand in the list, so the list itself shows what they came after.
             Ok(_) | Err(Anomaly::G1b) if shown => None,
+            Ok(_) if self.overlap && !own.is_empty() => None,
             Ok(version) => {
                 self.draft.candidates.push(version);
                 self.finish_read(txn, op, object, first);

@@ -48,7 +48,7 @@ pub(crate) fn replay(
     guess: &Certificate,
     budget: &Budget,
 ) -> Option<Certificate> {
-    let predicates = Predicates::compile(problem.history).ok().filter(|_| !points.overlap)?;
+    let predicates = Predicates::compile(problem.history).ok().filter(|_| !points.overlap && !points.weak)?;
     let mut known = Known::new(problem, points, problem.question.uses_session_order());
     let Ok(Saturated::Acyclic(_)) = known.saturate(budget) else { return None };
     let graph = known.graph();

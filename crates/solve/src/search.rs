@@ -40,9 +40,9 @@ use crate::refutation::needed;
 use crate::schedule::{Choices, Schedule, linear};
 
 #[cfg(not(feature = "cadical"))]
-type Solver = crate::bat::Bat;
+pub(crate) type Solver = crate::bat::Bat;
 #[cfg(feature = "cadical")]
-type Solver = crate::cadical::Cadical;
+pub(crate) type Solver = crate::cadical::Cadical;
 
 /// How many cycles are taken from one stuck schedule.
 const CYCLES: usize = 8;
@@ -128,7 +128,7 @@ fn guesses(known: &Known<'_>) -> Choices {
 }
 
 /// Those that must have committed, and those that somebody is taken to have seen.
-fn active(known: &Known<'_>, seen: &[u32]) -> Vec<bool> {
+pub(crate) fn active(known: &Known<'_>, seen: &[u32]) -> Vec<bool> {
     let problem = known.problem;
     let mut active = problem.forced.clone();
     let mut open: Vec<u32> = (0..active.len() as u32).filter(|&t| active[t as usize]).collect();

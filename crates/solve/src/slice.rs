@@ -23,6 +23,7 @@ use crate::known::Known;
 use crate::points::Points;
 use crate::problem::Problem;
 use crate::search::{Effort, Outcome};
+use crate::weak;
 
 /// How long a slice may be made smaller.
 const TIME: Duration = Duration::from_secs(2);
@@ -91,6 +92,12 @@ impl Shrink<'_> {
 
 /// The lemmas that refute a problem, if they are found soon.
 fn refuted(problem: &Problem<'_>, points: Points, budget: &Budget) -> Option<Vec<Lemma>> {
+    if points.weak {
+        return match weak::decide(problem, points, budget) {
+            Ok(weak::Answer::Refuted(lemmas)) => Some(lemmas),
+            _ => None,
+        };
+    }
     let known = Known::new(problem, points, problem.question.uses_session_order());
     match crate::decide(known, FEW, budget) {
         Ok(Some(Outcome::Refuted(lemmas))) => Some(lemmas),

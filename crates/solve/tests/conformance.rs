@@ -4,7 +4,10 @@ use margay_levels::Level;
 use margay_solve::Solve;
 use margay_testkit::{Options, conformance};
 
-const LEVELS: [Level; 7] = [
+const LEVELS: [Level; 10] = [
+    Level::ReadAtomic,
+    Level::Causal,
+    Level::ParallelSnapshot,
     Level::Prefix,
     Level::Serializable,
     Level::StrongSessionSerializable,

@@ -8,7 +8,10 @@ use margay_solve::Solve;
 use margay_testkit::{random, show};
 use margay_verdict::{Budget, Checker, Question, Verdict, Why};
 
-const LEVELS: [Level; 7] = [
+const LEVELS: [Level; 10] = [
+    Level::ReadAtomic,
+    Level::Causal,
+    Level::ParallelSnapshot,
     Level::Prefix,
     Level::Serializable,
     Level::StrongSessionSerializable,

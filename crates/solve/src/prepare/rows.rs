@@ -86,6 +86,9 @@ impl<'h> Walk<'_, 'h> {
             return;
         }
         let Some((item, versions)) = self.parts.column(self.history, object, name) else { return };
+        if self.stands_elsewhere(object) {
+            return;
+        }
         let first = self.draft.candidates.len() as u32;
         let others =
             versions.iter().filter(|(version, content)| *version != Version::Of(txn) && fits(*content));
@@ -110,8 +113,16 @@ impl<'h> Walk<'_, 'h> {
         }
     }
 
+    /// Whether the transaction has written the row itself, and what it sees of it is therefore not of its snapshot.
+    fn stands_elsewhere(&self, object: ObjectId) -> bool {
+        self.overlap && self.own_parts.iter().any(|(o, _)| *o == object)
+    }
+
     /// The row was there, or not.
     fn row(&mut self, txn: TxnId, op: OpId, object: ObjectId, there: bool) {
+        if self.stands_elsewhere(object) {
+            return;
+        }
         let first = self.draft.candidates.len() as u32;
         let rows = self.parts.rows(object).iter();
         let others = rows.filter(|row| row.0 != Version::Of(txn) && row.1 == there).map(|row| row.0);
@@ -316,6 +327,13 @@ impl<'h> Glance<'_, 'h> {
 
     /// Whether the condition is true with this value in the open column; `None` if it has no value.
     fn matches(&self, open: Option<(NameId, Content)>) -> Option<bool> {
+        let alone = open.and_then(|(name, content)| {
+            let has_more = self.known.iter().any(|column| column.0 == name);
+            self.predicates.in_range(self.predicate, name, content.value()).filter(|_| !has_more)
+        });
+        if alone.is_some() {
+            return alone;
+        }
         self.predicates.matches(self.predicate, self.object, &self.cell(open)).ok()
     }
 
