@@ -208,7 +208,16 @@ fn may_match(
 ) -> Vec<ObjectId> {
     let history = predicates.history();
     let names: Vec<&str> = predicates.condition(predicate).into_iter().flat_map(|c| c.columns()).collect();
+    let range = predicates.range(predicate).map(|(name, ..)| name);
     let may = |&object: &ObjectId| {
+        if let Some((column, (_, versions))) =
+            range.and_then(|c| Some((c, parts.column(history, object, c)?)))
+        {
+            let may = |value: ValueId| predicates.in_range(predicate, column, value);
+            if let Some(answer) = versions.iter().try_fold(false, |any, v| Some(any | may(v.1.value())?)) {
+                return answer;
+            }
+        }
         let open = names.iter().filter(|name| key_column(history, object, name).is_none());
         let columns: Vec<_> = open.filter_map(|name| predicates.column(name)).collect();
         let [column] = columns.as_slice() else { return true };

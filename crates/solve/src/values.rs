@@ -108,6 +108,9 @@ impl Column {
 
 /// The one column that a condition is about, and the range in which it must be.
 fn bounds(predicates: &Predicates<'_>, predicate: PredicateId) -> Option<(NameId, i64, i64)> {
+    if let Some(range) = predicates.range(predicate) {
+        return Some(range);
+    }
     let condition = predicates.condition(predicate)?;
     let mut names = condition.columns();
     let (name, None) = (names.next()?, names.next()) else { return None };

@@ -16,7 +16,7 @@ use crate::value::Value;
 ///
 /// Every expression sees the row before the update, except in MySQL, where an assignment sees those to its
 /// left; there an assignment that uses a column set before it is refused.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Assignments {
     dialect: Dialect,
     columns: Columns,
@@ -64,6 +64,10 @@ impl Assignments {
             ));
         }
         Ok(new)
+    }
+
+    pub(crate) fn expressions_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        self.sets.iter_mut().map(|(_, expr)| expr)
     }
 
     /// The assignments over rows that are slices with these columns.

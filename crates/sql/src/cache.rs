@@ -127,13 +127,14 @@ fn prepare_shape(database: &Database, shape: &[u8], values: &[Value]) -> Result<
     Statement::prepare(&text, &database.catalog(&classes), database.generation())
 }
 
-const INT: u8 = 1;
+/// The marks of literals in a shape, by their type.
+pub(crate) const INT: u8 = 1;
 const DECIMAL: u8 = 2;
 const FLOAT: u8 = 3;
 const TEXT: u8 = 4;
 
 /// Splits a text into shape and literals; false if the text must be taken as it stands.
-fn scan(text: &str, dialect: Dialect, shape: &mut Vec<u8>, values: &mut Vec<Value>) -> bool {
+pub(crate) fn scan(text: &str, dialect: Dialect, shape: &mut Vec<u8>, values: &mut Vec<Value>) -> bool {
     shape.clear();
     values.clear();
     let bytes = text.as_bytes();

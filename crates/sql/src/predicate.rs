@@ -36,7 +36,7 @@ impl<K: Borrow<str> + Eq + Hash, S: BuildHasher> Row for HashMap<K, Value, S> {
 }
 
 /// The condition of a WHERE clause.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Predicate {
     text: String,
     dialect: Dialect,
@@ -83,6 +83,14 @@ impl Predicate {
         decide(&self.expr, &env)
     }
 
+    /// The one column that the condition is about, and the range of integers for which it is true, if it is just that.
+    pub fn range(&self) -> Option<(&str, i64, i64)> {
+        match ranges(&self.expr)?.as_slice() {
+            [range] => Some((self.columns.idents.get(range.column)?.value.as_str(), range.low, range.high)),
+            _ => None,
+        }
+    }
+
     /// The predicate over rows that are slices with these columns.
     pub fn bind<N: AsRef<str>>(&self, columns: &[N]) -> Result<BoundPredicate, SqlError> {
         let positions = self.columns.positions(columns)?;
@@ -95,6 +103,15 @@ impl Predicate {
 impl Predicate {
     pub(crate) fn expr(&self) -> &Expr {
         &self.expr
+    }
+
+    pub(crate) fn expr_mut(&mut self) -> &mut Expr {
+        &mut self.expr
+    }
+
+    pub(crate) fn replace_text(&mut self, text: &str) {
+        self.text.clear();
+        self.text.push_str(text);
     }
 
     /// The name of a column that is the same for all spellings that find the same column.
@@ -304,7 +321,7 @@ pub(crate) fn cell(row: &[Value], slot: Slot) -> Result<Cow<'_, Value>, SqlError
 }
 
 /// The columns that a text names, as it names them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Columns {
     dialect: Dialect,
     idents: Vec<Ident>,

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 
 use hashbrown::HashMap;
-use margay_history::{History, NameId, ObjectId, Op, OpKind, Outcome, PredicateId, TableId, ValueId};
-use margay_sql::{Assignments, Dialect, Predicate, Row, SqlError, Value as SqlValue};
+use margay_history::{History, NameId, ObjectId, Op, OpKind, Outcome, PredicateId, TableId, Value, ValueId};
+use margay_sql::{Assignments, Dialect, Predicate, Row, Shapes, SqlError, Value as SqlValue};
 
 use crate::cell::{Cell, Effect, Field, key_column};
 use crate::summaries::Summaries;
@@ -31,6 +31,8 @@ pub struct Predicates<'h> {
     summaries: Summaries,
     /// The history's column names, and those that only assignments name.
     names: HashMap<String, NameId>,
+    /// By condition: its column and range, if it is just that.
+    ranges: Vec<Option<(NameId, i64, i64)>>,
 }
 
 impl<'h> Predicates<'h> {
@@ -52,19 +54,16 @@ impl<'h> Predicates<'h> {
     pub fn lenient(history: &'h History) -> Self {
         let dialect = dialect(history);
         let outside = |text: &str, error: SqlError| Outside(format!("{text:?}: {error}"));
-        let condition = |p: &margay_history::Predicate| {
-            Predicate::parse(&p.text, dialect).map_err(|error| outside(&p.text, error))
-        };
-        let summaries = Summaries::of(history, dialect);
-        let more = summaries
-            .conditions
-            .iter()
-            .map(|(_, text)| Predicate::parse(text, dialect).map_err(|error| outside(text, error)));
-        let conditions = history.predicates().iter().map(condition).chain(more).collect();
+        let (summaries, mut shapes) = (Summaries::of(history, dialect), Shapes::new(dialect));
+        let own = history.predicates().iter().map(|predicate| &*predicate.text);
+        let conditions: Vec<_> = own
+            .chain(summaries.conditions.iter().map(|(_, text)| text.as_str()))
+            .map(|text| shapes.predicate(text).map_err(|error| outside(text, error)))
+            .collect();
         let mut sets = HashMap::new();
         for text in set_texts(history) {
             sets.entry(text)
-                .or_insert_with(|| Assignments::parse(text, dialect).map_err(|error| outside(text, error)));
+                .or_insert_with(|| shapes.assignments(text).map_err(|error| outside(text, error)));
         }
         let mut tables = vec![Vec::new(); history.tables().len()];
         for object in history.objects() {
@@ -73,7 +72,35 @@ impl<'h> Predicates<'h> {
             }
         }
         let names = names(history, sets.values().flatten());
-        Self { history, conditions, sets, tables, summaries, names }
+        let mut all = Self { history, conditions, sets, tables, summaries, names, ranges: Vec::new() };
+        all.ranges = (0..all.count()).map(|place| all.find_range(PredicateId::at(place))).collect();
+        all
+    }
+
+    /// The condition as a range of one column's integers, if it is that.
+    fn find_range(&self, predicate: PredicateId) -> Option<(NameId, i64, i64)> {
+        let (name, low, high) = self.condition(predicate)?.range()?;
+        let is_key = self.history.table(self.table_of(predicate)).key.iter().any(|column| column == name);
+        // A column that only assignments name is none of the history's.
+        let shown = |id: &NameId| !is_key && id.index() < self.history.values().name_count();
+        let id = self.names.get(name).copied().filter(shown)?;
+        Some((id, low, high))
+    }
+
+    /// The one column that a condition is about, and the integers for which it is true, if it is just that and the column is none of the key.
+    #[must_use]
+    pub fn range(&self, predicate: PredicateId) -> Option<(NameId, i64, i64)> {
+        self.ranges[predicate.index()]
+    }
+
+    /// Whether the condition, which is about this column alone, is true of a row with this integer in it; `None` if it is not that simple.
+    #[must_use]
+    pub fn in_range(&self, predicate: PredicateId, name: NameId, value: ValueId) -> Option<bool> {
+        let (_, low, high) = self.range(predicate).filter(|range| range.0 == name)?;
+        match self.history.value(value) {
+            Value::Int(number) => Some(low <= number && number <= high),
+            _ => None,
+        }
     }
 
     fn first_outside(&self) -> Option<Outside> {
@@ -145,6 +172,13 @@ impl<'h> Predicates<'h> {
     pub fn matches(&self, predicate: PredicateId, object: ObjectId, cell: &Cell) -> Result<bool, Outside> {
         if cell.is_absent() {
             return Ok(false);
+        }
+        if let Some((name, ..)) = self.range(predicate)
+            && self.history.object(object).table == Some(self.table_of(predicate))
+            && let Some(Field::Value(value)) = cell.column(self.history, name)
+            && let Some(answer) = self.in_range(predicate, name, value)
+        {
+            return Ok(answer);
         }
         self.holds(predicate, &CellRow { all: self, object, cell })
     }
