@@ -31,7 +31,8 @@ struct Node {
 pub(crate) struct Graph {
     nodes: HashMap<TxnId, Node>,
     next: u64,
-    edges: usize,
+    /// The edges, and whether each is an anti-dependency: a transaction that ran long keeps thousands of others from being forgotten, with many edges each.
+    known: HashSet<(TxnId, TxnId, bool)>,
     points: Option<Points>,
 }
 
@@ -55,7 +56,7 @@ impl Graph {
 
     /// How many transactions and edges there are.
     pub fn len(&self) -> (usize, usize) {
-        (self.nodes.len(), self.edges)
+        (self.nodes.len(), self.known.len())
     }
 
     pub fn course(&self, txn: TxnId) -> Option<&Course> {
@@ -67,13 +68,14 @@ impl Graph {
         let (Some(from), Some(to)) = (self.nodes.get(&edge.from), self.nodes.get(&edge.to)) else {
             return Ok(false);
         };
-        if from.outs.iter().any(|(to, reason)| *to == edge.to && is_anti(reason) == is_anti(&edge.reason)) {
+        let known = (edge.from, edge.to, is_anti(&edge.reason));
+        if self.known.contains(&known) {
             return Ok(false);
         }
         if from.place > to.place {
             self.reorder(&edge)?;
         }
-        self.edges += 1;
+        self.known.insert(known);
         if let Some(to) = self.nodes.get_mut(&edge.to) {
             to.ins.push(edge.from);
         }
@@ -204,8 +206,8 @@ impl Graph {
             self.nodes.iter().filter(|(_, node)| old(node)).map(|(txn, _)| *txn).collect();
         while let Some(txn) = stack.pop() {
             let Some(node) = self.nodes.remove(&txn) else { continue };
-            self.edges -= node.outs.len();
-            for (to, _) in node.outs {
+            for (to, reason) in node.outs {
+                self.known.remove(&(txn, to, is_anti(&reason)));
                 let Some(next) = self.nodes.get_mut(&to) else { continue };
                 next.ins.retain(|before| *before != txn);
                 if old(next) {

@@ -56,14 +56,12 @@ impl Mirror {
     fn with_left_out(&self, ended: &Txn, values: &Values) -> Vec<Seen> {
         let mut reads = ended.reads.clone();
         for search in ended.searches.iter().filter(|search| search.whole) {
-            let rows = self.searches.searched(search.predicate).map_or(&[][..], |t| self.store.rows(t));
             let world = World { values, searches: &self.searches };
-            let told = |object: &&ObjectId| {
-                search.skip.binary_search(object).is_err()
-                    && !ended.is_clouded(**object, search.unseen, world)
+            let told = |object: &ObjectId| {
+                search.skip.binary_search(object).is_err() && !ended.is_clouded(*object, search.unseen, world)
             };
-            let left_out = rows.iter().filter(told);
-            reads.extend(left_out.map(|&object| search.without(object)));
+            let left_out = self.store.rows(search.predicate, &self.searches).filter(told);
+            reads.extend(left_out.map(|object| search.without(object)));
         }
         reads.sort_by_key(|seen| seen.op);
         reads
@@ -221,7 +219,7 @@ impl Mirror {
         }
         for (object, reader) in readers {
             let record = self.store.record(object, &self.searches);
-            record.readers.retain(|old| self.graph.contains(old.txn));
+            record.tidy_readers(|old| self.graph.contains(old));
             record.readers.push(reader);
         }
         for search in ended.searches.iter().filter(|search| search.whole) {
@@ -258,7 +256,11 @@ impl Mirror {
                 edges.push(Edge { from: other_txn, to: txn, reason: reason.clone() });
             }
         }
-        for reader in record.readers.iter().filter(|r| r.txn != txn && mine.installed.before > r.by) {
+        for reader in record
+            .readers
+            .iter()
+            .filter(|r| r.txn != txn && mine.installed.before > r.by && self.graph.contains(r.txn))
+        {
             let Reader { txn: from, op, version, saw, .. } = *reader;
             if saw.is_changed_by(object, &mine.pattern, world) {
                 self.statistics.rw.certain += 1;

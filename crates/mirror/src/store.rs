@@ -15,6 +15,7 @@ use margay_history::{
 use margay_verdict::mechanism::{Fact, Pattern, Saw, Searches, close_unknown};
 
 use crate::log::{Entry, Log};
+use crate::rows::Rows;
 
 /// A lock of a transaction that has ended.
 #[derive(Clone, Copy, Debug)]
@@ -70,12 +71,14 @@ pub(crate) struct Record {
     pub versions: Vec<(Version, Fact)>,
     pub readers: Vec<Reader>,
     pub held: Vec<Held>,
+    /// How many readers were left when they were last looked through.
+    left: usize,
 }
 
 /// The rows of a table that are known, and who searched it.
 #[derive(Default, Debug)]
 pub(crate) struct Table {
-    pub objects: Vec<ObjectId>,
+    objects: Rows,
     pub regions: Vec<Region>,
     /// Searches that a row which is not known yet may change.
     pub readers: Vec<Reader>,
@@ -134,9 +137,21 @@ impl Store {
         self.tables.entry(table).or_default()
     }
 
-    /// The known rows of a table.
-    pub fn rows(&self, table: TableId) -> &[ObjectId] {
-        self.tables.get(&table).map_or(&[], |table| &table.objects)
+    /// The known rows that may match a condition.
+    pub fn rows<'a>(
+        &'a self,
+        predicate: PredicateId,
+        searches: &'a Searches,
+    ) -> impl Iterator<Item = ObjectId> + 'a {
+        let table = searches.searched(predicate).and_then(|table| self.tables.get(&table));
+        table.into_iter().flat_map(move |table| table.objects.within(searches.span(predicate)))
+    }
+
+    /// Puts the rows of the table that a condition searches in order.
+    pub fn sort_rows(&mut self, predicate: PredicateId, searches: &Searches, values: &Values) {
+        if let Some(table) = searches.searched(predicate).and_then(|table| self.tables.get_mut(&table)) {
+            table.objects.sort(searches, values);
+        }
     }
 
     /// Notes a write of which nobody saw what it changed in a table; without one, anywhere.
@@ -228,9 +243,7 @@ impl Record {
         if !self.held.is_empty() {
             self.held.retain(|lock| lock.until >= horizon);
         }
-        if !self.readers.is_empty() {
-            self.readers.retain(|reader| is_live(reader.txn));
-        }
+        self.tidy_readers(is_live);
         if self.versions.iter().any(|(_, fact)| fact.gone < horizon) {
             self.versions.retain(|(_, fact)| fact.gone >= horizon);
         }
@@ -248,6 +261,14 @@ impl Record {
                 true => _ = self.versions.remove(place),
                 false => place += 1,
             }
+        }
+    }
+
+    /// Forgets the readers that are forgotten elsewhere, when there are twice as many as the last time: so each is looked at only a few times.
+    pub fn tidy_readers(&mut self, is_live: impl Fn(TxnId) -> bool) {
+        if self.readers.len() > 2 * self.left + 4 {
+            self.readers.retain(|reader| is_live(reader.txn));
+            self.left = self.readers.len();
         }
     }
 
