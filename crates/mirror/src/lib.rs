@@ -70,6 +70,7 @@ mod graph;
 mod log;
 mod mirror;
 mod pipeline;
+mod rows;
 mod simulated;
 mod store;
 mod txn;

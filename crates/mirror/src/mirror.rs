@@ -383,15 +383,18 @@ impl Mirror {
 
     /// The objects that transactions have looked at get what unseen writes may have made of them.
     fn catch_up(&mut self, ready: &[(TxnId, Txn)], values: &Values) {
+        let searches = ready.iter().flat_map(|(_, ended)| &ended.searches);
+        for search in searches.filter(|search| search.whole) {
+            self.store.sort_rows(search.predicate, &self.searches, values);
+        }
         if self.store.saw_all() {
             return;
         }
         let horizon = self.horizon();
         for (_, ended) in ready {
             let searched = ended.searches.iter().filter(|search| search.whole);
-            let tables = searched.filter_map(|search| self.searches.searched(search.predicate));
-            let mut objects: Vec<ObjectId> =
-                tables.flat_map(|table| self.store.rows(table).iter().copied()).collect();
+            let rows = searched.flat_map(|search| self.store.rows(search.predicate, &self.searches));
+            let mut objects: Vec<ObjectId> = rows.collect();
             objects.extend(ended.reads.iter().map(|seen| seen.object));
             for object in objects {
                 self.store.catch_up(object, horizon, &self.searches, values);
@@ -468,6 +471,7 @@ impl Mirror {
             }
             let (op, by, predicate) = (search.op, search.at.after, search.predicate);
             let region = Region { txn, op, by, until, predicate };
+            self.store.sort_rows(predicate, &self.searches, values);
             for (object, lock) in self.entering(&region, values) {
                 self.report(vec![lock.txn, txn], Broken::Locks { object, ops: [lock.op, op] });
             }
@@ -479,16 +483,15 @@ impl Mirror {
 
     /// The writes that made a row match what was searched while both were locked; one for each object.
     fn entering(&self, region: &Region, values: &Values) -> Vec<(ObjectId, Held)> {
-        let rows = self.searches.searched(region.predicate).map_or(&[][..], |table| self.store.rows(table));
         let enters = |object: ObjectId, lock: &Held| {
             lock.kind.writes()
                 && overlaps(region, lock)
                 && self.searches.holds(region.predicate, object, &lock.made(values), values) == Some(true)
         };
-        let of = |&object: &ObjectId| {
+        let of = |object: ObjectId| {
             self.store.get(object).held.iter().find(|lock| enters(object, lock)).map(|lock| (object, *lock))
         };
-        rows.iter().filter_map(of).collect()
+        self.store.rows(region.predicate, &self.searches).filter_map(of).collect()
     }
 
     /// Every version that can have been installed before this time has come.

@@ -76,6 +76,16 @@ impl Predicate {
         Ok(truth == Some(true))
     }
 
+    /// The range that an integer in this column must be in for a row to match, whatever else is asked.
+    pub fn bounds(&self, column: &str) -> Option<(i64, i64)> {
+        let named = |ident: &Ident| {
+            ident.value == column || (ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case(column))
+        };
+        let place = self.columns.idents.iter().position(named)?;
+        let found = bounds(&self.expr).into_iter().find(|range| range.column == place)?;
+        Some((found.low, found.high))
+    }
+
     /// Whether the condition is true of a row of which only some columns are known, where these decide it: a conjunction is not true if one part is not,
     /// whatever the others are.
     pub fn decide(&self, row: &impl Row) -> Option<bool> {

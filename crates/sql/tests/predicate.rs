@@ -228,4 +228,8 @@ fn known_columns_decide_what_they_can() {
     assert_eq!(decided("n = 2 AND b = 3"), Some(false), "NULL is not true");
     assert_eq!(decided("NOT (a = 1 AND b = 3)"), None);
     assert_eq!(decided("b = b"), None);
+    let bounds = |text| Predicate::parse(text, Dialect::Postgres).expect(text).bounds("a");
+    assert_eq!(bounds("a = 3 AND b > 1"), Some((3, 3)));
+    assert_eq!(bounds("A >= 3 AND a < 9"), Some((3, 8)));
+    assert_eq!([bounds("a = 3 OR b > 1"), bounds("b = 3")], [None, None]);
 }

@@ -18,8 +18,18 @@ use crate::predicates::dialect;
 pub struct Searches {
     /// The key columns of each table.
     keys: Vec<Vec<String>>,
-    conditions: Vec<(TableId, Option<Predicate>)>,
+    conditions: Vec<Condition>,
     objects: Vec<Option<(TableId, ValueId)>>,
+}
+
+/// A condition on the rows of a table.
+#[derive(Debug)]
+struct Condition {
+    table: TableId,
+    /// Nothing if it is outside the fragment.
+    predicate: Option<Predicate>,
+    /// The ranges of the first columns of the key.
+    span: Vec<(i64, i64)>,
 }
 
 impl Searches {
@@ -49,7 +59,11 @@ impl Searches {
 
     /// Adds a condition on the rows of a table. One that is outside the fragment of SQL decides nothing.
     pub fn condition(&mut self, table: TableId, text: &str, dialect: Dialect) -> PredicateId {
-        self.conditions.push((table, Predicate::parse(text, dialect).ok()));
+        let predicate = Predicate::parse(text, dialect).ok();
+        let keys = self.keys.get(table.index()).map_or(&[][..], Vec::as_slice);
+        let bounds = |key: &String| predicate.as_ref()?.bounds(key);
+        let span = keys.iter().map_while(bounds).collect();
+        self.conditions.push(Condition { table, predicate, span });
         PredicateId::at(self.conditions.len() - 1)
     }
 
@@ -76,7 +90,27 @@ impl Searches {
     /// The table that a condition searches.
     #[must_use]
     pub fn searched(&self, predicate: PredicateId) -> Option<TableId> {
-        self.conditions.get(predicate.index()).map(|(table, _)| *table)
+        self.conditions.get(predicate.index()).map(|condition| condition.table)
+    }
+
+    /// The ranges that the first columns of a key must be in for a row to match, if they are whole numbers; as many columns as the condition speaks of.
+    #[must_use]
+    pub fn span(&self, predicate: PredicateId) -> &[(i64, i64)] {
+        self.conditions.get(predicate.index()).map_or(&[], |condition| &condition.span)
+    }
+
+    /// The key of a row, if it is of whole numbers.
+    #[must_use]
+    pub fn int_key(&self, object: ObjectId, values: &Values) -> Option<Vec<i64>> {
+        let (_, key) = self.objects.get(object.index()).copied().flatten()?;
+        let int = |value: ValueId| match values.get(value) {
+            Value::Int(int) => Some(int),
+            _ => None,
+        };
+        match values.get(key) {
+            Value::List(items) => items.iter().map(|&item| int(item)).collect(),
+            _ => int(key).map(|int| vec![int]),
+        }
     }
 
     /// Whether the condition is true of a version of the object, where what is known of it decides that.
@@ -88,7 +122,10 @@ impl Searches {
         pattern: &Pattern,
         values: &Values,
     ) -> Option<bool> {
-        let (table, Some(condition)) = self.conditions.get(predicate.index())? else { return None };
+        let Condition { table, predicate: Some(condition), .. } = self.conditions.get(predicate.index())?
+        else {
+            return None;
+        };
         let &(home, key) = self.objects.get(object.index())?.as_ref()?;
         if home != *table || pattern.is_absent() {
             return Some(false);
