@@ -256,7 +256,8 @@ mod tests {
     use margay_verdict::{Question, audit};
 
     use super::*;
-    use crate::{believed, certifiable, points, prepare::prepare};
+    use crate::trust::{believed, certifiable};
+    use crate::{points, prepare::prepare};
 
     const LEVELS: [Level; 5] = [
         Level::Serializable,

@@ -8,6 +8,7 @@ use margay_verdict::cell::{key_column, observed_matches};
 
 use crate::blind::Blind;
 use crate::problem::is_nothing;
+use crate::sole::{Found, Sole};
 
 /// Final writes of transactions that may have committed, and appended elements.
 pub(crate) struct Writers<'h> {
@@ -18,6 +19,8 @@ pub(crate) struct Writers<'h> {
     finals: Vec<(ObjectId, ValueId, TxnId)>,
     /// Where each object's begin, and how many there are.
     starts: Vec<u32>,
+    /// Who wrote a value.
+    sole: Sole,
     lists: HashSet<ObjectId>,
     /// Who appended an element to a list.
     elements: HashMap<(ObjectId, ValueId), TxnId>,
@@ -39,6 +42,7 @@ impl<'h> Writers<'h> {
             dead,
             finals: Vec::new(),
             starts: Vec::new(),
+            sole: Sole::default(),
             lists: HashSet::new(),
             elements: HashMap::new(),
             appends: HashMap::new(),
@@ -55,6 +59,7 @@ impl<'h> Writers<'h> {
             let name = history.show_object(list);
             writers.blind.add(history, list, || format!("{name} is both written and appended to"));
         }
+        writers.sole = Sole::of(&writers.finals);
         writers.finals.sort_unstable();
         writers.starts = starts(&writers.finals, history.object_count());
         if !history.tables().is_empty() {
@@ -207,10 +212,18 @@ impl<'h> Writers<'h> {
             out.extend(matching.map(|w| w.2).filter(|&t| t != reader).map(Version::Of));
             return;
         }
-        let all = self.finals(object);
-        let start = all.partition_point(|w| w.1 < value);
-        let same = all[start..].iter().take_while(|w| w.1 == value);
-        out.extend(same.map(|w| w.2).filter(|&t| t != reader).map(Version::Of));
+        match self.sole.find(value) {
+            Found::Nobody => {}
+            Found::Only((written, txn)) => {
+                out.extend((written == object && txn != reader).then_some(Version::Of(txn)));
+            }
+            Found::Several => {
+                let all = self.finals(object);
+                let start = all.partition_point(|w| w.1 < value);
+                let same = all[start..].iter().take_while(|w| w.1 == value);
+                out.extend(same.map(|w| w.2).filter(|&t| t != reader).map(Version::Of));
+            }
+        }
     }
 
     /// Why no version explains what `op` saw of `object`, with the operations that show it.

@@ -1,4 +1,4 @@
-//! Engine **solve**: complete black-box checking of the serializable and the snapshot family.
+//! Engine **solve**: complete black-box checking of the serializable and the snapshot family, and of `prefix`, `parallel-snapshot`, `causal` and `read-atomic`.
 //!
 //! # Problem
 //! Given only what clients saw, decide whether some order of transactions explains it; prove either answer.
@@ -13,14 +13,21 @@
 //!    search mends the order that they arrived at (`mend`, `demands`).
 //! 6. `refutation` and `lemma`: the cycles that are needed become lemmas that audit can check; `slice`: as few transactions as possible.
 //!
-//! One mechanism serves all levels: a graph of begin and commit points (`points`). A level without session order is first tried with it,
+//! One mechanism serves the two families and `prefix`: a graph of begin and commit points (`points`). The levels in which an anti-dependency is no edge have a search of their own
+//! with the same parts (`weak`). A level without session order is first tried with it,
 //! because most histories have it and it is what makes reachability cheap; only if that fails is it left out.
 //!
 //! # Invariants
-//! `holds` is said only with the order found; `violated` only with lemmas whose clauses have no model. Neither depends on the guesses.
+//! `holds` is said only with the order found; `violated` only with lemmas whose clauses have no model. Neither depends on the guesses. Where reads cannot say all that a history
+//! says (`blind`), both are audited first (`trust`), and orders are looked for by running the transactions too (`replay`).
 //!
 //! # When it answers Unknown
-//! Levels outside the two families; constructs named by `prepare`; the budget.
+//! - Levels defined by dependency graphs alone: `read-uncommitted`, `read-committed`, `repeatable-read`; and `be-read-committed`, where the order of operations counts.
+//! - SQL statements.
+//! - Violations that no certificate can express: because of what a transaction of unknown outcome saw, which therefore did not commit; of tables with updates whose rows nobody saw; of lists that are
+//!   also replaced, or to which an element is appended twice; of conditions over several columns of rows that are written in part.
+//! - Such histories too if they hold, if no order is found soon by replaying; and more than some 40,000 transactions at the levels of `weak`.
+//! - The budget.
 
 mod acyclic;
 mod apart;
@@ -49,25 +56,26 @@ mod scans;
 mod schedule;
 mod search;
 mod slice;
+mod sole;
 #[cfg(test)]
 mod tests;
+mod trust;
 mod values;
 mod weak;
 
-use margay_history::{History, Outcome as TxnOutcome};
-use margay_verdict::{
-    Budget, Certificate, Checker, Finding, Lemma, Order, Point, Question, Verdict, Why, audit,
-};
+use margay_history::History;
+use margay_verdict::{Budget, Certificate, Checker, Finding, Lemma, Order, Point, Question, Verdict, Why};
 
 use crate::apart::{BATCH, apart};
 use crate::known::{Known, Reach, Saturated};
 use crate::lemma::Prover;
 use crate::points::Points;
 use crate::prepare::{Stop, prepare, uncertifiable};
-use crate::problem::{Draft, Problem};
+use crate::problem::Problem;
 use crate::prune::prune;
 use crate::search::{Effort, Outcome, Stopped, known_steps, search};
 use crate::slice::{Slice, minimal};
+use crate::trust::{BOLD, believed, certifiable};
 
 /// Rounds on the base graph, before saturation: with time, a stuck schedule is a small local matter; without, or with open reads, saturation pays first.
 const TIMED: Effort = Effort { rounds: 256, conflicts: 10_000, ..Effort::ALL };
@@ -86,71 +94,49 @@ impl Checker for Solve {
     }
 
     fn check(&self, history: &History, question: Question, budget: &Budget) -> Verdict {
-        let Some(points) = points::of(question.level) else {
-            return Verdict::Unknown(Why::Level(format!("engine solve does not decide {}", question.level)));
-        };
-        let draft = match prepare(history, question) {
-            Ok(draft) => draft,
-            Err(Stop::Violated(findings)) => return Verdict::Violated(findings),
-            Err(Stop::Unknown(why)) => return Verdict::Unknown(why),
-        };
-        let problem = Problem::new(history, question, &draft);
-        let found =
-            if points.weak { solve_weak(&problem, points, budget) } else { solve(&problem, points, budget) };
-        match found {
-            Ok(Verdict::Violated(found)) if draft.bold && !all_proved(history, question, &found) => {
-                Verdict::Unknown(Why::Outside(BOLD.to_string()))
-            }
-            Ok(Verdict::Violated(found)) if !certifiable(history, question, &draft, &found) => {
-                Verdict::Unknown(uncertifiable())
-            }
-            Ok(Verdict::Holds(order)) => believed(&problem, points, &draft, order, budget),
-            Ok(verdict) => verdict,
-            Err(Stopped { limit, open }) => {
-                let mut size = format!("{} transactions, {} reads", problem.txns.len(), problem.reads.len());
-                if let Some(open) = open {
-                    size += &format!(", {open} pairs of versions without an order");
-                }
-                Verdict::Unknown(Why::Exhausted(limit, size))
-            }
+        match check(history, question, budget) {
+            Verdict::Unknown(Why::Outside(what)) => trust::by_stronger(history, question, budget)
+                .map_or(Verdict::Unknown(Why::Outside(what)), Verdict::Holds),
+            verdict => verdict,
         }
     }
 }
 
-/// What draft reads otherwise than the level's definition in some cases ([`Draft::bold`]).
-const BOLD: &str = "rows that are written in part, or lists, with writers that may overlap";
-
-fn all_proved(history: &History, question: Question, found: &[Finding]) -> bool {
-    found.iter().all(|finding| audit(history, question, &finding.certificate).is_ok())
-}
-
-/// An order that was found although something of the history was left out is replayed first; if it is the wrong one, another is looked for.
-fn believed(
-    problem: &Problem<'_>,
-    points: Points,
-    draft: &Draft,
-    order: Certificate,
-    budget: &Budget,
-) -> Verdict {
-    match &draft.loose {
-        Some(what) if audit(problem.history, problem.question, &order).is_err() => {
-            match replay::replay(problem, points, &order, budget) {
-                Some(order) => Verdict::Holds(order),
-                None => Verdict::Unknown(Why::Outside(what.clone())),
-            }
-        }
-        _ => Verdict::Holds(order),
+/// The verdict at this level.
+fn check(history: &History, question: Question, budget: &Budget) -> Verdict {
+    let Some(points) = points::of(question.level) else {
+        return Verdict::Unknown(Why::Level(format!("engine solve does not decide {}", question.level)));
+    };
+    let draft = match prepare(history, question) {
+        Ok(draft) => draft,
+        Err(Stop::Violated(findings)) => return Verdict::Violated(findings),
+        Err(Stop::Unknown(why)) => return Verdict::Unknown(why),
+    };
+    let problem = Problem::new(history, question, &draft);
+    if points.weak && problem.txns.len() > weak::MOST {
+        let what = format!("{} transactions at {}", problem.txns.len(), question.level);
+        return Verdict::Unknown(Why::Outside(what));
     }
-}
-
-/// Whether a certificate can say what was found. What rests on the observations of an unknown transaction, or on timestamps of one transaction that contradict
-/// each other, is beyond some: audit decides.
-fn certifiable(history: &History, question: Question, draft: &Draft, found: &[Finding]) -> bool {
-    let unknown = |finding: &Finding| finding.txns.iter().any(|&t| history.outcome(t) == TxnOutcome::Unknown);
-    let proved = |finding: &Finding| audit(history, question, &finding.certificate).is_ok();
-    let evidence = history.evidence();
-    let stamped = !evidence.snapshots.is_empty() || !evidence.serializations.is_empty();
-    !draft.uncertifiable && found.iter().all(|finding| !(stamped || unknown(finding)) || proved(finding))
+    let found =
+        if points.weak { solve_weak(&problem, points, budget) } else { solve(&problem, points, budget) };
+    match found {
+        Ok(Verdict::Violated(found)) if draft.bold => match trust::proved(history, question, found) {
+            Some(found) => Verdict::Violated(found),
+            None => Verdict::Unknown(Why::Outside(BOLD.to_string())),
+        },
+        Ok(Verdict::Violated(found)) if !certifiable(history, question, &draft, &found) => {
+            Verdict::Unknown(uncertifiable())
+        }
+        Ok(Verdict::Holds(order)) => believed(&problem, points, &draft, order, budget),
+        Ok(verdict) => verdict,
+        Err(Stopped { limit, open }) => {
+            let mut size = format!("{} transactions, {} reads", problem.txns.len(), problem.reads.len());
+            if let Some(open) = open {
+                size += &format!(", {open} pairs of versions without an order");
+            }
+            Verdict::Unknown(Why::Exhausted(limit, size))
+        }
+    }
 }
 
 fn solve_weak(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdict, Stopped> {

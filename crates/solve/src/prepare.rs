@@ -17,12 +17,12 @@ use margay_levels::definition::Family;
 use margay_levels::{Anomaly, Level};
 use margay_verdict::{Certificate, Finding, LOCAL_ANOMALIES, Predicates, Question, Why, audit};
 
-use crate::BOLD;
 use crate::index::Writers;
 use crate::parts::{Own as OwnPart, Parts};
 use crate::points::{self, Points};
 use crate::problem::{Draft, DraftRead, Fact, Item, is_nothing};
 use crate::scans::Scans;
+use crate::trust::BOLD;
 
 /// Why there is no draft.
 pub(crate) enum Stop {

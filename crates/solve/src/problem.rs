@@ -135,8 +135,8 @@ impl<'h> Problem<'h> {
         let mut dense = vec![INITIAL; history.txn_count()];
         txns.iter().enumerate().for_each(|(i, t)| dense[t.index()] = i as u32);
         let forced = txns.iter().map(|t| status.forced[t.index()]).collect();
-        let (versions, item_starts) = versions(history, draft, &dense);
-        let (txn_version_starts, txn_versions) = by_txn(&versions, txns.len());
+        let (versions, item_starts, written) = versions(history, draft, &dense);
+        let (txn_version_starts, txn_versions) = by_txn(written, txns.len());
         let mut problem = Self {
             history,
             question,
@@ -203,10 +203,10 @@ impl<'h> Problem<'h> {
         match origin {
             Origin::Initial => Some(range.start),
             Origin::Of(txn) => {
-                let txn = dense[txn.index()];
-                let written = &self.versions[range.start as usize + 1..range.end as usize];
-                let place = written.binary_search_by_key(&txn, |v| v.txn).ok()?;
-                Some(range.start + 1 + place as u32)
+                let txn = Some(dense[txn.index()]).filter(|&txn| txn != INITIAL)?;
+                let written = self.txn_versions(txn);
+                let place = written.partition_point(|&version| version <= range.start);
+                written.get(place).copied().filter(|&version| version < range.end)
             }
         }
     }
@@ -361,9 +361,11 @@ impl Status {
     }
 }
 
-fn versions(history: &History, draft: &Draft, dense: &[u32]) -> (Vec<Version>, Vec<u32>) {
+/// Versions by item, where each item's begin, and the versions by transaction, as `(txn, version)`.
+fn versions(history: &History, draft: &Draft, dense: &[u32]) -> (Vec<Version>, Vec<u32>, Vec<(u32, u32)>) {
     let items = history.object_count() + draft.columns.len();
-    let kept = || draft.writes.iter().filter(|(txn, _)| dense[txn.index()] != INITIAL);
+    let all = draft.writes.iter().map(|&(txn, item)| (dense[txn.index()], item));
+    let kept = || all.clone().filter(|&(txn, _)| txn != INITIAL);
     let mut starts = vec![0u32; items + 1];
     kept().for_each(|(_, item)| starts[item.index() + 1] += 1);
     for item in 0..items {
@@ -375,29 +377,26 @@ fn versions(history: &History, draft: &Draft, dense: &[u32]) -> (Vec<Version>, V
         versions.extend(std::iter::repeat_n(Version { txn: INITIAL, item }, len));
     }
     let mut next: Vec<u32> = starts.iter().map(|start| start + 1).collect();
-    for &(txn, item) in kept() {
+    let mut written = Vec::with_capacity(draft.writes.len());
+    for (txn, item) in kept() {
         let place = &mut next[item.index()];
-        versions[*place as usize].txn = dense[txn.index()];
+        versions[*place as usize].txn = txn;
+        written.push((txn, *place));
         *place += 1;
     }
-    (versions, starts)
+    (versions, starts, written)
 }
 
-fn by_txn(versions: &[Version], txns: usize) -> (Vec<u32>, Vec<u32>) {
-    let mut starts = vec![0u32; txns + 2];
-    let written = || versions.iter().enumerate().filter(|(_, v)| v.txn != INITIAL);
-    written().for_each(|(_, v)| starts[v.txn as usize + 2] += 1);
-    for txn in 0..=txns {
+/// Where each transaction's versions begin, and the versions, in order.
+fn by_txn(mut written: Vec<(u32, u32)>, txns: usize) -> (Vec<u32>, Vec<u32>) {
+    debug_assert!(written.is_sorted_by_key(|w| w.0), "drafts are made transaction by transaction");
+    written.chunk_by_mut(|one, next| one.0 == next.0).for_each(<[_]>::sort_unstable);
+    let mut starts = vec![0u32; txns + 1];
+    written.iter().for_each(|&(txn, _)| starts[txn as usize + 1] += 1);
+    for txn in 0..txns {
         starts[txn + 1] += starts[txn];
     }
-    let mut all = vec![0; starts[txns + 1] as usize];
-    for (version, v) in written() {
-        let place = &mut starts[v.txn as usize + 1];
-        all[*place as usize] = version as u32;
-        *place += 1;
-    }
-    starts.pop();
-    (starts, all)
+    (starts, written.into_iter().map(|(_, version)| version).collect())
 }
 
 /// A value that means that nothing is there: absent, or an empty list.

@@ -16,9 +16,10 @@
 //! # Cost
 //! One closure of the visible graph, and one look at each pair of a read and a version of its item, per round. Engine infer is linear where values are unique; this one is for the others.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
-use margay_history::{ObjectId, Outcome, TxnId};
+use margay_history::{ObjectId, OpId, Outcome, TxnId};
 use margay_levels::Level;
 use margay_order::{Closure, Graph, GraphBuilder, shortest_path, topological_order};
 use margay_verdict::{Budget, Certificate, Exhausted, Lemma, Order, ReadFrom, Versions};
@@ -34,8 +35,8 @@ use crate::refutation::needed;
 use crate::schedule::linear;
 use crate::search::{Solver, Stopped, active, known_steps};
 
-/// The largest closure that is made.
-const CLOSURE_BYTES: usize = 1 << 28;
+/// How many transactions are too many: the closure is a square of bits.
+pub(crate) const MOST: usize = 40_000;
 
 /// How many cycles are taken from one choice.
 const CYCLES: usize = 256;
@@ -50,9 +51,6 @@ pub(crate) enum Answer {
 pub(crate) fn decide(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Answer, Stopped> {
     let known = Known::new(problem, points, true);
     let graph = Arc::new(known.graph());
-    if Closure::bytes_for(graph.node_count()) > CLOSURE_BYTES {
-        return Err(Exhausted::Memory(CLOSURE_BYTES as u64).into());
-    }
     let Some(order) = topological_order(&graph) else {
         let mut prover = Prover::new(&known);
         prover.add(&known_steps(cycle(&graph)), &[]);
@@ -237,12 +235,12 @@ impl<'a> Choice<'a> {
 
     fn certificate(&self, order: &[u32]) -> Certificate {
         let id = |txn: u32| self.problem.txns[txn as usize];
-        let reads = self.reads();
+        let places = places(order);
+        let reads = self.reads(&places);
         if self.problem.question.level != Level::ParallelSnapshot {
             let taken = order.iter().filter(|&&node| self.active.get(node as usize) == Some(&true));
             return Certificate::Order(Order { txns: taken.map(|&txn| id(txn)).collect(), reads });
         }
-        let places = places(order);
         let mut orders: Vec<(ObjectId, Vec<TxnId>)> = Vec::new();
         for item in self.problem.items() {
             let (object, None) = self.problem.place(item) else { continue };
@@ -258,17 +256,23 @@ impl<'a> Choice<'a> {
         Certificate::Versions(Versions { committed, orders, reads })
     }
 
-    fn reads(&self) -> Vec<ReadFrom> {
+    /// What operations saw of objects: of a row whose columns are of several transactions the latest of their versions.
+    fn reads(&self, places: &[u32]) -> Vec<ReadFrom> {
         let seen = self.problem.reads.iter().zip(&self.seen);
         let active = seen.filter(|(read, _)| self.active[read.txn as usize]);
-        let told = active.filter_map(|(read, &version)| {
-            let (object, None) = self.problem.place(read.item) else { return None };
-            Some(ReadFrom { op: read.op, object, version: self.problem.origin(version) })
-        });
-        let mut told: Vec<ReadFrom> = told.collect();
-        told.sort_by_key(|read| (read.op, read.object));
-        told.dedup();
-        told
+        let place = |version: u32| match self.problem.versions[version as usize].txn {
+            INITIAL => 0,
+            txn => 1 + places[txn as usize],
+        };
+        let mut told: Vec<(OpId, ObjectId, Reverse<u32>, u32)> = active
+            .map(|(read, &version)| {
+                (read.op, self.problem.place(read.item).0, Reverse(place(version)), version)
+            })
+            .collect();
+        told.sort_unstable();
+        told.dedup_by_key(|(op, object, ..)| (*op, *object));
+        let origin = |version| self.problem.origin(version);
+        told.into_iter().map(|(op, object, _, v)| ReadFrom { op, object, version: origin(v) }).collect()
     }
 }
 

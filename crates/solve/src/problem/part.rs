@@ -41,7 +41,10 @@ impl<'h> Problem<'h> {
         let mut numbers = Numbers { items: self.items_of(txns), ..Numbers::default() };
         numbers.txns.extend(txns.iter().copied().zip(0..));
         let (versions, item_starts) = self.part_versions(&mut numbers);
-        let (txn_version_starts, txn_versions) = by_txn(&versions, txns.len());
+        let written = versions.iter().zip(0..).filter(|(version, _)| version.txn != INITIAL);
+        let mut written: Vec<(u32, u32)> = written.map(|(version, place)| (version.txn, place)).collect();
+        written.sort_unstable();
+        let (txn_version_starts, txn_versions) = by_txn(written, txns.len());
         let committed = |&txn: &u32| self.history.outcome(self.txns[txn as usize]) == Outcome::Committed;
         let mut part = Self {
             history: self.history,

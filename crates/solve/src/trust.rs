@@ -1,0 +1,87 @@
+//! What is said only after it was audited.
+//!
+//! # Problem
+//! Where something of a history was left out, or may be read in more ways than one, an order or a refutation of what is left may be wrong of the whole. And some
+//! that are right no certificate can express.
+//!
+//! # Invariants
+//! A verdict that passes here is one that the audit accepts, or one of a history of which nothing was left out.
+
+use margay_history::{History, Outcome};
+use margay_levels::Level;
+use margay_verdict::{Budget, Certificate, Edge, Finding, Lemma, Question, Reason, Verdict, Why, audit};
+
+use crate::points::{self, Points};
+use crate::problem::{Draft, Problem};
+use crate::replay::replay;
+
+/// What a draft may read otherwise than the level's definition ([`Draft::bold`]).
+pub(crate) const BOLD: &str = "rows that are written in part, or lists, with writers that may overlap";
+
+/// The findings as far as they must be, if they can be proved: with whole rows, where columns are not heard of.
+pub(crate) fn proved(history: &History, question: Question, found: Vec<Finding>) -> Option<Vec<Finding>> {
+    let accepted = |finding: &Finding| audit(history, question, &finding.certificate).is_ok();
+    let prove = |finding: Finding| match finding {
+        finding if accepted(&finding) => Some(finding),
+        Finding { certificate: Certificate::Refutation(lemmas), anomaly, txns } => {
+            let certificate = Certificate::Refutation(lemmas.into_iter().map(whole_rows).collect());
+            Some(Finding { anomaly, txns, certificate }).filter(accepted)
+        }
+        _ => None,
+    };
+    found.into_iter().map(prove).collect()
+}
+
+fn whole_rows(lemma: Lemma) -> Lemma {
+    let whole = |edge: Edge| {
+        let reason = match edge.reason {
+            Reason::ReadColumn { op, object, .. } => Reason::Read { op, object },
+            Reason::AntiReadColumn { op, object, version, .. } => Reason::AntiRead { op, object, version },
+            other => other,
+        };
+        Edge { reason, ..edge }
+    };
+    Lemma { edges: lemma.edges.into_iter().map(whole).collect() }
+}
+
+/// An order that was found although something of the history was left out is replayed first; if it is the wrong one, another is looked for.
+pub(crate) fn believed(
+    problem: &Problem<'_>,
+    points: Points,
+    draft: &Draft,
+    order: Certificate,
+    budget: &Budget,
+) -> Verdict {
+    match &draft.loose {
+        Some(what) if audit(problem.history, problem.question, &order).is_err() => {
+            match replay(problem, points, &order, budget) {
+                Some(order) => Verdict::Holds(order),
+                None => Verdict::Unknown(Why::Outside(what.clone())),
+            }
+        }
+        _ => Verdict::Holds(order),
+    }
+}
+
+/// An order at a stronger level, where what was left out can be found by replaying, if it proves this one.
+pub(crate) fn by_stronger(history: &History, question: Question, budget: &Budget) -> Option<Certificate> {
+    let points = points::of(question.level)?;
+    if !points.overlap && !points.weak {
+        return None;
+    }
+    let stronger = Question { level: Level::StrongSessionSnapshotIsolation, ..question };
+    match crate::check(history, stronger, budget) {
+        Verdict::Holds(order) => audit(history, question, &order).is_ok().then_some(order),
+        _ => None,
+    }
+}
+
+/// Whether a certificate can say what was found. What rests on the observations of an unknown transaction, or on timestamps of one transaction that contradict
+/// each other, is beyond some: audit decides.
+pub(crate) fn certifiable(history: &History, question: Question, draft: &Draft, found: &[Finding]) -> bool {
+    let unknown = |finding: &Finding| finding.txns.iter().any(|&t| history.outcome(t) == Outcome::Unknown);
+    let proved = |finding: &Finding| audit(history, question, &finding.certificate).is_ok();
+    let evidence = history.evidence();
+    let stamped = !evidence.snapshots.is_empty() || !evidence.serializations.is_empty();
+    !draft.uncertifiable && found.iter().all(|finding| !(stamped || unknown(finding)) || proved(finding))
+}
