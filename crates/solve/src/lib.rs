@@ -57,6 +57,7 @@ mod schedule;
 mod search;
 mod slice;
 mod sole;
+mod sole;
 #[cfg(test)]
 mod tests;
 mod trust;
