@@ -171,7 +171,8 @@ impl Txn {
                 gaps: like.gaps,
             });
             // PostgreSQL may return an old and a new version of one row to a scan: neither tells anything.
-            if twice(trace, object) || self.is_clouded(object, self.unseen.len(), world) {
+            let twice = twice(trace, object) && !(like.alone && self.own(object).is_some());
+            if twice || self.is_clouded(object, self.unseen.len(), world) {
                 continue;
             }
             match self.own(object) {
@@ -247,6 +248,8 @@ struct Like {
     refused: bool,
     /// Whether nothing is known of what it sees.
     nothing: bool,
+    /// Whether it sees no older version beside one of its own transaction.
+    alone: bool,
 }
 
 impl Like {
@@ -262,6 +265,7 @@ impl Like {
             gaps: locks && locking == Locking::NewestGaps,
             refused: locks && locking == Locking::Snapshot && mechanisms.first_updater_wins,
             nothing,
+            alone: plain && mechanisms.sees_own_alone(),
         }
     }
 }

@@ -188,7 +188,8 @@ impl<'h> Judge<'h> {
                 (false, Some(predicate)) => Saw::With(predicate),
                 _ => continue,
             };
-            if !again {
+            let own = || !self.written(self.history.txn_of(op.id), access.object, Some(op.id)).is_empty();
+            if !again || (self.mechanisms.sees_own_alone() && own()) {
                 all.push(Seen { op: op.id, object: access.object, saw });
             }
         }

@@ -219,6 +219,13 @@ impl Mechanisms {
         self.view.is_shared() && self.together && self.update_search && self.first_updater_wins
     }
 
+    /// Whether a transaction that has written a row sees no older version of it beside its own. PostgreSQL shows both where an INSERT met a newer state than
+    /// the snapshot.
+    #[must_use]
+    pub fn sees_own_alone(&self) -> bool {
+        self.view.is_shared() && self.together && self.locking.sees_newest()
+    }
+
     /// Whether a row that a scan did not return was not there to be returned. Where rows are locked one by one, without what lies between them, a row may move past a scan.
     #[must_use]
     pub fn scans_whole(&self) -> bool {
