@@ -57,7 +57,6 @@ mod schedule;
 mod search;
 mod slice;
 mod sole;
-mod sole;
 #[cfg(test)]
 mod tests;
 mod trust;
