@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use slatedb::config::{Settings, WriteOptions};
+use slatedb::config::Settings;
 use slatedb::object_store::ObjectStore;
 use slatedb::object_store::local::LocalFileSystem;
 use slatedb::object_store::memory::InMemory;
@@ -113,9 +113,8 @@ impl Pairs for SlatePairs<'_> {
 
     fn commit(&mut self) -> Result<(), Trouble> {
         let Some(open) = self.open.take() else { return Ok(()) };
-        // Nothing here outlives a crash, so a commit need not wait for the object store.
-        let options = WriteOptions { await_durable: false, ..WriteOptions::default() };
-        match self.store.runtime.block_on(open.commit_with_options(&options)) {
+        // Nothing here outlives a crash, so nobody waits for the handle that tells when the object store has it.
+        match self.store.runtime.block_on(open.commit()) {
             Ok(_) => Ok(()),
             Err(error) if error.kind() == ErrorKind::Transaction => Err(Trouble::Refused(error.to_string())),
             Err(error) => Err(Trouble::Lost(error.to_string())),
