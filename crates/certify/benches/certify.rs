@@ -22,7 +22,7 @@ fn main() {
         named(what) || !named("items") && !named("predicates")
     };
     println!(
-        "{:24} {:>8} {:>8} {:22} {:8} {:>7} {:>7} {:>7}",
+        "{:36} {:>8} {:>8} {:22} {:8} {:>7} {:>7} {:>7}",
         "history", "txns", "ops", "level", "engine", "CPU s", "clock s", "audit s"
     );
     if wants("items") {
@@ -82,7 +82,14 @@ fn measure(name: &str, config: &SimConfig, levels: &[Level]) {
         commits: if predicates { all.commits.clone() } else { Vec::new() },
         ..Evidence::default()
     };
+    let bare = Evidence { version_orders: all.version_orders.clone(), ..Evidence::default() };
     let stamps = Evidence { version_orders: Vec::new(), ..all };
+    if predicates {
+        match history.clone().with_evidence(bare) {
+            Ok(history) => time(&format!("{name}, orders only"), &history, levels[0], &Certify),
+            Err(error) => println!("{name}: {error:?}"),
+        }
+    }
     for &level in levels {
         for (engine, evidence) in [(&Certify as &dyn Checker, &versions), (&Replay, &stamps)] {
             match history.clone().with_evidence(evidence.clone()) {
@@ -109,7 +116,7 @@ fn time(name: &str, history: &History, level: Level, engine: &dyn Checker) {
     let before = cpu(start);
     let audited = verdict.certificate().map(|certificate| audit(history, question, certificate).is_ok());
     println!(
-        "{name:24} {:8} {:8} {:22} {:8} {used:7.3} {clock:7.3} {:7.3} {}{}",
+        "{name:36} {:8} {:8} {:22} {:8} {used:7.3} {clock:7.3} {:7.3} {}{}",
         history.txn_count(),
         history.op_count(),
         level.name(),

@@ -4,9 +4,9 @@
 //! What predicates left out costs an edge or two per predicate and row. Mostly nothing comes of it.
 //!
 //! # Algorithm
-//! Order the transactions by what returned objects tell, and by time where that leaves a choice; then run them in this order on an indexed store, as replay
-//! does (Enne's Algorithm 4). If everyone sees what was seen, predicates included, the order proves the level and every weaker one. If not, nothing is lost but
-//! the run, and the graph decides.
+//! Take the transactions as returned objects tell, by time where that leaves a choice, and run them on an indexed store, as replay does (Enne's Algorithm 4).
+//! Whoever does not fit is put a little earlier or later ([`crate::course`]). If everyone sees what was seen, predicates included, the order proves the level and every weaker
+//! one. If not, nothing is lost but the run, and the graph decides.
 //!
 //! # Cost
 //! Linear in operations and returned objects, log for the choice of the next transaction.
@@ -18,11 +18,18 @@ use margay_history::TxnId;
 use margay_levels::definition::Family;
 use margay_verdict::{Budget, Exhausted, Question};
 
+use crate::course::Course;
 use crate::deps::{Anti, Deps, Rules, deps};
 use crate::guess::Guesser;
-use crate::replayer::Replayer;
 use crate::sights::Sight;
 use crate::world::World;
+
+/// How many transactions may wait for a place, and for how many steps.
+const WAITING: usize = 32;
+const PATIENCE: usize = 256;
+
+/// How many may be put elsewhere than where their turn comes, in all: a history in which nothing fits is not worth it.
+const MENDED: usize = 20_000;
 
 /// A serial order that explains the whole history; none if the first try does not.
 pub(crate) fn candidate(
@@ -34,40 +41,95 @@ pub(crate) fn candidate(
 ) -> Result<Option<Vec<TxnId>>, Exhausted> {
     let rules = Rules { split: false, overlap: false, reads: true, anti: Anti::All, family: Family::Serial };
     let graph = deps(world, question, rules, sights);
-    let Some(order) = by_time(&graph, |node| match node < graph.points {
-        true => guesser.place(TxnId(node)),
-        // What only passes an order on is passed at once.
-        false => i64::MIN,
-    }) else {
-        return Ok(None);
+    let walk = Walk {
+        world,
+        deps: &graph,
+        missing: graph.graph.indegrees(),
+        floors: vec![i64::MIN; graph.graph.node_count()],
+        free: BinaryHeap::new(),
+        waiting: Vec::new(),
+        course: Course::new(world.predicates),
+        left: graph.graph.node_count(),
+        mended: 0,
     };
-    let live = |node: &u32| world.taken.get(*node as usize) == Some(&true);
-    let order: Vec<TxnId> = order.into_iter().filter(live).map(TxnId).collect();
-    let mut replayer = Replayer::new(world.predicates);
-    for &txn in &order {
-        budget.poll()?;
-        if replayer.feed(txn).is_err() {
-            return Ok(None);
-        }
-    }
-    Ok(Some(order))
+    walk.run(|node| if node < graph.points { guesser.place(TxnId(node)) } else { i64::MIN }, budget)
 }
 
-/// A topological order that prefers the earlier of what is free; none if there is a cycle.
-fn by_time(deps: &Deps, place: impl Fn(u32) -> i64) -> Option<Vec<u32>> {
-    let graph = &deps.graph;
-    let mut missing = graph.indegrees();
-    let free = (0..graph.node_count() as u32).filter(|&node| missing[node as usize] == 0);
-    let mut free: BinaryHeap<_> = free.map(|node| Reverse((place(node), node))).collect();
-    let mut order = Vec::with_capacity(graph.node_count());
-    while let Some(Reverse((_, node))) = free.pop() {
-        order.push(node);
-        for &to in graph.successors(node) {
-            missing[to as usize] -= 1;
-            if missing[to as usize] == 0 {
-                free.push(Reverse((place(to), to)));
+/// A topological order that prefers the earlier of what is free, and what fits.
+struct Walk<'w, 'a> {
+    world: &'w World<'a>,
+    deps: &'w Deps,
+    /// How many predecessors of each node have not run.
+    missing: Vec<u32>,
+    /// The highest label among those that have.
+    floors: Vec<i64>,
+    free: BinaryHeap<Reverse<(i64, u32)>>,
+    /// Nodes that fit nowhere yet, and since how many steps.
+    waiting: Vec<(u32, usize)>,
+    course: Course<'a>,
+    left: usize,
+    mended: usize,
+}
+
+impl Walk<'_, '_> {
+    fn run(mut self, place: impl Fn(u32) -> i64, budget: &Budget) -> Result<Option<Vec<TxnId>>, Exhausted> {
+        let first = (0..self.left as u32).filter(|&node| self.missing[node as usize] == 0);
+        self.free = first.map(|node| Reverse((place(node), node))).collect();
+        while let Some(Reverse((_, node))) = self.free.pop() {
+            budget.poll()?;
+            match self.label(node) {
+                Some(label) => self.ran(node, label, &place),
+                None => self.waiting.push((node, 0)),
+            }
+            if !self.retry(&place) {
+                return Ok(None);
+            }
+        }
+        Ok((self.left == 0).then(|| self.course.into_order()))
+    }
+
+    /// Places a node; what is no transaction that committed only passes an order on.
+    fn label(&mut self, node: u32) -> Option<i64> {
+        let floor = self.floors[node as usize];
+        if self.world.taken.get(node as usize) != Some(&true) {
+            return Some(floor);
+        }
+        let found = self.course.append(TxnId(node));
+        found.or_else(|| {
+            self.mended += 1;
+            self.course.insert(TxnId(node), floor)
+        })
+    }
+
+    fn ran(&mut self, node: u32, label: i64, place: &impl Fn(u32) -> i64) {
+        self.left -= 1;
+        for &to in self.deps.graph.successors(node) {
+            let to = to as usize;
+            self.floors[to] = self.floors[to].max(label);
+            self.missing[to] -= 1;
+            if self.missing[to] == 0 {
+                self.free.push(Reverse((place(to as u32), to as u32)));
             }
         }
     }
-    (order.len() == graph.node_count()).then_some(order)
+
+    /// Tries those that wait; false if it is not worth going on.
+    fn retry(&mut self, place: &impl Fn(u32) -> i64) -> bool {
+        let mut at = 0;
+        while at < self.waiting.len() {
+            match self.course.append(TxnId(self.waiting[at].0)) {
+                Some(label) => {
+                    let (node, _) = self.waiting.remove(at);
+                    self.ran(node, label, place);
+                    at = 0;
+                }
+                None => {
+                    self.waiting[at].1 += 1;
+                    at += 1;
+                }
+            }
+        }
+        let patient = self.waiting.iter().all(|&(_, steps)| steps <= PATIENCE);
+        patient && self.waiting.len() <= WAITING && self.mended <= MENDED
+    }
 }

@@ -31,6 +31,7 @@ mod blame;
 mod candidate;
 mod certify;
 mod chain;
+mod course;
 mod cycle;
 mod deps;
 mod guess;

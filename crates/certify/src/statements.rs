@@ -187,6 +187,7 @@ impl Case<'_> {
             reading: Reading::Item,
             txns,
             op: halt.op,
+            lemmas: Vec::new(),
             notes: halt.notes,
         });
         match audit(self.history, self.question, &certificate) {

@@ -13,11 +13,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use hashbrown::HashMap;
-use margay_history::{History, NameId, ObjectId, Op, PredicateId, TableId};
+use hashbrown::{HashMap, HashSet};
+use margay_history::{History, NameId, ObjectId, Op, OpKind, PredicateId, TableId};
 use margay_sql::{BoundPredicate, Value as SqlValue};
 use margay_verdict::cell::fold;
-use margay_verdict::state::{View, check, effects};
+use margay_verdict::state::{View, check, effects, plain_effects};
 use margay_verdict::{Cell, Effect, Fault, Outside, Predicates, State};
 
 use crate::matches::{LOOK, column, condition_columns};
@@ -119,6 +119,12 @@ impl<'p> Store<'p> {
         self.index(object);
     }
 
+    /// Makes one object hold this.
+    pub fn put(&mut self, object: ObjectId, cell: Cell) {
+        self.state.put(object, cell);
+        self.index(object);
+    }
+
     /// Puts an object where its columns now belong.
     fn index(&mut self, object: ObjectId) {
         let history = self.history();
@@ -195,21 +201,28 @@ impl Index {
 }
 
 /// A transaction's view of a store that stands still: the store, and on top of it what the transaction itself did.
+///
+/// Mostly that is little: then a list is looked through sooner than a table is made.
 pub(crate) struct Own<'s, 'p> {
     store: &'s Store<'p>,
-    own: HashMap<ObjectId, Vec<Effect>>,
+    /// In program order.
+    own: Vec<(ObjectId, Effect)>,
+    /// The objects, where there are more than a few.
+    many: HashSet<ObjectId>,
 }
+
+/// Up to so many effects are looked through.
+const FEW: usize = 16;
 
 impl View for Own<'_, '_> {
     fn look(&self, object: ObjectId) -> Cow<'_, Cell> {
         let base = self.store.look(object);
-        match self.own.get(&object) {
-            None => base,
-            Some(own) => {
-                let history = self.store.history();
-                Cow::Owned(own.iter().fold(base.into_owned(), |cell, effect| fold(history, cell, effect)))
-            }
+        if !self.wrote(object) {
+            return base;
         }
+        let history = self.store.history();
+        let own = self.own.iter().filter(|own| own.0 == object);
+        Cow::Owned(own.fold(base.into_owned(), |cell, own| fold(history, cell, &own.1)))
     }
 
     fn matching(
@@ -223,7 +236,10 @@ impl View for Own<'_, '_> {
         }
         found.retain(|object| !self.wrote(*object));
         let table = Some(predicates.table_of(predicate));
-        for &object in self.own.keys().filter(|o| predicates.history().object(**o).table == table) {
+        let mut own: Vec<ObjectId> = self.own.iter().map(|own| own.0).collect();
+        own.sort_unstable();
+        own.dedup();
+        for object in own.into_iter().filter(|&o| predicates.history().object(o).table == table) {
             if predicates.matches(predicate, object, &self.look(object))? {
                 found.push(object);
             }
@@ -234,26 +250,34 @@ impl View for Own<'_, '_> {
 
 impl<'s, 'p> Own<'s, 'p> {
     pub fn new(store: &'s Store<'p>) -> Self {
-        Self { store, own: HashMap::new() }
+        Self { store, own: Vec::new(), many: HashSet::new() }
     }
 
     /// Observes, then remembers what the operation does.
     pub fn run(&mut self, op: &Op<'_>) -> Result<(), Fault> {
         check(self.store.predicates, op, self)?;
-        for (object, effect) in effects(self.store.predicates, op, self)? {
-            self.own.entry(object).or_default().push(effect);
+        let known = self.own.len();
+        match op.kind {
+            OpKind::Write | OpKind::Append => self.own.extend(plain_effects(self.store.history(), op)),
+            OpKind::Update => self.own.extend(effects(self.store.predicates, op, self)?),
+            _ => return Ok(()),
+        }
+        if self.own.len() > FEW {
+            let new = if self.many.is_empty() { &self.own[..] } else { &self.own[known..] };
+            self.many.extend(new.iter().map(|own| own.0));
         }
         Ok(())
     }
 
     pub fn wrote(&self, object: ObjectId) -> bool {
-        self.own.contains_key(&object)
+        match self.many.is_empty() {
+            true => self.own.iter().any(|own| own.0 == object),
+            false => self.many.contains(&object),
+        }
     }
 
-    /// What the transaction did, object by object, each in order.
-    pub fn into_effects(self) -> Vec<(ObjectId, Vec<Effect>)> {
-        let mut all: Vec<_> = self.own.into_iter().collect();
-        all.sort_unstable_by_key(|e| e.0);
-        all
+    /// What the transaction did, in order.
+    pub fn into_effects(self) -> Vec<(ObjectId, Effect)> {
+        self.own
     }
 }

@@ -101,12 +101,14 @@ impl<'a> World<'a> {
         let &Touch { op, value, kind, .. } = touch;
         match kind {
             OpKind::Scan => {
-                if let Some(scan) = self.history.scan(op).filter(|scan| scan.observed)
-                    && !self.predicates.matches(scan.predicate, object, cell)?
-                {
+                // Values are compared sooner than conditions are evaluated.
+                if !observed_matches(self.history, object, value, cell) {
                     return Ok(false);
                 }
-                Ok(observed_matches(self.history, object, value, cell))
+                match self.history.scan(op).filter(|scan| scan.observed) {
+                    Some(scan) => self.predicates.matches(scan.predicate, object, cell),
+                    None => Ok(true),
+                }
             }
             OpKind::Update => {
                 let Some(update) = self.history.update(op) else { return Ok(true) };

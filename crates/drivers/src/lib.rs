@@ -7,6 +7,7 @@
 //! - A driver says [`Trouble::Refused`] only when the transaction is certainly gone, and an unanswered COMMIT is [`Trouble::Lost`], never less.
 //! - What a database promises comes from its profile in `margay_levels`, chosen by the version that the database itself tells.
 
+mod around;
 #[cfg(feature = "duckdb")]
 mod duckdb;
 mod fjall;
@@ -35,9 +36,10 @@ mod witness;
 use std::fmt;
 use std::sync::Arc;
 
+pub use around::{Around, Wrapped};
 use margay_levels::Level;
 use margay_levels::profile::Profile;
-pub use margay_simdb::{Answer, Ask, Cell, Change, Cond, Obj, Row, Schema, Space, Start, Value};
+pub use margay_simdb::{Answer, Ask, Cell, Change, Cond, Obj, Row, Schema, Space, Start, Told, Value};
 pub use sqlite::{Begin, Mode as SqliteMode};
 pub use started::Harm;
 pub use stores::Kind;
@@ -80,6 +82,11 @@ pub trait Database: Send + Sync {
 
     /// Where the database's server listens, as an address that connections can be made to.
     fn address(&self) -> Option<String> {
+        None
+    }
+
+    /// What the database itself tells of its transactions in the end: only simulated ones know.
+    fn told(&self) -> Option<Told> {
         None
     }
 

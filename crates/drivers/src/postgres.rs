@@ -1,4 +1,4 @@
-//! PostgreSQL, and whatever speaks its protocol and says that it is PostgreSQL.
+//! PostgreSQL, and what speaks its protocol: CockroachDB, which was never met.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -20,6 +20,7 @@ pub(crate) struct PostgresDatabase {
     config: Config,
     /// Cuts connections whose answers are late, if they can be.
     _relay: Option<Proxy>,
+    dbms: &'static str,
     version: String,
     witness: OnceLock<Arc<Witness>>,
 }
@@ -29,17 +30,28 @@ impl PostgresDatabase {
     pub fn open(url: &str, limit: Option<Duration>) -> Result<Self, String> {
         let config: Config = url.parse().map_err(shown)?;
         let mut client = connect(&config)?;
-        let row = client.query_one("SHOW server_version", &[]).map_err(shown)?;
-        let version: String = row.get(0);
-        let version = version.split_whitespace().next().unwrap_or_default().to_owned();
+        let row = client.query_one("SELECT version()", &[]).map_err(shown)?;
+        let (dbms, version) = identity(row.get(0));
         let relay = limit.map(|limit| relay(&config, limit)).transpose()?;
         let config = relay.as_ref().map_or(config.clone(), |relay| relayed(&config, relay.port));
-        Ok(Self { url: url.to_owned(), config, _relay: relay, version, witness: OnceLock::new() })
+        Ok(Self { url: url.to_owned(), config, _relay: relay, dbms, version, witness: OnceLock::new() })
     }
 
     /// The connection of who prepares, which nobody limits.
     fn connection(&self) -> Result<Client, String> {
         connect(&self.url.parse().map_err(shown)?)
+    }
+}
+
+/// `PostgreSQL 15.8 (Debian …) on …`, `CockroachDB CCL v23.1.11 (…)`.
+fn identity(told: &str) -> (&'static str, String) {
+    let words = || told.split_whitespace();
+    match told.starts_with("CockroachDB") {
+        true => {
+            let version = words().find_map(|word| word.strip_prefix('v'));
+            ("cockroachdb", version.unwrap_or_default().to_owned())
+        }
+        false => ("postgresql", words().nth(1).unwrap_or_default().to_owned()),
     }
 }
 
@@ -84,7 +96,7 @@ fn shown(error: postgres::Error) -> String {
 
 impl Database for PostgresDatabase {
     fn identity(&self) -> (String, String) {
-        ("postgresql".to_owned(), self.version.clone())
+        (self.dbms.to_owned(), self.version.clone())
     }
 
     fn levels(&self) -> Vec<&'static str> {
@@ -98,16 +110,12 @@ impl Database for PostgresDatabase {
     fn connect(&self, _client: usize, own_name: &str) -> Result<Box<dyn Connection>, String> {
         let client = connect(&self.config)?;
         let witness = self.witness.get().map(Arc::clone);
-        let texts = texts(Upsert::OnConflict)
-            .map(|text| numbered(&if witness.is_some() { watched(&text) } else { text }));
+        let telling = Telling::of(self.dbms, own_name);
+        let asks = witness.is_some() && telling.in_statements();
+        let texts = texts(Upsert::OnConflict).map(|text| numbered(&if asks { watched(&text) } else { text }));
         let statements = Lazy { texts, prepared: std::array::from_fn(|_| None) };
         let begin = format!("BEGIN ISOLATION LEVEL {own_name}");
-        let watch = witness.map(|witness| Watch {
-            witness,
-            op: 0,
-            told: Testimony::default(),
-            whole: own_name != "READ COMMITTED",
-        });
+        let watch = witness.map(|witness| Watch { witness, op: 0, told: Testimony::default(), telling });
         Ok(Box::new(Sql(PostgresSession { client, statements, begin, watch, prepared: Prepared::default() })))
     }
 
@@ -156,14 +164,52 @@ fn watched(text: &str) -> String {
     }
 }
 
+/// What a transaction can be asked about itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Telling {
+    /// Each statement its snapshot.
+    Statements,
+    /// And the transaction one that all of them share.
+    Snapshot,
+    /// Only the time at which it takes place.
+    Time,
+    /// Nothing.
+    Nothing,
+}
+
+impl Telling {
+    /// CockroachDB fixes a transaction's time when it is asked for, and has none to tell below SERIALIZABLE.
+    fn of(dbms: &str, own_name: &str) -> Self {
+        match (dbms, own_name) {
+            ("cockroachdb", "SERIALIZABLE") => Telling::Time,
+            ("cockroachdb", _) => Telling::Nothing,
+            (_, "READ COMMITTED") => Telling::Statements,
+            _ => Telling::Snapshot,
+        }
+    }
+
+    fn in_statements(self) -> bool {
+        matches!(self, Telling::Statements | Telling::Snapshot)
+    }
+
+    /// Asks, and commits. The question fails in a transaction that has failed, and takes the COMMIT with it.
+    fn commit(self) -> &'static str {
+        match self {
+            Telling::Statements => "SELECT NULL, pg_current_xact_id_if_assigned(); COMMIT",
+            Telling::Snapshot => "SELECT pg_current_snapshot(), pg_current_xact_id_if_assigned(); COMMIT",
+            Telling::Time => "SELECT NULL, cluster_logical_timestamp()::STRING; COMMIT",
+            Telling::Nothing => "SELECT NULL, NULL; COMMIT",
+        }
+    }
+}
+
 /// What a connection that testifies keeps in mind.
 struct Watch {
     witness: Arc<Witness>,
     /// The number of the operation.
     op: u32,
     told: Testimony,
-    /// Whether a transaction has one snapshot.
-    whole: bool,
+    telling: Telling,
 }
 
 impl Watch {
@@ -225,10 +271,9 @@ impl PostgresSession {
     /// Commits, and takes down what there is to tell.
     fn commit_watched(&mut self) -> Result<(), Trouble> {
         let Some(watch) = &mut self.watch else { return Ok(()) };
-        let text = "SELECT pg_current_snapshot(), pg_current_xact_id_if_assigned(); COMMIT";
-        let answers = self.client.simple_query(text).map_err(commit_trouble);
+        let answers = self.client.simple_query(watch.telling.commit()).map_err(commit_trouble);
         if let Some(row) = answers.as_ref().ok().and_then(|answers| answers.iter().find_map(first_row)) {
-            watch.told.view = row.get(0).filter(|_| watch.whole).map(str::to_owned);
+            watch.told.view = row.get(0).map(str::to_owned);
             watch.told.id = row.get(1).map(str::to_owned).or(watch.told.id.take());
         }
         if !matches!(answers, Err(Trouble::Refused(_))) {
@@ -265,7 +310,7 @@ impl Session for PostgresSession {
     fn query(&mut self, which: Statement, cells_in: &[Cell]) -> Result<Vec<Vec<Cell>>, Trouble> {
         let statement = self.statements.get(&mut self.client, which)?;
         let rows = self.client.query(&statement, &parameters(cells_in)).map_err(trouble)?;
-        Ok(match &mut self.watch {
+        Ok(match self.watch.as_mut().filter(|watch| watch.telling.in_statements()) {
             Some(watch) => watch.strip(rows),
             None => rows.iter().map(cells).collect(),
         })
@@ -273,7 +318,7 @@ impl Session for PostgresSession {
 
     fn change(&mut self, which: Statement, cells_in: &[Cell]) -> Result<u64, Trouble> {
         let (statement, parameters) = (&self.statements.get(&mut self.client, which)?, parameters(cells_in));
-        let Some(watch) = &mut self.watch else {
+        let Some(watch) = self.watch.as_mut().filter(|watch| watch.telling.in_statements()) else {
             return self.client.execute(statement, &parameters).map_err(trouble);
         };
         let rows = self.client.query(statement, &parameters).map_err(trouble)?;
@@ -345,6 +390,16 @@ mod tests {
     fn parameters_are_numbered() {
         assert_eq!(numbered("a = ? AND b = ?"), "a = $1 AND b = $2");
         assert_eq!(numbered("COMMIT"), "COMMIT");
+    }
+
+    #[test]
+    fn servers_say_who_they_are() {
+        let told = "PostgreSQL 15.8 (Debian 15.8-0+deb12u1) on x86_64-pc-linux-gnu";
+        assert_eq!(identity(told), ("postgresql", "15.8".to_owned()));
+        let told = "CockroachDB CCL v23.1.11 (x86_64-pc-linux-gnu, built 2023/09/27 01:53:43, go1.19.10)";
+        assert_eq!(identity(told), ("cockroachdb", "23.1.11".to_owned()));
+        assert_eq!(Telling::of("cockroachdb", "SERIALIZABLE"), Telling::Time);
+        assert!(Telling::of("postgresql", "READ COMMITTED").in_statements());
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! A simulated database: a protocol whose promise is known, and faults if one likes.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use margay_levels::Level;
-use margay_simdb::{Ask, Live, Obj, Protocol, Refused, Rng, SimConfig, Start, Value};
+use margay_simdb::{Ask, Live, Obj, Protocol, Refused, Rng, SimConfig, Start, Told, Value};
 
-use crate::{Connection, Database, Trouble};
+use crate::{Connection, Database, Testimony, Trouble, Witness};
 
 /// A call takes up to this long on its way.
 const LATENCY: Duration = Duration::from_micros(100);
@@ -17,12 +17,14 @@ pub(crate) struct SimDatabase {
     seed: u64,
     live: Arc<Live>,
     start: Instant,
+    witness: OnceLock<Arc<Witness>>,
 }
 
 impl SimDatabase {
     pub fn new(config: &SimConfig) -> Self {
         let (protocol, seed) = (config.protocol, config.seed);
-        Self { protocol, seed, live: Arc::new(Live::new(config)), start: Instant::now() }
+        let (live, witness) = (Arc::new(Live::new(config)), OnceLock::new());
+        Self { protocol, seed, live, start: Instant::now(), witness }
     }
 }
 
@@ -46,7 +48,18 @@ impl Database for SimDatabase {
 
     fn connect(&self, client: usize, _own_name: &str) -> Result<Box<dyn Connection>, String> {
         let rng = Rng::new(self.seed, 8 << 32 | client as u64);
-        Ok(Box::new(SimConnection { live: Arc::clone(&self.live), start: self.start, me: client, rng }))
+        let (live, witness) = (Arc::clone(&self.live), self.witness.get().map(Arc::clone));
+        let told = Testimony::default();
+        Ok(Box::new(SimConnection { live, start: self.start, me: client, rng, witness, told }))
+    }
+
+    fn witness(&self) -> Option<Arc<Witness>> {
+        self.live.remember(self.protocol);
+        Some(Arc::clone(self.witness.get_or_init(Arc::default)))
+    }
+
+    fn told(&self) -> Option<Told> {
+        self.live.told()
     }
 }
 
@@ -55,6 +68,9 @@ struct SimConnection {
     start: Instant,
     me: usize,
     rng: Rng,
+    /// Where to say which transaction of the recording is which of the database.
+    witness: Option<Arc<Witness>>,
+    told: Testimony,
 }
 
 impl SimConnection {
@@ -70,9 +86,13 @@ fn refused(Refused: Refused) -> Trouble {
 }
 
 impl Connection for SimConnection {
+    fn enter(&mut self, label: u64) {
+        self.told = Testimony { txn: label, ..Testimony::default() };
+    }
+
     fn begin(&mut self) -> Result<(), Trouble> {
         let now = self.arrive();
-        self.live.begin(self.me, now);
+        self.told.id = Some(self.live.begin(self.me, now).to_string());
         Ok(())
     }
 
@@ -83,7 +103,11 @@ impl Connection for SimConnection {
 
     fn commit(&mut self) -> Result<(), Trouble> {
         let now = self.arrive();
-        self.live.commit(self.me, now).map_err(refused)
+        let committed = self.live.commit(self.me, now);
+        if let (Ok(()), Some(witness)) = (committed, &self.witness) {
+            witness.hear(std::mem::take(&mut self.told));
+        }
+        committed.map_err(refused)
     }
 
     fn rollback(&mut self) -> Result<(), Trouble> {

@@ -2,16 +2,15 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use margay_levels::Level;
 use margay_servers::Server;
-use margay_simdb::{Schema, Start};
 
+use crate::Database;
+use crate::around::{Around, Wrapped};
 use crate::proxy::Proxy;
-use crate::{Connection, Database, Witness};
 
 /// How long a server stays paused.
 const PAUSE: Duration = Duration::from_millis(300);
@@ -59,15 +58,15 @@ impl FromStr for Harm {
     }
 }
 
-pub(crate) struct Started<D> {
-    database: D,
+/// The server of a database, around it.
+pub(crate) struct Started {
     proxy: Option<Proxy>,
     server: Mutex<Server>,
 }
 
-impl<D: Database + 'static> Started<D> {
+impl Started {
     /// Opens the database of a server; through a relay, if connections are to be cut.
-    pub fn open(
+    pub fn open<D: Database + 'static>(
         server: Server,
         relayed: bool,
         open: impl Fn(&str) -> Result<D, String>,
@@ -81,8 +80,8 @@ impl<D: Database + 'static> Started<D> {
             Some(proxy) => server.url().replace(&own, &format!(":{}/", proxy.port)),
             None => server.url().to_owned(),
         };
-        let database = patiently(|| open(&url))?;
-        Ok(Box::new(Started { database, proxy, server: Mutex::new(server) }))
+        let database = Box::new(patiently(|| open(&url))?);
+        Ok(Box::new(Wrapped { database, around: Started { proxy, server: Mutex::new(server) } }))
     }
 
     fn server(&self) -> MutexGuard<'_, Server> {
@@ -103,40 +102,8 @@ fn patiently<D>(open: impl Fn() -> Result<D, String>) -> Result<D, String> {
     }
 }
 
-impl<D: Database + 'static> Database for Started<D> {
-    fn identity(&self) -> (String, String) {
-        self.database.identity()
-    }
-
-    fn levels(&self) -> Vec<&'static str> {
-        self.database.levels()
-    }
-
-    fn promise(&self, own_name: &str) -> Option<Level> {
-        self.database.promise(own_name)
-    }
-
-    fn prepare(&self, own_name: &str, start: &Start) -> Result<(), String> {
-        self.database.prepare(own_name, start)
-    }
-
-    fn prepare_sql(&self, own_name: &str, schema: &Schema) -> Result<(), String> {
-        self.database.prepare_sql(own_name, schema)
-    }
-
-    fn connect(&self, client: usize, own_name: &str) -> Result<Box<dyn Connection + '_>, String> {
-        self.database.connect(client, own_name)
-    }
-
-    fn witness(&self) -> Option<Arc<Witness>> {
-        self.database.witness()
-    }
-
-    fn address(&self) -> Option<String> {
-        self.database.address()
-    }
-
-    fn inflict(&self, harm: Harm) -> Result<(), String> {
+impl Around for Started {
+    fn inflict(&self, _: &dyn Database, harm: Harm) -> Result<(), String> {
         match (harm, &self.proxy) {
             (Harm::Kill, _) => {
                 let mut server = self.server();

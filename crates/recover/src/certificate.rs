@@ -26,7 +26,7 @@ use margay_history::{
 };
 
 use crate::log::Commit;
-use crate::meet::{Gap, Met, meet};
+use crate::meet::{Gap, Met, meet, speaks_sql};
 use crate::view::{Fork, View, Visible};
 
 /// What was recovered.
@@ -81,6 +81,10 @@ impl Writers {
                 Gap::Fork(..) | Gap::Reborn(..) => {}
             }
         }
+        // Who executes statements is not known to have written what; the order of its versions would be one of statements.
+        let statements =
+            met.txns.iter().zip(&met.objects).filter(|(txn, _)| txn.is_some_and(|t| speaks_sql(history, t)));
+        statements.flat_map(|(_, objects)| objects).for_each(|&object| doubt(object));
         Self { by_object, doubtful }
     }
 
@@ -165,9 +169,8 @@ impl<'a> Sighted<'a> {
         recovered.evidence.version_sets = self.sets(writers);
         self.stamps(&mut recovered.evidence);
         let reborn = self.reborn(writers, met);
-        if !reborn.is_empty() {
-            recovered.evidence.snapshots.clear();
-        }
+        let is_reborn = |txn: TxnId| reborn.iter().any(|gap| matches!(gap, Gap::Reborn(t, _) if *t == txn));
+        recovered.evidence.snapshots.retain(|&(txn, _)| !is_reborn(txn));
         recovered.gaps.extend(reborn);
     }
 

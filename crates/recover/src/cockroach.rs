@@ -16,9 +16,11 @@
 
 use std::collections::BTreeMap;
 
-use margay_history::Evidence;
+use margay_drivers::Testimony;
+use margay_history::{Evidence, History};
 use serde_json::Value;
 
+use crate::certificate::{Recovered, assemble};
 use crate::log::{Change, Commit, Datum, Row};
 
 /// `walltime.logical`, as a number that sorts as it does.
@@ -108,6 +110,18 @@ pub fn serialize(evidence: &mut Evidence, mut stamps: Vec<(margay_history::TxnId
     evidence.serializations.sort_unstable();
 }
 
+/// Evidence out of a log and of what transactions said of themselves: their timestamps, which are their places in the serialization order.
+pub(crate) fn assemble_stamped(history: &History, log: &[Commit], mut told: Vec<Testimony>) -> Recovered {
+    let stamp = |told: &Testimony| Timestamp::parse(told.id.as_deref()?);
+    let stamps = told.iter().filter_map(|told| Some((history.find_txn(told.txn)?, stamp(told)?))).collect();
+    for testimony in &mut told {
+        testimony.id = stamp(testimony).map(id);
+    }
+    let mut recovered = assemble(history, log, &told);
+    serialize(&mut recovered.evidence, stamps);
+    recovered
+}
+
 fn row(columns: &serde_json::Map<String, Value>) -> Row {
     columns.iter().map(|(name, value)| (name.clone(), datum(value))).collect()
 }
@@ -123,6 +137,8 @@ fn datum(value: &Value) -> Datum {
 
 #[cfg(test)]
 mod tests {
+    use margay_history::{Access, HistoryBuilder, OpDetail, OpKind, ValueId};
+
     use super::*;
 
     /// An exchange as the documentation describes it: two transactions, one message twice, a deletion, and checkpoints.
@@ -168,6 +184,34 @@ mod tests {
         let stamp = |text: &str| Timestamp::parse(text).expect("a timestamp");
         assert!(feed.is_resolved(stamp("1700000000000000003.0")));
         assert!(!feed.is_resolved(stamp("1700000000000000003.0000000001")));
+    }
+
+    /// Two transactions and their timestamps, as their sessions told them before they committed.
+    #[test]
+    fn timestamps_are_the_serialization_order() {
+        let mut builder = HistoryBuilder::new();
+        let table = builder.table("t");
+        for (txn, key) in [(1, 2), (2, 1)] {
+            let (key, value) = (builder.values().int(key), builder.values().int(7));
+            let object = builder.object(Some(table), key);
+            let value = if txn == 2 { ValueId::NULL } else { value };
+            builder
+                .push(txn, txn, None, OpKind::Write, &[Access { object, value }], OpDetail::None)
+                .expect("a write");
+            builder.push(txn, txn, None, OpKind::Commit, &[], OpDetail::None).expect("a commit");
+        }
+        let history = builder.finish().expect("a history");
+        let mut feed = Changefeed::default();
+        EXCHANGE.iter().for_each(|&(table, key, value)| feed.message(table, key, value).expect("a message"));
+        let told = |txn, id: &str| Testimony { txn, id: Some(id.to_owned()), ..Testimony::default() };
+        let told = vec![told(2, "1700000000000000002.0000000001"), told(1, "1700000000000000002.0")];
+        let recovered = assemble_stamped(&history, &feed.commits(), told);
+        let txn = |label| history.find_txn(label).expect("a transaction");
+        assert_eq!(recovered.evidence.serializations, [(txn(1), 1), (txn(2), 2)]);
+        assert_eq!(recovered.commits, 2);
+        // The first one's commit changed row 1 as well, of which its client says nothing.
+        assert_eq!(recovered.gaps.len(), 1, "{:?}", recovered.gaps);
+        assert!(history.clone().with_evidence(recovered.evidence).is_ok());
     }
 
     #[test]

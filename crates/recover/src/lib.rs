@@ -13,9 +13,10 @@
 //! | PostgreSQL | logical decoding | `pg_current_snapshot()` in every statement | order in which commits became visible |
 //! | MariaDB, MySQL | binary log | | |
 //! | CockroachDB ([`cockroach`]) | changefeed | | `cluster_logical_timestamp()`: the serialization order |
-//! | TiDB ([`tidb`]) | MVCC interface | | `start_ts`, `commit_ts` |
+//! | TiDB ([`tidb`]) | MVCC interface | | `commit_ts` |
+//! | simulated ones | told by themselves | | told by themselves |
 //!
-//! The last two are written from documentation and have never met a live server.
+//! CockroachDB's and TiDB's are written from documentation and have never met a live server.
 //!
 //! # Invariants
 //! Evidence is taken literally by the engines: nothing is in it that the database did not tell. Where it tells too little or contradicts the recording, that is a
@@ -24,12 +25,15 @@
 mod certificate;
 pub mod cockroach;
 mod decoding;
+mod feed;
 mod log;
 mod meet;
+mod mvcc;
 mod mysql;
 mod names;
 mod oracle;
 mod postgres;
+mod simulated;
 mod source;
 pub mod tidb;
 mod view;

@@ -27,7 +27,7 @@ pub enum Gap {
     /// Two snapshots see two commits the other way round, so that there is no order of commits.
     Fork(u64, u64),
     /// The transaction inserted a row whose deletion its snapshot does not see. For PostgreSQL that is another row, which no rule about concurrent writers
-    /// speaks of; in a history it is the same object. So there are no snapshot timestamps.
+    /// speaks of; in a history it is the same object. So the transaction has no snapshot timestamp.
     Reborn(TxnId, ObjectId),
 }
 
@@ -120,6 +120,11 @@ pub(crate) fn written(history: &History, txn: TxnId) -> BTreeMap<ObjectId, Last>
     writes.flat_map(last).collect()
 }
 
+/// Whether a transaction executed statements, of which nobody recorded the rows.
+pub(crate) fn speaks_sql(history: &History, txn: TxnId) -> bool {
+    history.ops(txn).any(|op| op.kind == OpKind::Sql)
+}
+
 impl Met {
     /// Finds those without a name by what they changed.
     fn by_content(&mut self, history: &History, names: &Names<'_>, log: &[Commit], claimed: &[bool]) {
@@ -154,7 +159,7 @@ impl Met {
                 }
             }
         }
-        for txn in history.txns() {
+        for txn in history.txns().filter(|&txn| !speaks_sql(history, txn)) {
             let wrote = written(history, txn);
             match met[txn.index()] {
                 Some(place) => self.differences(txn, place, wrote.into_keys().collect()),

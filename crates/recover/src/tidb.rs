@@ -15,8 +15,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use margay_drivers::Testimony;
+use margay_history::{History, TxnId};
 use serde_json::Value;
 
+use crate::certificate::{Recovered, assemble};
 use crate::log::{Change, Commit, Datum};
 
 /// How long the server may take.
@@ -103,6 +106,21 @@ pub fn log(rows: &[(String, Vec<Datum>, Vec<Written>)]) -> Vec<Commit> {
         }
     }
     commits.into_values().collect()
+}
+
+/// Evidence out of a log and of what sessions said of their transactions. Commit timestamps order everything; `start_ts` is no snapshot in our sense, because pessimistic transactions
+/// update what is newer.
+pub(crate) fn assemble_stamped(history: &History, log: &[Commit], mut told: Vec<Testimony>) -> Recovered {
+    let times = |told: &Testimony| last_transaction(told.id.as_deref()?);
+    let stamped = |told: &Testimony| Some((history.find_txn(told.txn)?, times(told)?.commit?));
+    let mut commits: Vec<(TxnId, i64)> = told.iter().filter_map(stamped).collect();
+    commits.sort_unstable();
+    for testimony in &mut told {
+        testimony.id = times(testimony).map(|times| times.start.to_string());
+    }
+    let mut recovered = assemble(history, log, &told);
+    recovered.evidence.commits = commits;
+    recovered
 }
 
 /// Asks the status port of a server.

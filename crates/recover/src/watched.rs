@@ -1,21 +1,67 @@
 //! A database that is watched while clients run on it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use margay_drivers::{Connection, Database, Schema, Start, Witness};
+use margay_drivers::{Around, Database, Testimony, Witness, Wrapped};
 use margay_history::History;
-use margay_levels::Level;
 
 use crate::certificate::{Recovered, assemble};
+use crate::feed::Feed;
 use crate::log::Commit;
+use crate::mvcc::Mvcc;
 use crate::mysql::Binlog;
 use crate::postgres::Slot;
 use crate::source::{Reader, Source};
+use crate::{cockroach, simulated, tidb};
 
-/// Another database, whose log is read from its preparation to its cleaning up, and whose connections testify.
+/// A database whose log is read from its preparation to its cleaning up, and whose connections testify.
 pub struct Watched {
-    database: Box<dyn Database>,
+    wrapped: Wrapped<Log>,
     witness: Arc<Witness>,
+    dbms: &'static Known,
+}
+
+/// A database that evidence can be recovered from.
+struct Known {
+    name: &'static str,
+    /// How its log is opened; a simulated one has none, and tells in the end.
+    open: Option<fn(&str) -> Result<Box<dyn Source>, String>>,
+    /// What a log and testimonies say of a history.
+    assemble: fn(&History, &[Commit], Vec<Testimony>) -> Recovered,
+}
+
+const KNOWN: [Known; 6] = [
+    Known {
+        name: "postgresql",
+        open: Some(|url| Ok(Box::new(Slot::open(url)?))),
+        assemble: |history, log, told| assemble(history, log, &told),
+    },
+    Known {
+        name: "mariadb",
+        open: Some(|url| Ok(Box::new(Binlog::open(url)?))),
+        assemble: |history, log, told| assemble(history, log, &told),
+    },
+    Known {
+        name: "mysql",
+        open: Some(|url| Ok(Box::new(Binlog::open(url)?))),
+        assemble: |history, log, told| assemble(history, log, &told),
+    },
+    Known {
+        name: "cockroachdb",
+        open: Some(|url| Ok(Box::new(Feed::open(url)?))),
+        assemble: cockroach::assemble_stamped,
+    },
+    Known {
+        name: "tidb",
+        open: Some(|url| Ok(Box::new(Mvcc::open(url)?))),
+        assemble: tidb::assemble_stamped,
+    },
+    Known { name: "simdb", open: None, assemble: |history, log, told| assemble(history, log, &told) },
+];
+
+/// The log of a database, around it.
+struct Log {
+    open: Option<fn(&str) -> Result<Box<dyn Source>, String>>,
     state: Mutex<State>,
 }
 
@@ -26,19 +72,50 @@ enum State {
     Done(Result<Vec<Commit>, String>),
 }
 
+impl Log {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Around for Log {
+    fn prepared(&self, database: &dyn Database) -> Result<(), String> {
+        let Some(open) = self.open else { return Ok(()) };
+        let address =
+            database.address().ok_or("the server has no address that its log could be read from")?;
+        *self.state() = State::Reading(Reader::start(open(&address)?));
+        Ok(())
+    }
+
+    fn ending(&self) {
+        let mut state = self.state();
+        if let State::Reading(reader) = std::mem::replace(&mut *state, State::NotYet) {
+            *state = State::Done(reader.finish());
+        }
+    }
+}
+
 impl Watched {
     /// Watches a database.
     ///
     /// # Errors
     /// When there is nothing to recover from such a database.
     pub fn new(database: Box<dyn Database>) -> Result<Self, String> {
-        let (dbms, _) = database.identity();
-        match (database.witness(), database.address()) {
-            (Some(witness), Some(_)) if source_of(&dbms).is_some() => {
-                Ok(Self { database, witness, state: Mutex::new(State::NotYet) })
+        let (name, _) = database.identity();
+        let known = KNOWN.iter().find(|known| known.name == name);
+        match (known, database.witness()) {
+            (Some(dbms), Some(witness)) => {
+                let around = Log { open: dbms.open, state: Mutex::new(State::NotYet) };
+                Ok(Self { wrapped: Wrapped { database, around }, witness, dbms })
             }
-            _ => Err(format!("no certificate can be recovered from {dbms}")),
+            _ => Err(format!("no certificate can be recovered from {name}")),
         }
+    }
+
+    /// The database to run clients on.
+    #[must_use]
+    pub fn database(&self) -> &dyn Database {
+        &self.wrapped
     }
 
     /// The evidence about what clients recorded, after the run.
@@ -46,76 +123,14 @@ impl Watched {
     /// # Errors
     /// When the log could not be read.
     pub fn recover(&self, history: &History) -> Result<Recovered, String> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        match std::mem::replace(&mut *state, State::NotYet) {
-            State::Done(log) => Ok(assemble(history, &log?, &self.witness.take())),
+        let told = self.witness.take();
+        if self.dbms.open.is_none() {
+            let known = self.wrapped.database.told().ok_or("the database tells nothing")?;
+            return Ok(simulated::assemble(history, &known, &told));
+        }
+        match std::mem::replace(&mut *self.wrapped.around.state(), State::NotYet) {
+            State::Done(log) => Ok((self.dbms.assemble)(history, &log?, told)),
             State::Reading(_) | State::NotYet => Err("the run is not over".to_owned()),
         }
-    }
-
-    fn begin(&self) -> Result<(), String> {
-        let (dbms, _) = self.database.identity();
-        let (Some(open), Some(address)) = (source_of(&dbms), self.database.address()) else {
-            return Err(format!("no certificate can be recovered from {dbms}"));
-        };
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) =
-            State::Reading(Reader::start(open(&address)?));
-        Ok(())
-    }
-
-    fn end(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let State::Reading(reader) = std::mem::replace(&mut *state, State::NotYet) {
-            *state = State::Done(reader.finish());
-        }
-    }
-}
-
-type Open = fn(&str) -> Result<Box<dyn Source>, String>;
-
-/// How the log of a database is opened.
-fn source_of(dbms: &str) -> Option<Open> {
-    match dbms {
-        "postgresql" => Some(|url| Ok(Box::new(Slot::open(url)?))),
-        "mariadb" | "mysql" => Some(|url| Ok(Box::new(Binlog::open(url)?))),
-        _ => None,
-    }
-}
-
-impl Database for Watched {
-    fn identity(&self) -> (String, String) {
-        self.database.identity()
-    }
-
-    fn levels(&self) -> Vec<&'static str> {
-        self.database.levels()
-    }
-
-    fn promise(&self, own_name: &str) -> Option<Level> {
-        self.database.promise(own_name)
-    }
-
-    fn prepare(&self, own_name: &str, start: &Start) -> Result<(), String> {
-        self.database.prepare(own_name, start)?;
-        self.begin()
-    }
-
-    fn connect(&self, client: usize, own_name: &str) -> Result<Box<dyn Connection + '_>, String> {
-        self.database.connect(client, own_name)
-    }
-
-    fn prepare_sql(&self, own_name: &str, schema: &Schema) -> Result<(), String> {
-        self.database.prepare_sql(own_name, schema)?;
-        self.begin()
-    }
-
-    fn clean_up_sql(&self, schema: &Schema) {
-        self.end();
-        self.database.clean_up_sql(schema);
-    }
-
-    fn clean_up(&self) {
-        self.end();
-        self.database.clean_up();
     }
 }

@@ -19,15 +19,25 @@ pub(crate) struct Notes {
     serial: bool,
 }
 
+/// Whether transactions see snapshots, which have timestamps.
+pub(crate) fn has_snapshots(protocol: Protocol) -> bool {
+    use Protocol::*;
+    matches!(protocol, SiFuw | SiFcw | Ssi | Percolator)
+}
+
+/// Whether commit timestamps are a serial order. Serializable snapshot isolation has one too, but does not know it.
+pub(crate) fn has_serial_order(protocol: Protocol) -> bool {
+    use Protocol::*;
+    matches!(protocol, Serial | Ss2pl | Occ | Mvto)
+}
+
 impl Notes {
     pub fn new(config: &SimConfig) -> Self {
-        use Protocol::*;
         Self {
             options: config.evidence,
             rng: Rng::new(config.seed, 998),
-            snapshots: matches!(config.protocol, SiFuw | SiFcw | Ssi | Percolator),
-            // Serializable snapshot isolation has a serial order too, but does not know it.
-            serial: matches!(config.protocol, Serial | Ss2pl | Occ | Mvto),
+            snapshots: has_snapshots(config.protocol),
+            serial: has_serial_order(config.protocol),
         }
     }
 

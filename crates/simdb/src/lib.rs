@@ -33,7 +33,7 @@ mod workload;
 
 pub use config::{ConfigError, Distribution, EvidenceOptions, Kind, Mix, OPTIONS, Ppm, SimConfig, Timing};
 pub use fault::Fault;
-pub use live::{Live, Refused};
+pub use live::{Live, Refused, Told};
 pub use protocol::Protocol;
 pub use report::{Firing, Report};
 pub use rng::Rng;

@@ -13,8 +13,10 @@ use std::time::Duration;
 
 use crate::config::SimConfig;
 use crate::db::{Db, Deferred, Seen, Stop};
+use crate::evidence::{has_serial_order, has_snapshots};
 use crate::execute::execute;
 use crate::fault::Fault;
+use crate::protocol::Protocol;
 use crate::rules::{Commit, Rules, rules};
 use crate::value::{Ask, Obj, Value};
 
@@ -40,6 +42,23 @@ struct State {
     /// Sorted by time.
     deferred: VecDeque<Deferred>,
     answer: Vec<Seen>,
+    /// What is kept to be told, if anyone wants it.
+    told: Option<Told>,
+}
+
+/// What a database knows of the transactions that committed, by their labels; 0 is the initial state.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Told {
+    /// Neighbouring versions of an object: by whom, and by whom the next.
+    pub successions: Vec<(Obj, u64, u64)>,
+    /// Commit timestamps.
+    pub commits: Vec<(u64, i64)>,
+    /// Snapshot timestamps, where the protocol has snapshots.
+    pub snapshots: Vec<(u64, i64)>,
+    /// Whether commit timestamps are the serialization order.
+    pub serial: bool,
+    /// Whether transactions have snapshots.
+    pub views: bool,
 }
 
 impl Live {
@@ -52,15 +71,31 @@ impl Live {
             label: 0,
             deferred: VecDeque::new(),
             answer: Vec::new(),
+            told: None,
         };
         Self { state: Mutex::new(state), released: Condvar::new() }
     }
 
-    /// Begins a transaction.
-    pub fn begin(&self, me: usize, now: i64) {
+    /// Keeps from now on what is to be told of transactions.
+    pub fn remember(&self, protocol: Protocol) {
+        let mut state = unpoisoned(self.state.lock());
+        state.db.keep_successions = true;
+        let told = state.told.get_or_insert_with(Told::default);
+        told.serial = has_serial_order(protocol);
+        told.views = has_snapshots(protocol);
+    }
+
+    /// What was kept; nothing if nobody asked for it.
+    pub fn told(&self) -> Option<Told> {
+        unpoisoned(self.state.lock()).told.take()
+    }
+
+    /// Begins a transaction; answers its label.
+    pub fn begin(&self, me: usize, now: i64) -> u64 {
         let mut state = self.enter(now);
         state.label += 1;
         state.db.txns[me].label = state.label;
+        state.label
     }
 
     /// Executes a statement and leaves what it answers in `rows`.
@@ -127,7 +162,7 @@ impl Live {
     /// Whoever waits for what was released tries again.
     fn leave(&self, state: &mut State) {
         state.take_deferred();
-        state.db.successions.clear();
+        state.keep_successions();
         if !std::mem::take(&mut state.db.released).is_empty() {
             self.released.notify_all();
         }
@@ -151,6 +186,23 @@ impl Live {
 }
 
 impl State {
+    fn keep_successions(&mut self) {
+        let new = self.db.successions.drain(..).filter(|new| new.earlier != new.later);
+        match &mut self.told {
+            Some(told) => told.successions.extend(new.map(|new| (new.obj, new.earlier, new.later))),
+            None => drop(new),
+        }
+    }
+
+    fn keep_commit(&mut self, me: usize, ts: u64) {
+        let (label, snapshot) = (self.db.txns[me].label, self.db.txns[me].snapshot);
+        let Some(told) = self.told.as_mut() else { return };
+        told.commits.push((label, ts as i64));
+        if let Some(snapshot) = snapshot.filter(|_| told.views) {
+            told.snapshots.push((label, snapshot as i64));
+        }
+    }
+
     fn statement(&mut self, me: usize, ask: Ask) -> Result<(), Stop> {
         self.db.locks.go_on(me);
         execute(&mut self.db, self.rules.as_mut(), me, ask, &mut self.answer)
@@ -159,6 +211,7 @@ impl State {
     fn committed(&mut self, me: usize, ts: u64) -> Result<(), Refused> {
         let lie = !self.db.txns[me].writes.is_empty() && self.db.faults.roll(Fault::UnknownCommitted);
         self.rules.end(&mut self.db, me, Some(ts));
+        self.keep_commit(me, ts);
         self.db.commit(me, ts);
         self.db.locks.release_all(me);
         if lie { Err(Refused) } else { Ok(()) }
@@ -195,7 +248,6 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::protocol::Protocol;
     use crate::value::{Change, Space};
 
     fn database(protocol: Protocol) -> Live {

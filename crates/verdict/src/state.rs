@@ -324,6 +324,11 @@ impl<'p> State<'p> {
         Ok(self.apply(op)?)
     }
 
+    /// Makes an object hold this.
+    pub fn put(&mut self, object: ObjectId, cell: Cell) {
+        self.cells[object.index()] = cell;
+    }
+
     /// Changes one object.
     pub fn change(&mut self, object: ObjectId, effect: &Effect) {
         let cell = &mut self.cells[object.index()];

@@ -30,7 +30,7 @@ impl Subject {
     pub fn database(&self) -> &dyn Database {
         match self {
             Subject::Plain(database) => database.as_ref(),
-            Subject::Watched(watched) => watched.as_ref(),
+            Subject::Watched(watched) => watched.database(),
         }
     }
 

@@ -63,8 +63,8 @@ pub fn job(workload: &str, level: &str, seed: u64, transactions: u64) -> Job {
 pub fn run(server: &Server, job: &Job) -> (History, Vec<Gap>) {
     let setting = Job::setting(&job.workload, job.clients, job.seed);
     let watched = open(server, &setting);
-    let recording =
-        margay_runner::run(&watched, job, &Monitor::default(), Extras::default()).expect("a recording");
+    let recording = margay_runner::run(watched.database(), job, &Monitor::default(), Extras::default())
+        .expect("a recording");
     with_evidence(&watched, recording.history)
 }
 
