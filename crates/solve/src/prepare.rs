@@ -45,7 +45,6 @@ pub(crate) fn prepare(history: &History, question: Question) -> Result<Draft, St
         let known = dead.len();
         dead.extend(draft.impossible.drain(..));
         if dead.len() == known {
-            draft.uncertifiable = !dead.is_empty();
             draft.dead = dead.into_iter().collect();
             // What follows an own write depends on the version before it, which need not be that of the snapshot where writers overlap.
             if overlaps(question.level) && folds(history) {

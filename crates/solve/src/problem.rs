@@ -101,10 +101,8 @@ pub(crate) struct Draft {
     pub needs: Vec<(TxnId, TxnId)>,
     /// Transactions of unknown outcome that saw what nothing explains, so they cannot have committed.
     pub impossible: Vec<TxnId>,
-    /// Such transactions, which were left out.
+    /// Such transactions, which were left out: a violation that rests on that is beyond certificates.
     pub dead: Vec<TxnId>,
-    /// Whether there are any.
-    pub uncertifiable: bool,
     /// What the reads do not say of the history, named: an order must be replayed before it is believed.
     pub loose: Option<String>,
     /// Whether reads may say more than the history: lemmas must be audited before they are believed.

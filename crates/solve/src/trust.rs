@@ -83,5 +83,6 @@ pub(crate) fn certifiable(history: &History, question: Question, draft: &Draft, 
     let proved = |finding: &Finding| audit(history, question, &finding.certificate).is_ok();
     let evidence = history.evidence();
     let stamped = !evidence.snapshots.is_empty() || !evidence.serializations.is_empty();
-    !draft.uncertifiable && found.iter().all(|finding| !(stamped || unknown(finding)) || proved(finding))
+    let doubtful = stamped || !draft.dead.is_empty();
+    found.iter().all(|finding| !(doubtful || unknown(finding)) || proved(finding))
 }

@@ -1,11 +1,14 @@
 //! What is shown of a violation is minimal: the slice alone is violated, and without any one of its transactions it is not.
 
+use std::time::Duration;
+
 use margay_history::{History, OpKind, Outcome, TxnId};
 use margay_levels::Level;
 use margay_naive::holds;
+use margay_simdb::{Fault, Mix, Ppm, Protocol, SimConfig, simulate_history};
 use margay_solve::Solve;
 use margay_testkit::{random, show, tiny};
-use margay_verdict::{Budget, Certificate, Checker, Finding, Question, Verdict};
+use margay_verdict::{Budget, Certificate, Checker, Finding, Question, Verdict, audit};
 
 const LEVELS: [Level; 4] = [
     Level::Serializable,
@@ -21,7 +24,8 @@ fn alone(history: &History, question: Question, txns: &[TxnId]) -> Option<bool> 
 }
 
 fn refutation(history: &History, question: Question) -> Option<Finding> {
-    let Verdict::Violated(mut findings) = Solve.check(history, question, &Budget::unlimited()) else {
+    let budget = Budget::unlimited().with_time(Duration::from_secs(2));
+    let Verdict::Violated(mut findings) = Solve.check(history, question, &budget) else {
         return None;
     };
     let finding = findings.swap_remove(0);
@@ -73,6 +77,31 @@ fn look(history: &History, tally: &mut Tally) {
             None => tally.minimal += 1,
         }
     }
+}
+
+/// In histories of eighty transactions with a fault a few of them are shown, and they are a violation by themselves.
+#[test]
+fn slices_of_larger_histories_are_small() {
+    let mut sizes = Vec::new();
+    for (number, &fault) in Fault::ALL.iter().enumerate() {
+        for protocol in Protocol::ALL {
+            let Some(level) = fault.breaks(protocol).filter(|level| level.implies(Level::SnapshotIsolation))
+            else {
+                continue;
+            };
+            let small = SimConfig::small(protocol, Mix::NAMED[number % Mix::NAMED.len()].1, number as u64);
+            let config = SimConfig { clients: 6, transactions: 80, ops: (1, 6), keys: 12, ..small };
+            let config = config.with_fault(fault, Ppm::percent(5));
+            let (history, _) = simulate_history(&config).expect("a history");
+            let question = Question::new(level);
+            let Some(finding) = refutation(&history, question) else { continue };
+            assert_eq!(audit(&history, question, &finding.certificate), Ok(()), "{}", config.command("OUT"));
+            sizes.push(finding.txns.len());
+        }
+    }
+    sizes.sort_unstable();
+    println!("{sizes:?}");
+    assert!(sizes.len() > 5 && sizes[sizes.len() / 2] <= 5 && sizes[sizes.len() - 1] <= 20, "{sizes:?}");
 }
 
 #[test]
