@@ -89,33 +89,98 @@ fn reads(query: &ast::Query, find: impl Fn(&str) -> Option<usize>) -> Blunt {
     }
 }
 
-/// Words before a parenthesis that call nothing that writes.
-const HARMLESS: [&str; 44] = [
-    "abs", "all", "and", "any", "as", "avg", "between", "bigint", "by", "cast", "ceil", "char", "coalesce",
-    "count", "decimal", "distinct", "else", "exists", "filter", "floor", "from", "in", "join", "length",
-    "lower", "max", "min", "mod", "not", "nullif", "numeric", "on", "or", "over", "round", "select", "sum",
-    "then", "union", "upper", "using", "values", "varchar", "where",
+/// Words before a parenthesis that call nothing that writes to a table.
+const HARMLESS: &[&str] = &[
+    "abs",
+    "all",
+    "and",
+    "any",
+    "as",
+    "avg",
+    "between",
+    "bigint",
+    "by",
+    "cast",
+    "ceil",
+    "char",
+    "coalesce",
+    "concat",
+    "conflict",
+    "count",
+    "current_date",
+    "current_timestamp",
+    "date",
+    "decimal",
+    "distinct",
+    "else",
+    "exists",
+    "extract",
+    "filter",
+    "floor",
+    "from",
+    "greatest",
+    "in",
+    "into",
+    "join",
+    "least",
+    "length",
+    "lower",
+    "max",
+    "min",
+    "mod",
+    "nextval",
+    "not",
+    "now",
+    "nullif",
+    "numeric",
+    "on",
+    "or",
+    "over",
+    "random",
+    "replace",
+    "returning",
+    "round",
+    "select",
+    "set",
+    "substring",
+    "sum",
+    "then",
+    "trim",
+    "union",
+    "upper",
+    "using",
+    "values",
+    "varchar",
+    "where",
 ];
 
-/// Whether a text writes nothing: it has no word of a writing statement, and calls only functions that are known.
-fn only_reads(text: &str) -> bool {
-    let words = |text: &str| {
-        let split = text.split(|c: char| !(c.is_alphanumeric() || c == '_'));
-        split.filter(|word| !word.is_empty()).map(str::to_ascii_lowercase).collect::<Vec<_>>()
+/// The words of a text, in lower case.
+fn words(text: &str) -> Vec<String> {
+    let split = text.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+    split.filter(|word| !word.is_empty()).map(str::to_ascii_lowercase).collect()
+}
+
+/// Whether a text calls only functions that are known, and so writes nothing but what it says.
+pub(crate) fn calls_what_is_known(text: &str, tables: &[Table]) -> bool {
+    let called = |before: &str| match before.trim_end().chars().next_back() {
+        Some(end) if end.is_alphanumeric() || matches!(end, '_' | '"' | '`') => words(before).pop(),
+        _ => None,
     };
+    let is_known = |name: String| {
+        HARMLESS.contains(&name.as_str()) || tables.iter().any(|table| table.name.eq_ignore_ascii_case(&name))
+    };
+    text.match_indices('(').filter_map(|(at, _)| called(&text[..at])).all(is_known)
+}
+
+/// Whether a text has no word of a writing statement.
+fn only_reads(text: &str) -> bool {
     let all = words(text);
-    let writes = |place: usize, word: &str| match word {
-        "insert" | "delete" | "merge" | "into" | "nextval" | "setval" => true,
+    let writes = |(place, word): (usize, &String)| match word.as_str() {
+        "insert" | "delete" | "merge" | "into" => true,
         "update" => !(place > 0 && matches!(all[place - 1].as_str(), "for" | "key")),
         _ => false,
     };
-    let called = |before: &str| match before.trim_end().chars().next_back() {
-        Some(end) if end.is_alphanumeric() || end == '_' || end == '"' || end == '`' => words(before).pop(),
-        _ => None,
-    };
-    let calls = text.match_indices('(').filter_map(|(at, _)| called(&text[..at]));
-    !all.iter().enumerate().any(|(place, word)| writes(place, word))
-        && calls.into_iter().all(|name| HARMLESS.contains(&name.as_str()))
+    !all.iter().enumerate().any(writes)
 }
 
 fn list(assignments: &[Assignment]) -> String {
@@ -123,6 +188,13 @@ fn list(assignments: &[Assignment]) -> String {
 }
 
 impl Run<'_> {
+    /// A change of a table of which nothing is known.
+    pub fn something(&mut self, table: usize) -> Became {
+        self.known.rows.retain(|(of, _), _| *of != table);
+        let (condition, set) = (ALL.to_owned(), Some(SOMETHING.to_owned()));
+        Became::Update { table: TableId::at(table), condition, set, nothing: false }
+    }
+
     /// What little is known of a statement.
     pub fn bluntly(&mut self, blunt: &Blunt, statement: &Statement) -> Became {
         match blunt {
@@ -136,7 +208,7 @@ impl Run<'_> {
                 Became::Scan { table: TableId::at(*table), condition, rows: None, lock: *lock }
             }
             Blunt::Changes { table, condition, set } => {
-                self.known.retain(|(of, _), _| of != table);
+                self.known.rows.retain(|(of, _), _| of != table);
                 let filled = self.filled(condition, &statement.params);
                 let condition = filled.unwrap_or_else(|_| ALL.to_owned());
                 Became::Update { table: TableId::at(*table), condition, set: set.clone(), nothing: false }

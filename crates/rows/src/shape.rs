@@ -23,6 +23,18 @@ pub(crate) struct Shape {
     pub verb: Verb,
 }
 
+impl Shape {
+    /// The shape, unless it is of a read that locks: one of MySQL sees another state than the reads around it; elsewhere it sees the same, or fails.
+    pub fn without_lock(self: std::sync::Arc<Self>) -> Result<std::sync::Arc<Self>, String> {
+        match self.verb {
+            Verb::Select { lock: Some(_), .. } => {
+                Err("a locking read of a database where it sees newer versions than other reads".into())
+            }
+            _ => Ok(self),
+        }
+    }
+}
+
 /// What a statement does.
 #[derive(Clone, Debug)]
 pub(crate) enum Verb {
@@ -70,7 +82,7 @@ pub(crate) struct Limit {
 ///
 /// `partly`: what it writes need not all be known, and a locking read may see another state than the reads around it.
 pub(crate) fn shape(text: &str, tables: &[Table], dialect: Dialect, partly: bool) -> Result<Shape, String> {
-    let reader = Reader { tables, dialect, partly };
+    let reader = Reader { tables, partly };
     match &parsed(text, dialect)? {
         Statement::Query(query) => reader.select(query),
         Statement::Insert(insert) => reader.insert(insert),
@@ -116,7 +128,7 @@ pub(crate) fn keyless(text: &str, tables: &[Table], dialect: Dialect) -> Option<
         }
         _ => return None,
     };
-    let reader = Reader { tables, dialect, partly: true };
+    let reader = Reader { tables, partly: true };
     let table = tables.iter().position(|table| table.name.eq_ignore_ascii_case(name))?;
     let fixed = reader.fixed(Some(selection), table);
     let mut columns: Vec<usize> = fixed.iter().map(|(column, _)| *column).collect();
@@ -137,7 +149,6 @@ fn rules(dialect: Dialect) -> &'static dyn grammar::Dialect {
 
 struct Reader<'a> {
     tables: &'a [Table],
-    dialect: Dialect,
     partly: bool,
 }
 
@@ -168,11 +179,8 @@ impl Reader<'_> {
         Ok(Shape { table, verb: Verb::Select { asked, outputs, limit, lock } })
     }
 
-    /// A locking read of MySQL sees another state than the reads around it; elsewhere it sees the same, or fails.
+    /// How it locks.
     fn locks(&self, query: &ast::Query, rebuilt: &mut String) -> Result<Option<ReadLock>, String> {
-        if self.dialect == Dialect::MySql && !query.locks.is_empty() && !self.partly {
-            return Err("a locking read of a database where it sees newer versions than other reads".into());
-        }
         if query.locks.iter().any(skips) {
             return Err("rows that others have locked are left out".into());
         }

@@ -15,16 +15,17 @@ use crate::translate::Sight;
 
 /// What a transaction knows of rows: their columns, or that they are absent.
 #[derive(Clone, Default, Debug)]
-pub struct Known(HashMap<(usize, ObjectId), Option<HashMap<String, ValueId>>>);
+pub struct Known {
+    pub(crate) rows: HashMap<(usize, ObjectId), Option<HashMap<String, ValueId>>>,
+    /// Tables without a key that it has inserted into: rows of its own are no others'.
+    pub(crate) inserted: Vec<usize>,
+}
 
 impl Known {
-    pub(crate) fn rows(&mut self) -> &mut HashMap<(usize, ObjectId), Option<HashMap<String, ValueId>>> {
-        &mut self.0
-    }
-
     /// Nothing is known any more.
     pub fn clear(&mut self) {
-        self.0.clear();
+        self.rows.clear();
+        self.inserted.clear();
     }
 }
 
@@ -75,7 +76,7 @@ pub(crate) struct Run<'a> {
     pub sight: Sight,
     /// Whether a write may be told of in part.
     pub partly: bool,
-    pub known: &'a mut HashMap<(usize, ObjectId), Option<HashMap<String, ValueId>>>,
+    pub known: &'a mut Known,
     pub builder: &'a mut HistoryBuilder,
 }
 
@@ -90,6 +91,11 @@ impl<'a> Run<'a> {
             Verb::Select { asked, outputs, limit, lock } => {
                 let found = Found { asked, outputs, limit: limit.as_ref(), lock: *lock };
                 self.select(shape.table, &found, statement)
+            }
+            Verb::Insert(_) if self.keyless[shape.table] => {
+                // There may be others with the same values, and others may insert the same.
+                self.known.inserted.push(shape.table);
+                Ok(self.something(shape.table))
             }
             Verb::Insert(rows) => {
                 let accesses = rows.iter().map(|row| self.inserted(shape.table, row, params));
@@ -114,7 +120,7 @@ impl<'a> Run<'a> {
                 if let Some(missed) = self.missed(shape.table, object, statement)? {
                     return Ok(missed);
                 }
-                self.known.insert((shape.table, object), None);
+                self.known.rows.insert((shape.table, object), None);
                 Ok(Became::Write(vec![Access { object, value: ValueId::NULL }]))
             }
         }
@@ -123,7 +129,13 @@ impl<'a> Run<'a> {
     /// The row that an update or deletion changes, if it is one: the one whose key it names; where writes are told of in part also if it asks for
     /// more, and found it.
     fn target(&mut self, table: usize, asked: &Asked, statement: &Statement) -> Told<Option<ObjectId>> {
-        let more = asked.key.is_none() && self.partly && statement.count.is_some_and(|count| count > 0);
+        if self.known.inserted.contains(&table) {
+            return Ok(None);
+        }
+        let more = asked.key.is_none()
+            && self.partly
+            && !self.keyless[table]
+            && statement.count.is_some_and(|count| count > 0);
         match &asked.pinned {
             Some(pinned) if more => self.named(table, pinned, &statement.params).map(Some),
             _ if self.partly && statement.count.is_none() => Ok(None),
@@ -170,7 +182,12 @@ impl<'a> Run<'a> {
             [key] => *key,
             several => self.builder.values().list(several),
         };
-        Ok(self.builder.object(Some(TableId::at(table)), key))
+        let object = self.builder.object(Some(TableId::at(table)), key);
+        if self.keyless[table] {
+            // Initial rows are told by their keys. One that was met before has its initial value.
+            let _ = self.builder.initial(object, ValueId::UNKNOWN);
+        }
+        Ok(object)
     }
 
     fn name(&mut self, table: usize, column: usize) -> NameId {
@@ -184,12 +201,7 @@ impl<'a> Run<'a> {
         let object = self.object(table, &keys.iter().map(|&column| values[column]).collect::<Vec<_>>())?;
         let given: Vec<_> =
             values.into_iter().enumerate().filter(|(column, _)| !keys.contains(column)).collect();
-        if self.keyless[table] {
-            // There may be others with the same values.
-            let given: Vec<_> = given.into_iter().map(|(column, _)| (column, ValueId::UNKNOWN)).collect();
-            return self.written(table, object, &given);
-        }
-        self.known.insert((table, object), Some(HashMap::new()));
+        self.known.rows.insert((table, object), Some(HashMap::new()));
         self.written(table, object, &given)
     }
 
@@ -204,7 +216,7 @@ impl<'a> Run<'a> {
             }
             columns.push((self.name(table, column), if kept { value } else { ValueId::UNKNOWN }));
         }
-        if let Some(known) = self.known.entry((table, object)).or_insert_with(|| Some(HashMap::new())) {
+        if let Some(known) = self.known.rows.entry((table, object)).or_insert_with(|| Some(HashMap::new())) {
             let names = given.iter().map(|&(column, value)| (column_key(self.tables, table, column), value));
             known.extend(names);
         }
@@ -216,7 +228,7 @@ impl<'a> Run<'a> {
         match statement.count {
             Some(0) if self.dialect == Dialect::MySql => Ok(Some(read(object, ValueId::UNKNOWN))),
             Some(0) => {
-                self.known.insert((table, object), None);
+                self.known.rows.insert((table, object), None);
                 Ok(Some(read(object, ValueId::NULL)))
             }
             Some(_) => Ok(None),
@@ -254,7 +266,7 @@ impl<'a> Run<'a> {
     /// A write of a part of a row that the transaction knows is a write of the whole.
     fn widen(&self, table: usize, object: ObjectId, given: &mut Vec<(usize, ValueId)>) {
         let usable = self.sight == Sight::Stable && !self.keyless[table];
-        let Some(Some(known)) = self.known.get(&(table, object)).filter(|_| usable) else { return };
+        let Some(Some(known)) = self.known.rows.get(&(table, object)).filter(|_| usable) else { return };
         let keys = key(self.table(table));
         let others = (0..self.table(table).columns.len())
             .filter(|column| !keys.contains(column) && !given.iter().any(|(set, _)| set == column));
@@ -272,7 +284,7 @@ impl<'a> Run<'a> {
         text: &str,
         params: &[ValueId],
     ) -> Told<Option<Vec<(usize, ValueId)>>> {
-        let Some(Some(known)) = self.known.get(&(table, object)).filter(|_| self.sight == Sight::Stable)
+        let Some(Some(known)) = self.known.rows.get(&(table, object)).filter(|_| self.sight == Sight::Stable)
         else {
             return Ok(None);
         };
@@ -304,7 +316,10 @@ impl<'a> Run<'a> {
         set: Option<&String>,
         statement: &Statement,
     ) -> Told<Became> {
-        self.known.retain(|(of, _), _| *of != table);
+        if self.keyless[table] {
+            return Ok(self.something(table));
+        }
+        self.known.rows.retain(|(of, _), _| *of != table);
         let condition = self.filled(&asked.condition, &statement.params)?;
         let set = set.map(|set| self.filled(set, &statement.params)).transpose()?;
         // MySQL counts rows that it changed; others that it found.
@@ -392,7 +407,7 @@ impl<'a> Run<'a> {
     }
 
     fn seen_absent(&mut self, table: usize, object: ObjectId) -> ValueId {
-        self.known.insert((table, object), None);
+        self.known.rows.insert((table, object), None);
         ValueId::NULL
     }
 
@@ -413,7 +428,7 @@ impl<'a> Run<'a> {
                 continue;
             }
             columns.push((self.name(table, column), value));
-            let known = self.known.entry((table, object)).or_insert_with(|| Some(HashMap::new()));
+            let known = self.known.rows.entry((table, object)).or_insert_with(|| Some(HashMap::new()));
             known.get_or_insert_default().insert(column_key(self.tables, table, column), value);
         }
         self.builder.values().row(&columns)

@@ -9,7 +9,7 @@ use margay_history::{
 };
 use margay_sql::Dialect;
 
-use crate::blunt::{Blunt, blunt};
+use crate::blunt::{Blunt, blunt, calls_what_is_known};
 use crate::shape::{Shape, keyless, shape};
 use crate::statement::{Became, Known, Run};
 
@@ -94,6 +94,8 @@ pub struct Translator {
     dialect: Dialect,
     sight: Sight,
     partly: bool,
+    /// Whether locking reads see newer versions than the reads around them.
+    newer: bool,
     shapes: HashMap<Arc<str>, Read>,
 }
 
@@ -110,8 +112,10 @@ impl Translator {
     pub fn new(tables: &[Table], dbms: Option<&str>, sight: Sight) -> Self {
         let tables = tables.to_vec();
         let keyless = tables.iter().map(|table| table.key.is_empty() && !table.columns.is_empty()).collect();
+        let like = |name: &&str| dbms.is_some_and(|dbms| dbms.to_ascii_lowercase().starts_with(*name));
+        let newer = ["mysql", "mariadb", "tidb", "singlestore"].iter().any(|name| like(name));
         let dialect = dialect(dbms);
-        Self { tables, keyless, dialect, sight, partly: false, shapes: HashMap::new() }
+        Self { tables, keyless, dialect, sight, partly: false, newer, shapes: HashMap::new() }
     }
 
     /// As [`translate_partly`] does.
@@ -144,7 +148,7 @@ impl Translator {
             dialect: self.dialect,
             sight: self.sight,
             partly: self.partly,
-            known: known.rows(),
+            known,
             builder,
         };
         let became = shape.and_then(|shape| run.became(&shape, statement));
@@ -162,10 +166,18 @@ impl Translator {
         if let Some(read) = self.shapes.get(text) {
             return read.clone();
         }
+        if self.partly && !calls_what_is_known(text, &self.tables) {
+            let why = "a call of a function that may do anything".to_owned();
+            let read = Read { shape: Err(why), blunt: None };
+            self.shapes.insert(Arc::clone(text), read.clone());
+            return read;
+        }
         if self.partly {
             self.make_up_keys(text);
         }
+        let refused = self.newer && !self.partly;
         let shape = shape(text, &self.tables, self.dialect, self.partly).map(Arc::new);
+        let shape = shape.and_then(|shape| if refused { shape.without_lock() } else { Ok(shape) });
         let blunt = if self.partly { blunt(text, &self.tables, self.dialect).map(Arc::new) } else { None };
         let read = Read { shape, blunt };
         self.shapes.insert(Arc::clone(text), read.clone());

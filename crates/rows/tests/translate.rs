@@ -1,18 +1,23 @@
 //! Statements and what they become, in the words of the native format.
 
 use margay_formats::{Format, Source, Target, read, write};
-use margay_rows::{Sight, translate};
+use margay_history::{Access, History, Op, ReadLock, Update};
+use margay_rows::{Sight, translate, translate_partly};
 
 const TABLES: &str = r#""tables":{"t":{"key":["id"],"columns":{"id":"int","v":"int","s":"text"}},"p":{"key":["a","b"],"columns":{"a":"int","b":"int","c":"int"}},"d":{"key":["id"],"columns":{"id":"int","m":"decimal(12,2)"}},"n":{"key":["s"],"columns":{"s":"text","v":"int"}}}"#;
 
-/// What the statements of one transaction become, and why one stays.
-fn rows(dbms: &str, sight: Sight, statements: &[&str]) -> (Vec<String>, Option<String>) {
+fn recorded(dbms: &str, statements: &[&str]) -> History {
     let mut text = format!("{{\"margay\":1,\"dbms\":\"{dbms}\",{TABLES}}}\n");
     for statement in statements {
         text += &format!("{{\"session\":0,\"txn\":1,{statement}}}\n");
     }
     text += "{\"session\":0,\"txn\":1,\"commit\":true}\n";
-    let history = read(Source::bytes(text.as_bytes()), Some(Format::Margay)).expect("a history").history;
+    read(Source::bytes(text.as_bytes()), Some(Format::Margay)).expect("a history").history
+}
+
+/// What the statements of one transaction become, and why one stays.
+fn rows(dbms: &str, sight: Sight, statements: &[&str]) -> (Vec<String>, Option<String>) {
+    let history = recorded(dbms, statements);
     let rows = translate(&history, sight).expect("it has statements");
     assert_eq!(rows.history.op_count(), history.op_count());
     assert_eq!(rows.history.txn_count(), history.txn_count());
@@ -212,4 +217,88 @@ fn a_history_of_rows_is_left_alone() {
     let text = "{\"margay\":1}\n{\"session\":0,\"txn\":1,\"read\":[[\"x\",1]]}\n";
     let history = read(Source::bytes(text.as_bytes()), Some(Format::Margay)).expect("a history").history;
     assert!(translate(&history, Sight::Stable).is_none());
+}
+
+/// What is told of statements to who can do with a part of it.
+fn partly(dbms: &str, statements: &[&str]) -> Vec<String> {
+    let rows = translate_partly(&recorded(dbms, statements), Sight::Changing).expect("it has statements");
+    assert_eq!(rows.left, None);
+    let history = rows.history;
+    let accesses = |op: Op<'_>| {
+        let show = |a: &Access| format!(" {}={}", history.show_object(a.object), history.show_value(a.value));
+        op.accesses.iter().map(show).collect::<String>()
+    };
+    let ops = history.txns().flat_map(|txn| history.ops(txn));
+    let told = ops.map(|op| {
+        let scan = history.scan(op.id).map(|scan| (scan.predicate, scan.observed, String::new()));
+        let set = |update: &Update| format!(" set {:?}", update.set.as_deref().unwrap_or("nothing"));
+        let update = history.update(op.id).map(|update| (update.predicate, update.observed, set(update)));
+        let lock = history.read_lock(op.id).map_or("", |lock| match lock {
+            ReadLock::Share => " share",
+            ReadLock::Exclusive => " alone",
+        });
+        match scan.or(update) {
+            Some((predicate, observed, set)) => {
+                let text = &history.predicate(predicate).text;
+                let seen = if observed { " seen" } else { "" };
+                format!("{} {text:?}{set}{seen}{}{lock}", op.kind.name(), accesses(op))
+            }
+            None => format!("{}{}{lock}", op.kind.name(), accesses(op)),
+        }
+    });
+    told.filter(|line| line != "commit").collect()
+}
+
+#[test]
+fn a_part_of_what_was_written() {
+    let ops = partly(
+        "postgresql-15",
+        &[
+            r#""sql":"UPDATE t SET v = v + 1, s = 'x' WHERE id = 1","count":1"#,
+            r#""sql":"UPDATE t SET v = 2 WHERE id = 1 AND s = 'x'","count":1"#,
+            r#""sql":"UPDATE t SET v = 2 WHERE id = 1 AND s = 'x'","count":0"#,
+            r#""sql":"INSERT INTO t (id, v, s) VALUES (3, length('abc'), 'y')","count":1"#,
+            r#""sql":"UPDATE t SET v = 2 WHERE id = 1""#,
+            r#""sql":"UPDATE t SET id = 2 WHERE id = 1","count":1"#,
+            r#""sql":"INSERT INTO t SELECT a, b, 'z' FROM p","count":7"#,
+            r#""sql":"DELETE FROM t WHERE v > (SELECT MAX(c) FROM p)","count":2"#,
+        ],
+    );
+    let expected = [
+        r#"write t/1={v: ?, s: "x"}"#,
+        "write t/1={v: 2}",
+        r#"update "id = 1 AND s = 'x'" set "v = 2" seen"#,
+        r#"write t/3={v: ?, s: "y"}"#,
+        r#"update "id = 1" set "v = 2""#,
+        r#"update "1 = 1" set "?""#,
+        r#"update "1 = 1" set "?""#,
+        r#"update "v > (SELECT MAX(c) FROM p)" set "nothing""#,
+    ];
+    assert_eq!(ops, expected);
+}
+
+#[test]
+fn a_part_of_what_was_read() {
+    let ops = partly(
+        "mysql-8.0",
+        &[
+            r#""sql":"SELECT v FROM t WHERE id = 1 LOCK IN SHARE MODE","rows":[[3]]"#,
+            r#""sql":"SELECT COUNT(*) FROM t WHERE v > 3 FOR UPDATE","rows":[[3]]"#,
+            r#""sql":"SELECT t.v FROM t JOIN p ON t.id = p.a","rows":[[3]]"#,
+            r#""sql":"SELECT v FROM t WHERE v > 3 LIMIT 1 FOR UPDATE SKIP LOCKED","rows":[[5]]"#,
+        ],
+    );
+    let none = "scan \"1 = 0\"";
+    assert_eq!(ops, ["read t/1={v: 3} share", "scan \"v > 3\" alone", none, none]);
+    for statement in [
+        r#""sql":"SELECT move_money(1)","rows":[[3]]"#,
+        r#""sql":"WITH d AS (DELETE FROM t RETURNING v) SELECT v FROM d","rows":[[3]]"#,
+        r#""sql":"SELECT v INTO x FROM t WHERE id = 1""#,
+        r#""sql":"ROLLBACK TO SAVEPOINT a""#,
+        r#""sql":"UPDATE t SET v = f(v)","count":1"#,
+    ] {
+        let history = recorded("postgresql-15", &[statement]);
+        let rows = translate_partly(&history, Sight::Changing).expect("it has statements");
+        assert!(rows.left.is_some(), "{statement}");
+    }
 }

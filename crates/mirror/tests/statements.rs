@@ -1,0 +1,313 @@
+//! Statements: what is known of them counts, what is not known accuses nobody.
+
+use margay_formats::{Source, read};
+use margay_history::{History, HistoryBuilder, OpDetail, OpKind};
+use margay_levels::Anomaly;
+use margay_levels::Level;
+use margay_levels::profile::Dbms;
+use margay_mirror::Engine;
+use margay_rows::{Sight, translate_partly};
+use margay_simdb::{Fault, Mix, Ppm, Protocol, Rng, SimConfig, simulate_history};
+use margay_verdict::{Budget, Checker, Question, Verdict, audit, explain};
+
+const RC: &str = "postgresql/read-committed";
+const RR: &str = "postgresql/repeatable-read";
+const MYSQL: &str = "mysql/repeatable-read";
+
+/// A table of accounts, and operations as `session at-before at-after rest`; the transaction is the session.
+fn history(dbms: &str, lines: &[&str]) -> History {
+    let columns = r#"{"id":"int","v":"int","w":"int"}"#;
+    let tables = format!(r#"{{"t":{{"key":["id"],"columns":{columns}}},"n":{{"columns":{columns}}}}}"#);
+    let rows = r#"[[["t",1],{"v":10,"w":0}],[["t",2],{"v":20,"w":0}]]"#;
+    let mut text = format!("{{\"margay\":1,\"dbms\":\"{dbms}\",\"tables\":{tables},\"initial\":{rows}}}\n");
+    for line in lines {
+        let mut parts = line.splitn(4, ' ');
+        let mut next = || parts.next().expect("four parts");
+        let (session, before, after, rest) = (next(), next(), next(), next());
+        text += &format!("{{\"session\":{session},\"txn\":{session},\"at\":[{before},{after}],{rest}}}\n");
+    }
+    read(Source::bytes(text.as_bytes()), None).expect("a history").history
+}
+
+fn verdict(profile: &str, history: &History) -> (History, Verdict) {
+    let dbms = Dbms::named(profile).expect(profile);
+    let promises = |level: &Level| dbms.profile(None, *level).is_ok_and(|p| p.promises.contains(level));
+    let question = Question::new(Level::ALL.into_iter().find(promises).expect("a promise"));
+    let engine = Engine::of(&dbms, history, question.level).expect("a profile");
+    let stable = engine.mechanisms.is_some_and(|mechanisms| mechanisms.sees_one_state());
+    let sight = if stable { Sight::Stable } else { Sight::Changing };
+    let rows = translate_partly(history, sight).map_or_else(|| history.clone(), |rows| rows.history);
+    let verdict = engine.check(&rows, question, &Budget::unlimited());
+    if let Verdict::Violated(findings) = &verdict {
+        for finding in findings {
+            assert_eq!(audit(&rows, question, &finding.certificate), Ok(()));
+        }
+    }
+    (rows, verdict)
+}
+
+#[track_caller]
+fn is_clean(profile: &str, lines: &[&str]) {
+    let (rows, verdict) = verdict(profile, &history(profile.split('/').next().expect("a name"), lines));
+    if let Verdict::Violated(findings) = &verdict {
+        panic!("{}", explain::finding(&rows, &findings[0]));
+    }
+    assert_eq!(verdict, Verdict::Clean);
+}
+
+#[track_caller]
+fn breaks(profile: &str, anomaly: Anomaly, lines: &[&str]) {
+    let (_, verdict) = verdict(profile, &history(profile.split('/').next().expect("a name"), lines));
+    let Verdict::Violated(findings) = &verdict else { panic!("{verdict:?}") };
+    assert!(findings.iter().any(|finding| finding.anomaly == anomaly), "{findings:?}");
+}
+
+const ADD: &str = r#"1 10 20 "sql":"UPDATE t SET v = v + 1 WHERE id = 1","count":1"#;
+const COMMITTED: &str = r#"1 22 28 "commit":true"#;
+
+#[test]
+fn a_value_that_nobody_saw_is_neither_matched_nor_refuted() {
+    for seen in [11, 77, 10_000] {
+        let read = format!(r#"2 40 50 "sql":"SELECT v, w FROM t WHERE id = 1","rows":[[{seen},0]]"#);
+        is_clean(RC, &[ADD, COMMITTED, &read, r#"2 60 61 "commit":true"#]);
+    }
+    // The other column was left alone, and the row was there.
+    let other = r#"2 40 50 "sql":"SELECT v, w FROM t WHERE id = 1","rows":[[11,5]]"#;
+    breaks(RC, Anomaly::ConsistentRead, &[ADD, COMMITTED, other, r#"2 60 61 "commit":true"#]);
+    let gone = r#"2 40 50 "sql":"SELECT v, w FROM t WHERE id = 1","rows":[]"#;
+    breaks(RC, Anomaly::ConsistentRead, &[ADD, COMMITTED, gone, r#"2 60 61 "commit":true"#]);
+}
+
+#[test]
+fn what_is_computed_from_one_state_is_known() {
+    let lines = |seen: i64| {
+        let read = format!(r#"2 40 50 "sql":"SELECT v FROM t WHERE id = 1","rows":[[{seen}]]"#);
+        vec![
+            r#"1 5 8 "sql":"SELECT v FROM t WHERE id = 1","rows":[[10]]"#.to_owned(),
+            ADD.to_owned(),
+            COMMITTED.to_owned(),
+            read,
+            r#"2 60 61 "commit":true"#.to_owned(),
+        ]
+    };
+    let refs = |lines: &[String]| lines.iter().map(String::clone).collect::<Vec<_>>();
+    let (good, bad) = (refs(&lines(11)), refs(&lines(12)));
+    is_clean(RR, &good.iter().map(String::as_str).collect::<Vec<_>>());
+    let bad: Vec<&str> = bad.iter().map(String::as_str).collect();
+    breaks(RR, Anomaly::ConsistentRead, &bad);
+    is_clean(RC, &bad);
+}
+
+#[test]
+fn locks_and_updates_count_whatever_was_written() {
+    let theirs = r#"2 12 18 "sql":"UPDATE t SET v = v + 2 WHERE id = 1","count":1"#;
+    let late = r#"1 80 85 "commit":true"#;
+    breaks(RC, Anomaly::MutualExclusion, &[ADD, theirs, r#"2 70 75 "commit":true"#, late]);
+    let after = r#"2 40 48 "sql":"UPDATE t SET v = v + 2 WHERE id = 1","count":1"#;
+    let early = r#"2 2 4 "sql":"SELECT v FROM t WHERE id = 2","rows":[[20]]"#;
+    let lines = [early, ADD, COMMITTED, after, r#"2 70 75 "commit":true"#];
+    breaks(RR, Anomaly::FirstUpdaterWins, &lines);
+    is_clean(RC, &lines);
+}
+
+#[test]
+fn rows_that_nobody_saw_may_have_been_changed_or_not() {
+    let all = r#"1 10 20 "sql":"UPDATE t SET v = 5 WHERE w = 0""#;
+    let end = r#"2 60 61 "commit":true"#;
+    for seen in ["[[10,0]]", "[[5,0]]"] {
+        let read = format!(r#"2 40 50 "sql":"SELECT v, w FROM t WHERE id = 1","rows":{seen}"#);
+        is_clean(RC, &[all, COMMITTED, &read, end]);
+    }
+    let read = r#"2 40 50 "sql":"SELECT v, w FROM t WHERE id = 1","rows":[[10,9]]"#;
+    breaks(RC, Anomaly::ConsistentRead, &[all, COMMITTED, read, end]);
+    // A condition on the key leaves the other rows alone.
+    let one = r#"1 10 20 "sql":"UPDATE t SET v = 5 WHERE id = 2 AND w = 0""#;
+    let read = |id: u8| format!(r#"2 40 50 "sql":"SELECT v, w FROM t WHERE id = {id}","rows":[[5,0]]"#);
+    is_clean(RC, &[one, COMMITTED, &read(2), end]);
+    breaks(RC, Anomaly::ConsistentRead, &[one, COMMITTED, &read(1), end]);
+    // Nothing was found: nothing was changed.
+    let none = r#"1 10 20 "sql":"UPDATE t SET v = 5 WHERE w = 3","count":0"#;
+    breaks(RC, Anomaly::ConsistentRead, &[none, COMMITTED, &read(1), end]);
+}
+
+#[test]
+fn a_transaction_may_have_changed_what_it_reads_later() {
+    let lines = |condition: &str| {
+        [
+            format!(r#"1 10 20 "sql":"DELETE FROM t WHERE {condition}""#),
+            r#"1 21 22 "sql":"SELECT id, v FROM t WHERE v > 0","rows":[]"#.to_owned(),
+            COMMITTED.to_owned(),
+        ]
+    };
+    is_clean(RR, &lines("w = 0").each_ref().map(String::as_str));
+    breaks(RR, Anomaly::ConsistentRead, &lines("w = 0 AND id = 2").each_ref().map(String::as_str));
+}
+
+#[test]
+fn of_a_statement_that_nobody_understands_nothing_follows() {
+    let call = r#"1 5 8 "sql":"SELECT transfer_all(3)","rows":[[1]]"#;
+    let write = r#"1 10 20 "sql":"UPDATE t SET v = 7 WHERE id = 1","count":1"#;
+    let read = |seen: u8| format!(r#"2 40 50 "sql":"SELECT v FROM t WHERE id = 2","rows":[[{seen}]]"#);
+    let end = r#"2 60 61 "commit":true"#;
+    is_clean(RC, &[call, write, COMMITTED, &read(99), end]);
+    // Aborted, it did nothing; and its locks prove nothing.
+    breaks(RC, Anomaly::ConsistentRead, &[call, write, r#"1 22 28 "abort":true"#, &read(99), end]);
+    let theirs = r#"2 12 18 "sql":"UPDATE t SET v = v + 2 WHERE id = 1","count":1"#;
+    is_clean(RC, &[call, write, theirs, r#"2 30 31 "commit":true"#, r#"1 80 85 "commit":true"#]);
+}
+
+#[test]
+fn a_read_that_locks() {
+    let locked = r#"1 10 20 "sql":"SELECT v FROM t WHERE id = 1 FOR UPDATE","rows":[[10]]"#;
+    let shared = r#"1 10 20 "sql":"SELECT v FROM t WHERE id = 1 LOCK IN SHARE MODE","rows":[[10]]"#;
+    let late = r#"1 80 85 "commit":true"#;
+    let end = r#"2 60 61 "commit":true"#;
+    let write = r#"2 30 40 "sql":"UPDATE t SET v = 3 WHERE id = 1","count":1"#;
+    let read = r#"2 30 40 "sql":"SELECT v FROM t WHERE id = 1 FOR SHARE","rows":[[10]]"#;
+    for profile in [RC, RR, MYSQL] {
+        breaks(profile, Anomaly::MutualExclusion, &[locked, write, end, late]);
+        breaks(profile, Anomaly::MutualExclusion, &[locked, read, end, late]);
+    }
+    breaks(MYSQL, Anomaly::MutualExclusion, &[shared, write, end, late]);
+    is_clean(MYSQL, &[shared, read, end, late]);
+    is_clean(MYSQL, &[r#"1 10 20 "sql":"SELECT v FROM t WHERE id = 1","rows":[[10]]"#, write, end, late]);
+    is_clean(
+        RC,
+        &[
+            r#"1 10 20 "sql":"SELECT v FROM t WHERE id = 1 FOR UPDATE SKIP LOCKED","rows":[[10]]"#,
+            write,
+            end,
+            late,
+        ],
+    );
+}
+
+/// InnoDB's locking reads see the newest version, PostgreSQL's what the snapshot has, or fail.
+#[test]
+fn what_a_read_that_locks_sees() {
+    let lines = |locked: &str| {
+        vec![
+            r#"2 2 4 "sql":"SELECT v FROM t WHERE id = 2","rows":[[20]]"#.to_owned(),
+            r#"1 10 20 "sql":"UPDATE t SET v = 11 WHERE id = 1","count":1"#.to_owned(),
+            COMMITTED.to_owned(),
+            format!(r#"2 40 50 "sql":"SELECT v FROM t WHERE id = 1{locked}"#),
+            r#"2 60 61 "commit":true"#.to_owned(),
+        ]
+    };
+    let of = |profile: &str, locked: &str| {
+        let lines = lines(locked);
+        let refs: Vec<&str> = lines.iter().map(String::as_str).collect();
+        verdict(profile, &history(profile.split('/').next().expect("a name"), &refs)).1 == Verdict::Clean
+    };
+    assert!(of(MYSQL, r#" FOR UPDATE","rows":[[11]]"#), "the newest");
+    assert!(!of(MYSQL, r#" FOR UPDATE","rows":[[10]]"#), "the snapshot's");
+    assert!(of(MYSQL, r#"","rows":[[10]]"#), "a plain read sees the snapshot");
+    assert!(!of(RR, r#" FOR UPDATE","rows":[[11]]"#), "not in the snapshot");
+    assert!(!of(RR, r#" FOR UPDATE","rows":[[10]]"#), "changed since: refused");
+    assert!(of(RC, r#" FOR UPDATE","rows":[[11]]"#));
+}
+
+#[test]
+fn a_gap_that_was_locked_stays_empty() {
+    let locked = r#"1 10 20 "sql":"SELECT id, v FROM t WHERE v > 100 FOR UPDATE","rows":[]"#;
+    let insert = r#"2 30 40 "sql":"INSERT INTO t (id, v, w) VALUES (7, 200, 0)","count":1"#;
+    let lines = [locked, insert, r#"2 60 61 "commit":true"#, r#"1 80 85 "commit":true"#];
+    breaks(MYSQL, Anomaly::MutualExclusion, &lines);
+    is_clean("mysql/read-committed", &lines);
+    is_clean(RR, &lines);
+}
+
+#[test]
+fn rows_without_a_key_are_those_that_statements_ask_for() {
+    let write = r#"1 10 20 "sql":"UPDATE n SET v = 5 WHERE w = 3","count":2"#;
+    let end = r#"2 60 61 "commit":true"#;
+    let read = |rows: &str| format!(r#"2 40 50 "sql":"SELECT v FROM n WHERE w = 3","rows":{rows}"#);
+    is_clean(RC, &[write, COMMITTED, &read("[[5],[5]]"), end]);
+    breaks(RC, Anomaly::ConsistentRead, &[write, COMMITTED, &read("[[4],[4]]"), end]);
+    breaks(RC, Anomaly::ConsistentRead, &[write, COMMITTED, &read("[]"), end]);
+    // Nobody knows what was there at first.
+    is_clean(RC, &[&read("[[4],[6]]"), end]);
+    is_clean(RC, &[&read("[[4]]"), end]);
+    // Two may insert the same.
+    let mine = r#"1 10 20 "sql":"INSERT INTO n (id, v, w) VALUES (8, 1, 3)","count":1"#;
+    let more = r#"2 12 18 "sql":"INSERT INTO n (id, v, w) VALUES (9, 2, 3)","count":1"#;
+    let own = [
+        r#"1 21 22 "sql":"UPDATE n SET v = 5 WHERE w = 3","count":1"#,
+        r#"2 21 22 "sql":"UPDATE n SET v = 6 WHERE w = 3","count":1"#,
+    ];
+    for profile in [RC, RR] {
+        is_clean(profile, &[mine, more, own[0], own[1], end, r#"1 80 85 "commit":true"#]);
+    }
+    // Another row with the same value may have come, and a change by another condition may have moved rows.
+    let insert = r#"3 30 32 "sql":"INSERT INTO n (id, v, w) VALUES (9, 1, 3)","count":1"#;
+    is_clean(RC, &[write, COMMITTED, insert, r#"3 34 36 "commit":true"#, &read("[[5],[5],[1]]"), end]);
+    let moved = r#"3 30 32 "sql":"UPDATE n SET w = 4 WHERE v = 5","count":1"#;
+    is_clean(RC, &[write, COMMITTED, moved, r#"3 34 36 "commit":true"#, &read("[[5]]"), end]);
+    is_clean(RC, &[write, COMMITTED, moved, r#"3 34 36 "commit":true"#, &read("[]"), end]);
+    let some = r#"3 30 32 "sql":"UPDATE n SET v = 9 WHERE w = 3 AND id = 1","count":1"#;
+    is_clean(RC, &[write, COMMITTED, some, r#"3 34 36 "commit":true"#, &read("[[5],[9]]"), end]);
+    is_clean(RC, &[write, COMMITTED, some, r#"3 34 36 "commit":true"#, &read("[[5]]"), end]);
+    let theirs = r#"2 12 18 "sql":"UPDATE n SET v = 6 WHERE w = 3","count":1"#;
+    breaks(RC, Anomaly::MutualExclusion, &[write, theirs, end, r#"1 80 85 "commit":true"#]);
+}
+
+/// The history as it would be if nobody had seen what updates changed, and if some statements were not understood.
+fn blurred(history: &History, seed: u64) -> History {
+    let (mut builder, mut rng) = (HistoryBuilder::like(history), Rng::new(seed, 99));
+    for txn in history.txns() {
+        let (session, label) = (history.session_label(history.session_of(txn)), history.txn_label(txn));
+        for op in history.ops(txn) {
+            let unclear = OpDetail::Sql { text: "CALL p()", params: &[], rows: None, count: None };
+            let (kind, accesses, detail) = match op.kind {
+                OpKind::Read | OpKind::Write if rng.below(60) == 0 => (OpKind::Sql, &[][..], unclear),
+                OpKind::Update if rng.below(3) > 0 => (op.kind, &[][..], history.detail(op, false)),
+                OpKind::Sql => (OpKind::Sql, &[][..], history.detail(op, true)),
+                _ => (op.kind, op.accesses, history.detail(op, true)),
+            };
+            builder.push(session, label, op.at, kind, accesses, detail).expect("an operation");
+        }
+    }
+    builder.finish().expect("a history")
+}
+
+#[test]
+fn nobody_is_accused_for_what_was_not_seen() {
+    let (mut found, mut unseen) = (0, 0);
+    for protocol in Protocol::ALL {
+        for seed in 0..60 {
+            let mut config = SimConfig::new(protocol, seed);
+            (config.transactions, config.clients, config.domain) = (120, 8, 6);
+            config.keys = [3, 10, 30][seed as usize % 3];
+            config.mix = Mix::NAMED[seed as usize % 4].1;
+            (config.aborts, config.unknown) = (Ppm::percent(8), Ppm::percent(4));
+            config.skew = [0, 20_000][seed as usize % 2];
+            let question = Question::new(protocol.promises()[0]);
+            let check = |config: &SimConfig| {
+                let history = blurred(&simulate_history(config).expect("a history").0, seed);
+                let verdict = Engine::default().check(&history, question, &Budget::unlimited());
+                (history, verdict)
+            };
+            let (history, verdict) = check(&config);
+            unseen +=
+                history.txns().flat_map(|t| history.ops(t)).filter(|op| op.kind == OpKind::Update).count();
+            if let Verdict::Violated(findings) = &verdict {
+                panic!("{protocol} {seed}: {}", explain::finding(&history, &findings[0]));
+            }
+            for fault in [Fault::WriteLost, Fault::LockNotTaken] {
+                if seed % 10 == 0 && fault.breaks(protocol).is_some() {
+                    let (history, verdict) = check(&config.clone().with_fault(fault, Ppm::percent(20)));
+                    let Verdict::Violated(findings) = &verdict else { continue };
+                    found += 1;
+                    for finding in findings {
+                        assert_eq!(
+                            audit(&history, question, &finding.certificate),
+                            Ok(()),
+                            "{protocol} {seed}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+    assert!(found > 20 && unseen > 1_000, "{found} of {unseen}");
+}
