@@ -34,9 +34,11 @@ pub(crate) fn assemble(history: &History, told: &Told, named: &[Testimony]) -> R
         known.sort_unstable();
         known
     };
+    let mut orders: Vec<VersionOrder> = told.successions.iter().filter_map(order).collect();
+    orders.sort_by_key(|order| order.object);
     let commits = stamped(&told.commits);
     let evidence = Evidence {
-        version_orders: told.successions.iter().filter_map(order).collect(),
+        version_orders: orders,
         serializations: if told.serial { commits.clone() } else { Vec::new() },
         snapshots: stamped(&told.snapshots),
         commits,
