@@ -54,8 +54,10 @@ impl<'h> Writers<'h> {
         for txn in history.txns() {
             writers.add(txn, &mut written);
         }
-        let both = writers.lists.iter().copied().filter(|list| written[list.index()]);
-        for list in both.collect::<Vec<_>>() {
+        let mut both: Vec<ObjectId> =
+            writers.lists.iter().copied().filter(|list| written[list.index()]).collect();
+        both.sort_unstable();
+        for list in both {
             let name = history.show_object(list);
             writers.blind.add(history, list, || format!("{name} is both written and appended to"));
         }

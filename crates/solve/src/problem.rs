@@ -298,8 +298,9 @@ impl<'h> Problem<'h> {
     /// The transactions whose reads of lists show what is known of the order of some objects.
     pub fn shown_by(&self, objects: &[ObjectId]) -> impl Iterator<Item = u32> {
         let facts = self.facts.iter().zip(&self.sources).filter(|(_, source)| **source != INITIAL);
-        let of_these =
-            facts.filter(|((a, _), _)| objects.contains(&self.place(self.versions[*a as usize].item).0));
+        let of_these = facts.filter(|((a, _), _)| {
+            objects.binary_search(&self.place(self.versions[*a as usize].item).0).is_ok()
+        });
         of_these.map(|(_, &source)| source)
     }
 

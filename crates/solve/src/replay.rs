@@ -15,11 +15,12 @@
 //! This is how [Lowe 2017] tests linearizability, with transactions for operations and begin and commit points.
 //!
 //! # Cost
-//! At most [`STEPS`] transactions are run.
+//! At most [`STEPS`] transactions are run, in at most [`TIME`].
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hash, Hasher};
+use std::time::Duration;
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
 use margay_history::{ObjectId, TxnId};
@@ -34,6 +35,9 @@ use crate::problem::Problem;
 
 /// How many transactions are run.
 const STEPS: usize = 50_000;
+
+/// For how long.
+const TIME: Duration = Duration::from_secs(5);
 
 /// How many points are tried at one place.
 const WIDTH: usize = 24;
@@ -53,7 +57,7 @@ pub(crate) fn replay(
     let Ok(Saturated::Acyclic(_)) = known.saturate(budget) else { return None };
     let graph = known.graph();
     let mut runs = Runs::new(problem, points, &predicates, &graph, places(problem, points, guess));
-    runs.search(budget)
+    runs.search(&budget.clone().at_most(TIME))
 }
 
 /// The place of each point in an order; those that are not in it come last.

@@ -17,6 +17,18 @@ use crate::problem::Problem;
 use crate::search::{Effort, Outcome, search_with};
 use crate::{Solve, holds, points, violated};
 
+/// Who is before the one candidate in its session, and the other candidate saw what nobody wrote, so it did not commit.
+#[test]
+fn who_saw_the_impossible_was_not_seen() {
+    let text = "T1@s1: r(x,1) | T2@s1: w(x,1) | T3@s2: w(x,1) r(y,7) unknown";
+    let history = margay_testkit::history(text);
+    let question = Question::new(Level::StrongSessionSerializable);
+    let verdict = Solve.check(&history, question, &Budget::unlimited());
+    assert_eq!(verdict.word(), "violated", "{verdict:?}");
+    let audited = verdict.certificate().map(|certificate| audit(&history, question, certificate));
+    assert_eq!(audited, Some(Ok(())));
+}
+
 struct Rng(u64);
 
 impl Rng {

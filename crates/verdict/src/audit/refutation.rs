@@ -4,7 +4,7 @@
 //! See [`crate::certificate`]: a lemma says that its assumptions cannot all be true. The axioms say what must be true whatever happened; audit derives
 //! them from the history, for the atoms that lemmas mention:
 //! 1. if a transaction committed, its read saw one of its candidates; who was seen committed (for an unknown transaction, all reads that may have seen it
-//!    are asked);
+//!    are asked, and whether what it saw itself can be explained at all: if not, it did not commit);
 //! 2. of two committed writers one is before the other (one variable for both ways, so never both); the initial version is before all;
 //! 3. what evidence and lists say ([`super::facts`]).
 //!
@@ -15,7 +15,7 @@
 
 use batsat::{BasicSolver, Lit, SolverInterface, lbool};
 use hashbrown::{HashMap, HashSet};
-use margay_history::{History, NameId, ObjectId, OpId, Outcome, TxnId, Version};
+use margay_history::{History, NameId, ObjectId, OpId, OpKind, Outcome, TxnId, Version};
 use margay_levels::Level;
 
 use super::candidates::{Candidates, Sight};
@@ -33,6 +33,9 @@ pub(super) fn audit(history: &History, question: Question, lemmas: &[Lemma]) -> 
     }
     for edge in lemmas.iter().flat_map(|lemma| &lemma.edges) {
         mentioned.extend(written_if_unknown(history, edge.from));
+    }
+    if question.level != Level::ReadUncommitted {
+        mentioned.extend(seen_if_unknown(history, &mentioned));
     }
     let predicates = Predicates::lenient(history);
     let candidates = Candidates::new(&predicates, |object| mentioned.contains(&object));
@@ -59,6 +62,15 @@ fn written_if_unknown(history: &History, txn: TxnId) -> Vec<ObjectId> {
     }
     let writes = history.ops(txn).filter(|op| op.kind.writes());
     writes.flat_map(|op| op.accesses).map(|access| access.object).collect()
+}
+
+/// What transactions of unknown outcome looked at that write one of these objects.
+fn seen_if_unknown(history: &History, objects: &HashSet<ObjectId>) -> Vec<ObjectId> {
+    let unknown = history.txns().filter(|&txn| history.outcome(txn) == Outcome::Unknown);
+    let involved =
+        unknown.filter(|&txn| written_if_unknown(history, txn).iter().any(|object| objects.contains(object)));
+    let ops = involved.flat_map(|txn| history.ops(txn)).filter(|op| op.kind == OpKind::Read);
+    ops.flat_map(|op| op.accesses).map(|access| access.object).collect()
 }
 
 /// What was seen: an object by an operation, or one of its columns.
@@ -146,6 +158,9 @@ impl<'a, 'p> Axioms<'a, 'p> {
                 }
                 if self.reads_count {
                     self.sightings(txn)?;
+                    if self.saw_the_impossible(txn) {
+                        self.clause(vec![!literal]);
+                    }
                 }
             }
             Atom::Saw(op, object, column, version) => {
@@ -169,6 +184,18 @@ impl<'a, 'p> Axioms<'a, 'p> {
             }
         }
         Ok(Some(literal))
+    }
+
+    /// Whether a transaction read what nothing explains, so that it cannot have committed.
+    fn saw_the_impossible(&self, txn: TxnId) -> bool {
+        let mut reads = self.history.ops(txn).filter(|op| op.kind == OpKind::Read);
+        reads.any(|op| {
+            op.accesses.iter().any(|access| match self.candidates.sight(op.id, access.object) {
+                Ok(Sight::External(versions)) => versions.is_empty(),
+                Ok(Sight::Internal(explained)) => !explained,
+                _ => false,
+            })
+        })
     }
 
     /// Who may have seen an unknown transaction may show that it committed.
