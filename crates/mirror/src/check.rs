@@ -6,6 +6,7 @@ use margay_levels::profile::{self, Dbms, NoProfile};
 use margay_verdict::mechanism::{Mechanisms, Searches, Unseen, unfit};
 use margay_verdict::{Budget, Certificate, Checker, Exhausted, Finding, Question, Verdict, Why};
 
+use crate::front::{Front, Step};
 use crate::mirror::{Asked, Mirror, Trace, Violation};
 use crate::simulated::simulated;
 
@@ -90,9 +91,18 @@ impl Engine {
         };
         *mirror.searches() = Searches::of(history);
         history.initial_values().iter().for_each(|&(object, value)| mirror.initial(object, value));
-        for (done, (_, op, txn)) in merged(history).into_iter().enumerate() {
-            budget.poll().map_err(|limit| stopped(limit, done))?;
-            feed(mirror, history, op, txn)?;
+        if mirror.has_threads() {
+            let go_on = |done| budget.poll().map_err(|limit| stopped(limit, done as usize));
+            mirror.feed_beside(
+                history.values(),
+                |front, searches, out| make(history, front, searches, out),
+                go_on,
+            )?;
+        } else {
+            for (done, (_, op, txn)) in merged(history).into_iter().enumerate() {
+                budget.poll().map_err(|limit| stopped(limit, done))?;
+                feed(mirror, history, op, txn)?;
+            }
         }
         mirror.finish(history.values());
         Ok(())
@@ -118,9 +128,26 @@ fn merged(history: &History) -> Vec<(i64, OpId, TxnId)> {
     all
 }
 
+/// Hands all operations to the front half, until nobody wants more.
+fn make(history: &History, front: &mut Front, searches: &Searches, out: &mut dyn FnMut(Step) -> bool) {
+    for (_, op, txn) in merged(history) {
+        let Some((trace, asked)) = trace(history, op, txn) else { continue };
+        let Ok(step) = front.take(trace, &asked, searches, history.values()) else { continue };
+        if !out(step) {
+            return;
+        }
+    }
+}
+
 fn feed(mirror: &mut Mirror, history: &History, op: OpId, txn: TxnId) -> Result<(), Why> {
+    let Some((trace, asked)) = trace(history, op, txn) else { return Ok(()) };
+    mirror.feed_asked(trace, &asked, history.values()).map_err(|unfit| Why::Outside(unfit.to_string()))
+}
+
+/// An operation as the mirror takes it, with what it asked.
+fn trace(history: &History, op: OpId, txn: TxnId) -> Option<(Trace<'_>, Asked)> {
     let op = history.op(op);
-    let Some(at) = op.at else { return Ok(()) };
+    let at = op.at?;
     let trace = Trace { txn, op: op.id, kind: op.kind, at, accesses: op.accesses };
     let (scan, update) = (history.scan(op.id), history.update(op.id));
     let asked = Asked {
@@ -129,7 +156,7 @@ fn feed(mirror: &mut Mirror, history: &History, op: OpId, txn: TxnId) -> Result<
         changes: Unseen::of(history, &op, at).map(|unseen| unseen.pattern),
         lock: history.read_lock(op.id),
     };
-    mirror.feed_asked(trace, &asked, history.values()).map_err(|unfit| Why::Outside(unfit.to_string()))
+    Some((trace, asked))
 }
 
 fn take(mirror: &mut Mirror, found: &mut Vec<Finding>) {

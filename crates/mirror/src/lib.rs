@@ -66,6 +66,7 @@
 
 mod check;
 mod due;
+mod front;
 mod graph;
 mod log;
 mod mirror;

@@ -8,15 +8,17 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::fmt;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use margay_history::{
     Access, Interval, ObjectId, OpId, OpKind, PredicateId, ReadLock, TxnId, ValueId, Values, Version,
 };
 use margay_levels::profile::Granularity;
-use margay_verdict::mechanism::{Fact, Mechanisms, Pattern, Searches, Unseen, View, World, Written, common};
+use margay_verdict::mechanism::{Fact, Mechanisms, Pattern, Searches, Unseen, View, World, Written};
 use margay_verdict::{Breach, Broken, Edge};
 
+use crate::front::{Front, Step};
 use crate::graph::Graph;
 use crate::log::Entry;
 use crate::store::{Held, Region, Store};
@@ -164,21 +166,23 @@ pub struct Statistics {
 #[derive(Debug)]
 pub struct Mirror {
     mechanisms: Mechanisms,
-    skew: i64,
-    open: HashMap<TxnId, Txn>,
+    front: Front,
     /// Ended transactions by the time that the stream must pass, and their order of arrival.
     ended: BinaryHeap<Reverse<(i64, TxnId)>>,
     waiting: HashMap<TxnId, Txn>,
     /// When the transactions that are not judged yet began.
     starts: BTreeMap<i64, usize>,
+    /// When the transactions that are running began.
+    running: BTreeMap<i64, usize>,
     now: i64,
-    last: i64,
     store: Store,
-    searches: Searches,
+    searches: Arc<Searches>,
     graph: Graph,
     found: VecDeque<Violation>,
     statistics: Statistics,
     threads: usize,
+    /// So many of them explain reads.
+    explainers: usize,
     /// So many transactions are judged at a time.
     batch: usize,
 }
@@ -189,6 +193,10 @@ const DATABASE: ObjectId = ObjectId(u32::MAX);
 /// After so many transactions the graph is tidied.
 const ROUND: u64 = 32;
 
+/// So many steps the front half hands over at a time, and so many times it may be ahead.
+const STEPS: usize = 1024;
+const AHEAD: usize = 8;
+
 /// So many transactions are judged at a time for each thread.
 const BATCH: usize = 256;
 
@@ -198,35 +206,36 @@ impl Mirror {
     pub fn new(mechanisms: Mechanisms, skew: i64) -> Self {
         Self {
             mechanisms,
-            skew,
-            open: HashMap::new(),
+            front: Front::new(mechanisms, skew),
             ended: BinaryHeap::new(),
             waiting: HashMap::new(),
             starts: BTreeMap::new(),
+            running: BTreeMap::new(),
             now: i64::MIN,
-            last: i64::MIN,
             store: Store::default(),
-            searches: Searches::default(),
+            searches: Arc::default(),
             graph: Graph::new(mechanisms.points),
             found: VecDeque::new(),
             statistics: Statistics::default(),
             threads: 1,
+            explainers: 1,
             batch: 1,
         }
     }
 
-    /// Explains reads on so many threads, the caller's among them. Transactions are then judged in batches, so violations come a little later; what is found does not
-    /// depend on the number of threads.
+    /// Works on so many threads, the caller's among them: one brings operations of a finished history together to transactions, the others explain reads. Transactions
+    /// are then judged in batches, so violations come a little later; what is found does not depend on the number of threads.
     #[must_use]
     pub fn with_threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
+        self.explainers = self.threads;
         self.batch = BATCH;
         self
     }
 
     /// The tables, conditions and rows that [`Mirror::feed_search`] speaks of. They are declared before they are used.
     pub fn searches(&mut self) -> &mut Searches {
-        &mut self.searches
+        Arc::make_mut(&mut self.searches)
     }
 
     /// Sets the initial value of an object, before its first operation. Objects are absent otherwise.
@@ -260,32 +269,75 @@ impl Mirror {
     /// # Errors
     /// As [`Mirror::feed`].
     pub fn feed_asked(&mut self, trace: Trace<'_>, asked: &Asked, values: &Values) -> Result<(), Unfit> {
-        if trace.at.before < self.last {
-            return Err(Unfit::OutOfOrder { before: trace.at.before, last: self.last });
-        }
-        self.statistics.operations += 1;
-        let at = common(trace.at, self.skew);
-        (self.last, self.now) = (trace.at.before, at.before);
-        self.settle(values);
-        let txn = match self.open.entry(trace.txn) {
-            hashbrown::hash_map::Entry::Occupied(entry) => entry.into_mut(),
-            hashbrown::hash_map::Entry::Vacant(entry) => {
-                *self.starts.entry(at.before).or_default() += 1;
-                entry.insert(Txn::default())
-            }
-        };
-        txn.push(&trace, at, asked, &self.mechanisms, World { values, searches: &self.searches });
-        if trace.kind.outcome().is_some()
-            && let Some(ended) = self.open.remove(&trace.txn)
-        {
-            self.end(trace.txn, ended, values);
-        }
+        let step = self.front.take(trace, asked, &self.searches, values)?;
+        self.advance(step, values);
         Ok(())
+    }
+
+    /// The stream has come so far.
+    fn advance(&mut self, step: Step, values: &Values) {
+        self.statistics.operations += 1;
+        self.now = step.now;
+        self.settle(values);
+        if step.started {
+            *self.starts.entry(step.now).or_default() += 1;
+            *self.running.entry(step.now).or_default() += 1;
+        }
+        if let Some(ended) = step.ended {
+            let (txn, ended) = *ended;
+            self.end(txn, ended, values);
+        }
+    }
+
+    /// Takes operations that another thread makes, which is given the front half and what to do with what comes of each. Stops when `go_on` says so.
+    ///
+    /// # Errors
+    /// What `go_on` says.
+    pub(crate) fn feed_beside<E>(
+        &mut self,
+        values: &Values,
+        make: impl FnOnce(&mut Front, &Searches, &mut dyn FnMut(Step) -> bool) + Send,
+        mut go_on: impl FnMut(u64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (sender, receiver) = std::sync::mpsc::sync_channel::<Vec<Step>>(AHEAD);
+        let mut front = std::mem::replace(&mut self.front, Front::new(self.mechanisms, 0));
+        let searches = Arc::clone(&self.searches);
+        self.explainers = self.threads.saturating_sub(1).max(1);
+        std::thread::scope(|scope| {
+            let maker = scope.spawn(move || {
+                let mut steps = Vec::with_capacity(STEPS);
+                make(&mut front, &searches, &mut |step| {
+                    steps.push(step);
+                    let full = steps.len() == STEPS;
+                    !full || sender.send(std::mem::replace(&mut steps, Vec::with_capacity(STEPS))).is_ok()
+                });
+                let _ = sender.send(steps);
+                front
+            });
+            let mut stopped = Ok(());
+            for steps in receiver {
+                stopped = go_on(self.statistics.operations);
+                if stopped.is_err() {
+                    break;
+                }
+                steps.into_iter().for_each(|step| self.advance(step, values));
+            }
+            match maker.join() {
+                Ok(front) => self.front = front,
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+            stopped
+        })
+    }
+
+    /// Whether it was made for several threads.
+    pub(crate) fn has_threads(&self) -> bool {
+        self.threads > 1
     }
 
     /// The stream is over: transactions that have not ended have an unknown outcome.
     pub fn finish(&mut self, values: &Values) {
-        let mut open: Vec<(TxnId, Txn)> = self.open.drain().collect();
+        let mut open: Vec<(TxnId, Txn)> = self.front.open.drain().collect();
         open.sort_unstable_by_key(|(txn, _)| *txn);
         open.into_iter().for_each(|(txn, unknown)| self.end(txn, unknown, values));
         (self.now, self.batch) = (i64::MAX, 1);
@@ -308,7 +360,7 @@ impl Mirror {
     pub fn size(&self) -> Size {
         let (versions, readers, locks) = self.store.len();
         let (nodes, edges) = self.graph.len();
-        let transactions = self.open.len() + self.waiting.len();
+        let transactions = self.front.open.len() + self.waiting.len();
         Size { transactions, versions, readers, locks, nodes, edges }
     }
 
@@ -318,16 +370,12 @@ impl Mirror {
     }
 
     fn forget_start(&mut self, start: i64) {
-        if let Some(count) = self.starts.get_mut(&start) {
-            *count -= 1;
-            if *count == 0 {
-                self.starts.remove(&start);
-            }
-        }
+        forget(&mut self.starts, start);
     }
 
     /// A transaction has ended: its locks and versions meet those of others.
     fn end(&mut self, txn: TxnId, mut ended: Txn, values: &Values) {
+        forget(&mut self.running, ended.course.start());
         self.hold(txn, &ended, values);
         if ended.course.aborted() && self.mechanisms.view != View::Uncommitted {
             return self.forget_start(ended.course.start());
@@ -498,8 +546,7 @@ impl Mirror {
     fn complete(&self) -> i64 {
         match self.mechanisms.view {
             View::Within | View::Uncommitted => {
-                let started = self.open.values().map(|txn| txn.course.start());
-                started.min().map_or(self.now, |start| start.min(self.now))
+                self.running.keys().next().map_or(self.now, |&start| start.min(self.now))
             }
             _ => self.now,
         }
@@ -533,10 +580,11 @@ impl Mirror {
     /// Explains the reads of transactions, on several threads if there are many.
     fn explain_all(&self, ready: &[(TxnId, Txn)], values: &Values) -> Vec<Explained> {
         let explain = |(txn, ended): &(TxnId, Txn)| self.explain(*txn, ended, values);
-        if self.threads == 1 || ready.len() < 2 * self.threads {
+        let threads = self.explainers;
+        if threads == 1 || ready.len() < 2 * threads {
             return ready.iter().map(explain).collect();
         }
-        let part = ready.len().div_ceil(self.threads);
+        let part = ready.len().div_ceil(threads);
         std::thread::scope(|scope| {
             let mut parts = ready.chunks(part);
             let mine = parts.next().unwrap_or_default();
@@ -561,6 +609,16 @@ impl Mirror {
         txns.sort_unstable();
         txns.dedup();
         self.report(txns, Broken::Dependencies(edges));
+    }
+}
+
+/// Takes one away.
+fn forget(times: &mut BTreeMap<i64, usize>, time: i64) {
+    if let Some(count) = times.get_mut(&time) {
+        *count -= 1;
+        if *count == 0 {
+            times.remove(&time);
+        }
     }
 }
 

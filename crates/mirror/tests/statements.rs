@@ -274,7 +274,7 @@ fn blurred(history: &History, seed: u64) -> History {
 fn nobody_is_accused_for_what_was_not_seen() {
     let (mut found, mut unseen) = (0, 0);
     for protocol in Protocol::ALL {
-        for seed in 0..60 {
+        for seed in 0..40 {
             let mut config = SimConfig::new(protocol, seed);
             (config.transactions, config.clients, config.domain) = (120, 8, 6);
             config.keys = [3, 10, 30][seed as usize % 3];
@@ -309,5 +309,5 @@ fn nobody_is_accused_for_what_was_not_seen() {
             }
         }
     }
-    assert!(found > 20 && unseen > 1_000, "{found} of {unseen}");
+    assert!(found > 15 && unseen > 1_000, "{found} of {unseen}");
 }

@@ -14,7 +14,7 @@ use crate::cell::scalar;
 use crate::predicates::dialect;
 
 /// The tables, conditions and objects that searches are about.
-#[derive(Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct Searches {
     /// The key columns of each table.
     keys: Vec<Vec<String>>,
@@ -23,7 +23,7 @@ pub struct Searches {
 }
 
 /// A condition on the rows of a table.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Condition {
     table: TableId,
     /// Nothing if it is outside the fragment.

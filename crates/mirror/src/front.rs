@@ -1,0 +1,58 @@
+//! The front half: operations become transactions. It knows nothing of other transactions, so it can run on a thread of its own before the rest.
+
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
+use margay_history::{TxnId, Values};
+use margay_verdict::mechanism::{Mechanisms, Searches, World, common};
+
+use crate::mirror::{Asked, Trace, Unfit};
+use crate::txn::Txn;
+
+/// The transactions that are running.
+#[derive(Debug)]
+pub(crate) struct Front {
+    mechanisms: Mechanisms,
+    skew: i64,
+    pub open: HashMap<TxnId, Txn>,
+    last: i64,
+}
+
+/// What an operation means for the rest.
+#[derive(Debug)]
+pub(crate) struct Step {
+    /// When it was called at the earliest.
+    pub now: i64,
+    /// Whether it is the first of its transaction.
+    pub started: bool,
+    /// The transaction that it ends.
+    pub ended: Option<Box<(TxnId, Txn)>>,
+}
+
+impl Front {
+    pub fn new(mechanisms: Mechanisms, skew: i64) -> Self {
+        Self { mechanisms, skew, open: HashMap::new(), last: i64::MIN }
+    }
+
+    /// Takes the next operation.
+    pub fn take(
+        &mut self,
+        trace: Trace<'_>,
+        asked: &Asked,
+        searches: &Searches,
+        values: &Values,
+    ) -> Result<Step, Unfit> {
+        if trace.at.before < self.last {
+            return Err(Unfit::OutOfOrder { before: trace.at.before, last: self.last });
+        }
+        let at = common(trace.at, self.skew);
+        self.last = trace.at.before;
+        let (txn, started) = match self.open.entry(trace.txn) {
+            Entry::Occupied(entry) => (entry.into_mut(), false),
+            Entry::Vacant(entry) => (entry.insert(Txn::default()), true),
+        };
+        txn.push(&trace, at, asked, &self.mechanisms, World { values, searches });
+        let ends = trace.kind.outcome().is_some();
+        let ended = if ends { self.open.remove(&trace.txn) } else { None };
+        Ok(Step { now: at.before, started, ended: ended.map(|ended| Box::new((trace.txn, ended))) })
+    }
+}
