@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use common::{Run, finish, margay};
 use margay_servers::Server;
+use serde_json::Value;
 use tempfile::TempDir;
 
 fn run(args: &str) -> Run {
@@ -111,34 +112,59 @@ fn an_interrupt_ends_the_run_and_its_server() {
     assert_eq!(left, ["run.jsonl"], "the server is gone with its folder");
 }
 
+/// Harms a server while clients use it; it must keep its promise, and every client must come back.
+fn harmed(args: &str) -> Value {
+    let folder = folder();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_margay"));
+    command.args(["run", "--no-report", "--json"]).args(args.split_whitespace()).env("TMPDIR", folder.path());
+    let told = finish(command, b"").expect(0).json();
+    let faults = told["run"]["faults"].as_object().expect("faults");
+    assert!(faults.values().all(|times| times.as_u64() >= Some(1)), "{told}");
+    let found = (told["verdict"].as_str(), told["run"]["live"]["violations"].as_u64());
+    assert_eq!(found, (Some("holds"), Some(0)), "{args}: {told}");
+    assert_eq!(told["run"]["dropped"].as_array().map(Vec::len), Some(0), "every client came back: {told}");
+    told
+}
+
+/// How often clients made a new connection: each is a session of its own.
+fn reconnections(told: &Value) -> u64 {
+    told["stats"]["sessions"].as_u64().expect("sessions").saturating_sub(6)
+}
+
 #[test]
 fn servers_that_are_harmed_are_not_accused() {
-    if !installed(Server::postgres()) {
-        return;
-    }
-    let folder = folder();
-    let run = |args: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_margay"));
-        command.args(["run", "--no-report"]).args(args.split_whitespace()).env("TMPDIR", folder.path());
-        finish(command, b"")
-    };
-    for (fault, workload) in
-        [("kill=1s", "increment"), ("disconnect=60ms", "mixed"), ("pause=400ms", "mixed")]
-    {
-        let args = format!("--start postgres --duration 3500ms --workload {workload} --fault {fault} --json");
-        let told = run(&args).expect(0).json();
-        let name = fault.split('=').next().expect("a name");
-        assert!(told["run"]["faults"][name].as_u64() >= Some(1), "{told}");
-        assert_eq!(
-            (told["verdict"].as_str(), told["run"]["live"]["violations"].as_u64()),
-            (Some("holds"), Some(0))
-        );
-        assert_eq!(
-            told["run"]["dropped"].as_array().map(Vec::len),
-            Some(0),
-            "every client came back: {told}"
-        );
+    if installed(Server::postgres()) {
+        let run = |more: &str| harmed(&format!("--start postgres --duration 3500ms {more}"));
+        run("--workload increment --fault kill=1s");
+        assert!(reconnections(&run("--workload mixed --fault disconnect=60ms")) > 0);
+        assert_eq!(reconnections(&run("--workload mixed --fault pause=400ms")), 0, "who waits loses nothing");
     }
     let error = run("--fault kill").expect(2);
     assert!(error.stderr.contains("--start"), "{}", error.stderr);
+}
+
+#[test]
+fn mariadb_that_is_harmed_is_not_accused() {
+    if !installed(Server::mariadb()) {
+        return;
+    }
+    let run = |more: &str| harmed(&format!("--start mariadb --duration 3s --workload increment {more}"));
+    assert!(reconnections(&run("--fault kill=1s")) > 0);
+    assert!(reconnections(&run("--fault disconnect=60ms")) > 0);
+    assert_eq!(reconnections(&run("--fault pause=400ms")), 0, "who waits loses nothing");
+}
+
+/// A pause is longer than the patience of clients: they leave, and nobody knows what became of their commits.
+#[test]
+fn who_does_not_wait_for_an_answer_connects_again() {
+    for (server, name) in [(Server::postgres(), "postgres"), (Server::mariadb(), "mariadb")] {
+        if !installed(server) {
+            continue;
+        }
+        let impatient = "--workload increment --fault pause=300ms --statement-timeout 100ms";
+        let told = harmed(&format!("--start {name} --duration 2500ms {impatient}"));
+        assert!(reconnections(&told) > 0, "{told}");
+    }
+    let error = run("--statement-timeout 1s").expect(2);
+    assert!(error.stderr.contains("only for servers"), "{}", error.stderr);
 }

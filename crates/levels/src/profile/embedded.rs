@@ -83,7 +83,9 @@ const DUCKDB: Profile = Profile {
     dbms: "duckdb",
     own_name: "SNAPSHOT",
     default: true,
-    note: "Optimistic multi-versioning: a write of a row changed since the snapshot fails.",
+    consistent_read: Some(Snapshot::FirstStatement),
+    note: "Optimistic multi-versioning: a write of a row changed since the snapshot fails. BEGIN takes no snapshot \
+        yet, the first statement on a table does.",
     cites: &["DuckDB"],
     ..OPTIMISTIC
 };
