@@ -120,10 +120,13 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub certificate: Option<PathBuf>,
     /// Ask the database itself for the order of versions and for what its snapshots saw, so that engines certify and replay can prove what clients cannot tell:
-    /// PostgreSQL (needs wal_level = logical), MariaDB and MySQL (need log_bin and binlog_format = ROW). CockroachDB's and TiDB's interfaces are
-    /// understood only as far as their documentation tells, were not run against a live server, and cannot be chosen here yet
+    /// PostgreSQL (needs wal_level = logical), MariaDB and MySQL (need log_bin and binlog_format = ROW), simulated databases, and CockroachDB and TiDB: what is done
+    /// with these two is written from their documentation and was not run against a live server
     #[arg(long)]
     pub certificate_recovery: bool,
+    /// With --certificate-recovery on PostgreSQL, from REPEATABLE READ up: let a shadow transaction with the same snapshot say whose versions every N-th read saw, and compare
+    #[arg(long, value_name = "N", default_value = "0", requires = "certificate_recovery")]
+    pub shadow_reads: u32,
     /// Write no report when --report is not given; otherwise, unless --json or --quiet asks for less, it is margay-report.html
     #[arg(long, conflicts_with = "report")]
     pub no_report: bool,

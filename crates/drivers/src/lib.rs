@@ -15,6 +15,7 @@ mod mysql;
 mod pairs;
 mod postgres;
 mod postgres_cells;
+mod postgres_shadow;
 mod proxy;
 mod redb;
 #[cfg(feature = "rocksdb")]
@@ -44,7 +45,7 @@ pub use sqlite::{Begin, Mode as SqliteMode};
 pub use started::Harm;
 pub use stores::Kind;
 pub use target::{Setting, Target, Wishes, open, open_for};
-pub use witness::{Testimony, Witness};
+pub use witness::{Shadow, Testimony, Witness};
 
 /// A database that is ready to be connected to.
 pub trait Database: Send + Sync {

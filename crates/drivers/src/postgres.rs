@@ -9,6 +9,7 @@ use postgres::types::{ToSql, Type};
 use postgres::{Client, Config, NoTls, SimpleQueryMessage};
 
 use crate::postgres_cells::Prepared;
+use crate::postgres_shadow::Shadows;
 use crate::proxy::{Address, Proxy};
 use crate::sql::{Session, Sql, Statement, Upsert, preparation, removal, texts};
 use crate::statement;
@@ -115,7 +116,10 @@ impl Database for PostgresDatabase {
         let texts = texts(Upsert::OnConflict).map(|text| numbered(&if asks { watched(&text) } else { text }));
         let statements = Lazy { texts, prepared: std::array::from_fn(|_| None) };
         let begin = format!("BEGIN ISOLATION LEVEL {own_name}");
-        let watch = witness.map(|witness| Watch { witness, op: 0, told: Testimony::default(), telling });
+        let every = witness.as_ref().filter(|_| telling == Telling::Snapshot).map_or(0, |w| w.shadows());
+        let shadows = Shadows::new(self.url.parse().map_err(shown)?, every);
+        let told = Testimony::default();
+        let watch = witness.map(|witness| Watch { witness, op: 0, told, telling, shadows });
         Ok(Box::new(Sql(PostgresSession { client, statements, begin, watch, prepared: Prepared::default() })))
     }
 
@@ -141,6 +145,15 @@ impl Database for PostgresDatabase {
         if let Ok(mut client) = self.connection() {
             let _ = client.batch_execute(&removal().join(";"));
         }
+    }
+}
+
+/// The key of a row that a statement returned: asked for, or its first column.
+fn key(which: Statement, asked: &[Cell], row: &[Cell]) -> Option<i64> {
+    let cell = if which == Statement::Scan { row.first() } else { asked.first() };
+    match cell {
+        Some(Cell::Int(key)) => Some(*key),
+        _ => None,
     }
 }
 
@@ -210,6 +223,7 @@ struct Watch {
     op: u32,
     told: Testimony,
     telling: Telling,
+    shadows: Shadows,
 }
 
 impl Watch {
@@ -310,10 +324,15 @@ impl Session for PostgresSession {
     fn query(&mut self, which: Statement, cells_in: &[Cell]) -> Result<Vec<Vec<Cell>>, Trouble> {
         let statement = self.statements.get(&mut self.client, which)?;
         let rows = self.client.query(&statement, &parameters(cells_in)).map_err(trouble)?;
-        Ok(match self.watch.as_mut().filter(|watch| watch.telling.in_statements()) {
-            Some(watch) => watch.strip(rows),
-            None => rows.iter().map(cells).collect(),
-        })
+        let Some(watch) = self.watch.as_mut().filter(|watch| watch.telling.in_statements()) else {
+            return Ok(rows.iter().map(cells).collect());
+        };
+        let rows = watch.strip(rows);
+        if watch.shadows.is_due() {
+            let keys: Vec<i64> = rows.iter().filter_map(|row| key(which, cells_in, row)).collect();
+            watch.told.shadows.extend(watch.shadows.look(&mut self.client, watch.op, which, &keys));
+        }
+        Ok(rows)
     }
 
     fn change(&mut self, which: Statement, cells_in: &[Cell]) -> Result<u64, Trouble> {

@@ -3,6 +3,7 @@
 //! A recording knows transactions by its own labels, a database's log by names of its own. A testimony brings the two together, and keeps what only the
 //! running transaction can be asked: what it sees.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// What was told of one transaction. Nothing is told of those that certainly did not commit.
@@ -16,20 +17,48 @@ pub struct Testimony {
     pub view: Option<String>,
     /// The snapshots of single operations, by their numbers: `begin` is operation 0.
     pub views: Vec<(u32, String)>,
+    /// What shadow transactions with the same snapshot saw.
+    pub shadows: Vec<Shadow>,
+}
+
+/// Whose version of a row a shadow of an operation saw.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Shadow {
+    /// The number of the operation.
+    pub op: u32,
+    /// The table.
+    pub table: &'static str,
+    /// The row.
+    pub key: i64,
+    /// The transaction that wrote it, as the database calls it.
+    pub writer: String,
 }
 
 /// Where connections leave their testimonies.
 #[derive(Default, Debug)]
-pub struct Witness(Mutex<Vec<Testimony>>);
+pub struct Witness {
+    heard: Mutex<Vec<Testimony>>,
+    shadows: AtomicU32,
+}
 
 impl Witness {
+    /// From now on every so-manieth read has a shadow, where the database can make one; 0 for none.
+    pub fn shadow_every(&self, reads: u32) {
+        self.shadows.store(reads, Ordering::Relaxed);
+    }
+
+    /// How many reads there are for each that has a shadow.
+    pub(crate) fn shadows(&self) -> u32 {
+        self.shadows.load(Ordering::Relaxed)
+    }
+
     /// Takes a testimony down.
     pub fn hear(&self, testimony: Testimony) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(testimony);
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).push(testimony);
     }
 
     /// All testimonies so far, which are forgotten here.
     pub fn take(&self) -> Vec<Testimony> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.heard.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

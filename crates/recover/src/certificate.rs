@@ -27,6 +27,7 @@ use margay_history::{
 
 use crate::log::Commit;
 use crate::meet::{Gap, Met, meet, speaks_sql};
+use crate::shadow::Shadowed;
 use crate::view::{Fork, View, Visible};
 
 /// What was recovered.
@@ -38,6 +39,8 @@ pub struct Recovered {
     pub gaps: Vec<Gap>,
     /// How many commits the log had.
     pub commits: usize,
+    /// How many versions of version sets shadow transactions saw as well.
+    pub confirmed: usize,
 }
 
 /// Puts together what was told.
@@ -46,11 +49,11 @@ pub fn assemble(history: &History, log: &[Commit], told: &[Testimony]) -> Recove
     let mut met = meet(history, log, told);
     let gaps = std::mem::take(&mut met.gaps);
     let writers = Writers::new(history, &met, &gaps);
-    let mut recovered = Recovered { evidence: writers.orders(), gaps, commits: log.len() };
+    let mut recovered = Recovered { evidence: writers.orders(), gaps, commits: log.len(), confirmed: 0 };
     let views = Views::new(history, told);
     if !views.ops.is_empty() || !views.whole.is_empty() {
         match Sighted::new(history, &met, &views, told) {
-            Ok(sighted) => sighted.add(&writers, &met, &mut recovered),
+            Ok(sighted) => sighted.add(&writers, &met, told, &mut recovered),
             Err(Fork(one, other)) => recovered.gaps.push(Gap::Fork(one, other)),
         }
     }
@@ -78,7 +81,7 @@ impl Writers {
             match gap {
                 Gap::Unclaimed(_, object) | Gap::Differs(_, object) => doubt(*object),
                 Gap::NotInLog(txn) => crate::meet::written(history, *txn).into_keys().for_each(&mut doubt),
-                Gap::Fork(..) | Gap::Reborn(..) => {}
+                Gap::Fork(..) | Gap::Reborn(..) | Gap::Shadow(..) => {}
             }
         }
         // Who executes statements is not known to have written what; the order of its versions would be one of statements.
@@ -161,12 +164,16 @@ impl<'a> Sighted<'a> {
         Ok(Self { history, views, visible, ranks, places })
     }
 
-    fn add(&self, writers: &Writers, met: &Met, recovered: &mut Recovered) {
+    fn add(&self, writers: &Writers, met: &Met, told: &[Testimony], recovered: &mut Recovered) {
         // Without a number for every commit, ranks do not tell which versions a snapshot sees.
         if self.places.iter().any(Option::is_none) {
             return;
         }
         recovered.evidence.version_sets = self.sets(writers);
+        let sets = &mut recovered.evidence.version_sets;
+        let mut shadowed = Shadowed { history: self.history, sets, confirmed: 0 };
+        recovered.gaps.extend(shadowed.compare(told));
+        recovered.confirmed = shadowed.confirmed;
         self.stamps(&mut recovered.evidence);
         let reborn = self.reborn(writers, met);
         let is_reborn = |txn: TxnId| reborn.iter().any(|gap| matches!(gap, Gap::Reborn(t, _) if *t == txn));

@@ -33,6 +33,7 @@ mod mysql;
 mod names;
 mod oracle;
 mod postgres;
+mod shadow;
 mod simulated;
 mod source;
 pub mod tidb;

@@ -29,6 +29,8 @@ pub enum Gap {
     /// The transaction inserted a row whose deletion its snapshot does not see. For PostgreSQL that is another row, which no rule about concurrent writers
     /// speaks of; in a history it is the same object. So the transaction has no snapshot timestamp.
     Reborn(TxnId, ObjectId),
+    /// A shadow transaction with the same snapshot saw another version of the object than the one that the snapshot's numbers say.
+    Shadow(TxnId, ObjectId),
 }
 
 impl Gap {
@@ -50,6 +52,11 @@ impl Gap {
             Gap::Fork(one, other) => {
                 format!("snapshots see the commits of {one} and {other} in different orders")
             }
+            Gap::Shadow(txn, object) => format!(
+                "a shadow of {} saw another version of {} than its snapshot tells",
+                history.show_txn(*txn),
+                history.show_object(*object)
+            ),
             Gap::Reborn(txn, object) => format!(
                 "{} inserted {}, whose deletion its snapshot does not see",
                 history.show_txn(*txn),

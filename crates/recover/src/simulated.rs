@@ -44,7 +44,7 @@ pub(crate) fn assemble(history: &History, told: &Told, named: &[Testimony]) -> R
         commits,
         ..Evidence::default()
     };
-    Recovered { evidence, gaps: Vec::new(), commits: told.commits.len() }
+    Recovered { evidence, commits: told.commits.len(), ..Recovered::default() }
 }
 
 /// An object as a log would name it.

@@ -112,6 +112,14 @@ impl Watched {
         }
     }
 
+    /// Lets a shadow transaction look at what every so-manieth read returned, where the database can do that: PostgreSQL from REPEATABLE READ up. What it sees is held against
+    /// what is recovered.
+    #[must_use]
+    pub fn with_shadows(self, every: u32) -> Self {
+        self.witness.shadow_every(every);
+        self
+    }
+
     /// The database to run clients on.
     #[must_use]
     pub fn database(&self) -> &dyn Database {

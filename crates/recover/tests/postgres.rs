@@ -12,6 +12,7 @@ use margay_drivers::{Ask, Change, Cond, Obj, Row, Setting, Space, Start, Trouble
 use margay_history::{History, HistoryBuilder, OpDetail, OpKind};
 use margay_levels::Level;
 use margay_recover::{Gap, View, Watched};
+use margay_runner::{Extras, Job, Monitor};
 use margay_simdb::{Action, BuilderSink, Recorded, Sink};
 use margay_solve::Solve;
 use margay_verdict::{Verdict, Why};
@@ -46,6 +47,21 @@ fn snapshot_isolation_is_replayed() {
             }
         }
     }
+}
+
+/// Shadow transactions beside a run see what is computed from the snapshots' numbers.
+#[test]
+fn shadows_of_a_run_agree() {
+    let Some(server) = common::postgres() else { return };
+    let job = job("mixed", "REPEATABLE READ", 5, 150);
+    let watched = open(&server, &Job::setting(&job.workload, job.clients, job.seed)).with_shadows(2);
+    let recording = margay_runner::run(watched.database(), &job, &Monitor::default(), Extras::default());
+    let history = recording.expect("a recording").history;
+    let recovered = watched.recover(&history).expect("a log");
+    assert_eq!(recovered.gaps, []);
+    assert!(recovered.confirmed > 20, "{} versions", recovered.confirmed);
+    let history = history.with_evidence(recovered.evidence).expect("evidence");
+    assert!(matches!(ask(&Replay, &history, Level::SnapshotIsolation), Verdict::Holds(_)));
 }
 
 /// Statements of one transaction have snapshots of their own at READ COMMITTED; what is recovered agrees with what was seen.

@@ -142,6 +142,9 @@ pub fn again(args: &RunArgs, done: &Done) -> String {
     let _ = write!(command, " --clients {} --seed {} --retries {}", job.clients, job.seed, job.retries);
     if args.certificate_recovery {
         command += " --certificate-recovery";
+        if args.shadow_reads > 0 {
+            command += &format!(" --shadow-reads {}", args.shadow_reads);
+        }
     }
     if let Some(limit) = args.statement_timeout {
         let _ = write!(command, " --statement-timeout {}ms", limit.as_millis());

@@ -20,9 +20,9 @@ pub enum Subject {
 }
 
 impl Subject {
-    pub fn new(database: Box<dyn Database>, recover: bool) -> Result<Self, String> {
+    pub fn new(database: Box<dyn Database>, recover: bool, shadows: u32) -> Result<Self, String> {
         Ok(match recover {
-            true => Subject::Watched(Box::new(Watched::new(database)?)),
+            true => Subject::Watched(Box::new(Watched::new(database)?.with_shadows(shadows))),
             false => Subject::Plain(database),
         })
     }
