@@ -56,9 +56,10 @@
 //!
 //! - Rows that a scan did not return depend on nobody, and on them only who makes them match: a version that matches neither before nor after is no conflict.
 //! - A lock on what was searched is held against single writes that make a row match, not against other searches: two conditions that overlap need not meet in a row.
-//! - Several threads share the work by transactions, not by objects: reads of one snapshot are explained together, whatever they read.
-//!
-//! Left out, for now: what SQL statements read and write (they are outside), locking reads, reads at READ UNCOMMITTED.
+//! - Several threads share the work by stages and by transactions, not by objects: operations become transactions on one, and reads of one snapshot are explained together, whatever they read.
+//! - Of a statement that changed rows which nobody saw, every row that its key does not exclude may have been changed, or none (`log`); the paper takes such a statement's
+//!   condition as a record of its own, by which two statements that touch different rows of it would be in conflict.
+//! - A transaction with a statement of which nothing is known proves nothing.
 //!
 //! # Cost
 //! Each read costs the square of the number of versions of its object that are still alive, which is small; each dependency a search in

@@ -113,7 +113,7 @@ impl Translator {
         let tables = tables.to_vec();
         let keyless = tables.iter().map(|table| table.key.is_empty() && !table.columns.is_empty()).collect();
         let like = |name: &&str| dbms.is_some_and(|dbms| dbms.to_ascii_lowercase().starts_with(*name));
-        let newer = ["mysql", "mariadb", "tidb", "singlestore"].iter().any(|name| like(name));
+        let newer = ["mysql", "mariadb", "tidb", "singlestore"].iter().any(like);
         let dialect = dialect(dbms);
         Self { tables, keyless, dialect, sight, partly: false, newer, shapes: HashMap::new() }
     }
