@@ -21,6 +21,12 @@ const LEVELS: [Level; 10] = [
     Level::StrictSnapshotIsolation,
 ];
 
+/// All of them, or the last so many that the environment variable `MARGAY_LEVELS` says.
+fn levels() -> &'static [Level] {
+    let last = std::env::var("MARGAY_LEVELS").ok().and_then(|n| n.parse().ok()).unwrap_or(LEVELS.len());
+    &LEVELS[LEVELS.len().saturating_sub(last)..]
+}
+
 /// A reason without the names of what it is about.
 fn kind(why: &Why) -> String {
     let kinds = [
@@ -45,7 +51,7 @@ fn few_answers_are_unknown() {
     let mut reasons: BTreeMap<(String, &str), (usize, String)> = BTreeMap::new();
     let (mut decided, mut unknown) = (0, 0);
     for history in (1..=number).map(random) {
-        for level in LEVELS {
+        for &level in levels() {
             let question = Question::new(level);
             let Ok(expected) = holds(&history, question, &Budget::unlimited()) else { continue };
             match Solve.check(&history, question, &Budget::unlimited()) {
@@ -63,5 +69,5 @@ fn few_answers_are_unknown() {
         println!("{count:6} where it {expected}: {why}\n       {example}");
     }
     println!("{unknown} unknown, {decided} decided");
-    assert!(100 * unknown < 4 * decided, "{unknown} unknown, {decided} decided");
+    assert!(100 * unknown < decided, "{unknown} unknown, {decided} decided");
 }
