@@ -182,6 +182,7 @@ impl Store {
         record.caught_up = ends;
         record.versions.extend(new);
         record.merge_unseen(horizon);
+        record.forget_unknown();
     }
 
     /// How many versions, readers and locks there are.

@@ -207,6 +207,20 @@ fn what_a_read_that_locks_sees() {
     assert!(of(RC, r#" FOR UPDATE","rows":[[11]]"#));
 }
 
+/// InnoDB takes no snapshot for a SELECT of no table, for an UPDATE that changes nothing, nor for a locking read.
+#[test]
+fn what_takes_no_snapshot() {
+    for first in [
+        r#"2 2 4 "sql":"SELECT 1","rows":[[1]]"#,
+        r#"2 2 4 "sql":"UPDATE t SET v = 20 WHERE id = 2","count":0"#,
+        r#"2 2 4 "sql":"SELECT v FROM t WHERE id = 2 FOR UPDATE","rows":[[20]]"#,
+    ] {
+        let write = r#"1 10 20 "sql":"UPDATE t SET v = 11 WHERE id = 1","count":1"#;
+        let read = r#"2 40 50 "sql":"SELECT v FROM t WHERE id = 1","rows":[[11]]"#;
+        is_clean(MYSQL, &[first, write, COMMITTED, read, r#"2 60 61 "commit":true"#]);
+    }
+}
+
 #[test]
 fn a_gap_that_was_locked_stays_empty() {
     let locked = r#"1 10 20 "sql":"SELECT id, v FROM t WHERE v > 100 FOR UPDATE","rows":[]"#;

@@ -34,7 +34,9 @@ const SOMETHING: &str = "?";
 pub(crate) fn blunt(text: &str, tables: &[Table], dialect: Dialect) -> Option<Blunt> {
     let find = |name: &str| tables.iter().position(|table| table.name.eq_ignore_ascii_case(name));
     match &parsed(text, dialect).ok()? {
-        Parsed::Query(query) if only_reads(&query.to_string()) => Some(reads(query, find)),
+        Parsed::Query(query) if only_reads(&query.to_string()) && !tables.is_empty() => {
+            Some(reads(query, find))
+        }
         Parsed::Insert(insert) if only_reads(&insert.source.as_ref()?.to_string()) => {
             let ast::TableObject::TableName(name) = &insert.table else { return None };
             let set = Some(SOMETHING.to_owned());
@@ -199,8 +201,9 @@ impl Run<'_> {
     pub fn bluntly(&mut self, blunt: &Blunt, statement: &Statement) -> Became {
         match blunt {
             Blunt::Queries => {
-                let (table, condition) = (TableId::at(0), NONE.to_owned());
-                Became::Scan { table, condition, rows: None, lock: None }
+                // It need not take a snapshot, as one that locks need not.
+                let (table, condition, lock) = (TableId::at(0), NONE.to_owned(), Some(ReadLock::Share));
+                Became::Scan { table, condition, rows: None, lock }
             }
             Blunt::Reads { table, condition, lock } => {
                 let filled = self.filled(condition, &statement.params);

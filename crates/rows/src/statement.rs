@@ -226,10 +226,12 @@ impl<'a> Run<'a> {
     /// A statement that changed no row has seen that there is none; in MySQL it may also have found nothing to change.
     fn missed(&mut self, table: usize, object: ObjectId, statement: &Statement) -> Told<Option<Became>> {
         match statement.count {
-            Some(0) if self.dialect == Dialect::MySql => Ok(Some(read(object, ValueId::UNKNOWN))),
+            Some(0) if self.dialect == Dialect::MySql => {
+                Ok(Some(read(object, ValueId::UNKNOWN, Some(ReadLock::Exclusive))))
+            }
             Some(0) => {
                 self.known.rows.insert((table, object), None);
-                Ok(Some(read(object, ValueId::NULL)))
+                Ok(Some(read(object, ValueId::NULL, None)))
             }
             Some(_) => Ok(None),
             None => Err("it is not known whether it found its row".into()),
@@ -443,8 +445,8 @@ struct Found<'a> {
     lock: Option<ReadLock>,
 }
 
-fn read(object: ObjectId, value: ValueId) -> Became {
-    Became::Read { accesses: vec![Access { object, value }], lock: None }
+fn read(object: ObjectId, value: ValueId, lock: Option<ReadLock>) -> Became {
+    Became::Read { accesses: vec![Access { object, value }], lock }
 }
 
 /// The name under which a column's value is known.
