@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::margay;
+use common::{margay, margay_with};
 
 /// A folder for one test.
 fn folder() -> tempfile::TempDir {
@@ -47,4 +47,76 @@ fn mariadb_is_certified() {
 fn what_tells_nothing_is_refused() {
     let told = margay(["run", "sqlite", "--certificate-recovery"]).expect(2);
     assert!(told.stderr.contains("no certificate can be recovered from sqlite"), "{}", told.stderr);
+}
+
+#[test]
+fn simulated_databases_tell_their_evidence() {
+    let run = [
+        "run",
+        "sim:ss2pl",
+        "--certificate-recovery",
+        "--workload",
+        "predicate",
+        "--json",
+        "--transactions",
+        "120",
+    ];
+    let told = margay(run).expect(0).json();
+    assert_eq!((&told["verdict"], &told["engine"]), (&"holds".into(), &"replay".into()), "{told}");
+}
+
+#[test]
+fn shadows_confirm_what_snapshots_saw() {
+    if !installed("initdb") {
+        return println!("skipped: initdb is not installed");
+    }
+    let run = [
+        "run",
+        "--start",
+        "postgres",
+        "--level",
+        "REPEATABLE READ",
+        "--certificate-recovery",
+        "--shadow-reads",
+        "3",
+    ];
+    let more = ["--workload", "rw-register", "--transactions", "100", "--json"];
+    let told = margay([&run[..], &more].concat()).expect(0);
+    assert!(!told.stderr.contains("shadow"), "{}", told.stderr);
+    assert_eq!(told.json()["verdict"], "holds");
+}
+
+/// Each of two transactions counts the rows and inserts one that the other did not count.
+const PHANTOMS: &str = r#"{"margay":1,"tables":{"t":{"key":["k"],"columns":{"k":"int","v":"int"}}},"initial":[[["t",1],{"v":5}],[["t",2],{"v":7}]]}
+{"session":0,"txn":1,"sql":"SELECT COUNT(*), SUM(v) FROM t WHERE v >= 5","rows":[[2,12]]}
+{"session":0,"txn":1,"sql":"INSERT INTO t (k, v) VALUES (3, 9)","count":1}
+{"session":0,"txn":1,"commit":true}
+{"session":1,"txn":2,"sql":"SELECT COUNT(*), SUM(v) FROM t WHERE v >= 5","rows":[[2,12]]}
+{"session":1,"txn":2,"sql":"INSERT INTO t (k, v) VALUES (4, 9)","count":1}
+{"session":1,"txn":2,"commit":true}
+{"evidence":"version-set","txn":1,"op":0,"rows":[[["t",4],null]]}
+{"evidence":"version-set","txn":2,"op":0,"rows":[[["t",3],null]]}
+"#;
+
+#[test]
+fn aggregates_are_certified() {
+    let check = |level: &str, engine: &str, status: i32| {
+        let arguments = ["check", "-", "--level", level, "--engine", engine, "--json"];
+        margay_with(arguments, PHANTOMS.as_bytes()).expect(status).json()
+    };
+    for engine in ["certify", "auto"] {
+        let told = check("serializable", engine, 1);
+        assert_eq!(
+            (&told["engine"], &told["anomalies"][0]["name"]),
+            (&"certify".into(), &"G2".into()),
+            "{told}"
+        );
+        assert_eq!(check("repeatable-read", engine, 0)["verdict"], "holds");
+    }
+    let wrong = PHANTOMS.replace("[[2,12]]", "[[2,13]]");
+    let told = margay_with(
+        ["check", "-", "--level", "read-committed", "--engine", "certify", "--json"],
+        wrong.as_bytes(),
+    );
+    assert_eq!(told.expect(1).json()["anomalies"][0]["name"], "result-mismatch");
 }

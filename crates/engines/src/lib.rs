@@ -164,9 +164,10 @@ fn has_order(history: &History, question: Question) -> bool {
     }
 }
 
-/// Whether something may order the versions.
+/// Whether something may order the versions, or say which were seen.
 fn has_versions(history: &History) -> bool {
-    !history.evidence().version_orders.is_empty() || !history.evidence().commits.is_empty()
+    let evidence = history.evidence();
+    !(evidence.version_orders.is_empty() && evidence.version_sets.is_empty() && evidence.commits.is_empty())
 }
 
 /// Asks one after the other. If none answers, the preferred one's reason is the one to tell.

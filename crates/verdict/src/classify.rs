@@ -35,12 +35,12 @@ impl Lemma {
     }
 }
 
-/// An anti-dependency from an object that a scan did not return.
+/// An anti-dependency from an object that a scan did not return, or that a statement only summed up.
 fn is_predicate_rw(history: &History, reason: &Reason) -> bool {
     match reason {
         Reason::AntiRead { op, object, .. } | Reason::AntiReadColumn { op, object, .. } => {
             let op = history.op(*op);
-            matches!(op.kind, OpKind::Scan | OpKind::Update)
+            matches!(op.kind, OpKind::Scan | OpKind::Update | OpKind::Sql)
                 && op.accesses.iter().all(|a| a.object != *object)
         }
         _ => false,
