@@ -27,9 +27,11 @@ pub(crate) fn of(level: Level) -> Option<Points> {
             Some(Points { split: true, overlap: false, weak: false })
         }
         Level::Prefix => Some(Points { split: true, overlap: true, weak: false }),
-        Level::ParallelSnapshot | Level::Causal | Level::ReadAtomic => {
-            Some(Points { split: false, overlap: false, weak: true })
-        }
+        Level::ParallelSnapshot
+        | Level::Causal
+        | Level::ReadAtomic
+        | Level::BeReadCommitted
+        | Level::ReadCommitted => Some(Points { split: false, overlap: false, weak: true }),
         _ => None,
     }
 }

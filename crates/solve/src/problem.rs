@@ -304,6 +304,12 @@ impl<'h> Problem<'h> {
         of_these.map(|(_, &source)| source)
     }
 
+    /// Whether some session has two transactions.
+    pub fn has_sessions(&self) -> bool {
+        let same = |pair: &[TxnId]| self.history.session_of(pair[0]) == self.history.session_of(pair[1]);
+        self.txns.windows(2).any(same)
+    }
+
     /// A version in the history's terms.
     pub fn origin(&self, version: u32) -> Origin {
         match self.versions[version as usize].txn {

@@ -1,10 +1,10 @@
-//! `parallel-snapshot`, `causal` and `read-atomic`: what is visible to a reader hides what is older.
+//! `parallel-snapshot`, `causal`, `read-atomic` and the two kinds of read committed: what is visible to a reader hides what is older.
 //!
 //! # Problem
-//! These levels ask for no order of begin points: an anti-dependency counts only where the overwriter is visible to the reader. By one rule for all three: there is an order of the
-//! transactions that contains session order, wr and ww, and if a read saw version `a`, and version `b` of the same item is visible to its transaction, then `b` is before `a`. Visible is
+//! These levels ask for no order of begin points: an anti-dependency counts only where the overwriter is visible to the reader. By one rule for all of them: there is an order of the
+//! transactions that contains session order (but at `read-committed`), wr and ww, and if a read saw version `a`, and version `b` of the same item is visible to its transaction, then `b` is before `a`. Visible is
 //! who leads to the reader by session order, wr and ww (`parallel-snapshot`, where that forbids just the cycles with one rw), by session order and wr (`causal`), or by one step of these
-//! (`read-atomic`).
+//! (`read-atomic`); who was read in an earlier operation (`be-read-committed`); nobody (`read-committed`).
 //!
 //! # Algorithm
 //! Lazily, as elsewhere: a SAT solver with the acyclicity theory chooses what open reads saw and the orders of versions that have been named; the rest of the orders follows one linear order of the graph.
@@ -49,7 +49,7 @@ pub(crate) enum Answer {
 
 /// Decides one of these levels.
 pub(crate) fn decide(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Answer, Stopped> {
-    let known = Known::new(problem, points, true);
+    let known = Known::new(problem, points, problem.question.uses_session_order());
     let graph = Arc::new(known.graph());
     let Some(order) = topological_order(&graph) else {
         let mut prover = Prover::new(&known);
@@ -198,7 +198,7 @@ impl<'a> Choice<'a> {
                 let newer = from == INITIAL || places[later as usize] > places[from as usize];
                 if other
                     && newer
-                    && let Some(path) = sight.path(later, reader)
+                    && let Some(path) = sight.path(later, read)
                 {
                     let mut cycle = vec![(reader, later, Step::Anti { read, a, b })];
                     cycle.extend(path);
@@ -207,6 +207,16 @@ impl<'a> Choice<'a> {
             }
         }
         Ok(found)
+    }
+
+    /// That the transaction of a read saw a version of `from` in an operation that `counts`.
+    fn source(&self, from: u32, read: u32, counts: impl Fn(OpId, OpId) -> bool) -> Option<Steps> {
+        let (problem, reads) = (self.problem, &self.problem.reads);
+        let (reader, op) = (reads[read as usize].txn, reads[read as usize].op);
+        let writer = |read: u32| problem.versions[self.seen[read as usize] as usize].txn;
+        let mut all = problem.txn_reads(reader);
+        let read = all.find(|&read| writer(read) == from && counts(reads[read as usize].op, op))?;
+        Some(vec![(from, reader, Step::Saw { read, version: self.seen[read as usize] })])
     }
 
     /// With the order of all versions as edges, where they count.
@@ -237,7 +247,7 @@ impl<'a> Choice<'a> {
         let id = |txn: u32| self.problem.txns[txn as usize];
         let places = places(order);
         let reads = self.reads(&places);
-        if self.problem.question.level != Level::ParallelSnapshot {
+        if !matches!(self.problem.question.level, Level::ParallelSnapshot | Level::ReadCommitted) {
             let taken = order.iter().filter(|&&node| self.active.get(node as usize) == Some(&true));
             return Certificate::Order(Order { txns: taken.map(|&txn| id(txn)).collect(), reads });
         }
@@ -288,6 +298,10 @@ enum Sight<'a> {
     Paths(&'a Choice<'a>, Graph, Closure),
     /// By one step.
     Direct(&'a Choice<'a>),
+    /// By a read before the one in question.
+    Earlier(&'a Choice<'a>),
+    /// Nobody.
+    Nobody,
 }
 
 impl<'a> Sight<'a> {
@@ -299,6 +313,8 @@ impl<'a> Sight<'a> {
         };
         let graph = match choice.problem.question.level {
             Level::ReadAtomic => return Sight::Direct(choice),
+            Level::BeReadCommitted => return Sight::Earlier(choice),
+            Level::ReadCommitted => return Sight::Nobody,
             Level::Causal => choice.graph(reads),
             _ => choice.graph(|_| true),
         };
@@ -306,23 +322,24 @@ impl<'a> Sight<'a> {
         Sight::Paths(choice, graph, closure)
     }
 
-    /// What makes `from` visible to `reader`, if anything does.
-    fn path(&self, from: u32, reader: u32) -> Option<Steps> {
+    /// What makes `from` visible to a read, if anything does.
+    fn path(&self, from: u32, read: u32) -> Option<Steps> {
         match self {
+            Sight::Nobody => None,
+            Sight::Earlier(choice) => choice.source(from, read, |earlier, op| earlier < op),
             Sight::Paths(choice, graph, closure) => {
+                let reader = choice.problem.reads[read as usize].txn;
                 let reached = closure.reaches(from, reader);
                 let next = |node| graph.edges(node).collect::<Vec<_>>();
                 reached.then(|| shortest_path(from, reader, next))?.map(|path| choice.steps(path))
             }
             Sight::Direct(choice) => {
-                let problem = choice.problem;
+                let (problem, reader) = (choice.problem, choice.problem.reads[read as usize].txn);
                 let session = |txn: u32| problem.history.session_of(problem.txns[txn as usize]);
                 if from < reader && session(from) == session(reader) {
                     return Some(vec![(from, reader, Step::Session)]);
                 }
-                let writer = |read: u32| problem.versions[choice.seen[read as usize] as usize].txn;
-                let read = problem.txn_reads(reader).find(|&read| writer(read) == from)?;
-                Some(vec![(from, reader, Step::Saw { read, version: choice.seen[read as usize] })])
+                choice.source(from, read, |_, _| true)
             }
         }
     }

@@ -5,7 +5,9 @@ use margay_levels::Level;
 use margay_solve::Solve;
 use margay_testkit::{Options, conformance};
 
-const LEVELS: [Level; 10] = [
+const LEVELS: [Level; 12] = [
+    Level::ReadCommitted,
+    Level::BeReadCommitted,
     Level::ReadAtomic,
     Level::Causal,
     Level::ParallelSnapshot,

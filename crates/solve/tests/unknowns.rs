@@ -8,7 +8,9 @@ use margay_solve::Solve;
 use margay_testkit::{random, show};
 use margay_verdict::{Budget, Checker, Question, Verdict, Why};
 
-const LEVELS: [Level; 10] = [
+const LEVELS: [Level; 12] = [
+    Level::ReadCommitted,
+    Level::BeReadCommitted,
     Level::ReadAtomic,
     Level::Causal,
     Level::ParallelSnapshot,
