@@ -14,19 +14,20 @@ use hashbrown::HashMap;
 use margay_history::{
     Access, Interval, ObjectId, OpId, OpKind, PredicateId, ReadLock, TxnId, ValueId, Values, Version,
 };
-use margay_levels::profile::Granularity;
 use margay_verdict::mechanism::{Fact, Mechanisms, Pattern, Searches, Unseen, View, World, Written};
 use margay_verdict::{Breach, Broken, Edge};
 
 use crate::front::{Front, Step};
 use crate::graph::Graph;
 use crate::log::Entry;
-use crate::store::{Held, Region, Store};
-use crate::txn::{Search, Taken, Txn};
+use crate::store::Store;
+use crate::txn::Txn;
 use judge::Explained;
 
 #[path = "judge.rs"]
 mod judge;
+#[path = "locks.rs"]
+mod locks;
 
 /// One operation of the stream. Transactions, operations and objects are named by numbers of the caller's choice.
 #[derive(Clone, Copy, Debug)]
@@ -186,9 +187,6 @@ pub struct Mirror {
     /// So many transactions are judged at a time.
     batch: usize,
 }
-
-/// The object that stands for the whole database in the lock table.
-const DATABASE: ObjectId = ObjectId(u32::MAX);
 
 /// After so many transactions the graph is tidied.
 const ROUND: u64 = 32;
@@ -450,98 +448,6 @@ impl Mirror {
         }
     }
 
-    /// Holds the locks of a transaction that has ended against those of others.
-    fn hold(&mut self, txn: TxnId, ended: &Txn, values: &Values) {
-        let Some(granularity) = self.mechanisms.write_locks else { return };
-        let (reads, until) = (ended.course.locks_reads(&self.mechanisms), ended.course.held_until());
-        let regions = self.mechanisms.read_regions;
-        let counts = |taken: &&Taken| taken.counts(reads, regions) && ended.course.was_done(taken.at);
-        for (place, taken) in ended.taken.iter().enumerate().filter(|(_, taken)| counts(taken)) {
-            let Taken { op, at, object, kind, value, .. } = *taken;
-            let stayed = ended.changed_again(place).unwrap_or(until).min(until);
-            let exclusive = taken.exclusive();
-            let lock = Held { txn, op, by: at.after, until, stayed, exclusive, kind, value };
-            if granularity == Granularity::Database {
-                if kind.writes() {
-                    self.lock(DATABASE, object, lock);
-                    break;
-                }
-                continue;
-            }
-            self.lock(object, object, lock);
-            if kind.writes() {
-                self.enter(object, lock, values);
-            }
-        }
-        self.lock_regions(txn, ended, reads, values);
-    }
-
-    /// Locks an object, or what stands for the whole database.
-    fn lock(&mut self, key: ObjectId, object: ObjectId, lock: Held) {
-        let horizon = self.horizon();
-        let record = self.store.record(key, &self.searches);
-        if !record.held.is_empty() {
-            record.held.retain(|old| old.until >= horizon);
-        }
-        let other = record.held.iter().find(|other| excludes(other, &lock)).copied();
-        record.held.push(lock);
-        if let Some(other) = other {
-            self.report(vec![other.txn, lock.txn], Broken::Locks { object, ops: [other.op, lock.op] });
-        }
-    }
-
-    /// Holds a write against the searches that lock what they searched.
-    fn enter(&mut self, object: ObjectId, lock: Held, values: &Values) {
-        let Some(table) = self.searches.table_of(object) else { return };
-        let regions = &self.store.table(table).regions;
-        if regions.is_empty() {
-            return;
-        }
-        let made = lock.made(values);
-        let other = regions.iter().find(|region| {
-            overlaps(region, &lock)
-                && self.searches.holds(region.predicate, object, &made, values) == Some(true)
-        });
-        if let Some(&Region { txn, op, .. }) = other {
-            self.report(vec![txn, lock.txn], Broken::Locks { object, ops: [op, lock.op] });
-        }
-    }
-
-    /// Locks what a transaction searched, and holds that against the writes of others.
-    fn lock_regions(&mut self, txn: TxnId, ended: &Txn, reads: bool, values: &Values) {
-        let (scans, updates) = (reads && self.mechanisms.read_regions, self.mechanisms.write_regions);
-        let (until, horizon) = (ended.course.held_until(), self.horizon());
-        let locks = |search: &&Search| if search.update { updates } else { scans || search.locks };
-        for search in ended.searches.iter().filter(locks) {
-            let Some(table) = self.searches.searched(search.predicate) else { continue };
-            if !ended.course.was_done(search.at) {
-                continue;
-            }
-            let (op, by, predicate) = (search.op, search.at.after, search.predicate);
-            let region = Region { txn, op, by, until, predicate };
-            self.store.sort_rows(predicate, &self.searches, values);
-            for (object, lock) in self.entering(&region, values) {
-                self.report(vec![lock.txn, txn], Broken::Locks { object, ops: [lock.op, op] });
-            }
-            let regions = &mut self.store.table(table).regions;
-            regions.retain(|old| old.until >= horizon);
-            regions.push(region);
-        }
-    }
-
-    /// The writes that made a row match what was searched while both were locked; one for each object.
-    fn entering(&self, region: &Region, values: &Values) -> Vec<(ObjectId, Held)> {
-        let enters = |object: ObjectId, lock: &Held| {
-            lock.kind.writes()
-                && overlaps(region, lock)
-                && self.searches.holds(region.predicate, object, &lock.made(values), values) == Some(true)
-        };
-        let of = |object: ObjectId| {
-            self.store.get(object).held.iter().find(|lock| enters(object, lock)).map(|lock| (object, *lock))
-        };
-        self.store.rows(region.predicate, &self.searches).filter_map(of).collect()
-    }
-
     /// Every version that can have been installed before this time has come.
     fn complete(&self) -> i64 {
         match self.mechanisms.view {
@@ -634,14 +540,4 @@ fn made(written: &Written, ended: &Txn, mechanisms: &Mechanisms, values: &Values
 fn clash(one: &Fact, other: &Fact) -> bool {
     let (Some(a), Some(b)) = (one.snapshot, other.snapshot) else { return false };
     one.certain && other.certain && one.installed.before > b && other.installed.before > a
-}
-
-/// Whether two locks were held at the same time and must not have been.
-fn excludes(one: &Held, other: &Held) -> bool {
-    one.txn != other.txn && (one.exclusive || other.exclusive) && one.until > other.by && other.until > one.by
-}
-
-/// Whether a search's lock and that of a write were held at the same time, and what was written was still there to be found.
-fn overlaps(region: &Region, lock: &Held) -> bool {
-    region.txn != lock.txn && region.until > lock.by && lock.stayed > region.by
 }
