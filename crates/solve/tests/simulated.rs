@@ -16,7 +16,7 @@ fn seeds_at(level: Level) -> u64 {
 }
 
 fn decides(level: Level) -> bool {
-    level.implies(Level::SnapshotIsolation) || level.implies(Level::ReadAtomic)
+    level.implies(Level::ReadCommitted) && level != Level::RepeatableRead
 }
 
 /// A history of 60 transactions, too large for the definitions.
