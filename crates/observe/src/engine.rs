@@ -2,9 +2,12 @@
 
 use margay_history::{History, OpId, TxnId};
 use margay_levels::Anomaly;
-use margay_verdict::observed::{Constraints, Execution, Initial, Rules, Unexplained, unknown_rows, unknowns};
+use margay_verdict::observed::{
+    Constraints, Execution, Initial, Misrun, Rules, Unexplained, unknown_rows, unknowns,
+};
 use margay_verdict::{Budget, Certificate, Checker, Finding, Outside, Question, Verdict, Why, audit};
 
+use crate::learn::{self, Learned};
 use crate::notes;
 use crate::options::Options;
 use crate::search::{Found, Limits, Misfit, Search};
@@ -48,13 +51,55 @@ impl Observe {
         if !initial.is_empty() {
             return self.guess(&asked, initial, budget);
         }
-        let (found, limits) = self.find(&asked, &[], budget)?;
+        let (found, limits) = match self.learned(&asked, budget)? {
+            Some(verdict) => return Ok(verdict),
+            None => self.find(&asked, &[], budget)?,
+        };
         match found {
             Found::Refuted(Some(misfit)) => {
-                self.violated(&asked, limits, misfit, budget).map(Verdict::Violated)
+                self.violated(&asked, limits, misfit, Vec::new(), budget).map(Verdict::Violated)
             }
             Found::Refuted(None) => Ok(self.unordered(history, &constraints)),
             other => asked.settled(other),
+        }
+    }
+
+    /// Where a short search finds nothing, learning may: `None` if it does not either.
+    fn learned(&self, asked: &Asked<'_, '_>, budget: &Budget) -> Result<Option<Verdict>, Outside> {
+        let Asked { history, rules, constraints } = *asked;
+        if self.options.lemmas == 0 || !learn::is_small(history) {
+            return Ok(None);
+        }
+        let limits = Limits::NONE;
+        let short = Options { steps: self.options.steps.min(SHORT), ..self.options };
+        let mut search = asked.search(short, limits, &[])?;
+        search.least = true;
+        match search.run(budget) {
+            Found::Cut(misfit) => match learn::learn(history, rules, constraints, self.options, budget)? {
+                Learned::Execution(execution) => Ok(Some(Verdict::Holds(Certificate::Execution(execution)))),
+                Learned::Refuted(lemmas, other) => match misfit.or(other) {
+                    Some(misfit) => {
+                        let short = Observe { options: short };
+                        let findings = short.violated(asked, limits, misfit, lemmas, budget)?;
+                        Ok(Some(Verdict::Violated(findings)))
+                    }
+                    None => Ok(None),
+                },
+                Learned::Exhausted(exhausted) => asked.settled(Found::Exhausted(exhausted, 0)).map(Some),
+                Learned::Nothing => Ok(None),
+            },
+            Found::Execution(execution) => Ok(Some(Verdict::Holds(Certificate::Execution(execution)))),
+            Found::Refuted(Some(misfit)) => {
+                let lemmas = match learn::learn(history, rules, constraints, self.options, budget)? {
+                    Learned::Refuted(lemmas, _) => lemmas,
+                    _ => Vec::new(),
+                };
+                let short = Observe { options: short };
+                short
+                    .violated(asked, limits, misfit, lemmas, budget)
+                    .map(|found| Some(Verdict::Violated(found)))
+            }
+            _ => Ok(None),
         }
     }
 
@@ -164,7 +209,8 @@ impl Observe {
             "Timestamps, sessions and real time, as far as the level counts them, contradict each other."
                 .into(),
         ];
-        let unexplained = Unexplained { reading: self.options.reading, txns: txns.clone(), op, notes };
+        let (reading, lemmas) = (self.options.reading, Vec::new());
+        let unexplained = Unexplained { reading, txns: txns.clone(), op, lemmas, notes };
         let certificate = Certificate::Unexplained(unexplained);
         Verdict::Violated(vec![Finding { anomaly: Anomaly::ResultMismatch, txns, certificate }])
     }
@@ -175,11 +221,13 @@ impl Observe {
         asked: &Asked<'_, '_>,
         limits: Limits,
         misfit: Misfit,
+        lemmas: Vec<Misrun>,
         budget: &Budget,
     ) -> Result<Vec<Finding>, Outside> {
         let Asked { rules, constraints, .. } = *asked;
         let mut search = asked.search(self.options, limits, &[])?;
         search.stop = Some(misfit);
+        search.least = !lemmas.is_empty();
         let _ = search.run(budget);
         let prefix: Vec<TxnId> = search.order().iter().copied().chain([misfit.txn]).collect();
         let told = notes::tell(search.machine(), rules, misfit)?;
@@ -189,11 +237,15 @@ impl Observe {
             reading: self.options.reading,
             txns,
             op: misfit.op,
+            lemmas,
             notes: told.lines,
         });
         Ok(vec![Finding { anomaly, txns: told.txns, certificate }])
     }
 }
+
+/// How many statements a search executes, beyond a few for each operation, before learning is tried.
+const SHORT: u64 = 20_000;
 
 /// What is asked.
 #[derive(Clone, Copy)]

@@ -31,6 +31,7 @@
 
 pub mod conflict;
 mod engine;
+pub mod learn;
 pub mod notes;
 mod options;
 pub mod search;

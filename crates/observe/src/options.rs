@@ -66,6 +66,8 @@ pub struct Options {
     pub strongest_first: bool,
     /// A transaction that did not fit is not tried again before something that it looked at is written.
     pub learn: bool,
+    /// How many lemmas about the order are learned at most, where neither time nor evidence gives it; without any, none is.
+    pub lemmas: usize,
     /// How many statements are executed at most in a search that goes back and forth, beyond two hundred for each operation of the history.
     pub steps: u64,
 }
@@ -80,6 +82,7 @@ impl Options {
         concrete: true,
         strongest_first: true,
         learn: true,
+        lemmas: 5_000,
         steps: 10_000_000,
     };
 }

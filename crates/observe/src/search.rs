@@ -118,6 +118,8 @@ pub struct Search<'c, 'h> {
     worst: Option<Misfit>,
     /// Ends as soon as this misfit is met again.
     pub stop: Option<Misfit>,
+    /// Executes a few statements for each operation beyond the limit, not many.
+    pub least: bool,
     /// How many statements were executed, and transactions considered.
     pub steps: u64,
 }
@@ -154,6 +156,7 @@ impl<'c, 'h> Search<'c, 'h> {
             outside: None,
             worst: None,
             stop: None,
+            least: false,
             steps: 0,
         })
     }
@@ -250,7 +253,8 @@ impl<'c, 'h> Search<'c, 'h> {
 
     /// Places a transaction at the last frame, or at an earlier one after a jump; false if there is no possibility left.
     fn advance(&mut self, budget: &Budget) -> Result<bool, Stop> {
-        let most = self.options.steps.saturating_add(200 * self.history.op_count() as u64);
+        let each = if self.least { 8 } else { 200 };
+        let most = self.options.steps.saturating_add(each * self.history.op_count() as u64);
         loop {
             budget.poll().map_err(Stop::Budget)?;
             if self.steps > most {

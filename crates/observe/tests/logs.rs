@@ -6,7 +6,8 @@ use margay_history::History;
 use margay_levels::Level;
 use margay_observe::Options;
 use margay_sql::Value;
-use margay_verdict::Verdict;
+use margay_verdict::observed::{Misrun, Unexplained};
+use margay_verdict::{Certificate, Question, Verdict, audit};
 use support::simulate::{Fault, Line, Protocol, Script, Simulator, Watch, script};
 use support::{Random, check, statement_reading, word};
 
@@ -144,11 +145,60 @@ fn faults_are_found() {
     assert!(found >= 30, "{found}");
 }
 
-/// Without timestamps and without real time there are more orders than anybody can try: the answer says so, and is never that it holds.
+/// Without timestamps and without real time there are more orders than anybody can try; a sum over all accounts teaches too little of them. The answer says so, and is never that it holds.
 #[test]
 fn too_many_orders_are_unknown() {
     let history = bank(Protocol::Serial, Fault::WrongAggregate, 0, 60, false).unwrap();
-    let verdict = check(&history, Level::Serializable, Options { steps: 20_000, ..Options::DEFAULT });
+    let options = Options { steps: 20_000, lemmas: 50, ..Options::DEFAULT };
+    let verdict = check(&history, Level::Serializable, options);
     let Verdict::Unknown(why) = verdict else { panic!("{verdict:?}") };
     assert!(why.to_string().contains("more orders"), "{why}");
+}
+
+/// Wrong logs whose order nothing tells: what is learned from wrong orders refutes them, and the audit follows.
+#[test]
+fn lemmas_refute_without_any_order() {
+    let (mut refuted, mut unlearned) = (0, 0);
+    for seed in 0..8 {
+        for (protocol, level) in
+            [(Protocol::Serial, Level::Serializable), (Protocol::Snapshot, Level::SnapshotIsolation)]
+        {
+            let mut simulator = Simulator::new(REGISTERS, protocol, seed);
+            (simulator.fault, simulator.fault_after) = (Fault::WrongAggregate, 5);
+            (simulator.commits, simulator.timed) = (false, false);
+            for k in 0..10 {
+                simulator.row("t", &[("k", Value::Int(k)), ("v", Value::Int(0))], 1);
+            }
+            simulator.run(4, 16, &mut register);
+            if !simulator.struck() {
+                continue;
+            }
+            let history = simulator.finish();
+            let verdict = check(&history, level, Options::DEFAULT);
+            if let Some(Certificate::Unexplained(unexplained)) = verdict.certificate() {
+                refuted += 1;
+                unlearned += usize::from(unexplained.lemmas.is_empty());
+                spoiled(&history, level, unexplained);
+            }
+        }
+    }
+    assert!(refuted >= 4 && unlearned == 0, "{refuted} refuted, {unlearned} without lemmas");
+}
+
+/// Lemmas that assume less, or execute less, are rejected.
+fn spoiled(history: &History, level: Level, unexplained: &Unexplained) {
+    let rejected = |lemmas: Vec<Misrun>| {
+        let certificate = Certificate::Unexplained(Unexplained { lemmas, ..unexplained.clone() });
+        assert!(audit(history, Question::new(level), &certificate).is_err(), "{level}: {certificate:?}");
+    };
+    for (at, lemma) in unexplained.lemmas.iter().enumerate() {
+        for pair in 0..lemma.order.len() {
+            let mut lemmas = unexplained.lemmas.clone();
+            lemmas[at].order.remove(pair);
+            rejected(lemmas);
+        }
+        let mut lemmas = unexplained.lemmas.clone();
+        lemmas[at].run.pop();
+        rejected(lemmas);
+    }
 }

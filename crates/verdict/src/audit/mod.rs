@@ -21,7 +21,7 @@
 
 use std::fmt;
 
-use margay_history::{History, Outcome, TxnId};
+use margay_history::{History, Op, OpKind, Outcome, TxnId, Value, ValueId};
 
 use crate::certificate::Certificate;
 use crate::checker::Question;
@@ -38,6 +38,7 @@ mod intervals;
 mod lemma;
 mod linear;
 mod lists;
+mod misrun;
 mod observed;
 mod operations;
 mod order;
@@ -81,6 +82,13 @@ fn reject<T>(why: impl Into<String>) -> Result<T, Rejected> {
 /// # Errors
 /// Why it does not.
 pub fn audit(history: &History, question: Question, certificate: &Certificate) -> Result<(), Rejected> {
+    let may_be_open = matches!(
+        certificate,
+        Certificate::Intervals(_) | Certificate::Execution(_) | Certificate::Unexplained(_)
+    );
+    if !may_be_open && holds_unknown(history) {
+        return reject("values that are not known were there initially, or were written");
+    }
     match certificate {
         Certificate::Order(order) => order::audit(history, question, order),
         Certificate::Points(points) => points::audit(history, question, points),
@@ -91,6 +99,20 @@ pub fn audit(history: &History, question: Question, certificate: &Certificate) -
         Certificate::Execution(execution) => observed::holds(history, question, execution),
         Certificate::Unexplained(unexplained) => observed::violated(history, question, unexplained),
     }
+}
+
+/// Whether something was there initially, or was written, of which nobody knows what: it is no value that a read can be compared with.
+fn holds_unknown(history: &History) -> bool {
+    let is_open = |id: ValueId| match history.value(id) {
+        Value::Unknown => true,
+        Value::Row(columns) => columns.iter().any(|column| column.1 == ValueId::UNKNOWN),
+        Value::List(items) => items.contains(&ValueId::UNKNOWN),
+        _ => false,
+    };
+    let writes = |op: &Op<'_>| matches!(op.kind, OpKind::Write | OpKind::Append);
+    let mut ops = history.txns().flat_map(|txn| history.ops(txn)).filter(writes);
+    history.initial_values().iter().any(|&(_, value)| is_open(value))
+        || ops.any(|op| op.accesses.iter().any(|access| is_open(access.value)))
 }
 
 /// Which transactions are taken to have committed: each of `txns` once, every committed one among them, no aborted one.

@@ -11,7 +11,7 @@ use margay_history::{History, Object, ObjectId, OpId, TxnId, Value as Seen, Valu
 use margay_sql::{Value, Write};
 
 use super::order::follows_version_order;
-use super::{Rejected, committed_set, reject};
+use super::{Rejected, committed_set, misrun, reject};
 use crate::cell::to_sql;
 use crate::checker::Question;
 use crate::observed::{
@@ -229,11 +229,14 @@ pub(super) fn violated(
 ) -> Result<(), Rejected> {
     // Who refutes more possibilities than evidence about versions leaves refutes those.
     let rules = rules(question, certificate.reading)?;
-    if !Constraints::new(history, rules).closes(&certificate.txns) {
-        return reject("the named transactions need not all come before the others");
-    }
     if !unknown_rows(history).is_empty() {
         return reject("initial values that are not known cannot all be tried");
+    }
+    if !certificate.lemmas.is_empty() {
+        return misrun::refuted(history, rules, &certificate.lemmas);
+    }
+    if !Constraints::new(history, rules).closes(&certificate.txns) {
+        return reject("the named transactions need not all come before the others");
     }
     match exhaust(history, rules, Some(&certificate.txns), MOST)? {
         Answer::Refuted => Ok(()),

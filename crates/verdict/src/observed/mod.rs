@@ -36,7 +36,10 @@ mod choices;
 mod compare;
 mod exhaust;
 mod machine;
+mod misrun;
 mod order;
+mod orders;
+mod prints;
 mod rules;
 mod setup;
 
@@ -45,7 +48,10 @@ pub use compare::{fits, same_value};
 pub(crate) use compare::{same as same_cell, same_row};
 pub use exhaust::{Answer, exhaust, in_row_order};
 pub use machine::{Machine, Ran, Step};
+pub use misrun::{Blame, Course, Demand, Demands, Misrun, Moment, demands, has_lemmas};
 pub use order::{Constraints, Placed};
+pub use orders::{Candidate, Orders};
+pub use prints::{Effect, Prints, RowId};
 pub use rules::{Family, Rules};
 pub use setup::{dialect, unknown_rows, unknowns};
 
@@ -112,6 +118,8 @@ pub struct Unexplained {
     pub txns: Vec<TxnId>,
     /// The statement at which it showed.
     pub op: OpId,
+    /// Lemmas that leave no order; where there are none, everything is tried.
+    pub lemmas: Vec<Misrun>,
     /// What the statement gives on the states that it can have seen, and what was observed, for people. The audit does not look at it.
     pub notes: Vec<String>,
 }

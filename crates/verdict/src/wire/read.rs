@@ -12,7 +12,7 @@ use crate::certificate::{
 };
 use crate::checker::Question;
 use crate::mechanism::{Certified, Locking, Mechanisms, Points, View};
-use crate::observed::{Execution, Initial, Pin, Reading, Sight, Unexplained};
+use crate::observed::{Execution, Initial, Misrun, Moment, Pin, Reading, Sight, Unexplained};
 
 /// The question and the certificate of a file, against the history that it was made for.
 ///
@@ -280,8 +280,31 @@ impl<'h> Reader<'h> {
         let (txns, op) = (self.txns(fields.list("txns")?)?, self.op(fields.take("op")?)?);
         let note = |json: Json| json.as_str().map(str::to_owned).ok_or("a note that is no text");
         let notes = fields.list("notes")?.into_iter().map(note).collect::<Result<_, _>>()?;
+        let lemmas = fields.optional("lemmas").map_or(Ok(Vec::new()), |json| list(json, "lemmas"))?;
+        let lemmas = lemmas.into_iter().map(|json| self.misrun(json));
+        let lemmas = lemmas.collect::<Result<_, String>>()?;
         fields.end()?;
-        Ok(Certificate::Unexplained(Unexplained { reading, txns, op, notes }))
+        Ok(Certificate::Unexplained(Unexplained { reading, txns, op, lemmas, notes }))
+    }
+
+    fn misrun(&self, json: Json) -> Result<Misrun, String> {
+        let [run, order, absent] = tuple(json, "lemmas")?;
+        let member = |json| {
+            let [txn, sees] = tuple(json, "lemmas")?;
+            Ok((self.txn(&txn)?, state(&sees)?))
+        };
+        let run = list(run, "lemmas")?.into_iter().map(member).collect::<Result<_, String>>()?;
+        let moment = |json: Json| {
+            let [txn, begins] = tuple(json, "lemmas")?;
+            let begins = begins.as_bool().ok_or("a moment is a beginning or not")?;
+            Ok::<_, String>(Moment { txn: self.txn(&txn)?, begins })
+        };
+        let pair = |json| {
+            let [a, b] = tuple(json, "lemmas")?;
+            Ok((moment(a)?, moment(b)?))
+        };
+        let order = list(order, "lemmas")?.into_iter().map(pair).collect::<Result<_, String>>()?;
+        Ok(Misrun { run, order, absent: self.txns(list(absent, "lemmas")?)? })
     }
 
     fn txn(&self, json: &Json) -> Result<TxnId, String> {

@@ -9,7 +9,7 @@ use super::{VERSION, fingerprint, object_json};
 use crate::certificate::{Breach, Broken, Certificate, Edge, Point, ReadFrom, Reason, Stamp};
 use crate::checker::Question;
 use crate::mechanism::{Certified, Locking, Points, View, word};
-use crate::observed::{Execution, Initial, Pin, Sight, Unexplained};
+use crate::observed::{Execution, Initial, Misrun, Moment, Pin, Sight, Unexplained};
 
 /// The certificate as the text of its file.
 #[must_use]
@@ -72,7 +72,15 @@ impl Writer<'_> {
     }
 
     fn unexplained(&self, unexplained: &Unexplained) -> Json {
+        let moment = |moment: &Moment| json!([self.txn(moment.txn), moment.begins]);
+        let lemma = |lemma: &Misrun| {
+            let run: Json = lemma.run.iter().map(|(txn, sees)| json!([self.txn(*txn), sees])).collect();
+            let order: Json = lemma.order.iter().map(|(a, b)| json!([moment(a), moment(b)])).collect();
+            json!([run, order, self.txns(&lemma.absent)])
+        };
+        let lemmas: Json = unexplained.lemmas.iter().map(lemma).collect();
         json!({
+            "lemmas": lemmas,
             "reading": unexplained.reading.name(),
             "txns": self.txns(&unexplained.txns),
             "op": self.op(unexplained.op),
