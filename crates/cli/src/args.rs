@@ -281,6 +281,9 @@ pub struct ConvertArgs {
     /// The format to write; by default the one that OUT's extension names (.edn, .margay-bin), else the native one
     #[arg(long, value_name = "FORMAT", value_parser = WRITTEN)]
     pub to: Option<Format>,
+    /// Write SQL statements as the operations on rows that they are; an error if one is more than that
+    #[arg(long)]
+    pub rows: bool,
     /// Print nothing but errors
     #[arg(long, short)]
     pub quiet: bool,

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use margay_formats::Format;
+use margay_history::History;
+use margay_rows::Sight;
 
 use crate::args::ConvertArgs;
 use crate::failure::{Failure, Status};
@@ -14,12 +16,14 @@ pub fn run(args: ConvertArgs) -> Result<Status, Failure> {
     let to = args.to.unwrap_or_else(|| format_of(&args.output));
     must_be_writable(to)?;
     let (loaded, _) = files::read_input(&args.input, &args.from, args.quiet)?;
+    let rows = if args.rows { as_rows(&args.input, &loaded.history)? } else { None };
+    let history = rows.as_ref().unwrap_or(&loaded.history);
     {
         let _progress = Progress::show(&format!("writing {}", args.output.display()), !args.quiet);
-        margay_formats::write(&loaded.history, to, files::target(&args.output))?;
+        margay_formats::write(history, to, files::target(&args.output))?;
     }
     if !args.quiet {
-        let left_out = margay_formats::omissions(&loaded.history, to);
+        let left_out = margay_formats::omissions(history, to);
         left_out
             .iter()
             .for_each(|what| eprintln!("warning: {}: {to} leaves out {what}", args.output.display()));
@@ -32,9 +36,18 @@ pub fn run(args: ConvertArgs) -> Result<Status, Failure> {
         args.input.display(),
         loaded.format,
         args.output.display(),
-        loaded.history.txn_count(),
-        loaded.history.op_count(),
+        history.txn_count(),
+        history.op_count(),
     ))
+}
+
+/// The history with operations on rows instead of its statements, whatever the level; none if it has no statements.
+fn as_rows(path: &Path, history: &History) -> Result<Option<History>, Failure> {
+    let Some(rows) = margay_rows::translate(history, Sight::Changing) else { return Ok(None) };
+    match rows.left {
+        Some(left) => Err(Failure::new(format!("{}: {left}", path.display()))),
+        None => Ok(Some(rows.history)),
+    }
 }
 
 /// The format that the file's extension names, compression aside; else the native one.

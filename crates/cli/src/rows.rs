@@ -23,7 +23,8 @@ pub fn instead(history: &History, engine: Choice, level: Option<Level>) -> Optio
     let rows = translate(history, sight(level?))?;
     // Who chooses freely leaves updates whose rows nobody saw to the engine that executes statements.
     let unseen = rows.unseen > 0 && matches!(engine, Choice::Auto) && history.txn_count() > SMALL;
-    let certified = rows.left.is_some() && certifies(history, engine) && Predicates::compile(&rows.history).is_ok();
+    let certified =
+        rows.left.is_some() && certifies(history, engine) && Predicates::compile(&rows.history).is_ok();
     (rows.left.is_none() && !unseen || certified).then_some(rows.history)
 }
 
@@ -46,7 +47,9 @@ fn mirrored(history: &History, engine: Choice, level: Option<Level>) -> Sight {
     };
     let engine = if matches!(engine, Choice::Mirror(_)) { Some(engine) } else { named() };
     match engine {
-        Some(Choice::Mirror(mirror)) if mirror.mechanisms.is_some_and(|it| it.sees_one_state()) => Sight::Stable,
+        Some(Choice::Mirror(mirror)) if mirror.mechanisms.is_some_and(|it| it.sees_one_state()) => {
+            Sight::Stable
+        }
         _ => Sight::Changing,
     }
 }
