@@ -55,7 +55,9 @@ impl Sat for Bat {
     fn solve(&mut self, conflicts: u64, budget: &Budget) -> Result<Option<bool>, Exhausted> {
         let asked = budget.clone();
         let (counter, start) = (self.theory.conflicts.clone(), self.theory.conflicts.get());
-        let stop = move || asked.poll().is_err() || counter.get() - start >= conflicts;
+        // A conflict may take long, so the clock is looked at every time.
+        let over = move || asked.poll().is_err() || asked.remaining().is_some_and(|rest| rest.is_zero());
+        let stop = move || over() || counter.get() - start >= conflicts;
         self.solver.cb_mut().set_stop(stop);
         let answer = self.solver.solve_limited_th(&mut self.theory, &[]);
         if answer == lbool::UNDEF {

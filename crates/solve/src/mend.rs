@@ -32,7 +32,7 @@ const NONE: u32 = u32::MAX;
 
 /// How many moves without a better order are too many, and how many more per point.
 const PATIENCE: usize = 1_000;
-const PATIENCE_PER_POINT: usize = 4;
+const PATIENCE_PER_POINT: usize = 16;
 
 /// How far beyond the outermost point one goes that may go anywhere.
 const STEP: f64 = 0.5;
@@ -290,5 +290,71 @@ impl Random {
     /// Between 0 and 1.
     fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use margay_history::{Access, History, HistoryBuilder, ObjectId, OpDetail, OpKind};
+    use margay_levels::Level;
+    use margay_order::topological_order;
+    use margay_verdict::Question;
+
+    use super::*;
+    use crate::known::Saturated;
+    use crate::open::open_pairs;
+    use crate::prepare::prepare;
+    use crate::problem::Problem;
+
+    /// A serial execution of blind writes with a few reads among them, every transaction in a session of its own.
+    fn heavy_write(txns: u64, keys: usize, random: &mut Random) -> History {
+        let (mut builder, mut current, mut written) = (HistoryBuilder::new(), vec![0; keys], 0);
+        for key in 0..keys {
+            let (key, zero) = (builder.values().int(key as i64), builder.values().int(0));
+            let object = builder.object(None, key);
+            builder.initial(object, zero).expect("each key once");
+        }
+        for txn in 0..txns {
+            for _ in 0..6 {
+                let (key, reads) = (random.below(keys), random.below(5) == 0);
+                let kind = if reads { OpKind::Read } else { OpKind::Write };
+                if !reads {
+                    written += 1;
+                    current[key] = written;
+                }
+                let value = builder.values().int(current[key]);
+                let accesses = [Access { object: ObjectId(key as u32), value }];
+                builder.push(txn, txn, None, kind, &accesses, OpDetail::None).expect("an operation");
+            }
+            builder.push(txn, txn, None, OpKind::Commit, &[], OpDetail::None).expect("an operation");
+        }
+        builder.finish().expect("a history")
+    }
+
+    /// From an order that follows the known graph and nothing else to one that meets every demand.
+    #[test]
+    fn what_has_an_order_is_mended() {
+        let (budget, mut random) = (Budget::unlimited(), Random(1));
+        for level in [Level::Serializable, Level::SnapshotIsolation] {
+            let history = heavy_write(400, 400, &mut random);
+            let question = Question::new(level);
+            let Ok(draft) = prepare(&history, question) else { panic!("a draft") };
+            let problem = Problem::new(&history, question, &draft);
+            let mut known = Known::new(&problem, crate::points::of(level).expect("a level"), false);
+            let Ok(Saturated::Acyclic(reach)) = known.saturate(&budget) else { panic!("no cycle") };
+            let open = open_pairs(&known, &reach, usize::MAX, &budget).expect("no limit").expect("no limit");
+            let graph = known.graph();
+            let mut places = vec![0; graph.node_count()];
+            let order = topological_order(&graph).expect("no cycle");
+            order.iter().zip(0..).for_each(|(&point, place)| places[point as usize] = place);
+            let demands = Demands::new(&known, &graph, &open);
+            let unmet = |places: &[u32]| {
+                let at: Vec<f64> = places.iter().map(|&place| f64::from(place)).collect();
+                (0..demands.count() as u32).filter(|&demand| !demands.is_met(demand, &at)).count()
+            };
+            assert!(unmet(&places) > 100, "{level}: nothing to mend");
+            let mended = mend(&known, &graph, &open, &places, &budget).expect("no limit");
+            assert_eq!(mended.map(|places| unmet(&places)), Some(0), "{level}");
+        }
     }
 }
