@@ -31,14 +31,24 @@ const PATIENCE: usize = 256;
 /// How many may be put elsewhere than where their turn comes, in all: a history in which nothing fits is not worth it.
 const MENDED: usize = 20_000;
 
-/// A serial order that explains the whole history; none if the first try does not.
+/// What came of the try.
+pub(crate) enum Tried {
+    /// A serial order that explains the whole history.
+    Order(Vec<TxnId>),
+    /// What returned objects tell is a cycle.
+    Cycle,
+    /// Some transaction saw what the order that was tried does not give.
+    Misfit,
+}
+
+/// Looks for a serial order that explains the whole history.
 pub(crate) fn candidate(
     world: &World<'_>,
     question: Question,
     sights: &[Sight],
     guesser: &Guesser<'_>,
     budget: &Budget,
-) -> Result<Option<Vec<TxnId>>, Exhausted> {
+) -> Result<Tried, Exhausted> {
     let rules = Rules { split: false, overlap: false, reads: true, anti: Anti::All, family: Family::Serial };
     let graph = deps(world, question, rules, sights);
     let walk = Walk {
@@ -72,7 +82,7 @@ struct Walk<'w, 'a> {
 }
 
 impl Walk<'_, '_> {
-    fn run(mut self, place: impl Fn(u32) -> i64, budget: &Budget) -> Result<Option<Vec<TxnId>>, Exhausted> {
+    fn run(mut self, place: impl Fn(u32) -> i64, budget: &Budget) -> Result<Tried, Exhausted> {
         let first = (0..self.left as u32).filter(|&node| self.missing[node as usize] == 0);
         self.free = first.map(|node| Reverse((place(node), node))).collect();
         while let Some(Reverse((_, node))) = self.free.pop() {
@@ -82,10 +92,14 @@ impl Walk<'_, '_> {
                 None => self.waiting.push((node, 0)),
             }
             if !self.retry(&place) {
-                return Ok(None);
+                return Ok(Tried::Misfit);
             }
         }
-        Ok((self.left == 0).then(|| self.course.into_order()))
+        Ok(match (self.left, self.waiting.is_empty()) {
+            (0, _) => Tried::Order(self.course.into_order()),
+            (_, true) => Tried::Cycle,
+            (_, false) => Tried::Misfit,
+        })
     }
 
     /// Places a node; what is no transaction that committed only passes an order on.

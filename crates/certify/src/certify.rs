@@ -1,7 +1,7 @@
 //! The engine **certify**.
 
 use hashbrown::HashMap;
-use margay_history::{History, ObjectId, OpKind, Outcome, PredicateId, TxnId};
+use margay_history::{History, ObjectId, Op, OpKind, Outcome, PredicateId, TxnId};
 use margay_levels::definition::Family;
 use margay_levels::{Anomaly, Level};
 use margay_verdict::{
@@ -9,7 +9,7 @@ use margay_verdict::{
     Reason, Verdict, Versions, Why, audit,
 };
 
-use crate::candidate::candidate;
+use crate::candidate::{Tried, candidate};
 use crate::chain::Chain;
 use crate::cycle::{Steps, order_or_cycles, with_one_anti};
 use crate::deps::{Anti, Deps, Rules, deps, rules};
@@ -23,6 +23,9 @@ use crate::sights::{Failed, Sight, Sights};
 use crate::taken::taken;
 use crate::touches::Touches;
 use crate::world::World;
+
+/// So many rows that predicates asked about are looked at one by one, where nothing tells what was seen of them.
+const LEFT_OUT: usize = 4_000_000;
 
 /// The engine: checking with a version certificate. See the [crate documentation](crate).
 #[derive(Clone, Copy, Default, Debug)]
@@ -79,7 +82,7 @@ fn effects_are_known(history: &History, taken: &[bool]) -> Result<(), Why> {
         return Ok(());
     }
     let live = history.txns().filter(|t| taken[t.index()]);
-    let hidden = |op: &margay_history::Op<'_>| history.update(op.id).is_some_and(|update| !update.observed);
+    let hidden = |op: &Op<'_>| history.update(op.id).is_some_and(|update| !update.observed);
     match live.flat_map(|txn| history.ops(txn)).find(hidden) {
         Some(op) => Err(Why::MissingEvidence(format!(
             "nobody saw which rows operation {} of {} updated",
@@ -142,8 +145,12 @@ impl<'a> Case<'a> {
         let history = self.world.history;
         let guesser = Guesser::new(history, &self.world.orders);
         let mut seen = self.see_items(&guesser).map_err(failed)?;
-        if let Some(proof) = self.at_once(&seen.sights, &guesser).map_err(exhausted)? {
-            return Ok(Verdict::Holds(proof));
+        match self.at_once(&seen.sights, &guesser).map_err(exhausted)? {
+            Some(Tried::Order(txns)) => {
+                return Ok(Verdict::Holds(Certificate::Order(Order { txns, reads: Vec::new() })));
+            }
+            Some(Tried::Misfit) => self.worth_looking()?,
+            Some(Tried::Cycle) | None => {}
         }
         self.see_predicates(&mut seen, &guesser).map_err(failed)?;
         if let Some(finding) = local(history, self.question, &seen.sights.unexplained) {
@@ -191,7 +198,7 @@ impl<'a> Case<'a> {
     }
 
     /// One serial order that explains all predicates, if the first that comes to mind does.
-    fn at_once(&self, sights: &Sights, guesser: &Guesser<'_>) -> Result<Option<Certificate>, Exhausted> {
+    fn at_once(&self, sights: &Sights, guesser: &Guesser<'_>) -> Result<Option<Tried>, Exhausted> {
         let history = self.world.history;
         let asks = [OpKind::Scan, OpKind::Update, OpKind::Sql].iter().any(|&kind| history.has_kind(kind));
         // At the weaker levels a serial order is the proof that is audited soonest.
@@ -199,8 +206,31 @@ impl<'a> Case<'a> {
         if !worth || self.rules.split || !self.rules.reads || !sights.unexplained.is_empty() {
             return Ok(None);
         }
-        let order = candidate(&self.world, self.question, &sights.all, guesser, self.budget)?;
-        Ok(order.map(|txns| Certificate::Order(Order { txns, reads: Vec::new() })))
+        candidate(&self.world, self.question, &sights.all, guesser, self.budget).map(Some)
+    }
+
+    /// Where nothing but version orders is told, every predicate may have seen many versions of every row that it left out. If there are very many, a guess is next to certain to be
+    /// wrong, and a graph of all of them takes long to say so.
+    fn worth_looking(&self) -> Result<(), Why> {
+        let (history, predicates) = (self.world.history, self.world.predicates);
+        let evidence = history.evidence();
+        let told = [&evidence.commits, &evidence.snapshots, &evidence.serializations];
+        if !evidence.version_sets.is_empty() || told.iter().any(|stamps| !stamps.is_empty()) {
+            return Ok(());
+        }
+        let asked = |op: &Op<'_>| {
+            let scan = history.scan(op.id).map(|scan| scan.predicate);
+            let update = || history.update(op.id).map(|update| update.predicate);
+            let summary = || predicates.summary(op.id).map(|asked| asked.predicate);
+            scan.or_else(update).or_else(summary).map_or(0, |predicate| predicates.domain(predicate).len())
+        };
+        let rows: usize = history.txns().flat_map(|txn| history.ops(txn)).map(|op| asked(&op)).sum();
+        match rows > LEFT_OUT {
+            true => Err(Why::MissingEvidence(format!(
+                "which versions predicates saw of {rows} rows that they asked about: version orders alone leave too much open, timestamps or version sets would tell"
+            ))),
+            false => Ok(()),
+        }
     }
 
     /// An order of the nodes, or cycles that the level forbids.
