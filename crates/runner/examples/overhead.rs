@@ -7,10 +7,10 @@
 //! fast recording clients are, compared with their silent twins of the same round, is what recording leaves of the throughput. Then the same on SQLite,
 //! which is part of the process, and where a transaction costs a tenth.
 //!
-//! On a machine that others use too, rounds differ by more than recording costs. So before all that the cost itself is measured: one client of a database that answers at
-//! once, silent and recording, and what the collector's thread computes meanwhile. Of many rounds the fastest counts, which nobody has disturbed.
+//! On a machine that others use too, rounds differ by more than recording costs. So before all that the cost itself is measured: one client of a database that answers after
+//! two microseconds, silent and recording, and what the collector's thread computes meanwhile. Of many rounds the fastest counts, which nobody has disturbed.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use margay_drivers::{Ask, Connection, Database, Obj, Start, Target, Trouble, Value, open};
 use margay_runner::{Extras, Job, Monitor, choose_level, run};
@@ -29,8 +29,14 @@ fn main() {
     }
 }
 
-/// A database that answers at once.
+/// A database that does nothing for a while.
 struct Nothing;
+
+fn wait() -> Result<(), Trouble> {
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_micros(2) {}
+    Ok(())
+}
 
 impl Database for Nothing {
     fn identity(&self) -> (String, String) {
@@ -52,55 +58,57 @@ impl Database for Nothing {
 
 impl Connection for Nothing {
     fn begin(&mut self) -> Result<(), Trouble> {
-        Ok(())
+        wait()
     }
 
     fn execute(&mut self, ask: Ask, rows: &mut Vec<(Obj, Value)>) -> Result<(), Trouble> {
         if let Ask::Read(obj) = ask {
             rows.push((obj, Value::Int(0)));
         }
-        Ok(())
+        wait()
     }
 
     fn commit(&mut self) -> Result<(), Trouble> {
-        Ok(())
+        wait()
     }
 
     fn rollback(&mut self) -> Result<(), Trouble> {
-        Ok(())
+        wait()
     }
 }
 
-/// What a transaction of `blindw-rw`, which makes ten calls, costs when the database costs nothing.
+/// What a transaction of `blindw-rw`, which makes ten calls, costs beside what the database does. A client's rounds are so short that some are not interrupted;
+/// what the collector's thread computes does not depend on that.
 fn alone() {
-    const TRANSACTIONS: u64 = 20_000;
-    let workload: Workload = "blindw-rw".parse().expect("a workload");
-    let once = |silent: bool| {
-        let job = Job {
-            workload,
-            clients: 1,
-            seed: 1,
-            own_name: "NOTHING".to_owned(),
-            others: Vec::new(),
-            retries: 0,
-            harms: Vec::new(),
-            transactions: Some(TRANSACTIONS),
-            duration: None,
-        };
-        let extras = Extras { output: None, mechanisms: None, silent };
-        let recording = run(&Nothing, &job, &Monitor::default(), extras).expect("it runs");
-        [recording.elapsed, recording.cpu.unwrap_or_default()].map(|spent| spent.as_nanos() as f64)
+    let least = |rounds: u32, transactions: u64, silent: bool| {
+        let least = (0..rounds).map(|_| spent(transactions, silent));
+        let least = least.reduce(|a, b| [a[0].min(b[0]), a[1].min(b[1])]).expect("rounds");
+        least.map(|nanos| nanos / transactions as f64)
     };
-    let least = |silent: bool| {
-        let rounds = (0..30).map(|_| once(silent));
-        let least = rounds.reduce(|a, b| [a[0].min(b[0]), a[1].min(b[1])]).expect("rounds");
-        least.map(|nanos| nanos / TRANSACTIONS as f64)
-    };
-    let ([silent, _], [recorded, collector]) = (least(true), least(false));
+    let ([silent, _], [recorded, _]) = (least(300, 200, true), least(300, 200, false));
+    let [_, collector] = least(5, 4_000, false);
     println!(
-        "a transaction of ten calls on a database that costs nothing: {silent:.0} ns silent, {recorded:.0} ns recording: {:.0} ns more for the client, and {collector:.0} ns of the collector's thread",
+        "a transaction of ten calls of 2 µs each: {silent:.0} ns silent, {recorded:.0} ns recording: {:.0} ns more for the client, and {collector:.0} ns of the collector's thread",
         recorded - silent
     );
+}
+
+/// How long one client took for so many transactions, and what the collector computed, in nanoseconds.
+fn spent(transactions: u64, silent: bool) -> [f64; 2] {
+    let job = Job {
+        workload: "blindw-rw".parse().expect("a workload"),
+        clients: 1,
+        seed: 1,
+        own_name: "NOTHING".to_owned(),
+        others: Vec::new(),
+        retries: 0,
+        harms: Vec::new(),
+        transactions: Some(transactions),
+        duration: None,
+    };
+    let extras = Extras { output: None, mechanisms: None, silent };
+    let recording = run(&Nothing, &job, &Monitor::default(), extras).expect("it runs");
+    [recording.elapsed, recording.cpu.unwrap_or_default()].map(|spent| spent.as_nanos() as f64)
 }
 
 fn measure(target: &Target, workload: Workload, duration: Duration, rounds: u64, clients: u32) {
