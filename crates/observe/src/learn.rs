@@ -21,8 +21,8 @@
 use hashbrown::HashMap;
 use margay_history::{History, OpId, Outcome, TxnId};
 use margay_verdict::observed::{
-    Blame, Candidate, Constraints, Course, Demand, Execution, Family, Machine, Misrun, Moment, Orders,
-    Prints, Rules, Sight, demands, has_lemmas,
+    Blame, Candidate, Constraints, Counts, Course, Demand, Execution, Family, Machine, Misrun, Moment,
+    Orders, Prints, Rules, Sight, demands, has_lemmas,
 };
 use margay_verdict::{Budget, Exhausted, Outside};
 
@@ -98,7 +98,7 @@ fn execute(
     machine.take_back(0);
     let mut course = Course::default();
     for &member in candidate {
-        if !course.push(machine, prints, rules, member, false)? {
+        if !course.push(machine, prints, rules, member, Counts::First)? {
             break;
         }
     }
@@ -168,7 +168,11 @@ fn lemma(
     absent.dedup();
     order.sort_unstable();
     order.dedup();
-    Some(Misrun { run, order, absent })
+    let op = course.misfit.and_then(|(_, blame)| match blame {
+        Blame::Statement(op) => Some(op),
+        Blame::Conflict(_) => None,
+    });
+    Some(Misrun { run, op, order, absent })
 }
 
 /// Whether a history is one of those whose orders are worth learning about: committed or not, few enough.

@@ -14,6 +14,9 @@
 //! nowhere is a conflict: the rows that it looked at, and whoever wrote those, name the open transactions that can have caused it ([`conflict`]), and the search goes back to the
 //! latest of them. What could not be run stays blocked until something that it looked at is written.
 //!
+//! Where neither time nor evidence gives the order, a SAT solver holds what is before what, and learns from every order that does not fit why it does not ([`learn`]); what was learned is the
+//! certificate. Initial values that the history does not know are corrected by what results show ([`unknown`]), or found by an SMT solver ([`smt`]).
+//!
 //! The heuristics of the paper are switches ([`Options`]): indexes on the columns that conditions compare; a window of recent states, which is widened when nothing in it fits; one
 //! concrete state wherever choices make no difference; the strongest choice first.
 //!

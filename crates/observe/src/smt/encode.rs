@@ -183,6 +183,15 @@ fn writers(
     Ok(())
 }
 
+/// How a statement sees a committed row.
+type Committed<'a> = &'a mut dyn FnMut(
+    &mut Rows,
+    &Points<'_>,
+    &mut Terms,
+    &mut Vec<Term>,
+    &RowId,
+) -> Result<SymbolicRow, SqlError>;
+
 struct Encoder<'h> {
     encoded: Encoded<'h>,
     rows: Rows,
@@ -225,13 +234,7 @@ impl Encoder<'_> {
         &mut self,
         line: &Line,
         own: &HashMap<RowId, Own>,
-        committed: &mut dyn FnMut(
-            &mut Rows,
-            &Points<'_>,
-            &mut Terms,
-            &mut Vec<Term>,
-            &RowId,
-        ) -> Result<SymbolicRow, SqlError>,
+        committed: Committed<'_>,
     ) -> Result<Answer, SqlError> {
         let Encoded { machine, terms, asserted, points, .. } = &mut self.encoded;
         let keys = self.rows.keys.clone();

@@ -5,7 +5,8 @@ use margay_history::{History, Outcome, TxnId};
 
 use super::{Rejected, reject};
 use crate::observed::{
-    Constraints, Course, Demand, Family, Machine, Misrun, Moment, Orders, Prints, Rules, demands, has_lemmas,
+    Constraints, Counts, Course, Demand, Family, Machine, Misrun, Moment, Orders, Prints, Rules, demands,
+    has_lemmas,
 };
 
 /// Whether the lemmas are true, and leave no order that the level and the evidence allow.
@@ -54,9 +55,9 @@ fn check(
             return reject("a lemma executes what cannot be executed");
         }
         let last = place + 1 == lemma.run.len();
-        course.push(machine, prints, rules, (txn, sees), !last)?;
         // Only the last one counts: others may not fit because of what only they looked at.
-        course.misfit = course.misfit.filter(|_| last);
+        let counts = if last { Counts::Of(lemma.op) } else { Counts::None };
+        course.push(machine, prints, rules, (txn, sees), counts)?;
     }
     let Some(demanded) = demands(&course, prints, rules) else {
         return reject("a lemma whose last transaction fits");

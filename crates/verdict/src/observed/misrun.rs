@@ -17,10 +17,9 @@
 
 use hashbrown::HashSet;
 use margay_history::{History, OpId, TxnId};
-use margay_sql::TableId;
 
 use super::Sight;
-use super::machine::{Machine, Ran, Step};
+use super::machine::{Machine, Ran};
 use super::prints::{Effect, Prints, RowId};
 use super::rules::{Family, Rules};
 use crate::predicates::Outside;
@@ -39,6 +38,8 @@ pub struct Moment {
 pub struct Misrun {
     /// The transactions that matter, first to last, each with how many of those before it sees. The last one does not fit.
     pub run: Vec<(TxnId, u32)>,
+    /// The statement of the last one that gives something else; without, the transaction writes what another wrote since its snapshot.
+    pub op: Option<OpId>,
     /// What is assumed to be before what.
     pub order: Vec<(Moment, Moment)>,
     /// The transactions that are assumed not to have committed.
@@ -76,6 +77,17 @@ pub enum Blame {
     Conflict(usize),
 }
 
+/// Which misfits of a transaction count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Counts {
+    /// The first one, which ends it.
+    First,
+    /// None: it commits all the same.
+    None,
+    /// That of one statement, or a write conflict.
+    Of(Option<OpId>),
+}
+
 /// Whether lemmas about this family of levels can be made.
 #[must_use]
 pub fn has_lemmas(history: &History, rules: Rules) -> bool {
@@ -83,7 +95,7 @@ pub fn has_lemmas(history: &History, rules: Rules) -> bool {
 }
 
 impl Course {
-    /// Executes one more transaction on a machine with as many states as there are transactions, and commits it if it fits or `anyway`.
+    /// Executes one more transaction on a machine with as many states as there are transactions, and commits it if it fits.
     ///
     /// # Errors
     /// When something is outside the fragment.
@@ -93,31 +105,33 @@ impl Course {
         prints: &Prints,
         rules: Rules,
         (txn, sees): (TxnId, u32),
-        anyway: bool,
+        counts: Counts,
     ) -> Result<bool, Outside> {
         let place = self.run.len();
         let mut transaction = machine.begin();
-        let (mut ran, mut misfit, mut failed) = (Ran::default(), None, false);
+        let (mut ran, mut misfit, mut failed, mut reads_only) = (Ran::default(), None, false, true);
         for op in machine.statements(txn)? {
             let step = machine.step(&mut transaction, op, &Sight::state(sees))?;
             let mut tables = if step.result.is_err() { machine.all_tables() } else { Vec::new() };
-            // What other statements looked at does not matter to one that does not fit, unless it sees what they wrote.
-            if !step.fits && misfit.is_none() && !anyway && !sees_own(&step, &ran) {
+            let counted = counts == Counts::First || counts == Counts::Of(Some(op));
+            let blamed = counted && !step.fits;
+            // What other queries looked at does not matter to a statement that does not fit.
+            if blamed && reads_only {
                 ran = Ran::default();
             }
             ran.add(&step, &mut tables);
             failed |= step.result.is_err();
-            if !step.fits {
-                misfit.get_or_insert(Blame::Statement(op));
-                if !anyway {
-                    break;
-                }
+            reads_only &= !machine.bound(op)?.0.is_write();
+            if blamed {
+                misfit = Some(Blame::Statement(op));
+                break;
             }
         }
         self.run.push((txn, sees));
         self.failed.push(failed);
         self.looked.push(looked(&ran, prints, machine));
-        if rules.family == Family::Snapshot && misfit.is_none() {
+        let may_conflict = matches!(counts, Counts::First | Counts::Of(None));
+        if rules.family == Family::Snapshot && misfit.is_none() && may_conflict {
             let changed: HashSet<RowId> =
                 ran.changes().map(|write| (write.table, write.key.clone())).collect();
             let mut since = sees as usize..place;
@@ -128,7 +142,7 @@ impl Course {
         if let Some(blame) = misfit {
             self.misfit.get_or_insert((place, blame));
         }
-        match misfit.is_none() || anyway {
+        match misfit.is_none() {
             true => machine.commit(transaction, &ran, rules.skips()),
             false => machine.drop(transaction),
         }
@@ -146,16 +160,6 @@ fn looked(ran: &Ran, prints: &Prints, machine: &Machine<'_>) -> HashSet<RowId> {
         ran.predicates.iter().map(|read| read.table).chain(ran.taken.iter().copied()).chain(unique).collect();
     rows.extend(tables.into_iter().flat_map(|table| prints.rows(table)));
     rows
-}
-
-/// Whether a statement can have seen its own transaction's writes.
-fn sees_own(step: &Step, before: &Ran) -> bool {
-    let Ok(outcome) = &step.result else { return true };
-    let reads = &outcome.reads;
-    let tables =
-        reads.rows.iter().map(|read| read.table).chain(reads.predicates.iter().map(|read| read.table));
-    let tables: HashSet<TableId> = tables.chain(outcome.writes.iter().map(|write| write.table)).collect();
-    before.writes.iter().any(|write| tables.contains(&write.table))
 }
 
 /// Which transactions of a course a misfit depends on, and what it demands of an order.

@@ -48,7 +48,7 @@ pub use compare::{fits, same_value};
 pub(crate) use compare::{same as same_cell, same_row};
 pub use exhaust::{Answer, exhaust, in_row_order};
 pub use machine::{Machine, Ran, Step};
-pub use misrun::{Blame, Course, Demand, Demands, Misrun, Moment, demands, has_lemmas};
+pub use misrun::{Blame, Counts, Course, Demand, Demands, Misrun, Moment, demands, has_lemmas};
 pub use order::{Constraints, Placed};
 pub use orders::{Candidate, Orders};
 pub use prints::{Effect, Prints, RowId};

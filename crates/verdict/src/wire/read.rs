@@ -288,7 +288,8 @@ impl<'h> Reader<'h> {
     }
 
     fn misrun(&self, json: Json) -> Result<Misrun, String> {
-        let [run, order, absent] = tuple(json, "lemmas")?;
+        let [run, op, order, absent] = tuple(json, "lemmas")?;
+        let op = if op.is_null() { None } else { Some(self.op(op)?) };
         let member = |json| {
             let [txn, sees] = tuple(json, "lemmas")?;
             Ok((self.txn(&txn)?, state(&sees)?))
@@ -304,7 +305,7 @@ impl<'h> Reader<'h> {
             Ok((moment(a)?, moment(b)?))
         };
         let order = list(order, "lemmas")?.into_iter().map(pair).collect::<Result<_, String>>()?;
-        Ok(Misrun { run, order, absent: self.txns(list(absent, "lemmas")?)? })
+        Ok(Misrun { run, op, order, absent: self.txns(list(absent, "lemmas")?)? })
     }
 
     fn txn(&self, json: &Json) -> Result<TxnId, String> {

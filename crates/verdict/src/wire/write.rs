@@ -76,7 +76,7 @@ impl Writer<'_> {
         let lemma = |lemma: &Misrun| {
             let run: Json = lemma.run.iter().map(|(txn, sees)| json!([self.txn(*txn), sees])).collect();
             let order: Json = lemma.order.iter().map(|(a, b)| json!([moment(a), moment(b)])).collect();
-            json!([run, order, self.txns(&lemma.absent)])
+            json!([run, lemma.op.map(|op| self.op(op)), order, self.txns(&lemma.absent)])
         };
         let lemmas: Json = unexplained.lemmas.iter().map(lemma).collect();
         json!({
