@@ -69,8 +69,9 @@ fn the_json_of_the_other_verdicts() {
     let json = margay(["check", TRANSFER, "--level", "SI", "--json", "--quiet"]).expect(0).json();
     assert_eq!((&json["verdict"], &json["anomalies"]), (&"holds".into(), &serde_json::json!([])));
     assert_eq!(json["level"], "snapshot-isolation");
-    let json =
-        margay(["check", TRANSFER, "--level", "repeatable-read", "--engine", "solve", "--json"]).expect(3).json();
+    let json = margay(["check", TRANSFER, "--level", "repeatable-read", "--engine", "solve", "--json"])
+        .expect(3)
+        .json();
     assert_eq!((&json["verdict"], &json["engine"]), (&"unknown".into(), &"solve".into()));
     assert!(json["reason"].as_str().expect("a reason").contains("repeatable-read"));
 }
