@@ -7,7 +7,7 @@ use margay_levels::Level;
 use margay_observe::Options;
 use margay_sql::Value;
 use margay_verdict::observed::{Misrun, Unexplained};
-use margay_verdict::{Certificate, Question, Verdict, audit};
+use margay_verdict::{Certificate, Question, Verdict, audit, wire};
 use support::simulate::{Fault, Line, Protocol, Script, Simulator, Watch, script};
 use support::{Random, check, statement_reading, word};
 
@@ -191,6 +191,9 @@ fn spoiled(history: &History, level: Level, unexplained: &Unexplained) {
         let certificate = Certificate::Unexplained(Unexplained { lemmas, ..unexplained.clone() });
         assert!(audit(history, Question::new(level), &certificate).is_err(), "{level}: {certificate:?}");
     };
+    let (question, whole) = (Question::new(level), Certificate::Unexplained(unexplained.clone()));
+    let text = wire::to_json(history, question, &whole);
+    assert_eq!(wire::from_json(history, &text), Ok((question, whole)));
     for (at, lemma) in unexplained.lemmas.iter().enumerate() {
         for pair in 0..lemma.order.len() {
             let mut lemmas = unexplained.lemmas.clone();

@@ -14,6 +14,9 @@ use crate::used;
 
 const TABLE: &[crate::support::log::Shape<'static>] = &[("t", &["k"], &[("k", "int"), ("v", "int")])];
 
+/// A transaction's statements.
+type Transaction = fn(&mut Random) -> Vec<Line>;
+
 /// Registers: values are read and overwritten.
 fn registers(random: &mut Random) -> Vec<Line> {
     let (k, v) = (Value::Int(random.below(8) as i64), Value::Int(random.below(50) as i64));
@@ -47,13 +50,7 @@ fn sums(random: &mut Random) -> Vec<Line> {
     }
 }
 
-fn log(
-    transaction: fn(&mut Random) -> Vec<Line>,
-    protocol: Protocol,
-    fault: Fault,
-    seed: u64,
-    count: u64,
-) -> Option<History> {
+fn log(transaction: Transaction, protocol: Protocol, fault: Fault, seed: u64, count: u64) -> Option<History> {
     let mut simulator = Simulator::new(TABLE, protocol, seed);
     simulator.watch = Watch::All;
     (simulator.fault, simulator.fault_after) = (fault, count / 3);
@@ -67,8 +64,7 @@ fn log(
 
 /// Counts verdicts; one that the audit does not accept counts as none.
 pub fn run(count: u64, lemmas: usize) {
-    let kinds: [(&str, fn(&mut Random) -> Vec<Line>); 3] =
-        [("registers", registers), ("accounts", accounts), ("sums", sums)];
+    let kinds: [(&str, Transaction); 3] = [("registers", registers), ("accounts", accounts), ("sums", sums)];
     let levels = [(Protocol::Serial, Level::Serializable), (Protocol::Snapshot, Level::SnapshotIsolation)];
     for (name, transaction) in kinds {
         for (protocol, level) in levels {
