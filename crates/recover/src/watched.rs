@@ -21,11 +21,14 @@ pub struct Watched {
     dbms: &'static Known,
 }
 
+/// Opens the log of the server at an address.
+type Open = fn(&str) -> Result<Box<dyn Source>, String>;
+
 /// A database that evidence can be recovered from.
 struct Known {
     name: &'static str,
     /// How its log is opened; a simulated one has none, and tells in the end.
-    open: Option<fn(&str) -> Result<Box<dyn Source>, String>>,
+    open: Option<Open>,
     /// What a log and testimonies say of a history.
     assemble: fn(&History, &[Commit], Vec<Testimony>) -> Recovered,
 }
@@ -61,7 +64,7 @@ const KNOWN: [Known; 6] = [
 
 /// The log of a database, around it.
 struct Log {
-    open: Option<fn(&str) -> Result<Box<dyn Source>, String>>,
+    open: Option<Open>,
     state: Mutex<State>,
 }
 
