@@ -5,7 +5,7 @@
 //! written, and with which values.
 //!
 //! # Algorithm
-//! A statement's text is read once into a [`Shape`](shape::Shape): which table, which key or condition, which columns. Each execution fills the
+//! A statement's text is read once into a shape: which table, which key or condition, which columns. Each execution fills the
 //! parameters in and becomes one operation:
 //! - SELECT by the whole key is a read; by any other condition a scan, if its answer shows the keys of its rows. ORDER BY changes nothing. LIMIT n
 //!   is a bound: an answer of n rows, ordered by a column that tells rows of the condition apart, is all there is up to the last of them.
