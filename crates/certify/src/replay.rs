@@ -36,7 +36,7 @@ use crate::sights::Unexplained;
 use crate::statements;
 use crate::store::{Own, Store};
 
-/// The engine: replay of a recorded order. See the [module documentation](self).
+/// The engine: replay of a recorded order. See the [crate documentation](crate).
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Replay;
 
