@@ -1,7 +1,7 @@
 //! Plays an interleaving that is written down: several connections, one line after the other.
 //!
 //! # Algorithm
-//! Every transaction is a thread with its connection. The lines are handed out in their order; a line that is not answered within [`PATIENCE`] is blocked by
+//! Every transaction is a thread with its connection. The lines are handed out in their order; a line that is not answered within `PATIENCE` is blocked by
 //! another transaction, and the next line follows. A line of a blocked transaction waits behind it. While some line is blocked, each answer gives the
 //! blocked ones time to be answered, too: what a commit unblocks happens before the next line.
 //!
