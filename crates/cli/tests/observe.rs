@@ -140,6 +140,23 @@ fn the_second_backend() {
     margay(check.into_iter().chain(["--backend", "thought"])).expect(2);
 }
 
+/// Statements of a real MariaDB: histories number their parameters, MySQL's marks have no numbers.
+#[test]
+fn logs_of_a_real_mariadb() {
+    let folder = TempDir::new().expect("a folder");
+    for workload in ["bank-server", "tpcc", "smallbank"] {
+        let file = folder.path().join(format!("{workload}.jsonl"));
+        let path = file.to_str().expect("a path");
+        let record = ["--transactions", "60", "--record", path, "--quiet"];
+        let run = margay(["run", "--start", "mariadb", "--workload", workload].into_iter().chain(record));
+        if run.status == 2 {
+            println!("SKIPPED: {}", run.stderr);
+            return;
+        }
+        margay(["check", path, "--level", "serializable", "--engine", "observe", "--audit"]).expect(0);
+    }
+}
+
 /// Statements and stored results of a real PostgreSQL, whose serializable transactions need not commit in their serial order.
 #[test]
 fn logs_of_a_real_postgresql() {
