@@ -283,6 +283,11 @@ impl Row for RowOf<'_, '_> {
         if let Some(key) = self.meaning.key_column(self.object, name) {
             return self.meaning.sql(key).map(Cow::Owned);
         }
+        // Rows need not have the columns of the key, which may be written otherwise too.
+        let folded = name.to_ascii_lowercase();
+        if folded != name && self.meaning.key_column(self.object, &folded).is_some() {
+            return None;
+        }
         let value = match self.meaning.columns(self.state) {
             Some(_) if self.meaning.folds(name) => return None,
             Some(columns) => {

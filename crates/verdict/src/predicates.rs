@@ -283,6 +283,8 @@ impl Row for CellRow<'_, '_> {
                 None => Some(Cow::Owned(SqlValue::Null)),
             },
             Lookup::AskAgain => None,
+            // A column of the key, which rows need not have, may be written otherwise: the second question finds it.
+            Lookup::Nowhere if name.contains(|letter: char| letter.is_ascii_uppercase()) => None,
             Lookup::Nowhere => Some(Cow::Owned(SqlValue::Null)),
         }
     }

@@ -92,6 +92,11 @@ impl Asked {
     pub fn kinds(&self) -> impl Iterator<Item = SummaryKind> {
         self.summary.outputs().map(|output| output.0)
     }
+
+    /// Whether each output counts or adds equal values once.
+    pub fn distinct(&self) -> impl Iterator<Item = bool> {
+        self.summary.distinct()
+    }
 }
 
 /// What an object adds to a summary: the values of the outputs' columns, NULL for an output without one.
@@ -128,6 +133,15 @@ impl Predicates<'_> {
     #[must_use]
     pub fn is_answered(&self, op: OpId) -> bool {
         self.history().statement(op).is_some_and(|statement| statement.rows.is_some())
+    }
+
+    /// Whether the client saw what no summary answers: not one row, or something that is none.
+    pub(crate) fn is_no_answer(&self, op: OpId) -> bool {
+        match self.history().statement(op).and_then(|statement| statement.rows.as_deref()) {
+            None => false,
+            Some([row]) => !matches!(self.history().value(*row), Value::List(_) | Value::Unknown),
+            Some(_) => true,
+        }
     }
 
     /// What an object adds, if it holds this; nothing if it does not match.

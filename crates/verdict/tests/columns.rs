@@ -9,7 +9,7 @@ use margay_naive::Naive;
 use margay_testkit::{random, show};
 use margay_verdict::{Budget, Certificate, Checker, Edge, Lemma, Question, Reason, Verdict, audit};
 
-const LEVELS: [Level; 2] = [Level::Serializable, Level::SnapshotIsolation];
+const LEVELS: [Level; 3] = [Level::Serializable, Level::SnapshotIsolation, Level::Prefix];
 
 /// A lemma is true of the history, but does not refute it.
 const LEAVES: &str = "the lemmas leave a possibility";

@@ -132,6 +132,10 @@ impl<'p> Candidates<'p> {
     /// A row of which every column that anybody ever wrote is known is known whole.
     fn complete(&self, versions: &mut [(Version, Shape)]) {
         let history = self.history();
+        let opaque = |shape: &Shape| matches!(shape, Shape::Columns(columns) if columns.is_empty());
+        if versions.iter().any(|(_, shape)| opaque(shape)) {
+            return;
+        }
         let mut universe: Vec<NameId> = Vec::new();
         for (_, shape) in versions.iter() {
             match shape {
@@ -205,7 +209,7 @@ impl<'p> Candidates<'p> {
         match self.predicates.assignments(set) {
             Ok(assignments) => {
                 let targets = assignments.targets().map(|target| self.predicates.target(target));
-                let known = |name| history.values().column(value, name);
+                let known = |name| history.values().column(value, name).filter(|&v| v != ValueId::UNKNOWN);
                 with_columns(shape, targets.map(|name| (name, known(name))))
             }
             Err(_) => Shape::Columns(Vec::new()),

@@ -68,7 +68,7 @@ pub(super) fn impossible(
     asked: &Asked,
     candidates: &Candidates<'_>,
 ) -> bool {
-    let Some(answer) = predicates.answer(op.id) else { return predicates.is_answered(op.id) };
+    let Some(answer) = predicates.answer(op.id) else { return predicates.is_no_answer(op.id) };
     let adds = |&object: &ObjectId| -> Option<Adds> {
         candidates.known(object).ok()?;
         let cells = candidates.possible_cells(op.id, object)?;
@@ -88,12 +88,12 @@ pub(super) fn impossible(
     let told = |cell: &ValueId| {
         Some(*cell).filter(|&c| c != ValueId::UNKNOWN).and_then(|c| to_sql(predicates.history(), c))
     };
-    let outputs = asked.kinds().zip(answer).enumerate();
+    let outputs = asked.kinds().zip(asked.distinct()).zip(answer).enumerate();
     outputs.into_iter().any(|(at, (kind, cell))| told(cell).is_some_and(|told| beyond(kind, at, &all, &told)))
 }
 
-/// Whether an output is outside of what the objects can add up to.
-fn beyond(kind: SummaryKind, at: usize, all: &[Adds], told: &SqlValue) -> bool {
+/// Whether an output is outside of what the objects can add up to. Equal values that are counted once, or added once, may come to less.
+fn beyond((kind, distinct): (SummaryKind, bool), at: usize, all: &[Adds], told: &SqlValue) -> bool {
     let counts = |value: &SqlValue| kind == SummaryKind::Rows || !value.is_null();
     match (kind, told) {
         (SummaryKind::Rows | SummaryKind::Count, SqlValue::Int(count)) => {
@@ -102,9 +102,10 @@ fn beyond(kind: SummaryKind, at: usize, all: &[Adds], told: &SqlValue) -> bool {
                 .iter()
                 .filter(|adds| !adds.nothing && adds.values.iter().all(|row| counts(&row[at])))
                 .count();
-            !(must as i64..=may as i64).contains(count)
+            let least = if distinct { must.min(1) } else { must };
+            !(least as i64..=may as i64).contains(count)
         }
-        (SummaryKind::Sum, SqlValue::Int(sum)) => {
+        (SummaryKind::Sum, SqlValue::Int(sum)) if !distinct => {
             let ends: Option<Vec<(i128, i128)>> = all.iter().map(|adds| ends(adds, at)).collect();
             let total = ends.map(|ends| ends.iter().fold((0, 0), |sum, end| (sum.0 + end.0, sum.1 + end.1)));
             total.is_some_and(|(low, high)| !(low..=high).contains(&i128::from(*sum)))

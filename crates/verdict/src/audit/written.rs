@@ -113,7 +113,7 @@ impl<'p> Written<'p> {
         };
         for target in assignments.targets() {
             let name = self.predicates.target(target);
-            if history.values().column(access.value, name).is_none() {
+            if history.values().column(access.value, name).is_none_or(|shown| shown == ValueId::UNKNOWN) {
                 self.pieces.insert((access.object, Piece::Computed(name)));
             }
         }

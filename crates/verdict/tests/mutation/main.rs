@@ -7,6 +7,8 @@
 mod judge;
 mod mutate;
 
+use std::collections::HashMap;
+
 use judge::Judge;
 use margay_history::History;
 use margay_levels::Level;
@@ -22,7 +24,12 @@ struct Tally {
     accepted: usize,
     rejected: usize,
     judged: usize,
+    /// Accepted for some level.
+    lent: usize,
 }
+
+/// Whether a level holds, with real time or without, as far as it was asked.
+type Truths = HashMap<(Level, bool), Option<bool>>;
 
 #[test]
 fn mutants_are_rejected_unless_they_are_proofs() {
@@ -36,8 +43,26 @@ fn mutants_are_rejected_unless_they_are_proofs() {
     assert!(tally.rejected > tally.accepted && tally.accepted > 0, "{tally:?}");
 }
 
+/// A certificate that is accepted for another level, or with another reading of real time, is a proof there too.
+fn lend(history: &History, certificate: &Certificate, truths: &mut Truths, tally: &mut Tally) {
+    for question in
+        Level::ALL.into_iter().flat_map(|level| [false, true].map(|real_time| Question { level, real_time }))
+    {
+        if audit(history, question, certificate).is_err() {
+            continue;
+        }
+        tally.lent += 1;
+        let truth = truths
+            .entry((question.level, question.real_time))
+            .or_insert_with(|| margay_naive::holds(history, question, &Budget::unlimited()).ok());
+        let holds = certificate.proves() == "holds";
+        assert!(truth.is_none_or(|truth| truth == holds), "{question:?}\n{}\n{certificate:?}", show(history));
+    }
+}
+
 fn spoil(history: &History, seed: u64, tally: &mut Tally) {
     let mut rng = Rng::new(seed);
+    let mut truths = Truths::new();
     for level in Level::ALL {
         let question = Question { level, real_time: rng.chance(20) };
         let Some(certificate) = certificate(history, question) else { continue };
@@ -45,6 +70,7 @@ fn spoil(history: &History, seed: u64, tally: &mut Tally) {
         if let Err(why) = audit(history, question, &certificate) {
             panic!("{level}: {why}\n{}\n{certificate:?}", show(history));
         }
+        lend(history, &certificate, &mut truths, tally);
         for _ in 0..20 {
             let asked = if rng.chance(10) { Question::new(*rng.pick(&Level::ALL)) } else { question };
             let mutant = mutant(history, &certificate, &mut rng);

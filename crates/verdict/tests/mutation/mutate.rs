@@ -1,6 +1,6 @@
 //! Ways to spoil a certificate.
 
-use margay_history::{History, ObjectId, OpId, TxnId, Version};
+use margay_history::{History, NameId, ObjectId, OpId, TxnId, Version};
 use margay_levels::Anomaly;
 use margay_testkit::Rng;
 use margay_verdict::{Certificate, Edge, Point, ReadFrom, Reason, Stamp};
@@ -87,6 +87,12 @@ impl Spoiler<'_> {
         ObjectId::at(self.rng.below(self.history.object_count().max(1)))
     }
 
+    /// A column, if the history has rows.
+    fn column(&mut self) -> Option<NameId> {
+        let names = self.history.values().name_count();
+        (names > 0).then(|| NameId::at(self.rng.below(names)))
+    }
+
     fn version(&mut self) -> Version {
         if self.rng.chance(40) { Version::Initial } else { Version::Of(self.txn()) }
     }
@@ -140,14 +146,19 @@ impl Spoiler<'_> {
     }
 
     fn reason(&mut self) -> Reason {
-        let (op, object) = (self.op(), self.object());
-        match self.rng.below(6) {
+        let (op, object, column) = (self.op(), self.object(), self.column());
+        match self.rng.below(8) {
             0 => Reason::Session,
             5 => Reason::Recorded(*self.rng.pick(&STAMPS)),
             1 => Reason::RealTime,
             2 => Reason::Read { op, object },
             3 => Reason::Write { object },
-            _ => Reason::AntiRead { op, object, version: self.version() },
+            4 => Reason::AntiRead { op, object, version: self.version() },
+            turn => match column {
+                Some(column) if turn == 6 => Reason::ReadColumn { op, object, column },
+                Some(column) => Reason::AntiReadColumn { op, object, column, version: self.version() },
+                None => Reason::AntiRead { op, object, version: self.version() },
+            },
         }
     }
 
@@ -170,7 +181,17 @@ impl Spoiler<'_> {
                 2 => *reason = Reason::Read { op: *op, object: *object },
                 _ => *version = new_version,
             },
-            Reason::ReadColumn { op, .. } | Reason::AntiReadColumn { op, .. } => *op = new_op,
+            Reason::ReadColumn { op, object, .. } => match self.rng.below(3) {
+                0 => *op = new_op,
+                1 => *object = new_object,
+                _ => *reason = Reason::Read { op: *op, object: *object },
+            },
+            Reason::AntiReadColumn { op, object, version, .. } => match self.rng.below(4) {
+                0 => *op = new_op,
+                1 => *object = new_object,
+                2 => *reason = Reason::AntiRead { op: *op, object: *object, version: *version },
+                _ => *version = new_version,
+            },
             Reason::Visible { op, object, path } => match self.rng.below(3) {
                 0 => *op = new_op,
                 1 => *object = new_object,
