@@ -150,7 +150,8 @@ fn lemma(
     let (mut order, mut absent) = (Vec::new(), Vec::new());
     for demand in demanded.demands {
         match demand {
-            Demand::Before(a, b) => order.push((a, b)),
+            Demand::Before(a, b) if time(a) < time(b) => order.push((a, b)),
+            Demand::Before(..) => return None,
             Demand::Apart(txn, writer, reader) => {
                 let commit = Moment { txn, begins: false };
                 let after = writer.filter(|&writer| time(commit) < time(writer));

@@ -8,7 +8,7 @@
 //! If *u* gives all its columns constants, what *u* saw does not matter. What *r* saw of it is what *u* left, and what was added
 //! by those between *u* and *r*: the same in every order that has *u* before *r*, the same adding ones between them, and every other possible writer before *u* or after *r*. If this
 //! is so for all rows that *r* looked at, and for all that those *u* looked at, and so on, then *r* gives the same results. Conditions look at every row that their table can have. Under snapshot isolation a writer is
-//! seen if it committed before the reader began; who adds adds to the newest version, because nobody else may write the row in between.
+//! seen if it committed before the reader began; who adds adds to the newest version, because nobody else may write the row in between, if it has seen the row inserted.
 //!
 //! A [`Misrun`] names these transactions in their order, and assumes what is said above of beginnings and commits. It says that not all of its assumptions are true.
 //!
@@ -261,7 +261,9 @@ impl Cone<'_> {
                 self.adding.insert(other);
                 let added = commit(self.txn(other));
                 self.demands.insert(Demand::Before(added, reader));
-                self.demands.extend(writer.map(|writer| Demand::Before(writer, added)));
+                // Who did not see a row that was inserted meanwhile adds nothing, and is in nobody's way.
+                let began = self.begin(self.txn(other));
+                self.demands.extend(writer.map(|writer| Demand::Before(writer, began)));
             }
         }
     }
