@@ -59,6 +59,7 @@
 //! - Several threads share the work by stages and by transactions, not by objects: operations become transactions on one, and reads of one snapshot are explained together, whatever they read.
 //! - Of a statement that changed rows which nobody saw, every row that its key does not exclude may have been changed, or none (`log`); the paper takes such a statement's
 //!   condition as a record of its own, by which two statements that touch different rows of it would be in conflict.
+//! - A scan may lock only the entries of an index that has all that it returned: a write of other columns need not meet it.
 //! - A transaction with a statement of which nothing is known proves nothing.
 //!
 //! # Cost

@@ -7,6 +7,7 @@
 use margay_history::{ObjectId, TxnId, Values};
 use margay_levels::profile::Granularity;
 use margay_verdict::Broken;
+use margay_verdict::mechanism::need_not_meet;
 
 use super::Mirror;
 use crate::store::{Held, Region};
@@ -29,12 +30,12 @@ impl Mirror {
             let lock = Held { txn, op, by: at.after, until, stayed, exclusive, kind, value };
             if granularity == Granularity::Database {
                 if kind.writes() {
-                    self.lock(DATABASE, object, lock);
+                    self.lock(DATABASE, object, lock, values);
                     break;
                 }
                 continue;
             }
-            self.lock(object, object, lock);
+            self.lock(object, object, lock, values);
             if kind.writes() {
                 self.enter(object, lock, values);
             }
@@ -43,13 +44,13 @@ impl Mirror {
     }
 
     /// Locks an object, or what stands for the whole database.
-    fn lock(&mut self, key: ObjectId, object: ObjectId, lock: Held) {
+    fn lock(&mut self, key: ObjectId, object: ObjectId, lock: Held, values: &Values) {
         let horizon = self.horizon();
         let record = self.store.record(key, &self.searches);
         if !record.held.is_empty() {
             record.held.retain(|old| old.until >= horizon);
         }
-        let other = record.held.iter().find(|other| excludes(other, &lock)).copied();
+        let other = record.held.iter().find(|other| excludes(other, &lock, values)).copied();
         record.held.push(lock);
         if let Some(other) = other {
             self.report(vec![other.txn, lock.txn], Broken::Locks { object, ops: [other.op, lock.op] });
@@ -110,8 +111,12 @@ impl Mirror {
 }
 
 /// Whether two locks were held at the same time and must not have been.
-fn excludes(one: &Held, other: &Held) -> bool {
-    one.txn != other.txn && (one.exclusive || other.exclusive) && one.until > other.by && other.until > one.by
+fn excludes(one: &Held, other: &Held, values: &Values) -> bool {
+    one.txn != other.txn
+        && (one.exclusive || other.exclusive)
+        && one.until > other.by
+        && other.until > one.by
+        && !need_not_meet((one.kind, one.value), (other.kind, other.value), values)
 }
 
 /// Whether a search's lock and that of a write were held at the same time, and what was written was still there to be found.

@@ -221,6 +221,18 @@ fn what_takes_no_snapshot() {
     }
 }
 
+/// InnoDB's scan of an index that has all that is asked for locks no row, but the entries of the index.
+#[test]
+fn a_scan_locks_what_it_returns() {
+    let ser = "mysql/serializable";
+    let (late, end) = (r#"1 80 85 "commit":true"#, r#"2 60 61 "commit":true"#);
+    let scan = r#"1 10 20 "sql":"SELECT id, v FROM t WHERE v = 10","rows":[[1,10]]"#;
+    let other = r#"1 21 22 "sql":"SELECT v FROM t WHERE id = 2","rows":[[20]]"#;
+    let write = |column: &str| format!(r#"2 30 40 "sql":"UPDATE t SET {column} = 3 WHERE id = 1","count":1"#);
+    breaks(ser, Anomaly::MutualExclusion, &[scan, other, &write("v"), end, late]);
+    is_clean(ser, &[scan, other, &write("w"), end, late]);
+}
+
 #[test]
 fn a_gap_that_was_locked_stays_empty() {
     let locked = r#"1 10 20 "sql":"SELECT id, v FROM t WHERE v > 100 FOR UPDATE","rows":[]"#;

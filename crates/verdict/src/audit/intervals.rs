@@ -20,7 +20,7 @@ use super::{Rejected, reject};
 use crate::certificate::{Breach, Broken, Edge, Reason};
 use crate::mechanism::{
     Certified, Course, Fact, Locking, Mechanisms, Pattern, Saw, Searches, Sight, Unseen, View, World,
-    Written, close_unknown, common, dangerous, explain, returned, took_effect, unfit,
+    Written, close_unknown, common, dangerous, explain, need_not_meet, returned, took_effect, unfit,
 };
 
 pub(super) fn audit(history: &History, breach: &Breach) -> Result<(), Rejected> {
@@ -370,7 +370,19 @@ impl<'h> Judge<'h> {
         if self.history.txn_of(ops[0]) == self.history.txn_of(ops[1]) {
             return reject("a transaction does not exclude itself");
         }
-        Ok((first.2 || second.2) && first.1 > second.0 && second.1 > first.0)
+        let apart = self.need_not_meet(object, ops);
+        Ok((first.2 || second.2) && first.1 > second.0 && second.1 > first.0 && !apart)
+    }
+
+    /// Whether one operation scanned and the other wrote columns of the object that the scan did not return.
+    fn need_not_meet(&self, object: ObjectId, ops: [OpId; 2]) -> bool {
+        let [one, other] = ops.map(|op| {
+            let op = self.history.op(op);
+            let on_object = op.accesses.iter().filter(|access| access.object == object);
+            on_object.map(|access| (op.kind, access.value)).collect::<Vec<_>>()
+        });
+        let values = self.history.values();
+        one.iter().any(|one| other.iter().any(|other| need_not_meet(*one, *other, values)))
     }
 
     fn fact(&self, object: ObjectId, txn: TxnId) -> Result<Fact, Rejected> {

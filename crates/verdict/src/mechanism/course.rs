@@ -1,6 +1,6 @@
 //! The course of one transaction in time: what its mechanisms need to know of it.
 
-use margay_history::{Access, Interval, OpKind, ValueId};
+use margay_history::{Access, Interval, OpKind, Value, ValueId, Values};
 use margay_levels::profile::Granularity;
 
 use super::{Mechanisms, Points, View};
@@ -187,6 +187,21 @@ pub fn took_effect(kind: OpKind, value: ValueId) -> bool {
 #[must_use]
 pub fn returned(value: ValueId) -> bool {
     value != ValueId::NULL && value != ValueId::UNKNOWN
+}
+
+/// Whether a scan and a write of the same row need not meet. A scan may lock only the entry of an index that has all that it returned, which a write of other columns does not touch.
+#[must_use]
+pub fn need_not_meet(one: (OpKind, ValueId), other: (OpKind, ValueId), values: &Values) -> bool {
+    let apart = |scan: (OpKind, ValueId), write: (OpKind, ValueId)| {
+        let ((OpKind::Scan, seen), true) = (scan, write.0.writes()) else { return false };
+        match (values.get(seen), values.get(write.1)) {
+            (Value::Row(seen), Value::Row(written)) => {
+                !seen.iter().any(|(name, _)| written.iter().any(|(other, _)| name == other))
+            }
+            _ => false,
+        }
+    };
+    apart(one, other) || apart(other, one)
 }
 
 /// Whether two consecutive anti-dependencies `a → b → c` are a dangerous structure of SSI for certain: c committed first of the three, a and b ran at the same

@@ -15,7 +15,7 @@ mod pattern;
 mod search;
 mod unseen;
 
-pub use course::{Course, dangerous, returned, took_effect};
+pub use course::{Course, dangerous, need_not_meet, returned, took_effect};
 pub use fact::{Candidates, Fact, Saw, Sight, Step, World, Written, close_unknown, explain};
 pub use pattern::Pattern;
 pub use search::Searches;
