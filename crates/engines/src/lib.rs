@@ -14,7 +14,7 @@
 use std::fmt;
 
 use margay_certify::{Certify, Replay};
-use margay_history::{History, OpKind, ValueId};
+use margay_history::{History, OpKind, Value, ValueId};
 use margay_infer::Infer;
 pub use margay_infer::{Ambiguity, Assume, ambiguities, assumed};
 use margay_levels::definition::Family;
@@ -192,7 +192,12 @@ fn first_answer(candidates: &[Engine], history: &History, question: Question, bu
 
 /// Whether something was there initially of which nobody knows what: most engines would take it for a value.
 fn has_unknown_initial(history: &History) -> bool {
-    history.initial_values().iter().any(|&(_, value)| value == ValueId::UNKNOWN)
+    let is_open = |value: ValueId| match history.value(value) {
+        Value::Unknown => true,
+        Value::Row(columns) => columns.iter().any(|column| column.1 == ValueId::UNKNOWN),
+        _ => false,
+    };
+    history.initial_values().iter().any(|&(_, value)| is_open(value))
 }
 
 fn hands_over(verdict: &Verdict) -> bool {
