@@ -6,6 +6,8 @@
 //! # Invariants
 //! The statement is rebuilt from the parts that were understood and compared with what was parsed: a clause that nobody looked at cannot be read over.
 
+use std::collections::HashSet;
+
 use sqlparser::ast::{self, Expr, SelectItem, SetExpr};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::Parser;
@@ -93,6 +95,13 @@ impl Summary {
     /// # Errors
     /// When the values have no such sum, or no order.
     pub fn of_rows<'v>(&self, rows: impl Iterator<Item = &'v [Value]>) -> Result<Vec<Value>, SqlError> {
+        let rows: Vec<&[Value]> = rows.collect();
+        for (at, output) in self.outputs.iter().enumerate() {
+            let texts = rows.iter().filter_map(|row| row.get(at)).filter(|v| matches!(v, Value::Text(_)));
+            if output.is_open(texts.collect(), self.dialect) {
+                return refused("the order of text, or which texts are equal,");
+            }
+        }
         let mut all = vec![Accumulator::default(); self.outputs.len()];
         for row in rows {
             for ((output, accumulator), value) in self.outputs.iter().zip(&mut all).zip(row) {
@@ -106,6 +115,15 @@ impl Summary {
 }
 
 impl Output {
+    /// Whether the output depends on a collation, which nobody tells: which text comes first, and which of them MySQL takes for equal.
+    fn is_open(&self, texts: HashSet<&Value>, dialect: Dialect) -> bool {
+        let equal = || texts.iter().map(|text| text.group_key(dialect)).collect::<HashSet<_>>().len();
+        match self.aggregate.kind {
+            AggregateKind::Min | AggregateKind::Max => texts.len() > 1,
+            _ => self.aggregate.distinct && equal() < texts.len(),
+        }
+    }
+
     fn kind(&self) -> SummaryKind {
         match self.aggregate.kind {
             AggregateKind::Count if self.column.is_none() => SummaryKind::Rows,
@@ -244,6 +262,23 @@ mod tests {
         let none = summary.of_rows(std::iter::empty()).expect("sums");
         assert_eq!(none[0].to_string(), "0");
         assert!(none[1..4].iter().all(Value::is_null) && none[4].to_string() == "0");
+    }
+
+    #[test]
+    fn collations_are_not_guessed() {
+        let text = "SELECT MIN(w), COUNT(DISTINCT w) FROM t";
+        let asked = |dialect, texts: &[&str]| {
+            let summary = Summary::parse(text, &[], dialect).expect("a summary");
+            let rows: Vec<Vec<Value>> = texts.iter().map(|&w| vec![Value::text(w); 2]).collect();
+            summary.of_rows(rows.iter().map(Vec::as_slice)).is_ok()
+        };
+        assert!(asked(Dialect::Postgres, &["a", "a"]) && !asked(Dialect::Postgres, &["a", "B"]));
+        let distinct = |dialect, texts: &[&str]| {
+            let summary = Summary::parse("SELECT COUNT(DISTINCT w) FROM t", &[], dialect).expect("a summary");
+            let rows: Vec<Vec<Value>> = texts.iter().map(|&w| vec![Value::text(w)]).collect();
+            summary.of_rows(rows.iter().map(Vec::as_slice)).is_ok()
+        };
+        assert!(distinct(Dialect::Postgres, &["a", "A"]) && !distinct(Dialect::MySql, &["a", "A"]));
     }
 
     #[test]

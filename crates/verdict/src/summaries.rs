@@ -66,8 +66,10 @@ impl Summaries {
             return None;
         }
         let summary = Summary::parse(text, &params?, dialect).ok()?;
-        let mut named = history.tables().iter().enumerate();
-        let (place, table) = named.find(|(_, table)| table.name.eq_ignore_ascii_case(summary.table()))?;
+        let named = || history.tables().iter().enumerate();
+        let exactly = named().find(|(_, table)| table.name == summary.table());
+        let folded = || named().find(|(_, table)| table.name.eq_ignore_ascii_case(summary.table()));
+        let (place, table) = exactly.or_else(folded)?;
         let declared = |name: &str| {
             let mut columns = table.columns.iter().map(|column| &column.0).chain(&table.key);
             columns.any(|known| known.eq_ignore_ascii_case(name))
