@@ -11,14 +11,20 @@ use margay_verdict::{Certificate, LOCAL_ANOMALIES, Order, Question, audit};
 /// A row of the table: its two columns.
 type Row = (Option<i64>, Option<i64>);
 
-const CONDITIONS: [(&str, fn(Row) -> bool); 4] = [
+/// Whether a row satisfies a condition.
+type Holds = fn(Row) -> bool;
+
+/// What comes out of the values that are not NULL, and the number of rows.
+type Answer = fn(&[i64], usize) -> Option<i64>;
+
+const CONDITIONS: [(&str, Holds); 4] = [
     ("", |_| true),
     (" WHERE v > 1", |row| row.0.is_some_and(|v| v > 1)),
     (" WHERE w = 1", |row| row.1 == Some(1)),
     (" WHERE v IS NULL", |row| row.0.is_none()),
 ];
 
-const OUTPUTS: [(&str, fn(&[i64], usize) -> Option<i64>); 7] = [
+const OUTPUTS: [(&str, Answer); 7] = [
     ("COUNT(*)", |_, rows| Some(rows as i64)),
     ("COUNT(v)", |all, _| Some(all.len() as i64)),
     ("COUNT(DISTINCT v)", |all, _| Some(once(all).len() as i64)),
@@ -94,13 +100,13 @@ impl Making {
 fn serial(seed: u64) -> History {
     let (mut rng, mut making) = (Rng::new(seed), Making::new());
     let mut rows: Vec<Option<Row>> = vec![None; 1 + rng.below(3)];
-    for key in 0..rows.len() {
+    for (key, row) in rows.iter_mut().enumerate() {
         let (v, w) = (small(&mut rng), small(&mut rng));
         let value = making.row(&[("v", v), ("w", w)]);
         let access = making.access(key as i64, value);
         if rng.chance(60) {
             making.builder.initial(access.object, access.value).expect("given once");
-            rows[key] = Some((v, w));
+            *row = Some((v, w));
         }
     }
     for txn in 1..=2 + rng.below(3) as u64 {
