@@ -32,6 +32,7 @@ pub(super) fn holds(history: &History, question: Question, execution: &Execution
     }
     let sights: HashMap<OpId, &Sight> = execution.sights.iter().map(|(op, sight)| (*op, sight)).collect();
     let needed = needed(history, execution, &sights);
+    let hides = hides_writers(history, rules, &execution.order);
     let constraints = Constraints::new(history, rules);
     let mut placed = constraints.placed();
     let mut machine = Machine::starting(history, false, &execution.initial)?;
@@ -39,7 +40,9 @@ pub(super) fn holds(history: &History, question: Question, execution: &Execution
         if !placed.may_follow(txn) {
             return reject(format!("{} comes before one that it has to follow", history.show_txn(txn)));
         }
-        machine.forget(needed[here as usize]);
+        if !hides {
+            machine.forget(needed[here as usize]);
+        }
         let range = placed.snapshots(txn);
         let place = Place { rules, here, range, order: placed.order(), recorded: &recorded };
         run(&mut machine, txn, &sights, &place)?;
@@ -134,6 +137,14 @@ fn rules(question: Question, reading: Reading) -> Result<Rules, Rejected> {
         Some(rules) => Ok(rules),
         None => reject(format!("{} is not defined by executions", question.level.name())),
     }
+}
+
+/// Whether a transaction without a commit timestamp may stand between two writers of a row that have one: then the earlier of them must not be forgotten.
+fn hides_writers(history: &History, rules: Rules, order: &[TxnId]) -> bool {
+    let evidence = history.evidence();
+    rules.family == Family::Serial
+        && !evidence.commits.is_empty()
+        && order.iter().any(|&txn| evidence.commit(txn).is_none())
 }
 
 /// For each place in the order the earliest state that is seen there or later.

@@ -151,6 +151,7 @@ impl<'c, 'h> Orders<'c, 'h> {
 
     /// An order that is left; `None` if there is none.
     pub fn candidate(&mut self) -> Option<Candidate> {
+        // The solver has no budget, so what it does not find is not there.
         if !self.solver.is_ok() || self.solver.solve_limited(&[]) != lbool::TRUE {
             return None;
         }
