@@ -233,6 +233,17 @@ fn a_scan_locks_what_it_returns() {
     is_clean(ser, &[scan, other, &write("w"), end, late]);
 }
 
+/// Such a scan reads past a writer of other columns that has not committed, and the transaction may then wait for it and read what it wrote. The certifier took the scan for a read of the
+/// whole row, as it was before.
+#[test]
+fn a_scan_reads_past_writers_of_what_it_does_not_return() {
+    let write = r#"2 10 12 "sql":"UPDATE t SET w = 3 WHERE id = 1","count":1"#;
+    let scan = r#"1 20 25 "sql":"SELECT id, v FROM t WHERE v = 10","rows":[[1,10]]"#;
+    let read = r#"1 27 40 "sql":"SELECT v, w FROM t WHERE id = 1","rows":[[10,3]]"#;
+    let ends = [r#"2 30 31 "commit":true"#, r#"1 50 51 "commit":true"#];
+    is_clean("mysql/serializable", &[write, scan, ends[0], read, ends[1]]);
+}
+
 #[test]
 fn a_gap_that_was_locked_stays_empty() {
     let locked = r#"1 10 20 "sql":"SELECT id, v FROM t WHERE v > 100 FOR UPDATE","rows":[]"#;
