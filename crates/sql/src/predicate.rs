@@ -81,9 +81,10 @@ impl Predicate {
         let named = |ident: &Ident| {
             ident.value == column || (ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case(column))
         };
-        let place = self.columns.idents.iter().position(named)?;
-        let found = bounds(&self.expr).into_iter().find(|range| range.column == place)?;
-        Some((found.low, found.high))
+        // One column may be written in several ways.
+        let is_named = |range: &Range| self.columns.idents.get(range.column).is_some_and(named);
+        let found = bounds(&self.expr).into_iter().filter(is_named).map(|range| (range.low, range.high));
+        found.reduce(|a, b| (a.0.max(b.0), a.1.min(b.1)))
     }
 
     /// Whether the condition is true of a row of which only some columns are known, where these decide it: a conjunction is not true if one part is not,
