@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use crate::arith::{self, decimal_overflow, divide_for_output, integer_overflow};
-use crate::compare::compare;
+use crate::compare::order;
 use crate::decimal::Decimal;
 use crate::dialect::Dialect;
 use crate::error::SqlError;
@@ -46,7 +46,7 @@ impl Accumulator {
         wanted: std::cmp::Ordering,
         dialect: Dialect,
     ) -> Result<(), SqlError> {
-        match compare(value, &self.best, dialect)? {
+        match order(value, &self.best, dialect)? {
             None => self.best = value.clone(),
             Some(order) if order == wanted => self.best = value.clone(),
             Some(order) if order.is_eq() && *value != self.best => {

@@ -468,10 +468,9 @@ impl<'d> Running<'d> {
 
 /// The row must be the one that every execution has at this place: rows of equal rank may come in any order.
 fn check_place(shown: &Outcome, at: usize) -> Result<(), SqlError> {
-    let same_rank = |other: usize| shown.ranks.get(other) == shown.ranks.get(at);
-    let differs =
-        |other: usize| other < shown.rows.len() && same_rank(other) && shown.rows[other] != shown.rows[at];
-    if differs(at + 1) || at.checked_sub(1).is_some_and(differs) {
+    let tied = |other: &usize| shown.ranks.get(*other) == shown.ranks.get(at);
+    let (before, after) = ((0..at).rev().take_while(tied), (at + 1..shown.rows.len()).take_while(tied));
+    if before.chain(after).any(|other| shown.rows.get(other) != shown.rows.get(at)) {
         return Err(SqlError::unsupported("a cursor, loop or INTO over rows whose order is open"));
     }
     Ok(())

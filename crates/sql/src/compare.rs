@@ -25,6 +25,33 @@ pub(crate) fn compare(left: &Value, right: &Value, dialect: Dialect) -> Result<O
     }
 }
 
+/// Compares two values where it matters which comes first; [`compare`] is enough where only equality does.
+pub(crate) fn order(left: &Value, right: &Value, dialect: Dialect) -> Result<Option<Ordering>, SqlError> {
+    check_order(left, right, dialect)?;
+    compare(left, right, dialect)
+}
+
+/// Refuses two texts whose order is not known: which comes first in PostgreSQL is a matter of the database's
+/// collation, which nobody tells. Texts that differ are not equal under any of them, unless somebody made
+/// a nondeterministic one.
+pub(crate) fn check_order(left: &Value, right: &Value, dialect: Dialect) -> Result<(), SqlError> {
+    match (left, right) {
+        (Value::Text(a), Value::Text(b)) if dialect == Dialect::Postgres && !collations_agree(a, b) => {
+            Err(SqlError::unsupported("the order of text, which depends on the database's collation"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the usual collations order two texts as code points do: both are ASCII letters and digits, and case
+/// does not decide. C looks at code points; the collations of languages look at letters without their case
+/// first, digits before letters, and at case only where that leaves a tie.
+pub(crate) fn collations_agree(a: &str, b: &str) -> bool {
+    let plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let folded = |text: &str| text.bytes().map(|byte| byte.to_ascii_lowercase()).collect::<Vec<_>>();
+    a == b || plain(a) && plain(b) && folded(a).cmp(&folded(b)) == a.cmp(b)
+}
+
 fn compare_slowly(left: &Value, right: &Value, dialect: Dialect) -> Result<Ordering, SqlError> {
     match (left, right) {
         (Value::Text(a), Value::Text(b)) => compare_text(a, b, dialect),
@@ -138,6 +165,27 @@ mod tests {
         assert_eq!(compare_exactly(3, 3.5), Ordering::Less);
         assert_eq!(compare_exactly(-3, -3.5), Ordering::Greater);
         assert_eq!(compare_exactly(3, 3.0), Ordering::Equal);
+    }
+
+    /// In C `B` comes before `a`, in most other collations after it; `a b` and `ab` differ likewise.
+    #[test]
+    fn texts_are_ordered_only_where_collations_agree() {
+        let asked = |a: &str, b: &str| order(&Value::text(a), &Value::text(b), Dialect::Postgres);
+        for (less, more) in
+            [("a", "b"), ("", "a"), ("a", "ab"), ("10", "9"), ("9", "A"), ("First12", "First7"), ("A", "b")]
+        {
+            assert_eq!(asked(less, more), Ok(Some(Ordering::Less)), "{less} {more}");
+            assert_eq!(asked(more, less), Ok(Some(Ordering::Greater)), "{more} {less}");
+        }
+        for (one, other) in [("a", "B"), ("a", "A"), ("aB", "ab"), ("a b", "ab"), ("a-1", "a1"), ("é", "f")]
+        {
+            assert!(asked(one, other).is_err_and(|error| error.is_unsupported()), "{one} {other}");
+            assert_eq!(Value::text(one).sql_eq(&Value::text(other), Dialect::Postgres), Some(false));
+            assert_eq!(asked(one, one), Ok(Some(Ordering::Equal)));
+            for dialect in [Dialect::Generic, Dialect::Sqlite] {
+                assert_eq!(order(&one.into(), &other.into(), dialect), Ok(Some(one.cmp(other))));
+            }
+        }
     }
 
     #[test]

@@ -5,8 +5,8 @@ use sqlparser::dialect as parser;
 /// Whose rules decide what a statement means.
 ///
 /// `Generic` follows PostgreSQL's rules with text compared by code point; it is what the native format's
-/// predicates are written in. `Postgres` assumes a database with the C collation, `MySql` the collation
-/// `utf8mb4_general_ci` and strict mode.
+/// predicates are written in. `Postgres` orders only texts that its usual collations order alike, `MySql` has the
+/// collation `utf8mb4_general_ci` and strict mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Dialect {
     /// No particular database.

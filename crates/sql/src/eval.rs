@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::arith;
 use crate::cast::{cast, coerce_like, number_prefix, text_of};
-use crate::compare::compare;
+use crate::compare::{check_order, compare};
 use crate::decimal::Decimal;
 use crate::dialect::Dialect;
 use crate::error::SqlError;
@@ -158,6 +158,9 @@ fn any<E: Env>(parts: &[Expr], env: &E) -> Result<Truth, SqlError> {
 
 fn compare_exprs<E: Env>(op: Cmp, left: &Expr, right: &Expr, env: &E) -> Result<Truth, SqlError> {
     let (a, b) = (eval(left, env)?, eval(right, env)?);
+    if op.asks_order() {
+        check_order(&a, &b, env.dialect())?;
+    }
     Ok(compare_operands(left, &a, right, &b, env.dialect())?.map(|order| op.accepts(order)))
 }
 

@@ -41,6 +41,12 @@ impl Cmp {
         }
     }
 
+    /// True if it matters which of two different values comes first.
+    #[inline]
+    pub fn asks_order(self) -> bool {
+        !matches!(self, Cmp::Eq | Cmp::Ne)
+    }
+
     /// The operator with its operands exchanged.
     pub fn flipped(self) -> Cmp {
         match self {

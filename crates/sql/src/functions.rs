@@ -2,7 +2,7 @@
 
 use crate::arith::{self, Arith, decimal_overflow};
 use crate::cast::text_of;
-use crate::compare::compare;
+use crate::compare::{compare, order};
 use crate::dialect::Dialect;
 use crate::error::SqlError;
 use crate::value::Value;
@@ -184,7 +184,7 @@ fn extreme(function: Scalar, args: &[Value], dialect: Dialect) -> Result<Value, 
     }
     let mut best = Value::Null;
     for arg in args {
-        let better = match compare(arg, &best, dialect)? {
+        let better = match order(arg, &best, dialect)? {
             None => best.is_null(),
             Some(order) => {
                 if function == Scalar::Least {

@@ -124,6 +124,7 @@ fn order(a: &Value, b: &Value, dialect: Dialect) -> Result<Ordering, Incomparabl
     if mixed || text(a) != text(b) {
         return Err(Incomparable);
     }
+    // PostgreSQL's texts are points here and never ends of ranges: any one order of them will do.
     compare(a, b, dialect)?.ok_or(Incomparable)
 }
 

@@ -220,6 +220,10 @@ impl Builder<'_> {
             return Ok(Parts::constant(None));
         }
         let Some(value) = self.bound(slot, constant) else { return Ok(Parts::unknown()) };
+        let collated = self.dialect == Dialect::Postgres && matches!(value, Value::Text(_));
+        if collated && op.asks_order() {
+            return Ok(Parts::unknown());
+        }
         let (yes, no) = (self.cells(slot, op, &value)?, self.cells(slot, negation(op), &value)?);
         Ok(Parts { yes, no, exact: true })
     }

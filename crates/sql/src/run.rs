@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::aggregate::Accumulator;
 use crate::cast::Type;
-use crate::compare::compare;
+use crate::compare::{check_order, compare};
 use crate::dialect::Dialect;
 use crate::error::SqlError;
 use crate::eval::{Env, eval, truth};
@@ -186,16 +186,18 @@ fn arrange(select: &Select, mut shown: Vec<Shown>, env: &At) -> Result<Rows, Sql
         let ranks = vec![0; shown.len()];
         return Ok(Rows { rows: shown.into_iter().map(|shown| shown.row).collect(), ranks });
     }
-    if !select.order.is_empty() {
-        check_sortable(&shown, select.order.len(), dialect)?;
-        shown.sort_by(|a, b| compare_keys(&a.keys, &b.keys, &select.order, dialect));
+    let mut order = select.order.as_slice();
+    if !order.is_empty() {
+        check_sortable(&shown, order.len(), dialect)?;
+        shown.sort_by(|a, b| compare_keys(&a.keys, &b.keys, order, dialect));
+        order = &order[..known_keys(&shown, order.len(), dialect)];
     }
     let mut ranks: Vec<u32> = Vec::with_capacity(shown.len());
     for index in 0..shown.len() {
         let rank = match index.checked_sub(1) {
             None => 0,
             Some(before) => {
-                let order = compare_keys(&shown[before].keys, &shown[index].keys, &select.order, dialect);
+                let order = compare_keys(&shown[before].keys, &shown[index].keys, order, dialect);
                 ranks[before] + u32::from(order.is_ne())
             }
         };
@@ -251,7 +253,7 @@ fn compare_keys(a: &[Value], b: &[Value], order: &[Order], dialect: Dialect) -> 
                 }
             }
             (false, false) => {
-                let step = a.sql_cmp(b, dialect).unwrap_or(Ordering::Equal);
+                let step = a.order(b, dialect);
                 if order.descending { step.reverse() } else { step }
             }
         };
@@ -277,6 +279,20 @@ fn check_sortable(shown: &[Shown], keys: usize, dialect: Dialect) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// How many of the leading keys have values whose order is known. Rows that only further keys tell apart may come
+/// in any order: PostgreSQL sorts text by the database's collation.
+fn known_keys(shown: &[Shown], keys: usize, dialect: Dialect) -> usize {
+    let known = |key: &usize| {
+        let text = |shown: &Shown| matches!(shown.keys[*key], Value::Text(_));
+        let mut texts: Vec<&Value> =
+            shown.iter().filter(|shown| text(shown)).map(|shown| &shown.keys[*key]).collect();
+        texts.sort_unstable();
+        // Where each text agrees with the next in the order of code points, all of them agree.
+        texts.windows(2).all(|pair| check_order(pair[0], pair[1], dialect).is_ok())
+    };
+    (0..keys).take_while(known).count()
 }
 
 /// The rows of the groups: keys, then aggregates.

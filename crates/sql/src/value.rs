@@ -6,6 +6,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use crate::calendar;
+use crate::compare;
 use crate::decimal::Decimal;
 use crate::dialect::Dialect;
 
@@ -59,15 +60,17 @@ impl Value {
 
     /// SQL's `=`: `None` where it is unknown, or where the types cannot be compared.
     pub fn sql_eq(&self, other: &Value, dialect: Dialect) -> Option<bool> {
-        self.sql_cmp(other, dialect).map(Ordering::is_eq)
+        compare::compare(self, other, dialect).ok().flatten().map(Ordering::is_eq)
     }
 
-    /// SQL's comparison: `None` where it is unknown, or where the types cannot be compared.
+    /// SQL's comparison: `None` where it is unknown, where the types cannot be compared, or where the order of
+    /// two texts depends on the database's collation.
     pub fn sql_cmp(&self, other: &Value, dialect: Dialect) -> Option<Ordering> {
-        crate::compare::compare(self, other, dialect).ok().flatten()
+        compare::order(self, other, dialect).ok().flatten()
     }
 
-    /// The order of `ORDER BY … ASC`: total, with NULL where the dialect puts it.
+    /// The order of `ORDER BY … ASC`: total, with NULL where the dialect puts it. Texts whose order depends on the
+    /// database's collation are ordered by code point.
     pub fn order(&self, other: &Value, dialect: Dialect) -> Ordering {
         match (self.is_null(), other.is_null()) {
             (true, true) => Ordering::Equal,

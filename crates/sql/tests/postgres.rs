@@ -112,7 +112,7 @@ const EXPRESSIONS: &[&str] = &[
     "COALESCE(3, 1.5) / 2, CASE WHEN TRUE THEN 1 ELSE 2.5 END / 2, NULLIF(1, 1), NULLIF(1, 2)",
     "1 / 3.0, 2.00 / 3, 100000 / 3.0, 1.5 / 0.3, 0.001 / 3, 12345678.9 / 0.7, 7 / 2, -7 / 2, -7 % 3, 7.5 % 2",
     "1.10 + 2.2, 1.10 * 2.2, 0.1 + 0.2 = 0.3, -9223372036854775808, 9223372036854775807",
-    "'a' < 'B', 'a' < 'b', '' < 'a', 'a' LIKE 'A', 'a' ILIKE 'A', 'a%b' LIKE 'a\\%b', 'abc' LIKE '%b%', 'a_c' LIKE 'a!_c' ESCAPE '!'",
+    "'A' < 'b', 'a' < 'b', '' < 'a', 'a' LIKE 'A', 'a' ILIKE 'A', 'a%b' LIKE 'a\\%b', 'abc' LIKE '%b%', 'a_c' LIKE 'a!_c' ESCAPE '!'",
     "NULL = 1, NULL IS NULL, (1 = NULL) IS UNKNOWN, 1 IS DISTINCT FROM NULL, NULL IS NOT DISTINCT FROM NULL",
     "1 IN (1, NULL), 2 IN (1, NULL), 2 NOT IN (1, NULL), 2 BETWEEN 1 AND NULL, 0 BETWEEN 1 AND NULL",
     "TRUE AND NULL, FALSE AND NULL, TRUE OR NULL, NOT NULL, TRUE > FALSE, (1 = 1) = TRUE",
@@ -121,6 +121,46 @@ const EXPRESSIONS: &[&str] = &[
     "CAST(12 AS TEXT), CAST(1.50 AS TEXT), CAST(TRUE AS TEXT), CAST('abc' AS VARCHAR(2)), CAST(DATE '2024-02-29' AS TEXT)",
     "CAST(TRUE AS INT), CAST(0 AS BOOLEAN), ABS(-1.50), ABS(-3), - (2.5), UPPER('aB'), LOWER('aB')",
 ];
+
+/// The collations of a few languages, where the server has them, besides C.
+const COLLATIONS: &[&str] = &["C", "und-x-icu", "en-x-icu", "de-x-icu", "fr-x-icu", "en_US.utf8", "C.utf8"];
+
+/// Where texts have an order here, every collation has it.
+#[test]
+fn collations_agree_where_texts_are_ordered() {
+    let server = match Server::postgres() {
+        Ok(server) => server,
+        Err(reason) => {
+            println!("SKIPPED: {reason}");
+            return;
+        }
+    };
+    let mut target = Postgres(connect(server.port));
+    let mut has = |name: &str| {
+        let asked = format!("SELECT collname FROM pg_collation WHERE collname = '{name}'");
+        !target.execute(&asked).unwrap().0.is_empty()
+    };
+    let known: Vec<&str> = COLLATIONS.iter().copied().filter(|name| has(name)).collect();
+    let mut rng = common::Rng(7);
+    let letters = ["a", "b", "c", "B", "C", "1", "10", "9", "z", "Z", " ", "-", ""];
+    let mut text = || (0..4).map(|_| *rng.pick(&letters)).collect::<String>();
+    let (mut ordered, mut open) = (0, 0);
+    for _ in 0..1000 {
+        let (a, b) = (text(), text());
+        let Some(order) = Value::text(&a).sql_cmp(&Value::text(&b), Dialect::Postgres) else {
+            open += 1;
+            continue;
+        };
+        ordered += 1;
+        for name in &known {
+            let asked = format!("SELECT '{a}' < '{b}' COLLATE \"{name}\"");
+            let (rows, _) = target.execute(&asked).unwrap();
+            assert_eq!(rows, [[Value::Bool(order.is_lt())]], "{asked}");
+        }
+    }
+    println!("{ordered} pairs have an order, {open} have none; {known:?}");
+    assert!(ordered > 150 && open > 150, "{ordered} {open}");
+}
 
 #[test]
 fn stored_procedures() {

@@ -214,6 +214,16 @@ fn rows_whose_order_is_open() {
                 FOR r IN SELECT id FROM account LOOP NULL; END LOOP; END $$";
     let error = database(Dialect::Postgres, &[body]).run("CALL p()", &[]).unwrap_err();
     assert!(error.to_string().contains("order is open"), "{error}");
+    // The rows beside the first are like it, and another may come first all the same; so may any that is sorted by collation.
+    for order in ["kind > 5", "owner"] {
+        let body = format!(
+            "CREATE PROCEDURE p(OUT r INT) LANGUAGE plpgsql AS $$ BEGIN SELECT kind INTO r FROM many ORDER BY {order}; END $$"
+        );
+        let many = "CREATE TABLE many (id INT PRIMARY KEY, owner TEXT, kind INT)";
+        let rows = "INSERT INTO many VALUES (1, 'B', 1), (2, 'C', 1), (3, 'a', 2)";
+        let error = database(Dialect::Postgres, &[many, rows, &body]).run("CALL p(NULL)", &[]).unwrap_err();
+        assert!(error.to_string().contains("order is open"), "{error}");
+    }
 }
 
 #[test]

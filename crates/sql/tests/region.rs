@@ -55,6 +55,23 @@ fn text_needs_its_type() {
     assert_eq!(relation_in("v = 'ann'", "v = 'bob'", Dialect::MySql, none), Relation::Overlapping);
 }
 
+/// What is below a text in PostgreSQL depends on the database's collation; what equals it does not.
+#[test]
+fn ranges_of_text_need_a_collation() {
+    let text = |_: &str| Some(Type::Text(None));
+    for (left, right, generic, postgres) in [
+        ("v < 'a'", "v = 'B'", Relation::Subsumes, Relation::Overlapping),
+        ("v < 'a'", "v >= 'a'", Relation::Disjoint, Relation::Overlapping),
+        ("v BETWEEN 'a' AND 'b'", "v = 'c d'", Relation::Disjoint, Relation::Overlapping),
+        ("v = 'a b'", "v = 'B'", Relation::Disjoint, Relation::Disjoint),
+        ("v <> 'a b'", "v = 'B'", Relation::Subsumes, Relation::Subsumes),
+        ("v = 'a' AND w < 'b'", "v = 'B'", Relation::Disjoint, Relation::Disjoint),
+    ] {
+        assert_eq!(relation_in(left, right, Dialect::Generic, text), generic, "{left} / {right}");
+        assert_eq!(relation_in(left, right, Dialect::Postgres, text), postgres, "{left} / {right}");
+    }
+}
+
 #[test]
 fn too_many_boxes_overlap() {
     let odd: Vec<String> = (0..300).map(|i| format!("v <> {}", 2 * i)).collect();

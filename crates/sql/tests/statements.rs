@@ -81,6 +81,46 @@ fn limit_must_not_choose() {
     );
 }
 
+/// A database with the collation en_US.UTF-8 answers `owner > 'a'` otherwise than one with C does: what depends on
+/// it is outside the fragment, and neither an answer nor a failure. Equality depends on nothing.
+#[test]
+fn postgres_orders_text_only_where_collations_agree() {
+    let open =
+        "error: outside the SQL fragment: the order of text, which depends on the database's collation";
+    let cut = "error: outside the SQL fragment: a LIMIT among rows whose order is open";
+    let cases = [
+        ("SELECT id FROM accounts WHERE owner < 'bo' ORDER BY id", "1; 3"),
+        ("SELECT MIN(owner), MAX(owner) FROM accounts", "'ann','bob'"),
+        ("SELECT id FROM accounts WHERE owner IS NOT NULL ORDER BY owner DESC LIMIT 1", "2"),
+        ("UPDATE accounts SET owner = 'Bob' WHERE id = 2", ""),
+        ("SELECT id FROM accounts WHERE owner <> 'Ann' AND owner IN ('ann', 'Bob') ORDER BY id", "1; 2; 3"),
+        ("SELECT COUNT(DISTINCT owner), NULLIF('a', 'B') FROM accounts", "2,'a'"),
+        ("SELECT id FROM accounts WHERE owner < 'am'", open),
+        ("SELECT id FROM accounts WHERE id = 1 AND owner BETWEEN 'B' AND 'z'", open),
+        ("SELECT MIN(owner) FROM accounts", open),
+        ("SELECT GREATEST('a', 'B')", open),
+        ("DELETE FROM accounts WHERE owner >= 'a'", open),
+        ("SELECT id FROM accounts WHERE owner IS NOT NULL ORDER BY owner LIMIT 1", cut),
+        ("SELECT id FROM accounts WHERE id < 3 ORDER BY id, owner LIMIT 1", "1"),
+        ("SELECT id FROM accounts WHERE id = 1 ORDER BY owner LIMIT 1", "1"),
+    ];
+    check(Dialect::Postgres, &cases);
+    let mut database = bank(Dialect::Postgres);
+    let mut ranks = |text: &str| database.run(text, &[]).unwrap().ranks;
+    let sorted = "SELECT id FROM accounts WHERE id < 4 ORDER BY owner, id";
+    assert_eq!(ranks(sorted), [0, 1, 2]);
+    ranks("UPDATE accounts SET owner = 'Bob' WHERE id = 2");
+    assert_eq!(ranks(sorted), [0, 0, 0], "the order is open");
+    assert_eq!(ranks("SELECT id FROM accounts WHERE id < 4 ORDER BY balance > 60, owner"), [0, 1, 1]);
+    check(
+        Dialect::Generic,
+        &[
+            ("SELECT GREATEST('a', 'B')", "'a'"),
+            ("SELECT id FROM accounts WHERE owner > 'Z' AND id < 2", "1"),
+        ],
+    );
+}
+
 #[test]
 fn joins() {
     for dialect in ALL {
