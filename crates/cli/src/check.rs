@@ -27,6 +27,7 @@ use crate::view::{Audited, Frame, Stats, View, how_to_audit};
 const AUDITED_ALWAYS: usize = 1_000_000;
 
 /// What is to be decided, and how.
+#[derive(Clone)]
 pub struct Task {
     pub level: Asked,
     pub engine: Choice,
@@ -56,11 +57,12 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
     let mirror = task.dbms.as_ref().zip(level);
     let engine = mirror.and_then(|(dbms, level)| task.engine.for_dbms(dbms, &loaded.history, level).ok());
     let rows = rows::instead(&loaded.history, engine.unwrap_or(task.engine), level);
-    let history = rows.as_ref().unwrap_or(&loaded.history);
-    let (answer, audited, checked) = {
-        let _progress = Progress::show(&format!("checking {} transactions", history.txn_count()), !quiet);
-        decide(&task, history)
+    let (rows, (answer, audited, checked)) = {
+        let what = format!("checking {} transactions", loaded.history.txn_count());
+        let _progress = Progress::show(&what, !quiet);
+        decide_instead(&task, &loaded.history, rows)
     };
+    let history = rows.as_ref().unwrap_or(&loaded.history);
     if !quiet {
         elle::notes(history).iter().for_each(|note| eprintln!("note: {note}"));
     }
@@ -107,8 +109,25 @@ fn again(args: &CheckArgs) -> String {
     command
 }
 
+/// An answer, what the audit says of it, and the time of both.
+pub type Decision = (Answer, Audited, Duration);
+
+/// The decision about a history, or about the rows that its statements are, with what was decided about. If that leaves the question open, who chooses freely has the statements executed.
+pub fn decide_instead(task: &Task, history: &History, rows: Option<History>) -> (Option<History>, Decision) {
+    let Some(rows) = rows else { return (None, decide(task, history)) };
+    let (answer, audited, took) = decide(task, &rows);
+    if matches!((task.engine, &answer.verdict), (Choice::Auto, Verdict::Unknown(_))) {
+        let timeout = task.timeout.map(|limit| limit.saturating_sub(took));
+        let (executed, its_audit, more) = decide(&Task { timeout, ..task.clone() }, history);
+        if !matches!(executed.verdict, Verdict::Unknown(_)) {
+            return (None, (executed, its_audit, took + more));
+        }
+    }
+    (Some(rows), (answer, audited, took))
+}
+
 /// The answer, what the audit says of it, and the time of both.
-pub fn decide(task: &Task, history: &History) -> (Answer, Audited, Duration) {
+pub fn decide(task: &Task, history: &History) -> Decision {
     let start = Instant::now();
     let Some(question) = question(task) else {
         let why = Why::Level(format!("no engine decides Elle's model {}", task.level.name()));

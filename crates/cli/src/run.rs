@@ -114,10 +114,9 @@ fn decide(args: &RunArgs, done: &Done, level: Asked, engine: Choice) -> Decided 
     let task = task(args, level, engine);
     let recorded = &done.recording.history;
     let rows = rows::instead(recorded, engine, check::question(&task).map(|question| question.level));
-    let history = rows.as_ref().unwrap_or(recorded);
-    let what = format!("checking {} transactions", history.txn_count());
+    let what = format!("checking {} transactions", recorded.txn_count());
     let _progress = Progress::show(&what, !args.common.quiet);
-    let (answer, audited, took) = check::decide(&task, history);
+    let (rows, (answer, audited, took)) = check::decide_instead(&task, recorded, rows);
     Decided { level, answer, audited, took, rows }
 }
 
