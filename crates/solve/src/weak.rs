@@ -11,7 +11,7 @@
 //! Every read that misses something visible is a cycle of one rw edge and the path that makes it visible, and becomes a clause, until there is none.
 //!
 //! # Invariants
-//! As those of [`crate::search`]: clauses are negations of forbidden cycles; `holds` is said only of an order that satisfies the rule.
+//! As those of [`mod@crate::search`]: clauses are negations of forbidden cycles; `holds` is said only of an order that satisfies the rule.
 //!
 //! # Cost
 //! One closure of the visible graph, and one look at each pair of a read and a version of its item, per round. Engine infer is linear where values are unique; this one is for the others.
