@@ -140,6 +140,11 @@ pub trait Connection {
     /// When there is no answer. The transaction is gone then.
     fn execute(&mut self, ask: Ask, rows: &mut Vec<(Obj, Value)>) -> Result<(), Trouble>;
 
+    /// Whether a delete that found nothing has seen what a read would have seen. MySQL's looks at what is committed now, whatever the transaction's snapshot is, and takes none.
+    fn deletes_read(&self) -> bool {
+        true
+    }
+
     /// Executes a SQL statement, whose parameters are `$1`, `$2`, … in the text.
     ///
     /// # Errors

@@ -256,6 +256,10 @@ impl Session for MysqlSession {
         false
     }
 
+    fn deletes_read(&self) -> bool {
+        false
+    }
+
     fn sql(&mut self, text: &str, params: &[Cell]) -> Result<Answer, Trouble> {
         let answer = self.run(text, params).map_err(sql_trouble)?;
         if let Some(watch) = &mut self.watch {

@@ -106,6 +106,10 @@ pub(crate) trait Session {
     fn has_returning(&self) -> bool {
         true
     }
+    /// As [`Connection::deletes_read`].
+    fn deletes_read(&self) -> bool {
+        true
+    }
     fn commit(&mut self) -> Result<(), Trouble>;
     fn rollback(&mut self) -> Result<(), Trouble>;
 }
@@ -136,6 +140,10 @@ impl<S: Session> Connection for Sql<S> {
         self.0.step();
         let executed = execute(&mut self.0, ask, rows);
         self.gone(executed)
+    }
+
+    fn deletes_read(&self) -> bool {
+        self.0.deletes_read()
     }
 
     fn sql(&mut self, text: &str, params: &[Cell]) -> Result<Answer, Trouble> {
