@@ -15,13 +15,12 @@
 //! # Cost
 //! Each statement once, with the interpreter's indexes; states that no later snapshot has are forgotten.
 
-use std::fmt::Write as _;
-
 use margay_history::{History, OpId, TxnId};
 use margay_levels::Anomaly;
 use margay_sql::{Outcome, SqlError};
 use margay_verdict::observed::{
-    Constraints, Execution, Family, Machine, Ran, Reading, Rules, Sight, Unexplained, in_row_order, unknowns,
+    Constraints, Execution, Family, Machine, Ran, Reading, Rules, Sight, Unexplained, in_row_order,
+    show_given, show_observed, show_statement, unknowns,
 };
 use margay_verdict::{Budget, Certificate, Finding, Outside, Point, Question, Verdict, Why, audit};
 
@@ -156,15 +155,11 @@ impl Case<'_> {
     fn told(&self, place: usize, op: OpId, at: u32, given: &Result<Outcome, SqlError>) -> Vec<String> {
         let history = self.history;
         let txn = history.show_txn(history.txn_of(op));
-        let mut text = history.statement(op).map_or(String::new(), |statement| statement.text.to_string());
-        if let Some(statement) = history.statement(op).filter(|statement| !statement.params.is_empty()) {
-            let params: Vec<String> = statement.params.iter().map(|&id| history.show_value(id)).collect();
-            let _ = write!(text, " with {}", params.join(", "));
-        }
+        let text = show_statement(history, op);
         vec![
             format!("After {place} transactions, {txn} executed {text}"),
-            format!("  and observed {}", observed(history, op)),
-            format!("  where the state after {at} transactions gives {}", expected(given)),
+            format!("  and observed {}", show_observed(history, op)),
+            format!("  where the state after {at} transactions gives {}", show_given(given)),
         ]
     }
 
@@ -199,39 +194,5 @@ impl Case<'_> {
                 Err(Why::MissingEvidence(format!("{what}; but what is recorded does not prove it: {why}")))
             }
         }
-    }
-}
-
-fn observed(history: &History, op: OpId) -> String {
-    let Some(statement) = history.statement(op) else { return "nothing".to_owned() };
-    match (&statement.rows, statement.count) {
-        (Some(rows), _) if rows.is_empty() => "no rows".to_owned(),
-        (Some(rows), _) => cut(rows.iter().map(|&row| history.show_value(row)).collect::<Vec<_>>().join(" ")),
-        (None, Some(count)) => format!("{count} affected rows"),
-        (None, None) => "that it succeeded".to_owned(),
-    }
-}
-
-fn expected(given: &Result<Outcome, SqlError>) -> String {
-    match given {
-        Err(error) => format!("an error: {error}"),
-        Ok(outcome) if outcome.columns.is_empty() => format!("{} affected rows", outcome.matched),
-        Ok(outcome) if outcome.rows.is_empty() => "no rows".to_owned(),
-        Ok(outcome) => {
-            let row = |row: &Vec<margay_sql::Value>| {
-                format!("[{}]", row.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
-            };
-            cut(outcome.rows.iter().map(row).collect::<Vec<_>>().join(" "))
-        }
-    }
-}
-
-/// Longer results are cut.
-const WIDTH: usize = 160;
-
-fn cut(text: String) -> String {
-    match text.char_indices().nth(WIDTH) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text,
     }
 }

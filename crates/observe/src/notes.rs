@@ -1,19 +1,15 @@
 //! A misfit in words: the statement, what was observed, and what it gives on each state that it can have seen.
 
-use std::fmt::Write as _;
-
-use margay_history::{History, OpId, TxnId};
-use margay_sql::{Outcome, SqlError};
+use margay_history::TxnId;
 use margay_verdict::Outside;
-use margay_verdict::observed::{Choices, Family, Machine, Ran, Reading, Rules, Sight};
+use margay_verdict::observed::{
+    Choices, Family, Machine, Ran, Reading, Rules, Sight, show_given, show_observed, show_statement,
+};
 
 use crate::search::Misfit;
 
 /// How many states are told.
 const STATES: usize = 6;
-
-/// Longer results are cut.
-const WIDTH: usize = 160;
 
 /// What there is to say of a misfit.
 #[derive(Debug)]
@@ -37,9 +33,9 @@ pub fn tell(machine: &mut Machine<'_>, rules: Rules, misfit: Misfit) -> Result<T
             "After {} transactions, {} executed {}",
             machine.position(),
             history.show_txn(misfit.txn),
-            statement(history, misfit.op)
+            show_statement(history, misfit.op)
         ),
-        format!("  and observed {}.", observed(history, misfit.op)),
+        format!("  and observed {}.", show_observed(history, misfit.op)),
     ];
     let mut told = Told { is_semantic: true, lines, txns: vec![misfit.txn] };
     states(machine, misfit, &mut told)?;
@@ -84,8 +80,10 @@ fn states(machine: &mut Machine<'_>, misfit: Misfit, told: &mut Told) -> Result<
             let mut tables = if step.result.is_err() { machine.all_tables() } else { Vec::new() };
             ran.add(&step, &mut tables);
             if op == misfit.op {
-                told.lines
-                    .push(format!("  on the state after {at} transactions it gives {}", given(&step.result)));
+                told.lines.push(format!(
+                    "  on the state after {at} transactions it gives {}",
+                    show_given(&step.result)
+                ));
             }
         }
         machine.drop(transaction);
@@ -97,46 +95,4 @@ fn states(machine: &mut Machine<'_>, misfit: Misfit, told: &mut Told) -> Result<
         }
     }
     Ok(())
-}
-
-fn statement(history: &History, op: OpId) -> String {
-    let Some(statement) = history.statement(op) else { return String::new() };
-    let mut text = statement.text.to_string();
-    if !statement.params.is_empty() {
-        let params: Vec<String> = statement.params.iter().map(|&id| history.show_value(id)).collect();
-        let _ = write!(text, " with {}", params.join(", "));
-    }
-    cut(text)
-}
-
-fn observed(history: &History, op: OpId) -> String {
-    let Some(statement) = history.statement(op) else { return "nothing".to_owned() };
-    match (&statement.rows, statement.count) {
-        (Some(rows), _) if rows.is_empty() => "no rows".to_owned(),
-        (Some(rows), _) => cut(rows.iter().map(|&row| history.show_value(row)).collect::<Vec<_>>().join(" ")),
-        (None, Some(count)) => format!("{count} affected rows"),
-        (None, None) => "that it succeeded".to_owned(),
-    }
-}
-
-fn given(result: &Result<Outcome, SqlError>) -> String {
-    match result {
-        Err(error) => format!("an error: {error}"),
-        Ok(outcome) if outcome.columns.is_empty() => format!("{} affected rows", outcome.matched),
-        Ok(outcome) if outcome.rows.is_empty() => "no rows".to_owned(),
-        Ok(outcome) => {
-            let row = |row: &Vec<margay_sql::Value>| {
-                let cells: Vec<String> = row.iter().map(ToString::to_string).collect();
-                format!("[{}]", cells.join(" "))
-            };
-            cut(outcome.rows.iter().map(row).collect::<Vec<_>>().join(" "))
-        }
-    }
-}
-
-fn cut(text: String) -> String {
-    match text.char_indices().nth(WIDTH) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text,
-    }
 }

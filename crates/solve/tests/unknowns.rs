@@ -1,27 +1,15 @@
 //! How often the engine cannot tell, and why: on random histories, where the definitions can.
 
+mod common;
+
 use std::collections::BTreeMap;
 
+use common::LEVELS;
 use margay_levels::Level;
 use margay_naive::holds;
 use margay_solve::Solve;
 use margay_testkit::{random, show};
 use margay_verdict::{Budget, Checker, Question, Verdict, Why};
-
-const LEVELS: [Level; 12] = [
-    Level::ReadCommitted,
-    Level::BeReadCommitted,
-    Level::ReadAtomic,
-    Level::Causal,
-    Level::ParallelSnapshot,
-    Level::Prefix,
-    Level::Serializable,
-    Level::StrongSessionSerializable,
-    Level::StrictSerializable,
-    Level::SnapshotIsolation,
-    Level::StrongSessionSnapshotIsolation,
-    Level::StrictSnapshotIsolation,
-];
 
 /// All of them, or the last so many that the environment variable `MARGAY_LEVELS` says.
 fn levels() -> &'static [Level] {

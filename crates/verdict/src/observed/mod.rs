@@ -42,6 +42,7 @@ mod orders;
 mod prints;
 mod rules;
 mod setup;
+mod words;
 
 pub use choices::{Choice, Choices};
 pub use compare::{fits, same_value};
@@ -54,6 +55,7 @@ pub use orders::{Candidate, Orders};
 pub use prints::{Effect, Prints, RowId};
 pub use rules::{Family, Rules};
 pub use setup::{dialect, unknown_rows, unknowns};
+pub use words::{show_given, show_observed, show_statement};
 
 use margay_history::{ObjectId, OpId, TxnId};
 use margay_sql::Value;

@@ -1,0 +1,19 @@
+//! What several tests ask about.
+
+use margay_levels::Level;
+
+/// The levels that the engine decides.
+pub const LEVELS: [Level; 12] = [
+    Level::ReadCommitted,
+    Level::BeReadCommitted,
+    Level::ReadAtomic,
+    Level::Causal,
+    Level::ParallelSnapshot,
+    Level::Prefix,
+    Level::Serializable,
+    Level::StrongSessionSerializable,
+    Level::StrictSerializable,
+    Level::SnapshotIsolation,
+    Level::StrongSessionSnapshotIsolation,
+    Level::StrictSnapshotIsolation,
+];
