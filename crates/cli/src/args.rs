@@ -127,6 +127,9 @@ pub struct RunArgs {
     /// With --certificate-recovery on PostgreSQL, from REPEATABLE READ up: let a shadow transaction with the same snapshot say whose versions every N-th read saw, and compare
     #[arg(long, value_name = "N", default_value = "0", requires = "certificate_recovery")]
     pub shadow_reads: u32,
+    /// With --certificate-recovery on PostgreSQL: what puts its log into words: test_decoding; pgoutput, which every server has, and which wants a role that owns the tables; or auto: the first of them that the server lets us use
+    #[arg(long, value_name = "NAME", default_value = "auto", requires = "certificate_recovery")]
+    pub decoding_plugin: margay_recover::Plugin,
     /// Write no report when --report is not given; otherwise, unless --json or --quiet asks for less, it is margay-report.html
     #[arg(long, conflicts_with = "report")]
     pub no_report: bool,

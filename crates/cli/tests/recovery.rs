@@ -9,7 +9,7 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
 }
 
-fn certified(server: &str, program: &str) {
+fn certified(server: &str, program: &str, options: &[&str]) {
     if !installed(program) {
         return println!("skipped: {program} is not installed");
     }
@@ -18,7 +18,7 @@ fn certified(server: &str, program: &str) {
     let (record, proof) = (path("h.jsonl"), path("c.json"));
     let arguments = ["run", "--start", server, "--certificate-recovery", "--workload", "rw-register"];
     let more = ["--transactions", "120", "--json", "--record", &record, "--certificate", &proof];
-    let told = margay([&arguments[..], &more].concat()).expect(0).json();
+    let told = margay([&arguments[..], options, &more].concat()).expect(0).json();
     assert_eq!((&told["verdict"], &told["engine"]), (&"holds".into(), &"certify".into()), "{told}");
     let recorded = std::fs::read_to_string(&record).expect("a recording");
     assert!(recorded.contains("\"evidence\":\"version-order\""), "evidence is recorded");
@@ -35,12 +35,19 @@ fn installed(program: &str) -> bool {
 
 #[test]
 fn postgresql_is_certified() {
-    certified("postgres", "initdb");
+    certified("postgres", "initdb", &[]);
+}
+
+#[test]
+fn postgresql_is_certified_through_the_plugin_of_our_choice() {
+    certified("postgres", "initdb", &["--decoding-plugin", "pgoutput"]);
+    let told = margay(["run", "sqlite", "--certificate-recovery", "--decoding-plugin", "wal2json"]).expect(2);
+    assert!(told.stderr.contains("auto, test_decoding or pgoutput"), "{}", told.stderr);
 }
 
 #[test]
 fn mariadb_is_certified() {
-    certified("mariadb", "mariadbd");
+    certified("mariadb", "mariadbd", &[]);
 }
 
 #[test]

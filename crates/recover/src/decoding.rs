@@ -8,76 +8,95 @@
 //! COMMIT 747 (at 2026-11-15 06:00:00.123+00)
 //! ```
 
-use crate::log::{Change, Commit, Datum, Keys, Row, key_of};
+use crate::log::{Commit, Datum, Keys, Row, Telling};
 
 /// Collects lines into commits.
 #[derive(Debug)]
-pub(crate) struct Decoder {
-    keys: Keys,
-    open: Commit,
+pub(crate) struct Lines {
+    telling: Telling,
 }
 
-impl Decoder {
+impl Lines {
     pub fn new(keys: Keys) -> Self {
-        Self { keys, open: Commit::default() }
+        Self { telling: Telling::new(keys) }
     }
 
     /// Takes a line; answers the commit that it completes.
     pub fn line(&mut self, text: &str) -> Result<Option<Commit>, String> {
         let bad = || format!("the log has a line that is not understood: {text}");
+        if text.starts_with("message: ") {
+            return Ok(None);
+        }
         if let Some(id) = text.strip_prefix("BEGIN ") {
-            self.open = Commit { id: id.to_owned(), ..Commit::default() };
+            self.telling.begin(id.to_owned());
             return Ok(None);
         }
         if let Some(rest) = text.strip_prefix("COMMIT ") {
             let time = rest.split_once("(at ").map(|(_, time)| time.trim_end_matches(')').to_owned());
-            return Ok(Some(Commit { time, ..std::mem::take(&mut self.open) }));
+            return self.telling.commit(time).map(Some).ok_or_else(bad);
         }
         let rest = text.strip_prefix("table ").ok_or_else(bad)?;
-        let (name, rest) = rest.split_once(": ").ok_or_else(bad)?;
+        let (names, rest) = rest.split_once(": ").ok_or_else(bad)?;
         let (kind, columns) = rest.split_once(": ").ok_or_else(bad)?;
-        let table = name.rsplit('.').next().unwrap_or(name).trim_matches('"');
-        if !self.keys.contains_key(table) || kind == "TRUNCATE" {
-            return Ok(None);
+        if kind == "TRUNCATE" {
+            return self.truncated(names);
         }
-        self.change(table, kind, columns).ok_or_else(bad)?;
+        let table = last_name(names);
+        if self.telling.knows(table) {
+            self.change(table, kind, columns).ok_or_else(bad)?;
+        }
         Ok(None)
     }
 
+    fn truncated(&self, names: &str) -> Result<Option<Commit>, String> {
+        match names.split(", ").map(last_name).find(|table| self.telling.knows(table)) {
+            Some(table) => Err(truncated(table)),
+            None => Ok(None),
+        }
+    }
+
     fn change(&mut self, table: &str, kind: &str, columns: &str) -> Option<()> {
-        let (old, new) = match columns.strip_prefix("old-key: ") {
-            Some(rest) => {
-                let (old, new) = rest.split_once(" new-tuple: ")?;
-                (Some(old), new)
+        let (old, columns) = match columns.strip_prefix("old-key: ") {
+            Some(columns) => {
+                let (old, rest) = row(columns)?;
+                (Some(old), rest.strip_prefix(NEW)?)
             }
             None => (None, columns),
         };
-        if let Some(old) = old {
-            self.push(table, row(old)?, "DELETE")?;
+        let (row, _) = row(columns).filter(|(_, rest)| rest.is_empty())?;
+        match kind {
+            "INSERT" => self.telling.insert(table, row),
+            "UPDATE" => self.telling.update(table, old.as_ref(), row),
+            "DELETE" => self.telling.delete(table, &row),
+            _ => None,
         }
-        let kind = if old.is_some() { "INSERT" } else { kind };
-        self.push(table, row(new)?, kind)
-    }
-
-    fn push(&mut self, table: &str, row: Row, kind: &str) -> Option<()> {
-        let key = key_of(&self.keys, table, &row)?;
-        let (table, row) = (table.to_owned(), Some(row).filter(|_| kind != "DELETE"));
-        self.open.changes.push(Change { table, key, row, inserted: kind == "INSERT" });
-        Some(())
     }
 }
 
-/// `name[type]:value name[type]:value …`
-fn row(mut text: &str) -> Option<Row> {
+/// What stands between an old key and the new row.
+const NEW: &str = "new-tuple: ";
+
+/// What a log that has a truncation is answered with: which rows went is not in it.
+pub(crate) fn truncated(table: &str) -> String {
+    format!("table {table} was truncated while its log was read, and the log does not tell which rows it had")
+}
+
+/// A table's name without its schema.
+fn last_name(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name).trim_matches('"')
+}
+
+/// `name[type]:value name[type]:value …`, up to the end or a new row.
+fn row(mut text: &str) -> Option<(Row, &str)> {
     let mut row = Row::new();
-    while !text.is_empty() {
+    while !text.is_empty() && !text.starts_with(NEW) {
         let (name, rest) = text.split_once('[')?;
         let (_, rest) = rest.split_once("]:")?;
         let (value, rest) = value(rest)?;
         row.push((name.trim_matches('"').to_owned(), value));
         text = rest.strip_prefix(' ').unwrap_or(rest);
     }
-    Some(row)
+    Some((row, text))
 }
 
 fn value(text: &str) -> Option<(Datum, &str)> {
@@ -114,8 +133,8 @@ fn quoted_value(text: &str) -> Option<(Datum, &str)> {
 mod tests {
     use super::*;
 
-    fn decoder() -> Decoder {
-        Decoder::new(Keys::from([("accounts".to_owned(), vec!["id".to_owned()])]))
+    fn decoder() -> Lines {
+        Lines::new(Keys::from([("accounts".to_owned(), vec!["id".to_owned()])]))
     }
 
     fn decode(lines: &[&str]) -> Commit {
@@ -129,7 +148,7 @@ mod tests {
         let commit = decode(&[
             "BEGIN 747",
             "table public.accounts: INSERT: id[integer]:1 owner[character varying]:'O''Brien: x' balance[integer]:null",
-            "table public.accounts: UPDATE: old-key: id[integer]:1 new-tuple: id[integer]:2 owner[character varying]:'' balance[integer]:-9",
+            "table public.accounts: UPDATE: old-key: id[integer]:1 owner[character varying]:'a new-tuple: b' new-tuple: id[integer]:2 owner[character varying]:'' balance[integer]:-9",
             "table public.other: INSERT: id[integer]:1",
             "table public.accounts: DELETE: id[integer]:2",
             "COMMIT 747 (at 2026-11-15 06:00:00.123+00)",
@@ -147,6 +166,8 @@ mod tests {
     fn what_is_not_understood_is_an_error() {
         for line in [
             "nonsense",
+            "COMMIT 1",
+            "table public.other, public.accounts: TRUNCATE: (no-flags)",
             "table accounts",
             "table public.accounts: UPDATE: id",
             "table public.accounts: DELETE: (no-tuple-data)",

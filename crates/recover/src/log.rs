@@ -53,6 +53,61 @@ pub struct Commit {
 /// The columns of a table's key.
 pub type Keys = std::collections::HashMap<String, Vec<String>>;
 
+/// The transaction that a log is telling of.
+#[derive(Debug)]
+pub(crate) struct Telling {
+    keys: Keys,
+    open: Option<Commit>,
+}
+
+impl Telling {
+    pub fn new(keys: Keys) -> Self {
+        Self { keys, open: None }
+    }
+
+    /// Whether anything is to be known of a table.
+    pub fn knows(&self, table: &str) -> bool {
+        self.keys.contains_key(table)
+    }
+
+    pub fn begin(&mut self, id: String) {
+        self.open = Some(Commit { id, ..Commit::default() });
+    }
+
+    /// The transaction, which is over; none if there was no beginning.
+    pub fn commit(&mut self, time: Option<String>) -> Option<Commit> {
+        Some(Commit { time, ..self.open.take()? })
+    }
+
+    /// None if the row does not tell its key, or no transaction is open; so below.
+    pub fn insert(&mut self, table: &str, row: Row) -> Option<()> {
+        let key = key_of(&self.keys, table, &row)?;
+        self.push(table, key, Some(row), true)
+    }
+
+    /// An update with what there was before, as far as the log tells: at least the key, if it changed. A row with another key is another row.
+    pub fn update(&mut self, table: &str, old: Option<&Row>, row: Row) -> Option<()> {
+        let key = key_of(&self.keys, table, &row)?;
+        let before = old.map_or_else(|| Some(key.clone()), |old| key_of(&self.keys, table, old))?;
+        let moved = before != key;
+        if moved {
+            self.push(table, before, None, false)?;
+        }
+        self.push(table, key, Some(row), moved)
+    }
+
+    pub fn delete(&mut self, table: &str, old: &Row) -> Option<()> {
+        let key = key_of(&self.keys, table, old)?;
+        self.push(table, key, None, false)
+    }
+
+    fn push(&mut self, table: &str, key: Vec<Datum>, row: Option<Row>, inserted: bool) -> Option<()> {
+        let table = table.to_owned();
+        self.open.as_mut()?.changes.push(Change { table, key, row, inserted });
+        Some(())
+    }
+}
+
 /// The key's values out of a row; none if it lacks one.
 pub(crate) fn key_of(keys: &Keys, table: &str, row: &Row) -> Option<Vec<Datum>> {
     let value = |name: &String| row.iter().find(|column| column.0 == *name).map(|column| column.1.clone());

@@ -10,7 +10,7 @@ use crate::feed::Feed;
 use crate::log::Commit;
 use crate::mvcc::Mvcc;
 use crate::mysql::Binlog;
-use crate::postgres::Slot;
+use crate::postgres::{Plugin, Slot};
 use crate::source::{Reader, Source};
 use crate::{cockroach, simulated, tidb};
 
@@ -21,8 +21,8 @@ pub struct Watched {
     dbms: &'static Known,
 }
 
-/// Opens the log of the server at an address.
-type Open = fn(&str) -> Result<Box<dyn Source>, String>;
+/// Opens the log of the server at an address; the plugin is PostgreSQL's.
+type Open = fn(&str, Plugin) -> Result<Box<dyn Source>, String>;
 
 /// A database that evidence can be recovered from.
 struct Known {
@@ -36,27 +36,27 @@ struct Known {
 const KNOWN: [Known; 6] = [
     Known {
         name: "postgresql",
-        open: Some(|url| Ok(Box::new(Slot::open(url)?))),
+        open: Some(|url, plugin| Ok(Box::new(Slot::open(url, plugin)?))),
         assemble: |history, log, told| assemble(history, log, &told),
     },
     Known {
         name: "mariadb",
-        open: Some(|url| Ok(Box::new(Binlog::open(url)?))),
+        open: Some(|url, _| Ok(Box::new(Binlog::open(url)?))),
         assemble: |history, log, told| assemble(history, log, &told),
     },
     Known {
         name: "mysql",
-        open: Some(|url| Ok(Box::new(Binlog::open(url)?))),
+        open: Some(|url, _| Ok(Box::new(Binlog::open(url)?))),
         assemble: |history, log, told| assemble(history, log, &told),
     },
     Known {
         name: "cockroachdb",
-        open: Some(|url| Ok(Box::new(Feed::open(url)?))),
+        open: Some(|url, _| Ok(Box::new(Feed::open(url)?))),
         assemble: cockroach::assemble_stamped,
     },
     Known {
         name: "tidb",
-        open: Some(|url| Ok(Box::new(Mvcc::open(url)?))),
+        open: Some(|url, _| Ok(Box::new(Mvcc::open(url)?))),
         assemble: tidb::assemble_stamped,
     },
     Known { name: "simdb", open: None, assemble: |history, log, told| assemble(history, log, &told) },
@@ -65,6 +65,7 @@ const KNOWN: [Known; 6] = [
 /// The log of a database, around it.
 struct Log {
     open: Option<Open>,
+    plugin: Plugin,
     state: Mutex<State>,
 }
 
@@ -86,7 +87,7 @@ impl Around for Log {
         let Some(open) = self.open else { return Ok(()) };
         let address =
             database.address().ok_or("the server has no address that its log could be read from")?;
-        *self.state() = State::Reading(Reader::start(open(&address)?));
+        *self.state() = State::Reading(Reader::start(open(&address, self.plugin)?));
         Ok(())
     }
 
@@ -108,7 +109,7 @@ impl Watched {
         let known = KNOWN.iter().find(|known| known.name == name);
         match (known, database.witness()) {
             (Some(dbms), Some(witness)) => {
-                let around = Log { open: dbms.open, state: Mutex::new(State::NotYet) };
+                let around = Log { open: dbms.open, plugin: Plugin::Auto, state: Mutex::new(State::NotYet) };
                 Ok(Self { wrapped: Wrapped { database, around }, witness, dbms })
             }
             _ => Err(format!("no certificate can be recovered from {name}")),
@@ -120,6 +121,13 @@ impl Watched {
     #[must_use]
     pub fn with_shadows(self, every: u32) -> Self {
         self.witness.shadow_every(every);
+        self
+    }
+
+    /// Reads PostgreSQL's log with a plugin of our choice. Other databases have none.
+    #[must_use]
+    pub fn with_plugin(mut self, plugin: Plugin) -> Self {
+        self.wrapped.around.plugin = plugin;
         self
     }
 

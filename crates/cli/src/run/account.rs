@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use margay_recover::Plugin;
 use margay_report::Word;
 use margay_report::view::{Check, Run};
 use margay_runner::Verified;
@@ -144,6 +145,9 @@ pub fn again(args: &RunArgs, done: &Done) -> String {
         command += " --certificate-recovery";
         if args.shadow_reads > 0 {
             command += &format!(" --shadow-reads {}", args.shadow_reads);
+        }
+        if args.decoding_plugin != Plugin::Auto {
+            command += &format!(" --decoding-plugin {}", args.decoding_plugin);
         }
     }
     if let Some(limit) = args.statement_timeout {

@@ -53,7 +53,8 @@ pub fn drive(args: &RunArgs) -> Result<Done, Failure> {
         let harms: Vec<Harm> = args.fault.iter().map(|(harm, _)| *harm).collect();
         let wishes = Wishes { harms: &harms, statement_timeout: args.statement_timeout };
         let opened = margay_drivers::open_for(&target, &setting, wishes).map_err(failed)?;
-        Subject::new(opened, args.certificate_recovery, args.shadow_reads).map_err(failed)?
+        Subject::new(opened, args.certificate_recovery, args.shadow_reads, args.decoding_plugin)
+            .map_err(failed)?
     };
     let database = subject.database();
     let (levels, promised) = levels(database, args).map_err(failed)?;

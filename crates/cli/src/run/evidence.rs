@@ -4,7 +4,7 @@ use std::path::Path;
 
 use margay_drivers::Database;
 use margay_formats::Format;
-use margay_recover::Watched;
+use margay_recover::{Plugin, Watched};
 use margay_runner::Recording;
 
 use crate::failure::Failure;
@@ -20,11 +20,17 @@ pub enum Subject {
 }
 
 impl Subject {
-    pub fn new(database: Box<dyn Database>, recover: bool, shadows: u32) -> Result<Self, String> {
-        Ok(match recover {
-            true => Subject::Watched(Box::new(Watched::new(database)?.with_shadows(shadows))),
-            false => Subject::Plain(database),
-        })
+    pub fn new(
+        database: Box<dyn Database>,
+        recover: bool,
+        shadows: u32,
+        plugin: Plugin,
+    ) -> Result<Self, String> {
+        if !recover {
+            return Ok(Subject::Plain(database));
+        }
+        let watched = Watched::new(database)?.with_shadows(shadows).with_plugin(plugin);
+        Ok(Subject::Watched(Box::new(watched)))
     }
 
     pub fn database(&self) -> &dyn Database {

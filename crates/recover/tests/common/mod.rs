@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use margay_drivers::{Setting, Target};
 use margay_history::History;
-use margay_recover::{Gap, Watched};
+use margay_recover::{Gap, Plugin, Watched};
 use margay_runner::{Extras, Job, Monitor};
 use margay_servers::Server;
 use margay_verdict::{Budget, Checker, Question, Verdict, audit};
@@ -61,8 +61,13 @@ pub fn job(workload: &str, level: &str, seed: u64, transactions: u64) -> Job {
 
 /// Runs a job, and answers the history with its evidence.
 pub fn run(server: &Server, job: &Job) -> (History, Vec<Gap>) {
+    run_with(server, job, Plugin::Auto)
+}
+
+/// The same with a plugin of PostgreSQL's.
+pub fn run_with(server: &Server, job: &Job, plugin: Plugin) -> (History, Vec<Gap>) {
     let setting = Job::setting(&job.workload, job.clients, job.seed);
-    let watched = open(server, &setting);
+    let watched = open(server, &setting).with_plugin(plugin);
     let recording = margay_runner::run(watched.database(), job, &Monitor::default(), Extras::default())
         .expect("a recording");
     with_evidence(&watched, recording.history)
