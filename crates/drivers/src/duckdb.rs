@@ -8,7 +8,7 @@ use duckdb::{Connection as Duck, Error, params_from_iter};
 use margay_simdb::Start;
 
 use crate::pairs::Folder;
-use crate::sql::{Session, Sql, Statement, Upsert, preparation, removal, texts};
+use crate::sql::{Session, Sql, Upsert, preparation, removal, texts};
 use crate::{Answer, Cell, Connection, Database, Schema, Trouble, statement};
 
 pub(crate) struct DuckDatabase {
@@ -54,7 +54,8 @@ impl Database for DuckDatabase {
     }
 
     fn connect(&self, _client: usize, _own_name: &str) -> Result<Box<dyn Connection + '_>, String> {
-        Ok(Box::new(Sql(DuckSession { connection: self.connection()?, texts: texts(Upsert::OnConflict) })))
+        let session = DuckSession { connection: self.connection()? };
+        Ok(Box::new(Sql::new(session, texts(Upsert::OnConflict))))
     }
 
     fn prepare_sql(&self, _own_name: &str, schema: &Schema) -> Result<(), String> {
@@ -72,7 +73,6 @@ impl Database for DuckDatabase {
 
 struct DuckSession {
     connection: Duck,
-    texts: [String; 8],
 }
 
 fn parameter(cell: &Cell) -> Value {
@@ -124,25 +124,12 @@ impl Session for DuckSession {
         self.control("BEGIN TRANSACTION")
     }
 
-    fn query(&mut self, which: Statement, params: &[Cell]) -> Result<Vec<Vec<Cell>>, Trouble> {
-        let answer = self.run(&self.texts[which as usize], params).map_err(trouble)?;
-        Ok(answer.rows().map(<[Cell]>::to_vec).collect())
-    }
-
-    fn change(&mut self, which: Statement, params: &[Cell]) -> Result<u64, Trouble> {
-        Ok(self.run(&self.texts[which as usize], params).map_err(trouble)?.count)
-    }
-
     fn sql(&mut self, text: &str, params: &[Cell]) -> Result<Answer, Trouble> {
         self.run(text.trim_end_matches(" FOR UPDATE"), params).map_err(trouble)
     }
 
     fn commit(&mut self) -> Result<(), Trouble> {
-        match self.control("COMMIT") {
-            Err(Trouble::Refused(why)) => self.rollback().and(Err(Trouble::Refused(why))),
-            Err(Trouble::Failed(why)) => Err(Trouble::Lost(why)),
-            other => other,
-        }
+        self.control("COMMIT")
     }
 
     /// A commit that failed has rolled back by itself: then there is nothing to roll back, which is no trouble.

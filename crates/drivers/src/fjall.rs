@@ -10,7 +10,7 @@ use fjall::{KeyspaceCreateOptions, OptimisticTxDatabase, OptimisticTxKeyspace, O
 use fjall::{SingleWriterTxDatabase, SingleWriterTxKeyspace, SingleWriterWriteTx, Snapshot};
 
 use crate::Trouble;
-use crate::pairs::{Bytes, Folder, Pairs, Store};
+use crate::pairs::{Bytes, Folder, Pairs, Store, begun};
 
 /// A test compares it with the lock file.
 pub(crate) const VERSION: &str = "3.1";
@@ -76,7 +76,7 @@ struct Optimistic<'a> {
 
 impl Optimistic<'_> {
     fn open(&mut self) -> Result<&mut OptimisticWriteTx, Trouble> {
-        self.open.as_mut().ok_or_else(no_transaction)
+        begun(self.open.as_mut())
     }
 }
 
@@ -91,15 +91,13 @@ impl Pairs for Optimistic<'_> {
         Ok(self.open()?.get(keyspace, key).map_err(failed)?.map(|value| value.to_vec()))
     }
 
-    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Trouble> {
+    fn put(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), Trouble> {
         let keyspace = self.keyspace;
-        self.open()?.insert(keyspace, key, value);
-        Ok(())
-    }
-
-    fn remove(&mut self, key: &[u8]) -> Result<(), Trouble> {
-        let keyspace = self.keyspace;
-        self.open()?.remove(keyspace, key);
+        let open = self.open()?;
+        match value {
+            Some(value) => open.insert(keyspace, key, value),
+            None => open.remove(keyspace, key),
+        }
         Ok(())
     }
 
@@ -109,11 +107,11 @@ impl Pairs for Optimistic<'_> {
     }
 
     fn commit(&mut self) -> Result<(), Trouble> {
-        let open = self.open.take().ok_or_else(no_transaction)?;
+        let open = begun(self.open.take())?;
         match open.commit() {
             Ok(Ok(())) => Ok(()),
             Ok(Err(conflict)) => Err(Trouble::Refused(conflict.to_string())),
-            Err(error) => Err(Trouble::Lost(error.to_string())),
+            Err(error) => Err(failed(error)),
         }
     }
 
@@ -139,7 +137,7 @@ impl<'a> SingleWriter<'a> {
     fn writing(&mut self) -> Result<&mut SingleWriterWriteTx<'a>, Trouble> {
         match &mut self.open {
             Open::Writing(open) => Ok(open),
-            _ => Err(no_transaction()),
+            _ => begun(None),
         }
     }
 }
@@ -157,20 +155,18 @@ impl Pairs for SingleWriter<'_> {
         let found = match &self.open {
             Open::Reading(open) => open.get(self.keyspace, key),
             Open::Writing(open) => open.get(self.keyspace, key),
-            Open::Nothing => return Err(no_transaction()),
+            Open::Nothing => return begun(None),
         };
         Ok(found.map_err(failed)?.map(|value| value.to_vec()))
     }
 
-    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Trouble> {
+    fn put(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), Trouble> {
         let keyspace = self.keyspace;
-        self.writing()?.insert(keyspace, key, value);
-        Ok(())
-    }
-
-    fn remove(&mut self, key: &[u8]) -> Result<(), Trouble> {
-        let keyspace = self.keyspace;
-        self.writing()?.remove(keyspace, key);
+        let open = self.writing()?;
+        match value {
+            Some(value) => open.insert(keyspace, key, value),
+            None => open.remove(keyspace, key),
+        }
         Ok(())
     }
 
@@ -178,13 +174,13 @@ impl Pairs for SingleWriter<'_> {
         match &self.open {
             Open::Reading(open) => collected(open.range(self.keyspace, from..to)),
             Open::Writing(open) => collected(open.range(self.keyspace, from..to)),
-            Open::Nothing => Err(no_transaction()),
+            Open::Nothing => begun(None),
         }
     }
 
     fn commit(&mut self) -> Result<(), Trouble> {
         match std::mem::replace(&mut self.open, Open::Nothing) {
-            Open::Writing(open) => open.commit().map_err(|error| Trouble::Lost(error.to_string())),
+            Open::Writing(open) => open.commit().map_err(failed),
             _ => Ok(()),
         }
     }
@@ -200,10 +196,6 @@ fn collected(found: fjall::Iter) -> Result<Vec<(Bytes, Bytes)>, Trouble> {
         Ok((key.to_vec(), value.to_vec()))
     };
     found.map(pair).collect()
-}
-
-fn no_transaction() -> Trouble {
-    Trouble::Failed("no transaction was begun for this".to_owned())
 }
 
 fn failed(error: fjall::Error) -> Trouble {

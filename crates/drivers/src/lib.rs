@@ -177,6 +177,16 @@ pub enum Trouble {
     Failed(String),
 }
 
+impl Trouble {
+    /// What it is as the answer to a commit: only a refusal says that it did not happen. After anything else, an error of the disk say, it can only be told by looking.
+    pub(crate) fn at_commit(self) -> Self {
+        match self {
+            Trouble::Failed(why) => Trouble::Lost(why),
+            other => other,
+        }
+    }
+}
+
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Trouble::Refused(why) | Trouble::Lost(why) | Trouble::Failed(why)) = self;

@@ -9,7 +9,7 @@ use mysql::consts::ColumnType;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts, OptsBuilder, Params};
 
-use crate::sql::{Session, Sql, Statement, Upsert, preparation, removal, texts};
+use crate::sql::{Session, Sql, Upsert, preparation, removal, texts};
 use crate::statement::{self, translate};
 use crate::{Answer, Cell, Connection, Database, Schema, Testimony, Trouble, Witness};
 
@@ -78,15 +78,14 @@ impl Database for MysqlDatabase {
             .query_drop(format!("SET SESSION TRANSACTION ISOLATION LEVEL {own_name}"))
             .map_err(shown)?;
         connection.query_drop("SET SESSION innodb_lock_wait_timeout = 1").map_err(shown)?;
-        let statements =
-            Lazy { texts: texts(Upsert::OnDuplicateKey), prepared: std::array::from_fn(|_| None) };
         let watch = self.witness.get().map(|witness| Watch {
             witness: Arc::clone(witness),
             question: last_transaction(self.dbms),
             wrote: false,
             told: Testimony::default(),
         });
-        Ok(Box::new(Sql(MysqlSession { connection, statements, watch, prepared: HashMap::new() })))
+        let session = MysqlSession { connection, watch, prepared: HashMap::new() };
+        Ok(Box::new(Sql::new(session, texts(Upsert::OnDuplicateKey))))
     }
 
     fn witness(&self) -> Option<Arc<Witness>> {
@@ -132,32 +131,11 @@ struct Watch {
     told: Testimony,
 }
 
-/// The statements, which are prepared when they are first used: a program has none of their tables.
-struct Lazy {
-    texts: [String; 8],
-    prepared: [Option<mysql::Statement>; 8],
-}
-
-impl Lazy {
-    fn get(&mut self, connection: &mut Conn, which: Statement) -> Result<mysql::Statement, Trouble> {
-        let place = &mut self.prepared[which as usize];
-        if place.is_none() {
-            *place = Some(connection.prep(&self.texts[which as usize]).map_err(trouble)?);
-        }
-        place.clone().ok_or_else(|| Trouble::Failed("no statement".to_owned()))
-    }
-}
-
 struct MysqlSession {
     connection: Conn,
-    statements: Lazy,
     watch: Option<Watch>,
-    /// The statements of programs, by their texts, with the numbers of their parameters in the order in which they are wanted.
+    /// The statements so far, by their texts, with the numbers of their parameters in the order in which they are wanted.
     prepared: HashMap<String, (mysql::Statement, Vec<usize>)>,
-}
-
-fn parameters(cells: &[Cell]) -> Params {
-    positional(cells.iter().map(parameter).collect())
 }
 
 fn positional(values: Vec<mysql::Value>) -> Params {
@@ -236,22 +214,6 @@ impl Session for MysqlSession {
         self.control("START TRANSACTION")
     }
 
-    fn query(&mut self, which: Statement, cells: &[Cell]) -> Result<Vec<Vec<Cell>>, Trouble> {
-        let statement = &self.statements.get(&mut self.connection, which)?;
-        let rows: Vec<mysql::Row> = self.connection.exec(statement, parameters(cells)).map_err(trouble)?;
-        Ok(rows.into_iter().map(|row| row.unwrap().into_iter().map(cell).collect()).collect())
-    }
-
-    fn change(&mut self, which: Statement, cells: &[Cell]) -> Result<u64, Trouble> {
-        let statement = &self.statements.get(&mut self.connection, which)?;
-        self.connection.exec_drop(statement, parameters(cells)).map_err(trouble)?;
-        let touched = self.connection.affected_rows();
-        if let Some(watch) = &mut self.watch {
-            watch.wrote |= touched > 0;
-        }
-        Ok(touched)
-    }
-
     fn has_returning(&self) -> bool {
         false
     }
@@ -269,15 +231,9 @@ impl Session for MysqlSession {
     }
 
     fn commit(&mut self) -> Result<(), Trouble> {
-        match self.control("COMMIT") {
-            Err(Trouble::Refused(why)) => self.rollback().and(Err(Trouble::Refused(why))),
-            Err(Trouble::Failed(why)) => Err(Trouble::Lost(why)),
-            Ok(()) => {
-                self.testify();
-                Ok(())
-            }
-            other => other,
-        }
+        self.control("COMMIT")?;
+        self.testify();
+        Ok(())
     }
 
     fn rollback(&mut self) -> Result<(), Trouble> {

@@ -31,12 +31,18 @@ pub(crate) trait Pairs {
     /// Begins; `reading` says that only reads will come.
     fn begin(&mut self, reading: bool) -> Result<(), Trouble>;
     fn get(&mut self, key: &[u8]) -> Result<Option<Bytes>, Trouble>;
-    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Trouble>;
-    fn remove(&mut self, key: &[u8]) -> Result<(), Trouble>;
+    /// Puts a value, or removes what there is.
+    fn put(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), Trouble>;
     /// The pairs from one key up to and without another.
     fn range(&mut self, from: &[u8], to: &[u8]) -> Result<Vec<(Bytes, Bytes)>, Trouble>;
+    /// Commits. What trouble means then is not the store's business.
     fn commit(&mut self) -> Result<(), Trouble>;
     fn rollback(&mut self);
+}
+
+/// The open transaction, which there is unless somebody has forgotten to begin one.
+pub(crate) fn begun<T>(open: Option<T>) -> Result<T, Trouble> {
+    open.ok_or_else(|| Trouble::Failed("no transaction was begun for this".to_owned()))
 }
 
 /// A store as a database.
@@ -73,12 +79,12 @@ fn prepare(pairs: &mut dyn Pairs, initial: &[(Obj, Value)]) -> Result<(), Troubl
     let mut end = PREFIX.to_vec();
     *end.last_mut().unwrap_or(&mut 0) += 1;
     for (key, _) in pairs.range(PREFIX, &end)? {
-        pairs.remove(&key)?;
+        pairs.put(&key, None)?;
     }
     for (obj, value) in initial {
         match value {
-            Value::Int(int) => pairs.put(&key(*obj), &bytes(&[*int]))?,
-            Value::Row(Row { v: Some(v), w: Some(w) }) => pairs.put(&key(*obj), &bytes(&[*v, *w]))?,
+            Value::Int(int) => pairs.put(&key(*obj), Some(&bytes(&[*int])))?,
+            Value::Row(Row { v: Some(v), w: Some(w) }) => pairs.put(&key(*obj), Some(&bytes(&[*v, *w])))?,
             _ => {}
         }
     }
@@ -105,7 +111,7 @@ impl Connection for Client<'_> {
     }
 
     fn commit(&mut self) -> Result<(), Trouble> {
-        self.0.commit()
+        self.0.commit().map_err(Trouble::at_commit)
     }
 
     fn rollback(&mut self) -> Result<(), Trouble> {
@@ -143,18 +149,18 @@ fn write(
 ) -> Result<(), Trouble> {
     let key = key(obj);
     match change {
-        Change::Put(value) => pairs.put(&key, &bytes(&[value])),
+        Change::Put(value) => pairs.put(&key, Some(&bytes(&[value]))),
         Change::Append(item) => {
             let mut list = pairs.get(&key)?.unwrap_or_default();
             list.extend(item.to_le_bytes());
-            pairs.put(&key, &list)
+            pairs.put(&key, Some(&list))
         }
-        Change::Merge(Row { v: Some(v), w: Some(w) }) => pairs.put(&key, &bytes(&[v, w])),
+        Change::Merge(Row { v: Some(v), w: Some(w) }) => pairs.put(&key, Some(&bytes(&[v, w]))),
         Change::Merge(row) => {
             let found = pairs.get(&key)?;
             let found = found.map_or(Ok(Value::Absent), |bytes| value(obj.space, &bytes))?;
             match merged(&found, row) {
-                Row { v: Some(v), w: Some(w) } => pairs.put(&key, &bytes(&[v, w])),
+                Row { v: Some(v), w: Some(w) } => pairs.put(&key, Some(&bytes(&[v, w]))),
                 _ => Err(Trouble::Failed("a row of one column".to_owned())),
             }
         }
@@ -162,7 +168,7 @@ fn write(
             rows.push((obj, Value::Absent));
             Ok(())
         }
-        Change::Delete => pairs.remove(&key),
+        Change::Delete => pairs.put(&key, None),
     }
 }
 

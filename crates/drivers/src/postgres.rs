@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use margay_simdb::Start;
 use postgres::config::Host;
-use postgres::types::{ToSql, Type};
 use postgres::{Client, Config, NoTls, SimpleQueryMessage};
 
 use crate::postgres_cells::Prepared;
@@ -113,14 +112,14 @@ impl Database for PostgresDatabase {
         let witness = self.witness.get().map(Arc::clone);
         let telling = Telling::of(self.dbms, own_name);
         let asks = witness.is_some() && telling.in_statements();
-        let texts = texts(Upsert::OnConflict).map(|text| numbered(&if asks { watched(&text) } else { text }));
-        let statements = Lazy { texts, prepared: std::array::from_fn(|_| None) };
+        let texts = texts(Upsert::OnConflict).map(|text| if asks { watched(&text) } else { text });
         let begin = format!("BEGIN ISOLATION LEVEL {own_name}");
         let every = witness.as_ref().filter(|_| telling == Telling::Snapshot).map_or(0, |w| w.shadows());
         let shadows = Shadows::new(self.url.parse().map_err(shown)?, every);
         let told = Testimony::default();
         let watch = witness.map(|witness| Watch { witness, op: 0, told, telling, shadows });
-        Ok(Box::new(Sql(PostgresSession { client, statements, begin, watch, prepared: Prepared::default() })))
+        let session = PostgresSession { client, begin, watch, prepared: Prepared::default() };
+        Ok(Box::new(Sql::new(session, texts)))
     }
 
     fn witness(&self) -> Option<Arc<Witness>> {
@@ -155,16 +154,6 @@ fn key(which: Statement, asked: &[Cell], row: &[Cell]) -> Option<i64> {
         Some(Cell::Int(key)) => Some(*key),
         _ => None,
     }
-}
-
-/// `?` as `$1`, `$2`, …
-fn numbered(text: &str) -> String {
-    let mut parts = text.split('?');
-    let mut out = parts.next().unwrap_or_default().to_owned();
-    for (number, part) in parts.enumerate() {
-        out += &format!("${}{part}", number + 1);
-    }
-    out
 }
 
 /// A statement that also tells who runs it, or what it sees: the snapshot is one only if the same statement asks for it.
@@ -227,65 +216,37 @@ struct Watch {
 }
 
 impl Watch {
-    /// Takes the snapshot out of the rows of a watched query.
-    fn strip(&mut self, rows: Vec<postgres::Row>) -> Vec<Vec<Cell>> {
-        if let Some(first) = rows.first() {
-            self.told.views.push((self.op, first.get(0)));
+    /// Takes the snapshot out of the answer of a watched query. Where nothing was found, one row has it alone.
+    fn strip(&mut self, answer: &Answer) -> Answer {
+        if let Some(Cell::Text(view)) = answer.cells.first() {
+            self.told.views.push((self.op, view.clone()));
         }
-        let there = |row: &&postgres::Row| row.get::<_, Option<i64>>(1).is_some();
-        rows.iter().filter(there).map(|row| cells(row).split_off(2)).collect()
+        let there = answer.rows().filter(|row| row.get(1) != Some(&Cell::Null));
+        let cells = there.flat_map(|row| row.iter().skip(2).cloned()).collect();
+        Answer { columns: answer.columns.saturating_sub(2), cells, count: 0 }
     }
-}
 
-/// The statements, which are prepared when they are first used: a program has none of their tables.
-struct Lazy {
-    texts: [String; 8],
-    prepared: [Option<postgres::Statement>; 8],
-}
-
-impl Lazy {
-    fn get(&mut self, client: &mut Client, which: Statement) -> Result<postgres::Statement, Trouble> {
-        let place = &mut self.prepared[which as usize];
-        if place.is_none() {
-            *place = Some(client.prepare(&self.texts[which as usize]).map_err(trouble)?);
+    /// Takes the transaction's number out of the answer of a watched change, which has a row for each that it touched.
+    fn changed(&mut self, answer: &Answer) -> Answer {
+        if let Some(Cell::Text(id)) = answer.cells.first() {
+            self.told.id = Some(id.clone());
         }
-        place.clone().ok_or_else(|| Trouble::Failed("no statement".to_owned()))
+        Answer { count: answer.rows().len() as u64, ..Answer::default() }
     }
 }
 
 struct PostgresSession {
     client: Client,
-    statements: Lazy,
     begin: String,
     watch: Option<Watch>,
     prepared: Prepared,
-}
-
-fn parameters(cells: &[Cell]) -> Vec<&(dyn ToSql + Sync)> {
-    cells.iter().map(parameter).collect()
-}
-
-fn parameter(cell: &Cell) -> &(dyn ToSql + Sync) {
-    match cell {
-        Cell::Null => &None::<i64>,
-        Cell::Int(int) => int,
-        Cell::Text(text) => text,
-    }
-}
-
-fn cells(row: &postgres::Row) -> Vec<Cell> {
-    let cell = |(at, column): (usize, &postgres::Column)| match *column.type_() {
-        Type::INT8 => Cell::Int(row.get(at)),
-        _ => Cell::Text(row.get(at)),
-    };
-    row.columns().iter().enumerate().map(cell).collect()
 }
 
 impl PostgresSession {
     /// Commits, and takes down what there is to tell.
     fn commit_watched(&mut self) -> Result<(), Trouble> {
         let Some(watch) = &mut self.watch else { return Ok(()) };
-        let answers = self.client.simple_query(watch.telling.commit()).map_err(commit_trouble);
+        let answers = self.client.simple_query(watch.telling.commit()).map_err(trouble);
         if let Some(row) = answers.as_ref().ok().and_then(|answers| answers.iter().find_map(first_row)) {
             watch.told.view = row.get(0).map(str::to_owned);
             watch.told.id = row.get(1).map(str::to_owned).or(watch.told.id.take());
@@ -321,30 +282,20 @@ impl Session for PostgresSession {
         self.client.batch_execute(&self.begin).map_err(trouble)
     }
 
-    fn query(&mut self, which: Statement, cells_in: &[Cell]) -> Result<Vec<Vec<Cell>>, Trouble> {
-        let statement = self.statements.get(&mut self.client, which)?;
-        let rows = self.client.query(&statement, &parameters(cells_in)).map_err(trouble)?;
+    fn statement(&mut self, which: Statement, text: &str, params: &[Cell]) -> Result<Answer, Trouble> {
+        let answer = self.sql(text, params)?;
         let Some(watch) = self.watch.as_mut().filter(|watch| watch.telling.in_statements()) else {
-            return Ok(rows.iter().map(cells).collect());
+            return Ok(answer);
         };
-        let rows = watch.strip(rows);
+        if !which.reads() {
+            return Ok(watch.changed(&answer));
+        }
+        let answer = watch.strip(&answer);
         if watch.shadows.is_due() {
-            let keys: Vec<i64> = rows.iter().filter_map(|row| key(which, cells_in, row)).collect();
+            let keys: Vec<i64> = answer.rows().filter_map(|row| key(which, params, row)).collect();
             watch.told.shadows.extend(watch.shadows.look(&mut self.client, watch.op, which, &keys));
         }
-        Ok(rows)
-    }
-
-    fn change(&mut self, which: Statement, cells_in: &[Cell]) -> Result<u64, Trouble> {
-        let (statement, parameters) = (&self.statements.get(&mut self.client, which)?, parameters(cells_in));
-        let Some(watch) = self.watch.as_mut().filter(|watch| watch.telling.in_statements()) else {
-            return self.client.execute(statement, &parameters).map_err(trouble);
-        };
-        let rows = self.client.query(statement, &parameters).map_err(trouble)?;
-        if let Some(row) = rows.first() {
-            watch.told.id = Some(row.get(0));
-        }
-        Ok(rows.len() as u64)
+        Ok(answer)
     }
 
     fn sql(&mut self, text: &str, params: &[Cell]) -> Result<Answer, Trouble> {
@@ -354,13 +305,9 @@ impl Session for PostgresSession {
     /// A COMMIT in a transaction that has failed is no error: it is answered with the tag ROLLBACK, which the client library does not show. A
     /// statement before it in the same message fails in such a transaction, and takes the COMMIT with it.
     fn commit(&mut self) -> Result<(), Trouble> {
-        let committed = match self.watch {
+        match self.watch {
             Some(_) => self.commit_watched(),
-            None => self.client.batch_execute("SELECT 1; COMMIT").map_err(commit_trouble),
-        };
-        match committed {
-            Err(Trouble::Refused(why)) => self.rollback().and(Err(Trouble::Refused(why))),
-            other => other,
+            None => self.client.batch_execute("SELECT 1; COMMIT").map_err(trouble),
         }
     }
 
@@ -393,23 +340,9 @@ fn sql_trouble(error: postgres::Error) -> Trouble {
     }
 }
 
-/// Only a refusal says that a commit did not happen.
-fn commit_trouble(error: postgres::Error) -> Trouble {
-    match trouble(error) {
-        Trouble::Failed(why) => Trouble::Lost(why),
-        other => other,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn parameters_are_numbered() {
-        assert_eq!(numbered("a = ? AND b = ?"), "a = $1 AND b = $2");
-        assert_eq!(numbered("COMMIT"), "COMMIT");
-    }
 
     #[test]
     fn servers_say_who_they_are() {

@@ -9,7 +9,7 @@ use postgres::{Client, Statement};
 
 use crate::{Answer, Cell};
 
-/// The statements of programs, by their texts, as the server has prepared them.
+/// The statements so far, by their texts, as the server has prepared them.
 #[derive(Default)]
 pub(crate) struct Prepared(HashMap<String, Statement>);
 

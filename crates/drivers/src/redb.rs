@@ -6,7 +6,7 @@ use redb::{Database, Durability, ReadTransaction, ReadableDatabase, ReadableTabl
 use redb::{TableDefinition, TableError, WriteTransaction};
 
 use crate::Trouble;
-use crate::pairs::{Bytes, Folder, Pairs, Store};
+use crate::pairs::{Bytes, Folder, Pairs, Store, begun};
 
 /// A test compares it with the lock file.
 pub(crate) const VERSION: &str = "4.4";
@@ -56,7 +56,7 @@ impl RedbPairs<'_> {
     fn writing(&self) -> Result<&WriteTransaction, Trouble> {
         match &self.open {
             Open::Writing(open) => Ok(open),
-            _ => Err(no_transaction()),
+            _ => begun(None),
         }
     }
 }
@@ -81,18 +81,17 @@ impl Pairs for RedbPairs<'_> {
                 table => get(&table.map_err(failed)?, key),
             },
             Open::Writing(open) => get(&open.open_table(TABLE).map_err(failed)?, key),
-            Open::Nothing => Err(no_transaction()),
+            Open::Nothing => begun(None),
         }
     }
 
-    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Trouble> {
+    fn put(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), Trouble> {
         let mut table = self.writing()?.open_table(TABLE).map_err(failed)?;
-        table.insert(key, value).map(drop).map_err(failed)
-    }
-
-    fn remove(&mut self, key: &[u8]) -> Result<(), Trouble> {
-        let mut table = self.writing()?.open_table(TABLE).map_err(failed)?;
-        table.remove(key).map(drop).map_err(failed)
+        let put = match value {
+            Some(value) => table.insert(key, value).map(drop),
+            None => table.remove(key).map(drop),
+        };
+        put.map_err(failed)
     }
 
     fn range(&mut self, from: &[u8], to: &[u8]) -> Result<Vec<(Bytes, Bytes)>, Trouble> {
@@ -102,13 +101,13 @@ impl Pairs for RedbPairs<'_> {
                 table => range(&table.map_err(failed)?, from, to),
             },
             Open::Writing(open) => range(&open.open_table(TABLE).map_err(failed)?, from, to),
-            Open::Nothing => Err(no_transaction()),
+            Open::Nothing => begun(None),
         }
     }
 
     fn commit(&mut self) -> Result<(), Trouble> {
         match std::mem::replace(&mut self.open, Open::Nothing) {
-            Open::Writing(open) => open.commit().map_err(|error| Trouble::Lost(error.to_string())),
+            Open::Writing(open) => open.commit().map_err(failed),
             _ => Ok(()),
         }
     }
@@ -140,10 +139,6 @@ fn range(
         Ok((key.value().to_vec(), value.value().to_vec()))
     };
     found.map(pair).collect()
-}
-
-fn no_transaction() -> Trouble {
-    Trouble::Failed("no transaction was begun for this".to_owned())
 }
 
 fn failed(error: impl std::fmt::Display) -> Trouble {

@@ -12,7 +12,7 @@ use rocksdb::{
 };
 
 use crate::Trouble;
-use crate::pairs::{Bytes, Folder, Pairs, Store};
+use crate::pairs::{Bytes, Folder, Pairs, Store, begun};
 
 /// The versions of the library that the crate fits; which one it is, the library does not tell.
 pub(crate) const VERSION: &str = "7";
@@ -106,7 +106,7 @@ struct RocksPairs<'a, D> {
 
 impl<'a, D> RocksPairs<'a, D> {
     fn open(&self) -> Result<&Transaction<'a, D>, Trouble> {
-        self.open.as_ref().ok_or_else(|| Trouble::Failed("no transaction was begun".to_owned()))
+        begun(self.open.as_ref())
     }
 }
 
@@ -123,12 +123,13 @@ where
         self.open()?.snapshot().get(key).map_err(trouble)
     }
 
-    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Trouble> {
-        self.open()?.put(key, value).map_err(trouble)
-    }
-
-    fn remove(&mut self, key: &[u8]) -> Result<(), Trouble> {
-        self.open()?.delete(key).map_err(trouble)
+    fn put(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), Trouble> {
+        let open = self.open()?;
+        match value {
+            Some(value) => open.put(key, value),
+            None => open.delete(key),
+        }
+        .map_err(trouble)
     }
 
     fn range(&mut self, from: &[u8], to: &[u8]) -> Result<Vec<(Bytes, Bytes)>, Trouble> {
@@ -147,10 +148,7 @@ where
 
     fn commit(&mut self) -> Result<(), Trouble> {
         let Some(open) = self.open.take() else { return Ok(()) };
-        open.commit().map_err(|error| match trouble(error) {
-            Trouble::Failed(why) => Trouble::Lost(why),
-            other => other,
-        })
+        open.commit().map_err(trouble)
     }
 
     fn rollback(&mut self) {

@@ -13,7 +13,7 @@ use slatedb::{Db, DbTransaction, Error, ErrorKind, IsolationLevel};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::Trouble;
-use crate::pairs::{Bytes, Pairs, Store};
+use crate::pairs::{Bytes, Pairs, Store, begun};
 
 /// A test compares it with the lock file.
 pub(crate) const VERSION: &str = "0.18";
@@ -75,7 +75,7 @@ struct SlatePairs<'a> {
 
 impl SlatePairs<'_> {
     fn open(&self) -> Result<&DbTransaction, Trouble> {
-        self.open.as_ref().ok_or_else(|| Trouble::Failed("no transaction was begun".to_owned()))
+        begun(self.open.as_ref())
     }
 }
 
@@ -90,12 +90,13 @@ impl Pairs for SlatePairs<'_> {
         Ok(found.map(|value| value.to_vec()))
     }
 
-    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Trouble> {
-        self.open()?.put(key, value).map_err(trouble)
-    }
-
-    fn remove(&mut self, key: &[u8]) -> Result<(), Trouble> {
-        self.open()?.delete(key).map_err(trouble)
+    fn put(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), Trouble> {
+        let open = self.open()?;
+        match value {
+            Some(value) => open.put(key, value),
+            None => open.delete(key),
+        }
+        .map_err(trouble)
     }
 
     fn range(&mut self, from: &[u8], to: &[u8]) -> Result<Vec<(Bytes, Bytes)>, Trouble> {
@@ -114,11 +115,7 @@ impl Pairs for SlatePairs<'_> {
     fn commit(&mut self) -> Result<(), Trouble> {
         let Some(open) = self.open.take() else { return Ok(()) };
         // Nothing here outlives a crash, so nobody waits for the handle that tells when the object store has it.
-        match self.store.runtime.block_on(open.commit()) {
-            Ok(_) => Ok(()),
-            Err(error) if error.kind() == ErrorKind::Transaction => Err(Trouble::Refused(error.to_string())),
-            Err(error) => Err(Trouble::Lost(error.to_string())),
-        }
+        self.store.runtime.block_on(open.commit()).map(drop).map_err(trouble)
     }
 
     fn rollback(&mut self) {

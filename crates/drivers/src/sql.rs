@@ -32,7 +32,14 @@ pub(crate) enum Statement {
     Scan,
 }
 
-/// The texts of all statements, with `?` for each parameter.
+impl Statement {
+    /// Whether it has results.
+    pub const fn reads(self) -> bool {
+        matches!(self, Self::ReadRegister | Self::ReadList | Self::ReadRow | Self::Scan)
+    }
+}
+
+/// The texts of all statements, as [`Session::sql`] takes them.
 pub(crate) fn texts(upsert: Upsert) -> [String; 8] {
     let (append, write_row) = match upsert {
         Upsert::OnConflict => (
@@ -45,14 +52,14 @@ pub(crate) fn texts(upsert: Upsert) -> [String; 8] {
         ),
     };
     [
-        "SELECT v FROM margay_registers WHERE k = ?".to_owned(),
-        "UPDATE margay_registers SET v = ? WHERE k = ?".to_owned(),
-        "SELECT v FROM margay_lists WHERE k = ?".to_owned(),
-        format!("INSERT INTO margay_lists (k, v) VALUES (?, ?) {append}"),
-        "SELECT v, w FROM margay_rows WHERE k = ?".to_owned(),
-        format!("INSERT INTO margay_rows (k, v, w) VALUES (?, ?, ?) {write_row}"),
-        "DELETE FROM margay_rows WHERE k = ?".to_owned(),
-        "SELECT k, v, w FROM margay_rows WHERE v >= ? AND v <= ? ORDER BY k".to_owned(),
+        "SELECT v FROM margay_registers WHERE k = $1".to_owned(),
+        "UPDATE margay_registers SET v = $1 WHERE k = $2".to_owned(),
+        "SELECT v FROM margay_lists WHERE k = $1".to_owned(),
+        format!("INSERT INTO margay_lists (k, v) VALUES ($1, $2) {append}"),
+        "SELECT v, w FROM margay_rows WHERE k = $1".to_owned(),
+        format!("INSERT INTO margay_rows (k, v, w) VALUES ($1, $2, $3) {write_row}"),
+        "DELETE FROM margay_rows WHERE k = $1".to_owned(),
+        "SELECT k, v, w FROM margay_rows WHERE v >= $1 AND v <= $2 ORDER BY k".to_owned(),
     ]
 }
 
@@ -96,10 +103,10 @@ pub(crate) trait Session {
     /// What follows belongs to the transaction's next operation.
     fn step(&mut self) {}
     fn begin(&mut self) -> Result<(), Trouble>;
-    /// Runs a statement with results; each of them is pushed as a row of cells.
-    fn query(&mut self, which: Statement, parameters: &[Cell]) -> Result<Vec<Vec<Cell>>, Trouble>;
-    /// Runs a statement without results; answers how many rows it touched.
-    fn change(&mut self, which: Statement, parameters: &[Cell]) -> Result<u64, Trouble>;
+    /// Runs one of the statements, whose text this is; a session that watches adds to what it asks, and takes that out of the answer.
+    fn statement(&mut self, _which: Statement, text: &str, params: &[Cell]) -> Result<Answer, Trouble> {
+        self.sql(text, params)
+    }
     /// Runs any statement.
     fn sql(&mut self, text: &str, params: &[Cell]) -> Result<Answer, Trouble>;
     /// Whether an UPDATE can tell the rows it found.
@@ -110,18 +117,31 @@ pub(crate) trait Session {
     fn deletes_read(&self) -> bool {
         true
     }
+    /// Asks for the commit. What trouble means then, and what follows from it, is not the session's business.
     fn commit(&mut self) -> Result<(), Trouble>;
     fn rollback(&mut self) -> Result<(), Trouble>;
 }
 
 /// A connection over a session.
-pub(crate) struct Sql<S>(pub S);
+pub(crate) struct Sql<S> {
+    session: S,
+    texts: [String; 8],
+}
 
 impl<S: Session> Sql<S> {
-    /// Whatever a statement's error leaves of its transaction, nothing shall come of it.
+    /// A connection that says what it has to say in these texts.
+    pub fn new(session: S, texts: [String; 8]) -> Self {
+        Self { session, texts }
+    }
+
+    fn run(&mut self, which: Statement, params: &[Cell]) -> Result<Answer, Trouble> {
+        self.session.statement(which, &self.texts[which as usize], params)
+    }
+
+    /// Whatever an error leaves of its transaction, nothing shall come of it: also a commit that is refused leaves it open in some databases.
     fn gone<T>(&mut self, executed: Result<T, Trouble>) -> Result<T, Trouble> {
         match executed {
-            Err(Trouble::Refused(why)) => self.0.rollback().and(Err(Trouble::Refused(why))),
+            Err(Trouble::Refused(why)) => self.session.rollback().and(Err(Trouble::Refused(why))),
             other => other,
         }
     }
@@ -129,42 +149,43 @@ impl<S: Session> Sql<S> {
 
 impl<S: Session> Connection for Sql<S> {
     fn enter(&mut self, label: u64) {
-        self.0.enter(label);
+        self.session.enter(label);
     }
 
     fn begin(&mut self) -> Result<(), Trouble> {
-        self.0.begin()
+        self.session.begin()
     }
 
     fn execute(&mut self, ask: Ask, rows: &mut Vec<(Obj, Value)>) -> Result<(), Trouble> {
-        self.0.step();
-        let executed = execute(&mut self.0, ask, rows);
+        self.session.step();
+        let executed = execute(self, ask, rows);
         self.gone(executed)
     }
 
     fn deletes_read(&self) -> bool {
-        self.0.deletes_read()
+        self.session.deletes_read()
     }
 
     fn sql(&mut self, text: &str, params: &[Cell]) -> Result<Answer, Trouble> {
-        let executed = self.0.sql(text, params);
+        let executed = self.session.sql(text, params);
         self.gone(executed)
     }
 
     fn commit(&mut self) -> Result<(), Trouble> {
-        self.0.commit()
+        let committed = self.session.commit().map_err(Trouble::at_commit);
+        self.gone(committed)
     }
 
     fn rollback(&mut self) -> Result<(), Trouble> {
-        self.0.rollback()
+        self.session.rollback()
     }
 }
 
-fn execute(session: &mut impl Session, ask: Ask, rows: &mut Vec<(Obj, Value)>) -> Result<(), Trouble> {
+fn execute(sql: &mut Sql<impl Session>, ask: Ask, rows: &mut Vec<(Obj, Value)>) -> Result<(), Trouble> {
     match ask {
-        Ask::Read(obj) => rows.push((obj, read(session, obj)?)),
+        Ask::Read(obj) => rows.push((obj, read(sql, obj)?)),
         Ask::Write(obj, change) => {
-            let touched = write(session, obj, change)?;
+            let touched = write(sql, obj, change)?;
             match change {
                 Change::Delete if touched == 0 => rows.push((obj, Value::Absent)),
                 _ if touched == 0 => return Err(Trouble::Failed(format!("no row for {obj:?}"))),
@@ -172,12 +193,12 @@ fn execute(session: &mut impl Session, ask: Ask, rows: &mut Vec<(Obj, Value)>) -
             }
         }
         Ask::Scan(cond) => {
-            for cells in session.query(Statement::Scan, &[Cell::Int(cond.low), Cell::Int(cond.high)])? {
-                let [Cell::Int(k), Cell::Int(v), Cell::Int(w)] = cells[..] else { return unexpected(&cells) };
+            for cells in sql.run(Statement::Scan, &[Cell::Int(cond.low), Cell::Int(cond.high)])?.rows() {
+                let &[Cell::Int(k), Cell::Int(v), Cell::Int(w)] = cells else { return unexpected(cells) };
                 rows.push((Obj::new(Space::Row, k as u32), row(v, w)));
             }
         }
-        Ask::Update(cond, set) => update(session, cond, set, rows)?,
+        Ask::Update(cond, set) => update(&mut sql.session, cond, set, rows)?,
         Ask::Aggregate(_) => {
             return Err(Trouble::Failed("aggregates have no statement yet".to_owned()));
         }
@@ -237,34 +258,34 @@ fn changed(cells: &[Cell], set: Option<i64>) -> Result<(Obj, Value), Trouble> {
     Ok((Obj::new(Space::Row, k as u32), set.map_or(Value::Absent, |v| row(v, w))))
 }
 
-fn read(session: &mut impl Session, obj: Obj) -> Result<Value, Trouble> {
+fn read(sql: &mut Sql<impl Session>, obj: Obj) -> Result<Value, Trouble> {
     let statement = match obj.space {
         Space::Register => Statement::ReadRegister,
         Space::List => Statement::ReadList,
         Space::Row => Statement::ReadRow,
     };
-    let found = session.query(statement, &[key(obj)])?;
-    let Some(cells) = found.first() else { return Ok(Value::Absent) };
-    match cells.as_slice() {
+    let found = sql.run(statement, &[key(obj)])?;
+    match found.cells.as_slice() {
+        [] => Ok(Value::Absent),
         [Cell::Int(v), Cell::Int(w)] => Ok(row(*v, *w)),
         [Cell::Int(v)] => Ok(Value::Int(*v)),
-        [Cell::Text(text)] => list(text).map(Value::List).map_or_else(|| unexpected(cells), Ok),
-        _ => unexpected(cells),
+        [Cell::Text(text)] => list(text).map(Value::List).map_or_else(|| unexpected(&found.cells), Ok),
+        cells => unexpected(cells),
     }
 }
 
-fn write(session: &mut impl Session, obj: Obj, change: Change) -> Result<u64, Trouble> {
-    match change {
-        Change::Put(value) => session.change(Statement::WriteRegister, &[Cell::Int(value), key(obj)]),
-        Change::Append(item) => {
-            session.change(Statement::Append, &[key(obj), Cell::Text(format!(",{item}"))])
-        }
+/// Answers how many rows it touched.
+fn write(sql: &mut Sql<impl Session>, obj: Obj, change: Change) -> Result<u64, Trouble> {
+    let written = match change {
+        Change::Put(value) => sql.run(Statement::WriteRegister, &[Cell::Int(value), key(obj)]),
+        Change::Append(item) => sql.run(Statement::Append, &[key(obj), Cell::Text(format!(",{item}"))]),
         Change::Merge(Row { v: Some(v), w: Some(w) }) => {
-            session.change(Statement::WriteRow, &[key(obj), Cell::Int(v), Cell::Int(w)])
+            sql.run(Statement::WriteRow, &[key(obj), Cell::Int(v), Cell::Int(w)])
         }
         Change::Merge(_) => Err(Trouble::Failed("writes of single columns have no statement yet".to_owned())),
-        Change::Delete => session.change(Statement::DeleteRow, &[key(obj)]),
-    }
+        Change::Delete => sql.run(Statement::DeleteRow, &[key(obj)]),
+    };
+    written.map(|answer| answer.count)
 }
 
 fn key(obj: Obj) -> Cell {
@@ -292,6 +313,41 @@ mod tests {
         assert_eq!(list(",1,22").as_deref(), Some(&[1, 22][..]));
         assert_eq!(list("").as_deref(), Some(&[][..]));
         assert_eq!(list(",1,x"), None);
+    }
+
+    /// Answers commits with this trouble, and counts rollbacks.
+    struct Troubled(Trouble, u32);
+
+    impl Session for Troubled {
+        fn begin(&mut self) -> Result<(), Trouble> {
+            Ok(())
+        }
+
+        fn sql(&mut self, _text: &str, _params: &[Cell]) -> Result<Answer, Trouble> {
+            Err(self.0.clone())
+        }
+
+        fn commit(&mut self) -> Result<(), Trouble> {
+            Err(self.0.clone())
+        }
+
+        fn rollback(&mut self) -> Result<(), Trouble> {
+            self.1 += 1;
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn only_a_refusal_says_that_a_commit_did_not_happen() {
+        let [refused, lost, failed] =
+            [Trouble::Refused, Trouble::Lost, Trouble::Failed].map(|trouble| trouble("why".to_owned()));
+        for (trouble, answer, rollbacks) in [(&refused, &refused, 1), (&lost, &lost, 0), (&failed, &lost, 0)]
+        {
+            let mut sql = Sql::new(Troubled(trouble.clone(), 0), texts(Upsert::OnConflict));
+            assert_eq!((sql.commit().as_ref(), sql.session.1), (Err(answer), rollbacks));
+            let read = sql.execute(Ask::Read(Obj::new(Space::Row, 1)), &mut Vec::new());
+            assert_eq!((read.as_ref(), sql.session.1), (Err(trouble), 2 * rollbacks));
+        }
     }
 
     #[test]

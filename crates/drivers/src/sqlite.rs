@@ -16,7 +16,7 @@ use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection as Sqlite, ErrorCode, OpenFlags, params_from_iter};
 use tempfile::TempDir;
 
-use crate::sql::{Session, Sql, Statement, Upsert, preparation, removal, texts};
+use crate::sql::{Session, Sql, Upsert, preparation, removal, texts};
 use crate::statement::{self, translate};
 use crate::{Answer, Cell, Connection, Database, Schema, Trouble};
 
@@ -147,11 +147,11 @@ impl Database for SqliteDatabase {
 
     fn connect(&self, _client: usize, own_name: &str) -> Result<Box<dyn Connection>, String> {
         let connection = self.connection(own_name)?;
-        let (texts, translated) = (texts(Upsert::OnConflict), HashMap::new());
         let mode = self.mode.begin;
         let begin =
             Begin::ALL.into_iter().find(|(begin, ..)| *begin == mode).map_or("BEGIN", |(.., text)| text);
-        Ok(Box::new(Sql(SqliteSession { connection, begin, texts, translated })))
+        let session = SqliteSession { connection, begin, translated: HashMap::new() };
+        Ok(Box::new(Sql::new(session, texts(Upsert::OnConflict))))
     }
 
     fn prepare_sql(&self, own_name: &str, schema: &Schema) -> Result<(), String> {
@@ -181,8 +181,7 @@ fn wait(looks: i32) -> bool {
 struct SqliteSession {
     connection: Sqlite,
     begin: &'static str,
-    texts: [String; 8],
-    /// Texts of programs as SQLite understands them.
+    /// Texts as SQLite understands them.
     translated: HashMap<String, String>,
 }
 
@@ -233,26 +232,6 @@ impl Session for SqliteSession {
         self.control(self.begin)
     }
 
-    fn query(&mut self, which: Statement, parameters: &[Cell]) -> Result<Vec<Vec<Cell>>, Trouble> {
-        let run = || -> rusqlite::Result<_> {
-            let mut statement = self.connection.prepare_cached(&self.texts[which as usize])?;
-            let columns = statement.column_count();
-            let found = statement.query_map(params_from_iter(parameters.iter().map(Parameter)), |row| {
-                (0..columns).map(|column| row.get_ref(column).map(cell)).collect()
-            })?;
-            found.collect::<rusqlite::Result<Vec<_>>>()
-        };
-        run().map_err(trouble)
-    }
-
-    fn change(&mut self, which: Statement, parameters: &[Cell]) -> Result<u64, Trouble> {
-        let run = || {
-            let mut statement = self.connection.prepare_cached(&self.texts[which as usize])?;
-            statement.execute(params_from_iter(parameters.iter().map(Parameter)))
-        };
-        run().map(|touched| touched as u64).map_err(trouble)
-    }
-
     fn sql(&mut self, text: &str, params: &[Cell]) -> Result<Answer, Trouble> {
         if !self.translated.contains_key(text) {
             self.translated.insert(text.to_owned(), translated(text));
@@ -260,14 +239,8 @@ impl Session for SqliteSession {
         self.run(&self.translated[text], params).map_err(sql_trouble)
     }
 
-    /// A commit that is refused leaves the transaction open.
     fn commit(&mut self) -> Result<(), Trouble> {
-        match self.control("COMMIT") {
-            Err(Trouble::Refused(why)) => self.rollback().and(Err(Trouble::Refused(why))),
-            // An error of the disk, say: whether it is there can only be told by looking.
-            Err(Trouble::Failed(why)) => Err(Trouble::Lost(why)),
-            other => other,
-        }
+        self.control("COMMIT")
     }
 
     fn rollback(&mut self) -> Result<(), Trouble> {

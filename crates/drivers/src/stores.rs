@@ -60,27 +60,35 @@ impl fmt::Display for Kind {
     }
 }
 
+/// A database that is there only in programs that were built with a feature; the others say so.
+macro_rules! optional {
+    ($feature:literal, $database:expr) => {{
+        #[cfg(feature = $feature)]
+        {
+            Box::new($database)
+        }
+        #[cfg(not(feature = $feature))]
+        return Err(concat!(
+            "this program was built without ",
+            $feature,
+            ": cargo install --path crates/cli --features ",
+            $feature
+        )
+        .to_owned());
+    }};
+}
+
 /// Opens the store of this folder or file, or one in a temporary folder.
 pub(crate) fn open(kind: Kind, path: Option<&Path>) -> Result<Box<dyn Database>, String> {
     Ok(match kind {
         Kind::Fjall => Box::new(Stored(FjallStore::open(path)?)),
         Kind::Redb => Box::new(Stored(RedbStore::open(path)?)),
         Kind::Surrealkv => Box::new(Stored(SurrealStore::open(path)?)),
-        #[cfg(feature = "slatedb")]
-        Kind::Slatedb => Box::new(Stored(crate::slatedb::SlateStore::open(path)?)),
-        #[cfg(feature = "turso")]
-        Kind::Turso => Box::new(crate::turso::TursoDatabase::open(path)?),
-        #[cfg(feature = "rocksdb")]
-        Kind::Rocksdb => Box::new(Stored(crate::rocksdb::RocksStore::open(path)?)),
-        #[cfg(feature = "duckdb")]
-        Kind::Duckdb => Box::new(crate::duckdb::DuckDatabase::open(path)?),
-        #[allow(unreachable_patterns, reason = "with all features there is no other")]
-        other => return Err(not_built(other)),
+        Kind::Slatedb => optional!("slatedb", Stored(crate::slatedb::SlateStore::open(path)?)),
+        Kind::Turso => optional!("turso", crate::turso::TursoDatabase::open(path)?),
+        Kind::Rocksdb => optional!("rocksdb", Stored(crate::rocksdb::RocksStore::open(path)?)),
+        Kind::Duckdb => optional!("duckdb", crate::duckdb::DuckDatabase::open(path)?),
     })
-}
-
-fn not_built(kind: Kind) -> String {
-    format!("this program was built without {kind}: cargo install --path crates/cli --features {kind}")
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use surrealkv::{Error, LSMIterator, Transaction, Tree, TreeBuilder};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::Trouble;
-use crate::pairs::{Bytes, Folder, Pairs, Store};
+use crate::pairs::{Bytes, Folder, Pairs, Store, begun};
 
 /// A test compares it with the lock file.
 pub(crate) const VERSION: &str = "1.2";
@@ -58,7 +58,7 @@ struct SurrealPairs<'a> {
 
 impl SurrealPairs<'_> {
     fn open(&mut self) -> Result<&mut Transaction, Trouble> {
-        self.open.as_mut().ok_or_else(|| Trouble::Failed("no transaction was begun".to_owned()))
+        begun(self.open.as_mut())
     }
 }
 
@@ -72,12 +72,13 @@ impl Pairs for SurrealPairs<'_> {
         Ok(self.open()?.get(key).map_err(trouble)?.map(|value| value.to_vec()))
     }
 
-    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Trouble> {
-        self.open()?.set(key, value).map_err(trouble)
-    }
-
-    fn remove(&mut self, key: &[u8]) -> Result<(), Trouble> {
-        self.open()?.delete(key).map_err(trouble)
+    fn put(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), Trouble> {
+        let open = self.open()?;
+        match value {
+            Some(value) => open.set(key, value),
+            None => open.delete(key),
+        }
+        .map_err(trouble)
     }
 
     fn range(&mut self, from: &[u8], to: &[u8]) -> Result<Vec<(Bytes, Bytes)>, Trouble> {
@@ -97,13 +98,7 @@ impl Pairs for SurrealPairs<'_> {
 
     fn commit(&mut self) -> Result<(), Trouble> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
-        match self.store.runtime.block_on(open.commit()) {
-            Ok(()) => Ok(()),
-            Err(error @ (Error::TransactionWriteConflict | Error::TransactionRetry)) => {
-                Err(Trouble::Refused(error.to_string()))
-            }
-            Err(error) => Err(Trouble::Lost(error.to_string())),
-        }
+        self.store.runtime.block_on(open.commit()).map_err(trouble)
     }
 
     fn rollback(&mut self) {

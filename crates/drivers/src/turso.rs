@@ -7,7 +7,7 @@ use tokio::runtime::{Builder, Runtime};
 use turso::{Connection as Turso, Error, Value};
 
 use crate::pairs::Folder;
-use crate::sql::{Session, Sql, Statement, Upsert, preparation, removal, texts};
+use crate::sql::{Session, Sql, Upsert, preparation, removal, texts};
 use crate::statement::{self, translate};
 use crate::{Answer, Cell, Connection, Database, Schema, Trouble};
 
@@ -58,8 +58,8 @@ impl Database for TursoDatabase {
 
     fn connect(&self, _client: usize, _own_name: &str) -> Result<Box<dyn Connection + '_>, String> {
         let connection = self.connection()?;
-        let session = TursoSession { runtime: &self.runtime, connection, texts: texts(Upsert::OnConflict) };
-        Ok(Box::new(Sql(session)))
+        let session = TursoSession { runtime: &self.runtime, connection };
+        Ok(Box::new(Sql::new(session, texts(Upsert::OnConflict))))
     }
 
     fn prepare_sql(&self, _own_name: &str, schema: &Schema) -> Result<(), String> {
@@ -78,7 +78,6 @@ impl Database for TursoDatabase {
 struct TursoSession<'a> {
     runtime: &'a Runtime,
     connection: Turso,
-    texts: [String; 8],
 }
 
 impl TursoSession<'_> {
@@ -129,15 +128,6 @@ impl Session for TursoSession<'_> {
         self.control("BEGIN CONCURRENT")
     }
 
-    fn query(&mut self, which: Statement, params: &[Cell]) -> Result<Vec<Vec<Cell>>, Trouble> {
-        let answer = self.run(&self.texts[which as usize], params).map_err(trouble)?;
-        Ok(answer.rows().map(<[Cell]>::to_vec).collect())
-    }
-
-    fn change(&mut self, which: Statement, params: &[Cell]) -> Result<u64, Trouble> {
-        Ok(self.run(&self.texts[which as usize], params).map_err(trouble)?.count)
-    }
-
     fn sql(&mut self, text: &str, params: &[Cell]) -> Result<Answer, Trouble> {
         let text = translate(text.trim_end_matches(" FOR UPDATE"), |number| format!("?{number}")).text;
         self.run(&text, params).map_err(|error| match error {
@@ -148,11 +138,7 @@ impl Session for TursoSession<'_> {
     }
 
     fn commit(&mut self) -> Result<(), Trouble> {
-        match self.control("COMMIT") {
-            Err(Trouble::Refused(why)) => self.rollback().and(Err(Trouble::Refused(why))),
-            Err(Trouble::Failed(why)) => Err(Trouble::Lost(why)),
-            other => other,
-        }
+        self.control("COMMIT")
     }
 
     fn rollback(&mut self) -> Result<(), Trouble> {
