@@ -70,6 +70,7 @@ mod tests {
     use super::*;
     use crate::chains::{Chains, Clocks};
     use crate::graph::GraphBuilder;
+    use crate::sources::Sources;
     use crate::topo::topological_order;
 
     /// Random acyclic graphs over `chains` chains: the closure and the clocks answer the same as a search.
@@ -105,11 +106,17 @@ mod tests {
             let order = topological_order(&graph).expect("edges go upward");
             let chains = Chains::new(chain, position);
             let (clocks, closure) = (Clocks::new(&graph, &order, &chains), Closure::new(&graph, &order));
+            let blocks: Vec<Sources> = (0..nodes)
+                .step_by(7)
+                .map(|first| Sources::new(&graph, &order, first..(first + 7).min(nodes)))
+                .collect();
             for a in 0..nodes {
                 for b in 0..nodes {
                     let path = crate::shortest_path(a, b, |n| graph.edges(n).collect::<Vec<_>>()).is_some();
                     assert_eq!(closure.reaches(a, b), path, "closure, round {round}: {a} to {b}");
                     assert_eq!(clocks.reaches(&chains, a, b), path, "forward, round {round}: {a} to {b}");
+                    let block = &blocks[(a / 7) as usize];
+                    assert_eq!(block.reach(a, b), path, "sources, round {round}: {a} to {b}");
                     let back = clocks.backward(b)[chains.chain(a) as usize] > chains.position(a);
                     assert_eq!(back, path, "backward, round {round}: {a} to {b}");
                 }

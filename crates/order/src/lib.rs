@@ -8,10 +8,12 @@ mod chains;
 mod closure;
 mod cycle;
 mod graph;
+mod sources;
 mod topo;
 
 pub use chains::{Chains, Clocks};
 pub use closure::Closure;
 pub use cycle::{shortest_cycle, shortest_path};
 pub use graph::{Graph, GraphBuilder};
+pub use sources::Sources;
 pub use topo::{components, topological_order};

@@ -26,6 +26,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hashbrown::HashMap;
 use margay_history::TxnId;
+use margay_levels::definition::Family;
 use margay_order::{GraphBuilder, topological_order};
 use margay_verdict::{Budget, Certificate, Order, Verdict};
 
@@ -143,6 +144,7 @@ fn stamped(problem: &Problem<'_>, points: Points) -> Vec<u32> {
     let stamps: Vec<TxnId> = match points.split {
         true if points.overlap => Vec::new(),
         true => evidence.commits.iter().chain(&evidence.snapshots).map(|stamp| stamp.0).collect(),
+        false if problem.question.level.family() != Family::Serial => Vec::new(),
         false => evidence.serializations.iter().map(|stamp| stamp.0).collect(),
     };
     stamps.iter().filter_map(|id| problem.txns.binary_search(id).ok()).map(|txn| txn as u32).collect()
@@ -259,7 +261,8 @@ mod tests {
     use crate::trust::{believed, certifiable};
     use crate::{points, prepare::prepare};
 
-    const LEVELS: [Level; 5] = [
+    const LEVELS: [Level; 6] = [
+        Level::RepeatableRead,
         Level::Serializable,
         Level::StrongSessionSerializable,
         Level::StrictSerializable,
@@ -270,7 +273,7 @@ mod tests {
     /// Whether a history that comes apart has the same answer apart and as a whole; nothing if it does not.
     fn same(history: &History, level: Level) -> Option<bool> {
         let question = Question::new(level);
-        let (draft, points) = (prepare(history, question).ok()?, points::of(level)?);
+        let (draft, points) = (prepare(history, question).ok()?, points::of(level));
         let problem = Problem::new(history, question, &draft);
         let budget = Budget::unlimited();
         let verdict = apart(&problem, points, 1, &budget).ok()??;

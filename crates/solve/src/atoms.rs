@@ -101,7 +101,7 @@ impl<'k> Atoms<'k> {
                 seen.extend([Lit::new(var, false), Lit::new(commit, true)]);
                 sat.add(&seen);
             } else if writer != INITIAL && problem.forced[reader as usize] {
-                let edge = (self.known.points.commit(writer), self.known.points.begin(reader));
+                let edge = (self.known.points.commit(writer), self.known.node(read));
                 self.attach(Lit::new(var, true), vec![(edge, Step::Saw { read, version })], sat);
             }
         }
@@ -116,13 +116,10 @@ impl<'k> Atoms<'k> {
 
     /// The clause that a cycle means: not all that it assumes.
     pub fn negated(&mut self, cycle: &Steps, sat: &mut impl Clauses) -> Vec<Lit> {
-        let points = self.known.points.count(self.known.problem.txns.len()) as u32;
         let mut clause: Vec<Lit> = Vec::new();
         for &(from, _, step) in cycle {
             self.assumptions(step, &mut clause, sat);
-            if from < points {
-                clause.extend(self.not_committed(self.known.points.txn(from)));
-            }
+            clause.extend(self.known.txn(from).and_then(|txn| self.not_committed(txn)));
         }
         clause.sort_unstable();
         clause.dedup();
@@ -176,30 +173,32 @@ impl<'k> Atoms<'k> {
             return Vec::new();
         }
         let mut edges = vec![((points.commit(ta), points.after_earlier(tb)), Step::Before { a, b })];
-        for &read in self.known.readers(a).iter().filter(|_| !points.weak) {
-            let reader = problem.reads[read as usize].txn;
-            if reader != tb {
-                edges.push(((points.begin(reader), points.commit(tb)), Step::Anti { read, a, b }));
+        for read in self.known.firm_readers(a) {
+            if problem.reads[read as usize].txn != tb {
+                edges.push(((self.known.node(read), points.commit(tb)), Step::Anti { read, a, b }));
             }
         }
         edges
     }
 
-    /// An open read that saw `a` comes before `b`, if `a` does.
-    fn anti(&mut self, read: u32, a: u32, b: u32, sat: &mut impl Clauses) {
+    /// An open read that saw `a` comes before `b`, if `a` does; and so does a certain one, where neither a variable nor the known graph says so.
+    pub fn anti(&mut self, read: u32, a: u32, b: u32, sat: &mut impl Clauses) {
         let (problem, points) = (self.known.problem, self.known.points);
         let [reader, later] = [problem.reads[read as usize].txn, problem.versions[b as usize].txn];
         let sure = [reader, later].iter().all(|&txn| problem.forced[txn as usize]);
-        let Some(unseen) = self.unseen(read, a).filter(|_| sure && !points.weak) else { return };
-        if self.antis.contains_key(&(read, a, b)) {
+        let order = self.order(a, b, sat);
+        let unseen = self.unseen(read, a);
+        let told = unseen.is_none() && (order.is_some() || !points.weak);
+        if told || !sure || !problem.is_firm(read) || self.antis.contains_key(&(read, a, b)) {
             return;
         }
         let var = sat.new_var(false);
         self.antis.insert((read, a, b), var);
-        let edge = (points.begin(reader), points.commit(later));
+        let edge = (self.known.node(read), points.commit(later));
         self.attach(Lit::new(var, true), vec![(edge, Step::Anti { read, a, b })], sat);
-        let mut clause = vec![unseen, Lit::new(var, true)];
-        clause.extend(self.order(a, b, sat).map(|lit| !lit));
+        let mut clause = vec![Lit::new(var, true)];
+        clause.extend(unseen);
+        clause.extend(order.map(|lit| !lit));
         sat.add(&clause);
     }
 

@@ -49,8 +49,8 @@ impl Demands {
         let (problem, points) = (known.problem, known.points);
         let [ta, tb] = [a, b].map(|v| problem.versions[v as usize].txn);
         self.edges.push((points.commit(ta), points.after_earlier(tb)));
-        let readers = known.readers(a).iter().map(|&read| problem.reads[read as usize].txn);
-        self.edges.extend(readers.filter(|&r| r != tb).map(|r| (points.begin(r), points.commit(tb))));
+        let others = known.firm_readers(a).filter(|&read| problem.reads[read as usize].txn != tb);
+        self.edges.extend(others.map(|read| (known.node(read), points.commit(tb))));
     }
 
     fn index(&mut self, nodes: usize) {

@@ -26,13 +26,14 @@
 
 use hashbrown::HashMap;
 use margay_history::TxnId;
+use margay_levels::definition::Family;
 use margay_order::{
     Chains, Clocks, Closure, Graph, GraphBuilder, components, shortest_cycle, topological_order,
 };
 use margay_verdict::{Budget, Exhausted, Stamp};
 
 use crate::points::Points;
-use crate::problem::{INITIAL, Problem};
+use crate::problem::{INITIAL, Problem, Read, Stand};
 
 /// The largest bit matrix that is made.
 const CLOSURE_BYTES: usize = 1 << 30;
@@ -149,7 +150,7 @@ impl<'p> Known<'p> {
     /// The base graph; `sessions` adds session order.
     pub fn new(problem: &'p Problem<'p>, points: Points, sessions: bool) -> Self {
         let (reader_starts, readers) = readers(problem);
-        let nodes = points.count(problem.txns.len());
+        let nodes = points.count(problem.txns.len()) + problem.own_points.len();
         let mut known = Self {
             problem,
             points,
@@ -180,7 +181,29 @@ impl<'p> Known<'p> {
         self.problem.forced[txn as usize]
     }
 
+    /// Where a read stands.
+    pub fn node(&self, read: u32) -> u32 {
+        let Read { txn, stand, .. } = self.problem.reads[read as usize];
+        match stand {
+            Stand::Point(point) => self.points.count(self.problem.txns.len()) as u32 + point,
+            _ => self.points.begin(txn),
+        }
+    }
+
+    /// The transaction of a node; moments and ticks have none.
+    pub fn txn(&self, node: u32) -> Option<u32> {
+        let points = self.points.count(self.problem.txns.len());
+        match (node as usize).checked_sub(points) {
+            None => Some(self.points.txn(node)),
+            Some(own) => self.problem.own_points.get(own).copied(),
+        }
+    }
+
     fn add_inside(&mut self) {
+        let first = self.points.count(self.problem.txns.len()) as u32;
+        for (&txn, point) in self.problem.own_points.iter().zip(first..) {
+            self.edges.add(point, self.points.begin(txn), INSIDE);
+        }
         if self.points.split {
             for txn in 0..self.problem.txns.len() as u32 {
                 self.edges.add(self.points.begin(txn), self.points.commit(txn), INSIDE);
@@ -193,7 +216,7 @@ impl<'p> Known<'p> {
             let Some(version) = self.problem.seen(i as u32) else { continue };
             let writer = self.problem.versions[version as usize].txn;
             if writer != INITIAL && self.forced(read.txn) && self.forced(writer) {
-                self.edges.add(self.points.commit(writer), self.points.begin(read.txn), READS + i as u32);
+                self.edges.add(self.points.commit(writer), self.node(i as u32), READS + i as u32);
             }
         }
     }
@@ -245,7 +268,7 @@ impl<'p> Known<'p> {
     /// What timestamps of the evidence say, through chains of ticks, one per distinct timestamp.
     fn add_stamps(&mut self) {
         let (evidence, points) = (self.problem.history.evidence(), self.points);
-        if points.overlap || points.weak {
+        if !self.heeds_stamps() {
             return;
         }
         let dense = |&(id, ts): &(TxnId, i64)| {
@@ -264,6 +287,11 @@ impl<'p> Known<'p> {
         self.add_ticks(&commits, &commits, Stamp::Commit, |enter, leave| enter < leave);
         self.add_ticks(&commits, &begins, Stamp::Inside, |enter, leave| enter <= leave);
         self.add_ticks(&begins, &commits, Stamp::Outside, |enter, leave| enter < leave);
+    }
+
+    /// Whether timestamps of the evidence order transactions, not only versions.
+    fn heeds_stamps(&self) -> bool {
+        matches!(self.problem.question.level.family(), Family::Serial | Family::Snapshot)
     }
 
     /// From every point that enters to every point that leaves at a time that is `before`, through one chain.
@@ -340,19 +368,14 @@ impl<'p> Known<'p> {
             self.derive(self.points.commit(ta), to, Kind::Before { a, b, why }, round);
             new = true;
         }
-        if self.points.weak {
-            return new;
-        }
         for place in self.reader_starts[a as usize]..self.reader_starts[a as usize + 1] {
             let read = self.readers[place as usize];
-            let reader = self.problem.reads[read as usize].txn;
-            if reader != tb && !reach.reaches(self.points.begin(reader), self.points.commit(tb)) {
-                self.derive(
-                    self.points.begin(reader),
-                    self.points.commit(tb),
-                    Kind::Anti { read, b, why },
-                    round,
-                );
+            let (from, to) = (self.node(read), self.points.commit(tb));
+            if self.problem.reads[read as usize].txn != tb
+                && self.problem.is_firm(read)
+                && !reach.reaches(from, to)
+            {
+                self.derive(from, to, Kind::Anti { read, b, why }, round);
                 new = true;
             }
         }
@@ -391,6 +414,11 @@ impl<'p> Known<'p> {
     pub fn readers(&self, version: u32) -> &[u32] {
         let (start, end) = (self.reader_starts[version as usize], self.reader_starts[version as usize + 1]);
         &self.readers[start as usize..end as usize]
+    }
+
+    /// Those of them that come before later versions.
+    pub fn firm_readers(&self, version: u32) -> impl Iterator<Item = u32> + '_ {
+        self.readers(version).iter().copied().filter(|&read| self.problem.is_firm(read))
     }
 
     /// How many reads are in [`Known::readers`].
@@ -481,6 +509,24 @@ impl<'p> Known<'p> {
         Chains::new(chain, position)
     }
 
+    /// The sessions of those that committed, and the helpers; what is in no session has no edges and stands anywhere.
+    pub fn visible_chains(&self, active: &[bool]) -> Chains {
+        let history = self.problem.history;
+        let (mut chain, mut position) = (vec![0; self.nodes], vec![0; self.nodes]);
+        let mut next = vec![0; history.session_count()];
+        for txn in (0..self.problem.txns.len()).filter(|&txn| active[txn]) {
+            let session = history.session_of(self.problem.txns[txn]);
+            (chain[txn], position[txn]) = (session.0, next[session.index()]);
+            next[session.index()] += 1;
+        }
+        for (&(first, count), number) in self.helpers.iter().zip(history.session_count() as u32..) {
+            for place in 0..count {
+                (chain[(first + place) as usize], position[(first + place) as usize]) = (number, place);
+            }
+        }
+        Chains::new(chain, position)
+    }
+
     fn round(&mut self, reach: &Reach, round: u32, budget: &Budget) -> Result<bool, Exhausted> {
         let mut new = false;
         for item in self.problem.items() {
@@ -512,9 +558,9 @@ impl<'p> Known<'p> {
                 let why = if a == groups.initial { Forced::Fact } else { Forced::Reaches };
                 pairs.push((a, b, why));
             }
-            for &read in self.readers(a) {
-                let reader = self.problem.reads[read as usize].txn;
-                let seen = group.partition_point(|&b| reach.reaches(commit(b), points.begin(reader)));
+            for read in self.firm_readers(a) {
+                let node = self.node(read);
+                let seen = group.partition_point(|&b| reach.reaches(commit(b), node));
                 if let Some(&b) = group[..seen].last().filter(|&&b| b != a && a != groups.initial) {
                     pairs.push((b, a, Forced::ByRead(read)));
                 }

@@ -102,8 +102,7 @@ impl<'k> Prover<'k> {
             Forced::Fact => return None,
             Forced::Reaches => (points.after_earlier(ta), points.commit(tb), Step::Before { a: b, b: a }),
             Forced::ByRead(read) => {
-                let reader = self.known.problem.reads[read as usize].txn;
-                (points.commit(ta), points.begin(reader), Step::Anti { read, a: b, b: a })
+                (points.commit(ta), self.known.node(read), Step::Anti { read, a: b, b: a })
             }
         };
         let mut cycle = self.path(from, to, round)?;
@@ -124,22 +123,15 @@ impl<'k> Prover<'k> {
 
     /// The edges between transactions along a cycle of points.
     fn edges(&self, cycle: &Steps) -> Vec<Edge> {
-        let txns = self.known.points.count(self.known.problem.txns.len()) as u32;
-        let first = cycle.iter().position(|&(from, _, _)| from < txns).unwrap_or(0);
+        let first = cycle.iter().position(|&(from, _, _)| self.known.txn(from).is_some()).unwrap_or(0);
         let mut edges = Vec::new();
         let mut left = None;
         for &(from, to, step) in cycle[first..].iter().chain(&cycle[..first]) {
-            if from < txns {
-                left = Some(from);
-            }
-            if to >= txns {
-                continue;
-            }
-            let Some(start) = left else { continue };
-            let [from_txn, to_txn] = [start, to].map(|p| self.known.points.txn(p));
+            left = self.known.txn(from).or(left);
+            let (Some(from), Some(to)) = (left, self.known.txn(to)) else { continue };
             if let Some(reason) = self.reason(step) {
                 let id = |t: u32| self.known.problem.txns[t as usize];
-                edges.push(Edge { from: id(from_txn), to: id(to_txn), reason });
+                edges.push(Edge { from: id(from), to: id(to), reason });
             }
         }
         edges

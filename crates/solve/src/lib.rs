@@ -1,5 +1,4 @@
-//! Engine **solve**: complete black-box checking of the serializable and the snapshot family, and of `prefix`, `parallel-snapshot`, `causal`, `read-atomic` and
-//! both kinds of read committed.
+//! Engine **solve**: complete black-box checking, at every level.
 //!
 //! # Problem
 //! Given only what clients saw, decide whether some order of transactions explains it; prove either answer.
@@ -14,7 +13,7 @@
 //!    search mends the order that they arrived at (`mend`, `demands`).
 //! 6. `refutation` and `lemma`: the cycles that are needed become lemmas that audit can check; `slice`: as few transactions as possible.
 //!
-//! One mechanism serves the two families and `prefix`: a graph of begin and commit points (`points`). The levels in which an anti-dependency is no edge have a search of their own
+//! One mechanism serves the two families, `repeatable-read` and `prefix`: a graph of begin and commit points (`points`). The levels in which an anti-dependency is no edge have a search of their own
 //! with the same parts (`weak`). A level without session order is first tried with it,
 //! because most histories have it and it is what makes reachability cheap; only if that fails is it left out.
 //!
@@ -23,11 +22,10 @@
 //! says (`blind`), both are audited first (`trust`), and orders are looked for by running the transactions too (`replay`).
 //!
 //! # When it answers Unknown
-//! - `read-uncommitted`, where reads say nothing, and `repeatable-read`, where some anti-dependencies count and others do not.
 //! - SQL statements.
 //! - Violations that no certificate can express: because of what a transaction of unknown outcome saw, which therefore did not commit; of tables with updates whose rows nobody saw; of lists that are
 //!   also replaced, or to which an element is appended twice; of conditions over several columns of rows that are written in part.
-//! - Such histories too if they hold, if no order is found soon by replaying; and more than some 40,000 transactions at the levels of `weak`.
+//! - Such histories too if they hold, if no order is found soon by replaying.
 //! - The budget.
 
 mod acyclic;
@@ -60,7 +58,9 @@ mod slice;
 mod sole;
 #[cfg(test)]
 mod tests;
+mod told;
 mod trust;
+mod uncommitted;
 mod values;
 mod weak;
 
@@ -105,19 +105,13 @@ impl Checker for Solve {
 
 /// The verdict at this level.
 fn check(history: &History, question: Question, budget: &Budget) -> Verdict {
-    let Some(points) = points::of(question.level) else {
-        return Verdict::Unknown(Why::Level(format!("engine solve does not decide {}", question.level)));
-    };
+    let points = points::of(question.level);
     let draft = match prepare(history, question) {
         Ok(draft) => draft,
         Err(Stop::Violated(findings)) => return Verdict::Violated(findings),
         Err(Stop::Unknown(why)) => return Verdict::Unknown(why),
     };
     let problem = Problem::new(history, question, &draft);
-    if points.weak && problem.txns.len() > weak::MOST {
-        let what = format!("{} transactions at {}", problem.txns.len(), question.level);
-        return Verdict::Unknown(Why::Outside(what));
-    }
     let found =
         if points.weak { solve_weak(&problem, points, budget) } else { solve(&problem, points, budget) };
     match found {

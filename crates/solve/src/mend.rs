@@ -340,7 +340,7 @@ mod tests {
             let question = Question::new(level);
             let Ok(draft) = prepare(&history, question) else { panic!("a draft") };
             let problem = Problem::new(&history, question, &draft);
-            let mut known = Known::new(&problem, crate::points::of(level).expect("a level"), false);
+            let mut known = Known::new(&problem, crate::points::of(level), false);
             let Ok(Saturated::Acyclic(reach)) = known.saturate(&budget) else { panic!("no cycle") };
             let open = open_pairs(&known, &reach, usize::MAX, &budget).expect("no limit").expect("no limit");
             let graph = known.graph();

@@ -27,7 +27,7 @@ pub(crate) fn open_pairs(
     let begin = |v: u32| points.after_earlier(versions[v as usize].txn);
     let commit = |v: u32| points.commit(versions[v as usize].txn);
     let must = |a: u32, b: u32| reach.reaches(begin(a), commit(b));
-    let unread = |v: u32| known.readers(v).is_empty();
+    let unread = |v: u32| known.firm_readers(v).next().is_none();
     let matters = |a: u32, b: u32| points.split || problem.has_open_reads() || !unread(a) || !unread(b);
     let mut pairs = Vec::new();
     for item in problem.items() {

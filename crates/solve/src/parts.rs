@@ -230,6 +230,19 @@ impl<'h> Parts<'h> {
         Some((item, &self.versions[item.index() - history.object_count()]))
     }
 
+    /// Who made what of a column, the initial version first.
+    pub fn made(&self, history: &History, column: Item) -> &[(Version, Content)] {
+        &self.versions[column.index() - history.object_count()]
+    }
+
+    /// The object that an item is or belongs to.
+    pub fn object(&self, history: &History, item: Item) -> ObjectId {
+        match item.index().checked_sub(history.object_count()) {
+            None => ObjectId(item.0),
+            Some(column) => self.columns[column].0,
+        }
+    }
+
     /// The versions of an object, with whether the row is there.
     pub fn rows(&self, object: ObjectId) -> &[(Version, bool)] {
         self.rows.get(&object).map_or(&[], Vec::as_slice)

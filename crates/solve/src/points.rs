@@ -2,7 +2,8 @@
 //!
 //! A level is a rule for the graph of points. In the serializable family begin and commit are one point; in the snapshot family they are two,
 //! `begin → commit`, and dependencies join them like this: wr, ww, session and real-time order from commit to begin, rw from begin to
-//! commit. The level holds when some choice of versions makes that graph acyclic. At `prefix` writers of one object may overlap: ww goes from commit to commit.
+//! commit. The level holds when some choice of versions makes that graph acyclic. At `prefix` writers of one object may overlap: ww goes from commit to commit. `repeatable-read` is
+//! `serializable` without the rw edges of what a predicate left out.
 
 use margay_levels::Level;
 
@@ -13,26 +14,27 @@ pub(crate) struct Points {
     pub split: bool,
     /// Two writers of one object may overlap.
     pub overlap: bool,
-    /// Anti-dependencies are no edges ([`crate::weak`]).
+    /// Anti-dependencies are no edges, but where they hold what an operation saw of one row together ([`crate::weak`]).
     pub weak: bool,
 }
 
-/// The points of a level; `None` if the engine does not decide it.
-pub(crate) fn of(level: Level) -> Option<Points> {
+/// The points of a level.
+pub(crate) fn of(level: Level) -> Points {
     match level {
-        Level::Serializable | Level::StrongSessionSerializable | Level::StrictSerializable => {
-            Some(Points { split: false, overlap: false, weak: false })
-        }
+        Level::RepeatableRead
+        | Level::Serializable
+        | Level::StrongSessionSerializable
+        | Level::StrictSerializable => Points { split: false, overlap: false, weak: false },
         Level::SnapshotIsolation | Level::StrongSessionSnapshotIsolation | Level::StrictSnapshotIsolation => {
-            Some(Points { split: true, overlap: false, weak: false })
+            Points { split: true, overlap: false, weak: false }
         }
-        Level::Prefix => Some(Points { split: true, overlap: true, weak: false }),
+        Level::Prefix => Points { split: true, overlap: true, weak: false },
         Level::ParallelSnapshot
         | Level::Causal
         | Level::ReadAtomic
         | Level::BeReadCommitted
-        | Level::ReadCommitted => Some(Points { split: false, overlap: false, weak: true }),
-        _ => None,
+        | Level::ReadCommitted
+        | Level::ReadUncommitted => Points { split: false, overlap: false, weak: true },
     }
 }
 

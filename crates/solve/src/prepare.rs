@@ -9,7 +9,10 @@
 //! SQL statements, and updates that show of a row only part of what they set. What reads cannot say ([`crate::blind`]) is left out, and an order is replayed before it is
 //! believed.
 
+mod evidence;
 mod rows;
+
+pub(crate) use evidence::add_evidence;
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{Access, History, ObjectId, Op, OpId, OpKind, Outcome, TxnId, Value, ValueId, Version};
@@ -19,10 +22,11 @@ use margay_verdict::{Certificate, Finding, LOCAL_ANOMALIES, Predicates, Question
 
 use crate::index::Writers;
 use crate::parts::{Own as OwnPart, Parts};
-use crate::points::{self, Points};
-use crate::problem::{Draft, DraftRead, Fact, Item, is_nothing};
+use crate::points;
+use crate::problem::{Draft, DraftRead, Fact, Item, Stand, is_nothing};
 use crate::scans::Scans;
 use crate::trust::BOLD;
+use crate::uncommitted;
 
 /// Why there is no draft.
 pub(crate) enum Stop {
@@ -38,6 +42,9 @@ const FINDINGS: usize = 8;
 pub(crate) fn prepare(history: &History, question: Question) -> Result<Draft, Stop> {
     outside(history).map_err(|what| Stop::Unknown(Why::Outside(what)))?;
     let predicates = Predicates::compile(history).map_err(|what| Stop::Unknown(Why::Outside(what.0)))?;
+    if question.level == Level::ReadUncommitted {
+        return uncommitted::draft(&predicates).map_err(|stop| certified(history, question, stop));
+    }
     let mut dead = HashSet::new();
     loop {
         let mut draft =
@@ -46,8 +53,8 @@ pub(crate) fn prepare(history: &History, question: Question) -> Result<Draft, St
         dead.extend(draft.impossible.drain(..));
         if dead.len() == known {
             draft.dead = dead.into_iter().collect();
-            // What follows an own write depends on the version before it, which need not be that of the snapshot where writers overlap.
-            if overlaps(question.level) && folds(history) {
+            // Where a level is not defined by what runs on states, it is the audit that knows what versions are made of.
+            if !runs(question.level) && folds(history) {
                 draft.bold = true;
                 draft.loose.get_or_insert_with(|| BOLD.to_string());
             }
@@ -56,9 +63,30 @@ pub(crate) fn prepare(history: &History, question: Question) -> Result<Draft, St
     }
 }
 
-/// Whether two writers of one object may overlap.
-fn overlaps(level: Level) -> bool {
-    !matches!(level.family(), Family::Serial | Family::Snapshot)
+/// Whether a level says that transactions ran on states.
+fn runs(level: Level) -> bool {
+    matches!(level.family(), Family::Serial | Family::Snapshot)
+}
+
+/// How reads stand at a level.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rule {
+    /// All at their transactions, in one snapshot.
+    Snapshot,
+    /// Those of items too, but what a predicate left out may be old.
+    Items,
+    /// Each for itself: what an operation saw of a row that is written in part at a point of its own.
+    Apart,
+}
+
+impl Rule {
+    fn of(level: Level) -> Self {
+        match level {
+            Level::RepeatableRead => Rule::Items,
+            _ if points::of(level).weak => Rule::Apart,
+            _ => Rule::Snapshot,
+        }
+    }
 }
 
 /// Whether what a write makes of an object may depend on the version before it.
@@ -106,8 +134,11 @@ fn attempt(predicates: &Predicates<'_>, question: Question, dead: &HashSet<TxnId
         writers: &writers,
         parts: &parts,
         scans: &scans,
-        overlap: overlaps(question.level),
-        repeats: matches!(points::of(question.level), Some(Points { weak: true, .. })),
+        overlap: points::of(question.level).overlap,
+        rule: Rule::of(question.level),
+        depends: question.level != Level::ReadCommitted,
+        shown: HashSet::new(),
+        point: None,
         draft: Draft {
             columns: parts.columns.clone(),
             loose: writers.blind().why().map(str::to_string),
@@ -125,7 +156,7 @@ fn attempt(predicates: &Predicates<'_>, question: Question, dead: &HashSet<TxnId
     if !walk.findings.is_empty() {
         return Err(Stop::Violated(walk.findings));
     }
-    walk.evidence();
+    add_evidence(history, &mut walk.draft);
     Ok(walk.draft)
 }
 
@@ -149,10 +180,15 @@ struct Walk<'a, 'h> {
     writers: &'a Writers<'a>,
     parts: &'a Parts<'h>,
     scans: &'a Scans<'h>,
-    /// Whether two writers of one object may overlap: what follows an own write then stands on the version before it, not on the snapshot.
+    /// Whether two writers of one object may overlap in a snapshot: what follows an own write then stands on the version before it, not on the snapshot.
     overlap: bool,
-    /// Whether a read that says the same as another one is kept, because a certificate must say what both saw.
-    repeats: bool,
+    rule: Rule,
+    /// Whether it matters which version of a row that is written in part was seen, not only what of it.
+    depends: bool,
+    /// The objects that the present operation returned, where that matters.
+    shown: HashSet<ObjectId>,
+    /// The last point that reads have for themselves: of an operation and an object.
+    point: Option<(OpId, ObjectId, u32)>,
     draft: Draft,
     own: Vec<(ObjectId, Own)>,
     /// The same for rows that are written in part.
@@ -167,6 +203,10 @@ impl<'h> Walk<'_, 'h> {
         self.own.clear();
         self.own_parts.clear();
         for op in self.history.ops(txn) {
+            if self.rule == Rule::Items {
+                self.shown.clear();
+                self.shown.extend(op.accesses.iter().map(|access| access.object));
+            }
             match op.kind {
                 OpKind::Read => {
                     op.accesses.iter().for_each(|&access| self.read(txn, op.id, access));
@@ -275,8 +315,7 @@ impl<'h> Walk<'_, 'h> {
             return;
         }
         let recorded = self.recorded(op, object);
-        let touched = self.own(object).is_some() || self.own_parts.iter().any(|(o, _)| *o == object);
-        if let Some(version) = recorded.filter(|_| !touched) {
+        if let Some(version) = recorded.filter(|_| !self.has_written(object)) {
             let first = self.draft.candidates.len() as u32;
             let alive = match version {
                 Version::Initial => true,
@@ -321,14 +360,46 @@ impl<'h> Walk<'_, 'h> {
         if self.is_repeated(txn, item, first) {
             self.draft.candidates.truncate(first as usize);
         } else if first < last {
-            self.draft.reads.push(DraftRead { txn, op, item, candidates: first..last });
+            let stand = self.stand(op, item);
+            self.draft.reads.push(DraftRead { txn, op, item, stand, candidates: first..last });
         } else {
             let (anomaly, ops) = why(op);
             self.find(anomaly, txn, ops);
         }
     }
 
-    /// Whether the transaction has seen the same of this item before: in one snapshot, once is enough.
+    /// Where a read stands.
+    fn stand(&mut self, op: OpId, item: Item) -> Stand {
+        if self.rule == Rule::Snapshot {
+            return Stand::Firm;
+        }
+        let object = self.parts.object(self.history, item);
+        match self.rule {
+            Rule::Items if self.has_written(object) || self.shown.contains(&object) => Stand::Firm,
+            _ if self.has_written(object) => Stand::Own,
+            Rule::Apart if self.parts.has(object) => Stand::Point(self.point(op, object)),
+            _ => Stand::Free,
+        }
+    }
+
+    /// The point of what an operation saw of an object.
+    fn point(&mut self, op: OpId, object: ObjectId) -> u32 {
+        match self.point {
+            Some((last, same, number)) if (last, same) == (op, object) => number,
+            before => {
+                let number = before.map_or(0, |(_, _, number)| number + 1);
+                self.point = Some((op, object, number));
+                number
+            }
+        }
+    }
+
+    /// Whether the transaction has written an object so far.
+    fn has_written(&self, object: ObjectId) -> bool {
+        self.own(object).is_some() || self.own_parts.iter().any(|(o, _)| *o == object)
+    }
+
+    /// Whether the transaction has seen the same of this item before: in one snapshot, once is enough. Elsewhere a certificate must say what both saw.
     fn is_repeated(&self, txn: TxnId, item: Item, first: u32) -> bool {
         let (earlier, candidates) = self.draft.candidates.split_at(first as usize);
         let own = self.draft.reads.iter().rev().take_while(|read| read.txn == txn);
@@ -336,7 +407,7 @@ impl<'h> Walk<'_, 'h> {
             let range = read.candidates.start as usize..read.candidates.end as usize;
             read.item == item && earlier[range] == *candidates
         };
-        !self.repeats && !candidates.is_empty() && own.into_iter().any(same)
+        self.rule == Rule::Snapshot && !candidates.is_empty() && own.into_iter().any(same)
     }
 
     /// A read of a list: what the transaction appended itself stands at the end; the rest is a version that somebody else made.
@@ -499,45 +570,6 @@ impl<'h> Walk<'_, 'h> {
         let after: Vec<_> = later.map(|later| Fact { item, first: last, second: later, source }).collect();
         let inside = order.windows(2).map(|pair| Fact { item, first: pair[0], second: pair[1], source });
         self.draft.facts.extend(inside.chain(after));
-    }
-
-    fn evidence(&mut self) {
-        let evidence = self.history.evidence();
-        for order in &evidence.version_orders {
-            self.add_order(order.object.into(), &order.versions);
-        }
-        if evidence.commits.is_empty() {
-            return;
-        }
-        let writes = self.draft.writes.iter();
-        let mut stamped: Vec<_> =
-            writes.filter_map(|&(txn, item)| evidence.commit(txn).map(|ts| (item, ts, txn))).collect();
-        stamped.sort_unstable();
-        for same in stamped.chunk_by(|a, b| a.0 == b.0) {
-            // Of two with one timestamp neither is known to be first.
-            for pair in same.chunk_by(|a, b| a.1 < b.1) {
-                let versions: Vec<Version> = pair.iter().map(|&(_, _, txn)| Version::Of(txn)).collect();
-                self.add_order(same[0].0, &versions);
-            }
-            let times: Vec<_> = same.chunk_by(|a, b| a.1 == b.1).collect();
-            for pair in times.windows(2) {
-                let all = pair[0].iter().flat_map(|a| pair[1].iter().map(move |b| (a.2, b.2)));
-                let (item, source) = (same[0].0, None);
-                let fact = |(a, b)| Fact { item, first: Version::Of(a), second: Version::Of(b), source };
-                self.draft.facts.extend(all.map(fact));
-            }
-        }
-    }
-
-    /// Each version before the next, and, since unknown ones may be missing, each certain one before the next certain one.
-    fn add_order(&mut self, item: Item, versions: &[Version]) {
-        let certain = |version: &&Version| match version {
-            Version::Initial => true,
-            Version::Of(txn) => self.history.outcome(*txn) == Outcome::Committed,
-        };
-        let sure: Vec<Version> = versions.iter().filter(certain).copied().collect();
-        let fact = |pair: &[Version]| Fact { item, first: pair[0], second: pair[1], source: None };
-        self.draft.facts.extend(versions.windows(2).chain(sure.windows(2)).map(fact));
     }
 }
 

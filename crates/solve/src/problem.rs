@@ -18,6 +18,7 @@ mod part;
 
 use std::ops::Range;
 
+use hashbrown::HashMap;
 use margay_history::{History, NameId, ObjectId, OpId, Outcome, TxnId, ValueId, Version as Origin};
 use margay_verdict::Question;
 
@@ -48,12 +49,26 @@ pub(crate) struct Version {
     pub item: Item,
 }
 
+/// Where a read stands among the points, and what that means for later versions of what it saw.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stand {
+    /// At its transaction: later versions come after it.
+    Firm,
+    /// At its transaction, but later versions may come before it.
+    Free,
+    /// At its transaction, which wrote the object before: firm, but it shows only what its own version was made of, so nothing depends on it.
+    Own,
+    /// At a point of its own before its transaction, which it shares with what the same operation saw of the same object: firm there.
+    Point(u32),
+}
+
 /// An external read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Read {
     pub txn: u32,
     pub op: OpId,
     pub item: Item,
+    pub stand: Stand,
     /// In [`Problem::candidates`].
     first: u32,
     count: u32,
@@ -85,6 +100,8 @@ pub(crate) struct Problem<'h> {
     sources: Vec<u32>,
     /// `(a, b)`: if `a` committed, so did `b`.
     pub needs: Vec<(u32, u32)>,
+    /// The transactions of the points that reads have for themselves.
+    pub own_points: Vec<u32>,
 }
 
 /// What [`crate::prepare()`] collects, in the history's ids.
@@ -123,6 +140,7 @@ pub(crate) struct DraftRead {
     pub txn: TxnId,
     pub op: OpId,
     pub item: Item,
+    pub stand: Stand,
     pub candidates: Range<u32>,
 }
 
@@ -152,6 +170,7 @@ impl<'h> Problem<'h> {
             facts: Vec::new(),
             sources: Vec::new(),
             needs: Vec::new(),
+            own_points: Vec::new(),
         };
         problem.add_reads(draft, &dense);
         problem.add_facts(draft, &dense);
@@ -162,6 +181,7 @@ impl<'h> Problem<'h> {
 
     fn add_reads(&mut self, draft: &Draft, dense: &[u32]) {
         self.read_starts.push(0);
+        let mut points = HashMap::new();
         for read in &draft.reads {
             let txn = dense[read.txn.index()];
             if txn == INITIAL {
@@ -178,11 +198,22 @@ impl<'h> Problem<'h> {
                 }
             }
             let count = self.candidates.len() as u32 - first;
-            self.reads.push(Read { txn, op: read.op, item: read.item, first, count });
+            let stand = self.stand(txn, read.stand, &mut points);
+            self.reads.push(Read { txn, op: read.op, item: read.item, stand, first, count });
         }
         while self.read_starts.len() <= self.txns.len() {
             self.read_starts.push(self.reads.len() as u32);
         }
+    }
+
+    /// The same with a number of this problem for a point, which is new when it is first met.
+    fn stand(&mut self, txn: u32, stand: Stand, points: &mut HashMap<u32, u32>) -> Stand {
+        let Stand::Point(old) = stand else { return stand };
+        let number = *points.entry(old).or_insert_with(|| {
+            self.own_points.push(txn);
+            self.own_points.len() as u32 - 1
+        });
+        Stand::Point(number)
     }
 
     fn add_facts(&mut self, draft: &Draft, dense: &[u32]) {
@@ -287,6 +318,21 @@ impl<'h> Problem<'h> {
         match self.candidates(read) {
             [only] => Some(*only),
             _ => None,
+        }
+    }
+
+    /// Whether later versions must come after a read.
+    pub fn is_firm(&self, read: u32) -> bool {
+        self.reads[read as usize].stand != Stand::Free
+    }
+
+    /// Whether a read makes its transaction depend on the one whose version it saw: not if that is only part of a version, or of the transaction's own.
+    pub fn is_dependency(&self, read: u32) -> bool {
+        let Read { stand, item, .. } = self.reads[read as usize];
+        match stand {
+            Stand::Firm | Stand::Free => true,
+            Stand::Own => false,
+            Stand::Point(_) => self.place(item).1.is_none(),
         }
     }
 

@@ -46,16 +46,17 @@ fn fewer(known: &Known<'_>, reach: &Reach, read: u32) -> Option<(u32, Vec<u32>)>
     let (problem, points) = (known.problem, known.points);
     let reader = problem.reads[read as usize];
     let txn = |version: u32| problem.versions[version as usize].txn;
-    let begin = points.begin(reader.txn);
+    let begin = known.node(read);
     let visible: Vec<u32> = problem
         .item_versions(reader.item)
         .skip(1)
         .filter(|&u| txn(u) != reader.txn && reach.reaches(points.commit(txn(u)), begin))
         .collect();
+    let firm = problem.is_firm(read);
     let hidden = |v: u32| {
         let after =
             |u: u32| txn(v) == INITIAL || reach.reaches(points.after_earlier(txn(v)), points.commit(txn(u)));
-        visible.iter().any(|&u| u != v && after(u))
+        firm && visible.iter().any(|&u| u != v && after(u))
     };
     let later = |v: u32| txn(v) != INITIAL && reach.reaches(begin, points.commit(txn(v)));
     let candidates = problem.candidates(read);

@@ -126,7 +126,7 @@ impl<'k> Schedule<'k> {
         self.log.clear();
         self.unread = vec![0; self.problem.versions.len()];
         for (read, &version) in choices.seen.iter().enumerate() {
-            if choices.active[self.problem.reads[read].txn as usize] {
+            if choices.active[self.problem.reads[read].txn as usize] && self.problem.is_firm(read as u32) {
                 self.unread[version as usize] += 1;
             }
         }
@@ -140,7 +140,7 @@ impl<'k> Schedule<'k> {
 
     fn find_dynamic_readers(&mut self) {
         self.readers.clear();
-        for read in self.uncertain_reads() {
+        for read in self.uncertain_reads().into_iter().filter(|&read| self.problem.is_firm(read)) {
             self.readers.entry(self.choices.seen[read as usize]).or_default().push(read);
         }
     }
@@ -298,8 +298,14 @@ impl<'k> Schedule<'k> {
         if unread == 0 || self.points.split {
             return unread;
         }
-        let own = self.problem.txn_reads(txn).filter(|&r| self.choices.seen[r as usize] == current).count();
+        let own = self.firm_reads(txn).filter(|&r| self.choices.seen[r as usize] == current).count();
         unread - own as u32
+    }
+
+    /// The reads of a transaction that come before later versions.
+    fn firm_reads(&self, txn: u32) -> impl Iterator<Item = u32> + use<'k> {
+        let problem = self.problem;
+        problem.txn_reads(txn).filter(move |&read| problem.is_firm(read))
     }
 
     fn take(&mut self, point: u32) {
@@ -324,7 +330,7 @@ impl<'k> Schedule<'k> {
     fn effect(&mut self, point: u32) {
         let txn = self.points.txn(point);
         if point == self.points.begin(txn) {
-            for read in self.problem.txn_reads(txn) {
+            for read in self.firm_reads(txn) {
                 let version = self.choices.seen[read as usize];
                 self.unread[version as usize] -= 1;
                 if self.unread[version as usize] <= self.rereads {
@@ -369,7 +375,7 @@ impl<'k> Schedule<'k> {
             }
         }
         if point == self.points.begin(txn) {
-            for read in self.problem.txn_reads(txn) {
+            for read in self.firm_reads(txn) {
                 self.unread[self.choices.seen[read as usize] as usize] += 1;
             }
             if self.points.exclusive() {
@@ -455,8 +461,8 @@ impl<'k> Schedule<'k> {
             }
             if point == self.points.commit(txn) {
                 let a = self.current[item.index()];
-                let more = self.readers.get(&a).map_or(&[][..], Vec::as_slice);
-                for &read in self.known.readers(a).iter().chain(more) {
+                let more = self.readers.get(&a).map_or(&[][..], Vec::as_slice).iter().copied();
+                for read in self.known.firm_readers(a).chain(more) {
                     let reader = self.problem.reads[read as usize].txn;
                     let begin = self.points.begin(reader);
                     if reader != txn && !self.done[begin as usize] {

@@ -9,11 +9,13 @@
 
 use margay_history::{History, Outcome};
 use margay_levels::Level;
+use margay_levels::definition::Family;
 use margay_verdict::{Budget, Certificate, Edge, Finding, Lemma, Question, Reason, Verdict, Why, audit};
 
-use crate::points::{self, Points};
+use crate::points::Points;
 use crate::problem::{Draft, Problem};
 use crate::replay::replay;
+use crate::told::Told;
 
 /// What a draft may read otherwise than the level's definition ([`Draft::bold`]).
 pub(crate) const BOLD: &str = "rows that are written in part, or lists, with writers that may overlap";
@@ -52,21 +54,37 @@ pub(crate) fn believed(
     order: Certificate,
     budget: &Budget,
 ) -> Verdict {
+    let shown = shown(problem, &order);
     match &draft.loose {
-        Some(what) if audit(problem.history, problem.question, &order).is_err() => {
+        Some(what) if audit(problem.history, problem.question, &shown).is_err() => {
             match replay(problem, points, &order, budget) {
                 Some(order) => Verdict::Holds(order),
                 None => Verdict::Unknown(Why::Outside(what.clone())),
             }
         }
-        _ => Verdict::Holds(order),
+        _ => Verdict::Holds(shown),
     }
+}
+
+/// What shows that an order explains a history: at `repeatable-read`, where it is not a serial order, the versions in it.
+fn shown(problem: &Problem<'_>, order: &Certificate) -> Certificate {
+    let (Level::RepeatableRead, Certificate::Order(order)) = (problem.question.level, order) else {
+        return order.clone();
+    };
+    let (mut places, mut active) = (vec![0; problem.txns.len()], vec![false; problem.txns.len()]);
+    for (id, place) in order.txns.iter().zip(0..) {
+        if let Ok(txn) = problem.txns.binary_search(id) {
+            (places[txn], active[txn]) = (place, true);
+        }
+    }
+    let told = Told { problem, places: &places, active: &active };
+    let node = |read: u32| problem.reads[read as usize].txn;
+    Certificate::Versions(told.versions(node, |read| told.earlier(read)))
 }
 
 /// An order at a stronger level, where what was left out can be found by replaying, if it proves this one.
 pub(crate) fn by_stronger(history: &History, question: Question, budget: &Budget) -> Option<Certificate> {
-    let points = points::of(question.level)?;
-    if !points.overlap && !points.weak {
+    if matches!(question.level.family(), Family::Serial | Family::Snapshot) {
         return None;
     }
     let stronger = Question { level: Level::StrongSessionSnapshotIsolation, ..question };

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use common::LEVELS;
 use margay_levels::Level;
 use margay_naive::holds;
+use margay_simdb::{Mix, Protocol, SimConfig, simulate_history};
 use margay_solve::Solve;
 use margay_testkit::{random, show};
 use margay_verdict::{Budget, Checker, Question, Verdict, Why};
@@ -33,6 +34,38 @@ fn kind(why: &Why) -> String {
     ];
     let text = why.to_string();
     kinds.iter().find(|kind| text.contains(*kind)).map_or(text, |kind| (*kind).to_string())
+}
+
+/// The histories of `simulated`, at the levels that their protocols promise.
+#[test]
+fn few_simulated_answers_are_unknown() {
+    let seeds = std::env::var("MARGAY_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(10);
+    let mut reasons: BTreeMap<(Level, String), (usize, String)> = BTreeMap::new();
+    let (mut decided, mut unknown) = (0, 0);
+    for protocol in Protocol::ALL {
+        for (_, mix) in Mix::NAMED {
+            let promised = protocol.promises_on(&mix);
+            for &level in promised.iter().filter(|level| levels().contains(level)) {
+                for seed in 0..seeds {
+                    let small = SimConfig::small(protocol, mix, seed);
+                    let config = SimConfig { clients: 6, transactions: 60, ops: (1, 6), keys: 8, ..small };
+                    let (history, _) = simulate_history(&config).expect("a history");
+                    let verdict = Solve.check(&history, Question::new(level), &Budget::unlimited());
+                    let Verdict::Unknown(why) = verdict else {
+                        decided += 1;
+                        continue;
+                    };
+                    unknown += 1;
+                    let example = || (0, config.command("OUT"));
+                    reasons.entry((level, kind(&why))).or_insert_with(example).0 += 1;
+                }
+            }
+        }
+    }
+    for ((level, why), (count, example)) in reasons {
+        println!("{count:6} at {level}: {why}\n       {example}");
+    }
+    println!("{unknown} unknown, {decided} decided");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use margay_levels::Anomaly;
 use margay_verdict::cell::{Effect, Field, key_column};
 use margay_verdict::{Cell, Predicates};
 
-use super::Walk;
+use super::{Rule, Walk};
 use crate::parts::{Content, Own};
 use crate::problem::Item;
 
@@ -48,6 +48,32 @@ impl<'h> Walk<'_, 'h> {
             _ => self.find(Anomaly::GarbageRead, txn, vec![op]),
         }
         self.recorded_row(txn, op, object);
+        self.version(txn, op, object);
+    }
+
+    /// Which version of the row it was, where each operation may have seen another one: one that fits what was seen of the columns, as far as that version made them.
+    fn version(&mut self, txn: TxnId, op: OpId, object: ObjectId) {
+        if self.rule != Rule::Apart || !self.depends || self.has_written(object) {
+            return;
+        }
+        let (history, parts) = (self.history, self.parts);
+        let own = self.draft.reads.iter().rev().take_while(|read| read.op == op);
+        let here: Vec<_> = own.filter(|read| parts.object(history, read.item) == object).collect();
+        if here.iter().any(|read| read.item == Item::from(object)) {
+            return;
+        }
+        let fits = |version: Version| {
+            here.iter().all(|read| {
+                let range = read.candidates.start as usize..read.candidates.end as usize;
+                let made = parts.made(history, read.item).binary_search_by_key(&version, |made| made.0);
+                made.is_err() || self.draft.candidates[range].contains(&version)
+            })
+        };
+        let others = parts.rows(object).iter().map(|row| row.0).filter(|&v| v != Version::Of(txn));
+        let fitting: Vec<Version> = others.filter(|&version| fits(version)).collect();
+        let first = self.draft.candidates.len() as u32;
+        self.draft.candidates.extend(fitting);
+        self.finish_part(txn, op, object.into(), first);
     }
 
     /// A row was shown: it is there, and its columns are these, but for some of which nothing is said.
@@ -182,6 +208,7 @@ impl<'h> Walk<'_, 'h> {
             }
         }
         self.recorded_row(txn, op.id, object);
+        self.version(txn, op.id, object);
     }
 
     /// A scan or an update shows rows, a delete shows that they are gone.

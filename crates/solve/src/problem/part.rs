@@ -26,6 +26,7 @@ use super::{INITIAL, Item, Problem, Read, Version, by_txn};
 struct Numbers {
     txns: HashMap<u32, u32>,
     versions: HashMap<u32, u32>,
+    points: HashMap<u32, u32>,
     items: Vec<Item>,
 }
 
@@ -63,8 +64,9 @@ impl<'h> Problem<'h> {
             facts: Vec::new(),
             sources: Vec::new(),
             needs: Vec::new(),
+            own_points: Vec::new(),
         };
-        txns.iter().for_each(|&txn| part.copy_reads(self, txn, &numbers));
+        txns.iter().for_each(|&txn| part.copy_reads(self, txn, &mut numbers));
         part.copy_facts(self, &numbers);
         let number = |txn: &u32| numbers.txns.get(txn).copied();
         part.needs = self.needs.iter().filter_map(|(a, b)| Some((number(a)?, number(b)?))).collect();
@@ -101,15 +103,17 @@ impl<'h> Problem<'h> {
         (versions, starts)
     }
 
-    fn copy_reads(&mut self, whole: &Self, txn: u32, numbers: &Numbers) {
+    fn copy_reads(&mut self, whole: &Self, txn: u32, numbers: &mut Numbers) {
         for read in whole.txn_reads(txn) {
-            let Read { op, item, .. } = whole.reads[read as usize];
+            let Read { op, item, stand, .. } = whole.reads[read as usize];
             let candidates = whole.candidates(read).iter().map(|version| numbers.versions.get(version));
             let candidates: Option<Vec<u32>> = candidates.map(Option::<&u32>::copied).collect();
             if let (Some(candidates), Some(item)) = (candidates, numbers.item(item)) {
                 let (first, count) = (self.candidates.len() as u32, candidates.len() as u32);
                 self.candidates.extend(candidates);
-                self.reads.push(Read { txn: numbers.txns[&txn], op, item, first, count });
+                let txn = numbers.txns[&txn];
+                let stand = self.stand(txn, stand, &mut numbers.points);
+                self.reads.push(Read { txn, op, item, stand, first, count });
             }
         }
         self.read_starts.push(self.reads.len() as u32);

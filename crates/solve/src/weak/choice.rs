@@ -1,0 +1,245 @@
+//! What the solver chose, as a graph, and what is wrong with it.
+
+use margay_history::OpId;
+use margay_levels::Level;
+use margay_order::{Graph, GraphBuilder};
+use margay_verdict::{Budget, Certificate, Exhausted, Order};
+
+use super::Clash;
+use super::sight::Sight;
+use crate::atoms::{Atoms, guess};
+use crate::known::{Known, cycle};
+use crate::lemma::{Step, Steps};
+use crate::lit::Sat;
+use crate::problem::{INITIAL, Item, Problem, Stand};
+use crate::schedule::linear;
+use crate::search::{Solver, active};
+use crate::told::Told;
+
+/// How many cycles are taken from one choice.
+const CYCLES: usize = 256;
+
+/// How many orders of versions are named at once.
+const CLASHES: usize = 4_096;
+
+/// What the solver chose, as a graph.
+pub(super) struct Choice<'a> {
+    pub known: &'a Known<'a>,
+    pub problem: &'a Problem<'a>,
+    pub seen: Vec<u32>,
+    pub active: Vec<bool>,
+    pub nodes: usize,
+    pub edges: Steps,
+}
+
+impl<'a> Choice<'a> {
+    pub fn new(
+        known: &'a Known<'a>,
+        graph: &Graph,
+        atoms: &Atoms<'_>,
+        solver: &Solver,
+        named: &[Clash],
+    ) -> Self {
+        let problem = known.problem;
+        let seen = |read: u32| {
+            let chosen = |&v: &u32| solver.value(atoms.sights[&(read, v)]);
+            problem.seen(read).unwrap_or_else(|| {
+                let open = problem.candidates(read).iter().copied();
+                open.into_iter().find(chosen).unwrap_or_else(|| guess(known, read))
+            })
+        };
+        let seen: Vec<u32> = (0..problem.reads.len() as u32).map(seen).collect();
+        let active = active(known, &seen);
+        let nodes = graph.node_count();
+        let mut choice = Self { known, problem, seen, active, nodes, edges: Vec::new() };
+        for from in 0..nodes as u32 {
+            let fixed = graph.edges(from).map(|(to, label)| (from, to, Step::Known(label)));
+            choice.edges.extend(fixed);
+        }
+        choice.add_open(atoms, solver);
+        choice.add_named(atoms, solver, named);
+        choice
+    }
+
+    fn txn(&self, version: u32) -> u32 {
+        self.problem.versions[version as usize].txn
+    }
+
+    /// The edges that are not known.
+    fn add_open(&mut self, atoms: &Atoms<'_>, solver: &Solver) {
+        let txn = |version: u32| self.txn(version);
+        let both = |&(a, b): &(u32, u32)| {
+            txn(a) != INITIAL && self.active[txn(a) as usize] && self.active[txn(b) as usize]
+        };
+        let mut edges: Steps = Vec::new();
+        for read in (0..self.seen.len() as u32).filter(|&read| !self.known.is_certain(read)) {
+            let (reader, version) = (self.problem.reads[read as usize].txn, self.seen[read as usize]);
+            if self.active[reader as usize] && txn(version) != INITIAL {
+                edges.push((txn(version), self.known.node(read), Step::Saw { read, version }));
+            }
+        }
+        let sessions = self.known.optional_sessions(&self.active).into_iter();
+        edges.extend(sessions.map(|(a, b)| (a, b, Step::Session)));
+        let facts = self.known.optional_facts().iter().filter(|pair| both(pair));
+        edges.extend(facts.map(|&(a, b)| (txn(a), txn(b), Step::Fact { a })));
+        let chosen = |(&(a, b), &var): (&(u32, u32), &u32)| if solver.value(var) { (a, b) } else { (b, a) };
+        let mut orders: Vec<(u32, u32)> = atoms.orders.iter().map(chosen).filter(both).collect();
+        orders.sort_unstable();
+        edges.extend(orders.into_iter().map(|(a, b)| (txn(a), txn(b), Step::Before { a, b })));
+        self.edges.extend(edges);
+    }
+
+    /// Firm reads before the later versions that have been named.
+    fn add_named(&mut self, atoms: &Atoms<'_>, solver: &Solver, named: &[Clash]) {
+        for &(read, a, b) in named {
+            let before = match atoms.orders.get(&(a.min(b), a.max(b))) {
+                Some(&var) => solver.value(var) == (a < b),
+                None => atoms.is_forced(a, b),
+            };
+            let reader = self.problem.reads[read as usize].txn;
+            let both = self.active[reader as usize] && self.active[self.txn(b) as usize];
+            if before && both && self.seen[read as usize] == a {
+                self.edges.push((self.known.node(read), self.txn(b), Step::Anti { read, a, b }));
+            }
+        }
+    }
+
+    /// A linear order of all nodes, or a cycle. What an operation saw of a row it saw as early as it can have.
+    pub fn order(&self, solver: &Solver) -> Result<Vec<u32>, Steps> {
+        let mut builder = GraphBuilder::new();
+        for (place, &(from, to, _)) in self.edges.iter().enumerate() {
+            builder.add(from, to, place as u32);
+        }
+        let graph = builder.build(self.nodes);
+        let mut places: Vec<u64> = solver.places().into_iter().map(|place| u64::from(place) + 1).collect();
+        let first = self.problem.txns.len();
+        places[first..first + self.problem.own_points.len()].fill(0);
+        linear(&graph, &places).ok_or_else(|| self.steps(cycle(&graph)))
+    }
+
+    /// The steps of a path through edges by their places.
+    pub fn steps(&self, path: Vec<(u32, u32, u32)>) -> Steps {
+        path.into_iter().map(|(from, to, place)| (from, to, self.edges[place as usize].2)).collect()
+    }
+
+    /// Firm reads that stand behind a version that is later than the one that they saw.
+    pub fn clashes(&self, order: &[u32], budget: &Budget) -> Result<Vec<Clash>, Exhausted> {
+        let mut found = Vec::new();
+        if self.problem.reads.iter().all(|read| read.stand == Stand::Free) {
+            return Ok(found);
+        }
+        let places = places(order);
+        let versions = self.versions(&places);
+        for read in (0..self.seen.len() as u32).filter(|&read| self.problem.is_firm(read)) {
+            budget.poll()?;
+            let limit = places[self.known.node(read) as usize];
+            let between = self.between(read, limit, &versions, &places);
+            found.extend(between.iter().map(|&b| (read, self.seen[read as usize], b)));
+            if found.len() >= CLASHES {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Other transactions' versions of what a read saw that are later than what it saw, and before `limit`, oldest first.
+    fn between(&self, read: u32, limit: u32, versions: &[Vec<u32>], places: &[u32]) -> Vec<u32> {
+        let (reader, a) = (self.problem.reads[read as usize].txn, self.seen[read as usize]);
+        if !self.active[reader as usize] {
+            return Vec::new();
+        }
+        let all = &versions[self.problem.reads[read as usize].item.index()];
+        let place = |version: u32| places[self.txn(version) as usize];
+        let start = match self.txn(a) {
+            INITIAL => 0,
+            txn => all.partition_point(|&b| place(b) <= places[txn as usize]),
+        };
+        let later = all[start..].iter().copied().take_while(|&b| place(b) < limit);
+        later.filter(|&b| self.txn(b) != reader).collect()
+    }
+
+    /// Reads that miss something visible, as cycles.
+    pub fn misses(&self, order: &[u32], budget: &Budget) -> Result<Vec<Steps>, Exhausted> {
+        let mut found = Vec::new();
+        if matches!(self.problem.question.level, Level::ReadCommitted | Level::ReadUncommitted) {
+            return Ok(found);
+        }
+        let places = places(order);
+        let versions = self.versions(&places);
+        let mut sight = Sight::new(self, order);
+        while sight.advance() {
+            for read in (0..self.seen.len() as u32).filter(|&read| self.problem.is_dependency(read)) {
+                budget.poll()?;
+                if found.len() >= CYCLES {
+                    return Ok(found);
+                }
+                let (reader, a) = (self.problem.reads[read as usize].txn, self.seen[read as usize]);
+                for b in self.between(read, places[reader as usize], &versions, &places) {
+                    let later = self.txn(b);
+                    if let Some(path) = sight.path(later, read) {
+                        let mut cycle = vec![(reader, later, Step::Anti { read, a, b })];
+                        cycle.extend(path);
+                        found.push(cycle);
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// That the transaction of a read saw a version of `from` in an operation that `counts`.
+    pub fn source(&self, from: u32, read: u32, counts: impl Fn(OpId, OpId) -> bool) -> Option<Steps> {
+        let (problem, reads) = (self.problem, &self.problem.reads);
+        let (reader, op) = (reads[read as usize].txn, reads[read as usize].op);
+        let depends = |&read: &u32| problem.is_dependency(read) && self.txn(self.seen[read as usize]) == from;
+        let read =
+            problem.txn_reads(reader).find(|read| depends(read) && counts(reads[*read as usize].op, op))?;
+        Some(vec![(from, reader, Step::Saw { read, version: self.seen[read as usize] })])
+    }
+
+    /// With the order of all versions as edges, where they count.
+    pub fn chained(mut self, order: &[u32]) -> Self {
+        if self.problem.question.level != Level::ParallelSnapshot {
+            return self;
+        }
+        let versions = self.versions(&places(order));
+        let pairs = versions.iter().flat_map(|versions| versions.windows(2).map(|pair| (pair[0], pair[1])));
+        let edges: Steps = pairs.map(|(a, b)| (self.txn(a), self.txn(b), Step::Before { a, b })).collect();
+        self.edges.extend(edges);
+        self
+    }
+
+    /// The written versions of every item, oldest first.
+    fn versions(&self, places: &[u32]) -> Vec<Vec<u32>> {
+        let ordered = |item: Item| {
+            let written = self.problem.item_versions(item).skip(1);
+            let mut versions: Vec<u32> = written.filter(|&v| self.active[self.txn(v) as usize]).collect();
+            versions.sort_by_key(|&v| places[self.txn(v) as usize]);
+            versions
+        };
+        self.problem.items().map(ordered).collect()
+    }
+
+    pub fn certificate(&self, order: &[u32]) -> Certificate {
+        let places = places(order);
+        let told = Told { problem: self.problem, places: &places, active: &self.active };
+        let (node, seen) = (|read: u32| self.known.node(read), |read: u32| self.seen[read as usize]);
+        match self.problem.question.level {
+            Level::ParallelSnapshot | Level::ReadCommitted | Level::ReadUncommitted => {
+                Certificate::Versions(told.versions(node, seen))
+            }
+            _ => {
+                let taken = order.iter().filter(|&&node| self.active.get(node as usize) == Some(&true));
+                let txns = taken.map(|&txn| self.problem.txns[txn as usize]).collect();
+                Certificate::Order(Order { txns, reads: told.all_reads(node, seen) })
+            }
+        }
+    }
+}
+
+/// The place of each node.
+pub(super) fn places(order: &[u32]) -> Vec<u32> {
+    let mut places = vec![0; order.len()];
+    order.iter().zip(0..).for_each(|(&node, place)| places[node as usize] = place);
+    places
+}

@@ -1,0 +1,135 @@
+//! Who is visible to whom.
+//!
+//! # Algorithm
+//! By one step, or by who was read before, is looked up. By paths, reachability is kept as one position per session ([`Clocks`]) where that is small; else for a block of
+//! transactions at a time, as one bit for each of them at each transaction that it leads to, in one pass over the graph per block ([`Sources`]).
+//!
+//! # Cost
+//! Clocks take 8 bytes per transaction and session. Blocks take [`BYTES`] at most, and in all `edges × transactions / 64` steps.
+
+use margay_levels::Level;
+use margay_order::{Chains, Clocks, Graph, GraphBuilder, Sources, shortest_path};
+
+use super::choice::Choice;
+use crate::known::{Kind, Label};
+use crate::lemma::{Step, Steps};
+
+/// The memory of a block, and the least clocks that are too large.
+const BYTES: usize = 256 << 20;
+
+/// Who is visible to whom, for one block of transactions after the other.
+pub(super) struct Sight<'a> {
+    choice: &'a Choice<'a>,
+    how: How,
+    /// The transactions of the present block.
+    block: std::ops::Range<u32>,
+    size: u32,
+}
+
+enum How {
+    /// By a path: the graph, one of its orders, and who reaches whom.
+    Paths(Graph, Vec<u32>, Reach),
+    /// By one step.
+    Direct,
+    /// By a read before the one in question.
+    Earlier,
+}
+
+enum Reach {
+    Clocks(Chains, Clocks),
+    Block(Sources),
+}
+
+impl<'a> Sight<'a> {
+    pub fn new(choice: &'a Choice<'a>, order: &[u32]) -> Self {
+        let all = choice.problem.txns.len().max(1) as u32;
+        let mut sight = Self { choice, how: How::Direct, block: 0..0, size: all };
+        let graph = match choice.problem.question.level {
+            Level::ReadAtomic => return sight,
+            Level::BeReadCommitted => {
+                sight.how = How::Earlier;
+                return sight;
+            }
+            _ => visible(choice),
+        };
+        let chains = choice.known.visible_chains(&choice.active);
+        let reach = if choice.nodes * chains.count() * 8 <= BYTES {
+            let clocks = Clocks::new(&graph, order, &chains);
+            Reach::Clocks(chains, clocks)
+        } else {
+            sight.size = Sources::most(choice.nodes, BYTES);
+            Reach::Block(Sources::default())
+        };
+        sight.how = How::Paths(graph, order.to_vec(), reach);
+        sight
+    }
+
+    /// Goes on to the next block; false if there is none.
+    pub fn advance(&mut self) -> bool {
+        let all = self.choice.problem.txns.len() as u32;
+        self.block = self.block.end..self.block.end.saturating_add(self.size).min(all);
+        if let How::Paths(graph, order, Reach::Block(sources)) = &mut self.how {
+            *sources = Sources::new(graph, order, self.block.clone());
+        }
+        !self.block.is_empty()
+    }
+
+    /// What makes `from` visible to a read, if anything does and `from` is in the block.
+    pub fn path(&self, from: u32, read: u32) -> Option<Steps> {
+        let (choice, problem) = (self.choice, self.choice.problem);
+        let reader = problem.reads[read as usize].txn;
+        match &self.how {
+            _ if !self.block.contains(&from) => None,
+            How::Earlier => choice.source(from, read, |earlier, op| earlier < op),
+            How::Paths(graph, _, reach) => {
+                let reached = match reach {
+                    Reach::Clocks(chains, clocks) => clocks.reaches(chains, from, reader),
+                    Reach::Block(sources) => sources.reach(from, reader),
+                };
+                let next = |node| graph.edges(node).collect::<Vec<_>>();
+                reached.then(|| shortest_path(from, reader, next))?.map(|path| choice.steps(path))
+            }
+            How::Direct => {
+                let session = |txn: u32| problem.history.session_of(problem.txns[txn as usize]);
+                if from < reader && session(from) == session(reader) {
+                    return Some(vec![(from, reader, Step::Session)]);
+                }
+                choice.source(from, read, |_, _| true)
+            }
+        }
+    }
+}
+
+/// Whether a node is the point of an operation.
+fn is_own(choice: &Choice<'_>, node: u32) -> bool {
+    let txns = choice.problem.txns.len();
+    (txns..txns + choice.problem.own_points.len()).contains(&(node as usize))
+}
+
+/// The graph of transactions whose paths make visible.
+fn visible(choice: &Choice<'_>) -> Graph {
+    let (known, all) = (choice.known, choice.problem.question.level == Level::ParallelSnapshot);
+    let counts = |step: Step| match step {
+        Step::Session => true,
+        Step::Saw { read, .. } => choice.problem.is_dependency(read),
+        Step::Before { .. } | Step::Fact { .. } => all,
+        Step::Anti { .. } => false,
+        Step::Known(label) => match known.label(label) {
+            Label::Session => true,
+            Label::Read(read) => choice.problem.is_dependency(read),
+            Label::Time | Label::Recorded(_) => all,
+            Label::Derived(derived) => {
+                all && matches!(known.derived[derived as usize].kind, Kind::Before { .. })
+            }
+            Label::Inside => false,
+        },
+    };
+    let txn = |node: u32| if is_own(choice, node) { known.txn(node).unwrap_or(node) } else { node };
+    let mut builder = GraphBuilder::new();
+    for (place, &(from, to, step)) in choice.edges.iter().enumerate() {
+        if counts(step) {
+            builder.add(txn(from), txn(to), place as u32);
+        }
+    }
+    builder.build(choice.nodes)
+}
