@@ -4,7 +4,7 @@
 //!
 //! # Algorithm
 //! The statement of a changefeed without a sink never ends, so a thread of its own reads it. In the end the cluster is asked for its time, and when the changefeed
-//! says that everything up to then has come, it is cancelled.
+//! says that everything up to then has come, it is cancelled. It begins at the cluster's time before clients run, so that nothing is missed while it starts.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use postgres::fallible_iterator::FallibleIterator;
 use postgres::{CancelToken, Client, NoTls, Row};
 
-use crate::cockroach::{Changefeed, Timestamp};
+use crate::cockroach::{Changefeed, Timestamp, id};
 use crate::log::Commit;
 use crate::postgres::shown;
 use crate::source::Source;
@@ -38,13 +38,14 @@ impl Feed {
             "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' ORDER BY 1";
         let tables: Vec<String> =
             client.query(tables, &[]).map_err(shown)?.iter().map(|row| row.get(0)).collect();
-        let text = statement(&tables);
-        let mut reader = Client::connect(url, NoTls).map_err(shown)?;
-        let cancel = reader.cancel_token();
         let read: Shared = Arc::new(Mutex::new(Ok(Changefeed::default())));
-        let shared = Arc::clone(&read);
+        let mut feed = Self { cancel: client.cancel_token(), client, read };
+        let text = statement(&tables, feed.now()?);
+        let mut reader = Client::connect(url, NoTls).map_err(shown)?;
+        feed.cancel = reader.cancel_token();
+        let shared = Arc::clone(&feed.read);
         thread::spawn(move || follow(&mut reader, &text, &shared));
-        Ok(Self { client, cancel, read })
+        Ok(feed)
     }
 
     fn now(&mut self) -> Result<Timestamp, String> {
@@ -54,9 +55,14 @@ impl Feed {
     }
 }
 
-/// The statement that begins a changefeed.
-fn statement(tables: &[String]) -> String {
-    format!("EXPERIMENTAL CHANGEFEED FOR {} WITH updated, resolved = '100ms', diff", tables.join(", "))
+/// The statement that begins a changefeed of everything after a time. Without one, it would tell of all rows that are there as if they had just been written. It says as often what it has resolved as
+/// its checkpoints let it, which is every 30 seconds if nothing else is said.
+fn statement(tables: &[String], after: Timestamp) -> String {
+    format!(
+        "EXPERIMENTAL CHANGEFEED FOR {} WITH updated, resolved = '500ms', min_checkpoint_frequency = '500ms', diff, cursor = '{}'",
+        tables.join(", "),
+        id(after)
+    )
 }
 
 fn locked(read: &Shared) -> MutexGuard<'_, Result<Changefeed, String>> {
@@ -119,8 +125,8 @@ mod tests {
     fn the_statement_names_all_tables() {
         let tables = ["a".to_owned(), "b".to_owned()];
         assert_eq!(
-            statement(&tables),
-            "EXPERIMENTAL CHANGEFEED FOR a, b WITH updated, resolved = '100ms', diff"
+            statement(&tables, Timestamp { wall: 17, logical: 2 }),
+            "EXPERIMENTAL CHANGEFEED FOR a, b WITH updated, resolved = '500ms', min_checkpoint_frequency = '500ms', diff, cursor = '17.0000000002'"
         );
     }
 }

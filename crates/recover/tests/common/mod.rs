@@ -33,9 +33,24 @@ fn started(server: Result<Server, String>) -> Option<Server> {
     }
 }
 
+/// A connection of our own to PostgreSQL.
+pub fn connected(url: &str) -> postgres::Client {
+    for _ in 0..300 {
+        match postgres::Client::connect(url, postgres::NoTls) {
+            Ok(client) => return client,
+            Err(_) => sleep(Duration::from_millis(100)),
+        }
+    }
+    panic!("the server does not take connections")
+}
+
 /// The port opens a little before the server takes connections.
 pub fn open(server: &Server, setting: &Setting) -> Watched {
-    let target: Target = server.url().parse().expect("a target");
+    open_url(server.url(), setting)
+}
+
+pub fn open_url(url: &str, setting: &Setting) -> Watched {
+    let target: Target = url.parse().expect("a target");
     for _ in 0..300 {
         match margay_drivers::open(&target, setting) {
             Ok(database) => return Watched::new(database).expect("something to recover"),
