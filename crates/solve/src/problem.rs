@@ -291,6 +291,11 @@ impl<'h> Problem<'h> {
         }
     }
 
+    /// Whether this is part of a problem.
+    pub fn is_part(&self) -> bool {
+        !self.places.is_empty()
+    }
+
     /// The versions of an item, the initial one first, then by transaction.
     pub fn item_versions(&self, item: Item) -> Range<u32> {
         self.item_starts[item.index()]..self.item_starts[item.index() + 1]

@@ -51,7 +51,7 @@ impl Told<'_> {
     }
 
     /// What operations saw of objects, but of what their own transactions had made.
-    pub fn reads(
+    fn reads(
         &self,
         orders: &HashMap<ObjectId, Vec<u32>>,
         node: impl Fn(u32) -> u32,
@@ -77,11 +77,6 @@ impl Told<'_> {
         told.sort_unstable();
         told.dedup_by_key(|(op, object, _)| (*op, *object));
         told.into_iter().map(|(op, object, version)| ReadFrom { op, object, version }).collect()
-    }
-
-    /// The same from version orders that are yet to be made.
-    pub fn all_reads(&self, node: impl Fn(u32) -> u32, seen: impl Fn(u32) -> u32) -> Vec<ReadFrom> {
-        self.reads(&self.orders(), node, seen)
     }
 
     /// A version that a read may have seen and that comes before it in the order.

@@ -24,6 +24,7 @@
 //! [`Stand::Point`]: crate::problem::Stand::Point
 
 mod choice;
+mod left;
 mod sight;
 
 use std::sync::Arc;
@@ -80,7 +81,7 @@ pub(crate) fn decide(problem: &Problem<'_>, points: Points, budget: &Budget) -> 
                 let choice = choice.chained(&order);
                 let found = choice.misses(&order, budget)?;
                 if found.is_empty() {
-                    return Ok(Answer::Holds(choice.certificate(&order)));
+                    return Ok(Answer::Holds(choice.certificate(&order, budget)?));
                 }
                 found
             }

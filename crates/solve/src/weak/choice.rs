@@ -1,11 +1,13 @@
 //! What the solver chose, as a graph, and what is wrong with it.
 
+use hashbrown::HashSet;
 use margay_history::OpId;
 use margay_levels::Level;
 use margay_order::{Graph, GraphBuilder};
 use margay_verdict::{Budget, Certificate, Exhausted, Order};
 
 use super::Clash;
+use super::left::left_out;
 use super::sight::Sight;
 use crate::atoms::{Atoms, guess};
 use crate::known::{Known, cycle};
@@ -61,7 +63,7 @@ impl<'a> Choice<'a> {
         choice
     }
 
-    fn txn(&self, version: u32) -> u32 {
+    pub fn txn(&self, version: u32) -> u32 {
         self.problem.versions[version as usize].txn
     }
 
@@ -187,14 +189,24 @@ impl<'a> Choice<'a> {
         Ok(found)
     }
 
-    /// That the transaction of a read saw a version of `from` in an operation that `counts`.
-    pub fn source(&self, from: u32, read: u32, counts: impl Fn(OpId, OpId) -> bool) -> Option<Steps> {
-        let (problem, reads) = (self.problem, &self.problem.reads);
-        let (reader, op) = (reads[read as usize].txn, reads[read as usize].op);
-        let depends = |&read: &u32| problem.is_dependency(read) && self.txn(self.seen[read as usize]) == from;
+    /// The reads by which a transaction depends on others, in operations that count.
+    fn dependencies(&self, reader: u32, counts: impl Fn(OpId) -> bool) -> impl Iterator<Item = u32> {
+        let problem = self.problem;
+        let counts =
+            move |&read: &u32| problem.is_dependency(read) && counts(problem.reads[read as usize].op);
+        problem.txn_reads(reader).filter(counts)
+    }
+
+    /// That a transaction saw a version of `from` in an operation that counts.
+    pub fn source(&self, from: u32, reader: u32, counts: impl Fn(OpId) -> bool) -> Option<Steps> {
         let read =
-            problem.txn_reads(reader).find(|read| depends(read) && counts(reads[*read as usize].op, op))?;
+            self.dependencies(reader, counts).find(|&read| self.txn(self.seen[read as usize]) == from)?;
         Some(vec![(from, reader, Step::Saw { read, version: self.seen[read as usize] })])
+    }
+
+    /// Whose versions a transaction saw in operations that count.
+    pub fn sources(&self, reader: u32, counts: impl Fn(OpId) -> bool) -> HashSet<u32> {
+        self.dependencies(reader, counts).map(|read| self.txn(self.seen[read as usize])).collect()
     }
 
     /// With the order of all versions as edges, where they count.
@@ -210,7 +222,7 @@ impl<'a> Choice<'a> {
     }
 
     /// The written versions of every item, oldest first.
-    fn versions(&self, places: &[u32]) -> Vec<Vec<u32>> {
+    pub fn versions(&self, places: &[u32]) -> Vec<Vec<u32>> {
         let ordered = |item: Item| {
             let written = self.problem.item_versions(item).skip(1);
             let mut versions: Vec<u32> = written.filter(|&v| self.active[self.txn(v) as usize]).collect();
@@ -220,20 +232,19 @@ impl<'a> Choice<'a> {
         self.problem.items().map(ordered).collect()
     }
 
-    pub fn certificate(&self, order: &[u32]) -> Certificate {
-        let places = places(order);
+    pub fn certificate(&self, order: &[u32], budget: &Budget) -> Result<Certificate, Exhausted> {
+        let (places, level) = (places(order), self.problem.question.level);
         let told = Told { problem: self.problem, places: &places, active: &self.active };
-        let (node, seen) = (|read: u32| self.known.node(read), |read: u32| self.seen[read as usize]);
-        match self.problem.question.level {
-            Level::ParallelSnapshot | Level::ReadCommitted | Level::ReadUncommitted => {
-                Certificate::Versions(told.versions(node, seen))
-            }
-            _ => {
-                let taken = order.iter().filter(|&&node| self.active.get(node as usize) == Some(&true));
-                let txns = taken.map(|&txn| self.problem.txns[txn as usize]).collect();
-                Certificate::Order(Order { txns, reads: told.all_reads(node, seen) })
-            }
+        let mut versions = told.versions(|read| self.known.node(read), |read| self.seen[read as usize]);
+        if !matches!(level, Level::ReadCommitted | Level::ReadUncommitted) && !self.problem.is_part() {
+            versions.reads.extend(left_out(self, order, &versions.reads, budget)?);
         }
+        if matches!(level, Level::ParallelSnapshot | Level::ReadCommitted | Level::ReadUncommitted) {
+            return Ok(Certificate::Versions(versions));
+        }
+        let taken = order.iter().filter(|&&node| self.active.get(node as usize) == Some(&true));
+        let txns = taken.map(|&txn| self.problem.txns[txn as usize]).collect();
+        Ok(Certificate::Order(Order { txns, reads: versions.reads }))
     }
 }
 

@@ -7,6 +7,8 @@
 //! # Cost
 //! Clocks take 8 bytes per transaction and session. Blocks take [`BYTES`] at most, and in all `edges × transactions / 64` steps.
 
+use hashbrown::HashSet;
+use margay_history::OpId;
 use margay_levels::Level;
 use margay_order::{Chains, Clocks, Graph, GraphBuilder, Sources, shortest_path};
 
@@ -76,26 +78,63 @@ impl<'a> Sight<'a> {
 
     /// What makes `from` visible to a read, if anything does and `from` is in the block.
     pub fn path(&self, from: u32, read: u32) -> Option<Steps> {
-        let (choice, problem) = (self.choice, self.choice.problem);
-        let reader = problem.reads[read as usize].txn;
+        let (choice, reader) = (self.choice, self.choice.problem.reads[read as usize].txn);
+        let op = choice.problem.reads[read as usize].op;
         match &self.how {
             _ if !self.block.contains(&from) => None,
-            How::Earlier => choice.source(from, read, |earlier, op| earlier < op),
+            How::Earlier => choice.source(from, reader, |earlier| earlier < op),
             How::Paths(graph, _, reach) => {
-                let reached = match reach {
-                    Reach::Clocks(chains, clocks) => clocks.reaches(chains, from, reader),
-                    Reach::Block(sources) => sources.reach(from, reader),
-                };
                 let next = |node| graph.edges(node).collect::<Vec<_>>();
+                let reached = reach.reaches(from, reader);
                 reached.then(|| shortest_path(from, reader, next))?.map(|path| choice.steps(path))
             }
-            How::Direct => {
-                let session = |txn: u32| problem.history.session_of(problem.txns[txn as usize]);
-                if from < reader && session(from) == session(reader) {
-                    return Some(vec![(from, reader, Step::Session)]);
-                }
-                choice.source(from, read, |_, _| true)
+            How::Direct if self.same_session(from, reader) => Some(vec![(from, reader, Step::Session)]),
+            How::Direct => choice.source(from, reader, |_| true),
+        }
+    }
+
+    fn same_session(&self, from: u32, reader: u32) -> bool {
+        let problem = self.choice.problem;
+        let session = |txn: u32| problem.history.session_of(problem.txns[txn as usize]);
+        from < reader && session(from) == session(reader)
+    }
+
+    /// What is visible to an operation of a transaction.
+    pub fn look(&self, txn: u32, op: OpId) -> Look<'_, 'a> {
+        let sources = match self.how {
+            How::Paths(..) => HashSet::new(),
+            How::Direct => self.choice.sources(txn, |_| true),
+            How::Earlier => self.choice.sources(txn, |earlier| earlier < op),
+        };
+        Look { sight: self, txn, sources }
+    }
+}
+
+/// What is visible to an operation.
+pub(super) struct Look<'s, 'a> {
+    sight: &'s Sight<'a>,
+    txn: u32,
+    /// Whose versions its transaction saw, where that is what counts.
+    sources: HashSet<u32>,
+}
+
+impl Look<'_, '_> {
+    /// Whether a transaction is visible, and in the block.
+    pub fn sees(&self, from: u32) -> bool {
+        self.sight.block.contains(&from)
+            && match &self.sight.how {
+                How::Paths(_, _, reach) => reach.reaches(from, self.txn),
+                How::Direct => self.sight.same_session(from, self.txn) || self.sources.contains(&from),
+                How::Earlier => self.sources.contains(&from),
             }
+    }
+}
+
+impl Reach {
+    fn reaches(&self, from: u32, to: u32) -> bool {
+        match self {
+            Reach::Clocks(chains, clocks) => clocks.reaches(chains, from, to),
+            Reach::Block(sources) => sources.reach(from, to),
         }
     }
 }
