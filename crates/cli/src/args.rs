@@ -110,6 +110,10 @@ pub struct RunArgs {
     /// has an unknown outcome. For servers; by default clients wait as long as it takes
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub statement_timeout: Option<Duration>,
+    /// Let clients wait before a transaction while the live verification is further behind than this: 100ms, 1s. By default they run as fast as the database lets
+    /// them, and what is not verified by then is verified after the run
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub max_lag: Option<Duration>,
     /// Harm the server that --start has started every now and then: kill, pause or disconnect, or kill=5s for how often
     #[arg(long, value_name = "FAULT", value_parser = run::fault, requires = "start")]
     pub fault: Vec<margay_runner::Every>,

@@ -197,6 +197,9 @@ impl Values {
 
     /// A row of interned values. Columns may come in any order; of a column named twice the last counts.
     pub fn row(&mut self, columns: &[(NameId, ValueId)]) -> ValueId {
+        if columns.is_sorted_by(|a, b| a.0 < b.0) {
+            return self.intern(Value::Row(columns));
+        }
         let mut sorted = columns.to_vec();
         sorted.reverse();
         sorted.sort_by_key(|&(name, _)| name);

@@ -1,6 +1,6 @@
 //! What recording costs a database that runs flat out.
 //!
-//! `cargo run --release -p margay-runner --example overhead [MILLISECONDS] [ROUNDS] [CLIENTS]`
+//! `cargo run --release -p margay-runner --example overhead [MILLISECONDS] [ROUNDS] [CLIENTS] [postgres|sqlite]`
 //!
 //! Starts a private PostgreSQL server and lets the clients of a workload loose on it for a short while, again and again, in turns: once they record nothing, once they
 //! record. A round is one of each, so both meet the same mood of the machine, and what comes first changes from round to round. The median over the rounds of how
@@ -9,6 +9,7 @@
 //!
 //! On a machine that others use too, rounds differ by more than recording costs. So before all that the cost itself is measured: one client of a database that answers after
 //! two microseconds, silent and recording, and what the collector's thread computes meanwhile. Of many rounds the fastest counts, which nobody has disturbed.
+//! What a transaction costs in computing time, of all threads of the process and of the collector's, is told too: the machine's mood matters less to it.
 
 use std::time::{Duration, Instant};
 
@@ -20,8 +21,12 @@ fn main() {
     let argument =
         |at: usize, usual: u64| std::env::args().nth(at).and_then(|text| text.parse().ok()).unwrap_or(usual);
     let (millis, rounds, clients) = (argument(1, 500), argument(2, 40), argument(3, 4) as u32);
+    let only = std::env::args().nth(4);
     alone();
-    for target in [Target::StartPostgres, Target::default()] {
+    for (name, target) in [("postgres", Target::StartPostgres), ("sqlite", Target::default())] {
+        if only.as_ref().is_some_and(|only| only != name) {
+            continue;
+        }
         for name in ["blindw-rw", "mixed"] {
             let workload: Workload = name.parse().expect("a workload");
             measure(&target, workload, Duration::from_millis(millis), rounds, clients);
@@ -106,7 +111,7 @@ fn spent(transactions: u64, silent: bool) -> [f64; 2] {
         transactions: Some(transactions),
         duration: None,
     };
-    let extras = Extras { output: None, mechanisms: None, silent };
+    let extras = Extras { silent, ..Extras::default() };
     let recording = run(&Nothing, &job, &Monitor::default(), extras).expect("it runs");
     [recording.elapsed, recording.cpu.unwrap_or_default()].map(|spent| spent.as_nanos() as f64)
 }
@@ -119,29 +124,35 @@ fn measure(target: &Target, workload: Workload, duration: Duration, rounds: u64,
     let once = |seed: u64, silent: bool| once(database.as_ref(), workload, duration, clients, seed, silent);
     once(rounds, true);
     once(rounds, false);
-    let (mut speeds, mut costs, mut rates) = (Vec::new(), Vec::new(), [Vec::new(), Vec::new()]);
+    let (mut speeds, mut rates) = (Vec::new(), [Vec::new(), Vec::new()]);
+    let (mut computed, mut collected) = ([Vec::new(), Vec::new()], Vec::new());
     for round in 0..rounds {
         let recorded_first = round % 2 == 0;
         let first = once(round, !recorded_first);
         let second = once(round, recorded_first);
         let [silent, recorded] = if recorded_first { [second, first] } else { [first, second] };
         speeds.push(100.0 * (recorded.rate / silent.rate - 1.0));
-        costs.push(recorded.micros - silent.micros);
+        computed[0].push(silent.micros);
+        computed[1].push(recorded.micros);
+        collected.push(recorded.collector);
         rates[0].push(silent.rate);
         rates[1].push(recorded.rate);
     }
     let [silent, recorded] = rates.map(|mut rates| quartiles(&mut rates)[1]);
     let [low, middle, high] = quartiles(&mut speeds);
-    let cost = quartiles(&mut costs)[1];
+    let [alone, together] = computed.map(|mut micros| quartiles(&mut micros)[1]);
+    let collector = quartiles(&mut collected)[1];
     println!(
-        "{target:<18} {workload:<10} silent {silent:>7.0}/s, recording {recorded:>7.0}/s: {middle:>+5.1} % in the median round, quartiles {low:>+5.1} and {high:>+5.1} %; {cost:>+5.2} µs of CPU of the client process per transaction"
+        "{target:<18} {workload:<10} silent {silent:>7.0}/s, recording {recorded:>7.0}/s: {middle:>+5.1} % in the median round, quartiles {low:>+5.1} and {high:>+5.1} %; a transaction costs the process {alone:.2} µs of CPU silent, {together:.2} µs recording ({:+.1} %), {collector:.2} µs of them the collector's",
+        100.0 * (together / alone - 1.0)
     );
 }
 
-/// How fast clients were, and what a transaction cost the client process.
+/// How fast clients were, and what a transaction cost the client process, and in it the collector's thread.
 struct Speed {
     rate: f64,
     micros: f64,
+    collector: f64,
 }
 
 fn once(
@@ -165,10 +176,15 @@ fn once(
         duration: Some(duration),
     };
     let before = process_cpu();
-    let extras = Extras { output: None, mechanisms: None, silent };
+    let extras = Extras { silent, ..Extras::default() };
     let recording = run(database, &job, &Monitor::default(), extras).expect("it runs");
     let total = recording.counts.total() as f64;
-    Speed { rate: total / recording.elapsed.as_secs_f64(), micros: 1e6 * (process_cpu() - before) / total }
+    let micros = |seconds: f64| 1e6 * seconds / total;
+    Speed {
+        rate: total / recording.elapsed.as_secs_f64(),
+        micros: micros(process_cpu() - before),
+        collector: micros(recording.cpu.unwrap_or_default().as_secs_f64()),
+    }
 }
 
 fn quartiles(numbers: &mut [f64]) -> [f64; 3] {

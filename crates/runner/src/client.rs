@@ -15,6 +15,9 @@ use margay_workloads::{End as Wish, Generator, Plan, Procedure, Script, Session,
 use crate::Shared;
 use crate::trace::{Ended, Recorder, Tape};
 
+/// How long a client rests before it looks again whether the collector has come nearer.
+const NAP: Duration = Duration::from_millis(1);
+
 /// How often a client tries to connect again, and how long it rests in between.
 const TRIES: u32 = 80;
 const REST: Duration = Duration::from_millis(125);
@@ -35,6 +38,8 @@ pub(crate) struct Client<'a> {
 pub(crate) struct Span {
     pub first: Option<i64>,
     pub last: i64,
+    /// How long it waited for the collector.
+    pub waited: Duration,
     pub dropped: Option<String>,
 }
 
@@ -100,6 +105,7 @@ impl<'a> Client<'a> {
         let mut source = self.source();
         let (mut next, mut tries) = (source.next(), 0);
         for index in 0..job.share(self.number) {
+            self.wait_for_collector();
             if self.is_over() {
                 return;
             }
@@ -142,6 +148,19 @@ impl<'a> Client<'a> {
     fn is_over(&self) -> bool {
         let late = |limit| self.shared.clock.elapsed() >= limit;
         self.shared.monitor.stopped() || self.shared.job.duration.is_some_and(late)
+    }
+
+    /// Between transactions: whoever waits here keeps nobody waiting, and promises to have called nothing.
+    fn wait_for_collector(&mut self) {
+        let Some(limit) = self.shared.max_lag else { return };
+        let began = self.shared.clock.elapsed();
+        let mut now = began;
+        while now > self.shared.monitor.collected() + limit && !self.is_over() {
+            self.tape.call(now.as_nanos() as i64);
+            thread::sleep(NAP);
+            now = self.shared.clock.elapsed();
+        }
+        self.span.waited += now - began;
     }
 
     /// The time, if it is recorded.
@@ -397,6 +416,10 @@ mod tests {
     }
 
     fn with_client(run: impl FnOnce(&mut Client<'_>, &Tape, &Monitor)) {
+        with_limit(None, run);
+    }
+
+    fn with_limit(max_lag: Option<Duration>, run: impl FnOnce(&mut Client<'_>, &Tape, &Monitor)) {
         let job = Job {
             workload: "rw-register".parse().expect("a workload"),
             clients: 1,
@@ -416,6 +439,7 @@ mod tests {
             monitor: &monitor,
             clock: Instant::now(),
             silent: false,
+            max_lag,
             ready: Barrier::new(1),
             failure: Mutex::new(None),
         };
@@ -442,6 +466,37 @@ mod tests {
                 assert_eq!((counted, told), (Ok(()), operations));
             });
         }
+    }
+
+    #[test]
+    fn who_waits_for_the_collector_promises_to_have_called_nothing() {
+        let limit = Duration::from_millis(2);
+        with_limit(Some(limit), |client, tape, monitor| {
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    // The collector comes nearer only after it has seen that the client goes on promising.
+                    let mut chunk = Chunk::default();
+                    while tape.take(&mut chunk) < Duration::from_millis(6).as_nanos() as i64 {
+                        thread::yield_now();
+                    }
+                    monitor.has_collected(i64::MAX);
+                });
+                client.wait_for_collector();
+            });
+            assert!(client.span.waited > limit, "{:?}", client.span);
+            let waited = client.span.waited;
+            client.wait_for_collector();
+            assert_eq!(client.span.waited, waited, "there is nothing to wait for");
+        });
+    }
+
+    #[test]
+    fn nobody_waits_for_a_collector_when_the_run_is_over() {
+        with_limit(Some(Duration::ZERO), |client, _, monitor| {
+            monitor.stop();
+            client.wait_for_collector();
+            assert_eq!(client.span.waited, Duration::ZERO);
+        });
     }
 
     /// What a client does between the calls of its transactions allocates nothing, once the chunks that go to the collector and back are warm.

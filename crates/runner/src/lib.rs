@@ -8,7 +8,7 @@
 //! - An interval is read on the client's own thread, immediately around the call.
 //! - A transaction is recorded as committed or aborted only when that is certain; the rest is unknown.
 //! - A client that lost its connection goes on in a new session: what is left of the old one may still happen.
-//! - Clients never wait for the collector.
+//! - Clients never wait for the collector, unless [`Extras::max_lag`] wants them to; then only between transactions, when nobody waits for them.
 
 mod client;
 mod collect;
@@ -49,6 +49,8 @@ pub struct Extras<'a> {
     pub output: Option<Output<'a>>,
     /// The mechanisms by which it is verified while it is recorded.
     pub mechanisms: Option<Mechanisms>,
+    /// How far the collector may be behind, with the verification that it does: clients begin no transaction before it has come nearer.
+    pub max_lag: Option<Duration>,
     /// Whether nothing is recorded at all: only how fast clients are is of interest.
     pub silent: bool,
 }
@@ -66,6 +68,8 @@ pub struct Recording {
     pub dropped: Vec<String>,
     /// What the live verification came to, if there was one.
     pub verified: Option<Verified>,
+    /// How long all clients together waited for it, as [`Extras::max_lag`] wants.
+    pub waited: Duration,
     /// What collecting, recording and verifying has cost, where the system tells.
     pub cpu: Option<Duration>,
     /// What happened over time.
@@ -83,6 +87,7 @@ struct Shared<'a> {
     monitor: &'a Monitor,
     clock: Instant,
     silent: bool,
+    max_lag: Option<Duration>,
     ready: Barrier,
     /// The first thing that no client can go on with.
     failure: Mutex<Option<String>>,
@@ -120,6 +125,7 @@ pub fn run(
         monitor,
         clock,
         silent: extras.silent,
+        max_lag: extras.max_lag,
         ready,
         failure: Mutex::new(None),
     };
@@ -161,6 +167,7 @@ fn record(shared: &Shared<'_>, start: &Start, extras: Extras<'_>) -> Result<Reco
         history,
         counts: shared.monitor.counts(),
         elapsed: Duration::from_nanos((last - first).max(0) as u64),
+        waited: spans.iter().map(|span| span.waited).sum(),
         dropped: spans.into_iter().filter_map(|span| span.dropped).collect(),
         verified,
         cpu,

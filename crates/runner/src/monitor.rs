@@ -16,6 +16,7 @@ pub struct Monitor {
     verified: AtomicU64,
     violations: AtomicU64,
     lag: AtomicU64,
+    collected: AtomicU64,
     stop: AtomicBool,
     pub(crate) statistics: Mutex<Statistics>,
 }
@@ -95,6 +96,15 @@ impl Monitor {
             Ended::Unknown => &self.unknown,
         };
         counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What clients had recorded by this time of the run is collected, and verified as far as it can be.
+    pub(crate) fn collected(&self) -> Duration {
+        Duration::from_nanos(number(&self.collected))
+    }
+
+    pub(crate) fn has_collected(&self, until: i64) {
+        self.collected.store(until.max(0) as u64, Ordering::Relaxed);
     }
 
     pub(crate) fn verified(&self, lag: Duration, (verified, violations): (u64, u64)) {

@@ -56,7 +56,7 @@ impl Point {
 impl Statistics {
     /// The part of this time, in nanoseconds since the beginning.
     pub(crate) fn at(&mut self, nanos: i64) -> &mut Point {
-        let part = (nanos.max(0) as u128 / PART.as_nanos()) as usize;
+        let part = (nanos.max(0) as u64 / PART.as_nanos() as u64) as usize;
         if self.points.len() <= part {
             self.points.resize_with(part + 1, Point::default);
         }

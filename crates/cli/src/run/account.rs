@@ -60,6 +60,10 @@ fn asides(done: &Done) -> Vec<String> {
         let levels = level_names(&done.job);
         lines.push(format!("{} does not promise {claim} at {levels}, but {}", done.dbms, done.promised));
     }
+    if !recording.waited.is_zero() {
+        let waited = duration::show(recording.waited / done.job.clients.max(1));
+        lines.push(format!("clients waited for the live verification, each {waited} of its time"));
+    }
     for (harm, times) in &recording.harmed {
         lines.push(format!("fault {harm}: {times} times"));
     }
@@ -118,6 +122,7 @@ fn more(done: &Done) -> Map<String, Value> {
             "verified": verified.transactions,
             "violations": verified.violations,
             "worst_lag_seconds": recording.statistics.worst_lag().as_secs_f64(),
+            "waited_seconds": recording.waited.as_secs_f64(),
             "cpu_seconds": recording.cpu.map(|cpu| cpu.as_secs_f64()),
             "ended": verified.ended,
         })
@@ -152,6 +157,9 @@ pub fn again(args: &RunArgs, done: &Done) -> String {
     }
     if let Some(limit) = args.statement_timeout {
         let _ = write!(command, " --statement-timeout {}ms", limit.as_millis());
+    }
+    if let Some(limit) = args.max_lag {
+        let _ = write!(command, " --max-lag {}ms", limit.as_millis());
     }
     for (harm, every) in &job.harms {
         let _ = write!(command, " --fault {harm}={}ms", every.as_millis());

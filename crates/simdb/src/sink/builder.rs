@@ -1,8 +1,8 @@
 //! A simulation as a [`History`].
 
 use margay_history::{
-    Access, History, HistoryBuilder, Interval, Invalid, ObjectId, OpDetail, OpKind, Table, TableId, ValueId,
-    Values,
+    Access, History, HistoryBuilder, Interval, Invalid, NameId, ObjectId, OpDetail, OpKind, Table, TableId,
+    ValueId, Values,
 };
 
 use super::{Action, Note, Recorded, Sink, Start};
@@ -12,13 +12,24 @@ use crate::sim::simulate;
 use crate::statement::{Cell, Executed, Schema};
 use crate::value::{Change, Cond, Obj, Row, Space, Value};
 
+/// Objects with smaller numbers than this are found without hashing.
+const NEAR: usize = 1 << 16;
+
 /// Feeds a [`HistoryBuilder`].
+///
+/// # Cost
+/// Clients that are recorded share their cores with this. What comes again and again is looked up once: objects, whose numbers are small and stand close together, and the
+/// names of columns; and buffers are kept.
 #[derive(Default, Debug)]
 pub struct BuilderSink {
     builder: HistoryBuilder,
     table: Option<TableId>,
     accesses: Vec<Access>,
     kind: Option<OpKind>,
+    /// By kind and number.
+    near: [Vec<Option<ObjectId>>; 3],
+    columns: Option<[NameId; 2]>,
+    items: Vec<ValueId>,
 }
 
 impl BuilderSink {
@@ -68,6 +79,20 @@ impl BuilderSink {
     }
 
     fn object(&mut self, obj: Obj) -> ObjectId {
+        let (kind, at) = (obj.space as usize, obj.key as usize);
+        if let Some(&Some(object)) = self.near[kind].get(at) {
+            return object;
+        }
+        let object = self.far_object(obj);
+        if at < NEAR {
+            let near = &mut self.near[kind];
+            near.resize(near.len().max(at + 1), None);
+            near[at] = Some(object);
+        }
+        object
+    }
+
+    fn far_object(&mut self, obj: Obj) -> ObjectId {
         let table = (obj.space == Space::Row).then(|| self.table());
         let key = match obj.space {
             Space::List => self.builder.values().text(&format!("l{}", obj.key)),
@@ -83,8 +108,9 @@ impl BuilderSink {
             Value::Absent => ValueId::NULL,
             Value::Int(int) => values.int(*int),
             Value::List(items) => {
-                let items: Vec<_> = items.iter().map(|&item| values.int(item)).collect();
-                values.list(&items)
+                self.items.clear();
+                self.items.extend(items.iter().map(|&item| values.int(item)));
+                values.list(&self.items)
             }
             Value::Row(row) => self.row(*row, true),
         }
@@ -93,14 +119,16 @@ impl BuilderSink {
     /// A row; NULL columns are named only where they were seen.
     fn row(&mut self, row: Row, seen: bool) -> ValueId {
         let values = self.builder.values();
-        let mut columns = Vec::with_capacity(2);
-        for (name, value) in [("v", row.v), ("w", row.w)] {
-            if value.is_some() || seen {
-                let value = value.map_or(ValueId::NULL, |int| values.int(int));
-                columns.push((values.intern_name(name), value));
-            }
+        let [v, w] = *self.columns.get_or_insert_with(|| ["v", "w"].map(|name| values.intern_name(name)));
+        let mut column =
+            |name, value: Option<i64>| (name, value.map_or(ValueId::NULL, |int| values.int(int)));
+        let both = [column(v, row.v), column(w, row.w)];
+        match (row.v.is_some() || seen, row.w.is_some() || seen) {
+            (true, true) => values.row(&both),
+            (true, false) => values.row(&both[..1]),
+            (false, true) => values.row(&both[1..]),
+            (false, false) => values.row(&[]),
         }
-        values.row(&columns)
     }
 
     fn written(&mut self, change: Change) -> ValueId {
