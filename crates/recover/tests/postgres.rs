@@ -15,7 +15,7 @@ use margay_recover::{Gap, View, Watched};
 use margay_runner::{Extras, Job, Monitor};
 use margay_simdb::{Action, BuilderSink, Recorded, Sink};
 use margay_solve::Solve;
-use margay_verdict::{Verdict, Why};
+use margay_verdict::{Verdict, Why, explain};
 use postgres::{Client, NoTls};
 
 /// Twenty short runs under load: every one is certified, at what the level promises and at all that follows from it.
@@ -106,6 +106,8 @@ fn a_key_that_comes_back_is_a_lost_update_of_who_had_read_it() {
         panic!("the row was read, deleted, and inserted")
     };
     assert_eq!(findings[0].anomaly.name(), "G-single-item");
+    let told = explain::finding(&history, &findings[0]);
+    assert!(told.contains("PostgreSQL is known to allow this"), "{told}");
     assert!(matches!(ask(&Certify, &history, Level::ReadCommitted), Verdict::Holds(_)));
     let (history, gaps) = script("REPEATABLE READ", 1, false).expect("no refusal");
     assert!(matches!(gaps[..], [Gap::Reborn(..)]), "{gaps:?}");
@@ -113,7 +115,11 @@ fn a_key_that_comes_back_is_a_lost_update_of_who_had_read_it() {
     assert!(matches!(verdict, Verdict::Holds(_)), "{verdict:?}");
     let (history, _) = script("REPEATABLE READ", 0, true).expect("no refusal");
     match ask(&Certify, &history, Level::ReadCommitted) {
-        Verdict::Violated(findings) => assert_eq!(findings[0].anomaly.name(), "internal"),
+        Verdict::Violated(findings) => {
+            assert_eq!(findings[0].anomaly.name(), "internal");
+            let told = explain::finding(&history, &findings[0]);
+            assert!(told.contains("PostgreSQL is known to allow this"), "{told}");
+        }
         verdict => assert!(matches!(verdict, Verdict::Holds(_)), "{verdict:?}"),
     }
     assert!(script("SERIALIZABLE", 0, false).is_none(), "the certifier sees the conflict");

@@ -19,7 +19,14 @@ pub fn finding(history: &History, finding: &Finding) -> String {
     let mut lines = certificate(history, &finding.certificate);
     lines.push(format!("This is {}: {}.", finding.anomaly, finding.anomaly.entry().summary));
     lines.extend(rules_out(finding.anomaly));
+    lines.extend(known(history, finding));
     lines.join("\n")
+}
+
+/// What a database is known for, where a finding is that: a sentence or two.
+#[must_use]
+pub fn known(history: &History, finding: &Finding) -> Option<String> {
+    crate::known::known(history, finding)
 }
 
 /// Which levels cannot hold with an anomaly.
@@ -160,18 +167,11 @@ impl Teller<'_> {
             Reason::Recorded(Stamp::Outside) => {
                 format!("the snapshot of {from} is before the commit timestamp of {to}")
             }
-            Reason::Read { op, object } => {
-                let (saw, wrote) = (self.saw(*op, *object), self.wrote(edge.from, *object));
-                // What was written whole is what was read: once is enough.
-                let same =
-                    wrote.strip_prefix("wrote ").is_some_and(|value| saw.ends_with(&format!("= {value}")));
-                format!("{to} {saw}, which {from} {}", if same { "wrote" } else { &wrote })
-            }
+            Reason::Read { op, object } => format!("{to} {}", self.saw_write(edge.from, *op, *object)),
             Reason::Write { object } => {
-                let object_name = self.history.show_object(*object);
-                let (first, second) = (self.wrote(edge.from, *object), self.wrote(edge.to, *object));
+                let (first, second) = (self.changed(edge.from, *object), self.wrote(edge.to, *object));
                 let shown = self.shown(edge.from, edge.to, *object).unwrap_or_default();
-                format!("of {object_name}, {from} {first} before {to} {second}{shown}")
+                format!("{from} {first} before {to} {second}{shown}")
             }
             Reason::AntiRead { op, object, version } => {
                 let made = match version {
@@ -291,13 +291,43 @@ impl Teller<'_> {
         }
     }
 
-    /// What a transaction made of an object, by its last write: `wrote 1`.
-    fn wrote(&self, txn: TxnId, object: ObjectId) -> String {
+    /// What an operation saw of an object, and whose doing that was: `read x = 1, which T1 wrote`.
+    fn saw_write(&self, writer: TxnId, op: OpId, object: ObjectId) -> String {
+        let (saw, wrote, by) = (self.saw(op, object), self.wrote(writer, object), self.txn(writer));
+        // What was written whole is what was read: once is enough.
+        let whole = wrote.strip_prefix("wrote ").is_some_and(|value| saw.ends_with(&format!("= {value}")));
+        match self.last_write(writer, object) {
+            _ if whole => format!("{saw}, which {by} wrote"),
+            Some((OpKind::Append, _)) => format!("{saw}, to which {by} {wrote}"),
+            Some((OpKind::Write, value)) if value != ValueId::NULL => format!("{saw}, of which {by} {wrote}"),
+            _ => format!("{saw}, which {by} {wrote}"),
+        }
+    }
+
+    /// A transaction's last write of an object.
+    fn last_write(&self, txn: TxnId, object: ObjectId) -> Option<(OpKind, ValueId)> {
         let writes = self.history.ops(txn).filter(|op| op.kind.writes());
-        let last = writes.flat_map(|op| {
+        let of_it = writes.flat_map(|op| {
             op.accesses.iter().filter(|a| a.object == object).map(move |a| (op.kind, a.value))
         });
-        match last.last() {
+        of_it.last()
+    }
+
+    /// The same as [`Self::wrote`], with the object: `wrote x = 1`.
+    fn changed(&self, txn: TxnId, object: ObjectId) -> String {
+        let name = self.history.show_object(object);
+        match self.last_write(txn, object) {
+            Some((OpKind::Append, value)) => format!("appended {} to {name}", self.value(value)),
+            Some((OpKind::Update, value)) => format!("updated {name} to {}", self.value(value)),
+            Some((_, ValueId::NULL)) => format!("deleted {name}"),
+            Some((_, value)) => format!("wrote {name} = {}", self.value(value)),
+            None => format!("wrote {name}"),
+        }
+    }
+
+    /// What a transaction made of an object, by its last write: `wrote 1`.
+    fn wrote(&self, txn: TxnId, object: ObjectId) -> String {
+        match self.last_write(txn, object) {
             Some((OpKind::Append, value)) => format!("appended {}", self.value(value)),
             Some((OpKind::Update, value)) => format!("updated to {}", self.value(value)),
             Some((_, ValueId::NULL)) => "deleted".to_string(),
@@ -336,7 +366,10 @@ impl Teller<'_> {
     /// Who else had to do with what the first operation saw.
     fn why(&self, anomaly: Anomaly, ops: &[OpId]) -> Option<String> {
         let first = self.history.op(*ops.first()?);
-        let access = first.accesses.first()?;
+        // Of what was seen, the part that its own transaction had written before is what an internal anomaly is about.
+        let own = |access: &&margay_history::Access| self.had_written(first.id, access);
+        let internal = first.accesses.iter().find(own).filter(|_| anomaly == Anomaly::Internal);
+        let access = internal.or(first.accesses.first())?;
         let name = self.history.show_object(access.object);
         let writers: Vec<String> =
             self.writers(access.object, access.value).into_iter().map(|t| self.txn(t)).collect();
@@ -365,6 +398,13 @@ impl Teller<'_> {
             }
             _ => return None,
         })
+    }
+
+    /// Whether the transaction of an operation had written another value to what the operation saw.
+    fn had_written(&self, op: OpId, seen: &margay_history::Access) -> bool {
+        let before = self.history.ops(self.history.txn_of(op)).filter(|o| o.id < op && o.kind.writes());
+        let last = before.flat_map(|o| o.accesses).filter(|a| a.object == seen.object).last();
+        last.is_some_and(|last| last.value != seen.value)
     }
 
     /// The transactions that wrote this value, or appended an element of it, to the object.

@@ -15,6 +15,7 @@ mod certificate;
 mod checker;
 mod classify;
 pub mod explain;
+mod known;
 pub mod mechanism;
 pub mod observed;
 mod predicates;
