@@ -183,6 +183,7 @@ impl Case<'_> {
             txns,
             op: halt.op,
             lemmas: Vec::new(),
+            clashes: None,
             notes: halt.notes,
         });
         match audit(self.history, self.question, &certificate) {

@@ -3,10 +3,11 @@
 use margay_history::{History, OpId, TxnId};
 use margay_levels::Anomaly;
 use margay_verdict::observed::{
-    Constraints, Execution, Initial, Misrun, Rules, Unexplained, unknown_rows, unknowns,
+    Answer, Constraints, Execution, Initial, Misrun, Rules, Unexplained, exhaust, unknowns,
 };
 use margay_verdict::{Budget, Certificate, Checker, Finding, Outside, Question, Verdict, Why, audit};
 
+use crate::formula::Formula;
 use crate::learn::{self, Learned};
 use crate::notes;
 use crate::options::Options;
@@ -44,9 +45,15 @@ impl Observe {
         }
     }
 
-    fn answer(&self, history: &History, rules: Rules, budget: &Budget) -> Result<Verdict, Outside> {
+    fn answer(
+        &self,
+        history: &History,
+        question: Question,
+        rules: Rules,
+        budget: &Budget,
+    ) -> Result<Verdict, Outside> {
         let constraints = Constraints::new(history, rules);
-        let asked = Asked { history, rules, constraints: &constraints };
+        let asked = Asked { history, question, rules, constraints: &constraints };
         let initial = unknowns(history)?;
         if !initial.is_empty() {
             return self.guess(&asked, initial, budget);
@@ -66,7 +73,7 @@ impl Observe {
 
     /// Where a short search finds nothing, learning may: `None` if it does not either.
     fn learned(&self, asked: &Asked<'_, '_>, budget: &Budget) -> Result<Option<Verdict>, Outside> {
-        let Asked { history, rules, constraints } = *asked;
+        let Asked { history, rules, constraints, .. } = *asked;
         if self.options.lemmas == 0 || !learn::is_small(history) {
             return Ok(None);
         }
@@ -86,13 +93,18 @@ impl Observe {
                     None => Ok(None),
                 },
                 Learned::Exhausted(exhausted) => asked.settled(Found::Exhausted(exhausted, 0)).map(Some),
-                Learned::Nothing => Ok(None),
+                Learned::Nothing => Ok(self.by_formula(asked, misfit, budget)),
             },
             Found::Execution(execution) => Ok(Some(Verdict::Holds(Certificate::Execution(execution)))),
             Found::Refuted(Some(misfit)) => {
                 let lemmas = match learn::learn(history, rules, constraints, self.options, budget)? {
                     Learned::Refuted(lemmas, _) => lemmas,
-                    _ => Vec::new(),
+                    // What the audit can try one after the other needs no other proof.
+                    _ if exhaust(history, rules, None, FEW)? == Answer::Refuted => Vec::new(),
+                    _ => match self.by_formula(asked, Some(misfit), budget) {
+                        Some(verdict) => return Ok(Some(verdict)),
+                        None => Vec::new(),
+                    },
                 };
                 let short = Observe { options: short };
                 short
@@ -101,6 +113,13 @@ impl Observe {
             }
             _ => Ok(None),
         }
+    }
+
+    /// The answer of the log's formula, if it has one.
+    fn by_formula(&self, asked: &Asked<'_, '_>, misfit: Option<Misfit>, budget: &Budget) -> Option<Verdict> {
+        let txns = asked.constraints.preferred();
+        let op = misfit.map_or_else(|| OpId(asked.history.op_range(txns[0]).start), |misfit| misfit.op);
+        Formula { asked, txns, op, budget }.answer(self.options).ok().flatten()
     }
 
     /// Asks a solver. What it says counts as far as the audit can follow.
@@ -125,7 +144,7 @@ impl Observe {
                     ))),
                 })
             }
-            Said::None => self.denied(name, history, rules, budget),
+            Said::None => self.denied(name, history, (question, rules), budget),
             Said::Unknown(why) => Ok(Verdict::Unknown(match budget.poll() {
                 Err(exhausted) => Why::Exhausted(exhausted, why),
                 Ok(()) => Why::Outside(format!("{why} whether there is an execution")),
@@ -138,15 +157,10 @@ impl Observe {
         &self,
         name: &str,
         history: &History,
-        rules: Rules,
+        (question, rules): (Question, Rules),
         budget: &Budget,
     ) -> Result<Verdict, Outside> {
-        if !unknown_rows(history).is_empty() {
-            return Ok(Verdict::Unknown(Why::MissingEvidence(format!(
-                "{name} says that no initial values and no order explain what was observed; where initial values are not known, no certificate shows that"
-            ))));
-        }
-        Ok(match self.answer(history, rules, budget)? {
+        Ok(match self.answer(history, question, rules, budget)? {
             Verdict::Unknown(why) => Verdict::Unknown(Why::Outside(format!(
                 "{name} says that nothing explains what was observed, and nothing certifies it: {why}"
             ))),
@@ -157,22 +171,56 @@ impl Observe {
         })
     }
 
-    /// Corrects initial values that are not known until everything fits.
+    /// Initial values that are not known: corrected by what results show, or unknowns of a formula.
     fn guess(
+        &self,
+        asked: &Asked<'_, '_>,
+        initial: Vec<Initial>,
+        budget: &Budget,
+    ) -> Result<Verdict, Outside> {
+        let short = Observe { options: Options { steps: self.options.steps.min(SHORT), ..self.options } };
+        let first = if learn::is_small(asked.history) { &short } else { self };
+        let stuck = match first.corrected(asked, initial.clone(), budget)? {
+            Ok(verdict) => return Ok(verdict),
+            Err(stuck) => stuck,
+        };
+        let closed = asked.constraints.closes(&stuck.txns);
+        let txns = if closed { &stuck.txns } else { asked.constraints.preferred() };
+        let formula = Formula { asked, txns, op: stuck.op, budget };
+        let why = match formula.answer(self.options) {
+            Ok(Some(verdict)) => return Ok(verdict),
+            Ok(None) => "neither does the formula of the log within its limits".to_owned(),
+            Err(outside) => format!("and the log has no formula: {outside}"),
+        };
+        if learn::is_small(asked.history)
+            && let Ok(verdict) = self.corrected(asked, initial, budget)?
+        {
+            return Ok(verdict);
+        }
+        let txn = asked.history.show_txn(asked.history.txn_of(stuck.op));
+        let what = format!(
+            "initial values that are not known, and that what {txn} observed does not reveal; {why} (an SMT solver may find them: --backend smt)"
+        );
+        Ok(Verdict::Unknown(Why::MissingEvidence(what)))
+    }
+
+    /// Corrects initial values that are not known until everything fits, or nothing helps.
+    fn corrected(
         &self,
         asked: &Asked<'_, '_>,
         mut initial: Vec<Initial>,
         budget: &Budget,
-    ) -> Result<Verdict, Outside> {
+    ) -> Result<Result<Verdict, Stuck>, Outside> {
         let (mut found, mut limits) = self.find(asked, &initial, budget)?;
         loop {
             let misfit = match found {
                 Found::Refuted(Some(misfit)) | Found::Cut(Some(misfit)) => misfit,
-                other => return asked.settled(other),
+                other => return asked.settled(other).map(Ok),
             };
             let mut search = asked.search(self.options, limits, &initial)?;
             search.stop = Some(misfit);
             let _ = search.run(budget);
+            let txns: Vec<TxnId> = search.order().iter().copied().chain([misfit.txn]).collect();
             let mut best = None;
             for (at, value) in unknown::corrections(search.machine(), misfit, &initial)? {
                 let mut next = initial.clone();
@@ -188,13 +236,7 @@ impl Observe {
                     break;
                 }
             }
-            let Some((next, result, wide)) = best else {
-                let txn = asked.history.show_txn(misfit.txn);
-                let what = format!(
-                    "initial values that are not known, and that what {txn} observed does not reveal (an SMT solver may find them: --backend smt)"
-                );
-                return Ok(Verdict::Unknown(Why::MissingEvidence(what)));
-            };
+            let Some((next, result, wide)) = best else { return Ok(Err(Stuck { txns, op: misfit.op })) };
             (initial, found, limits) = (next, result, wide);
         }
     }
@@ -209,8 +251,8 @@ impl Observe {
             "Timestamps, sessions and real time, as far as the level counts them, contradict each other."
                 .into(),
         ];
-        let (reading, lemmas) = (self.options.reading, Vec::new());
-        let unexplained = Unexplained { reading, txns: txns.clone(), op, lemmas, notes };
+        let (reading, lemmas, clashes) = (self.options.reading, Vec::new(), None);
+        let unexplained = Unexplained { reading, txns: txns.clone(), op, lemmas, clashes, notes };
         let certificate = Certificate::Unexplained(unexplained);
         Verdict::Violated(vec![Finding { anomaly: Anomaly::ResultMismatch, txns, certificate }])
     }
@@ -238,6 +280,7 @@ impl Observe {
             txns,
             op: misfit.op,
             lemmas,
+            clashes: None,
             notes: told.lines,
         });
         Ok(vec![Finding { anomaly, txns: told.txns, certificate }])
@@ -247,12 +290,22 @@ impl Observe {
 /// How many statements a search executes, beyond a few for each operation, before learning is tried.
 const SHORT: u64 = 20_000;
 
+/// How many statements are executed to see whether the audit can try everything.
+const FEW: u64 = 200_000;
+
+/// Where initial values could not be corrected any more: the transactions up to there, and the statement.
+struct Stuck {
+    txns: Vec<TxnId>,
+    op: OpId,
+}
+
 /// What is asked.
 #[derive(Clone, Copy)]
-struct Asked<'c, 'h> {
-    history: &'h History,
-    rules: Rules,
-    constraints: &'c Constraints<'h>,
+pub(crate) struct Asked<'c, 'h> {
+    pub history: &'h History,
+    pub question: Question,
+    pub rules: Rules,
+    pub constraints: &'c Constraints<'h>,
 }
 
 impl<'c, 'h> Asked<'c, 'h> {
@@ -301,7 +354,7 @@ fn too_many(history: &History, misfit: Option<Misfit>) -> Why {
 }
 
 /// The name for a result that only a forbidden choice explains.
-fn isolation(rules: Rules) -> Anomaly {
+pub(crate) fn isolation(rules: Rules) -> Anomaly {
     use margay_verdict::observed::Family;
     match rules.family {
         Family::Serial => Anomaly::Pl3CycleExists,
@@ -330,7 +383,7 @@ impl Checker for Observe {
         }
         let answer = match self.options.backend.solver() {
             Err(missing) => return Verdict::Unknown(Why::Program(missing)),
-            Ok(None) => self.answer(history, rules, budget),
+            Ok(None) => self.answer(history, question, rules, budget),
             Ok(Some(solver)) => self.ask(solver, history, question, budget),
         };
         answer.unwrap_or_else(|outside| Verdict::Unknown(Why::Outside(outside.to_string())))

@@ -32,8 +32,10 @@
 //! # Cost
 //! A log whose writes do not depend on snapshots is executed once, plus one execution for each state in which something that a statement read is different.
 
+pub mod clash;
 pub mod conflict;
 mod engine;
+mod formula;
 pub mod learn;
 pub mod notes;
 mod options;

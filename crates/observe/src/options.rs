@@ -68,6 +68,8 @@ pub struct Options {
     pub learn: bool,
     /// How many lemmas about the order are learned at most, where neither time nor evidence gives it; without any, none is.
     pub lemmas: usize,
+    /// How many proposals for the formula of a log are looked at, where initial values are not known, or there are too many orders and states to try; without any, there is no formula.
+    pub clashes: usize,
     /// How many statements are executed at most in a search that goes back and forth, beyond two hundred for each operation of the history.
     pub steps: u64,
 }
@@ -83,6 +85,7 @@ impl Options {
         strongest_first: true,
         learn: true,
         lemmas: 5_000,
+        clashes: 20_000,
         steps: 10_000_000,
     };
 }

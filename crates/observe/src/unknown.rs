@@ -9,8 +9,9 @@
 //! - What is found is checked like any other execution. What is not found is not refuted: the answer is `unknown`.
 
 use margay_history::{History, Value as Seen};
-use margay_sql::{Key, Outcome, TableId, Value};
+use margay_sql::{Outcome, Value};
 use margay_verdict::Outside;
+use margay_verdict::observed::formula::row_of;
 use margay_verdict::observed::{Initial, Machine, Sight};
 
 use crate::search::Misfit;
@@ -39,28 +40,13 @@ pub fn corrections(
     }
     machine.drop(transaction);
     let looked_at = |cell: &Initial| {
-        row_of(machine, cell)
+        row_of(machine, cell.object)
             .is_some_and(|(table, key)| rows.iter().any(|read| read.0 == table && read.1 == key))
     };
     let open: Vec<usize> = (0..initial.len()).filter(|&at| looked_at(&initial[at])).collect();
     let add = |(at, by): (usize, i64)| initial[at].value.checked_add(by).map(|value| (at, value));
     let both = found.iter().flat_map(|&by| [by, -by]);
     Ok(both.flat_map(|by| open.iter().map(move |&at| (at, by))).filter_map(add).collect())
-}
-
-/// The row of an initial integer.
-#[must_use]
-pub fn row_of(machine: &Machine<'_>, cell: &Initial) -> Option<(TableId, Key)> {
-    let (history, database) = (machine.history(), machine.database());
-    let object = history.object(cell.object);
-    let table = database.table(&history.table(object.table?).name)?;
-    let part =
-        |id| margay_verdict::cell::to_sql(history, id).map(|value| value.group_key(database.dialect()));
-    let key: Option<Vec<Value>> = match history.value(object.key) {
-        Seen::List(parts) => parts.iter().map(|&id| part(id)).collect(),
-        _ => part(object.key).map(|value| vec![value]),
-    };
-    key.map(|key| (table, Key::from(key)))
 }
 
 /// By how much integers of the observed rows differ from those that came out.

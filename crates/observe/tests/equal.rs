@@ -6,15 +6,30 @@ use margay_history::{History, OpKind, Outcome, TxnId};
 use margay_observe::Options;
 use margay_verdict::observed::{Execution, Reading, Sight};
 use margay_verdict::{Certificate, Question, audit};
+use support::rich::rich;
 use support::tiny::tiny;
 use support::{LEVELS, Random, check, naive};
 
+fn cases(usual: u64) -> u64 {
+    std::env::var("MARGAY_OBSERVE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(usual)
+}
+
 #[test]
 fn the_engine_equals_the_definitions() {
-    let cases = std::env::var("MARGAY_OBSERVE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(100);
+    agree(cases(100), tiny);
+}
+
+/// The same with statements of all kinds.
+#[test]
+fn the_engine_equals_the_definitions_on_rich_statements() {
+    agree(cases(40), rich);
+}
+
+fn agree(cases: u64, log: fn(u64) -> History) {
     let mut words = [0; 2];
-    for seed in 0..cases {
-        let history = tiny(seed);
+    let first = std::env::var("MARGAY_OBSERVE_FIRST").ok().and_then(|n| n.parse().ok()).unwrap_or(0);
+    for seed in first..first + cases {
+        let history = log(seed);
         for level in LEVELS {
             let question = Question::new(level);
             for reading in [Reading::Item, Reading::Statement] {

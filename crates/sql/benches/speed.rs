@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use margay_sql::{Database, Dialect, Predicate, Statement, StatementCache, Value};
 
 #[path = "../tests/common/tpcc.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the tests use more of the workload than the benchmarks")]
 mod tpcc;
 
 fn main() {

@@ -22,6 +22,12 @@ impl Term {
     /// Falsity.
     pub const FALSE: Term = Term(0);
 
+    /// The term of a number in an arena that has one.
+    #[must_use]
+    pub fn numbered(number: u32) -> Self {
+        Term(number)
+    }
+
     /// Its number in the arena.
     #[must_use]
     pub fn index(self) -> usize {

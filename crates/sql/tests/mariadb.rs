@@ -61,6 +61,13 @@ fn connect(port: u16) -> mysql::Conn {
     mysql::Conn::new(options).unwrap()
 }
 
+/// A server of one's own, for as long as it is kept, and a client of it.
+fn started() -> Option<(Server, MariaDb)> {
+    let server = Server::mariadb().inspect_err(|reason| println!("SKIPPED: {reason}")).ok()?;
+    let client = connect(server.port);
+    Some((server, MariaDb(client)))
+}
+
 /// Rounding, casts, scales of quotients and functions, by example.
 const EXPRESSIONS: &[&str] = &[
     "ROUND(-2.55, 1), ROUND(2.5), ROUND(-2.5), ROUND(2.45, 3), ROUND(7, 1), FLOOR(7), CEIL(7), SIGN(-7)",
@@ -81,14 +88,7 @@ const EXPRESSIONS: &[&str] = &[
 
 #[test]
 fn stored_procedures() {
-    let server = match Server::mariadb() {
-        Ok(server) => server,
-        Err(reason) => {
-            println!("SKIPPED: {reason}");
-            return;
-        }
-    };
-    let mut target = MariaDb(connect(server.port));
+    let Some((_server, mut target)) = started() else { return };
     procedures(Dialect::MySql, CASES, &mut target);
     procedures(Dialect::MySql, MYSQL, &mut target);
     tpcc_procedures(Dialect::MySql, &mut target);
@@ -96,14 +96,7 @@ fn stored_procedures() {
 
 #[test]
 fn random_statements() {
-    let server = match Server::mariadb() {
-        Ok(server) => server,
-        Err(reason) => {
-            println!("SKIPPED: {reason}");
-            return;
-        }
-    };
-    let mut target = MariaDb(connect(server.port));
+    let Some((_server, mut target)) = started() else { return };
     target.clear(&[]);
     expressions(Dialect::MySql, EXPRESSIONS, &mut target);
     let mut tally = Tally::default();

@@ -98,6 +98,14 @@ fn connect(port: u16) -> Client {
     }
 }
 
+/// A server of one's own, for as long as it is kept, and a client of it that is told of errors only.
+fn started() -> Option<(Server, Postgres)> {
+    let server = Server::postgres().inspect_err(|reason| println!("SKIPPED: {reason}")).ok()?;
+    let mut client = connect(server.port);
+    client.batch_execute("SET client_min_messages = error").unwrap();
+    Some((server, Postgres(client)))
+}
+
 /// Rounding, casts, scales of quotients and functions, by example.
 const EXPRESSIONS: &[&str] = &[
     "CEIL(-2.55), FLOOR(-2.55), ROUND(-2.55, 1), ROUND(2.5), ROUND(-2.5), ROUND(2.45, 3)",
@@ -128,14 +136,7 @@ const COLLATIONS: &[&str] = &["C", "und-x-icu", "en-x-icu", "de-x-icu", "fr-x-ic
 /// Where texts have an order here, every collation has it.
 #[test]
 fn collations_agree_where_texts_are_ordered() {
-    let server = match Server::postgres() {
-        Ok(server) => server,
-        Err(reason) => {
-            println!("SKIPPED: {reason}");
-            return;
-        }
-    };
-    let mut target = Postgres(connect(server.port));
+    let Some((_server, mut target)) = started() else { return };
     let mut has = |name: &str| {
         let asked = format!("SELECT collname FROM pg_collation WHERE collname = '{name}'");
         !target.execute(&asked).unwrap().0.is_empty()
@@ -164,15 +165,7 @@ fn collations_agree_where_texts_are_ordered() {
 
 #[test]
 fn stored_procedures() {
-    let server = match Server::postgres() {
-        Ok(server) => server,
-        Err(reason) => {
-            println!("SKIPPED: {reason}");
-            return;
-        }
-    };
-    let mut target = Postgres(connect(server.port));
-    target.0.batch_execute("SET client_min_messages = error").unwrap();
+    let Some((_server, mut target)) = started() else { return };
     procedures(Dialect::Postgres, CASES, &mut target);
     procedures(Dialect::Postgres, POSTGRES, &mut target);
     tpcc_procedures(Dialect::Postgres, &mut target);
@@ -180,15 +173,7 @@ fn stored_procedures() {
 
 #[test]
 fn random_statements() {
-    let server = match Server::postgres() {
-        Ok(server) => server,
-        Err(reason) => {
-            println!("SKIPPED: {reason}");
-            return;
-        }
-    };
-    let mut target = Postgres(connect(server.port));
-    target.0.batch_execute("SET client_min_messages = error").unwrap();
+    let Some((_server, mut target)) = started() else { return };
     target.clear(&[]);
     expressions(Dialect::Postgres, EXPRESSIONS, &mut target);
     let mut tally = Tally::default();

@@ -57,6 +57,7 @@ fn who_adds_to_a_row_must_have_seen_it_inserted() {
         txns: vec![one, two, three],
         op,
         lemmas: vec![lemma],
+        clashes: None,
         notes: Vec::new(),
     };
     let answer = audit(&history, question, &Certificate::Unexplained(unexplained));

@@ -1,7 +1,6 @@
 //! Small valid files in every format.
 
-// Each test file uses a part of this.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "every test file that includes this module uses a part of it")]
 
 use margay_formats::Format;
 

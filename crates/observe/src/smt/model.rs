@@ -3,9 +3,8 @@
 use hashbrown::HashMap;
 use margay_history::{OpId, TxnId};
 use margay_sql::Term;
+use margay_verdict::observed::formula::{Encoded, Sighted};
 use margay_verdict::observed::{Execution, Family, Initial, Pin, Sight};
-
-use super::encode::{Encoded, Sighted};
 
 /// The execution that a model says.
 pub fn execution(encoded: &Encoded<'_>, values: &[i128]) -> Execution {

@@ -1,9 +1,10 @@
 //! What the tests and examples share: logs, a simulated SQL database, random numbers.
 
-#![allow(dead_code)]
+#![allow(dead_code, reason = "every test file that includes this module uses a part of it")]
 
 pub mod log;
 pub mod naive;
+pub mod rich;
 pub mod simulate;
 pub mod tiny;
 

@@ -111,11 +111,14 @@ impl Naive<'_> {
         rows
     }
 
-    /// Every row as of every state.
+    /// Every row as of every state in which it was written.
     fn mixtures(&self) -> Vec<Sight> {
         let mut sights = vec![Sight::state(self.here())];
+        let database = self.machine.database();
         for (table, key) in self.rows() {
-            let pins = (0..=self.here()).map(|at| Pin { table: table.clone(), key: key.clone(), at });
+            let id = database.table(&table).expect("a table of the database");
+            let states = self.machine.states_of(id, &key.clone().into(), self.here());
+            let pins = states.into_iter().map(|at| Pin { table: table.clone(), key: key.clone(), at });
             let pins: Vec<Pin> = pins.collect();
             sights = sights
                 .into_iter()

@@ -1,15 +1,51 @@
-//! Random logs of a few transactions.
+//! Random logs of a few transactions, over two registers.
 
-use margay_history::{History, OpKind};
+use margay_history::{History, OpKind, ValueId};
 use margay_sql::Value;
 
 use super::Random;
 use super::log::{Log, Seen};
 
+/// What a register is initially.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Start {
+    /// It holds this.
+    Holds(i64),
+    /// It holds NULL.
+    Null,
+    /// It is not there.
+    Absent,
+    /// It is there, and nobody knows what it holds.
+    Unknown,
+    /// Nobody knows anything of it.
+    Open,
+}
+
 /// A random log of a few transactions, with results that may or may not be right.
 pub fn tiny(seed: u64) -> History {
     let mut random = Random(seed);
-    let mut log = Log::register(&[(1, random.below(3) as i64), (2, random.below(3) as i64)]);
+    let starts = [0, 1].map(|_| Start::Holds(random.below(3) as i64));
+    on(random, starts)
+}
+
+/// A random log whose registers begin like this.
+pub fn on(mut random: Random, starts: [Start; 2]) -> History {
+    let mut log = Log::register(&[]);
+    for (k, start) in (1..).zip(starts) {
+        let value = match start {
+            Start::Holds(value) => log.builder.values().int(value),
+            Start::Null => ValueId::NULL,
+            Start::Absent => continue,
+            Start::Unknown | Start::Open => ValueId::UNKNOWN,
+        };
+        let name = log.builder.values().intern_name("v");
+        let row = log.builder.values().row(&[(name, value)]);
+        let key = log.builder.values().int(k);
+        let table = log.builder.table("t");
+        let object = log.builder.object(Some(table), key);
+        let value = if start == Start::Open { ValueId::UNKNOWN } else { row };
+        log.builder.initial(object, value).unwrap();
+    }
     let timed = random.chance(50);
     let txns = 2 + random.below(2);
     let sessions = 1 + random.below(3);

@@ -1,6 +1,6 @@
 //! Runs on a server of our own, with what was recovered of them.
 
-#![allow(dead_code)]
+#![allow(dead_code, reason = "every test file that includes this module uses a part of it")]
 
 use std::thread::sleep;
 use std::time::Duration;

@@ -1,5 +1,6 @@
-//! What the tests share. Each test binary uses a part of it.
-#![allow(dead_code)]
+//! What the tests share.
+
+#![allow(dead_code, reason = "every test file that includes this module uses a part of it")]
 
 pub mod compare;
 pub mod generate;

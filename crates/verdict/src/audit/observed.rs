@@ -4,16 +4,17 @@
 //! An [`Execution`] is executed by the plain SQL interpreter, without indexes: every transaction at its place in the order, every statement with its sight. The
 //! level's conditions on sights are checked one by one. States that no later sight names are forgotten on the way, so memory stays with the live part.
 //!
-//! That there is no execution ([`Unexplained`]) is audited by [`exhaust`](crate::observed::exhaust()), over the named transactions, after which everything else has to come.
+//! That there is no execution ([`Unexplained`]) is audited by [`exhaust`](crate::observed::exhaust()), over the named transactions, after which everything else has to come; or by
+//! adding up the bounds of its clashes, and by a SAT solver that finds no model left of the formula that the audit makes itself ([`formula`](crate::observed::formula)).
 
-use hashbrown::HashMap;
-use margay_history::{History, Object, ObjectId, OpId, TxnId, Value as Seen, ValueId, Version};
+use hashbrown::{HashMap, HashSet};
+use margay_history::{History, OpId, Outcome, TxnId, Version};
 use margay_sql::{Value, Write};
 
 use super::order::follows_version_order;
 use super::{Rejected, committed_set, misrun, reject};
-use crate::cell::to_sql;
 use crate::checker::Question;
+use crate::observed::formula::{Clash, Clauses, Open, encode, row_of};
 use crate::observed::{
     Answer, Constraints, Execution, Family, Machine, Ran, Reading, Rules, Sight, Unexplained, exhaust,
     in_row_order, unknown_rows,
@@ -21,6 +22,9 @@ use crate::observed::{
 
 /// The most statements that are executed to find that there is no execution.
 const MOST: u64 = 5_000_000;
+
+/// The most decisions of the SAT solver to find that a formula has no model.
+const DECISIONS: u64 = 50_000_000;
 
 /// Whether the execution gives everything that was observed, and the level allows it.
 pub(super) fn holds(history: &History, question: Question, execution: &Execution) -> Result<(), Rejected> {
@@ -117,19 +121,6 @@ impl Recorded {
         let mut since = versions.iter().filter(|v| place(v.0) > state && place(v.0) <= at);
         state <= at && since.all(|v| v.1.as_ref() == then)
     }
-}
-
-/// The table and the key of an object, as the database has them.
-fn row_of(machine: &Machine<'_>, object: ObjectId) -> Option<(margay_sql::TableId, Vec<Value>)> {
-    let history = machine.history();
-    let Object { table, key } = history.object(object);
-    let table = machine.database().table(&history.table(table?).name)?;
-    let part = |&id: &ValueId| Some(to_sql(history, id)?.group_key(machine.database().dialect()));
-    let key: Option<Vec<Value>> = match history.value(key) {
-        Seen::List(parts) => parts.iter().map(part).collect(),
-        _ => part(&key).map(|part| vec![part]),
-    };
-    Some((table, key?))
 }
 
 fn rules(question: Question, reading: Reading) -> Result<Rules, Rejected> {
@@ -240,18 +231,49 @@ pub(super) fn violated(
 ) -> Result<(), Rejected> {
     // Who refutes more possibilities than evidence about versions leaves refutes those.
     let rules = rules(question, certificate.reading)?;
+    if let Some(clashes) = &certificate.clashes {
+        return contradicted(history, rules, &certificate.txns, clashes);
+    }
     if !unknown_rows(history).is_empty() {
         return reject("initial values that are not known cannot all be tried");
     }
     if !certificate.lemmas.is_empty() {
         return misrun::refuted(history, rules, &certificate.lemmas);
     }
-    if !Constraints::new(history, rules).closes(&certificate.txns) {
-        return reject("the named transactions need not all come before the others");
-    }
+    come_first(history, rules, &certificate.txns)?;
     match exhaust(history, rules, Some(&certificate.txns), MOST)? {
         Answer::Refuted => Ok(()),
         Answer::Explained => reject("there is an execution that gives what was observed"),
         Answer::TooMany => reject(format!("there are more possibilities than {MOST} statements can try")),
+    }
+}
+
+/// Whether each of these is named once, may have committed, and everything else has to come later.
+fn come_first(history: &History, rules: Rules, txns: &[TxnId]) -> Result<(), Rejected> {
+    match Constraints::new(history, rules).closes(txns) {
+        true => Ok(()),
+        false => reject("the named transactions need not all come before the others"),
+    }
+}
+
+/// Whether the clashes are some, and leave no model of the formula in which initial values that are not known may be anything.
+fn contradicted(history: &History, rules: Rules, txns: &[TxnId], clashes: &[Clash]) -> Result<(), Rejected> {
+    come_first(history, rules, txns)?;
+    let mut named = HashSet::new();
+    let may_run = |txn: &TxnId| {
+        txn.index() < history.txn_count() && history.outcome(*txn) != Outcome::Aborted && named.insert(*txn)
+    };
+    if !txns.iter().all(may_run) {
+        return reject("a formula over transactions that occur twice, or that did not commit");
+    }
+    let encoded = encode(history, rules, txns, Open::Anything)?;
+    let mut clauses = Clauses::new(&encoded, DECISIONS)?;
+    if !clashes.iter().all(|clash| clauses.forbid(clash)) {
+        return reject("bounds that do not clash");
+    }
+    match clauses.solve() {
+        Some(false) => Ok(()),
+        Some(true) => reject("the clashes leave a model of the formula"),
+        None => reject("the formula has more cases than can be tried"),
     }
 }

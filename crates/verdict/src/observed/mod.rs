@@ -35,6 +35,7 @@
 mod choices;
 mod compare;
 mod exhaust;
+pub mod formula;
 mod machine;
 mod misrun;
 mod order;
@@ -122,6 +123,8 @@ pub struct Unexplained {
     pub op: OpId,
     /// Lemmas that leave no order; where there are none, everything is tried.
     pub lemmas: Vec<Misrun>,
+    /// Bounds on sums of unknown integers that cannot all be true, and that leave no model of the formula; without, nothing is said of the formula.
+    pub clashes: Option<Vec<formula::Clash>>,
     /// What the statement gives on the states that it can have seen, and what was observed, for people. The audit does not look at it.
     pub notes: Vec<String>,
 }

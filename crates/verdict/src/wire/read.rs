@@ -3,6 +3,7 @@
 use hashbrown::HashMap;
 use margay_history::{History, NameId, ObjectId, OpId, TxnId, Version};
 use margay_levels::profile::Granularity;
+use margay_sql::Term;
 use serde_json::{Map, Value as Json};
 
 use super::sql::json_sql;
@@ -12,6 +13,7 @@ use crate::certificate::{
 };
 use crate::checker::Question;
 use crate::mechanism::{Certified, Locking, Mechanisms, Points, View};
+use crate::observed::formula::{Bound, Clash};
 use crate::observed::{Execution, Initial, Misrun, Moment, Pin, Reading, Sight, Unexplained};
 
 /// The question and the certificate of a file, against the history that it was made for.
@@ -40,6 +42,24 @@ pub fn from_json(history: &History, text: &str) -> Result<(Question, Certificate
         return Err(format!("the certificate says {stated:?} and proves {:?}", certificate.proves()));
     }
     Ok((Question { level, real_time }, certificate))
+}
+
+fn clash(json: Json) -> Result<Clash, String> {
+    let integer = |json: &Json| {
+        json.as_str().and_then(|text| text.parse::<i128>().ok()).ok_or("a bound of a clash is no integer")
+    };
+    let part = |json| {
+        let [term, factor] = tuple(json, "clashes")?;
+        let number = term.as_u64().and_then(|number| u32::try_from(number).ok());
+        Ok((Term::numbered(number.ok_or("an unknown that is no number")?), integer(&factor)?))
+    };
+    let bound = |json| {
+        let [times, at_most, form] = tuple(json, "clashes")?;
+        let form = list(form, "clashes")?.into_iter().map(part).collect::<Result<_, String>>()?;
+        Ok(Bound { times: integer(&times)?, at_most: integer(&at_most)?, form })
+    };
+    let bounds = list(json, "clashes")?.into_iter().map(bound).collect::<Result<_, String>>()?;
+    Ok(Clash { bounds })
 }
 
 /// The fields of an object, each of which must be taken.
@@ -283,8 +303,12 @@ impl<'h> Reader<'h> {
         let lemmas = fields.optional("lemmas").map_or(Ok(Vec::new()), |json| list(json, "lemmas"))?;
         let lemmas = lemmas.into_iter().map(|json| self.misrun(json));
         let lemmas = lemmas.collect::<Result<_, String>>()?;
+        let clashes = match fields.optional("clashes").filter(|json| !json.is_null()) {
+            None => None,
+            Some(json) => Some(list(json, "clashes")?.into_iter().map(clash).collect::<Result<_, String>>()?),
+        };
         fields.end()?;
-        Ok(Certificate::Unexplained(Unexplained { reading, txns, op, lemmas, notes }))
+        Ok(Certificate::Unexplained(Unexplained { reading, txns, op, lemmas, clashes, notes }))
     }
 
     fn misrun(&self, json: Json) -> Result<Misrun, String> {

@@ -2,6 +2,7 @@
 
 use margay_history::{History, ObjectId, OpId, TxnId, Version};
 use margay_levels::profile::Granularity;
+use margay_sql::Term;
 use serde_json::{Value as Json, json};
 
 use super::sql::sql_json;
@@ -9,6 +10,7 @@ use super::{VERSION, fingerprint, object_json};
 use crate::certificate::{Breach, Broken, Certificate, Edge, Point, ReadFrom, Reason, Stamp};
 use crate::checker::Question;
 use crate::mechanism::{Certified, Locking, Points, View, word};
+use crate::observed::formula::{Bound, Clash};
 use crate::observed::{Execution, Initial, Misrun, Moment, Pin, Sight, Unexplained};
 
 /// The certificate as the text of its file.
@@ -24,6 +26,16 @@ pub fn to_json(history: &History, question: Question, certificate: &Certificate)
         kind: body,
     });
     format!("{file}\n")
+}
+
+/// Bounds on sums: how often, the number that the sum is at most, and the unknowns by their numbers with their factors. Integers beyond 64 bits have no JSON, so all are texts.
+fn clash(clash: &Clash) -> Json {
+    let part = |(term, factor): &(Term, i128)| json!([term.index(), factor.to_string()]);
+    let bound = |bound: &Bound| {
+        let form: Json = bound.form.iter().map(part).collect();
+        json!([bound.times.to_string(), bound.at_most.to_string(), form])
+    };
+    clash.bounds.iter().map(bound).collect()
 }
 
 struct Writer<'h> {
@@ -79,8 +91,10 @@ impl Writer<'_> {
             json!([run, lemma.op.map(|op| self.op(op)), order, self.txns(&lemma.absent)])
         };
         let lemmas: Json = unexplained.lemmas.iter().map(lemma).collect();
+        let clashes = unexplained.clashes.as_ref().map(|clashes| clashes.iter().map(clash).collect::<Json>());
         json!({
             "lemmas": lemmas,
+            "clashes": clashes,
             "reading": unexplained.reading.name(),
             "txns": self.txns(&unexplained.txns),
             "op": self.op(unexplained.op),

@@ -5,7 +5,9 @@
 
 use margay_history::{History, Outcome, TxnId};
 use margay_sql::{Term, Terms};
-use margay_verdict::observed::{Constraints, Family, Rules};
+
+use crate::observed::order::Constraints;
+use crate::observed::rules::{Family, Rules};
 
 /// The order of the transactions that may have committed.
 #[derive(Debug)]
@@ -18,6 +20,8 @@ pub struct Points<'h> {
     pub included: Vec<Term>,
     /// The point of each.
     pub at: Vec<Term>,
+    /// The points of snapshots and of what statements see. Only points of transactions are compared with them.
+    pub states: Vec<Term>,
     /// Which come before which, where that is known.
     before: Vec<Vec<bool>>,
 }
@@ -32,10 +36,16 @@ pub enum Sees {
 }
 
 impl<'h> Points<'h> {
-    /// The points of a history's transactions, and what the level and the evidence ask of them.
-    pub fn new(history: &'h History, rules: Rules, terms: &mut Terms, asserted: &mut Vec<Term>) -> Self {
+    /// The points of some transactions of a history, and what the level and the evidence ask of them.
+    pub fn new(
+        history: &'h History,
+        rules: Rules,
+        txns: &[TxnId],
+        terms: &mut Terms,
+        asserted: &mut Vec<Term>,
+    ) -> Self {
         let constraints = Constraints::new(history, rules);
-        let txns = constraints.preferred().to_vec();
+        let txns = txns.to_vec();
         let included = txns.iter().map(|&txn| match history.outcome(txn) {
             Outcome::Committed => Term::TRUE,
             _ => terms.choice(),
@@ -43,7 +53,7 @@ impl<'h> Points<'h> {
         let included = included.collect();
         let at = txns.iter().map(|_| terms.unknown()).collect();
         let before = txns.iter().map(|&a| txns.iter().map(|&b| constraints.before(a, b)).collect()).collect();
-        let points = Points { history, rules, txns, included, at, before };
+        let points = Points { history, rules, txns, included, at, states: Vec::new(), before };
         points.assert_order(terms, asserted);
         points
     }
@@ -83,14 +93,15 @@ impl<'h> Points<'h> {
     }
 
     /// A point before a transaction, for what a statement or all of them see.
-    pub fn state(&self, own: usize, terms: &mut Terms, asserted: &mut Vec<Term>) -> Term {
+    pub fn state(&mut self, own: usize, terms: &mut Terms, asserted: &mut Vec<Term>) -> Term {
         let point = terms.unknown();
+        self.states.push(point);
         asserted.push(terms.less(point, self.at[own]));
         point
     }
 
     /// The snapshot of a transaction: it has what its session and real time ask for, and agrees with timestamps.
-    pub fn snapshot(&self, own: usize, terms: &mut Terms, asserted: &mut Vec<Term>) -> Term {
+    pub fn snapshot(&mut self, own: usize, terms: &mut Terms, asserted: &mut Vec<Term>) -> Term {
         let point = self.state(own, terms, asserted);
         for other in (0..self.txns.len()).filter(|&other| other != own) {
             let both = terms.and(&[self.included[own], self.included[other]]);

@@ -2,8 +2,10 @@
 
 use margay_history::{History, OpId, Value as Seen, ValueId};
 use margay_sql::{Answer, Cell, Dialect, Kind, ShownRow, SqlError, Term, Terms, Value};
-use margay_verdict::Outside;
-use margay_verdict::observed::{Machine, same_value};
+
+use crate::observed::compare::same_value;
+use crate::observed::machine::Machine;
+use crate::predicates::Outside;
 
 /// Whether a result is what was observed of a statement.
 ///

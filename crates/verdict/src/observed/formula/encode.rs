@@ -1,19 +1,33 @@
 //! A history as a formula.
+//!
+//! Initial values that are not known are integers here, or whatever their columns can hold ([`Open`]); of columns that are no integers they have no terms.
 
 use std::cell::RefCell;
 
 use hashbrown::HashMap;
-use margay_history::{History, OpId};
+use margay_history::{History, Object, ObjectId, OpId, TxnId, Value as Known, ValueId};
 use margay_sql::{
     Answer, Cell, Key, Kind, SqlError, Statement, SymbolicRow, SymbolicWrite, TableId, Term, Terms, Type,
     Value,
 };
-use margay_verdict::Outside;
-use margay_verdict::observed::{Family, Initial, Machine, Reading, Rules, unknowns};
 
 use super::fits;
 use super::points::{Points, Sees};
-use super::rows::{Own, RowId, Rows, Seen, Version, View};
+use super::rows::{Own, Rows, Seen, Version, View};
+use crate::observed::machine::Machine;
+use crate::observed::prints::RowId;
+use crate::observed::rules::{Family, Rules};
+use crate::observed::{Initial, Reading, unknown_rows, unknowns};
+use crate::predicates::Outside;
+
+/// What an initial value that the history does not know may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Open {
+    /// An integer, in a row that is there: what an [`Execution`](crate::observed::Execution) can name.
+    Integers,
+    /// Whatever its column can hold, NULL included; a row of which nothing is known may not be there at all. What refutes this refutes everything.
+    Anything,
+}
 
 /// The formula, and what its terms stand for.
 pub struct Encoded<'h> {
@@ -21,8 +35,10 @@ pub struct Encoded<'h> {
     pub machine: Machine<'h>,
     /// The terms.
     pub terms: Terms,
-    /// What has to hold.
+    /// What has to hold whatever was observed.
     pub asserted: Vec<Term>,
+    /// That a statement gave what was observed of it.
+    pub observed: Vec<(OpId, Term)>,
     /// The order.
     pub points: Points<'h>,
     /// What is asked.
@@ -63,18 +79,24 @@ struct Done {
     again: Vec<(RowId, Term)>,
 }
 
-/// Translates a history.
+/// Translates some transactions of a history, in which all others come later.
 ///
 /// # Errors
 /// What has no terms.
-pub fn encode(history: &History, rules: Rules) -> Result<Encoded<'_>, Outside> {
+pub fn encode<'h>(
+    history: &'h History,
+    rules: Rules,
+    txns: &[TxnId],
+    open: Open,
+) -> Result<Encoded<'h>, Outside> {
     let given = unknowns(history)?;
     let mut machine = Machine::starting(history, false, &given)?;
     let (mut terms, mut asserted) = (Terms::new(), Vec::new());
-    let points = Points::new(history, rules, &mut terms, &mut asserted);
+    let points = Points::new(history, rules, txns, &mut terms, &mut asserted);
     let lines = lines(&mut machine, &points)?;
-    let (rows, initial) = prepare(&machine, &points, &lines, given, &mut terms, &mut asserted)?;
-    let encoded = Encoded { machine, terms, asserted, points, rules, initial, sights: Vec::new() };
+    let (rows, initial) = prepare(&machine, &lines, (given, open), &mut terms, &mut asserted)?;
+    let (observed, sights) = (Vec::new(), Vec::new());
+    let encoded = Encoded { machine, terms, asserted, observed, points, rules, initial, sights };
     let mut encoder = Encoder { encoded, rows, done: Vec::new() };
     for (txn, lines) in lines.iter().enumerate() {
         encoder.transaction(txn, lines)?;
@@ -98,9 +120,8 @@ fn lines(machine: &mut Machine<'_>, points: &Points<'_>) -> Result<Vec<Vec<Line>
 /// The rows that there are or may come to be, and the unknowns among their initial values.
 fn prepare(
     machine: &Machine<'_>,
-    points: &Points<'_>,
     lines: &[Vec<Line>],
-    given: Vec<Initial>,
+    (given, open): (Vec<Initial>, Open),
     terms: &mut Terms,
     asserted: &mut Vec<Term>,
 ) -> Result<(Rows, Vec<(Initial, Term)>), Outside> {
@@ -119,28 +140,61 @@ fn prepare(
             rows.keys.entry(table).or_default().push(key);
         }
     }
-    let initial = given.into_iter().map(|cell| unknown(machine, cell, &mut rows, terms, asserted));
+    let initial = given.into_iter().map(|cell| unknown(machine, cell, open, &mut rows, terms, asserted));
     let initial = initial.collect::<Result<_, _>>()?;
-    writers(machine, points, lines, &mut rows)?;
+    if open == Open::Anything {
+        may_be_absent(machine, &mut rows, terms);
+    }
+    writers(machine, lines, &mut rows)?;
     Ok((rows, initial))
+}
+
+/// Rows of which nothing is known need not be there.
+fn may_be_absent(machine: &Machine<'_>, rows: &mut Rows, terms: &mut Terms) {
+    let history = machine.history();
+    let nothing = |object: &ObjectId| matches!(history.value(history.initial(*object)), Known::Unknown);
+    for object in unknown_rows(history).into_iter().filter(nothing) {
+        if let Some(row) = row_of(machine, object).and_then(|id| rows.initial.get_mut(&id)) {
+            row.present = terms.choice();
+        }
+    }
+}
+
+/// The row that an object is, as the database has it.
+#[must_use]
+pub fn row_of(machine: &Machine<'_>, object: ObjectId) -> Option<RowId> {
+    let (history, database) = (machine.history(), machine.database());
+    let Object { table, key } = history.object(object);
+    let table = database.table(&history.table(table?).name)?;
+    let part = |&id: &ValueId| Some(crate::cell::to_sql(history, id)?.group_key(database.dialect()));
+    let key: Option<Vec<Value>> = match history.value(key) {
+        Known::List(parts) => parts.iter().map(part).collect(),
+        _ => part(&key).map(|part| vec![part]),
+    };
+    Some((table, Key::from(key?)))
 }
 
 /// An initial integer that is not known.
 fn unknown(
     machine: &Machine<'_>,
     cell: Initial,
+    open: Open,
     rows: &mut Rows,
     terms: &mut Terms,
     asserted: &mut Vec<Term>,
 ) -> Result<(Initial, Term), Outside> {
     let missing = || Outside(format!("an unknown initial value of the column {}", cell.column));
-    let (table, key) = crate::unknown::row_of(machine, &cell).ok_or_else(missing)?;
+    let (table, key) = row_of(machine, cell.object).ok_or_else(missing)?;
     let columns = &machine.database().schema(table).columns;
     let column = columns.iter().position(|column| column.name == cell.column).ok_or_else(missing)?;
     let Type::Int(bits) = columns[column].data_type else { return Err(missing()) };
+    let null = match open == Open::Anything && !columns[column].not_null {
+        true => terms.choice(),
+        false => Term::FALSE,
+    };
     let row = rows.initial.get_mut(&(table, key)).ok_or_else(missing)?;
     let value = terms.unknown();
-    row.cells[column] = Cell { null: Term::FALSE, value, kind: Kind::Int };
+    row.cells[column] = Cell { null, value, kind: Kind::Int };
     let half = 1i128 << (bits.clamp(1, 64) - 1);
     let (low, high) = (terms.int(-half), terms.int(half - 1));
     let in_range = [terms.at_most(low, value), terms.at_most(value, high)];
@@ -149,12 +203,7 @@ fn unknown(
 }
 
 /// Who may write which rows.
-fn writers(
-    machine: &Machine<'_>,
-    points: &Points<'_>,
-    lines: &[Vec<Line>],
-    rows: &mut Rows,
-) -> Result<(), Outside> {
+fn writers(machine: &Machine<'_>, lines: &[Vec<Line>], rows: &mut Rows) -> Result<(), Outside> {
     let database = machine.database();
     let mut targets: Vec<(usize, TableId, Option<Key>)> = Vec::new();
     for (txn, lines) in lines.iter().enumerate() {
@@ -170,15 +219,9 @@ fn writers(
             keys.push(key.clone());
         }
     }
-    debug_assert_eq!(points.txns.len(), lines.len());
     for (txn, table, key) in targets {
         let keys = key.map_or_else(|| rows.keys.get(&table).cloned().unwrap_or_default(), |key| vec![key]);
-        for key in keys {
-            let writers = rows.writers.entry((table, key)).or_default();
-            if !writers.contains(&txn) {
-                writers.push(txn);
-            }
-        }
+        keys.into_iter().for_each(|key| rows.note_writer((table, key), txn));
     }
     Ok(())
 }
@@ -359,13 +402,7 @@ impl Encoder<'_> {
 
     /// Notes what a transaction leaves behind.
     fn leave(&mut self, txn: usize, mut course: Course) -> Result<(), SqlError> {
-        let ids: Vec<RowId> = self
-            .rows
-            .writers
-            .iter()
-            .filter(|(_, writers)| writers.contains(&txn))
-            .map(|(id, _)| id.clone())
-            .collect();
+        let ids = self.rows.written_by(&[txn]);
         let Encoded { terms, asserted, points, .. } = &mut self.encoded;
         for id in ids {
             let version = match course.own.get(&id) {
@@ -397,14 +434,12 @@ impl Encoder<'_> {
     /// No transaction changes a row that another wrote after its snapshot.
     fn assert_no_conflict(&mut self) {
         let Encoded { terms, asserted, points, sights, .. } = &mut self.encoded;
-        let all: Vec<(RowId, Vec<usize>)> =
-            self.rows.writers.iter().map(|(id, writers)| (id.clone(), writers.clone())).collect();
         for sighted in sights.iter() {
             let (txn, Some(point)) = (sighted.txn, sighted.point) else { continue };
-            for (id, _) in all.iter().filter(|(_, writers)| writers.contains(&txn)) {
-                let writes = self.rows.version(txn, id, terms).writes;
+            for id in self.rows.written_by(&[txn]) {
+                let writes = self.rows.version(txn, &id, terms).writes;
                 if writes != Term::FALSE {
-                    let newest = self.rows.is_newest(points, txn, id, point, terms);
+                    let newest = self.rows.is_newest(points, txn, &id, point, terms);
                     let writes = terms.and(&[points.included[txn], writes]);
                     asserted.push(terms.implies(writes, newest));
                 }
@@ -433,9 +468,7 @@ impl Encoder<'_> {
     fn assert_row_order(&mut self) {
         let Encoded { terms, asserted, points, .. } = &mut self.encoded;
         for (a, b) in points.ordered_writers() {
-            let both = |(_, writers): &(&RowId, &Vec<usize>)| writers.contains(&a) && writers.contains(&b);
-            let ids: Vec<RowId> = self.rows.writers.iter().filter(both).map(|(id, _)| id.clone()).collect();
-            for id in ids {
+            for id in self.rows.written_by(&[a, b]) {
                 let (first, second) =
                     (self.rows.version(a, &id, terms).writes, self.rows.version(b, &id, terms).writes);
                 let write = terms.and(&[points.included[a], points.included[b], first, second]);
@@ -455,10 +488,10 @@ impl<'h> Encoder<'h> {
             _ => {}
         }
         self.assert_row_order();
-        let Encoded { machine, terms, asserted, points, .. } = &mut self.encoded;
+        let Encoded { machine, terms, observed, points, .. } = &mut self.encoded;
         for done in &self.done {
             let fits = fits::fits(machine, done.op, &done.answer, terms)?;
-            asserted.push(terms.implies(points.included[done.txn], fits));
+            observed.push((done.op, terms.implies(points.included[done.txn], fits)));
         }
         Ok(self.encoded)
     }

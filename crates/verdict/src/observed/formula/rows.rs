@@ -8,9 +8,7 @@ use hashbrown::HashMap;
 use margay_sql::{Cell, Key, Kind, SqlError, SymbolicRow, SymbolicView, TableId, Term, Terms};
 
 use super::points::{Points, Sees};
-
-/// A row by its table and key.
-pub type RowId = (TableId, Key);
+use crate::observed::prints::RowId;
 
 /// What a transaction leaves of a row.
 #[derive(Clone, Debug)]
@@ -31,7 +29,9 @@ pub struct Rows {
     /// The rows that are there initially.
     pub initial: HashMap<RowId, SymbolicRow>,
     /// Who may write a row.
-    pub writers: HashMap<RowId, Vec<usize>>,
+    writers: HashMap<RowId, Vec<usize>>,
+    /// The rows that somebody may write, always in the same order: terms are numbered as they are made.
+    written: Vec<RowId>,
     /// What transactions leave, as far as somebody asked.
     pub versions: HashMap<(usize, RowId), Version>,
 }
@@ -48,6 +48,24 @@ pub struct Seen {
 }
 
 impl Rows {
+    /// Notes that a transaction may write a row.
+    pub fn note_writer(&mut self, id: RowId, txn: usize) {
+        let writers = self.writers.entry(id.clone()).or_default();
+        if writers.is_empty() {
+            self.written.push(id);
+        }
+        if !writers.contains(&txn) {
+            writers.push(txn);
+        }
+    }
+
+    /// The rows that all of these may write.
+    #[must_use]
+    pub fn written_by(&self, txns: &[usize]) -> Vec<RowId> {
+        let by_all = |id: &&RowId| txns.iter().all(|txn| self.writers[*id].contains(txn));
+        self.written.iter().filter(by_all).cloned().collect()
+    }
+
     /// What a row is initially.
     pub fn initially(&self, id: &RowId, terms: &mut Terms) -> SymbolicRow {
         match self.initial.get(id) {
