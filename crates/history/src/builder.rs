@@ -137,11 +137,6 @@ impl HistoryBuilder {
         self.accesses.reserve_exact(accesses);
     }
 
-    /// Makes room for the times of so many operations.
-    pub fn reserve_times(&mut self, ops: usize) {
-        self.intervals.reserve(ops);
-    }
-
     /// Tells where the reader stands, for errors.
     pub fn at_place(&mut self, place: u64) {
         self.place = place;

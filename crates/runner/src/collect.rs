@@ -22,9 +22,6 @@ use crate::{Mechanisms, Monitor};
 /// How long the collector rests.
 const REST: Duration = Duration::from_millis(10);
 
-/// Room for so many transactions and operations is asked for at the beginning. What is not used costs nothing, and what is used is not moved while clients run.
-const ROOM: (usize, usize) = (1 << 18, 1 << 21);
-
 /// Where a recording is written while it is made.
 pub type Output<'a> = Box<dyn Write + Send + 'a>;
 
@@ -59,8 +56,6 @@ impl<'a> Collector<'a> {
     ) -> Result<Self, String> {
         let mut history = BuilderSink::default();
         history.start(start).map_err(no_history)?;
-        history.builder().reserve(ROOM.0, ROOM.1, ROOM.1);
-        history.builder().reserve_times(ROOM.1);
         let lines = output.map(|output| Lines::new(output, start)).transpose().map_err(not_written)?;
         let live = mechanisms.map(|mechanisms| follow(&mechanisms, tapes.len(), start, history.builder()));
         let begun = vec![0; tapes.len()];
