@@ -6,7 +6,7 @@ use margay_history::{TxnId, Values};
 use margay_verdict::mechanism::{Mechanisms, Searches, World, common};
 
 use crate::mirror::{Asked, Trace, Unfit};
-use crate::txn::Txn;
+use crate::txn::{Ended, Txn};
 
 /// The transactions that are running.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct Step {
     /// Whether it is the first of its transaction.
     pub started: bool,
     /// The transaction that it ends.
-    pub ended: Option<Box<(TxnId, Txn)>>,
+    pub ended: Option<Ended>,
 }
 
 impl Front {
@@ -48,11 +48,26 @@ impl Front {
         self.last = trace.at.before;
         let (txn, started) = match self.open.entry(trace.txn) {
             Entry::Occupied(entry) => (entry.into_mut(), false),
-            Entry::Vacant(entry) => (entry.insert(Txn::default()), true),
+            Entry::Vacant(entry) => (entry.insert(Txn::new(trace.txn)), true),
         };
-        txn.push(&trace, at, asked, &self.mechanisms, World { values, searches });
+        let world = World { values, searches };
+        txn.push(&trace, at, asked, &self.mechanisms, world);
         let ends = trace.kind.outcome().is_some();
         let ended = if ends { self.open.remove(&trace.txn) } else { None };
-        Ok(Step { now: at.before, started, ended: ended.map(|ended| Box::new((trace.txn, ended))) })
+        Ok(Step { now: at.before, started, ended: ended.map(|ended| end(ended, world)) })
     }
+
+    /// No more operations come: what is still running ends here.
+    pub fn finish(&mut self, world: World<'_>) -> Vec<Ended> {
+        let mut open: Vec<Ended> = self.open.drain().map(|(_, open)| end(open, world)).collect();
+        open.sort_unstable_by_key(|open| open.id);
+        open
+    }
+}
+
+fn end(mut ended: Txn, world: World<'_>) -> Ended {
+    if !ended.unseen.is_empty() {
+        ended.cloud(world);
+    }
+    Ended::new(ended)
 }

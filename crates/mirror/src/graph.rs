@@ -34,7 +34,13 @@ pub(crate) struct Graph {
     /// The edges, and whether each is an anti-dependency: a transaction that ran long keeps thousands of others from being forgotten, with many edges each.
     known: HashSet<(TxnId, TxnId, bool)>,
     points: Option<Points>,
+    /// How many transactions were left when it was last tidied, and how many were judged since.
+    left: usize,
+    judged: usize,
 }
+
+/// After so many transactions, at least, the graph is tidied.
+const ROUND: usize = 32;
 
 impl Graph {
     pub fn new(points: Option<Points>) -> Self {
@@ -47,6 +53,12 @@ impl Graph {
         let node = Node { place: self.next, course, floor, raised: None, outs: Vec::new(), ins: Vec::new() };
         self.next += 1;
         self.nodes.insert(txn, node);
+    }
+
+    /// One more transaction is judged; answers whether so many are that it is worth to tidy up.
+    pub fn judged(&mut self) -> bool {
+        self.judged += 1;
+        self.judged >= ROUND.max(self.left / 4)
     }
 
     /// Whether a transaction is remembered.
@@ -204,6 +216,7 @@ impl Graph {
         let old = |node: &Node| node.ins.is_empty() && node.course.end().after < horizon;
         let mut stack: Vec<TxnId> =
             self.nodes.iter().filter(|(_, node)| old(node)).map(|(txn, _)| *txn).collect();
+        self.judged = 0;
         while let Some(txn) = stack.pop() {
             let Some(node) = self.nodes.remove(&txn) else { continue };
             for (to, reason) in node.outs {
@@ -215,6 +228,7 @@ impl Graph {
                 }
             }
         }
+        self.left = self.nodes.len();
     }
 }
 

@@ -1,25 +1,28 @@
-//! One committed transaction is judged: its reads are explained, and what that makes certain goes to the certifier.
+//! The reads of a committed transaction are explained.
 //!
 //! # Algorithm
 //! The reads that share a snapshot are explained together ([`explain`]); a search also tells of the rows that it did not return. A read that only one version explains depends on
 //! its writer (wr). A version that is later than everything that a read may have seen depends on the reader (rw); of a row that was not returned, only a version that
-//! would have been. Two versions whose order is certain depend on each other (ww).
+//! would have been.
 //!
 //! # Invariants
 //! Explaining looks only at versions, which stay as they are while transactions are judged. So many transactions can be explained at the same time, and what comes of it is the
 //! same as if they had been explained one by one.
 
 use margay_history::{Interval, ObjectId, OpId, TxnId, Values, Version};
-use margay_verdict::mechanism::{Certified, Fact, Saw, Sight, View, World, dangerous, explain};
-use margay_verdict::{Broken, Edge, Reason};
+use margay_verdict::mechanism::{Fact, Saw, Sight, View, World, explain};
+use margay_verdict::{Edge, Reason};
 
-use super::{Dependencies, Mirror};
-use crate::store::{FORGOTTEN, Reader};
+use crate::mirror::Mirror;
+use crate::record::{FORGOTTEN, Reader};
+use crate::statistics::Dependencies;
 use crate::txn::{Search, Seen, Txn};
 
 /// A snapshot that explains the reads of a transaction.
 struct Shown<'a> {
     txn: TxnId,
+    /// When everything of the transaction had been answered.
+    answered: i64,
     /// Where it may lie by the mechanisms alone.
     whole: Interval,
     /// Where it may lie given what was seen.
@@ -29,25 +32,25 @@ struct Shown<'a> {
 
 /// What explaining a transaction's reads brought to light.
 #[derive(Default, Debug)]
-pub(super) struct Explained {
-    broken: Vec<OpId>,
-    edges: Vec<Edge>,
-    readers: Vec<(ObjectId, Reader)>,
-    wr: Dependencies,
-    rw: Dependencies,
+pub(crate) struct Explained {
+    pub broken: Vec<OpId>,
+    pub edges: Vec<Edge>,
+    pub readers: Vec<(ObjectId, Reader)>,
+    pub wr: Dependencies,
+    pub rw: Dependencies,
 }
 
 impl Mirror {
     /// Explains all reads of a transaction.
-    pub(super) fn explain(&self, txn: TxnId, ended: &Txn, values: &Values) -> Explained {
+    pub(crate) fn explain(&self, ended: &Txn, values: &Values) -> Explained {
         let mut found = Explained::default();
         let missed = ended.searches.iter().filter(|search| search.missed).map(|search| search.op);
         found.broken.extend(ended.missed.into_iter().chain(missed).next());
         if ended.searches.iter().all(|search| !search.whole) {
-            self.explain_groups(txn, ended, &ended.reads, values, &mut found);
+            self.explain_groups(ended, &ended.reads, values, &mut found);
         } else {
             let reads = self.with_left_out(ended, values);
-            self.explain_groups(txn, ended, &reads, values, &mut found);
+            self.explain_groups(ended, &reads, values, &mut found);
         }
         found
     }
@@ -67,60 +70,49 @@ impl Mirror {
         reads
     }
 
-    fn explain_groups(
-        &self,
-        txn: TxnId,
-        ended: &Txn,
-        reads: &[Seen],
-        values: &Values,
-        found: &mut Explained,
-    ) {
+    fn explain_groups(&self, ended: &Txn, reads: &[Seen], values: &Values, found: &mut Explained) {
         if reads.iter().any(|seen| seen.current) {
             let (current, plain): (Vec<Seen>, Vec<Seen>) = reads.iter().partition(|seen| seen.current);
             for seen in &current {
-                self.explain_group(txn, std::slice::from_ref(seen), seen.at, values, found);
+                self.explain_group(ended, std::slice::from_ref(seen), seen.at, values, found);
             }
-            return self.explain_groups(txn, ended, &plain, values, found);
+            return self.explain_groups(ended, &plain, values, found);
         }
         let (together, shared) = (self.mechanisms.together, self.mechanisms.view.is_shared());
         for group in reads.chunk_by(|a, b| together && (shared || a.op == b.op)) {
             let whole = ended.course.snapshot(self.mechanisms.view, group[0].at);
-            if !self.explain_plainly(txn, group, whole, values, found) {
-                self.explain_group(txn, group, whole, values, found);
+            if !self.explain_plainly(ended, group, whole, values, found) {
+                self.explain_group(ended, group, whole, values, found);
             }
         }
     }
 
-    /// The common case: of every object there is one version, it was there before, and it is what was seen.
+    /// The common case: of every object one version was there before, it is what was seen, and all others came later. Then no read tells anything of another. Who is
+    /// judged later looks for the readers then.
     fn explain_plainly(
         &self,
-        txn: TxnId,
+        ended: &Txn,
         group: &[Seen],
         whole: Interval,
         values: &Values,
         found: &mut Explained,
     ) -> bool {
-        let only = |seen: &Seen| match (self.store.get(seen.object).versions.as_slice(), seen.saw) {
-            ([(version, fact)], Saw::Value(value))
-                if *version != Version::Of(txn)
-                    && fact.certain
-                    && fact.installed.after < whole.before
-                    && fact.pattern.matches(value, values) =>
-            {
-                Some(*version)
-            }
-            _ => None,
-        };
-        if !group.iter().all(|seen| only(seen).is_some()) {
+        let (txn, world) = (ended.id, World { values, searches: &self.searches });
+        let plain = |seen: &Seen| self.store.get(seen.object).only(seen.saw, txn, whole, values);
+        if !group.iter().all(|seen| plain(seen).is_some()) {
             return false;
         }
         for seen in group {
-            let Some(version) = only(seen) else { continue };
+            let Some(version) = plain(seen) else { continue };
             found.wr.certain += 1;
             if let Version::Of(writer) = version
                 && self.mechanisms.view != View::Uncommitted
             {
                 found.edges.push(seen.read(writer, txn));
+            }
+            let changed = |fact: &Fact| seen.saw.is_changed_by(seen.object, &fact.pattern, world);
+            for writer in self.store.get(seen.object).next_after(whole.after, ended.answered, changed) {
+                found.edges.push(seen.overwritten(txn, version, writer));
             }
             found.readers.push((seen.object, seen.reader(txn, version, whole.after)));
         }
@@ -130,12 +122,13 @@ impl Mirror {
     /// Explains the reads of one snapshot.
     fn explain_group(
         &self,
-        txn: TxnId,
+        ended: &Txn,
         group: &[Seen],
         whole: Interval,
         values: &Values,
         found: &mut Explained,
     ) {
+        let txn = ended.id;
         let world = World { values, searches: &self.searches };
         let versions: Vec<Vec<&(Version, Fact)>> =
             group.iter().map(|seen| self.store.get(seen.object).others(txn).collect()).collect();
@@ -156,7 +149,7 @@ impl Mirror {
             Err(place) if place < group.len() => return found.broken.push(group[place].op),
             Err(place) => return found.broken.push(columns[place - group.len()].0),
         };
-        let shown = Shown { txn, whole, snapshot, world };
+        let shown = Shown { txn, answered: ended.answered, whole, snapshot, world };
         for ((seen, sight), versions) in group.iter().zip(&sights).zip(&versions) {
             self.conclude(&shown, seen, sight, versions, found);
         }
@@ -171,7 +164,7 @@ impl Mirror {
         versions: &[&(Version, Fact)],
         found: &mut Explained,
     ) {
-        let Shown { txn, whole, snapshot, world } = *shown;
+        let Shown { txn, answered, whole, snapshot, world } = *shown;
         let candidates = sight.candidates(snapshot, world);
         if let Saw::Value(_) = seen.saw {
             found.wr.count(candidates.len() == 1, sight.possible(whole) == 1);
@@ -184,154 +177,22 @@ impl Mirror {
         }
         let named = candidates.iter().map(|&i| versions[i].0).find(|version| *version != FORGOTTEN);
         let Some(version) = named else { return };
+        let overwrites = |fact: &Fact| sight.is_overwritten_by(&candidates, snapshot, fact, world);
         for (later, fact) in versions {
             let Version::Of(writer) = later else { continue };
-            if sight.is_overwritten_by(&candidates, snapshot, fact, world) {
+            if overwrites(fact) {
                 found.rw.count(true, fact.installed.before > whole.after);
-                found.edges.push(seen.overwritten(txn, version, *writer));
+                // Who is judged later looks for the reader then; who comes after another depends on it by way of that.
+                let found_then = fact.installed.after > answered && fact.installed.before > snapshot.after;
+                let between = |(_, other): &&(Version, Fact)| other.before(fact) && overwrites(other);
+                if !found_then && !versions.iter().any(between) {
+                    found.edges.push(seen.overwritten(txn, version, *writer));
+                }
             } else if fact.certain && fact.installed.after >= snapshot.before {
                 found.rw.uncertain += u64::from(seen.saw.is_changed_by(seen.object, &fact.pattern, world));
             }
         }
         found.readers.push((seen.object, seen.reader(txn, version, snapshot.after)));
-    }
-
-    /// Takes over what explaining brought to light.
-    pub(super) fn conclude_all(&mut self, txn: TxnId, ended: &Txn, found: Explained, values: &Values) {
-        for op in found.broken {
-            self.report(vec![txn], Broken::Read { op });
-        }
-        self.statistics.reads += found.wr.certain + found.wr.deduced + found.wr.uncertain;
-        self.statistics.certain_reads += found.wr.certain + found.wr.deduced;
-        self.statistics.wr.add(found.wr);
-        self.statistics.rw.add(found.rw);
-        self.remember(txn, ended, found.readers);
-        found.edges.into_iter().for_each(|edge| self.depend(edge, values));
-        for (object, _) in &ended.writes {
-            self.order(txn, *object, values);
-        }
-    }
-
-    /// Later versions may overwrite what was read.
-    fn remember(&mut self, txn: TxnId, ended: &Txn, readers: Vec<(ObjectId, Reader)>) {
-        if self.mechanisms.certifier == Certified::Committed {
-            return;
-        }
-        for (object, reader) in readers {
-            let record = self.store.record(object, &self.searches);
-            record.tidy_readers(|old| self.graph.contains(old));
-            record.readers.push(reader);
-        }
-        for search in ended.searches.iter().filter(|search| search.whole) {
-            let Some(table) = self.searches.searched(search.predicate) else { continue };
-            let by = ended.course.snapshot(self.mechanisms.view, search.at).after;
-            let saw = Saw::Without(search.predicate);
-            let table = self.store.table(table);
-            table.readers.retain(|old| self.graph.contains(old.txn));
-            table.readers.push(Reader { txn, op: search.op, saw, version: Version::Initial, by });
-        }
-    }
-
-    /// Orders the transaction's version of an object among the others, and after those who read before it.
-    fn order(&mut self, txn: TxnId, object: ObjectId, values: &Values) {
-        let world = World { values, searches: &self.searches };
-        let record = self.store.record(object, &self.searches);
-        let certain = |(version, fact): &&(Version, Fact)| *version == Version::Of(txn) && fact.certain;
-        let Some((_, mine)) = record.versions.iter().find(certain) else { return };
-        let mut edges = Vec::new();
-        let reason = Reason::Write { object };
-        for (version, other) in record.versions.iter().filter(|(_, other)| other.certain) {
-            let Version::Of(other_txn) = *version else { continue };
-            if other_txn == txn {
-                continue;
-            }
-            let (later, earlier) = (mine.before(other), other.before(mine));
-            let by_time = mine.installed.after < other.installed.before
-                || other.installed.after < mine.installed.before;
-            self.statistics.ww.count(later || earlier, by_time);
-            if later {
-                edges.push(Edge { from: txn, to: other_txn, reason: reason.clone() });
-            }
-            if earlier {
-                edges.push(Edge { from: other_txn, to: txn, reason: reason.clone() });
-            }
-        }
-        for reader in record
-            .readers
-            .iter()
-            .filter(|r| r.txn != txn && mine.installed.before > r.by && self.graph.contains(r.txn))
-        {
-            let Reader { txn: from, op, version, saw, .. } = *reader;
-            if saw.is_changed_by(object, &mine.pattern, world) {
-                self.statistics.rw.certain += 1;
-                edges.push(Edge { from, to: txn, reason: Reason::AntiRead { op, object, version } });
-            }
-        }
-        edges.into_iter().for_each(|edge| self.depend(edge, values));
-    }
-
-    /// A dependency is certain: the certifier looks at it.
-    fn depend(&mut self, edge: Edge, values: &Values) {
-        let anti = matches!(edge.reason, Reason::AntiRead { .. });
-        if edge.from == edge.to || (anti && self.mechanisms.certifier == Certified::Committed) {
-            return;
-        }
-        let ssi = anti && self.mechanisms.certifier == Certified::Ssi;
-        let look = ssi.then(|| edge.clone());
-        match (self.graph.add(edge), look) {
-            (Err(broken), _) => self.report_dependencies(broken),
-            // An edge that is known already may only now be known to be direct.
-            (Ok(_), Some(edge)) => self.look_for_pivots(&edge, values),
-            _ => {}
-        }
-    }
-
-    fn look_for_pivots(&mut self, edge: &Edge, values: &Values) {
-        let view = self.mechanisms.view;
-        self.catch_up_with(edge, values);
-        if !self.is_direct(edge, values) {
-            return;
-        }
-        for [first, second] in self.graph.consecutive(edge) {
-            self.catch_up_with(&first, values);
-            self.catch_up_with(&second, values);
-            let courses = [first.from, first.to, second.to].map(|txn| self.graph.course(txn));
-            if let [Some(a), Some(b), Some(c)] = courses
-                && first.from != second.to
-                && dangerous(a, b, c, view)
-                && self.is_direct(&first, values)
-                && self.is_direct(&second, values)
-            {
-                self.report_dependencies(vec![first, second]);
-            }
-        }
-    }
-}
-
-impl Mirror {
-    /// The object of an anti-dependency gets what unseen writes may have made of it.
-    fn catch_up_with(&mut self, edge: &Edge, values: &Values) {
-        if let (Reason::AntiRead { object, .. }, false) = (&edge.reason, self.store.saw_all()) {
-            let horizon = self.horizon();
-            self.store.catch_up(*object, horizon, &self.searches, values);
-        }
-    }
-
-    /// Whether an anti-dependency is on the very version that followed the one that was read: SSI looks at no other. A reader of an older version is in
-    /// conflict with who overwrote that one; who overwrites the newer one does not meet its lock.
-    fn is_direct(&self, edge: &Edge, values: &Values) -> bool {
-        let Reason::AntiRead { op, object, version } = edge.reason else { return false };
-        let record = self.store.get(object);
-        let reader = record.readers.iter().find(|reader| reader.txn == edge.from && reader.op == op);
-        let Some(Saw::Value(value)) = reader.map(|reader| reader.saw) else { return false };
-        let matching = record.others(edge.from).filter(|(_, fact)| fact.pattern.matches(value, values));
-        let fact = |wanted| record.versions.iter().find(|(known, _)| *known == wanted).map(|(_, fact)| fact);
-        let (Some(read), Some(next)) = (fact(version), fact(Version::Of(edge.to))) else { return false };
-        let others = record.versions.iter().filter(|(v, _)| *v != version && *v != Version::Of(edge.to));
-        // What may have been installed before `next` has come.
-        next.installed.after < self.now
-            && matching.count() == 1
-            && read.right_before(next, others.map(|(_, other)| other))
     }
 }
 

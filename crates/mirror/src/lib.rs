@@ -66,20 +66,28 @@
 //! Each read costs the square of the number of versions of its object that are still alive, which is small; each dependency a search in
 //! the affected part of the graph.
 
+mod certifier;
 mod check;
 mod due;
 mod front;
 mod graph;
+mod judge;
+mod locks;
 mod log;
 mod mirror;
+mod parallel;
 mod pipeline;
+mod record;
 mod rows;
+mod shard;
 mod simulated;
+mod statistics;
 mod store;
 mod txn;
 
 pub use check::Engine;
 pub use margay_verdict::mechanism::{Mechanisms, Pattern, Searches, changes};
-pub use mirror::{Asked, Dependencies, Mirror, Size, Statistics, Trace, Unfit, Violation};
+pub use mirror::{Asked, Mirror, Trace, Unfit, Violation};
 pub use pipeline::{Client, Pipeline};
 pub use simulated::simulated;
+pub use statistics::{Dependencies, Size, Statistics};

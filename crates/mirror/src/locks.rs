@@ -3,92 +3,138 @@
 //! # Algorithm
 //! A lock was held for certain from when its operation was answered until its transaction's end was called for. Two that exclude each other and were held at the same time are a
 //! violation. A search locks what it searched where the database says so: it meets the writes that made a row match meanwhile.
+//!
+//! Locks of objects are in their shards. Locks on what was searched are of a table, across all shards: they are looked at when the shards are done with a window, each held
+//! against the writes that came before it.
 
-use margay_history::{ObjectId, TxnId, Values};
+use margay_history::{ObjectId, OpId, TxnId, Values};
 use margay_levels::profile::Granularity;
 use margay_verdict::Broken;
-use margay_verdict::mechanism::need_not_meet;
+use margay_verdict::mechanism::{Mechanisms, need_not_meet};
 
-use super::Mirror;
-use crate::store::{Held, Region};
-use crate::txn::{Search, Taken, Txn};
+use crate::mirror::Mirror;
+use crate::record::Held;
+use crate::shard::{Alarm, Fixed, Of, Shard};
+use crate::store::Region;
+use crate::txn::{Ended, Search, Txn};
 
 /// The object that stands for the whole database in the lock table.
 const DATABASE: ObjectId = ObjectId(u32::MAX);
 
-impl Mirror {
+impl Txn {
+    /// The locks that it certainly took on some objects, with the places of their operations, given that so many transactions ended before it.
+    fn locks(
+        &self,
+        order: u64,
+        mechanisms: &Mechanisms,
+        on: impl Fn(ObjectId) -> bool,
+    ) -> impl Iterator<Item = (usize, ObjectId, Held)> {
+        let (reads, until) = (self.course.locks_reads(mechanisms), self.course.held_until());
+        let regions = mechanisms.read_regions;
+        let all = self.taken.iter().enumerate();
+        let taken = all.filter(move |(_, taken)| {
+            on(taken.object) && taken.counts(reads, regions) && self.course.was_done(taken.at)
+        });
+        taken.map(move |(place, taken)| {
+            let stayed = self.changed_again(place).unwrap_or(until).min(until);
+            let (txn, by, exclusive) = (self.id, taken.at.after, taken.exclusive());
+            let (op, kind, value) = (taken.op, taken.kind, taken.value);
+            (place, taken.object, Held { txn, op, order, by, until, stayed, exclusive, kind, value })
+        })
+    }
+}
+
+impl Shard {
     /// Holds the locks of a transaction that has ended against those of others.
-    pub(super) fn hold(&mut self, txn: TxnId, ended: &Txn, values: &Values) {
-        let Some(granularity) = self.mechanisms.write_locks else { return };
-        let (reads, until) = (ended.course.locks_reads(&self.mechanisms), ended.course.held_until());
-        let regions = self.mechanisms.read_regions;
-        let counts = |taken: &&Taken| taken.counts(reads, regions) && ended.course.was_done(taken.at);
-        for (place, taken) in ended.taken.iter().enumerate().filter(|(_, taken)| counts(taken)) {
-            let Taken { op, at, object, kind, value, .. } = *taken;
-            let stayed = ended.changed_again(place).unwrap_or(until).min(until);
-            let exclusive = taken.exclusive();
-            let lock = Held { txn, op, by: at.after, until, stayed, exclusive, kind, value };
-            if granularity == Granularity::Database {
-                if kind.writes() {
-                    self.lock(DATABASE, object, lock, values);
-                    break;
+    pub(crate) fn hold(&mut self, number: usize, ended: &Txn, fixed: Fixed<'_>, alarms: &mut Vec<Alarm>) {
+        let (order, share) = (fixed.ended + number as u64, self.share);
+        match fixed.mechanisms.write_locks {
+            None => {}
+            Some(Granularity::Database) => {
+                let locks = ended.locks(order, fixed.mechanisms, |_| share.owns(DATABASE));
+                let first = { locks }.find(|(_, _, lock)| lock.kind.writes());
+                if let Some((place, object, lock)) = first {
+                    alarms.extend(self.lock((number, place), (DATABASE, object), lock, fixed));
                 }
-                continue;
             }
-            self.lock(object, object, lock, values);
-            if kind.writes() {
-                self.enter(object, lock, values);
+            Some(Granularity::Row) => {
+                for (place, object, lock) in ended.locks(order, fixed.mechanisms, |object| share.owns(object))
+                {
+                    alarms.extend(self.lock((number, place), (object, object), lock, fixed));
+                }
             }
         }
-        self.lock_regions(txn, ended, reads, values);
     }
 
     /// Locks an object, or what stands for the whole database.
-    fn lock(&mut self, key: ObjectId, object: ObjectId, lock: Held, values: &Values) {
-        let horizon = self.horizon();
-        let record = self.store.record(key, &self.searches);
+    fn lock(
+        &mut self,
+        (number, place): (usize, usize),
+        (key, object): (ObjectId, ObjectId),
+        lock: Held,
+        fixed: Fixed<'_>,
+    ) -> Option<Alarm> {
+        let record = self.record(key, fixed.tables, fixed.world.searches);
         if !record.held.is_empty() {
-            record.held.retain(|old| old.until >= horizon);
+            record.held.retain(|old| old.until >= fixed.horizon);
         }
-        let other = record.held.iter().find(|other| excludes(other, &lock, values)).copied();
+        let other = record.held.iter().find(|other| excludes(other, &lock, fixed.world.values)).copied();
         record.held.push(lock);
-        if let Some(other) = other {
-            self.report(vec![other.txn, lock.txn], Broken::Locks { object, ops: [other.op, lock.op] });
+        other.map(|other| against(other.txn, other.op, object, &lock, (number, Of::Lock, place)))
+    }
+}
+
+impl Mirror {
+    /// Holds what transactions searched against what others wrote, in the order in which they ended.
+    pub(crate) fn hold_regions(&mut self, window: &[Ended], values: &Values) -> Vec<Alarm> {
+        let mut alarms = Vec::new();
+        let Some(granularity) = self.mechanisms.write_locks else { return alarms };
+        for (number, ended) in window.iter().enumerate() {
+            if granularity == Granularity::Row && self.store.tables.values().any(|t| !t.regions.is_empty()) {
+                self.enter(number, ended, values, &mut alarms);
+            }
+            if !ended.searches.is_empty() {
+                self.lock_regions(number, ended, values, &mut alarms);
+            }
         }
+        alarms
     }
 
-    /// Holds a write against the searches that lock what they searched.
-    fn enter(&mut self, object: ObjectId, lock: Held, values: &Values) {
-        let Some(table) = self.searches.table_of(object) else { return };
-        let regions = &self.store.table(table).regions;
-        if regions.is_empty() {
-            return;
-        }
-        let made = lock.made(values);
-        let other = regions.iter().find(|region| {
-            overlaps(region, &lock)
-                && self.searches.holds(region.predicate, object, &made, values) == Some(true)
-        });
-        if let Some(&Region { txn, op, .. }) = other {
-            self.report(vec![txn, lock.txn], Broken::Locks { object, ops: [op, lock.op] });
+    /// Holds writes against the searches that lock what they searched.
+    fn enter(&self, number: usize, ended: &Txn, values: &Values, alarms: &mut Vec<Alarm>) {
+        for (place, object, lock) in ended.locks(self.ended + number as u64, &self.mechanisms, |_| true) {
+            let table = self.searches.table_of(object).and_then(|table| self.store.tables.get(&table));
+            let Some(table) = table.filter(|table| lock.kind.writes() && !table.regions.is_empty()) else {
+                continue;
+            };
+            let made = lock.made(values);
+            let other = table.regions.iter().find(|region| {
+                overlaps(region, &lock)
+                    && self.searches.holds(region.predicate, object, &made, values) == Some(true)
+            });
+            let place = (number, Of::Lock, place);
+            alarms.extend(other.map(|other| against(other.txn, other.op, object, &lock, place)));
         }
     }
 
     /// Locks what a transaction searched, and holds that against the writes of others.
-    fn lock_regions(&mut self, txn: TxnId, ended: &Txn, reads: bool, values: &Values) {
-        let (scans, updates) = (reads && self.mechanisms.read_regions, self.mechanisms.write_regions);
+    fn lock_regions(&mut self, number: usize, ended: &Txn, values: &Values, alarms: &mut Vec<Alarm>) {
+        let scans = ended.course.locks_reads(&self.mechanisms) && self.mechanisms.read_regions;
+        let (updates, order) = (self.mechanisms.write_regions, self.ended + number as u64);
         let (until, horizon) = (ended.course.held_until(), self.horizon());
-        let locks = |search: &&Search| if search.update { updates } else { scans || search.locks };
-        for search in ended.searches.iter().filter(locks) {
+        let locks = |search: &Search| if search.update { updates } else { scans || search.locks };
+        for (place, search) in ended.searches.iter().enumerate().filter(|(_, search)| locks(search)) {
             let Some(table) = self.searches.searched(search.predicate) else { continue };
             if !ended.course.was_done(search.at) {
                 continue;
             }
             let (op, by, predicate) = (search.op, search.at.after, search.predicate);
-            let region = Region { txn, op, by, until, predicate };
+            let region = Region { txn: ended.id, op, by, until, predicate };
             self.store.sort_rows(predicate, &self.searches, values);
-            for (object, lock) in self.entering(&region, values) {
-                self.report(vec![lock.txn, txn], Broken::Locks { object, ops: [lock.op, op] });
+            for (object, lock) in self.entering(&region, order, values) {
+                let (txns, ops) = ([lock.txn, ended.id], [lock.op, op]);
+                let broken = Broken::Locks { object, ops };
+                alarms.push(Alarm { place: (number, Of::Search, place), txns, broken });
             }
             let regions = &mut self.store.table(table).regions;
             regions.retain(|old| old.until >= horizon);
@@ -96,10 +142,11 @@ impl Mirror {
         }
     }
 
-    /// The writes that made a row match what was searched while both were locked; one for each object.
-    fn entering(&self, region: &Region, values: &Values) -> Vec<(ObjectId, Held)> {
+    /// The writes that made a row match what was searched while both were locked, of transactions that ended before; one for each object.
+    fn entering(&self, region: &Region, order: u64, values: &Values) -> Vec<(ObjectId, Held)> {
         let enters = |object: ObjectId, lock: &Held| {
             lock.kind.writes()
+                && lock.order < order
                 && overlaps(region, lock)
                 && self.searches.holds(region.predicate, object, &lock.made(values), values) == Some(true)
         };
@@ -108,6 +155,11 @@ impl Mirror {
         };
         self.store.rows(region.predicate, &self.searches).filter_map(of).collect()
     }
+}
+
+/// A lock met that of another operation.
+fn against(txn: TxnId, op: OpId, object: ObjectId, lock: &Held, place: (usize, Of, usize)) -> Alarm {
+    Alarm { place, txns: [txn, lock.txn], broken: Broken::Locks { object, ops: [op, lock.op] } }
 }
 
 /// Whether two locks were held at the same time and must not have been.

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use margay_history::{Interval, ObjectId, TxnId, Values, Version};
 use margay_verdict::mechanism::{Fact, Pattern, Searches, Unseen};
 
-use crate::store::FORGOTTEN;
+use crate::record::FORGOTTEN;
 
 /// So many entries are kept.
 const KEPT: usize = 256;

@@ -1,33 +1,34 @@
 //! The streaming core: operations in, violations out.
 //!
 //! # Algorithm
-//! Operations come in the order of their `before`. A transaction is collected until its end. Then its versions and locks are put into the store, where they meet those of
-//! others; and when the stream has passed the end's interval, so that every version that the transaction may have seen has come, it is
-//! judged (`judge`). What is older than every transaction that is not judged yet is forgotten.
+//! Operations come in the order of their `before`. A transaction is collected until its end (`front`). Then its versions and locks are put into the store, where they meet those
+//! of others (`shard`, `locks`); and when the stream has passed the end's interval, so that every version that the transaction may have seen has come, its reads are explained (`judge`)
+//! and what is certain goes to the certifier (`certifier`). What is older than every transaction that is not judged yet is forgotten.
+//!
+//! On one thread every transaction goes through this as soon as it can. On several they do so in windows, step by step: each step is shared out by objects or by transactions, and the
+//! next one begins when all have done theirs.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
 use margay_history::{
-    Access, Interval, ObjectId, OpId, OpKind, PredicateId, ReadLock, TxnId, ValueId, Values, Version,
+    Access, Interval, ObjectId, OpId, OpKind, PredicateId, ReadLock, TxnId, ValueId, Values,
 };
-use margay_verdict::mechanism::{Fact, Mechanisms, Pattern, Searches, Unseen, View, World, Written};
+use margay_verdict::mechanism::{Mechanisms, Pattern, Searches, View, World, Written};
 use margay_verdict::{Breach, Broken, Edge};
 
 use crate::front::{Front, Step};
 use crate::graph::Graph;
+use crate::judge::Explained;
 use crate::log::Entry;
-use crate::store::Store;
-use crate::txn::Txn;
-use judge::Explained;
-
-#[path = "judge.rs"]
-mod judge;
-#[path = "locks.rs"]
-mod locks;
+use crate::parallel::each;
+use crate::shard::{Alarm, Fixed, Met, Ordered, made};
+use crate::statistics::{Size, Statistics};
+use crate::store::{Store, Tables};
+use crate::txn::{Ended, Txn};
 
 /// One operation of the stream. Transactions, operations and objects are named by numbers of the caller's choice.
 #[derive(Clone, Copy, Debug)]
@@ -90,113 +91,44 @@ impl fmt::Display for Unfit {
 
 impl std::error::Error for Unfit {}
 
-/// How much is remembered.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Size {
-    /// Transactions that are running or not judged yet.
-    pub transactions: usize,
-    /// Versions of all objects.
-    pub versions: usize,
-    /// Reads that a later version may overwrite.
-    pub readers: usize,
-    /// Locks.
-    pub locks: usize,
-    /// Transactions of the certifier's graph.
-    pub nodes: usize,
-    /// Dependencies of the certifier's graph.
-    pub edges: usize,
-}
-
-/// How the dependencies of one kind came to be known.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Dependencies {
-    /// The intervals do not overlap: time alone tells.
-    pub certain: u64,
-    /// They overlap, and values, snapshots, locks or the rule for concurrent updates tell.
-    pub deduced: u64,
-    /// Nothing tells.
-    pub uncertain: u64,
-}
-
-impl Dependencies {
-    fn count(&mut self, known: bool, by_time: bool) {
-        let kind = match (known, by_time) {
-            (true, true) => &mut self.certain,
-            (true, false) => &mut self.deduced,
-            (false, _) => &mut self.uncertain,
-        };
-        *kind += 1;
-    }
-
-    fn add(&mut self, more: Dependencies) {
-        self.certain += more.certain;
-        self.deduced += more.deduced;
-        self.uncertain += more.uncertain;
-    }
-
-    /// The part of the dependencies that is known, from 0 to 1; 1 if there are none.
-    #[must_use]
-    pub fn known(&self) -> f64 {
-        let (known, all) = (self.certain + self.deduced, self.certain + self.deduced + self.uncertain);
-        if all == 0 { 1.0 } else { known as f64 / all as f64 }
-    }
-}
-
-/// What was deduced, as far as it was looked for.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Statistics {
-    /// Operations fed.
-    pub operations: u64,
-    /// Committed transactions judged.
-    pub judged: u64,
-    /// Reads of others' versions judged.
-    pub reads: u64,
-    /// Reads that only one version explains.
-    pub certain_reads: u64,
-    /// Pairs of versions of one object: which came first.
-    pub ww: Dependencies,
-    /// Reads: which version was seen.
-    pub wr: Dependencies,
-    /// Reads and other versions of what they saw, that are not older: whether it came later. Looked for only where the certifier minds.
-    pub rw: Dependencies,
-    /// Violations found.
-    pub violations: u64,
-}
-
 /// Verifies a stream of operations.
 #[derive(Debug)]
 pub struct Mirror {
-    mechanisms: Mechanisms,
+    pub(crate) mechanisms: Mechanisms,
     front: Front,
-    /// Ended transactions by the time that the stream must pass, and their order of arrival.
-    ended: BinaryHeap<Reverse<(i64, TxnId)>>,
-    waiting: HashMap<TxnId, Txn>,
+    /// Transactions that have ended and have not met others yet.
+    fresh: Vec<Ended>,
+    /// Transactions that are not judged yet, by the time that the stream must pass.
+    waiting: BinaryHeap<Reverse<Ended>>,
     /// When the transactions that are not judged yet began.
     starts: BTreeMap<i64, usize>,
     /// When the transactions that are running began.
     running: BTreeMap<i64, usize>,
-    now: i64,
-    store: Store,
-    searches: Arc<Searches>,
-    graph: Graph,
+    pub(crate) now: i64,
+    pub(crate) store: Store,
+    pub(crate) searches: Arc<Searches>,
+    pub(crate) graph: Graph,
     found: VecDeque<Violation>,
-    statistics: Statistics,
+    pub(crate) statistics: Statistics,
+    /// How many transactions have ended and met others.
+    pub(crate) ended: u64,
     threads: usize,
-    /// So many of them explain reads.
-    explainers: usize,
-    /// So many transactions are judged at a time.
-    batch: usize,
+    /// So many transactions meet others at a time.
+    window: usize,
 }
-
-/// After so many transactions the graph is tidied.
-const ROUND: u64 = 32;
 
 /// So many steps the front half hands over at a time, and so many times it may be ahead.
 const STEPS: usize = 1024;
-const AHEAD: usize = 8;
+const AHEAD: usize = 32;
 
-/// So many transactions are judged at a time for each thread.
-const BATCH: usize = 256;
+/// How many transactions make a window where several threads share the work.
+const WINDOWS: RangeInclusive<usize> = 32..=1024;
+
+/// A window of transactions that make more versions of one object than this is too long: all of them are looked at for every read of the object.
+const VERSIONS: usize = 12;
+
+/// Fewer transactions than this are not shared out.
+const WORTH: usize = 64;
 
 impl Mirror {
     /// A mirror of a database with these mechanisms, whose clients' clocks are at most `skew` apart.
@@ -205,8 +137,8 @@ impl Mirror {
         Self {
             mechanisms,
             front: Front::new(mechanisms, skew),
-            ended: BinaryHeap::new(),
-            waiting: HashMap::new(),
+            fresh: Vec::new(),
+            waiting: BinaryHeap::new(),
             starts: BTreeMap::new(),
             running: BTreeMap::new(),
             now: i64::MIN,
@@ -215,19 +147,20 @@ impl Mirror {
             graph: Graph::new(mechanisms.points),
             found: VecDeque::new(),
             statistics: Statistics::default(),
+            ended: 0,
             threads: 1,
-            explainers: 1,
-            batch: 1,
+            window: 1,
         }
     }
 
-    /// Works on so many threads, the caller's among them: one brings operations of a finished history together to transactions, the others explain reads. Transactions
-    /// are then judged in batches, so violations come a little later; what is found does not depend on the number of threads.
+    /// Shares the work out to so many threads, the caller's among them; for a finished history one more brings operations together to transactions. Objects are shared out for what
+    /// happens to each of them, transactions for explaining their reads. Transactions then go in windows, so violations come a little later; what is found does not
+    /// depend on the number of threads.
     #[must_use]
     pub fn with_threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
-        self.explainers = self.threads;
-        self.batch = BATCH;
+        self.window = *WINDOWS.start();
+        self.store.split(self.threads);
         self
     }
 
@@ -276,14 +209,21 @@ impl Mirror {
     fn advance(&mut self, step: Step, values: &Values) {
         self.statistics.operations += 1;
         self.now = step.now;
-        self.settle(values);
+        let at_once = self.window == 1;
+        if at_once {
+            self.settle(values);
+        }
         if step.started {
             *self.starts.entry(step.now).or_default() += 1;
             *self.running.entry(step.now).or_default() += 1;
         }
-        if let Some(ended) = step.ended {
-            let (txn, ended) = *ended;
-            self.end(txn, ended, values);
+        let Some(ended) = step.ended else { return };
+        self.fresh.push(ended);
+        if self.fresh.len() >= self.window {
+            self.admit(values);
+            if !at_once {
+                self.settle(values);
+            }
         }
     }
 
@@ -300,7 +240,6 @@ impl Mirror {
         let (sender, receiver) = std::sync::mpsc::sync_channel::<Vec<Step>>(AHEAD);
         let mut front = std::mem::replace(&mut self.front, Front::new(self.mechanisms, 0));
         let searches = Arc::clone(&self.searches);
-        self.explainers = self.threads.saturating_sub(1).max(1);
         std::thread::scope(|scope| {
             let maker = scope.spawn(move || {
                 let mut steps = Vec::with_capacity(STEPS);
@@ -335,10 +274,10 @@ impl Mirror {
 
     /// The stream is over: transactions that have not ended have an unknown outcome.
     pub fn finish(&mut self, values: &Values) {
-        let mut open: Vec<(TxnId, Txn)> = self.front.open.drain().collect();
-        open.sort_unstable_by_key(|(txn, _)| *txn);
-        open.into_iter().for_each(|(txn, unknown)| self.end(txn, unknown, values));
-        (self.now, self.batch) = (i64::MAX, 1);
+        let open = self.front.finish(World { values, searches: &self.searches });
+        self.fresh.extend(open);
+        self.admit(values);
+        self.now = i64::MAX;
         self.settle(values);
     }
 
@@ -358,78 +297,85 @@ impl Mirror {
     pub fn size(&self) -> Size {
         let (versions, readers, locks) = self.store.len();
         let (nodes, edges) = self.graph.len();
-        let transactions = self.front.open.len() + self.waiting.len();
+        let transactions = self.front.open.len() + self.fresh.len() + self.waiting.len();
         Size { transactions, versions, readers, locks, nodes, edges }
     }
 
     /// Whatever is not judged yet began at this time or later.
-    fn horizon(&self) -> i64 {
+    pub(crate) fn horizon(&self) -> i64 {
         self.starts.keys().next().map_or(self.now, |&start| start.min(self.now))
     }
 
-    fn forget_start(&mut self, start: i64) {
-        forget(&mut self.starts, start);
+    /// The transactions that have ended meet others, in the order in which they did.
+    fn admit(&mut self, values: &Values) {
+        let mut fresh = std::mem::take(&mut self.fresh);
+        fresh.iter().for_each(|ended| forget(&mut self.running, ended.course.start()));
+        let mut alarms = Vec::new();
+        let mut most = 0;
+        for met in self.meet(&fresh, values) {
+            alarms.extend(met.alarms);
+            most = most.max(met.most);
+        }
+        self.store.enroll(&self.searches);
+        alarms.extend(self.hold_regions(&fresh, values));
+        alarms.sort_by_key(|alarm| alarm.place);
+        for Alarm { txns, broken, .. } in alarms {
+            self.report(txns.to_vec(), broken);
+        }
+        self.ended += fresh.len() as u64;
+        fresh.drain(..).for_each(|ended| self.keep(ended, values));
+        self.fresh = fresh;
+        self.adapt(most);
     }
 
-    /// A transaction has ended: its locks and versions meet those of others.
-    fn end(&mut self, txn: TxnId, mut ended: Txn, values: &Values) {
-        forget(&mut self.running, ended.course.start());
-        self.hold(txn, &ended, values);
-        if ended.course.aborted() && self.mechanisms.view != View::Uncommitted {
-            return self.forget_start(ended.course.start());
+    /// The next window is as long as objects have few versions.
+    fn adapt(&mut self, most: usize) {
+        if self.window > 1 {
+            let next = if most > VERSIONS { self.window / 2 } else { self.window * 2 };
+            self.window = next.clamp(*WINDOWS.start(), *WINDOWS.end());
         }
-        if !ended.unseen.is_empty() {
-            ended.cloud(World { values, searches: &self.searches });
-        }
-        self.install(txn, &ended, values);
-        self.note_unseen(txn, &ended, values);
-        if !ended.course.committed() || ended.course.is_opaque() {
-            return self.forget_start(ended.course.start());
-        }
-        self.graph.insert(txn, ended.course);
-        self.ended.push(Reverse((ended.answered, txn)));
-        self.waiting.insert(txn, ended);
     }
 
-    /// The versions of a transaction meet those of others.
-    fn install(&mut self, txn: TxnId, ended: &Txn, values: &Values) {
-        let horizon = self.horizon();
-        for (object, written) in &ended.writes {
-            let mut broken = None;
-            let record = self.store.record(*object, &self.searches);
-            for fact in made(written, ended, &self.mechanisms, values) {
-                let clash = record.versions.iter().find(|(_, other)| clash(&fact, other));
-                broken = broken.or(clash.map(|(version, _)| *version));
-                record.install(txn, fact);
-            }
-            record.tidy(horizon, values, |reader| self.graph.contains(reader));
-            if let Some(Version::Of(other)) = broken {
-                self.report(vec![other, txn], Broken::Updates { object: *object, txns: [other, txn] });
-            }
+    /// Locks and versions meet those of others, object by object.
+    fn meet(&mut self, fresh: &[Ended], values: &Values) -> Vec<Met> {
+        let (worth, horizon) = (self.is_worth(fresh.len()), self.horizon());
+        let Store { shards, tables, .. } = &mut self.store;
+        let world = World { values, searches: &self.searches };
+        let (mechanisms, graph, ended) = (&self.mechanisms, &self.graph, self.ended);
+        let fixed = Fixed { mechanisms, world, tables, graph, horizon, ended };
+        each(shards, worth, |shard| shard.admit(fresh, fixed))
+    }
+
+    /// A transaction that committed is kept until it can be judged.
+    fn keep(&mut self, ended: Ended, values: &Values) {
+        if ended.is_seen(&self.mechanisms) {
+            self.note_unseen(&ended, values);
+        }
+        if ended.course.committed() && !ended.course.is_opaque() {
+            self.graph.insert(ended.id, ended.course);
+            self.waiting.push(Reverse(ended));
+        } else {
+            forget(&mut self.starts, ended.course.start());
         }
     }
 
     /// What a transaction may have written without that anybody saw it.
-    fn note_unseen(&mut self, txn: TxnId, ended: &Txn, values: &Values) {
-        let entry = |unseen: Option<&Unseen>| {
+    fn note_unseen(&mut self, ended: &Txn, values: &Values) {
+        let opaque = ended.course.is_opaque().then_some(None);
+        for unseen in ended.unseen.iter().map(Some).chain(opaque) {
             let mut written = Written::default();
             written.push_unseen(unseen.map_or(&Pattern::Any, |unseen| &unseen.pattern));
-            let facts = made(&written, ended, &self.mechanisms, values);
-            facts.into_iter().next().map(|fact| Entry { txn, unseen: unseen.cloned(), fact })
-        };
-        let mut entries: Vec<_> = ended.unseen.iter().filter_map(|unseen| entry(Some(unseen))).collect();
-        if ended.course.is_opaque() {
-            entries.extend(entry(None));
-        }
-        for entry in entries {
-            let table = entry.unseen.as_ref().and_then(|unseen| unseen.table(&self.searches));
-            self.store.note(table, entry);
+            let mut first = None;
+            made(&written, ended, &self.mechanisms, values, |fact| _ = first.get_or_insert(fact));
+            let Some(fact) = first else { continue };
+            let table = unseen.and_then(|unseen| unseen.table(&self.searches));
+            self.store.note(table, Entry { txn: ended.id, unseen: unseen.cloned(), fact });
         }
     }
 
     /// The objects that transactions have looked at get what unseen writes may have made of them.
-    fn catch_up(&mut self, ready: &[(TxnId, Txn)], values: &Values) {
-        let searches = ready.iter().flat_map(|(_, ended)| &ended.searches);
+    fn catch_up(&mut self, ready: &[Ended], values: &Values) {
+        let searches = ready.iter().flat_map(|ended| &ended.searches);
         for search in searches.filter(|search| search.whole) {
             self.store.sort_rows(search.predicate, &self.searches, values);
         }
@@ -437,7 +383,7 @@ impl Mirror {
             return;
         }
         let horizon = self.horizon();
-        for (_, ended) in ready {
+        for ended in ready {
             let searched = ended.searches.iter().filter(|search| search.whole);
             let rows = searched.flat_map(|search| self.store.rows(search.predicate, &self.searches));
             let mut objects: Vec<ObjectId> = rows.collect();
@@ -458,59 +404,70 @@ impl Mirror {
         }
     }
 
-    /// Judges the transactions whose ends the stream has passed, as soon as there is a batch of them.
+    /// Judges the transactions whose ends the stream has passed.
     fn settle(&mut self, values: &Values) {
         let complete = self.complete();
-        let is_ready = |end: Option<&Reverse<(i64, TxnId)>>| end.is_some_and(|end| end.0.0 < complete);
-        if !is_ready(self.ended.peek()) || self.ended.len() < self.batch {
+        let is_ready = |next: Option<&Reverse<Ended>>| next.is_some_and(|next| next.0.answered < complete);
+        if !is_ready(self.waiting.peek()) {
             return;
         }
         let mut ready = Vec::new();
-        while is_ready(self.ended.peek())
-            && let Some(Reverse((_, txn))) = self.ended.pop()
+        while is_ready(self.waiting.peek())
+            && let Some(Reverse(ended)) = self.waiting.pop()
         {
-            ready.extend(self.waiting.remove(&txn).map(|ended| (txn, ended)));
+            ready.push(ended);
         }
         self.catch_up(&ready, values);
-        for ((txn, ended), found) in ready.iter().zip(self.explain_all(&ready, values)) {
-            self.conclude_all(*txn, ended, found, values);
-            self.forget_start(ended.course.start());
-            self.statistics.judged += 1;
-            if self.statistics.judged.is_multiple_of(ROUND) {
-                let horizon = self.horizon();
-                self.graph.tidy(horizon);
-            }
+        let explained = self.explain_all(&ready, values);
+        let ordered = self.order_all(&ready, &explained, values);
+        self.remember_searches(&ready);
+        self.certify(&ready, explained, ordered, values);
+    }
+
+    /// Explains the reads of transactions.
+    fn explain_all(&self, ready: &[Ended], values: &Values) -> Vec<Explained> {
+        let part = ready.len().div_ceil(self.threads);
+        let explain = |part: &[Ended]| -> Vec<Explained> {
+            part.iter().map(|ended| self.explain(ended, values)).collect()
+        };
+        match self.is_worth(ready.len()) {
+            false => explain(ready),
+            true => each(ready.chunks(part), true, explain).into_iter().flatten().collect(),
         }
     }
 
-    /// Explains the reads of transactions, on several threads if there are many.
-    fn explain_all(&self, ready: &[(TxnId, Txn)], values: &Values) -> Vec<Explained> {
-        let explain = |(txn, ended): &(TxnId, Txn)| self.explain(*txn, ended, values);
-        let threads = self.explainers;
-        if threads == 1 || ready.len() < 2 * threads {
-            return ready.iter().map(explain).collect();
-        }
-        let part = ready.len().div_ceil(threads);
-        std::thread::scope(|scope| {
-            let mut parts = ready.chunks(part);
-            let mine = parts.next().unwrap_or_default();
-            let others: Vec<_> =
-                parts.map(|part| scope.spawn(move || part.iter().map(explain).collect::<Vec<_>>())).collect();
-            let mut all: Vec<Explained> = mine.iter().map(explain).collect();
-            for (other, part) in others.into_iter().zip(ready.chunks(part).skip(1)) {
-                // A thread that could not finish is no reason to leave its part out.
-                all.extend(other.join().unwrap_or_else(|_| part.iter().map(explain).collect()));
-            }
-            all
-        })
+    /// Remembers who read what, and puts versions in order, object by object.
+    fn order_all(&mut self, ready: &[Ended], explained: &[Explained], values: &Values) -> Vec<Ordered> {
+        let (worth, horizon) = (self.is_worth(ready.len()), self.horizon());
+        let Store { shards, tables, .. } = &mut self.store;
+        let tables: &Tables = tables;
+        let world = World { values, searches: &self.searches };
+        let (mechanisms, graph, ended) = (&self.mechanisms, &self.graph, self.ended);
+        let fixed = Fixed { mechanisms, world, tables, graph, horizon, ended };
+        each(shards, worth, |shard| shard.conclude(ready, explained, fixed))
     }
 
-    fn report(&mut self, txns: Vec<TxnId>, broken: Broken) {
+    /// Whether so many transactions are worth more than one thread.
+    fn is_worth(&self, transactions: usize) -> bool {
+        self.threads > 1 && transactions >= WORTH
+    }
+
+    /// A transaction is judged.
+    pub(crate) fn judged(&mut self, ended: &Txn) {
+        forget(&mut self.starts, ended.course.start());
+        self.statistics.judged += 1;
+        if self.graph.judged() {
+            let horizon = self.horizon();
+            self.graph.tidy(horizon);
+        }
+    }
+
+    pub(crate) fn report(&mut self, txns: Vec<TxnId>, broken: Broken) {
         self.statistics.violations += 1;
         self.found.push_back(Violation { txns, breach: Breach { mechanisms: self.mechanisms, broken } });
     }
 
-    fn report_dependencies(&mut self, edges: Vec<Edge>) {
+    pub(crate) fn report_dependencies(&mut self, edges: Vec<Edge>) {
         let mut txns: Vec<TxnId> = edges.iter().flat_map(|edge| [edge.from, edge.to]).collect();
         txns.sort_unstable();
         txns.dedup();
@@ -526,18 +483,4 @@ fn forget(times: &mut BTreeMap<i64, usize>, time: i64) {
             times.remove(&time);
         }
     }
-}
-
-/// What a transaction made of an object, as others see it.
-fn made(written: &Written, ended: &Txn, mechanisms: &Mechanisms, values: &Values) -> Vec<Fact> {
-    match mechanisms.view {
-        View::Uncommitted => written.facts(&ended.course, values),
-        _ => vec![written.clone().fact(&ended.course, mechanisms, values)],
-    }
-}
-
-/// Whether two versions cannot both be there: neither writer had committed when the other took its snapshot.
-fn clash(one: &Fact, other: &Fact) -> bool {
-    let (Some(a), Some(b)) = (one.snapshot, other.snapshot) else { return false };
-    one.certain && other.certain && one.installed.before > b && other.installed.before > a
 }

@@ -1,6 +1,9 @@
 //! A transaction while it runs, and until it has been judged.
 
-use margay_history::{Interval, ObjectId, OpId, OpKind, PredicateId, ReadLock, ValueId};
+use std::cmp::Ordering;
+use std::ops::Deref;
+
+use margay_history::{Interval, ObjectId, OpId, OpKind, PredicateId, ReadLock, TxnId, ValueId};
 use margay_verdict::mechanism::{
     Course, Locking, Mechanisms, Pattern, Saw, Unseen, View, World, Written, returned, took_effect,
 };
@@ -65,8 +68,9 @@ impl Taken {
 }
 
 /// A transaction so far.
-#[derive(Default, Debug)]
+#[derive(Debug)]
 pub(crate) struct Txn {
+    pub id: TxnId,
     pub course: Course,
     pub reads: Vec<Seen>,
     pub searches: Vec<Search>,
@@ -81,7 +85,59 @@ pub(crate) struct Txn {
     pub missed: Option<OpId>,
 }
 
+/// A transaction that has ended. The order is that of the times at which everything of it had been answered.
+#[derive(Debug)]
+pub(crate) struct Ended(Box<Txn>);
+
+impl Ended {
+    pub fn new(txn: Txn) -> Self {
+        Self(Box::new(txn))
+    }
+}
+
+impl Deref for Ended {
+    type Target = Txn;
+
+    fn deref(&self) -> &Txn {
+        &self.0
+    }
+}
+
+impl Ord for Ended {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.answered, self.id).cmp(&(other.answered, other.id))
+    }
+}
+
+impl PartialOrd for Ended {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Ended {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Ended {}
+
 impl Txn {
+    pub fn new(id: TxnId) -> Self {
+        Self {
+            id,
+            course: Course::default(),
+            reads: Vec::new(),
+            searches: Vec::new(),
+            taken: Vec::new(),
+            writes: Vec::new(),
+            unseen: Vec::new(),
+            answered: i64::MIN,
+            missed: None,
+        }
+    }
+
     /// Adds the next operation, with its interval on the common clock.
     pub fn push(
         &mut self,
@@ -91,7 +147,7 @@ impl Txn {
         mechanisms: &Mechanisms,
         world: World<'_>,
     ) {
-        self.answered = at.after.max(if self.course.is_empty() { i64::MIN } else { self.answered });
+        self.answered = at.after.max(self.answered);
         let own = trace.kind == OpKind::Read
             && trace.accesses.iter().all(|access| self.own(access.object).is_some());
         let like = Like::of(trace.kind, asked, mechanisms);
@@ -138,6 +194,11 @@ impl Txn {
                 }
             }
         }
+    }
+
+    /// Whether others may see what it wrote.
+    pub fn is_seen(&self, mechanisms: &Mechanisms) -> bool {
+        !self.course.aborted() || mechanisms.view == View::Uncommitted
     }
 
     /// When the object of a lock was written again, at the earliest.

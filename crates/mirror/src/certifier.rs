@@ -1,0 +1,151 @@
+//! The certifier: what is certain of many objects comes together.
+//!
+//! # Algorithm
+//! Transactions are taken in the order in which they are judged. The dependencies that explaining their reads (`judge`) and ordering their versions (`shard`) made certain go to
+//! the graph, which finds cycles; two consecutive anti-dependencies are held against the conditions of SSI where the database certifies by it.
+//!
+//! # Invariants
+//! Dependencies come in an order that does not depend on the number of shards: by transaction, and then by write. So the cycles that are found do not either.
+
+use margay_history::{Values, Version};
+use margay_verdict::mechanism::{Certified, Saw, dangerous};
+use margay_verdict::{Broken, Edge, Reason};
+
+use crate::judge::Explained;
+use crate::mirror::Mirror;
+use crate::record::Reader;
+use crate::shard::Ordered;
+use crate::txn::{Ended, Txn};
+
+impl Mirror {
+    /// Takes over what is certain of transactions that are judged.
+    pub(crate) fn certify(
+        &mut self,
+        window: &[Ended],
+        explained: Vec<Explained>,
+        ordered: Vec<Ordered>,
+        values: &Values,
+    ) {
+        let mut edges = Vec::new();
+        for part in ordered {
+            self.statistics.ww.add(part.ww);
+            self.statistics.rw.add(part.rw);
+            edges.extend(part.edges);
+        }
+        // Those of each shard are in order already, so this only brings them together.
+        edges.sort_by_key(|(place, _)| *place);
+        let mut edges = edges.into_iter().peekable();
+        for (number, (ended, found)) in window.iter().zip(explained).enumerate() {
+            self.take_over(ended, found, values);
+            while let Some((_, edge)) = edges.next_if(|((of, _), _)| *of == number) {
+                self.depend(edge, values);
+            }
+            self.judged(ended);
+        }
+    }
+
+    /// Takes over what explaining brought to light.
+    fn take_over(&mut self, ended: &Txn, found: Explained, values: &Values) {
+        for op in found.broken {
+            self.report(vec![ended.id], Broken::Read { op });
+        }
+        self.statistics.reads += found.wr.certain + found.wr.deduced + found.wr.uncertain;
+        self.statistics.certain_reads += found.wr.certain + found.wr.deduced;
+        self.statistics.wr.add(found.wr);
+        self.statistics.rw.add(found.rw);
+        found.edges.into_iter().for_each(|edge| self.depend(edge, values));
+    }
+
+    /// Rows that are not known yet may change what was searched.
+    pub(crate) fn remember_searches(&mut self, window: &[Ended]) {
+        let new = self.store.enroll(&self.searches);
+        if self.mechanisms.certifier == Certified::Committed {
+            return;
+        }
+        for ended in window {
+            for search in ended.searches.iter().filter(|search| search.whole) {
+                let Some(table) = self.searches.searched(search.predicate) else { continue };
+                let by = ended.course.snapshot(self.mechanisms.view, search.at).after;
+                let saw = Saw::Without(search.predicate);
+                let reader = Reader { txn: ended.id, op: search.op, saw, version: Version::Initial, by };
+                let is_live = |txn| self.graph.contains(txn);
+                self.store.remember_search(table, reader, &new, &self.searches, is_live);
+            }
+        }
+    }
+
+    /// A dependency is certain: the certifier looks at it.
+    fn depend(&mut self, edge: Edge, values: &Values) {
+        let anti = matches!(edge.reason, Reason::AntiRead { .. });
+        if edge.from == edge.to || (anti && self.mechanisms.certifier == Certified::Committed) {
+            return;
+        }
+        let ssi = anti && self.mechanisms.certifier == Certified::Ssi;
+        let look = ssi.then(|| edge.clone());
+        match (self.graph.add(edge), look) {
+            (Err(broken), _) => self.report_dependencies(broken),
+            // An edge that is known already may only now be known to be direct.
+            (Ok(_), Some(edge)) => self.look_for_pivots(&edge, values),
+            _ => {}
+        }
+    }
+
+    fn look_for_pivots(&mut self, edge: &Edge, values: &Values) {
+        let view = self.mechanisms.view;
+        if !self.ran_together(edge) {
+            return;
+        }
+        self.catch_up_with(edge, values);
+        if !self.is_direct(edge, values) {
+            return;
+        }
+        for [first, second] in self.graph.consecutive(edge) {
+            self.catch_up_with(&first, values);
+            self.catch_up_with(&second, values);
+            let courses = [first.from, first.to, second.to].map(|txn| self.graph.course(txn));
+            if let [Some(a), Some(b), Some(c)] = courses
+                && first.from != second.to
+                && dangerous(a, b, c, view)
+                && self.is_direct(&first, values)
+                && self.is_direct(&second, values)
+            {
+                self.report_dependencies(vec![first, second]);
+            }
+        }
+    }
+}
+
+impl Mirror {
+    /// Whether the transactions of an edge ran at the same time; others are in no dangerous structure.
+    fn ran_together(&self, edge: &Edge) -> bool {
+        match (self.graph.course(edge.from), self.graph.course(edge.to)) {
+            (Some(from), Some(to)) => from.end().after >= to.start(),
+            _ => false,
+        }
+    }
+
+    /// The object of an anti-dependency gets what unseen writes may have made of it.
+    fn catch_up_with(&mut self, edge: &Edge, values: &Values) {
+        if let (Reason::AntiRead { object, .. }, false) = (&edge.reason, self.store.saw_all()) {
+            let horizon = self.horizon();
+            self.store.catch_up(*object, horizon, &self.searches, values);
+        }
+    }
+
+    /// Whether an anti-dependency is on the very version that followed the one that was read: SSI looks at no other. A reader of an older version is in
+    /// conflict with who overwrote that one; who overwrites the newer one does not meet its lock.
+    fn is_direct(&self, edge: &Edge, values: &Values) -> bool {
+        let Reason::AntiRead { op, object, version } = edge.reason else { return false };
+        let record = self.store.get(object);
+        let reader = record.readers.iter().find(|reader| reader.txn == edge.from && reader.op == op);
+        let Some(Saw::Value(value)) = reader.map(|reader| reader.saw) else { return false };
+        let matching = record.others(edge.from).filter(|(_, fact)| fact.pattern.matches(value, values));
+        let fact = |wanted| record.versions.iter().find(|(known, _)| *known == wanted).map(|(_, fact)| fact);
+        let (Some(read), Some(next)) = (fact(version), fact(Version::Of(edge.to))) else { return false };
+        let others = record.versions.iter().filter(|(v, _)| *v != version && *v != Version::Of(edge.to));
+        // What may have been installed before `next` has come.
+        next.installed.after < self.now
+            && matching.count() == 1
+            && read.right_before(next, others.map(|(_, other)| other))
+    }
+}

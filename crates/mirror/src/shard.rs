@@ -1,0 +1,273 @@
+//! The objects of one shard, and what transactions do to them.
+//!
+//! # Problem
+//! Locks, versions and readers of one object have nothing to do with those of another. So objects can be shared out among threads; what comes of it must not
+//! depend on how many there are.
+//!
+//! # Algorithm
+//! Transactions come in windows: all that have ended, in the order in which they did ([`Shard::admit`]), and all that are to be judged, in their order
+//! ([`Shard::conclude`]). Every shard goes through the whole window and does what concerns its own objects. What it finds carries its place in the window, by which the
+//! findings of all shards are brought together again.
+//!
+//! # Invariants
+//! A shard changes nothing but its own records, and looks at nothing that changes meanwhile ([`Fixed`]).
+//!
+//! # Differs from the paper
+//! The paper gives each partition of the data a verifier of its own. Reads of one snapshot tell of each other whatever they read, and cycles go through many objects: explaining is shared out by
+//! transactions, which look at all shards, and one certifier comes behind all of them.
+//!
+//! # Cost
+//! Each shard looks at the object of every access of the window.
+
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
+use margay_history::{ObjectId, TxnId, ValueId, Values, Version};
+use margay_verdict::mechanism::{Certified, Fact, Mechanisms, Saw, Searches, View, World, Written};
+use margay_verdict::{Broken, Edge, Reason};
+
+use crate::graph::Graph;
+use crate::judge::Explained;
+use crate::record::{Reader, Record};
+use crate::statistics::Dependencies;
+use crate::store::Tables;
+use crate::txn::{Ended, Txn};
+
+/// What stays as it is while shards are at work.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fixed<'a> {
+    pub mechanisms: &'a Mechanisms,
+    pub world: World<'a>,
+    pub tables: &'a Tables,
+    pub graph: &'a Graph,
+    /// Whatever is not judged yet began at this time or later.
+    pub horizon: i64,
+    /// How many transactions had ended before the window.
+    pub ended: u64,
+}
+
+/// A violation, with its place in the window: the transaction, what of it, and where.
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    pub place: (usize, Of, usize),
+    pub txns: [TxnId; 2],
+    pub broken: Broken,
+}
+
+/// What of a transaction meets others.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Of {
+    Lock,
+    Search,
+    Write,
+}
+
+/// What came of a window's locks and versions.
+#[derive(Default, Debug)]
+pub(crate) struct Met {
+    pub alarms: Vec<Alarm>,
+    /// How many versions there are of one object, at most.
+    pub most: usize,
+}
+
+/// The dependencies that the order of versions makes certain.
+#[derive(Default, Debug)]
+pub(crate) struct Ordered {
+    /// With their places in the window: the transaction, and which of its writes.
+    pub edges: Vec<((usize, usize), Edge)>,
+    pub ww: Dependencies,
+    pub rw: Dependencies,
+}
+
+/// Which objects are in a shard.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share {
+    place: u32,
+    count: u32,
+}
+
+impl Share {
+    pub fn owns(self, object: ObjectId) -> bool {
+        self.count == 1 || object.0 % self.count == self.place
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Shard {
+    pub share: Share,
+    records: HashMap<ObjectId, Record>,
+    /// Rows that the tables have not been told of.
+    new: Vec<ObjectId>,
+}
+
+impl Shard {
+    /// One of so many.
+    pub fn new(place: u32, count: u32) -> Self {
+        Self { share: Share { place, count }, records: HashMap::new(), new: Vec::new() }
+    }
+
+    pub fn get(&self, object: ObjectId) -> Option<&Record> {
+        self.records.get(&object)
+    }
+
+    pub fn records(&self) -> impl Iterator<Item = &Record> {
+        self.records.values()
+    }
+
+    pub fn into_records(self) -> impl Iterator<Item = (ObjectId, Record)> {
+        self.records.into_iter()
+    }
+
+    pub fn insert(&mut self, object: ObjectId, record: Record) {
+        self.records.insert(object, record);
+    }
+
+    pub fn take_new(&mut self) -> Vec<ObjectId> {
+        std::mem::take(&mut self.new)
+    }
+
+    /// What is known of an object: at least one version.
+    pub fn record(&mut self, object: ObjectId, tables: &Tables, searches: &Searches) -> &mut Record {
+        match self.records.entry(object) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let mut record = Record::of(ValueId::NULL);
+                if let Some(table) = searches.table_of(object) {
+                    self.new.push(object);
+                    if let Some(table) = tables.get(&table) {
+                        record.readers.clone_from(&table.readers);
+                    }
+                }
+                entry.insert(record)
+            }
+        }
+    }
+
+    /// The locks and versions of transactions that have ended meet those of others.
+    pub fn admit(&mut self, window: &[Ended], fixed: Fixed<'_>) -> Met {
+        let mut met = Met::default();
+        for (number, ended) in window.iter().enumerate() {
+            self.hold(number, ended, fixed, &mut met.alarms);
+            if ended.is_seen(fixed.mechanisms) {
+                self.install(number, ended, fixed, &mut met);
+            }
+        }
+        met
+    }
+
+    /// The versions of a transaction meet those of others.
+    fn install(&mut self, number: usize, ended: &Txn, fixed: Fixed<'_>, met: &mut Met) {
+        let Fixed { mechanisms, world: World { values, searches }, tables, graph, horizon, .. } = fixed;
+        for (place, (object, written)) in ended.writes.iter().enumerate() {
+            if !self.share.owns(*object) {
+                continue;
+            }
+            let mut broken = None;
+            let record = self.record(*object, tables, searches);
+            made(written, ended, mechanisms, values, |fact| {
+                let clash = record.versions.iter().find(|(_, other)| clash(&fact, other));
+                broken = broken.or(clash.map(|(version, _)| *version));
+                record.install(ended.id, fact, horizon);
+            });
+            record.tidy(horizon, values, |reader| graph.contains(reader));
+            met.most = met.most.max(record.versions.len());
+            if let Some(Version::Of(other)) = broken {
+                let txns = [other, ended.id];
+                let broken = Broken::Updates { object: *object, txns };
+                met.alarms.push(Alarm { place: (number, Of::Write, place), txns, broken });
+            }
+        }
+    }
+
+    /// Transactions are judged: their reads are remembered, and their versions put in order.
+    pub fn conclude(&mut self, window: &[Ended], explained: &[Explained], fixed: Fixed<'_>) -> Ordered {
+        let mut ordered = Ordered::default();
+        for (number, (ended, explained)) in window.iter().zip(explained).enumerate() {
+            if fixed.mechanisms.certifier != Certified::Committed {
+                self.remember(&explained.readers, fixed);
+            }
+            for (place, (object, _)) in ended.writes.iter().enumerate() {
+                if self.share.owns(*object) {
+                    self.order((number, place), ended, *object, fixed, &mut ordered);
+                }
+            }
+        }
+        ordered
+    }
+
+    /// Later versions may overwrite what was read.
+    fn remember(&mut self, readers: &[(ObjectId, Reader)], fixed: Fixed<'_>) {
+        for (object, reader) in readers {
+            if self.share.owns(*object) {
+                let record = self.record(*object, fixed.tables, fixed.world.searches);
+                record.tidy_readers(|old| fixed.graph.contains(old));
+                record.readers.push(*reader);
+            }
+        }
+    }
+
+    /// Orders a transaction's version of an object among the others, and after those who read before it. Only neighbours depend on each other: the others do so by way of these.
+    fn order(
+        &self,
+        place: (usize, usize),
+        ended: &Txn,
+        object: ObjectId,
+        fixed: Fixed<'_>,
+        ordered: &mut Ordered,
+    ) {
+        let (Some(record), txn) = (self.get(object), ended.id) else { return };
+        let certain = |(version, fact): &&(Version, Fact)| *version == Version::Of(txn) && fact.certain;
+        let Some((_, mine)) = record.versions.iter().find(certain) else { return };
+        let mut depend = |from, to, reason| ordered.edges.push((place, Edge { from, to, reason }));
+        let others = || record.others(txn).filter(|(_, other)| other.certain);
+        for (version, other) in others() {
+            let Version::Of(other_txn) = *version else { continue };
+            let (later, earlier) = (mine.before(other), other.before(mine));
+            let by_time = mine.installed.after < other.installed.before
+                || other.installed.after < mine.installed.before;
+            ordered.ww.count(later || earlier, by_time);
+            // Who is judged later looks for this one then.
+            let judged = other.installed.after <= ended.answered;
+            if later && judged && !others().any(|(_, between)| mine.before(between) && between.before(other))
+            {
+                depend(txn, other_txn, Reason::Write { object });
+            }
+            if earlier && !others().any(|(_, between)| other.before(between) && between.before(mine)) {
+                depend(other_txn, txn, Reason::Write { object });
+            }
+        }
+        let changes = |saw: Saw, fact: &Fact| saw.is_changed_by(object, &fact.pattern, fixed.world);
+        let previous = others().map(|(_, other)| other).filter(|other| other.before(mine));
+        let previous = previous.max_by_key(|other| other.installed.before);
+        let overwritten =
+            |r: &&Reader| r.txn != txn && mine.installed.before > r.by && fixed.graph.contains(r.txn);
+        for &Reader { txn: from, op, version, saw, by } in record.readers.iter().filter(overwritten) {
+            if !changes(saw, mine) {
+                continue;
+            }
+            ordered.rw.certain += 1;
+            if !previous.is_some_and(|previous| previous.installed.before > by && changes(saw, previous)) {
+                depend(from, txn, Reason::AntiRead { op, object, version });
+            }
+        }
+    }
+}
+
+/// Hands out what a transaction made of an object, as others see it.
+pub(crate) fn made(
+    written: &Written,
+    ended: &Txn,
+    mechanisms: &Mechanisms,
+    values: &Values,
+    mut out: impl FnMut(Fact),
+) {
+    match mechanisms.view {
+        View::Uncommitted => written.facts(&ended.course, values).into_iter().for_each(out),
+        _ => out(written.clone().fact(&ended.course, mechanisms, values)),
+    }
+}
+
+/// Whether two versions cannot both be there: neither writer had committed when the other took its snapshot.
+fn clash(one: &Fact, other: &Fact) -> bool {
+    let (Some(a), Some(b)) = (one.snapshot, other.snapshot) else { return false };
+    one.certain && other.certain && one.installed.before > b && other.installed.before > a
+}
