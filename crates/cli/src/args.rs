@@ -275,7 +275,9 @@ impl OutputArgs {
 }
 
 #[derive(Args)]
-#[command(after_help = EXIT_STATUS)]
+#[command(
+    after_help = "Exit status: 0 written, 2 bad usage, unreadable input, or what the format cannot carry.\n`-` is standard input or output."
+)]
 pub struct ConvertArgs {
     /// The history to read: a file, a directory for the formats that are one, or `-`
     #[arg(value_name = "IN")]

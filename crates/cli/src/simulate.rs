@@ -79,10 +79,16 @@ fn sentence(help: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// The protocols and faults, each with its line.
+/// Workloads answer to what clients read, so they are played live, on threads and real clocks, and not in simulated time.
+const WORKLOADS: &str = "\
+The workloads of `margay run` are played against the same databases by
+  margay run sim:PROTOCOL[+FAULT[=P]…] --workload W --record OUT
+in real time: its histories differ from run to run, those of `simulate` never do.";
+
+/// The protocols and faults, each with its line, and where workloads are.
 pub fn names() -> String {
     let protocols =
         Protocol::ALL.map(|protocol| format!("  {:<18} {}", protocol.name(), protocol.description()));
     let faults = Fault::ALL.map(|fault| format!("  {:<25} {}", fault.name(), fault.description()));
-    format!("Protocols:\n{}\n\nFaults:\n{}", protocols.join("\n"), faults.join("\n"))
+    format!("Protocols:\n{}\n\nFaults:\n{}\n\n{WORKLOADS}", protocols.join("\n"), faults.join("\n"))
 }

@@ -90,7 +90,11 @@ fn relayed(config: &Config, port: u16) -> Config {
 fn shown(error: postgres::Error) -> String {
     match error.as_db_error() {
         Some(error) => format!("{} ({})", error.message(), error.code().code()),
-        None => error.to_string(),
+        // "error connecting to server" alone tells nothing.
+        None => match std::error::Error::source(&error) {
+            Some(cause) => format!("{error}: {cause}"),
+            None => error.to_string(),
+        },
     }
 }
 

@@ -7,13 +7,15 @@ use crate::ids::{ObjectId, TxnId, ValueId};
 use crate::value::Value;
 
 impl History {
-    /// An object for people: `x`, `accounts/1`, `t/(1, 2)`.
+    /// An object for people: `x`, `accounts/1`, `t/(1, 2)`; and `key 7`, for a bare number beside values would read like one of them.
     #[must_use]
     pub fn show_object(&self, id: ObjectId) -> String {
         let object = self.object(id);
         let mut out = String::new();
-        if let Some(table) = object.table {
-            let _ = write!(out, "{}/", self.table(table).name);
+        match object.table {
+            Some(table) => drop(write!(out, "{}/", self.table(table).name)),
+            None if !matches!(self.value(object.key), Value::Text(_)) => out.push_str("key "),
+            None => {}
         }
         match self.value(object.key) {
             Value::Text(text) => out.push_str(text),

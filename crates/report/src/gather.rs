@@ -216,11 +216,12 @@ fn case(
     question: Option<Question>,
     mechanism: bool,
 ) -> Case {
-    let plain = words::anomaly(finding.anomaly);
+    let plain = words::case(finding.anomaly, picture.as_ref());
     let (breaks, allowed) = levels(finding.anomaly, question, mechanism);
     let lines = explain::certificate(history, &finding.certificate);
     let steps: Vec<String> = lines.iter().map(|line| clean(line, LINE)).collect();
     let nothing = Picture::default();
+    let known = explain::known(history, finding).map(|known| format!(" {}", clean(&known, LINE)));
     let txns: Vec<u64> = finding.txns.iter().map(|&txn| history.txn_label(txn)).collect();
     Case {
         title: plain.title,
@@ -231,7 +232,7 @@ fn case(
             &steps,
             question.map(|question| question.level),
             mechanism,
-        ),
+        ) + &known.unwrap_or_default(),
         steps,
         breaks,
         allowed,

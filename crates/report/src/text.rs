@@ -18,6 +18,10 @@ use crate::view::{Anomaly, Case, Check, Details, Report, Stats, Word};
 
 /// Anomalies that the text shows; JSON has all of them.
 const SHOWN: usize = 5;
+/// Transactions of one anomaly that its heading names.
+const NAMED: usize = 8;
+/// Fewer moments are no course of time: a run of a fraction of a second has no curves worth a table.
+const MOMENTS: usize = 10;
 /// Cycles of one anomaly that the text shows.
 const CYCLES: usize = 2;
 /// No text is narrower, and none wider, than this.
@@ -48,8 +52,13 @@ pub fn text(report: &Report, paint: Paint, width: usize) -> String {
 /// Sizes and times in words.
 #[must_use]
 pub fn stats(stats: &Stats) -> String {
+    sizes(stats, "read")
+}
+
+/// The same, with what was done before checking: `read`, or `recorded`.
+fn sizes(stats: &Stats, done: &str) -> String {
     format!(
-        "{}, {}, {}; read in {}, checked in {}",
+        "{}, {}, {}; {done} in {}, checked in {}",
         count(stats.transactions, "transaction"),
         count(stats.operations, "operation"),
         count(stats.sessions, "session"),
@@ -94,7 +103,8 @@ impl Account {
         self.line(&format!("{word}: {headline}"));
         let engine =
             report.engine.as_ref().map_or("no engine".to_owned(), |engine| format!("engine {engine}"));
-        let dim = self.paint.dim(&format!("  {engine}; {}", stats(&report.stats)));
+        let done = if report.run.is_some() { "recorded" } else { "read" };
+        let dim = self.paint.dim(&format!("  {engine}; {}", sizes(&report.stats, done)));
         self.line(&dim);
         if let Some(reason) = &report.reason {
             self.words(reason, "  reason: ", 4);
@@ -112,9 +122,8 @@ impl Account {
 
     /// One anomaly; what its kind means is not told twice.
     fn anomaly(&mut self, anomaly: &Anomaly, case: Option<&Case>, known: bool) {
-        let txns: Vec<_> = anomaly.transactions.iter().map(|label| format!("T{label}")).collect();
         let title = case.map_or(String::new(), |case| format!(": {}", case.title.to_lowercase()));
-        let heading = format!("{} between {}{title}", anomaly.name, txns.join(", "));
+        let heading = format!("{} {}{title}", anomaly.name, among(&anomaly.transactions));
         self.line("");
         for line in wrap(&heading, self.width, "", 2) {
             let bold = self.paint.bold(&line);
@@ -178,7 +187,7 @@ impl Account {
     fn models(&mut self, report: &Report) {
         if !report.not.is_empty() {
             self.line("");
-            self.words(&report.not.join(", "), "not: ", 5);
+            self.words(&report.not.join(", "), "not, in Elle's words: ", 10);
         }
         if !report.also_not.is_empty() {
             for line in wrap(&report.also_not.join(", "), self.width, "also not: ", 10) {
@@ -212,7 +221,7 @@ impl Account {
 
     /// The curves as numbers.
     fn statistics(&mut self, details: &Details) {
-        let Some(series) = details.series.as_ref().filter(|series| !series.seconds.is_empty()) else {
+        let Some(series) = details.series.as_ref().filter(|series| series.seconds.len() >= MOMENTS) else {
             return;
         };
         let mut table = Table::new(&["over time", "", "lowest", "mean", "highest", "unit"]);
@@ -234,6 +243,17 @@ impl Account {
         for line in table.lines(self.width) {
             self.line(&line);
         }
+    }
+}
+
+/// Who takes part: `in T1`, `between T1 and T2`, or the first of many.
+fn among(transactions: &[u64]) -> String {
+    let names: Vec<_> = transactions.iter().take(NAMED).map(|label| format!("T{label}")).collect();
+    match (names.as_slice(), transactions.len() - names.len()) {
+        ([], _) => "of nobody".to_owned(),
+        ([one], _) => format!("in {one}"),
+        ([all @ .., last], 0) => format!("between {} and {last}", all.join(", ")),
+        (all, more) => format!("between {} and {more} more", all.join(", ")),
     }
 }
 

@@ -80,13 +80,16 @@ fn rule(level: Level) -> String {
     let name = level.name();
     match level.family() {
         Family::Serial => format!(
-            "But {name} asks for one order of the transactions that explains everything; no order can put each before the next in a circle."
+            "{} asks for one order of the transactions that explains everything; no order can put each before the next in a circle.",
+            capital(name)
         ),
         Family::Snapshot => format!(
-            "But {name} asks for moments of beginning and commit that explain everything, and none can be found."
+            "{} asks for moments of beginning and commit that explain everything, and none can be found.",
+            capital(name)
         ),
         Family::CommitOrder(_) => format!(
-            "But {name} asks for one order of commits that explains what was seen, and there is none."
+            "{} asks for one order of commits that explains what was seen, and there is none.",
+            capital(name)
         ),
         Family::Graph => format!("{} does not allow such a circle.", capital(name)),
     }
@@ -97,12 +100,11 @@ fn circle(cycle: &Cycle) -> String {
     match rws.as_slice() {
         [missed] if cycle.edges.len() >= 2 => skew(missed, cycle),
         [_, _, ..] if rws.len() == cycle.edges.len() => {
-            let missed: Vec<String> = rws.iter().map(|edge| missed(edge)).collect();
-            format!(
-                "{}. Of transactions that run one after the other, every one sees what was done before it. So none of them can have come after the one it did not see: each had \
-                 to come before it, in a circle.",
-                missed.join(", and ")
-            )
+            let each: Vec<String> = rws
+                .iter()
+                .map(|edge| format!("{}, so it comes before {}", missed(edge), name(edge.to)))
+                .collect();
+            format!("{}.", each.join("; "))
         }
         _ => format!(
             "Each transaction must come before the next: {}. Nothing can come before itself.",

@@ -5,6 +5,8 @@
 use margay_levels::anomaly::{Cycle, Kind, Order, Rw};
 use margay_levels::{Anomaly, Level};
 
+use crate::picture::{self, Picture};
+
 /// An anomaly in plain words.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plain {
@@ -12,6 +14,30 @@ pub struct Plain {
     pub title: String,
     /// What it means, in a few sentences.
     pub meaning: String,
+}
+
+/// One case of an anomaly in plain words: a cycle of two transactions has a better name than its kind, where people know it by another.
+#[must_use]
+pub fn case(name: Anomaly, picture: Option<&Picture>) -> Plain {
+    let cycle = picture.and_then(|picture| picture.cycles.first()).filter(|cycle| !cycle.open);
+    match (name.entry().kind, cycle.and_then(pair)) {
+        (Kind::Cycle(_), Some((title, meaning))) => {
+            Plain { title: title.to_owned(), meaning: meaning.to_owned() }
+        }
+        _ => anomaly(name),
+    }
+}
+
+/// What people call a cycle of two edges of which one is a read that missed a write.
+fn pair(cycle: &picture::Cycle) -> Option<(&'static str, &'static str)> {
+    let [a, b] = cycle.edges.as_slice() else { return None };
+    let (missed, other) = if a.kind == "rw" { (a, b) } else { (b, a) };
+    match (missed.kind.as_str(), other.kind.as_str()) {
+        ("rw", "real-time") => Some(("Stale read", STALE)),
+        ("rw", "session") => Some(("Own session not seen", OWN_SESSION)),
+        ("rw", "ww" | "rw") if missed.object == other.object => Some(("Lost update", LOST_UPDATE)),
+        _ => None,
+    }
 }
 
 /// An anomaly in plain words.
@@ -54,6 +80,10 @@ const DIRTY_WRITE: &str = "Transactions overwrote each other in a circle: of one
     What is left belongs to no single transaction.";
 const READ_SKEW: &str = "A transaction saw a part of what another one did and missed the rest. It looked at a mixture of an old and a new \
     state of the database that never existed at any moment.";
+const LOST_UPDATE: &str = "A transaction read a value and replaced it, without having seen another one's change of it in between. That change is \
+    wiped out: like two people who edit the same document and save over each other.";
+const STALE: &str = "A transaction did not see what another one had completely finished, answer and all, before it began: it looked at the past.";
+const OWN_SESSION: &str = "A client did not see what the same client had done before: it looked at a state from before its own earlier transaction.";
 const SKEWED_SEARCH: &str = "A transaction searched for rows and missed a change, although it depends on that very change elsewhere. It looked at a \
     mixture of an old and a new state of the database.";
 const LONG_FORK: &str = "Two observers disagree about the order of two independent changes: one saw the first change and not the second, the other \
@@ -100,11 +130,7 @@ fn values(anomaly: Anomaly) -> Option<(&'static str, &'static str)> {
             "Built on rolled-back data",
             "A committed change contains what a rolled-back transaction had written.",
         ),
-        Anomaly::LostUpdate => (
-            "Lost update",
-            "Two transactions read the same value and both replaced it. The second one did not know of the first one's change and wiped it out: like two \
-             people who edit the same document and save over each other.",
-        ),
+        Anomaly::LostUpdate => ("Lost update", LOST_UPDATE),
         Anomaly::WriteSkew => ("Write skew", WRITE_SKEW),
         Anomaly::CyclicVersions => (
             "Versions in a circle",

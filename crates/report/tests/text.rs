@@ -37,14 +37,14 @@ fn anomalies_of_the_corpus() {
 #[test]
 fn holds_with_statistics() {
     let mut history = String::from("init: x=0");
-    for i in 1..=48 {
+    for i in 1..=96 {
         history += &format!(
             " | T{i}@s{}: w(x,{i})@[{},{}] commit@[{},{}]",
             i % 3,
-            i * 1000,
-            i * 1000 + 300,
-            i * 1000 + 400,
-            i * 1000 + 500
+            i * 1_000_000_000u64,
+            i * 1_000_000_000 + 300_000_000,
+            i * 1_000_000_000 + 400_000_000,
+            i * 1_000_000_000 + 500_000_000
         );
     }
     let report = report(&margay_testkit::history(&history), Level::Serializable, "a run");

@@ -68,7 +68,7 @@ fn what_an_older_version_printed_can_be_shown() {
         "stats": {"transactions": 2, "operations": 8, "sessions": 2, "read_seconds": 0.1, "check_seconds": 0.2, "peak_rss_bytes": null}});
     let report: Report = serde_json::from_value(old).expect("it reads");
     let text = text::text(&report, Paint::OFF, 80);
-    assert!(text.contains("G2-item between T1, T2") && text.contains("  two"), "{text}");
+    assert!(text.contains("G2-item between T1 and T2") && text.contains("  two"), "{text}");
     assert!(page(&report, Place::File).contains("G2-item"));
     assert!(junit::junit(&report).contains("<failure type=\"G2-item\""));
     assert_eq!((svg::svg(&report, 0), dot::dot(&report, 0)), (None, None));

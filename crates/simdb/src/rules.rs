@@ -41,19 +41,29 @@ pub(crate) trait Rules: Send {
     /// Where a predicate read looks.
     fn scan(&mut self, db: &mut Db, me: usize, cond: Cond) -> Step<View>;
 
-    /// What a write of `obj` starts from.
-    fn write(&mut self, db: &mut Db, me: usize, obj: Obj, change: Change) -> Step<View>;
+    /// What a write of `obj` starts from. Unless a protocol has a way of its own, it waits for conditions that others have locked, locks the object, and changes the newest version.
+    fn write(&mut self, db: &mut Db, me: usize, obj: Obj, change: Change) -> Step<View> {
+        db.wait_for_conditions(me, obj, change)?;
+        db.lock_exclusive(me, obj)?;
+        Ok(View::Latest)
+    }
 
-    /// The rows that a predicate update changes, and what it starts from.
-    fn targets(&mut self, db: &mut Db, me: usize, cond: Cond, change: Change) -> Step<(Vec<Obj>, View)>;
+    /// The rows that a predicate update changes, and what it starts from. Unless a protocol has a way of its own, it locks the newest rows that match, and the condition.
+    fn targets(&mut self, db: &mut Db, me: usize, cond: Cond, change: Change) -> Step<(Vec<Obj>, View)> {
+        let rows = lock_matching(db, me, cond, change)?;
+        db.lock_condition(me, cond);
+        Ok((rows, View::Latest))
+    }
 
     /// Where a predicate update looked for its rows, if not where it starts from.
     fn searched(&self, _db: &Db, _me: usize) -> Option<View> {
         None
     }
 
-    /// Whether and when to commit.
-    fn commit(&mut self, db: &mut Db, me: usize) -> Step<Commit>;
+    /// Whether and when to commit: at once, unless a protocol asks first.
+    fn commit(&mut self, db: &mut Db, _me: usize) -> Step<Commit> {
+        commit_now(db)
+    }
 
     /// The transaction is about to end; `committed` is its timestamp. Its writes are still there.
     fn end(&mut self, _db: &mut Db, _me: usize, _committed: Option<u64>) {}

@@ -12,9 +12,9 @@
 //! - A predicate update reads rows newer than the snapshot, and plain reads after it see the old state again. That is what
 //!   `be-read-committed` forbids.
 
-use super::{Commit, Rules, commit_now, lock_matching};
+use super::Rules;
 use crate::db::{Db, Step, View};
-use crate::value::{Change, Cond, Obj};
+use crate::value::{Cond, Obj};
 
 pub(super) struct InnodbRr;
 
@@ -25,21 +25,5 @@ impl Rules for InnodbRr {
 
     fn scan(&mut self, db: &mut Db, me: usize, _cond: Cond) -> Step<View> {
         Ok(View::AsOf(db.take_snapshot(me)))
-    }
-
-    fn write(&mut self, db: &mut Db, me: usize, obj: Obj, change: Change) -> Step<View> {
-        db.wait_for_conditions(me, obj, change)?;
-        db.lock_exclusive(me, obj)?;
-        Ok(View::Latest)
-    }
-
-    fn targets(&mut self, db: &mut Db, me: usize, cond: Cond, change: Change) -> Step<(Vec<Obj>, View)> {
-        let rows = lock_matching(db, me, cond, change)?;
-        db.lock_condition(me, cond);
-        Ok((rows, View::Latest))
-    }
-
-    fn commit(&mut self, db: &mut Db, _me: usize) -> Step<Commit> {
-        commit_now(db)
     }
 }

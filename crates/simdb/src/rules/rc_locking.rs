@@ -7,7 +7,7 @@
 //! - A write starts from the newest committed version and keeps others away until it commits: nothing is lost between the two.
 //! - Nothing keeps what was read from changing: fuzzy reads, read skew, phantoms and lost updates happen.
 
-use super::{Commit, Rules, commit_now, lock_matching};
+use super::{Rules, lock_matching};
 use crate::db::{Db, Step, View};
 use crate::value::{Change, Cond, Obj};
 
@@ -31,9 +31,5 @@ impl Rules for RcLocking {
 
     fn targets(&mut self, db: &mut Db, me: usize, cond: Cond, change: Change) -> Step<(Vec<Obj>, View)> {
         Ok((lock_matching(db, me, cond, change)?, View::Latest))
-    }
-
-    fn commit(&mut self, db: &mut Db, _me: usize) -> Step<Commit> {
-        commit_now(db)
     }
 }

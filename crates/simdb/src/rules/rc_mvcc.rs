@@ -12,7 +12,7 @@
 //!   level leaves free.
 //! - A statement that waits keeps its snapshot.
 
-use super::{Commit, Rules, commit_now};
+use super::Rules;
 use crate::db::{Db, Step, View};
 use crate::value::{Change, Cond, Obj};
 
@@ -55,9 +55,5 @@ impl Rules for RcMvcc {
 
     fn searched(&self, db: &Db, me: usize) -> Option<View> {
         Some(Self::view(db, me))
-    }
-
-    fn commit(&mut self, db: &mut Db, _me: usize) -> Step<Commit> {
-        commit_now(db)
     }
 }

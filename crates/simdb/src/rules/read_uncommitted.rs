@@ -4,7 +4,7 @@
 //! - A read sees what was written last, committed or not, aborted later or not.
 //! - Writers of one object exclude each other until they end, so versions follow the order of commits: no cycle of write dependencies.
 
-use super::{Commit, Rules, commit_now, lock_matching};
+use super::{Rules, lock_matching};
 use crate::db::{Db, Step, View};
 use crate::value::{Change, Cond, Obj};
 
@@ -26,9 +26,5 @@ impl Rules for ReadUncommitted {
 
     fn targets(&mut self, db: &mut Db, me: usize, cond: Cond, change: Change) -> Step<(Vec<Obj>, View)> {
         Ok((lock_matching(db, me, cond, change)?, View::Latest))
-    }
-
-    fn commit(&mut self, db: &mut Db, _me: usize) -> Step<Commit> {
-        commit_now(db)
     }
 }

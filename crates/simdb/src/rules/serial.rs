@@ -5,7 +5,7 @@
 //! - So the order of first statements is a serial order; it contains real time, because a first statement lies inside its
 //!   transaction's interval. Strict serializable.
 
-use super::{Commit, Rules, commit_now};
+use super::Rules;
 use crate::db::{Db, Step, Stop, View};
 use crate::value::{Change, Cond, Obj};
 
@@ -36,10 +36,6 @@ impl Rules for Serial {
 
     fn targets(&mut self, db: &mut Db, me: usize, cond: Cond, _change: Change) -> Step<(Vec<Obj>, View)> {
         Ok((db.matching(me, cond, View::Latest), View::Latest))
-    }
-
-    fn commit(&mut self, db: &mut Db, _me: usize) -> Step<Commit> {
-        commit_now(db)
     }
 
     fn end(&mut self, _db: &mut Db, me: usize, _committed: Option<u64>) {

@@ -64,10 +64,6 @@ impl Rules for FirstUpdater {
         let view = update_first(db, me, &rows)?;
         Ok((rows, view))
     }
-
-    fn commit(&mut self, db: &mut Db, _me: usize) -> Step<Commit> {
-        commit_now(db)
-    }
 }
 
 impl Rules for FirstCommitter {

@@ -5,10 +5,10 @@
 //! - At its commit point a transaction holds all its locks, so nothing that it read has changed and nobody has seen what it wrote: the
 //!   order of commit points is a serial order. Commit points lie inside the transactions' intervals: strict serializable.
 
-use super::{Commit, Rules, commit_now, lock_matching};
+use super::Rules;
 use crate::db::{Db, Step, View};
 use crate::fault::Fault;
-use crate::value::{Change, Cond, Obj};
+use crate::value::{Cond, Obj};
 
 pub(super) struct Ss2pl;
 
@@ -29,21 +29,5 @@ impl Rules for Ss2pl {
             db.lock_condition(me, cond);
         }
         Ok(View::Latest)
-    }
-
-    fn write(&mut self, db: &mut Db, me: usize, obj: Obj, change: Change) -> Step<View> {
-        db.wait_for_conditions(me, obj, change)?;
-        db.lock_exclusive(me, obj)?;
-        Ok(View::Latest)
-    }
-
-    fn targets(&mut self, db: &mut Db, me: usize, cond: Cond, change: Change) -> Step<(Vec<Obj>, View)> {
-        let rows = lock_matching(db, me, cond, change)?;
-        db.lock_condition(me, cond);
-        Ok((rows, View::Latest))
-    }
-
-    fn commit(&mut self, db: &mut Db, _me: usize) -> Step<Commit> {
-        commit_now(db)
     }
 }

@@ -8,7 +8,8 @@ use crate::problem::{Draft, Fact, Item};
 pub(crate) fn add_evidence(history: &History, draft: &mut Draft) {
     let evidence = history.evidence();
     for order in &evidence.version_orders {
-        add_order(history, draft, order.object.into(), &order.versions);
+        let groups: Vec<&[Version]> = order.versions.chunks(1).collect();
+        add_order(history, draft, order.object.into(), &groups);
     }
     if evidence.commits.is_empty() {
         return;
@@ -19,27 +20,28 @@ pub(crate) fn add_evidence(history: &History, draft: &mut Draft) {
     stamped.sort_unstable();
     for same in stamped.chunk_by(|a, b| a.0 == b.0) {
         // Of two with one timestamp neither is known to be first.
-        for pair in same.chunk_by(|a, b| a.1 < b.1) {
-            let versions: Vec<Version> = pair.iter().map(|&(_, _, txn)| Version::Of(txn)).collect();
-            add_order(history, draft, same[0].0, &versions);
-        }
-        let times: Vec<_> = same.chunk_by(|a, b| a.1 == b.1).collect();
-        for pair in times.windows(2) {
-            let all = pair[0].iter().flat_map(|a| pair[1].iter().map(move |b| (a.2, b.2)));
-            let (item, source) = (same[0].0, None);
-            let fact = |(a, b)| Fact { item, first: Version::Of(a), second: Version::Of(b), source };
-            draft.facts.extend(all.map(fact));
-        }
+        let times = same.chunk_by(|a, b| a.1 == b.1);
+        let versions: Vec<Vec<Version>> =
+            times.map(|time| time.iter().map(|&(_, _, txn)| Version::Of(txn)).collect()).collect();
+        let groups: Vec<&[Version]> = versions.iter().map(Vec::as_slice).collect();
+        add_order(history, draft, same[0].0, &groups);
     }
 }
 
-/// Each version before the next, and, since unknown ones may be missing, each certain one before the next certain one.
-fn add_order(history: &History, draft: &mut Draft, item: Item, versions: &[Version]) {
-    let certain = |version: &&Version| match version {
+/// Groups of versions in order: each version before those of the later groups, as far as to the first group that is certainly there. Those in between may be missing, so the
+/// next one alone would not do; beyond, the order follows.
+fn add_order(history: &History, draft: &mut Draft, item: Item, groups: &[&[Version]]) {
+    let certain = |version: &Version| match version {
         Version::Initial => true,
         Version::Of(txn) => history.outcome(*txn) == Outcome::Committed,
     };
-    let sure: Vec<Version> = versions.iter().filter(certain).copied().collect();
-    let fact = |pair: &[Version]| Fact { item, first: pair[0], second: pair[1], source: None };
-    draft.facts.extend(versions.windows(2).chain(sure.windows(2)).map(fact));
+    for (i, group) in groups.iter().enumerate() {
+        for later in &groups[i + 1..] {
+            let pairs = group.iter().flat_map(|&first| later.iter().map(move |&second| (first, second)));
+            draft.facts.extend(pairs.map(|(first, second)| Fact { item, first, second, source: None }));
+            if later.iter().any(certain) {
+                break;
+            }
+        }
+    }
 }

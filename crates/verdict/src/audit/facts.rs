@@ -89,9 +89,14 @@ impl<'h> Facts<'h> {
         known.shown.extend(shown.map(|a| history.txn_of(a.0)));
     }
 
-    /// Whether `a`'s version certainly comes before `b`'s, if both committed.
+    /// Whether `a`'s version certainly comes before `b`'s, if both committed: something says so, or several things together do.
     pub(super) fn before(&self, object: ObjectId, a: TxnId, b: TxnId) -> bool {
         let Some(known) = self.objects.get(&object) else { return false };
+        self.told(known, a, b) || self.follows(known, a, b)
+    }
+
+    /// Whether one thing says that `a`'s version comes before `b`'s.
+    fn told(&self, known: &Known, a: TxnId, b: TxnId) -> bool {
         let in_sequence = |places: &HashMap<TxnId, (usize, usize)>| match (places.get(&a), places.get(&b)) {
             (Some(a), Some(b)) => a.0 < b.1,
             _ => false,
@@ -103,6 +108,26 @@ impl<'h> Facts<'h> {
         let evidence = self.history.evidence();
         let stamped = || matches!((evidence.commit(a), evidence.commit(b)), (Some(a), Some(b)) if a < b);
         known.sequences.iter().any(in_sequence) || unshown() || stamped()
+    }
+
+    /// Whether sequences say it together, one from where the other ends: `a` before `c`, which certainly committed, and `c` before `b`.
+    ///
+    /// A sequence is walked again only from an earlier place than before, so a search looks at each about once.
+    fn follows(&self, known: &Known, a: TxnId, b: TxnId) -> bool {
+        let mut walked = vec![usize::MAX; known.sequences.len()];
+        let (mut seen, mut open): (HashSet<TxnId>, Vec<TxnId>) = (HashSet::from([a]), vec![a]);
+        while let Some(c) = open.pop() {
+            if c != a && self.told(known, c, b) {
+                return true;
+            }
+            for (places, walked) in known.sequences.iter().zip(&mut walked) {
+                let Some(&(from, _)) = places.get(&c).filter(|place| place.0 < *walked) else { continue };
+                *walked = from;
+                let later = places.iter().filter(|(_, place)| from < place.1).map(|(&txn, _)| txn);
+                open.extend(later.filter(|&txn| self.is_committed(txn) && seen.insert(txn)));
+            }
+        }
+        false
     }
 
     /// Whether the transaction certainly committed.

@@ -1,0 +1,197 @@
+//! All engines, all levels, histories of every shape: whoever decides, decides the same.
+//!
+//! # Laws
+//! 1. Of two engines that decide a question, both say the same; so does `auto`, and so do those that get statements as operations on rows.
+//! 2. Every certificate passes the audit.
+//! 3. If a level holds, no engine calls a level violated that it implies (but where timestamps are evidence, which only some levels heed).
+//! 4. No engine accuses a correct protocol of breaking what it promises.
+//!
+//! The histories are random tiny ones, simulated ones of all protocols, faults and mixes, and simulated ones whose lines were changed afterwards. `MARGAY_SEEDS` says
+//! how many of each, `MARGAY_SEED` where to begin.
+
+mod mutate;
+mod shapes;
+
+use std::time::Duration;
+
+use margay_engines::{Choice, Engine, all};
+use margay_history::History;
+use margay_levels::Level;
+use margay_levels::definition::Family;
+use margay_rows::{Sight, translate};
+use margay_simdb::simulate_history;
+use margay_testkit::{Rng, random, show, shrink};
+use margay_verdict::{Budget, Question, Verdict, audit};
+
+/// How long an engine may think; it says `unknown` then.
+const PATIENCE: Duration = Duration::from_millis(400);
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+fn seeds(few: u64) -> impl Iterator<Item = u64> {
+    let first = number("MARGAY_SEED", 0);
+    first..first + number("MARGAY_SEEDS", few)
+}
+
+/// What somebody said of a question.
+struct Said {
+    who: String,
+    question: Question,
+    holds: Option<bool>,
+}
+
+#[test]
+fn on_random_histories() {
+    for seed in seeds(60) {
+        judge(&random(seed), &[], seed, &format!("random {seed}"));
+    }
+}
+
+#[test]
+fn on_simulated_histories() {
+    for seed in seeds(60) {
+        let config = shapes::config(seed);
+        let (history, report) = simulate_history(&config).expect("a simulation is a history");
+        let correct = report.firings.is_empty();
+        let promised = if correct { config.protocol.promises_on(&config.mix) } else { &[] };
+        judge(&history, promised, seed, &config.command("OUT"));
+    }
+}
+
+#[test]
+fn on_changed_histories() {
+    for seed in seeds(60) {
+        let config = shapes::config(seed);
+        let (history, _) = simulate_history(&config).expect("a simulation is a history");
+        if let Some(changed) = mutate::changed(&history, seed) {
+            judge(&changed, &[], seed, &format!("changed by {seed}, {}", config.command("OUT")));
+        }
+    }
+}
+
+/// What the others have found once, made small.
+#[test]
+fn on_what_was_found() {
+    let found = [
+        // Two pieces of a version order say together what neither says alone.
+        "init: x=0 y=0 | T10@s0: w(x,16) | T12@s1: w(y,7) | T16@s1: w(y,17) r(x,16) | T6@s2: w(y,8) | T13@s2: w(x,13) r(y,8)
+         | order x: T10 T13 | order y: T6 T12 | order y: T12 T16",
+        // The version between two others may be missing: the order of these is told all the same.
+        "init: x=0 y=0 | T8@s0: r(y,1) w(x,4) unknown | T9@s1: w(x,17) unknown | T10@s2: w(x,6) | T11@s3: r(x,6) w(y,1) | T7@s4: r(x,4)
+         | commit T8=1 | commit T9=2 | commit T10=3",
+    ];
+    for text in found {
+        judge(&margay_testkit::history(&text.replace('\n', " ")), &[], 0, text);
+    }
+}
+
+/// Holds a history against the laws; one that breaks them is made small and shown.
+fn judge(history: &History, promised: &[Level], seed: u64, from: &str) {
+    let Err(error) = laws(history, promised, seed) else { return };
+    println!("{from}\n{error}");
+    let small = shrink(history, &|part| laws(part, &[], seed).is_err());
+    let again = laws(&small, &[], seed).err().unwrap_or_default();
+    panic!("{from}\n{error}\nmade small:\n{}\n{again}", show(&small));
+}
+
+fn laws(history: &History, promised: &[Level], seed: u64) -> Result<(), String> {
+    let mut rng = Rng::new(seed);
+    let mut said = Vec::new();
+    for level in Level::ALL {
+        let question = Question { level, real_time: history.is_timed() && rng.chance(10) };
+        said.extend(ask_all(history, question)?);
+    }
+    agree(&said)?;
+    implied(history, &said)?;
+    let accused = said.iter().find(|said| {
+        let kept = promised.iter().any(|promised| promised.implies(said.question.level));
+        said.holds == Some(false) && kept && !said.question.real_time
+    });
+    accused.map_or(Ok(()), |said| {
+        Err(format!("{} accuses a correct protocol: {}", said.who, said.question.level))
+    })
+}
+
+/// What all engines say, of the history itself and of the rows that its statements are.
+fn ask_all(history: &History, question: Question) -> Result<Vec<Said>, String> {
+    let sight = match question.level.family() {
+        Family::Serial | Family::Snapshot => Sight::Stable,
+        _ => Sight::Changing,
+    };
+    let rows = translate(history, sight).filter(|rows| rows.left.is_none()).map(|rows| rows.history);
+    let forms = [("", Some(history)), (" on rows", rows.as_ref())];
+    let engines = || {
+        all().iter().map(|&engine| (engine.name(), Choice::Engine(engine))).chain([("auto", Choice::Auto)])
+    };
+    let mut said = Vec::new();
+    for (form, history) in forms.into_iter().filter_map(|(form, history)| Some((form, history?))) {
+        for (name, engine) in engines() {
+            let who = format!("{name}{form}");
+            said.push(Said { holds: ask(history, question, engine, &who)?, who, question });
+        }
+    }
+    Ok(said)
+}
+
+/// What one engine says; an error if the audit refuses its proof.
+fn ask(history: &History, question: Question, engine: Choice, who: &str) -> Result<Option<bool>, String> {
+    let budget = Budget::unlimited().with_time(PATIENCE);
+    let answer =
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| engine.check(history, question, &budget)));
+    let answer = answer.map_err(|_| format!("{who} panics at {}", question.level))?;
+    let refused = |error| format!("{who} at {}: the audit refuses: {error}", question.level);
+    match answer.verdict {
+        Verdict::Holds(certificate) => {
+            audit(history, question, &certificate).map_err(refused)?;
+            Ok(Some(true))
+        }
+        Verdict::Violated(findings) => {
+            for finding in &findings {
+                audit(history, question, &finding.certificate).map_err(refused)?;
+            }
+            // The mirror accuses mechanisms, not the level.
+            Ok((answer.engine != Some("mirror")).then_some(false))
+        }
+        Verdict::Clean | Verdict::Unknown(_) => Ok(None),
+    }
+}
+
+fn agree(said: &[Said]) -> Result<(), String> {
+    for yes in said.iter().filter(|said| said.holds == Some(true)) {
+        let no = said.iter().find(|no| no.question == yes.question && no.holds == Some(false));
+        if let Some(no) = no {
+            let Question { level, real_time } = no.question;
+            return Err(format!(
+                "{} says that {level} holds (real time {real_time}), {} that it does not",
+                yes.who, no.who
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn implied(history: &History, said: &[Said]) -> Result<(), String> {
+    let evidence = history.evidence();
+    let timestamps =
+        !evidence.snapshots.is_empty() || !evidence.commits.is_empty() || !evidence.serializations.is_empty();
+    let pairs = said.iter().flat_map(|yes| said.iter().map(move |no| (yes, no)));
+    for (yes, no) in pairs.filter(|(yes, no)| yes.holds == Some(true) && no.holds == Some(false)) {
+        let same_time = yes.question.real_time || !no.question.real_time;
+        if yes.question.level.implies(no.question.level) && same_time && !timestamps {
+            return Err(format!(
+                "{} says that {} holds, {} that {} does not",
+                yes.who, yes.question.level, no.who, no.question.level
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Every engine is asked.
+#[test]
+fn nobody_is_left_out() {
+    let names: Vec<&str> = all().iter().map(|engine: &Engine| engine.name()).collect();
+    assert_eq!(names.len(), margay_engines::NAMES.len());
+}
