@@ -8,6 +8,7 @@ mod chains;
 mod closure;
 mod cycle;
 mod graph;
+mod sizes;
 mod sources;
 mod topo;
 
@@ -15,5 +16,6 @@ pub use chains::{Chains, Clocks};
 pub use closure::Closure;
 pub use cycle::{shortest_cycle, shortest_path};
 pub use graph::{Graph, GraphBuilder};
+pub use sizes::estimated_ranks;
 pub use sources::Sources;
 pub use topo::{components, topological_order};

@@ -11,15 +11,13 @@
 #[path = "solve/serial.rs"]
 mod serial;
 
-use std::process::Command;
-use std::time::Instant;
-
 use margay_formats::{Source as From, read};
 use margay_history::History;
 use margay_levels::Level;
 use margay_simdb::{Mix, Ppm, Protocol, SimConfig, simulate_history};
 use margay_solve::Solve;
-use margay_verdict::{Budget, Checker, Question, Verdict};
+use margay_testkit::bench::{Bench, measured, word};
+use margay_verdict::{Budget, Checker, Question};
 
 use crate::serial::{Pattern, Serial, serial, timed};
 
@@ -117,37 +115,25 @@ fn king_cobra_cases() -> Vec<Case> {
 }
 
 fn main() {
-    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
-    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["child", number] => child(&cases()[number.parse::<usize>().expect("a number")]),
-        _ => parent(args.first().map_or("", String::as_str)),
+    let cases = cases();
+    Bench {
+        head: "| case | transactions | verdict | seconds | CPU s | peak, MB | goal |\n|---|---:|---|---:|---:|---:|---|",
+        names: cases.iter().map(|case| case.name.as_str()).collect(),
+        child: &|number| child(&cases[number]),
+        row: &|number, said| {
+            let Case { name, goal, .. } = &cases[number];
+            let goal = if goal.is_empty() { String::new() } else { format!("≤ {goal}") };
+            format!("| {name} | {said} | {goal} |")
+        },
     }
+    .main();
 }
 
-fn parent(part: &str) {
-    println!(
-        "| case | transactions | verdict | seconds | CPU s | peak, MB | goal |\n|---|---:|---|---:|---:|---:|---|"
-    );
-    for (number, case) in cases().iter().enumerate().filter(|(_, case)| case.name.contains(part)) {
-        let program = std::env::current_exe().expect("this program");
-        let output = Command::new(program).args(["child", &number.to_string()]).output().expect("a child");
-        let said = String::from_utf8_lossy(&output.stdout);
-        let goal = if case.goal.is_empty() { String::new() } else { format!("≤ {}", case.goal) };
-        println!("| {} | {} | {goal} |", case.name, said.trim());
-    }
-}
-
-fn child(case: &Case) {
-    let Some(history) = history(case) else { return println!("0 | not there | | | ") };
-    let (start, cpu) = (Instant::now(), cpu_seconds());
+fn child(case: &Case) -> String {
+    let Some(history) = history(case) else { return "0 | not there | | | ".to_owned() };
     let budget = Budget::unlimited().with_time(std::time::Duration::from_secs(120));
-    let verdict = Solve.check(&history, Question::new(case.level), &budget);
-    let (seconds, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu);
-    let word = match &verdict {
-        Verdict::Unknown(why) => format!("unknown: {why}"),
-        verdict => verdict.word().to_string(),
-    };
-    println!("{} | {word} | {seconds:.2} | {cpu:.2} | {}", history.txn_count(), peak_megabytes());
+    let (verdict, cost) = measured(|| Solve.check(&history, Question::new(case.level), &budget));
+    format!("{} | {} | {cost}", history.txn_count(), word(&verdict))
 }
 
 fn history(case: &Case) -> Option<History> {
@@ -176,19 +162,4 @@ fn history(case: &Case) -> Option<History> {
             read(From::Path(root.join(name)), None).ok().map(|loaded| loaded.history)
         }
     }
-}
-
-/// User and system time of this process, in seconds; 0 where the system does not tell.
-fn cpu_seconds() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let after = stat.rsplit(')').next().unwrap_or("");
-    let ticks: u64 = after.split_whitespace().skip(11).take(2).filter_map(|n| n.parse::<u64>().ok()).sum();
-    ticks as f64 / 100.0
-}
-
-/// The largest resident memory of this process so far.
-fn peak_megabytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmHWM"));
-    line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).unwrap_or(0) / 1024
 }

@@ -40,6 +40,16 @@ pub(crate) struct Atoms<'k> {
 impl<'k> Atoms<'k> {
     /// The variables of open reads and unknown outcomes.
     pub fn new(known: &'k Known<'k>, reach: &'k Reach, sat: &mut impl Clauses) -> Self {
+        Self::guessed(known, reach, |read| guess(known, read), sat)
+    }
+
+    /// The same, with what reads probably saw.
+    pub fn guessed(
+        known: &'k Known<'k>,
+        reach: &'k Reach,
+        guess: impl Fn(u32) -> u32,
+        sat: &mut impl Clauses,
+    ) -> Self {
         let mut atoms = Self {
             known,
             reach,
@@ -53,7 +63,7 @@ impl<'k> Atoms<'k> {
         atoms.open_commits(sat);
         for read in 0..known.problem.reads.len() as u32 {
             if known.problem.candidates(read).len() > 1 {
-                atoms.open(read, sat);
+                atoms.open(read, guess(read), sat);
             }
         }
         atoms
@@ -85,9 +95,8 @@ impl<'k> Atoms<'k> {
     }
 
     /// One variable per candidate of a read, of which at least one is true if the reader committed; who was seen committed.
-    fn open(&mut self, read: u32, sat: &mut impl Clauses) {
+    fn open(&mut self, read: u32, guess: u32, sat: &mut impl Clauses) {
         let problem = self.known.problem;
-        let guess = guess(self.known, read);
         let reader = problem.reads[read as usize].txn;
         let unread = self.not_committed(reader);
         let mut clause: Vec<Lit> = unread.into_iter().collect();

@@ -22,13 +22,14 @@
 //! Vbox creates constraints first and prunes them; here no pair of writers is ever materialised. Real time counts only if the question says so.
 //!
 //! # Cost
-//! Rounds × (edges × chains + versions × sessions × log). Without sessions a bit matrix serves up to [`CLOSURE_BYTES`].
+//! Rounds × (edges × chains + versions × sessions × log). Without sessions a bit matrix serves up to [`CLOSURE_BYTES`]; beyond, nothing is derived.
 
 use hashbrown::HashMap;
 use margay_history::TxnId;
 use margay_levels::definition::Family;
 use margay_order::{
-    Chains, Clocks, Closure, Graph, GraphBuilder, components, shortest_cycle, topological_order,
+    Chains, Clocks, Closure, Graph, GraphBuilder, components, estimated_ranks, shortest_cycle,
+    topological_order,
 };
 use margay_verdict::{Budget, Exhausted, Stamp};
 
@@ -115,7 +116,9 @@ pub(crate) enum Saturated {
 pub(crate) enum Reach {
     Chains(Chains, Clocks),
     Matrix(Closure),
-    /// Too large to keep.
+    /// Too large to keep: only about how much comes before each node, less what comes after.
+    Estimated(Vec<i64>),
+    /// Nobody asked.
     Unknown,
 }
 
@@ -124,7 +127,7 @@ impl Reach {
         match self {
             Reach::Chains(chains, clocks) => clocks.reaches(chains, from, to),
             Reach::Matrix(closure) => closure.reaches(from, to),
-            Reach::Unknown => false,
+            Reach::Estimated(_) | Reach::Unknown => false,
         }
     }
 
@@ -133,6 +136,7 @@ impl Reach {
         match self {
             Reach::Chains(chains, clocks) => Some(clocks.ranks(chains)),
             Reach::Matrix(closure) => Some(closure.ranks()),
+            Reach::Estimated(ranks) => Some(ranks.clone()),
             Reach::Unknown => None,
         }
     }
@@ -456,7 +460,7 @@ impl<'p> Known<'p> {
                 return Ok(Saturated::Cyclic(cycle(&graph)));
             };
             let reach = self.reach(&graph, &order);
-            if matches!(reach, Reach::Unknown) || !self.round(&reach, round, budget)? {
+            if matches!(reach, Reach::Estimated(_)) || !self.round(&reach, round, budget)? {
                 return Ok(Saturated::Acyclic(reach));
             }
         }
@@ -474,7 +478,10 @@ impl<'p> Known<'p> {
                 return Reach::Chains(chains, clocks);
             }
         }
-        if matrix <= CLOSURE_BYTES { Reach::Matrix(Closure::new(graph, order)) } else { Reach::Unknown }
+        match matrix <= CLOSURE_BYTES {
+            true => Reach::Matrix(Closure::new(graph, order)),
+            false => Reach::Estimated(estimated_ranks(graph, order)),
+        }
     }
 
     /// Sessions, each optional transaction by itself, and the helpers.

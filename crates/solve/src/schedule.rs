@@ -497,7 +497,7 @@ fn priorities(known: &Known<'_>, reach: &Reach, nodes: usize) -> Vec<u64> {
 }
 
 /// When each transaction began and ended, by the clock or relative to its session.
-fn times(known: &Known<'_>, nodes: usize) -> Vec<u64> {
+pub(crate) fn times(known: &Known<'_>, nodes: usize) -> Vec<u64> {
     let (problem, points) = (known.problem, known.points);
     let history = problem.history;
     let mut priority = vec![0; nodes];

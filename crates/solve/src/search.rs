@@ -219,6 +219,9 @@ impl<'k, S: Sat> Search<'k, S> {
                 return Ok(true);
             }
         }
+        if matches!(self.reach, Reach::Estimated(_)) {
+            return Ok(false);
+        }
         for (a, b) in open {
             self.atoms.order(a, b, &mut self.solver);
         }

@@ -172,7 +172,10 @@ impl<'p> Written<'p> {
                     || has(Piece::Computed(name))
                     || key_column(history, object, history.name(name)) == Some(value)
             }),
-            _ => !has(Piece::Whole(seen)) && !(table.is_some() && self.computed.contains(&object)),
+            _ => {
+                let computed = table.is_some() && self.computed.contains(&object);
+                !computed && !has(Piece::Whole(seen))
+            }
         }
     }
 

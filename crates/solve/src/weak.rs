@@ -24,12 +24,12 @@
 //! [`Stand::Point`]: crate::problem::Stand::Point
 
 mod choice;
+mod hint;
 mod left;
 mod sight;
 
 use std::sync::Arc;
 
-use margay_order::topological_order;
 use margay_verdict::{Budget, Certificate, Exhausted, Lemma};
 
 use crate::acyclic::{Acyclic, Link};
@@ -40,9 +40,11 @@ use crate::lit::{Clauses, Sat};
 use crate::points::Points;
 use crate::problem::Problem;
 use crate::refutation::needed;
+use crate::schedule::{linear, times};
 use crate::search::{Solver, Stopped, known_steps};
 
 use choice::Choice;
+use hint::hints;
 
 /// How it ended.
 pub(crate) enum Answer {
@@ -57,13 +59,14 @@ type Clash = (u32, u32, u32);
 pub(crate) fn decide(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Answer, Stopped> {
     let known = Known::new(problem, points, problem.question.uses_session_order());
     let graph = Arc::new(known.graph());
-    let Some(order) = topological_order(&graph) else {
+    let Some(order) = linear(&graph, &times(&known, graph.node_count())) else {
         let mut prover = Prover::new(&known);
         prover.add(&known_steps(cycle(&graph)), &[]);
         return Ok(Answer::Refuted(prover.finish()));
     };
     let mut solver = Solver::from(Acyclic::new(graph.clone(), Arc::new(known.reversed()), &order));
-    let mut atoms = Atoms::new(&known, &Reach::Unknown, &mut solver);
+    let hints = hints(&known, &order);
+    let mut atoms = Atoms::guessed(&known, &Reach::Unknown, |read| hints[read as usize], &mut solver);
     let (mut cycles, mut named): (Vec<Steps>, Vec<Clash>) = (Vec::new(), Vec::new());
     loop {
         if solver.solve(u64::MAX, budget)? != Some(true) {
@@ -85,7 +88,7 @@ pub(crate) fn decide(problem: &Problem<'_>, points: Points, budget: &Budget) -> 
                 }
                 found
             }
-            Err(cycle) => vec![cycle],
+            Err(cycles) => cycles,
         };
         for cycle in found {
             let clause = atoms.negated(&cycle, &mut solver);

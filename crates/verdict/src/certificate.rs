@@ -248,7 +248,7 @@ pub enum Reason {
         version: Version,
     },
     /// wr by one column: operation `op` of `to` saw what `from` made of `column` of `object`. Assumes `Saw(op, object, column, from)`. At the
-    /// serializable and the snapshot levels.
+    /// serializable and the snapshot levels, `prefix`, `repeatable-read` and `read-committed`.
     ReadColumn {
         /// The read or scan, in `to`.
         op: OpId,
@@ -259,7 +259,7 @@ pub enum Reason {
     },
     /// rw by one column: operation `op` of `from` saw what `version` had made of `column` of `object`, and `to` wrote that column in a later
     /// version, or removed the row. Assumes `Saw(op, object, column, version)` and `Before(object, version, to)`. At the serializable and the
-    /// snapshot levels.
+    /// snapshot levels, `prefix` and `repeatable-read`.
     AntiReadColumn {
         /// The read or scan, in `from`.
         op: OpId,

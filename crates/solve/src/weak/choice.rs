@@ -3,14 +3,14 @@
 use hashbrown::HashSet;
 use margay_history::OpId;
 use margay_levels::Level;
-use margay_order::{Graph, GraphBuilder};
+use margay_order::{Graph, GraphBuilder, components, shortest_cycle};
 use margay_verdict::{Budget, Certificate, Exhausted, Order};
 
 use super::Clash;
 use super::left::left_out;
 use super::sight::Sight;
 use crate::atoms::{Atoms, guess};
-use crate::known::{Known, cycle};
+use crate::known::Known;
 use crate::lemma::{Step, Steps};
 use crate::lit::Sat;
 use crate::problem::{INITIAL, Item, Problem, Stand};
@@ -20,6 +20,9 @@ use crate::told::Told;
 
 /// How many cycles are taken from one choice.
 const CYCLES: usize = 256;
+
+/// At how many nodes of a component cycles are looked for.
+const STARTS: usize = 64;
 
 /// How many orders of versions are named at once.
 const CLASHES: usize = 4_096;
@@ -106,8 +109,8 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// A linear order of all nodes, or a cycle. What an operation saw of a row it saw as early as it can have.
-    pub fn order(&self, solver: &Solver) -> Result<Vec<u32>, Steps> {
+    /// A linear order of all nodes, or cycles. What an operation saw of a row it saw as early as it can have.
+    pub fn order(&self, solver: &Solver) -> Result<Vec<u32>, Vec<Steps>> {
         let mut builder = GraphBuilder::new();
         for (place, &(from, to, _)) in self.edges.iter().enumerate() {
             builder.add(from, to, place as u32);
@@ -116,7 +119,22 @@ impl<'a> Choice<'a> {
         let mut places: Vec<u64> = solver.places().into_iter().map(|place| u64::from(place) + 1).collect();
         let first = self.problem.txns.len();
         places[first..first + self.problem.own_points.len()].fill(0);
-        linear(&graph, &places).ok_or_else(|| self.steps(cycle(&graph)))
+        linear(&graph, &places).ok_or_else(|| self.cycles(&graph))
+    }
+
+    /// Short cycles through different nodes.
+    fn cycles(&self, graph: &Graph) -> Vec<Steps> {
+        let mut found: Vec<Steps> = Vec::new();
+        for component in components(graph) {
+            for &start in component.iter().step_by(component.len().div_ceil(STARTS)) {
+                let met = |cycle: &Steps| cycle.iter().any(|&(from, _, _)| from == start);
+                let next = |node| graph.edges(node).collect::<Vec<_>>();
+                if found.len() < CYCLES && !found.iter().any(met) {
+                    found.extend(shortest_cycle([start], next).map(|cycle| self.steps(cycle)));
+                }
+            }
+        }
+        found
     }
 
     /// The steps of a path through edges by their places.

@@ -29,12 +29,19 @@ pub(super) struct Sight<'a> {
 }
 
 enum How {
-    /// By a path: the graph, one of its orders, and who reaches whom.
-    Paths(Graph, Vec<u32>, Reach),
+    /// By a path.
+    Paths(Box<Paths>),
     /// By one step.
     Direct,
     /// By a read before the one in question.
     Earlier,
+}
+
+/// A graph, one of its orders, and who reaches whom.
+struct Paths {
+    graph: Graph,
+    order: Vec<u32>,
+    reach: Reach,
 }
 
 enum Reach {
@@ -62,7 +69,7 @@ impl<'a> Sight<'a> {
             sight.size = Sources::most(choice.nodes, BYTES);
             Reach::Block(Sources::default())
         };
-        sight.how = How::Paths(graph, order.to_vec(), reach);
+        sight.how = How::Paths(Box::new(Paths { graph, order: order.to_vec(), reach }));
         sight
     }
 
@@ -70,8 +77,10 @@ impl<'a> Sight<'a> {
     pub fn advance(&mut self) -> bool {
         let all = self.choice.problem.txns.len() as u32;
         self.block = self.block.end..self.block.end.saturating_add(self.size).min(all);
-        if let How::Paths(graph, order, Reach::Block(sources)) = &mut self.how {
-            *sources = Sources::new(graph, order, self.block.clone());
+        if let How::Paths(paths) = &mut self.how
+            && let Reach::Block(sources) = &mut paths.reach
+        {
+            *sources = Sources::new(&paths.graph, &paths.order, self.block.clone());
         }
         !self.block.is_empty()
     }
@@ -83,9 +92,9 @@ impl<'a> Sight<'a> {
         match &self.how {
             _ if !self.block.contains(&from) => None,
             How::Earlier => choice.source(from, reader, |earlier| earlier < op),
-            How::Paths(graph, _, reach) => {
-                let next = |node| graph.edges(node).collect::<Vec<_>>();
-                let reached = reach.reaches(from, reader);
+            How::Paths(paths) => {
+                let next = |node| paths.graph.edges(node).collect::<Vec<_>>();
+                let reached = paths.reach.reaches(from, reader);
                 reached.then(|| shortest_path(from, reader, next))?.map(|path| choice.steps(path))
             }
             How::Direct if self.same_session(from, reader) => Some(vec![(from, reader, Step::Session)]),
@@ -102,7 +111,7 @@ impl<'a> Sight<'a> {
     /// What is visible to an operation of a transaction.
     pub fn look(&self, txn: u32, op: OpId) -> Look<'_, 'a> {
         let sources = match self.how {
-            How::Paths(..) => HashSet::new(),
+            How::Paths(_) => HashSet::new(),
             How::Direct => self.choice.sources(txn, |_| true),
             How::Earlier => self.choice.sources(txn, |earlier| earlier < op),
         };
@@ -123,7 +132,7 @@ impl Look<'_, '_> {
     pub fn sees(&self, from: u32) -> bool {
         self.sight.block.contains(&from)
             && match &self.sight.how {
-                How::Paths(_, _, reach) => reach.reaches(from, self.txn),
+                How::Paths(paths) => paths.reach.reaches(from, self.txn),
                 How::Direct => self.sight.same_session(from, self.txn) || self.sources.contains(&from),
                 How::Earlier => self.sources.contains(&from),
             }

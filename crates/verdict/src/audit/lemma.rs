@@ -10,6 +10,9 @@
 //! | snapshot levels, `prefix` | a walk through begin and commit points that never goes back |
 //! | `be-read-committed`, `read-atomic`, `causal` | ww, wr, visible; or one rw, and the path that makes the overwriter visible to the reader |
 //!
+//! Edges by one column stand for paths: whoever was the last to write a column of what was seen wrote that version, or an earlier one. So they may stand wherever ww and wr edges may both stand
+//! between the same points, and, where they are rw edges, where what was seen counts as an item.
+//!
 //! Session order and real time may stand in any of them, if the question uses them; timestamps of the evidence at the serializable and the snapshot levels.
 //!
 //! At the levels of points, an edge leads from the commit of one transaction to the begin of the other, except that an rw edge leads from a begin to a commit, and a
@@ -284,7 +287,7 @@ impl Reading<'_, '_> {
         Ok(match (level.family(), level) {
             (family, _)
                 if columns
-                    && level != Level::Prefix
+                    && !matches!(level, Level::Prefix | Level::RepeatableRead | Level::ReadCommitted)
                     && !matches!(family, Family::Serial | Family::Snapshot) =>
             {
                 return reject(format!("{level} is not defined by columns"));
@@ -300,10 +303,15 @@ impl Reading<'_, '_> {
         })
     }
 
+    /// Of a column that was seen after an own write of the row, the one who wrote it later wrote a later version than the transaction's own.
     fn counts_as_item(&self, edge: &Edge) -> bool {
+        let returned = |op: Op<'_>, object| op.accesses.iter().any(|access| access.object == object);
         match edge.reason {
-            Reason::AntiRead { op, object, .. } => {
-                self.history.op(op).accesses.iter().any(|access| access.object == object)
+            Reason::AntiRead { op, object, .. } => returned(self.history.op(op), object),
+            Reason::AntiReadColumn { op, object, .. } => {
+                let mut before = self.history.ops(edge.from).take_while(|before| before.id < op);
+                let wrote = before.any(|before| before.kind.writes() && returned(before, object));
+                wrote || returned(self.history.op(op), object)
             }
             _ => true,
         }
