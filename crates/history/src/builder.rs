@@ -12,10 +12,11 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
+use crate::columns::{Columns, unplaced};
 use crate::error::Invalid;
 use crate::evidence::Evidence;
 use crate::history::{Access, Header, History, OpKind, Predicate, ReadLock, Scan, Statement, Table, Update};
-use crate::ids::{ObjectId, OpId, PredicateId, SessionId, TableId, TxnId, ValueId};
+use crate::ids::{ObjectId, OpId, PredicateId, TableId, TxnId, ValueId};
 use crate::intervals::{Interval, Intervals};
 use crate::object::{Object, Objects};
 use crate::resolve::{Draft, Resolver};
@@ -427,7 +428,7 @@ impl HistoryBuilder {
         let evidence = std::mem::take(&mut self.evidence);
         let places: Vec<u64> = order.txns.iter().map(|&old| self.txns[old as usize].place).collect();
         let txn_index = std::mem::take(&mut self.txn_index);
-        let mut history = self.assemble(&order);
+        let mut history = self.assemble(&order)?;
         let resolver = Resolver { history: &history, new_txns: &order.new_txns, txn_index: &txn_index };
         history.evidence = resolver.resolve(evidence)?;
         check_clocks(&history, |txn| places[txn.index()])?;
@@ -477,53 +478,43 @@ impl HistoryBuilder {
         Some(ops)
     }
 
-    fn assemble(mut self, order: &Order) -> History {
+    fn assemble(mut self, order: &Order) -> Result<History, Invalid> {
         self.op_txns = Vec::new();
         self.op_starts.push(self.accesses.len() as u32);
         if let Some(ops) = &order.ops {
             self.permute(ops);
         }
-        self.values.finish();
-        self.objects.finish();
         self.kinds.shrink_to_fit();
         self.intervals.shrink();
         self.op_starts.shrink_to_fit();
         self.accesses.shrink_to_fit();
         let mut initial: Vec<_> = self.initial.into_iter().collect();
         initial.sort_unstable();
-        let txn = |&old: &u32| &self.txns[old as usize];
-        let new_session: HashMap<u32, u32> =
-            order.sessions.iter().enumerate().map(|(new, &old)| (old, new as u32)).collect();
-        let txn_sessions: Vec<_> =
-            order.txns.iter().map(|t| SessionId(new_session[&txn(t).session])).collect();
-        let session_starts = starts(order.sessions.len(), txn_sessions.iter().map(|s| s.0));
-        let mut txn_starts = Vec::with_capacity(order.txns.len() + 1);
-        txn_starts.push(0);
-        for t in &order.txns {
-            txn_starts.push(txn_starts[txn_starts.len() - 1] + txn(t).ops);
-        }
-        History {
+        let txns = order.txns.iter().map(|&old| &self.txns[old as usize]);
+        let mut sizes = vec![0; self.sessions.len()];
+        txns.clone().for_each(|txn| sizes[txn.session as usize] += 1);
+        let session = |&old: &u32| (self.sessions[old as usize].label, sizes[old as usize]);
+        let columns = Columns {
             header: self.header,
             tables: self.tables,
             values: self.values,
             objects: self.objects,
             predicates: self.predicates,
             initial,
-            session_labels: order.sessions.iter().map(|&s| self.sessions[s as usize].label).collect(),
-            session_starts,
-            txn_labels: order.txns.iter().map(|t| txn(t).label).collect(),
-            txn_sessions,
-            txn_starts,
+            sessions: order.sessions.iter().map(session).collect(),
+            txn_labels: txns.clone().map(|txn| txn.label).collect(),
+            txn_ops: txns.map(|txn| txn.ops).collect(),
             kinds: self.kinds,
-            intervals: self.intervals,
             op_starts: self.op_starts,
+            intervals: self.intervals,
             accesses: self.accesses,
             scans: self.scans,
             updates: self.updates,
             statements: self.statements,
-            locks: self.locks,
             evidence: Evidence::default(),
-        }
+        };
+        let history = columns.join().map_err(unplaced)?;
+        Ok(History { locks: self.locks, ..history })
     }
 
     fn permute(&mut self, from: &[u32]) {
@@ -559,16 +550,6 @@ struct Order {
 fn renumber<T>(column: &mut [(OpId, T)], new: &[OpId]) {
     column.iter_mut().for_each(|(op, _)| *op = new[op.index()]);
     column.sort_by_key(|(op, _)| *op);
-}
-
-/// Where each of `groups` groups begins in a sorted column, and its length.
-fn starts(groups: usize, column: impl Iterator<Item = u32>) -> Vec<u32> {
-    let mut starts = vec![0; groups + 1];
-    column.for_each(|group| starts[group as usize + 1] += 1);
-    for group in 0..groups {
-        starts[group + 1] += starts[group];
-    }
-    starts
 }
 
 /// Session order is part of what clients saw; a clock that says the opposite is a broken recording, not a violation.

@@ -71,13 +71,9 @@ impl Columns {
     }
 
     /// The history, after what makes its accessors safe to use has been checked.
-    fn assemble(mut self) -> Result<History, String> {
+    fn assemble(self) -> Result<History, String> {
         self.check_ids()?;
-        let session_starts = starts(self.sessions.iter().map(|&(_, txns)| txns))?;
-        let txn_starts = starts(self.txn_ops.iter().copied())?;
-        ensure(last(&session_starts) == self.txn_labels.len(), "the sessions' transactions do not add up")?;
         ensure(self.txn_labels.len() == self.txn_ops.len(), "transactions without operations")?;
-        ensure(last(&txn_starts) == self.kinds.len(), "the transactions' operations do not add up")?;
         ensure(self.intervals.len() == self.kinds.len(), "the operations' intervals do not add up")?;
         let ordered = self.op_starts.first() == Some(&0) && self.op_starts.is_sorted();
         ensure(
@@ -85,10 +81,20 @@ impl Columns {
             "the operations' accesses do not add up",
         )?;
         ensure(last(&self.op_starts) == self.accesses.len(), "the operations' accesses do not add up")?;
+        let history = self.join()?;
+        ensure(all_end(&history.txn_starts, &history.kinds), "a transaction without an end")?;
+        Ok(history)
+    }
+
+    /// The history of columns that fit together, but for the sums.
+    pub(crate) fn join(mut self) -> Result<History, String> {
+        let session_starts = starts(self.sessions.iter().map(|&(_, txns)| txns))?;
+        let txn_starts = starts(self.txn_ops.iter().copied())?;
+        ensure(last(&session_starts) == self.txn_labels.len(), "the sessions' transactions do not add up")?;
+        ensure(last(&txn_starts) == self.kinds.len(), "the transactions' operations do not add up")?;
         let sessions = self.sessions.iter().enumerate();
         let txn_sessions =
             sessions.flat_map(|(s, &(_, txns))| (0..txns).map(move |_| SessionId::at(s))).collect();
-        ensure(all_end(&txn_starts, &self.kinds), "a transaction without an end")?;
         self.values.finish();
         self.objects.finish();
         Ok(History {
@@ -163,7 +169,7 @@ impl Columns {
     }
 }
 
-fn unplaced(what: String) -> Invalid {
+pub(crate) fn unplaced(what: String) -> Invalid {
     Invalid { what, place: 0 }
 }
 
