@@ -13,7 +13,7 @@ use crate::txn::{Ended, Txn};
 pub(crate) struct Front {
     mechanisms: Mechanisms,
     skew: i64,
-    pub open: HashMap<TxnId, Txn>,
+    pub open: HashMap<TxnId, Box<Txn>>,
     last: i64,
 }
 
@@ -48,7 +48,7 @@ impl Front {
         self.last = trace.at.before;
         let (txn, started) = match self.open.entry(trace.txn) {
             Entry::Occupied(entry) => (entry.into_mut(), false),
-            Entry::Vacant(entry) => (entry.insert(Txn::new(trace.txn)), true),
+            Entry::Vacant(entry) => (entry.insert(Box::new(Txn::new(trace.txn))), true),
         };
         let world = World { values, searches };
         txn.push(&trace, at, asked, &self.mechanisms, world);
@@ -65,7 +65,7 @@ impl Front {
     }
 }
 
-fn end(mut ended: Txn, world: World<'_>) -> Ended {
+fn end(mut ended: Box<Txn>, world: World<'_>) -> Ended {
     if !ended.unseen.is_empty() {
         ended.cloud(world);
     }

@@ -90,8 +90,8 @@ pub(crate) struct Txn {
 pub(crate) struct Ended(Box<Txn>);
 
 impl Ended {
-    pub fn new(txn: Txn) -> Self {
-        Self(Box::new(txn))
+    pub fn new(txn: Box<Txn>) -> Self {
+        Self(txn)
     }
 }
 
