@@ -34,8 +34,7 @@ impl Observe {
         budget: &Budget,
     ) -> Result<(Found, Limits), Outside> {
         let history = asked.history;
-        let width = history.session_count().clamp(16, 256);
-        let mut limits = Limits { window: self.options.window, patience: 64, width };
+        let mut limits = self.first_limits(history);
         loop {
             let mut search = asked.search(self.options, limits, initial)?;
             match search.run(budget) {
@@ -43,6 +42,11 @@ impl Observe {
                 found => return Ok((found, limits)),
             }
         }
+    }
+
+    fn first_limits(&self, history: &History) -> Limits {
+        let width = history.session_count().clamp(16, 256);
+        Limits { window: self.options.window, patience: 64, width }
     }
 
     fn answer(
@@ -74,11 +78,17 @@ impl Observe {
     /// Where a short search finds nothing, learning may: `None` if it does not either.
     fn learned(&self, asked: &Asked<'_, '_>, budget: &Budget) -> Result<Option<Verdict>, Outside> {
         let Asked { history, rules, constraints, .. } = *asked;
-        if self.options.lemmas == 0 || !learn::is_small(history) {
+        if self.options.lemmas == 0 || !learn::is_small(history, rules) {
             return Ok(None);
         }
         let limits = Limits::NONE;
         let short = Options { steps: self.options.steps.min(SHORT), ..self.options };
+        // What comes in about the order of commits is found without trying everything.
+        let mut search = asked.search(short, self.first_limits(history), &[])?;
+        search.least = true;
+        if let Found::Execution(execution) = search.run(budget) {
+            return Ok(Some(Verdict::Holds(Certificate::Execution(execution))));
+        }
         let mut search = asked.search(short, limits, &[])?;
         search.least = true;
         match search.run(budget) {
@@ -179,7 +189,7 @@ impl Observe {
         budget: &Budget,
     ) -> Result<Verdict, Outside> {
         let short = Observe { options: Options { steps: self.options.steps.min(SHORT), ..self.options } };
-        let first = if learn::is_small(asked.history) { &short } else { self };
+        let first = if learn::is_small(asked.history, asked.rules) { &short } else { self };
         let stuck = match first.corrected(asked, initial.clone(), budget)? {
             Ok(verdict) => return Ok(verdict),
             Err(stuck) => stuck,
@@ -192,7 +202,7 @@ impl Observe {
             Ok(None) => "neither does the formula of the log within its limits".to_owned(),
             Err(outside) => format!("and the log has no formula: {outside}"),
         };
-        if learn::is_small(asked.history)
+        if learn::is_small(asked.history, asked.rules)
             && let Ok(verdict) = self.corrected(asked, initial, budget)?
         {
             return Ok(verdict);

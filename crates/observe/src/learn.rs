@@ -29,11 +29,8 @@ use margay_verdict::{Budget, Exhausted, Outside};
 use crate::options::Options;
 use crate::search::Misfit;
 
-/// The most transactions whose orders are worth learning about.
-const FEW: usize = 64;
-
 /// The most transactions that are executed for lemmas, all orders together.
-const WORK: usize = 40_000;
+const WORK: usize = 200_000;
 
 /// What learning came to.
 #[derive(Debug)]
@@ -178,6 +175,7 @@ fn lemma(
 
 /// Whether a history is one of those whose orders are worth learning about: committed or not, few enough.
 #[must_use]
-pub fn is_small(history: &History) -> bool {
-    history.txns().filter(|&txn| history.outcome(txn) != Outcome::Aborted).count() <= FEW
+pub fn is_small(history: &History, rules: Rules) -> bool {
+    let live = history.txns().filter(|&txn| history.outcome(txn) != Outcome::Aborted).count();
+    live * Orders::moments_of_each(rules) <= Orders::MOST
 }

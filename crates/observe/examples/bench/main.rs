@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p margay-observe --example bench -- WORKLOAD LEVEL TRANSACTIONS [SWITCH]…`, with WORKLOAD one of `bank`, `twitter`, `rubis`, `tpcc`, LEVEL one of `ser`, `si`,
 //! `rc`, and each SWITCH one of `no-indexes`, `no-window`, `not-concrete`, `weakest-first`, `no-learning`, `statement`, `no-audit`, `no-timestamps`.
-//! `bench wrong TRANSACTIONS LEMMAS` counts how many wrong logs whose order nothing tells are refuted with so many lemmas at most.
+//! `bench wrong TRANSACTIONS LEMMAS CLASHES` counts how many wrong logs whose order nothing tells are refuted with so many lemmas and proposals for their formula at most.
 
 use std::time::{Duration, Instant};
 
@@ -44,10 +44,11 @@ const LEVELS: [(&str, Protocol, Level); 3] = [
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    if let [what, count, lemmas] = args.as_slice()
+    if let [what, count, lemmas, clashes] = args.as_slice()
         && what == "wrong"
     {
-        return wrong::run(count.parse().unwrap_or(20), lemmas.parse().unwrap_or(0));
+        let number = |text: &String| text.parse().unwrap_or(0);
+        return wrong::run(count.parse().unwrap_or(20), number(lemmas), number(clashes));
     }
     let [workload, level, count, switches @ ..] = args.as_slice() else {
         return eprintln!("WORKLOAD LEVEL TRANSACTIONS [SWITCH]…");

@@ -63,16 +63,20 @@ fn log(transaction: Transaction, protocol: Protocol, fault: Fault, seed: u64, co
 }
 
 /// Counts verdicts; one that the audit does not accept counts as none.
-pub fn run(count: u64, lemmas: usize) {
+pub fn run(count: u64, lemmas: usize, clashes: usize) {
     let kinds: [(&str, Transaction); 3] = [("registers", registers), ("accounts", accounts), ("sums", sums)];
-    let levels = [(Protocol::Serial, Level::Serializable), (Protocol::Snapshot, Level::SnapshotIsolation)];
+    let levels = [
+        (Protocol::Serial, Level::Serializable),
+        (Protocol::Snapshot, Level::SnapshotIsolation),
+        (Protocol::Committed, Level::ReadCommitted),
+    ];
     for (name, transaction) in kinds {
         for (protocol, level) in levels {
             let (mut words, start) = ([0; 4], used());
             for fault in [Fault::WrongAggregate, Fault::MissedRow, Fault::LostWrite] {
                 for seed in 0..6 {
                     let Some(history) = log(transaction, protocol, fault, seed, count) else { continue };
-                    let options = Options { lemmas, ..Options::DEFAULT };
+                    let options = Options { lemmas, clashes, ..Options::DEFAULT };
                     let budget = Budget::unlimited().with_time(Duration::from_secs(20));
                     let question = Question::new(level);
                     let verdict = Observe { options }.check(&history, question, &budget);
@@ -87,7 +91,7 @@ pub fn run(count: u64, lemmas: usize) {
             }
             let [holds, violated, unknown, rejected] = words;
             println!(
-                "{name} {level}, {count} transactions, {lemmas} lemmas: {violated} violated, {holds} hold, {unknown} unknown, {rejected} not audited, {:.1} s",
+                "{name} {level}, {count} transactions, {lemmas} lemmas, {clashes} clashes: {violated} violated, {holds} hold, {unknown} unknown, {rejected} not audited, {:.1} s",
                 (used() - start).as_secs_f64()
             );
         }

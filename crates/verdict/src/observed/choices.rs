@@ -8,7 +8,7 @@
 //! - a choice with the same writes as one before leads to nothing new.
 //!
 //! At `repeatable-read` and, by its definition, at `read-committed` a statement may see rows of different states. Rows that matter are pinned one after the
-//! other to each of their versions: those that were read, and those that a condition would find in one of their versions.
+//! other to each of their versions: those that were read, those that a condition would find in one of their versions, and all of them where the statement fails.
 //!
 //! # Invariants
 //! - Together with [`Choices::next`] returning `None` and [`Choices::cut`] being false, every choice of the level was made, or one with the same writes.
@@ -517,7 +517,12 @@ impl Choices {
                 return Ok(Some((predicate.table, key)));
             }
         }
-        Ok(None)
+        // A statement that fails does not tell what it looked at.
+        let rows = seen
+            .taken
+            .iter()
+            .flat_map(|&table| machine.database().keys(table).into_iter().map(move |key| (table, key)));
+        Ok(rows.into_iter().find(|(table, key)| open(*table, key)))
     }
 }
 

@@ -15,9 +15,6 @@ use super::misrun::{Misrun, Moment};
 use super::order::Constraints;
 use super::rules::{Family, Rules};
 
-/// The most moments whose orders are looked at.
-pub const MOST: usize = 160;
-
 /// The orders of a history's transactions.
 pub struct Orders<'c, 'h> {
     constraints: &'c Constraints<'h>,
@@ -32,6 +29,17 @@ pub struct Orders<'c, 'h> {
 /// An order: the transactions that committed, each with how many of those before it sees.
 pub type Candidate = Vec<(TxnId, u32)>;
 
+impl Orders<'_, '_> {
+    /// The most moments whose orders are looked at.
+    pub const MOST: usize = 200;
+
+    /// How many moments a transaction has.
+    #[must_use]
+    pub fn moments_of_each(rules: Rules) -> usize {
+        if rules.family == Family::Snapshot { 2 } else { 1 }
+    }
+}
+
 impl<'c, 'h> Orders<'c, 'h> {
     /// All orders that the level and the evidence allow; `None` if there are too many transactions.
     #[must_use]
@@ -39,7 +47,7 @@ impl<'c, 'h> Orders<'c, 'h> {
         let live = constraints.preferred();
         let snapshots = rules.family == Family::Snapshot;
         let begins: &[bool] = if snapshots { &[true, false] } else { &[false] };
-        if live.len() * begins.len() > MOST {
+        if live.len() * begins.len() > Self::MOST {
             return None;
         }
         let moments: Vec<Moment> =
