@@ -5,7 +5,8 @@
 //!
 //! # Algorithm
 //! Each transaction runs on an indexed store, as in a replay. One that does not fit where its turn comes is tried between those that ran last, the latest place first, as far
-//! back as its predecessors allow; whoever ran behind that place must fit again. If there is no such place it waits, and is tried after each of the next steps.
+//! back as its predecessors allow; whoever ran behind that place must fit again. If there is no such place, whoever walks may go back and put the one that it did not see behind it
+//! ([`Course::blamed`], [`Course::back_before`]), or try it again after each of the next steps.
 //!
 //! # Invariants
 //! - Labels grow along the execution, so that an edge is kept if its target is placed behind the label of its source.
@@ -17,12 +18,13 @@
 use std::collections::VecDeque;
 
 use margay_history::{ObjectId, TxnId, Version};
-use margay_verdict::{Cell, Effect, Predicates};
+use margay_verdict::{Cell, Effect, Fault, Predicates};
 
 use crate::store::{Own, Store};
 
-/// How many steps can be undone.
-const BACK: usize = 48;
+/// How many steps can be undone, and how many of them to put one transaction between.
+const BACK: usize = 512;
+const BETWEEN: usize = 48;
 
 /// Room between two labels for those that are put between.
 const ROOM: i64 = 1 << 24;
@@ -74,7 +76,7 @@ impl<'p> Course<'p> {
         let mut undone: Vec<(TxnId, i64)> = Vec::new();
         let mut found = None;
         while let Some(step) = self.recent.back().map(|step| (step.txn, step.label)) {
-            if step.1 <= floor {
+            if step.1 <= floor || undone.len() == BETWEEN {
                 break;
             }
             self.undo();
@@ -126,19 +128,43 @@ impl<'p> Course<'p> {
         }
     }
 
+    /// Undoes a transaction and everything behind it; answers what was undone, nothing if it cannot be any more.
+    pub fn back_before(&mut self, txn: TxnId) -> Vec<TxnId> {
+        let Some(place) = self.recent.iter().position(|step| step.txn == txn) else { return Vec::new() };
+        let undone = self.recent.iter().skip(place).map(|step| step.txn).collect();
+        self.back_to(self.recent[place].label);
+        undone
+    }
+
     /// What the transaction does here, if it can have seen what it saw.
     fn fits(&self, txn: TxnId) -> Option<Writes> {
+        self.try_on(txn).ok()
+    }
+
+    /// Who wrote what the transaction did not see, if it does not fit behind all others.
+    pub fn blamed(&self, txn: TxnId) -> Option<TxnId> {
+        match self.last[self.try_on(txn).err()??.index()] {
+            Version::Of(writer) => Some(writer),
+            Version::Initial => None,
+        }
+    }
+
+    /// What the transaction does here; or else the object of which it saw something else, if it is known.
+    fn try_on(&self, txn: TxnId) -> Result<Writes, Option<ObjectId>> {
         let history = self.predicates.history();
         let mut view = Own::new(&self.store);
         for op in history.ops(txn) {
             let seen = |object| if view.wrote(object) { Version::Of(txn) } else { self.last[object.index()] };
-            let set = history.evidence().version_set(op.id);
-            if set.is_some_and(|set| set.versions.iter().any(|v| seen(v.0) != v.1)) {
-                return None;
+            let set = history.evidence().version_set(op.id).map_or(&[][..], |set| &set.versions);
+            if let Some(other) = set.iter().find(|v| seen(v.0) != v.1) {
+                return Err(Some(other.0));
             }
-            view.run(&op).ok()?;
+            view.run(&op).map_err(|fault| match fault {
+                Fault::Mismatch(mismatch) => Some(mismatch.object),
+                Fault::Outside(_) => None,
+            })?;
         }
-        Some(view.into_effects())
+        Ok(view.into_effects())
     }
 
     fn run(&mut self, txn: TxnId, label: i64, writes: Writes) {
