@@ -7,13 +7,11 @@
 //! transactions. Updates: the same with 4 operations, and who writes a register has read it before. Lists: 4 operations, half of them reads; a list gets at most 32
 //! elements. Stale lists: one read in a thousand misses the last element.
 
-use std::process::Command;
-use std::time::Instant;
-
 use margay_history::{Access, History, HistoryBuilder, Interval, OpDetail, OpKind, ValueId};
 use margay_infer::Infer;
 use margay_levels::Level;
-use margay_verdict::{Budget, Checker, Question, Verdict};
+use margay_testkit::bench::{Bench, measured, word};
+use margay_verdict::{Budget, Checker, Question};
 
 const SESSIONS: u64 = 50;
 
@@ -50,35 +48,24 @@ fn cases() -> Vec<Case> {
 }
 
 fn main() {
-    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
-    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["child", number] => child(&cases()[number.parse::<usize>().expect("a number")]),
-        _ => parent(args.first().map_or("", String::as_str)),
+    let cases = cases();
+    Bench {
+        head: "| case | level | transactions | verdict | seconds | CPU s | peak, MB | goal |\n|---|---|---:|---|---:|---:|---:|---|",
+        names: cases.iter().map(|case| case.name).collect(),
+        child: &|number| child(&cases[number]),
+        row: &|number, said| {
+            let case = &cases[number];
+            format!("| {} | {} | {} | {said} | {} |", case.name, case.level, case.txns, case.goal)
+        },
     }
+    .main();
 }
 
-fn parent(part: &str) {
-    println!(
-        "| case | level | transactions | verdict | seconds | CPU s | peak, MB | goal |\n|---|---|---:|---|---:|---:|---:|---|"
-    );
-    for (number, case) in cases().iter().enumerate().filter(|(_, case)| case.name.contains(part)) {
-        let program = std::env::current_exe().expect("this program");
-        let output = Command::new(program).args(["child", &number.to_string()]).output().expect("a child");
-        let said = String::from_utf8_lossy(&output.stdout);
-        println!("| {} | {} | {} | {} | {} |", case.name, case.level, case.txns, said.trim(), case.goal);
-    }
-}
-
-fn child(case: &Case) {
+fn child(case: &Case) -> String {
     let history = (case.make)(case.txns);
-    let (start, cpu) = (Instant::now(), cpu_seconds());
-    let verdict = Infer::DEFAULT.check(&history, Question::new(case.level), &Budget::unlimited());
-    let (seconds, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu);
-    let word = match &verdict {
-        Verdict::Unknown(why) => format!("unknown: {why}"),
-        verdict => verdict.word().to_string(),
-    };
-    println!("{word} | {seconds:.2} | {cpu:.2} | {}", peak_megabytes());
+    let question = Question::new(case.level);
+    let (verdict, cost) = measured(|| Infer::DEFAULT.check(&history, question, &Budget::unlimited()));
+    format!("{} | {cost}", word(&verdict))
 }
 
 /// A stream of numbers, always the same.
@@ -190,19 +177,4 @@ fn lists_where(txns: u64, stale: u64) -> History {
 fn push(b: &mut HistoryBuilder, session: u64, txn: u64, kind: OpKind, accesses: &[Access]) {
     let at = Some(Interval::new(10 * txn as i64, 10 * txn as i64 + 5));
     b.push(session, txn, at, kind, accesses, OpDetail::None).expect("a valid operation");
-}
-
-/// User and system time of this process, in seconds; 0 where the system does not tell.
-fn cpu_seconds() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let after = stat.rsplit(')').next().unwrap_or("");
-    let ticks: u64 = after.split_whitespace().skip(11).take(2).filter_map(|n| n.parse::<u64>().ok()).sum();
-    ticks as f64 / 100.0
-}
-
-/// The largest resident memory of this process so far.
-fn peak_megabytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmHWM"));
-    line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).unwrap_or(0) / 1024
 }
