@@ -140,7 +140,8 @@ pub trait Connection {
     /// When there is no answer. The transaction is gone then.
     fn execute(&mut self, ask: Ask, rows: &mut Vec<(Obj, Value)>) -> Result<(), Trouble>;
 
-    /// Whether a delete that found nothing has seen what a read would have seen. MySQL's looks at what is committed now, whatever the transaction's snapshot is, and takes none.
+    /// Whether a delete that found nothing has seen what a read would have seen. MySQL's looks at what is committed now, whatever the transaction's snapshot is, and takes none;
+    /// PostgreSQL's, at READ COMMITTED, looks at rows of its snapshot as they are now, and does not see those that have taken their places.
     fn deletes_read(&self) -> bool {
         true
     }

@@ -122,7 +122,8 @@ impl Database for PostgresDatabase {
         let shadows = Shadows::new(self.url.parse().map_err(shown)?, every);
         let told = Testimony::default();
         let watch = witness.map(|witness| Watch { witness, op: 0, told, telling, shadows });
-        let session = PostgresSession { client, begin, watch, prepared: Prepared::default() };
+        let deletes_read = deletes_read(own_name);
+        let session = PostgresSession { client, begin, watch, prepared: Prepared::default(), deletes_read };
         Ok(Box::new(Sql::new(session, texts)))
     }
 
@@ -244,6 +245,13 @@ struct PostgresSession {
     begin: String,
     watch: Option<Watch>,
     prepared: Prepared,
+    deletes_read: bool,
+}
+
+/// At READ COMMITTED a delete that has waited for somebody who deleted its row and put another in its place finds neither: the one is gone, the other too new for
+/// its snapshot. At the other levels it is refused.
+fn deletes_read(own_name: &str) -> bool {
+    own_name != "READ COMMITTED"
 }
 
 impl PostgresSession {
@@ -304,6 +312,10 @@ impl Session for PostgresSession {
 
     fn sql(&mut self, text: &str, params: &[Cell]) -> Result<Answer, Trouble> {
         self.prepared.run(&mut self.client, text, params).map_err(sql_trouble)
+    }
+
+    fn deletes_read(&self) -> bool {
+        self.deletes_read
     }
 
     /// A COMMIT in a transaction that has failed is no error: it is answered with the tag ROLLBACK, which the client library does not show. A

@@ -1,0 +1,58 @@
+//! What PostgreSQL does that a driver has to know, played on a real server.
+
+use std::thread;
+use std::time::Duration;
+
+use margay_drivers::{Ask, Change, Connection, Obj, Row, Schema, Setting, Space, Start, Target, Value, open};
+
+const ROW: Obj = Obj { space: Space::Row, key: 8 };
+
+fn put(v: i64) -> Change {
+    Change::Merge(Row { v: Some(v), w: Some(0) })
+}
+
+/// What a statement answered.
+fn ask(connection: &mut dyn Connection, ask: Ask) -> Result<Vec<(Obj, Value)>, margay_drivers::Trouble> {
+    let mut rows = Vec::new();
+    connection.execute(ask, &mut rows).map(|()| rows)
+}
+
+/// A run at READ COMMITTED was accused of reads that no moment explains: they were deletes that had waited for a transaction which deleted the row and inserted it again. They found
+/// nothing, although the row is there before and after.
+#[test]
+fn a_delete_that_waited_may_miss_a_row_that_was_there_all_the_time() {
+    let database = match open(&Target::StartPostgres, &Setting { clients: 2, keys: 9, domain: 30, seed: 0 }) {
+        Ok(database) => database,
+        Err(reason) => return println!("SKIPPED: {reason}"),
+    };
+    let initial = vec![(ROW, Value::Row(Row { v: Some(1), w: Some(0) }))];
+    let start = Start {
+        dbms: String::new(),
+        level: String::new(),
+        skew: 0,
+        table: true,
+        initial,
+        schema: Schema::default(),
+    };
+    database.prepare("READ COMMITTED", &start).expect("tables");
+    let connect = |client, level| database.connect(client, level).expect("a connection");
+    let mut first = connect(0, "READ COMMITTED");
+    first.begin().expect("begun");
+    ask(first.as_mut(), Ask::Write(ROW, Change::Delete)).expect("deleted");
+    ask(first.as_mut(), Ask::Write(ROW, put(2))).expect("inserted");
+    let (missed, seen) = thread::scope(|scope| {
+        let second = scope.spawn(|| {
+            let mut second = connect(1, "READ COMMITTED");
+            second.begin().expect("begun");
+            let missed = ask(second.as_mut(), Ask::Write(ROW, Change::Delete)).expect("an answer");
+            assert!(!second.deletes_read());
+            (missed, ask(second.as_mut(), Ask::Read(ROW)).expect("a row"))
+        });
+        thread::sleep(Duration::from_millis(400));
+        first.commit().expect("committed");
+        second.join().expect("no panic")
+    });
+    assert_eq!(missed, [(ROW, Value::Absent)], "if the delete finds the row now, it may count as a read");
+    assert_eq!(seen, [(ROW, Value::Row(Row { v: Some(2), w: Some(0) }))]);
+    assert!(connect(2, "REPEATABLE READ").deletes_read());
+}
