@@ -105,6 +105,21 @@ fn snapshot_isolation_is_caught_claiming_serializability() {
     run("sim:si --workload write-skew --transactions 300").expect(0);
 }
 
+/// A claim that the database does not make is the user's: whoever reads the verdict shall not hold it against the database.
+#[test]
+fn a_claim_beyond_the_promise_is_said_to_be_one() {
+    let told =
+        |args: &str| run(&format!("{args} --workload rw-register --transactions 40 --clients 1")).stdout;
+    let warned = told("sim:si --claim serializable");
+    let line =
+        warned.lines().find(|line| line.contains("does not promise")).unwrap_or_else(|| panic!("{warned}"));
+    assert!(line.contains("does not promise serializable at strict-snapshot-isolation, but strict-snap"), "{line}");
+    for args in ["sim:si", "sim:si --claim read-committed", "sqlite --claim serializable"] {
+        let told = told(args);
+        assert!(told.contains("holds") && !told.contains("does not promise"), "{args}: {told}");
+    }
+}
+
 #[test]
 fn a_fault_is_caught_and_a_sound_protocol_is_not() {
     violated("sim:si+lost-update=0.5 --workload increment --transactions 300");
