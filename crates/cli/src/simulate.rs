@@ -81,7 +81,7 @@ fn sentence(help: &str) -> String {
 
 /// Workloads answer to what clients read, so they are played live, on threads and real clocks, and not in simulated time.
 const WORKLOADS: &str = "\
-The workloads of `margay run` are played against the same databases by
+The workloads of `margay run` that are not in SQL are played against the same databases by
   margay run sim:PROTOCOL[+FAULT[=P]…] --workload W --record OUT
 in real time: its histories differ from run to run, those of `simulate` never do.";
 
