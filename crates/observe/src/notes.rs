@@ -22,6 +22,16 @@ pub struct Told {
     pub txns: Vec<TxnId>,
 }
 
+/// A place in the order of transactions, in words.
+fn after(transactions: u32, word: &str) -> String {
+    match transactions {
+        0 if word == "After" => "At the beginning".to_owned(),
+        0 => "initial state".to_owned(),
+        1 => format!("{word} one transaction"),
+        more => format!("{word} {more} transactions"),
+    }
+}
+
 /// Tells a misfit, on the database at its place.
 ///
 /// # Errors
@@ -30,8 +40,8 @@ pub fn tell(machine: &mut Machine<'_>, rules: Rules, misfit: Misfit) -> Result<T
     let history = machine.history();
     let lines = vec![
         format!(
-            "After {} transactions, {} executed {}",
-            machine.position(),
+            "{}, {} executed {}",
+            after(machine.position(), "After"),
             history.show_txn(misfit.txn),
             show_statement(history, misfit.op)
         ),
@@ -81,7 +91,8 @@ fn states(machine: &mut Machine<'_>, misfit: Misfit, told: &mut Told) -> Result<
             ran.add(&step, &mut tables);
             if op == misfit.op {
                 told.lines.push(format!(
-                    "  on the state after {at} transactions it gives {}",
+                    "  on the {} it gives {}",
+                    after(at, "state after"),
                     show_given(&step.result)
                 ));
             }

@@ -229,7 +229,6 @@ fn case(
         impossible: why::impossible(
             picture.as_ref().unwrap_or(&nothing),
             &txns,
-            &steps,
             question.map(|question| question.level),
             mechanism,
         ) + &known.unwrap_or_default(),

@@ -7,13 +7,7 @@ use crate::picture::{Cycle, Edge, Picture};
 
 /// The argument. `txns` are the transactions of the finding; `level` is missing where the question was one of Elle's models; `mechanism` says that a mechanism was judged and not the level.
 #[must_use]
-pub fn impossible(
-    picture: &Picture,
-    txns: &[u64],
-    steps: &[String],
-    level: Option<Level>,
-    mechanism: bool,
-) -> String {
+pub fn impossible(picture: &Picture, txns: &[u64], level: Option<Level>, mechanism: bool) -> String {
     if mechanism {
         return "The intervals on the clients' clocks leave no way in which a database with these mechanisms could have done this. It contradicts how the \
             database says it works; whether clients could see a wrong result is another question."
@@ -21,14 +15,10 @@ pub fn impossible(
     }
     let rule = level.map_or(String::new(), |level| format!(" {}", rule(level)));
     match picture.cycles.as_slice() {
-        [] => {
-            let last = steps.last().map_or(String::new(), |step| format!("{step} "));
-            let level = level.map_or("The level", Level::name);
-            format!(
-                "{last}That is so whatever came first: no order of the transactions explains it. {} does not allow it.",
-                capital(level)
-            )
-        }
+        [] => format!(
+            "Whatever came first, no order of the transactions explains it: {} does not allow it.",
+            level.map_or("the level", Level::name)
+        ),
         cycles if lost_update(cycles).is_some() => {
             format!("{}{rule}", lost_update(cycles).unwrap_or_default())
         }

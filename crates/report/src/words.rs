@@ -47,6 +47,9 @@ pub fn anomaly(anomaly: Anomaly) -> Plain {
     match (entry.kind, local(anomaly)) {
         (_, Some((title, meaning))) => Plain { title: title.to_owned(), meaning: meaning.to_owned() },
         (Kind::Cycle(cycle), None) => shape(cycle),
+        _ if anomaly.name().ends_with("-cycle-exists") => {
+            Plain { title: "No order explains it".to_owned(), meaning: NO_ORDER.to_owned() }
+        }
         _ => {
             Plain { title: sentence(&anomaly.name().replace('-', " ")), meaning: sentence(&entry.definition) }
         }
@@ -92,6 +95,8 @@ const WRITE_SKEW: &str = "Transactions each decided on something that another wa
     the other, the later one would have seen what the earlier one did. Rules like “at least one doctor stays on call” break that way.";
 const SKEWED_WRITES: &str = "Transactions each searched for rows, and another one was just adding or changing rows that the search should have found. Had they \
     run one after the other, the later search would have found them.";
+const NO_ORDER: &str = "In whatever order the transactions took effect, one of them saw what it could not have seen then. All orders were \
+    tried, and none of them fails for one simple reason that has a name of its own.";
 const SESSION: &str = " Here the order of one client's own transactions is a part of the contradiction: a client does one thing after another.";
 const CLOCK: &str = " Here the clock is a part of the contradiction: one transaction had completely ended before another began, and yet is not seen by it.";
 
