@@ -269,7 +269,7 @@ impl Case<'_> {
                 Err(Refused::Outside(outside)) => return Err(Why::Outside(outside.0)),
                 Err(Refused::Halt(halt)) => return self.mismatch(&halt),
             }
-            if let Some((later, object)) = stamps.wrote(self.history, txn, |o| replayer.version(o)) {
+            if let Some((later, object)) = stamps.wrote(self.history, txn, replayer.changed()) {
                 let lemmas = against(txn, later, Reason::Write { object }, Stamp::Serialization);
                 return self.refuted(lemmas, "commit timestamps are against the serialization order");
             }
@@ -381,15 +381,9 @@ impl Stamps {
     }
 
     /// An earlier writer of something that the transaction wrote, with a later commit timestamp.
-    fn wrote(
-        &mut self,
-        history: &History,
-        txn: TxnId,
-        version: impl Fn(ObjectId) -> Version,
-    ) -> Option<(TxnId, ObjectId)> {
+    fn wrote(&mut self, history: &History, txn: TxnId, changed: &[ObjectId]) -> Option<(TxnId, ObjectId)> {
         let ts = history.evidence().commit(txn).filter(|_| !self.0.is_empty())?;
-        let written = history.ops(txn).filter(|op| op.kind.writes()).flat_map(|op| op.accesses);
-        for object in written.map(|a| a.object).filter(|&o| version(o) == Version::Of(txn)) {
+        for &object in changed {
             let latest = &mut self.0[object.index()];
             match *latest {
                 Some((highest, other)) if ts < highest => return Some((other, object)),

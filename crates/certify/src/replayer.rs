@@ -50,6 +50,8 @@ pub struct Replayer<'p> {
     store: Store<'p>,
     /// Who wrote what each object holds.
     last: Vec<Version>,
+    /// What the last transaction changed, which is more than its client saw if nobody saw what it updated.
+    changed: Vec<ObjectId>,
 }
 
 impl<'p> Replayer<'p> {
@@ -57,7 +59,7 @@ impl<'p> Replayer<'p> {
     #[must_use]
     pub fn new(predicates: &'p Predicates<'p>) -> Self {
         let last = vec![Version::Initial; predicates.history().object_count()];
-        Self { predicates, store: Store::new(predicates), last }
+        Self { predicates, store: Store::new(predicates), last, changed: Vec::new() }
     }
 
     /// What every object holds.
@@ -77,6 +79,7 @@ impl<'p> Replayer<'p> {
     /// # Errors
     /// The first operation that cannot have seen what it saw. The state is then in the middle of the transaction.
     pub fn feed(&mut self, txn: TxnId) -> Result<(), Refused> {
+        self.changed.clear();
         self.predicates.history().ops(txn).try_for_each(|op| self.operation(txn, &op))
     }
 
@@ -102,6 +105,12 @@ impl<'p> Replayer<'p> {
     fn change(&mut self, txn: TxnId, object: ObjectId, effect: &Effect) {
         self.store.change(object, effect);
         self.last[object.index()] = Version::Of(txn);
+        self.changed.push(object);
+    }
+
+    /// What the transaction that was fed last changed.
+    pub(crate) fn changed(&self) -> &[ObjectId] {
+        &self.changed
     }
 
     /// The versions that evidence says an operation saw are those that are there.

@@ -134,9 +134,10 @@ impl Teller<'_> {
             format!("{} = {}", self.history.show_object(access.object), self.value(access.value))
         });
         let what = shown.collect::<Vec<_>>().join(", ");
+        let did = format!("{txn}: {} {what}", op.kind.name());
         match op.at {
-            Some(at) => format!("{txn}: {} {what} in [{}, {}].", op.kind.name(), at.before, at.after),
-            None => format!("{txn}: {} {what}.", op.kind.name()),
+            Some(at) => format!("{} in [{}, {}].", did.trim_end(), at.before, at.after),
+            None => format!("{}.", did.trim_end()),
         }
     }
 
@@ -403,7 +404,7 @@ impl Teller<'_> {
     /// Whether the transaction of an operation had written another value to what the operation saw.
     fn had_written(&self, op: OpId, seen: &margay_history::Access) -> bool {
         let before = self.history.ops(self.history.txn_of(op)).filter(|o| o.id < op && o.kind.writes());
-        let last = before.flat_map(|o| o.accesses).filter(|a| a.object == seen.object).last();
+        let last = before.flat_map(|o| o.accesses).rfind(|a| a.object == seen.object);
         last.is_some_and(|last| last.value != seen.value)
     }
 
