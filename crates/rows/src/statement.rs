@@ -223,12 +223,14 @@ impl<'a> Run<'a> {
         Ok(Access { object, value: self.builder.values().row(&columns) })
     }
 
-    /// A statement that changed no row has seen that there is none; in MySQL it may also have found nothing to change.
+    /// A statement that changed no row has seen that there is none. In MySQL it may also have found nothing to change. Where each statement sees another state, it may have waited for
+    /// somebody who deleted the row and put another in its place: PostgreSQL finds neither then, although there was a row before and there is one after.
     fn missed(&mut self, table: usize, object: ObjectId, statement: &Statement) -> Told<Option<Became>> {
         match statement.count {
             Some(0) if self.dialect == Dialect::MySql => {
                 Ok(Some(read(object, ValueId::UNKNOWN, Some(ReadLock::Exclusive))))
             }
+            Some(0) if self.sight == Sight::Changing => Ok(Some(read(object, ValueId::UNKNOWN, None))),
             Some(0) => {
                 self.known.rows.insert((table, object), None);
                 Ok(Some(read(object, ValueId::NULL, None)))
@@ -324,9 +326,14 @@ impl<'a> Run<'a> {
         self.known.rows.retain(|(of, _), _| *of != table);
         let condition = self.filled(&asked.condition, &statement.params)?;
         let set = set.map(|set| self.filled(set, &statement.params)).transpose()?;
+        let table = TableId::at(table);
         // MySQL counts rows that it changed; others that it found.
         let nothing = self.partly && statement.count == Some(0) && self.dialect != Dialect::MySql;
-        Ok(Became::Update { table: TableId::at(table), condition, set, nothing })
+        if nothing && self.sight == Sight::Changing {
+            // It has written nothing, and what it has seen is not certain: see `missed`.
+            return Ok(Became::Scan { table, condition, rows: None, lock: None });
+        }
+        Ok(Became::Update { table, condition, set, nothing })
     }
 
     pub fn filled(&mut self, text: &str, params: &[ValueId]) -> Told<String> {
