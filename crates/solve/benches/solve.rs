@@ -6,7 +6,7 @@
 //! With time: histories of simulated databases (24 clients, 8 operations, 10,000 keys; RH reads 80 %, WR 50 %, WH 20 %, Pred half predicate reads, half
 //! predicate updates), and serial executions of C-Twitter and TPC-C as keys and values whose transactions overlap, all checked at
 //! `strict-serializable`. Without time: a serial execution dealt out to 20 sessions at random, 8 operations, uniform keys, checked at
-//! `strong-session-serializable`, and, each transaction in a session of its own, at `serializable`; a share of the version order may be known.
+//! `strong-session-serializable`, and, each transaction in a session of its own, at `serializable`; a share of the version order may be known; and at the levels below.
 
 #[path = "solve/serial.rs"]
 mod serial;
@@ -51,6 +51,7 @@ fn cases() -> Vec<Case> {
     let mut cases = simulated_cases();
     cases.extend(session_cases());
     cases.extend(king_cobra_cases());
+    cases.extend(level_cases());
     for (name, path) in [("yuga-G2-a", "cobra/yuga-G2-a"), ("yuga-G2-b", "cobra/yuga-G2-b")] {
         let (name, goal) = (format!("corpus {name}"), "5 s");
         cases.push(Case { name, txns: 0, level: SSS, source: Source::Corpus(path), goal });
@@ -110,6 +111,22 @@ fn king_cobra_cases() -> Vec<Case> {
             let source = Source::Serial(Serial { keys: 10_000, sessions, reads, updates, versions });
             cases.push(Case { name, txns: 10_000, level, source, goal });
         }
+    }
+    cases
+}
+
+/// The levels below snapshots, with and without sessions, and more transactions than a matrix of all pairs holds.
+fn level_cases() -> Vec<Case> {
+    let case = |name: String, txns, level, sessions| {
+        let source = Source::Serial(Serial { keys: txns, sessions, reads: 50, updates: 0, versions: 0 });
+        Case { name, txns, level, source, goal: "" }
+    };
+    let mut cases = Vec::new();
+    for level in Level::ALL.into_iter().filter(|level| !level.implies(Level::SnapshotIsolation)) {
+        cases.push(case(format!("levels, {level}"), 100_000, level, 20));
+    }
+    for level in [Level::Causal, Level::ParallelSnapshot, Level::RepeatableRead, Level::Serializable] {
+        cases.push(case(format!("levels, {level}, no SO"), 100_000, level, 0));
     }
     cases
 }

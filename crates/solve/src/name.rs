@@ -11,6 +11,8 @@ pub(crate) fn name(history: &History, level: Level, lemmas: &[Lemma]) -> Anomaly
     match level {
         _ if level.forbids(shape) => shape,
         Level::Prefix => prefix(shortest),
+        // What was seen of a row after an own write of it counts as an item, also where a predicate left the row out.
+        Level::RepeatableRead => Anomaly::G2Item,
         Level::ParallelSnapshot => Anomaly::ParallelSnapshotCycleExists,
         Level::Causal => Anomaly::CausalCycleExists,
         Level::ReadAtomic => Anomaly::ReadAtomicCycleExists,
