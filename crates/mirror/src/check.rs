@@ -1,5 +1,7 @@
 //! Mirror as an engine over a finished history.
 
+use std::thread::available_parallelism;
+
 use margay_history::{History, OpId, TxnId};
 use margay_levels::Level;
 use margay_levels::profile::{self, Dbms, NoProfile};
@@ -12,6 +14,9 @@ use crate::simulated::simulated;
 
 /// How many violations are told; the stream goes on without them.
 const TOLD: usize = 16;
+
+/// Histories of so many operations are worth several threads, if there are any. Whether they are large decides, and not the machine: so the findings are the same everywhere.
+const LARGE: usize = 100_000;
 
 /// The engine `mirror`: all sessions of a history merged by `before`, under the mechanisms of its database.
 ///
@@ -69,6 +74,9 @@ impl Engine {
             });
         }
         let mut mirror = Mirror::new(mechanisms, history.header().skew);
+        if history.op_count() >= LARGE {
+            mirror = mirror.with_threads(available_parallelism().map_or(1, usize::from));
+        }
         Self::play(&mut mirror, history, budget)?;
         let mut found = Vec::new();
         take(&mut mirror, &mut found);

@@ -24,7 +24,7 @@ use crate::front::{Front, Step};
 use crate::graph::Graph;
 use crate::judge::Explained;
 use crate::log::Entry;
-use crate::parallel::each;
+use crate::parallel::Crew;
 use crate::shard::{Alarm, Fixed, Met, Ordered, made};
 use crate::statistics::{Size, Statistics};
 use crate::store::{Store, Tables};
@@ -112,7 +112,7 @@ pub struct Mirror {
     pub(crate) statistics: Statistics,
     /// How many transactions have ended and met others.
     pub(crate) ended: u64,
-    threads: usize,
+    crew: Crew,
     /// So many transactions meet others at a time.
     window: usize,
 }
@@ -148,7 +148,7 @@ impl Mirror {
             found: VecDeque::new(),
             statistics: Statistics::default(),
             ended: 0,
-            threads: 1,
+            crew: Crew::default(),
             window: 1,
         }
     }
@@ -158,9 +158,9 @@ impl Mirror {
     /// depend on the number of threads.
     #[must_use]
     pub fn with_threads(mut self, threads: usize) -> Self {
-        self.threads = threads.max(1);
+        self.crew = Crew::new(threads);
         self.window = *WINDOWS.start();
-        self.store.split(self.threads);
+        self.store.split(self.crew.len());
         self
     }
 
@@ -269,7 +269,7 @@ impl Mirror {
 
     /// Whether it was made for several threads.
     pub(crate) fn has_threads(&self) -> bool {
-        self.threads > 1
+        self.crew.len() > 1
     }
 
     /// The stream is over: transactions that have not ended have an unknown outcome.
@@ -343,7 +343,7 @@ impl Mirror {
         let world = World { values, searches: &self.searches };
         let (mechanisms, graph, ended) = (&self.mechanisms, &self.graph, self.ended);
         let fixed = Fixed { mechanisms, world, tables, graph, horizon, ended };
-        each(shards, worth, |shard| shard.admit(fresh, fixed))
+        self.crew.each(shards, worth, |shard| shard.admit(fresh, fixed))
     }
 
     /// A transaction that committed is kept until it can be judged.
@@ -426,13 +426,13 @@ impl Mirror {
 
     /// Explains the reads of transactions.
     fn explain_all(&self, ready: &[Ended], values: &Values) -> Vec<Explained> {
-        let part = ready.len().div_ceil(self.threads);
+        let part = ready.len().div_ceil(self.crew.len());
         let explain = |part: &[Ended]| -> Vec<Explained> {
             part.iter().map(|ended| self.explain(ended, values)).collect()
         };
         match self.is_worth(ready.len()) {
             false => explain(ready),
-            true => each(ready.chunks(part), true, explain).into_iter().flatten().collect(),
+            true => self.crew.each(ready.chunks(part), true, explain).into_iter().flatten().collect(),
         }
     }
 
@@ -444,12 +444,12 @@ impl Mirror {
         let world = World { values, searches: &self.searches };
         let (mechanisms, graph, ended) = (&self.mechanisms, &self.graph, self.ended);
         let fixed = Fixed { mechanisms, world, tables, graph, horizon, ended };
-        each(shards, worth, |shard| shard.conclude(ready, explained, fixed))
+        self.crew.each(shards, worth, |shard| shard.conclude(ready, explained, fixed))
     }
 
     /// Whether so many transactions are worth more than one thread.
     fn is_worth(&self, transactions: usize) -> bool {
-        self.threads > 1 && transactions >= WORTH
+        self.crew.len() > 1 && transactions >= WORTH
     }
 
     /// A transaction is judged.
