@@ -8,7 +8,7 @@
 //! Dependencies come in an order that does not depend on the number of shards: by transaction, and then by write. So the cycles that are found do not either.
 
 use margay_history::{Values, Version};
-use margay_verdict::mechanism::{Certified, Saw, dangerous};
+use margay_verdict::mechanism::{Certified, Mechanisms, Saw, View, dangerous};
 use margay_verdict::{Broken, Edge, Reason};
 
 use crate::judge::Explained;
@@ -67,7 +67,8 @@ impl Mirror {
                 let Some(table) = self.searches.searched(search.predicate) else { continue };
                 let by = ended.course.snapshot(self.mechanisms.view, search.at).after;
                 let saw = Saw::Without(search.predicate);
-                let reader = Reader { txn: ended.id, op: search.op, saw, version: Version::Initial, by };
+                let (txn, op, version) = (ended.id, search.op, Version::Initial);
+                let reader = Reader { txn, op, saw, version, by, sole: false };
                 let is_live = |txn| self.graph.contains(txn);
                 self.store.remember_search(table, reader, &new, &self.searches, is_live);
             }
@@ -77,10 +78,12 @@ impl Mirror {
     /// A dependency is certain: the certifier looks at it.
     fn depend(&mut self, edge: Edge, values: &Values) {
         let anti = matches!(edge.reason, Reason::AntiRead { .. });
-        if edge.from == edge.to || (anti && self.mechanisms.certifier == Certified::Committed) {
+        let Mechanisms { certifier, view, .. } = self.mechanisms;
+        if edge.from == edge.to || (anti && (certifier == Certified::Committed || view == View::Uncommitted))
+        {
             return;
         }
-        let ssi = anti && self.mechanisms.certifier == Certified::Ssi;
+        let ssi = anti && certifier == Certified::Ssi;
         let look = ssi.then(|| edge.clone());
         match (self.graph.add(edge), look) {
             (Err(broken), _) => self.report_dependencies(broken),
@@ -96,7 +99,7 @@ impl Mirror {
             return;
         }
         self.catch_up_with(edge, values);
-        if !self.is_direct(edge, values) {
+        if !self.is_direct(edge) {
             return;
         }
         for [first, second] in self.graph.consecutive(edge) {
@@ -106,8 +109,8 @@ impl Mirror {
             if let [Some(a), Some(b), Some(c)] = courses
                 && first.from != second.to
                 && dangerous(a, b, c, view)
-                && self.is_direct(&first, values)
-                && self.is_direct(&second, values)
+                && self.is_direct(&first)
+                && self.is_direct(&second)
             {
                 self.report_dependencies(vec![first, second]);
             }
@@ -134,18 +137,16 @@ impl Mirror {
 
     /// Whether an anti-dependency is on the very version that followed the one that was read: SSI looks at no other. A reader of an older version is in
     /// conflict with who overwrote that one; who overwrites the newer one does not meet its lock.
-    fn is_direct(&self, edge: &Edge, values: &Values) -> bool {
+    fn is_direct(&self, edge: &Edge) -> bool {
         let Reason::AntiRead { op, object, version } = edge.reason else { return false };
         let record = self.store.get(object);
         let reader = record.readers.iter().find(|reader| reader.txn == edge.from && reader.op == op);
-        let Some(Saw::Value(value)) = reader.map(|reader| reader.saw) else { return false };
-        let matching = record.others(edge.from).filter(|(_, fact)| fact.pattern.matches(value, values));
         let fact = |wanted| record.versions.iter().find(|(known, _)| *known == wanted).map(|(_, fact)| fact);
         let (Some(read), Some(next)) = (fact(version), fact(Version::Of(edge.to))) else { return false };
         let others = record.versions.iter().filter(|(v, _)| *v != version && *v != Version::Of(edge.to));
         // What may have been installed before `next` has come.
         next.installed.after < self.now
-            && matching.count() == 1
+            && reader.is_some_and(|reader| reader.sole)
             && read.right_before(next, others.map(|(_, other)| other))
     }
 }

@@ -20,9 +20,7 @@ use crate::txn::{Search, Seen, Txn};
 
 /// A snapshot that explains the reads of a transaction.
 struct Shown<'a> {
-    txn: TxnId,
-    /// When everything of the transaction had been answered.
-    answered: i64,
+    ended: &'a Txn,
     /// Where it may lie by the mechanisms alone.
     whole: Interval,
     /// Where it may lie given what was seen.
@@ -79,11 +77,20 @@ impl Mirror {
             return self.explain_groups(ended, &plain, values, found);
         }
         let (together, shared) = (self.mechanisms.together, self.mechanisms.view.is_shared());
-        for group in reads.chunk_by(|a, b| together && (shared || a.op == b.op)) {
-            let whole = ended.course.snapshot(self.mechanisms.view, group[0].at);
-            if !self.explain_plainly(ended, group, whole, values, found) {
-                self.explain_group(ended, group, whole, values, found);
-            }
+        if shared && !together {
+            let mut by_object = reads.to_vec();
+            by_object.sort_by_key(|seen| seen.object);
+            let groups = by_object.chunk_by(|a, b| a.object == b.object);
+            return groups.for_each(|group| self.explain_reads(ended, group, values, found));
+        }
+        let groups = reads.chunk_by(|a, b| together && (shared || a.op == b.op));
+        groups.for_each(|group| self.explain_reads(ended, group, values, found));
+    }
+
+    fn explain_reads(&self, ended: &Txn, group: &[Seen], values: &Values, found: &mut Explained) {
+        let whole = ended.course.snapshot(self.mechanisms.view, group[0].at);
+        if !self.explain_plainly(ended, group, whole, values, found) {
+            self.explain_group(ended, group, whole, values, found);
         }
     }
 
@@ -114,7 +121,8 @@ impl Mirror {
             for writer in self.store.get(seen.object).next_after(whole.after, ended.answered, changed) {
                 found.edges.push(seen.overwritten(txn, version, writer));
             }
-            found.readers.push((seen.object, seen.reader(txn, version, whole.after)));
+            let sole = ended.own(seen.object).is_none();
+            found.readers.push((seen.object, seen.reader(txn, version, whole.after, sole)));
         }
         true
     }
@@ -131,7 +139,7 @@ impl Mirror {
         let txn = ended.id;
         let world = World { values, searches: &self.searches };
         let versions: Vec<Vec<&(Version, Fact)>> =
-            group.iter().map(|seen| self.store.get(seen.object).others(txn).collect()).collect();
+            group.iter().map(|seen| self.versions(txn, seen.object)).collect();
         let facts: Vec<Vec<&Fact>> =
             versions.iter().map(|all| all.iter().map(|(_, fact)| fact).collect()).collect();
         let sight = |(seen, versions): (&Seen, _)| Sight { object: seen.object, saw: seen.saw, versions };
@@ -149,10 +157,16 @@ impl Mirror {
             Err(place) if place < group.len() => return found.broken.push(group[place].op),
             Err(place) => return found.broken.push(columns[place - group.len()].0),
         };
-        let shown = Shown { txn, answered: ended.answered, whole, snapshot, world };
+        let shown = Shown { ended, whole, snapshot, world };
         for ((seen, sight), versions) in group.iter().zip(&sights).zip(&versions) {
             self.conclude(&shown, seen, sight, versions, found);
         }
+    }
+
+    /// The versions that a transaction may have read.
+    fn versions(&self, txn: TxnId, object: ObjectId) -> Vec<&(Version, Fact)> {
+        let (record, all) = (self.store.get(object), !self.mechanisms.keeps_own());
+        record.versions.iter().filter(|(version, _)| all || *version != Version::Of(txn)).collect()
     }
 
     /// What one read of an explained snapshot makes certain.
@@ -164,7 +178,8 @@ impl Mirror {
         versions: &[&(Version, Fact)],
         found: &mut Explained,
     ) {
-        let Shown { txn, answered, whole, snapshot, world } = *shown;
+        let Shown { ended, whole, snapshot, world } = *shown;
+        let (txn, answered) = (ended.id, ended.answered);
         let candidates = sight.candidates(snapshot, world);
         if let Saw::Value(_) = seen.saw {
             found.wr.count(candidates.len() == 1, sight.possible(whole) == 1);
@@ -192,7 +207,8 @@ impl Mirror {
                 found.rw.uncertain += u64::from(seen.saw.is_changed_by(seen.object, &fact.pattern, world));
             }
         }
-        found.readers.push((seen.object, seen.reader(txn, version, snapshot.after)));
+        let sole = candidates.len() == 1 && ended.own(seen.object).is_none();
+        found.readers.push((seen.object, seen.reader(txn, version, snapshot.after, sole)));
     }
 }
 
@@ -218,8 +234,9 @@ impl Seen {
         Edge { from, to, reason: Reason::AntiRead { op: self.op, object: self.object, version } }
     }
 
-    fn reader(&self, txn: TxnId, version: Version, by: i64) -> Reader {
-        Reader { txn, op: self.op, saw: self.saw, version, by }
+    fn reader(&self, txn: TxnId, version: Version, by: i64, only: bool) -> Reader {
+        let sole = only && matches!(self.saw, Saw::Value(_));
+        Reader { txn, op: self.op, saw: self.saw, version, by, sole }
     }
 }
 

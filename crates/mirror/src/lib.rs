@@ -56,14 +56,17 @@
 //!
 //! - Rows that a scan did not return depend on nobody, and on them only who makes them match: a version that matches neither before nor after is no conflict.
 //! - A lock on what was searched is held against single writes that make a row match, not against other searches: two conditions that overlap need not meet in a row.
-//! - Several threads share the work by stages and by transactions, not by objects: operations become transactions on one, and reads of one snapshot are explained together, whatever they read.
+//! - Several threads share locks, versions and their order by objects (`shard`), as the paper's do; but reads of one snapshot are explained together, whatever they read, so explaining is shared out by
+//!   transactions, and one certifier comes behind all. Transactions go in windows then, step by step; what is found does not depend on the number of threads.
+//! - Only neighbours depend on each other: a version on the one before it, and of those who overwrite what was read the first. All other dependencies are paths of these.
+//! - Where uncommitted versions are seen, a transaction's last write of an object decides its place in the order of versions; where its writers do not lock either, others may overwrite what it reads again.
 //! - Of a statement that changed rows which nobody saw, every row that its key does not exclude may have been changed, or none (`log`); the paper takes such a statement's
 //!   condition as a record of its own, by which two statements that touch different rows of it would be in conflict.
 //! - A scan may lock only the entries of an index that has all that it returned: a write of other columns need not meet it.
 //! - A transaction with a statement of which nothing is known proves nothing.
 //!
 //! # Cost
-//! Each read costs the square of the number of versions of its object that are still alive, which is small; each dependency a search in
+//! Each read costs the square of the number of versions of its object that are still alive, which is small, and in the common case one look at each; each dependency a search in
 //! the affected part of the graph.
 
 mod certifier;

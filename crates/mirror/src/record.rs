@@ -8,8 +8,10 @@
 //! A transaction of unknown outcome may install its versions at any later time. Where writers lock, the next writer's lock ends that ([`close_unknown`]). Elsewhere the
 //! versions of many such transactions of one object become one that may be anything: nothing is accused because of it, and memory stays bounded.
 
+use std::borrow::Cow;
+
 use margay_history::{Interval, OpId, OpKind, TxnId, ValueId, Values, Version};
-use margay_verdict::mechanism::{Fact, Pattern, Saw, close_unknown};
+use margay_verdict::mechanism::{Fact, Pattern, Saw, View, close_unknown, left};
 
 /// A lock of a transaction that has ended.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +50,8 @@ pub(crate) struct Reader {
     pub version: Version,
     /// By when its snapshot was taken.
     pub by: i64,
+    /// Whether it saw the value of no other version, and wrote none itself.
+    pub sole: bool,
 }
 
 #[derive(Default, Debug)]
@@ -97,10 +101,14 @@ impl Record {
         self.versions.push((FORGOTTEN, any));
     }
 
-    /// Adds what unseen writes may have made of it, now that it has seen so much of the logs.
-    pub fn catch_up(&mut self, new: Vec<(Version, Fact)>, seen: [u64; 2], horizon: i64) {
+    /// Adds what unseen writes may have made of it, now that it has seen so much of the logs. A version that the same transaction made visibly says so already.
+    pub fn catch_up(&mut self, mut new: Vec<(Version, Fact)>, seen: [u64; 2], horizon: i64, values: &Values) {
         self.caught_up = seen;
+        let made = |version: &Version| self.versions.iter().any(|(known, _)| known == version);
+        new.retain(|(version, fact)| fact.pattern == Pattern::Any || !made(version));
         self.versions.extend(new);
+        // What nobody can have seen is not to be mixed with what somebody may have.
+        self.tidy_versions(horizon, values);
         self.merge_unseen(horizon);
         self.forget_unknown(horizon);
     }
@@ -125,6 +133,10 @@ impl Record {
             self.held.retain(|lock| lock.until >= horizon);
         }
         self.tidy_readers(is_live);
+        self.tidy_versions(horizon, values);
+    }
+
+    fn tidy_versions(&mut self, horizon: i64, values: &Values) {
         if self.versions.iter().any(|(_, fact)| fact.gone < horizon) {
             self.versions.retain(|(_, fact)| fact.gone >= horizon);
         }
@@ -185,9 +197,16 @@ impl Record {
         there.filter_map(writer).collect()
     }
 
-    /// The versions without those of `me`.
-    pub fn others(&self, me: TxnId) -> impl Iterator<Item = &(Version, Fact)> {
-        self.versions.iter().filter(move |(version, _)| *version != Version::Of(me))
+    /// The versions that each transaction left, by which they are in order.
+    pub fn left(&self, view: View) -> Cow<'_, [(Version, Fact)]> {
+        if view != View::Uncommitted {
+            return Cow::Borrowed(&self.versions);
+        }
+        let mut all: Vec<&(Version, Fact)> = self.versions.iter().collect();
+        all.sort_by_key(|(version, _)| *version);
+        let last =
+            |made: &[&(Version, Fact)]| left(made.iter().map(|(_, fact)| fact)).map(|fact| (made[0].0, fact));
+        all.chunk_by(|a, b| a.0 == b.0).filter_map(last).collect()
     }
 }
 

@@ -215,10 +215,12 @@ impl Shard {
         ordered: &mut Ordered,
     ) {
         let (Some(record), txn) = (self.get(object), ended.id) else { return };
+        let versions = record.left(fixed.mechanisms.view);
         let certain = |(version, fact): &&(Version, Fact)| *version == Version::Of(txn) && fact.certain;
-        let Some((_, mine)) = record.versions.iter().find(certain) else { return };
+        let Some((_, mine)) = versions.iter().find(certain) else { return };
         let mut depend = |from, to, reason| ordered.edges.push((place, Edge { from, to, reason }));
-        let others = || record.others(txn).filter(|(_, other)| other.certain);
+        let is_other = |(version, other): &&(Version, Fact)| *version != Version::Of(txn) && other.certain;
+        let others = || versions.iter().filter(is_other);
         for (version, other) in others() {
             let Version::Of(other_txn) = *version else { continue };
             let (later, earlier) = (mine.before(other), other.before(mine));
@@ -240,7 +242,7 @@ impl Shard {
         let previous = previous.max_by_key(|other| other.installed.before);
         let overwritten =
             |r: &&Reader| r.txn != txn && mine.installed.before > r.by && fixed.graph.contains(r.txn);
-        for &Reader { txn: from, op, version, saw, by } in record.readers.iter().filter(overwritten) {
+        for &Reader { txn: from, op, version, saw, by, .. } in record.readers.iter().filter(overwritten) {
             if !changes(saw, mine) {
                 continue;
             }

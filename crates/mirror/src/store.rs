@@ -162,7 +162,7 @@ impl Store {
         }
         let mut new = log.map_or_else(Vec::new, |log| log.since(seen[0], object, searches, values));
         new.extend(self.everywhere.since(seen[1], object, searches, values));
-        self.record(object, searches).catch_up(new, ends, horizon);
+        self.record(object, searches).catch_up(new, ends, horizon, values);
         self.enroll(searches);
     }
 

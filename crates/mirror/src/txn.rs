@@ -211,7 +211,8 @@ impl Txn {
         next.map(|next| next.at.before)
     }
 
-    fn own(&self, object: ObjectId) -> Option<&Written> {
+    /// What it has written of an object.
+    pub fn own(&self, object: ObjectId) -> Option<&Written> {
         let place = self.writes.binary_search_by_key(&object, |(object, _)| *object).ok()?;
         Some(&self.writes[place].1)
     }
@@ -236,7 +237,7 @@ impl Txn {
             if twice || self.is_clouded(object, self.unseen.len(), world) {
                 continue;
             }
-            match self.own(object) {
+            match self.own(object).filter(|_| like.keeps_own) {
                 Some(own) if !own.shows(value, world.values) => _ = self.missed.get_or_insert(op),
                 Some(_) => {}
                 None => {
@@ -311,6 +312,8 @@ struct Like {
     nothing: bool,
     /// Whether it sees no older version beside one of its own transaction.
     alone: bool,
+    /// Whether nobody else overwrites what its transaction has written.
+    keeps_own: bool,
 }
 
 impl Like {
@@ -327,6 +330,7 @@ impl Like {
             refused: locks && locking == Locking::Snapshot && mechanisms.first_updater_wins,
             nothing,
             alone: plain && mechanisms.sees_own_alone(),
+            keeps_own: mechanisms.keeps_own(),
         }
     }
 }

@@ -4,11 +4,11 @@ use margay_formats::{Source, read};
 use margay_history::{History, HistoryBuilder, OpDetail, OpKind};
 use margay_levels::Anomaly;
 use margay_levels::Level;
-use margay_levels::profile::Dbms;
-use margay_mirror::Engine;
+use margay_levels::profile::{self, Dbms};
+use margay_mirror::{Engine, Mechanisms, Mirror, Violation};
 use margay_rows::{Sight, translate_partly};
 use margay_simdb::{Fault, Mix, Ppm, Protocol, Rng, SimConfig, simulate_history};
-use margay_verdict::{Budget, Checker, Question, Verdict, audit, explain};
+use margay_verdict::{Budget, Certificate, Checker, Question, Verdict, audit, explain};
 
 const RC: &str = "postgresql/read-committed";
 const RR: &str = "postgresql/repeatable-read";
@@ -347,4 +347,44 @@ fn nobody_is_accused_for_what_was_not_seen() {
         }
     }
     assert!(found > 15 && unseen > 1_000, "{found} of {unseen}");
+}
+
+/// Histories of one database by the mechanisms of another: much is found, and all of it is certain.
+#[test]
+fn whatever_the_mechanisms_are_findings_pass_the_audit() {
+    let all: Vec<Mechanisms> = profile::all().map(Mechanisms::of).collect();
+    let (mut found, mut next) = (0, 0);
+    for protocol in Protocol::ALL {
+        for seed in 0..24 {
+            let mut config = SimConfig::new(protocol, seed);
+            (config.transactions, config.clients, config.domain) = (90, [3, 6, 10][seed as usize % 3], 6);
+            config.keys = [2, 4, 10, 30][seed as usize / 4 % 4];
+            config.mix = Mix::NAMED[seed as usize / 2 % 4].1;
+            (config.aborts, config.unknown) = (Ppm::percent(8), Ppm::percent(6));
+            let clear = simulate_history(&config).expect("a history").0;
+            let history = if seed % 3 == 0 { clear } else { blurred(&clear, seed) };
+            next += 7;
+            let mechanisms = all[next % all.len()];
+            for threads in [None, Some(1)] {
+                let violations = violations(&history, mechanisms, threads);
+                found += violations.len();
+                for Violation { breach, .. } in violations.into_iter().take(6) {
+                    let answer = audit(&history, QUESTION, &Certificate::Intervals(breach.clone()));
+                    assert_eq!(answer, Ok(()), "{protocol} {seed} {threads:?}: {breach:?}");
+                }
+            }
+        }
+    }
+    assert!(found > 1_000, "{found}");
+}
+
+const QUESTION: Question = Question { level: Level::ReadUncommitted, real_time: false };
+
+fn violations(history: &History, mechanisms: Mechanisms, threads: Option<usize>) -> Vec<Violation> {
+    let mut mirror = Mirror::new(mechanisms, history.header().skew);
+    if let Some(threads) = threads {
+        mirror = mirror.with_threads(threads);
+    }
+    Engine::play(&mut mirror, history, &Budget::unlimited()).expect("a timed history");
+    std::iter::from_fn(|| mirror.next_violation()).collect()
 }

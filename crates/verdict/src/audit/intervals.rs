@@ -20,7 +20,7 @@ use super::{Rejected, reject};
 use crate::certificate::{Breach, Broken, Edge, Reason};
 use crate::mechanism::{
     Certified, Course, Fact, Locking, Mechanisms, Pattern, Saw, Searches, Sight, Unseen, View, World,
-    Written, close_unknown, common, dangerous, explain, need_not_meet, returned, took_effect, unfit,
+    Written, close_unknown, common, dangerous, explain, left, need_not_meet, returned, took_effect, unfit,
 };
 
 pub(super) fn audit(history: &History, breach: &Breach) -> Result<(), Rejected> {
@@ -212,7 +212,7 @@ impl<'h> Judge<'h> {
         for other in self.history.ops(txn).filter(together) {
             all.extend(self.tells(&other).into_iter().filter(|seen| {
                 let asked = (plain && self.mechanisms.together) || seen.object == object;
-                asked && self.written(txn, seen.object, Some(other.id)).is_empty()
+                asked && self.is_of_others(txn, seen.object, other.id)
             }));
         }
         all
@@ -254,8 +254,13 @@ impl<'h> Judge<'h> {
     fn others(&self, seen: &Seen) -> Vec<(Version, Fact)> {
         let mut all = self.versions(seen.object);
         let me = Version::Of(self.history.txn_of(seen.op));
-        all.retain(|(version, _)| *version != me);
+        all.retain(|(version, _)| *version != me || !self.mechanisms.keeps_own());
         all
+    }
+
+    /// Whether what an operation saw of an object tells of others: its transaction had not written it, or did not keep others away.
+    fn is_of_others(&self, txn: TxnId, object: ObjectId, op: OpId) -> bool {
+        !self.mechanisms.keeps_own() || self.written(txn, object, Some(op)).is_empty()
     }
 
     fn read(&self, op: OpId) -> Result<bool, Rejected> {
@@ -291,7 +296,9 @@ impl<'h> Judge<'h> {
         self.tells(op).into_iter().any(|seen| {
             let own = self.written(txn, seen.object, Some(op.id));
             match (seen.saw, own.pattern.as_ref().filter(|_| own.unseen.is_none())) {
-                (Saw::Value(value), _) => !own.shows(value, self.history.values()),
+                (Saw::Value(value), _) => {
+                    self.mechanisms.keeps_own() && !own.shows(value, self.history.values())
+                }
                 (Saw::Without(_), Some(own)) => seen.saw.is_changed_by(seen.object, own, self.world()),
                 _ => false,
             }
@@ -354,9 +361,10 @@ impl<'h> Judge<'h> {
         }
         let searched =
             |other: Op<'h>| self.history.scan(other.id).is_some() || self.history.update(other.id).is_some();
-        // Another one that only searched finds what is there, not what was there for a while.
-        let only_searched =
-            searched(self.op(other)?) && !self.op(other)?.accesses.iter().any(|a| a.object == object);
+        // Another one that only searched finds what is there, not what was there for a while. Where writes lock the whole database, it is locked as long.
+        let only_searched = !anywhere
+            && searched(self.op(other)?)
+            && !self.op(other)?.accesses.iter().any(|a| a.object == object);
         let stayed = if only_searched { self.stayed(object, op.id) } else { i64::MAX };
         let (by, until) = (self.at(&op).after, course.held_until().min(stayed));
         if !course.was_done(self.at(&op)) {
@@ -387,9 +395,8 @@ impl<'h> Judge<'h> {
 
     fn fact(&self, object: ObjectId, txn: TxnId) -> Result<Fact, Rejected> {
         let course = self.committed(txn)?;
-        let mut facts = self.made(self.written(txn, object, None), &course).into_iter();
-        let certain = facts.find(|fact| fact.certain);
-        certain.map_or_else(|| reject("a transaction did not write the object for certain"), Ok)
+        let facts = self.made(self.written(txn, object, None), &course);
+        left(facts.iter()).map_or_else(|| reject("a transaction did not write the object for certain"), Ok)
     }
 
     fn updates(&self, object: ObjectId, txns: [TxnId; 2]) -> Result<bool, Rejected> {
@@ -440,7 +447,7 @@ impl<'h> Judge<'h> {
                     && self.fact(*object, edge.from)?.before(&self.fact(*object, edge.to)?))
             }
             Reason::Read { op, object } => {
-                let look = self.look(edge.to, *op, *object)?;
+                let Some(look) = self.look(edge.to, *op, *object)? else { return Ok(true) };
                 let only = look.read().is_some_and(|(version, _)| *version == Version::Of(edge.from));
                 Ok(only && self.fact(*object, edge.from).is_ok())
             }
@@ -448,7 +455,7 @@ impl<'h> Judge<'h> {
                 reject("anti-dependencies are not certified here")
             }
             Reason::AntiRead { op, object, version } => {
-                let look = self.look(edge.from, *op, *object)?;
+                let Some(look) = self.look(edge.from, *op, *object)? else { return Ok(true) };
                 let facts: Vec<&Fact> = look.all.iter().map(|(_, fact)| fact).collect();
                 let sight = Sight { object: *object, saw: look.saw, versions: &facts };
                 let later = self.fact(*object, edge.to)?;
@@ -460,8 +467,8 @@ impl<'h> Judge<'h> {
         }
     }
 
-    /// What `op` of `txn` may have seen of an object.
-    fn look(&self, txn: TxnId, op: OpId, object: ObjectId) -> Result<Look, Rejected> {
+    /// What `op` of `txn` may have seen of an object. Nothing if no snapshot shows what it saw: then the mechanisms were not at work, and whatever is said to follow from them does.
+    fn look(&self, txn: TxnId, op: OpId, object: ObjectId) -> Result<Option<Look>, Rejected> {
         let op = self.op(op)?;
         if self.history.txn_of(op.id) != txn || self.mechanisms.view == View::Uncommitted {
             return reject("a read of another transaction");
@@ -470,20 +477,18 @@ impl<'h> Judge<'h> {
         else {
             return reject("an operation did not see the object");
         };
-        let Some(snapshot) = self.snapshot(&op, object) else {
-            return reject("nothing explains what a read saw");
-        };
+        let Some(snapshot) = self.snapshot(&op, object) else { return Ok(None) };
         let all = self.others(&seen);
         let facts: Vec<&Fact> = all.iter().map(|(_, fact)| fact).collect();
         let sight = Sight { object, saw: seen.saw, versions: &facts };
         let candidates = sight.candidates(snapshot, self.world());
-        Ok(Look { all, candidates, snapshot, saw: seen.saw })
+        Ok(Some(Look { all, candidates, snapshot, saw: seen.saw }))
     }
 
     /// Whether an anti-dependency is on the very version that followed the one that was read, which is the only one that SSI looks at.
     fn is_direct(&self, edge: &Edge) -> Result<bool, Rejected> {
         let Reason::AntiRead { op, object, version } = edge.reason else { return Ok(false) };
-        let look = self.look(edge.from, op, object)?;
+        let Some(look) = self.look(edge.from, op, object)? else { return Ok(true) };
         let Some((known, fact)) = look.read() else { return Ok(false) };
         let next = self.fact(object, edge.to)?;
         let own = self.versions(object).iter().any(|(other, _)| *other == Version::Of(edge.from));

@@ -120,10 +120,11 @@ impl Course {
         }
     }
 
-    /// The snapshot of a plain read at `at`.
+    /// The snapshot of a plain read at `at`. Updates that search the snapshot share it, whenever it was taken if nothing was read.
     #[must_use]
     pub fn snapshot(&self, view: View, at: Interval) -> Interval {
         match view {
+            View::FirstRead if self.read.is_none() => Interval::new(self.start(), self.end().after),
             View::StatementOrBefore if !self.writes() => Interval::new(self.start(), at.after),
             _ => self.shared_snapshot(view).unwrap_or(at),
         }

@@ -118,6 +118,15 @@ impl Written {
     }
 }
 
+/// The version that a transaction left of an object, given all that it made of it: the last one, by which versions are in order. Where others see what is not committed
+/// there are several; a later one that may have changed nothing, or that nobody saw, may be the last too.
+#[must_use]
+pub fn left<'a>(made: impl Iterator<Item = &'a Fact> + Clone) -> Option<Fact> {
+    let latest = made.clone().map(|fact| fact.installed.after).max()?;
+    let last = made.filter(|fact| fact.certain).max_by_key(|fact| fact.installed.before)?;
+    Some(Fact { installed: Interval::new(last.installed.before, latest), ..last.clone() })
+}
+
 /// What an object was after a write.
 #[derive(Clone, Debug)]
 pub struct Step {

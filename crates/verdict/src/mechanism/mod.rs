@@ -16,7 +16,7 @@ mod search;
 mod unseen;
 
 pub use course::{Course, dangerous, need_not_meet, returned, took_effect};
-pub use fact::{Candidates, Fact, Saw, Sight, Step, World, Written, close_unknown, explain};
+pub use fact::{Candidates, Fact, Saw, Sight, Step, World, Written, close_unknown, explain, left};
 pub use pattern::Pattern;
 pub use search::Searches;
 pub use unseen::{Unseen, changes};
@@ -110,7 +110,7 @@ impl Points {
 /// What plain reads see.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum View {
-    /// The newest versions, committed or not, each object at a point of the statement of its own.
+    /// The newest versions, committed or not, each object at a point of the statement of its own. An abort takes away what its transaction wrote, and nothing else.
     Uncommitted,
     /// The newest committed versions at one point of each statement.
     Statement,
@@ -217,6 +217,12 @@ impl Mechanisms {
     #[must_use]
     pub fn sees_one_state(&self) -> bool {
         self.view.is_shared() && self.together && self.update_search && self.first_updater_wins
+    }
+
+    /// Whether what a transaction wrote stays as it is until it ends, so that its own reads show that. Others overwrite it where they neither wait nor make a version of their own.
+    #[must_use]
+    pub fn keeps_own(&self) -> bool {
+        self.view != View::Uncommitted || self.write_locks.is_some()
     }
 
     /// Whether a transaction that has written a row sees no older version of it beside its own. PostgreSQL shows both where an INSERT met a newer state than
