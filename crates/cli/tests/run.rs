@@ -113,7 +113,10 @@ fn a_claim_beyond_the_promise_is_said_to_be_one() {
     let warned = told("sim:si --claim serializable");
     let line =
         warned.lines().find(|line| line.contains("does not promise")).unwrap_or_else(|| panic!("{warned}"));
-    assert!(line.contains("does not promise serializable at strict-snapshot-isolation, but strict-snap"), "{line}");
+    assert!(
+        line.contains("does not promise serializable at strict-snapshot-isolation, but strict-snap"),
+        "{line}"
+    );
     for args in ["sim:si", "sim:si --claim read-committed", "sqlite --claim serializable"] {
         let told = told(args);
         assert!(told.contains("holds") && !told.contains("does not promise"), "{args}: {told}");
