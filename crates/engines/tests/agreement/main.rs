@@ -44,14 +44,14 @@ struct Said {
 
 #[test]
 fn on_random_histories() {
-    for seed in seeds(60) {
+    for seed in seeds(25) {
         judge(&random(seed), &[], seed, &format!("random {seed}"));
     }
 }
 
 #[test]
 fn on_simulated_histories() {
-    for seed in seeds(60) {
+    for seed in seeds(25) {
         let config = shapes::config(seed);
         let (history, report) = simulate_history(&config).expect("a simulation is a history");
         let correct = report.firings.is_empty();
@@ -62,7 +62,7 @@ fn on_simulated_histories() {
 
 #[test]
 fn on_changed_histories() {
-    for seed in seeds(60) {
+    for seed in seeds(25) {
         let config = shapes::config(seed);
         let (history, _) = simulate_history(&config).expect("a simulation is a history");
         if let Some(changed) = mutate::changed(&history, seed) {
@@ -81,6 +81,10 @@ fn on_what_was_found() {
         // The version between two others may be missing: the order of these is told all the same.
         "init: x=0 y=0 | T8@s0: r(y,1) w(x,4) unknown | T9@s1: w(x,17) unknown | T10@s2: w(x,6) | T11@s3: r(x,6) w(y,1) | T7@s4: r(x,4)
          | commit T8=1 | commit T9=2 | commit T10=3",
+        // The version between two others is there only if its writer committed, which another observation shows.
+        "table t(k; k int, v int, w int) | init: t/0={v:0 w:0} t/2={v:0 w:0} | T1@s1: w(t/0,{v:0 w:2}) unknown
+         | T5@s3: w(t/0,{v:1 w:8}) scan(t, v >= 0 AND v <= 1){0:{v:1 w:8} 2:{v:1 w:0}}
+         | T3@s2: upd(t, v >= 0 AND v <= 1, v = 1){0:{v:1 w:2} 2:{v:1 w:0}} | order t/0: T5 T1 | commit T1=48 | commit T3=80",
     ];
     for text in found {
         judge(&margay_testkit::history(&text.replace('\n', " ")), &[], 0, text);

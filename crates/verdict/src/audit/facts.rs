@@ -91,8 +91,18 @@ impl<'h> Facts<'h> {
 
     /// Whether `a`'s version certainly comes before `b`'s, if both committed: something says so, or several things together do.
     pub(super) fn before(&self, object: ObjectId, a: TxnId, b: TxnId) -> bool {
-        let Some(known) = self.objects.get(&object) else { return false };
-        self.told(known, a, b) || self.follows(known, a, b)
+        self.before_through(object, a, b).is_some_and(|through| through.is_empty())
+    }
+
+    /// The transactions that must have committed too, for `a`'s version to come before `b`'s; nothing where that is not known at all.
+    pub(super) fn before_through(&self, object: ObjectId, a: TxnId, b: TxnId) -> Option<Vec<TxnId>> {
+        let known = self.objects.get(&object)?;
+        if self.told(known, a, b) {
+            return Some(Vec::new());
+        }
+        let certain = |txn| self.is_committed(txn);
+        let path = self.path(known, a, b, certain).or_else(|| self.path(known, a, b, |_| true));
+        path.map(|path| path.into_iter().filter(|&txn| !certain(txn)).collect())
     }
 
     /// Whether one thing says that `a`'s version comes before `b`'s.
@@ -110,24 +120,29 @@ impl<'h> Facts<'h> {
         known.sequences.iter().any(in_sequence) || unshown() || stamped()
     }
 
-    /// Whether sequences say it together, one from where the other ends: `a` before `c`, which certainly committed, and `c` before `b`.
+    /// What lies between where sequences say it together, one from where the other ends: `a` before `c`, and `c` before `b`.
     ///
     /// A sequence is walked again only from an earlier place than before, so a search looks at each about once.
-    fn follows(&self, known: &Known, a: TxnId, b: TxnId) -> bool {
+    fn path(&self, known: &Known, a: TxnId, b: TxnId, may_be: impl Fn(TxnId) -> bool) -> Option<Vec<TxnId>> {
         let mut walked = vec![usize::MAX; known.sequences.len()];
-        let (mut seen, mut open): (HashSet<TxnId>, Vec<TxnId>) = (HashSet::from([a]), vec![a]);
+        let (mut from, mut open): (HashMap<TxnId, TxnId>, Vec<TxnId>) = (HashMap::from([(a, a)]), vec![a]);
         while let Some(c) = open.pop() {
             if c != a && self.told(known, c, b) {
-                return true;
+                let back = std::iter::successors(Some(c), |txn| from.get(txn).copied());
+                return Some(back.take_while(|&txn| txn != a).collect());
             }
             for (places, walked) in known.sequences.iter().zip(&mut walked) {
-                let Some(&(from, _)) = places.get(&c).filter(|place| place.0 < *walked) else { continue };
-                *walked = from;
-                let later = places.iter().filter(|(_, place)| from < place.1).map(|(&txn, _)| txn);
-                open.extend(later.filter(|&txn| self.is_committed(txn) && seen.insert(txn)));
+                let Some(&(place, _)) = places.get(&c).filter(|at| at.0 < *walked) else { continue };
+                *walked = place;
+                for (&txn, _) in places.iter().filter(|(_, at)| place < at.1) {
+                    if may_be(txn) && !from.contains_key(&txn) {
+                        from.insert(txn, c);
+                        open.push(txn);
+                    }
+                }
             }
         }
-        false
+        None
     }
 
     /// Whether the transaction certainly committed.

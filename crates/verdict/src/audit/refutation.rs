@@ -174,11 +174,14 @@ impl<'a, 'p> Axioms<'a, 'p> {
             Atom::Before(object, a, b) => {
                 self.literals.insert(Atom::Before(object, b, a), !literal);
                 let both = self.both_committed(a, b)?;
-                for (certain, literal) in
-                    [(self.facts.before(object, a, b), literal), (self.facts.before(object, b, a), !literal)]
-                {
-                    if certain {
-                        self.clause(both.iter().map(|&l| !l).chain([literal]).collect());
+                for (first, second, literal) in [(a, b, literal), (b, a, !literal)] {
+                    if let Some(through) = self.facts.before_through(object, first, second) {
+                        let mut clause: Vec<Lit> = both.iter().map(|&l| !l).collect();
+                        for txn in through {
+                            clause.extend(self.literal(Atom::Committed(txn))?.map(|l| !l));
+                        }
+                        clause.push(literal);
+                        self.clause(clause);
                     }
                 }
             }
