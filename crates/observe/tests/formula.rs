@@ -4,8 +4,8 @@ mod support;
 
 use margay_history::{History, TxnId};
 use margay_levels::Level;
-use margay_observe::clash::{Limits, Solved, solve};
 use margay_observe::Options;
+use margay_observe::clash::{Limits, Solved, solve};
 use margay_verdict::observed::formula::Open;
 use margay_verdict::observed::{Constraints, Reading, Rules};
 use margay_verdict::{Budget, Certificate, Question, audit};

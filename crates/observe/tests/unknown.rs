@@ -147,3 +147,21 @@ fn every(kinds: [Start; 2]) -> Vec<[Start; 2]> {
     let (first, second) = (each(kinds[0]), each(kinds[1]));
     first.iter().flat_map(|&a| second.iter().map(move |&b| [a, b])).collect()
 }
+
+/// A double that stands for many integers may be any of them, and a column may be wider than its type says.
+#[test]
+fn large_numbers_accuse_nobody() {
+    let mut large = Log::new(&[("accounts", &["id"], &[("id", "int"), ("balance", "bigint")])]);
+    let key = large.builder.values().int(1);
+    let table = large.builder.table("accounts");
+    let object = large.builder.object(Some(table), key);
+    large.builder.initial(object, ValueId::UNKNOWN).unwrap();
+    for number in 0..2 {
+        let seen = Seen::Rows(vec![vec![Value::Float(1.0e18)]]);
+        large.sql(0, number, None, ONE, &[], &seen);
+        large.op(0, number, None, Commit);
+    }
+    assert_ne!(check(&large.finish(), LEVEL, Options::DEFAULT).word(), "violated");
+    let wide = log(&[(ONE, Some(5_000_000_000)), (ONE, Some(5_000_000_000))]);
+    assert_ne!(check(&wide, LEVEL, Options::DEFAULT).word(), "violated");
+}

@@ -56,7 +56,9 @@ fn begin(random: &mut Random) -> (Log, Database) {
         database.run(&format!("CREATE TABLE {table} (k int PRIMARY KEY, {column} int)"), &[]).unwrap();
         for k in 1..3 {
             let value = small(random);
-            database.run(&format!("INSERT INTO {table} VALUES ({k}, $1)"), &[value.clone()]).unwrap();
+            database
+                .run(&format!("INSERT INTO {table} VALUES ({k}, $1)"), std::slice::from_ref(&value))
+                .unwrap();
             log.row(table, &[Value::Int(k)], &[(column, value)]);
         }
     }

@@ -195,6 +195,8 @@ fn unknown(
     let row = rows.initial.get_mut(&(table, key)).ok_or_else(missing)?;
     let value = terms.unknown();
     row.cells[column] = Cell { null, value, kind: Kind::Int };
+    // How wide an integer is depends on a database that the header may not name.
+    let bits = if open == Open::Anything { 64 } else { bits };
     let half = 1i128 << (bits.clamp(1, 64) - 1);
     let (low, high) = (terms.int(-half), terms.int(half - 1));
     let in_range = [terms.at_most(low, value), terms.at_most(value, high)];

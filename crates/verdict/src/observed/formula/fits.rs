@@ -128,6 +128,9 @@ fn same_cell(history: &History, observed: ValueId, cell: Cell, terms: &mut Terms
         Kind::Text | Kind::Other => (0..terms.interned().len() as i128).collect(),
     };
     let there = terms.not(cell.null);
+    if cell.kind == Kind::Int && is_vague(history.value(observed)) {
+        return there;
+    }
     let mut equal = Vec::new();
     for number in candidates {
         let candidate = Cell { null: Term::FALSE, value: terms.int(number), kind: cell.kind };
@@ -140,18 +143,32 @@ fn same_cell(history: &History, observed: ValueId, cell: Cell, terms: &mut Terms
     terms.and(&[there, equal])
 }
 
+/// Doubles below this stand for one integer at most.
+const EXACT: f64 = 9.0e15;
+
 /// The integer that an observed value can be.
 fn whole(observed: Seen<'_>) -> Option<i128> {
     match observed {
         Seen::Int(number) => Some(number.into()),
         Seen::Bool(truth) => Some(truth.into()),
         Seen::UInt(number) => Some(number.into()),
-        Seen::Float(number) if number.fract() == 0.0 && number.abs() < 9.0e15 => Some(number as i128),
+        Seen::Float(number) if number.fract() == 0.0 && number.abs() < EXACT => Some(number as i128),
         Seen::Text(text) => match text.parse::<margay_sql::Decimal>() {
             Ok(number) => number.to_integer().map(i128::from),
             Err(_) => text.parse::<f64>().ok().and_then(|number| whole(Seen::Float(number))),
         },
         _ => None,
+    }
+}
+
+/// Whether an observed value is a double that stands for many integers: then any may be behind it.
+fn is_vague(observed: Seen<'_>) -> bool {
+    match observed {
+        Seen::Float(number) => number.abs() >= EXACT,
+        Seen::Text(text) if text.parse::<margay_sql::Decimal>().is_err() => {
+            text.parse::<f64>().is_ok_and(|number| number.abs() >= EXACT)
+        }
+        _ => false,
     }
 }
 
