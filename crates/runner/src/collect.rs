@@ -92,7 +92,7 @@ impl<'a> Collector<'a> {
         if let Some(lines) = &mut self.lines {
             lines.pass(began).map_err(not_written)?;
         }
-        self.verify();
+        self.verify(began);
         self.monitor.has_collected(began);
         Ok(over)
     }
@@ -141,11 +141,12 @@ impl<'a> Collector<'a> {
         point.took(op.after - self.begun[client]);
     }
 
-    fn verify(&mut self) {
+    /// What was collected in a round that began then. It was recorded before, so that the verification is behind by as long as it takes, at least.
+    fn verify(&mut self, began: i64) {
         let (mut lag, mut verified) = (Duration::ZERO, (0, 0));
         if let Some((live, _)) = &mut self.live {
             live.advance(self.history.values());
-            let behind = self.clock.elapsed().as_nanos() as i64 - live.reached();
+            let behind = self.clock.elapsed().as_nanos() as i64 - live.reached().min(began);
             lag = Duration::from_nanos(behind.max(0) as u64);
             verified = (live.verified().transactions, live.verified().violations);
         }
