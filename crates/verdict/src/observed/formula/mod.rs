@@ -6,7 +6,7 @@
 //! # Algorithm
 //! Every transaction has a point in the order, an integer; a snapshot is a point too. A row that a statement sees is the one that the latest visible writer left ([`rows`]), and
 //! what a writer leaves is the term of its statements over what those saw ([`margay_sql::Database::symbolic`]). That each result is what was observed, and that
-//! the level's conditions hold, is asserted ([`encode`]). The order that time and evidence give is used to leave out writers that cannot be the latest, so that a log whose
+//! the level's conditions hold, is asserted ([`mod@encode`]). The order that time and evidence give is used to leave out writers that cannot be the latest, so that a log whose
 //! order is known becomes a formula over its initial values alone. For a SAT solver the formula becomes clauses over choices, over what is before what, and over bounds on sums
 //! of unknown integers ([`Clauses`]); that some bounds cannot all be true is a [`Clash`].
 //!
