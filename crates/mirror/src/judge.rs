@@ -87,47 +87,48 @@ impl Mirror {
         groups.for_each(|group| self.explain_reads(ended, group, values, found));
     }
 
+    /// Explains the reads of one snapshot. Those that only one version can explain tell nothing of the others, and most are such.
     fn explain_reads(&self, ended: &Txn, group: &[Seen], values: &Values, found: &mut Explained) {
         let whole = ended.course.snapshot(self.mechanisms.view, group[0].at);
-        if !self.explain_plainly(ended, group, whole, values, found) {
-            self.explain_group(ended, group, whole, values, found);
+        let world = World { values, searches: &self.searches };
+        let only =
+            |seen: &Seen| self.store.get(seen.object).only(seen.object, seen.saw, ended.id, whole, world);
+        let only: Vec<Option<Version>> = group.iter().map(only).collect();
+        let rest: Vec<Seen> =
+            group.iter().zip(&only).filter(|(_, only)| only.is_none()).map(|(seen, _)| *seen).collect();
+        let snapshot = match rest.is_empty() {
+            true => Some(whole),
+            false => self.explain_group(ended, &rest, whole, values, found),
+        };
+        let Some(snapshot) = snapshot else { return };
+        let shown = Shown { ended, whole, snapshot, world };
+        for (seen, only) in group.iter().zip(only) {
+            if let Some(version) = only {
+                self.conclude_plainly(&shown, seen, version, found);
+            }
         }
     }
 
-    /// The common case: of every object one version was there before, it is what was seen, and all others came later. Then no read tells anything of another. Who is
-    /// judged later looks for the readers then.
-    fn explain_plainly(
-        &self,
-        ended: &Txn,
-        group: &[Seen],
-        whole: Interval,
-        values: &Values,
-        found: &mut Explained,
-    ) -> bool {
-        let (txn, world) = (ended.id, World { values, searches: &self.searches });
-        let plain = |seen: &Seen| self.store.get(seen.object).only(seen.saw, txn, whole, values);
-        if !group.iter().all(|seen| plain(seen).is_some()) {
-            return false;
-        }
-        for seen in group {
-            let Some(version) = plain(seen) else { continue };
+    /// What a read of the only version that was there makes certain. Who is judged later looks for the reader then.
+    fn conclude_plainly(&self, shown: &Shown<'_>, seen: &Seen, version: Version, found: &mut Explained) {
+        let Shown { ended, snapshot, world, .. } = *shown;
+        if let Saw::Value(_) = seen.saw {
             found.wr.certain += 1;
             if let Version::Of(writer) = version
                 && self.mechanisms.view != View::Uncommitted
             {
-                found.edges.push(seen.read(writer, txn));
+                found.edges.push(seen.read(writer, ended.id));
             }
-            let changed = |fact: &Fact| seen.saw.is_changed_by(seen.object, &fact.pattern, world);
-            for writer in self.store.get(seen.object).next_after(whole.after, ended.answered, changed) {
-                found.edges.push(seen.overwritten(txn, version, writer));
-            }
-            let sole = ended.own(seen.object).is_none();
-            found.readers.push((seen.object, seen.reader(txn, version, whole.after, sole)));
         }
-        true
+        let changed = |fact: &Fact| seen.saw.is_changed_by(seen.object, &fact.pattern, world);
+        for writer in self.store.get(seen.object).next_after(snapshot.after, ended.answered, changed) {
+            found.edges.push(seen.overwritten(ended.id, version, writer));
+        }
+        let sole = ended.own(seen.object).is_none();
+        found.readers.push((seen.object, seen.reader(ended.id, version, snapshot.after, sole)));
     }
 
-    /// Explains the reads of one snapshot.
+    /// Explains reads of one snapshot together; answers where it may lie.
     fn explain_group(
         &self,
         ended: &Txn,
@@ -135,7 +136,7 @@ impl Mirror {
         whole: Interval,
         values: &Values,
         found: &mut Explained,
-    ) {
+    ) -> Option<Interval> {
         let txn = ended.id;
         let world = World { values, searches: &self.searches };
         let versions: Vec<Vec<&(Version, Fact)>> =
@@ -154,13 +155,17 @@ impl Mirror {
         }));
         let snapshot = match explain(&sights, whole, world) {
             Ok(snapshot) => snapshot,
-            Err(place) if place < group.len() => return found.broken.push(group[place].op),
-            Err(place) => return found.broken.push(columns[place - group.len()].0),
+            Err(place) => {
+                let of_column = || columns[place - group.len()].0;
+                found.broken.push(group.get(place).map_or_else(of_column, |seen| seen.op));
+                return None;
+            }
         };
         let shown = Shown { ended, whole, snapshot, world };
         for ((seen, sight), versions) in group.iter().zip(&sights).zip(&versions) {
             self.conclude(&shown, seen, sight, versions, found);
         }
+        Some(snapshot)
     }
 
     /// The versions that a transaction may have read.

@@ -10,8 +10,8 @@
 
 use std::borrow::Cow;
 
-use margay_history::{Interval, OpId, OpKind, TxnId, ValueId, Values, Version};
-use margay_verdict::mechanism::{Fact, Pattern, Saw, View, close_unknown, left};
+use margay_history::{Interval, ObjectId, OpId, OpKind, TxnId, ValueId, Values, Version};
+use margay_verdict::mechanism::{Fact, Pattern, Saw, View, World, close_unknown, left};
 
 /// A lock of a transaction that has ended.
 #[derive(Clone, Copy, Debug)]
@@ -169,17 +169,28 @@ impl Record {
         }
     }
 
-    /// The version that a value was read of, if only one was there before the snapshot and each other is older than it or came after the snapshot.
-    pub fn only(&self, saw: Saw, me: TxnId, snapshot: Interval, values: &Values) -> Option<Version> {
-        let Saw::Value(value) = saw else { return None };
+    /// The version that was seen, if only one was there before the snapshot, and each other came after it.
+    pub fn only(
+        &self,
+        object: ObjectId,
+        saw: Saw,
+        me: TxnId,
+        snapshot: Interval,
+        world: World<'_>,
+    ) -> Option<Version> {
         let came_later = |fact: &Fact| fact.installed.before > snapshot.after;
         let mut there = self.versions.iter().filter(|(_, fact)| !came_later(fact));
         let (version, fact) = there.next()?;
+        let matches = || match saw {
+            Saw::Value(value) => fact.pattern.matches(value, world.values),
+            Saw::Without(p) => world.searches.holds(p, object, &fact.pattern, world.values) != Some(true),
+            Saw::With(_) | Saw::Column(..) => false,
+        };
         let fits = there.next().is_none()
             && *version != Version::Of(me)
             && fact.certain
             && fact.installed.after < snapshot.before
-            && fact.pattern.matches(value, values);
+            && matches();
         fits.then_some(*version)
     }
 
