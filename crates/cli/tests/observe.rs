@@ -33,21 +33,17 @@ fn the_twelve_anomalies() {
     }
 }
 
-/// Rows that are written in part leave the engines of rows without an answer at repeatable read, so `auto` has the statements executed. It used to stop at `unknown`.
+/// What a join returned cannot be told as reads of rows, so `auto` has the statements executed. It used to stop at `unknown`.
 #[test]
 fn statements_are_executed_where_rows_do_not_tell() {
-    let table = r#""t":{"key":["id"],"columns":{"id":"int","v":"int","w":"int"}}"#;
-    let mut log =
-        format!("{{\"margay\":1,\"tables\":{{{table}}},\"initial\":[[[\"t\",1],{{\"v\":0,\"w\":0}}]]}}\n");
-    for txn in 1..=12 {
-        let column = if txn % 2 == 0 { "v" } else { "w" };
-        let update = format!("UPDATE t SET {column} = {txn} WHERE id = 1");
-        for rest in [format!(r#""sql":"{update}","count":1"#), r#""commit":true"#.to_string()] {
-            log += &format!("{{\"session\":{txn},\"txn\":{txn},{rest}}}\n");
-        }
-    }
+    let log = r#"{"margay":1,"tables":{"t":{"key":["id"],"columns":{"id":"int","v":"int"}}},"initial":[[["t",1],{"v":0}],[["t",2],{"v":0}]]}
+{"session":1,"txn":1,"sql":"UPDATE t SET v = 5 WHERE id = 1","count":1}
+{"session":1,"txn":1,"commit":true}
+{"session":2,"txn":2,"sql":"SELECT a.v FROM t a JOIN t b ON a.v = b.v + 5 WHERE b.id = 2","rows":[[5]]}
+{"session":2,"txn":2,"commit":true}
+"#;
     let folder = TempDir::new().expect("a folder");
-    let file = folder.path().join("parts.jsonl");
+    let file = folder.path().join("join.jsonl");
     fs::write(&file, log).expect("writable");
     let (file, certificate) = (file.to_str().expect("a path"), folder.path().join("c.json"));
     let certificate = certificate.to_str().expect("a path");
@@ -96,7 +92,8 @@ fn what_is_wrong_is_told() {
         "observe",
     ])
     .expect(1);
-    assert!(run.stdout.contains("the isolation is wrong"), "{}", run.stdout);
+    let words: Vec<&str> = run.stdout.split_whitespace().collect();
+    assert!(words.join(" ").contains("the isolation is wrong"), "{}", run.stdout);
 }
 
 /// One statement that sees two rows of different states: right by the definition of read committed, wrong for one snapshot per statement.
@@ -136,7 +133,7 @@ fn initial_values_that_nobody_knows() {
     margay(["check", path, "--level", "serializable", "--engine", "naive"]).expect(3);
 }
 
-/// No result shows a value; only conditions tell, which a solver puts together.
+/// No result shows a value; only conditions tell, which a solver puts together: our own, and another program as a second opinion.
 #[test]
 fn the_second_backend() {
     let folder = TempDir::new().expect("a folder");
@@ -150,8 +147,7 @@ fn the_second_backend() {
     fs::write(&file, text).expect("writable");
     let path = file.to_str().expect("a path");
     let check = ["check", path, "--level", "serializable", "--engine", "observe", "--audit"];
-    let search = margay(check).expect(3);
-    assert!(search.stdout.contains("--backend smt"), "{}", search.stdout);
+    margay(check).expect(0);
     let run = margay(check.into_iter().chain(["--backend", "smt"]));
     if run.status == 2 {
         assert!(run.stderr.contains("Debian packages z3 and cvc5"), "{}", run.stderr);

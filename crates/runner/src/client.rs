@@ -472,6 +472,8 @@ mod tests {
     fn who_waits_for_the_collector_promises_to_have_called_nothing() {
         let limit = Duration::from_millis(2);
         with_limit(Some(limit), |client, tape, monitor| {
+            // Nobody waits before the run is as old as the limit.
+            thread::sleep(2 * limit);
             thread::scope(|scope| {
                 scope.spawn(|| {
                     // The collector comes nearer only after it has seen that the client goes on promising.
