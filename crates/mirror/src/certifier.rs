@@ -17,15 +17,18 @@ use crate::record::Reader;
 use crate::shard::Ordered;
 use crate::txn::{Ended, Txn};
 
+/// Transactions that are judged, and what is certain of them.
+#[derive(Default, Debug)]
+pub(crate) struct Judged {
+    pub window: Vec<Ended>,
+    pub explained: Vec<Explained>,
+    pub ordered: Vec<Ordered>,
+}
+
 impl Mirror {
     /// Takes over what is certain of transactions that are judged.
-    pub(crate) fn certify(
-        &mut self,
-        window: &[Ended],
-        explained: Vec<Explained>,
-        ordered: Vec<Ordered>,
-        values: &Values,
-    ) {
+    pub(crate) fn certify(&mut self, judged: Judged, values: &Values) {
+        let Judged { window, explained, ordered } = judged;
         let mut edges = Vec::new();
         for part in ordered {
             self.statistics.ww.add(part.ww);

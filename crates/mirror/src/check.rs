@@ -9,6 +9,7 @@ use margay_verdict::mechanism::{Mechanisms, Searches, Unseen, unfit};
 use margay_verdict::{Budget, Certificate, Checker, Exhausted, Finding, Question, Verdict, Why};
 
 use crate::front::{Front, Step};
+use crate::merged::Merged;
 use crate::mirror::{Asked, Mirror, Trace, Violation};
 use crate::simulated::simulated;
 
@@ -67,12 +68,6 @@ impl Engine {
             Some(mechanisms) => mechanisms,
             None => mechanisms(history, question)?,
         };
-        if let Some(what) = unfit(history) {
-            return Err(match history.is_timed() {
-                true => Why::Outside(what),
-                false => Why::MissingEvidence("the intervals of the operations".to_owned()),
-            });
-        }
         let mut mirror = Mirror::new(mechanisms, history.header().skew);
         if history.op_count() >= LARGE {
             mirror = mirror.with_threads(available_parallelism().map_or(1, usize::from));
@@ -94,20 +89,24 @@ impl Engine {
     /// # Errors
     /// When an operation cannot be taken, or the budget is used up.
     pub fn play(mirror: &mut Mirror, history: &History, budget: &Budget) -> Result<(), Why> {
+        if let Some(what) = unfit(history) {
+            return Err(match history.is_timed() {
+                true => Why::Outside(what),
+                false => Why::MissingEvidence("the intervals of the operations".to_owned()),
+            });
+        }
         let stopped = |limit: Exhausted, done: usize| {
             Why::Exhausted(limit, format!("{done} of {} operations", history.op_count()))
         };
         *mirror.searches() = Searches::of(history);
         history.initial_values().iter().for_each(|&(object, value)| mirror.initial(object, value));
-        if mirror.has_threads() {
+        let mut ops = Merged::of(history);
+        if mirror.has_windows() {
             let go_on = |done| budget.poll().map_err(|limit| stopped(limit, done as usize));
-            mirror.feed_beside(
-                history.values(),
-                |front, searches, out| make(history, front, searches, out),
-                go_on,
-            )?;
+            let make = |front: &mut Front, searches: &Searches| make(history, &mut ops, front, searches);
+            mirror.feed_windows(history.values(), make, go_on)?;
         } else {
-            for (done, (_, op, txn)) in merged(history).into_iter().enumerate() {
+            for (done, (op, txn)) in ops.enumerate() {
                 budget.poll().map_err(|limit| stopped(limit, done))?;
                 feed(mirror, history, op, txn)?;
             }
@@ -123,28 +122,12 @@ fn first_statement(history: &History) -> Option<&str> {
     ops.find_map(|op| history.statement(op.id)).map(|statement| &*statement.text)
 }
 
-/// All operations by `before`; those of one session stay in order.
-fn merged(history: &History) -> Vec<(i64, OpId, TxnId)> {
-    let of = |txn: TxnId| {
-        history
-            .ops(txn)
-            .map(move |op| (op.at.map_or(i64::MIN, |at| at.before), op.id, txn))
-            .collect::<Vec<_>>()
-    };
-    let mut all: Vec<_> = history.txns().flat_map(of).collect();
-    all.sort_by_key(|&(before, op, _)| (before, op));
-    all
-}
-
-/// Hands all operations to the front half, until nobody wants more.
-fn make(history: &History, front: &mut Front, searches: &Searches, out: &mut dyn FnMut(Step) -> bool) {
-    for (_, op, txn) in merged(history) {
-        let Some((trace, asked)) = trace(history, op, txn) else { continue };
-        let Ok(step) = front.take(trace, &asked, searches, history.values()) else { continue };
-        if !out(step) {
-            return;
-        }
-    }
+/// Hands the next operation to the front half.
+fn make(history: &History, ops: &mut Merged<'_>, front: &mut Front, searches: &Searches) -> Option<Step> {
+    ops.find_map(|(op, txn)| {
+        let (trace, asked) = trace(history, op, txn)?;
+        front.take(trace, &asked, searches, history.values()).ok()
+    })
 }
 
 fn feed(mirror: &mut Mirror, history: &History, op: OpId, txn: TxnId) -> Result<(), Why> {

@@ -77,6 +77,7 @@ mod graph;
 mod judge;
 mod locks;
 mod log;
+mod merged;
 mod mirror;
 mod parallel;
 mod pipeline;

@@ -20,6 +20,7 @@ use margay_history::{
 use margay_verdict::mechanism::{Mechanisms, Pattern, Searches, View, World, Written};
 use margay_verdict::{Breach, Broken, Edge};
 
+use crate::certifier::Judged;
 use crate::front::{Front, Step};
 use crate::graph::Graph;
 use crate::judge::Explained;
@@ -117,10 +118,6 @@ pub struct Mirror {
     window: usize,
 }
 
-/// So many steps the front half hands over at a time, and so many times it may be ahead.
-const STEPS: usize = 1024;
-const AHEAD: usize = 32;
-
 /// How many transactions make a window where several threads share the work.
 const WINDOWS: RangeInclusive<usize> = 32..=1024;
 
@@ -153,7 +150,7 @@ impl Mirror {
         }
     }
 
-    /// Shares the work out to so many threads, the caller's among them; for a finished history one more brings operations together to transactions. Objects are shared out for what
+    /// Shares the work out to so many threads, the caller's among them. For a finished history, one of them brings the next operations together to transactions while another certifies. Objects are shared out for what
     /// happens to each of them, transactions for explaining their reads. Transactions then go in windows, so violations come a little later; what is found does not
     /// depend on the number of threads.
     #[must_use]
@@ -205,71 +202,72 @@ impl Mirror {
         Ok(())
     }
 
-    /// The stream has come so far.
+    /// The stream has come so far: whatever can be judged is, and who has ended meets others as soon as there is a window of them.
     fn advance(&mut self, step: Step, values: &Values) {
-        self.statistics.operations += 1;
-        self.now = step.now;
-        let at_once = self.window == 1;
-        if at_once {
+        if self.window == 1 {
+            self.now = step.now;
             self.settle(values);
         }
-        if step.started {
-            *self.starts.entry(step.now).or_default() += 1;
-            *self.running.entry(step.now).or_default() += 1;
-        }
-        let Some(ended) = step.ended else { return };
-        self.fresh.push(ended);
+        self.take(step);
         if self.fresh.len() >= self.window {
             self.admit(values);
-            if !at_once {
+            if self.window > 1 {
                 self.settle(values);
             }
         }
     }
 
-    /// Takes operations that another thread makes, which is given the front half and what to do with what comes of each. Stops when `go_on` says so.
+    /// Takes the next step without looking at what follows from it.
+    fn take(&mut self, step: Step) {
+        self.statistics.operations += 1;
+        self.now = step.now;
+        if step.started {
+            *self.starts.entry(step.now).or_default() += 1;
+            *self.running.entry(step.now).or_default() += 1;
+        }
+        self.fresh.extend(step.ended);
+    }
+
+    /// Takes operations that `make` brings to the front half until there are no more, those of the next window while what is certain of the last one is certified. Stops
+    /// when `go_on` says so.
     ///
     /// # Errors
     /// What `go_on` says.
-    pub(crate) fn feed_beside<E>(
+    pub(crate) fn feed_windows<E>(
         &mut self,
         values: &Values,
-        make: impl FnOnce(&mut Front, &Searches, &mut dyn FnMut(Step) -> bool) + Send,
+        mut make: impl FnMut(&mut Front, &Searches) -> Option<Step> + Send,
         mut go_on: impl FnMut(u64) -> Result<(), E>,
     ) -> Result<(), E> {
-        let (sender, receiver) = std::sync::mpsc::sync_channel::<Vec<Step>>(AHEAD);
         let mut front = std::mem::replace(&mut self.front, Front::new(self.mechanisms, 0));
         let searches = Arc::clone(&self.searches);
-        std::thread::scope(|scope| {
-            let maker = scope.spawn(move || {
-                let mut steps = Vec::with_capacity(STEPS);
-                make(&mut front, &searches, &mut |step| {
-                    steps.push(step);
-                    let full = steps.len() == STEPS;
-                    !full || sender.send(std::mem::replace(&mut steps, Vec::with_capacity(STEPS))).is_ok()
-                });
-                let _ = sender.send(steps);
-                front
-            });
-            let mut stopped = Ok(());
-            for steps in receiver {
-                stopped = go_on(self.statistics.operations);
-                if stopped.is_err() {
-                    break;
-                }
-                steps.into_iter().for_each(|step| self.advance(step, values));
+        let mut next = |front: &mut Front, transactions: usize| {
+            let (mut steps, mut ended) = (Vec::new(), 0);
+            while ended < transactions
+                && let Some(step) = make(front, &searches)
+            {
+                ended += usize::from(step.ended.is_some());
+                steps.push(step);
             }
-            match maker.join() {
-                Ok(front) => self.front = front,
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-            stopped
-        })
+            steps
+        };
+        let (mut steps, mut stopped) = (next(&mut front, self.window), Ok(()));
+        while !steps.is_empty() && stopped.is_ok() {
+            steps.drain(..).for_each(|step| self.take(step));
+            self.admit(values);
+            let judged = self.judge(values);
+            let (crew, window) = (std::mem::take(&mut self.crew), self.window);
+            steps = crew.beside(|| next(&mut front, window), || self.certify(judged, values));
+            self.crew = crew;
+            stopped = go_on(self.statistics.operations);
+        }
+        self.front = front;
+        stopped
     }
 
-    /// Whether it was made for several threads.
-    pub(crate) fn has_threads(&self) -> bool {
-        self.crew.len() > 1
+    /// Whether transactions go in windows.
+    pub(crate) fn has_windows(&self) -> bool {
+        self.window > 1
     }
 
     /// The stream is over: transactions that have not ended have an unknown outcome.
@@ -406,22 +404,27 @@ impl Mirror {
 
     /// Judges the transactions whose ends the stream has passed.
     fn settle(&mut self, values: &Values) {
+        let judged = self.judge(values);
+        self.certify(judged, values);
+    }
+
+    /// The transactions whose ends the stream has passed, and what their reads and their versions make certain.
+    fn judge(&mut self, values: &Values) -> Judged {
         let complete = self.complete();
         let is_ready = |next: Option<&Reverse<Ended>>| next.is_some_and(|next| next.0.answered < complete);
-        if !is_ready(self.waiting.peek()) {
-            return;
-        }
-        let mut ready = Vec::new();
+        let mut judged = Judged::default();
         while is_ready(self.waiting.peek())
             && let Some(Reverse(ended)) = self.waiting.pop()
         {
-            ready.push(ended);
+            judged.window.push(ended);
         }
-        self.catch_up(&ready, values);
-        let explained = self.explain_all(&ready, values);
-        let ordered = self.order_all(&ready, &explained, values);
-        self.remember_searches(&ready);
-        self.certify(&ready, explained, ordered, values);
+        if !judged.window.is_empty() {
+            self.catch_up(&judged.window, values);
+            judged.explained = self.explain_all(&judged.window, values);
+            judged.ordered = self.order_all(&judged.window, &judged.explained, values);
+            self.remember_searches(&judged.window);
+        }
+        judged
     }
 
     /// Explains the reads of transactions.

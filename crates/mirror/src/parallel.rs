@@ -27,6 +27,20 @@ impl Crew {
         1 + self.0.as_ref().map_or(0, ThreadPool::current_num_threads)
     }
 
+    /// Does one thing on another thread, if there is one, while this one does the other; answers what the first one does.
+    pub fn beside<R: Send>(&self, one: impl FnOnce() -> R + Send, other: impl FnOnce()) -> R {
+        let Some(pool) = &self.0 else {
+            other();
+            return one();
+        };
+        let mut answer = None;
+        pool.in_place_scope(|scope| {
+            scope.spawn(|_| answer = Some(one()));
+            other();
+        });
+        answer.expect("a scope ends when everything in it has been done")
+    }
+
     /// Does the work on every part, the first on this thread and, if it is worth it, the others on those that wait; answers in the order of the parts.
     pub fn each<T: Send, R: Send>(
         &self,

@@ -1,0 +1,56 @@
+//! All operations of a history in the order of `before`.
+//!
+//! # Algorithm
+//! Those of a session are in order already; a heap has the next one of each. So the first comes at once, and nothing is sorted as a whole.
+//!
+//! # Invariants
+//! Equal times go by the number of the operation. Clocks of sessions do not go back, which [`margay_verdict::mechanism::unfit`] looks at before.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+
+use margay_history::{History, OpId, TxnId};
+
+type Head = Reverse<(i64, OpId, TxnId)>;
+
+pub(crate) struct Merged<'h> {
+    history: &'h History,
+    heads: BinaryHeap<Head>,
+}
+
+impl<'h> Merged<'h> {
+    pub fn of(history: &'h History) -> Self {
+        let first = |session| history.session_txns(session).next().and_then(|txn| head(history, txn, 0));
+        Self { history, heads: history.sessions().filter_map(first).collect() }
+    }
+}
+
+impl Iterator for Merged<'_> {
+    type Item = (OpId, TxnId);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut head = self.heads.peek_mut()?;
+        let Reverse((_, op, txn)) = *head;
+        match after(self.history, op, txn) {
+            Some(next) => *head = next,
+            None => _ = PeekMut::pop(head),
+        }
+        Some((op, txn))
+    }
+}
+
+/// The next operation of a session.
+fn after(history: &History, op: OpId, txn: TxnId) -> Option<Head> {
+    let first = history.ops(txn).next()?.id;
+    head(history, txn, op.index() - first.index() + 1).or_else(|| {
+        let next = TxnId(txn.0 + 1);
+        let same = next.index() < history.txn_count() && history.session_of(next) == history.session_of(txn);
+        if same { head(history, next, 0) } else { None }
+    })
+}
+
+fn head(history: &History, txn: TxnId, place: usize) -> Option<Head> {
+    let op = history.ops(txn).nth(place)?;
+    Some(Reverse((op.at.map_or(i64::MIN, |at| at.before), op.id, txn)))
+}
