@@ -30,6 +30,10 @@ use args::{Command, CommandLine};
 use clap::{CommandFactory, Parser};
 use failure::{Failure, Status};
 
+/// Engines hand what one thread has made to another that lets it go: this allocator does not mind.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const START: &str = "\
 Margay decides whether a recorded database history is possible under an isolation level, and proves its answer.
 

@@ -121,9 +121,9 @@ impl Mirror {
             }
         }
         let changed = |fact: &Fact| seen.saw.is_changed_by(seen.object, &fact.pattern, world);
-        for writer in self.store.get(seen.object).next_after(snapshot.after, ended.answered, changed) {
-            found.edges.push(seen.overwritten(ended.id, version, writer));
-        }
+        let (next, count) = self.store.get(seen.object).next_after(snapshot.after, ended.answered, changed);
+        found.rw.certain += count;
+        found.edges.extend(next.into_iter().map(|writer| seen.overwritten(ended.id, version, writer)));
         let sole = ended.own(seen.object).is_none();
         found.readers.push((seen.object, seen.reader(ended.id, version, snapshot.after, sole)));
     }
@@ -201,11 +201,13 @@ impl Mirror {
         for (later, fact) in versions {
             let Version::Of(writer) = later else { continue };
             if overwrites(fact) {
-                found.rw.count(true, fact.installed.before > whole.after);
                 // Who is judged later looks for the reader then; who comes after another depends on it by way of that.
-                let found_then = fact.installed.after > answered && fact.installed.before > snapshot.after;
+                if fact.installed.after > answered && fact.installed.before > snapshot.after {
+                    continue;
+                }
+                found.rw.count(true, fact.installed.before > whole.after);
                 let between = |(_, other): &&(Version, Fact)| other.before(fact) && overwrites(other);
-                if !found_then && !versions.iter().any(between) {
+                if !versions.iter().any(between) {
                     found.edges.push(seen.overwritten(txn, version, *writer));
                 }
             } else if fact.certain && fact.installed.after >= snapshot.before {

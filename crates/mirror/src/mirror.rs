@@ -113,13 +113,13 @@ pub struct Mirror {
     pub(crate) statistics: Statistics,
     /// How many transactions have ended and met others.
     pub(crate) ended: u64,
-    crew: Crew,
+    crew: Arc<Crew>,
     /// So many transactions meet others at a time.
     window: usize,
 }
 
 /// How many transactions make a window where several threads share the work.
-const WINDOWS: RangeInclusive<usize> = 32..=1024;
+const WINDOWS: RangeInclusive<usize> = 32..=512;
 
 /// A window of transactions that make more versions of one object than this is too long: all of them are looked at for every read of the object.
 const VERSIONS: usize = 12;
@@ -145,17 +145,17 @@ impl Mirror {
             found: VecDeque::new(),
             statistics: Statistics::default(),
             ended: 0,
-            crew: Crew::default(),
+            crew: Arc::default(),
             window: 1,
         }
     }
 
-    /// Shares the work out to so many threads, the caller's among them. For a finished history, one of them brings the next operations together to transactions while another certifies. Objects are shared out for what
+    /// Shares the work out to so many threads. Of a finished history, one of them brings the next operations together to transactions meanwhile. Objects are shared out for what
     /// happens to each of them, transactions for explaining their reads. Transactions then go in windows, so violations come a little later; what is found does not
     /// depend on the number of threads.
     #[must_use]
     pub fn with_threads(mut self, threads: usize) -> Self {
-        self.crew = Crew::new(threads);
+        self.crew = Arc::new(Crew::new(threads));
         self.window = *WINDOWS.start();
         self.store.split(self.crew.len());
         self
@@ -228,41 +228,46 @@ impl Mirror {
         self.fresh.extend(step.ended);
     }
 
-    /// Takes operations that `make` brings to the front half until there are no more, those of the next window while what is certain of the last one is certified. Stops
-    /// when `go_on` says so.
+    /// Takes operations that `make` brings to the front half until there are no more, those of the next window beside what is done with the last one. Stops when `go_on` says so.
     ///
     /// # Errors
     /// What `go_on` says.
-    pub(crate) fn feed_windows<E>(
+    pub(crate) fn feed_windows<E: Send>(
         &mut self,
         values: &Values,
         mut make: impl FnMut(&mut Front, &Searches) -> Option<Step> + Send,
-        mut go_on: impl FnMut(u64) -> Result<(), E>,
+        mut go_on: impl FnMut(u64) -> Result<(), E> + Send,
     ) -> Result<(), E> {
         let mut front = std::mem::replace(&mut self.front, Front::new(self.mechanisms, 0));
-        let searches = Arc::clone(&self.searches);
-        let mut next = |front: &mut Front, transactions: usize| {
+        let (crew, searches) = (Arc::clone(&self.crew), Arc::clone(&self.searches));
+        let mut next = |transactions: usize| {
             let (mut steps, mut ended) = (Vec::new(), 0);
             while ended < transactions
-                && let Some(step) = make(front, &searches)
+                && let Some(step) = make(&mut front, &searches)
             {
                 ended += usize::from(step.ended.is_some());
                 steps.push(step);
             }
             steps
         };
-        let (mut steps, mut stopped) = (next(&mut front, self.window), Ok(()));
-        while !steps.is_empty() && stopped.is_ok() {
-            steps.drain(..).for_each(|step| self.take(step));
-            self.admit(values);
-            let judged = self.judge(values);
-            let (crew, window) = (std::mem::take(&mut self.crew), self.window);
-            steps = crew.beside(|| next(&mut front, window), || self.certify(judged, values));
-            self.crew = crew;
-            stopped = go_on(self.statistics.operations);
-        }
+        let stopped = crew.inside(|| {
+            let mut steps = next(self.window);
+            while !steps.is_empty() {
+                go_on(self.statistics.operations)?;
+                let window = self.window;
+                steps = crew.beside(|| next(window), || self.take_window(steps, values));
+            }
+            Ok(())
+        });
         self.front = front;
         stopped
+    }
+
+    /// Takes the steps of a window, and does what follows from them.
+    fn take_window(&mut self, steps: Vec<Step>, values: &Values) {
+        steps.into_iter().for_each(|step| self.take(step));
+        self.admit(values);
+        self.settle(values);
     }
 
     /// Whether transactions go in windows.
@@ -429,7 +434,8 @@ impl Mirror {
 
     /// Explains the reads of transactions.
     fn explain_all(&self, ready: &[Ended], values: &Values) -> Vec<Explained> {
-        let part = ready.len().div_ceil(self.crew.len());
+        // More parts than threads: one of them may be making the next window.
+        let part = ready.len().div_ceil(4 * self.crew.len());
         let explain = |part: &[Ended]| -> Vec<Explained> {
             part.iter().map(|ended| self.explain(ended, values)).collect()
         };

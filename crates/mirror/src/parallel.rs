@@ -4,7 +4,7 @@ use std::fmt;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-/// Threads that wait for work, beside the caller's.
+/// Threads that wait for work. Whoever works inside takes over what others have not begun.
 #[derive(Default)]
 pub(crate) struct Crew(Option<ThreadPool>);
 
@@ -15,19 +15,26 @@ impl fmt::Debug for Crew {
 }
 
 impl Crew {
-    /// So many threads, the caller's among them; fewer if there is no room for them.
+    /// So many threads; only the caller's if there is no room for them.
     pub fn new(threads: usize) -> Self {
-        let others = threads.saturating_sub(1);
-        let pool = || ThreadPoolBuilder::new().num_threads(others).build().ok();
-        Self(if others > 0 { pool() } else { None })
+        let pool = || ThreadPoolBuilder::new().num_threads(threads).build().ok();
+        Self(if threads > 1 { pool() } else { None })
     }
 
-    /// How many threads there are, the caller's among them.
+    /// How many threads there are.
     pub fn len(&self) -> usize {
-        1 + self.0.as_ref().map_or(0, ThreadPool::current_num_threads)
+        self.0.as_ref().map_or(1, ThreadPool::current_num_threads)
     }
 
-    /// Does one thing on another thread, if there is one, while this one does the other; answers what the first one does.
+    /// Does something inside.
+    pub fn inside<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        match &self.0 {
+            Some(pool) => pool.install(work),
+            None => work(),
+        }
+    }
+
+    /// Does one thing whenever a thread is free while this one does the other; answers what the first one does.
     pub fn beside<R: Send>(&self, one: impl FnOnce() -> R + Send, other: impl FnOnce()) -> R {
         let Some(pool) = &self.0 else {
             other();
@@ -41,7 +48,7 @@ impl Crew {
         answer.expect("a scope ends when everything in it has been done")
     }
 
-    /// Does the work on every part, the first on this thread and, if it is worth it, the others on those that wait; answers in the order of the parts.
+    /// Does the work on every part, the first on this thread and, if it is worth it, the others on whichever is free; answers in the order of the parts.
     pub fn each<T: Send, R: Send>(
         &self,
         parts: impl IntoIterator<Item = T>,

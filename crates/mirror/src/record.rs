@@ -194,18 +194,19 @@ impl Record {
         fits.then_some(*version)
     }
 
-    /// Who installed the versions that came first after a time for certain, of those that `counts`, as far as they were there by another.
-    pub fn next_after(&self, time: i64, by: i64, counts: impl Fn(&Fact) -> bool) -> Vec<TxnId> {
+    /// Who installed the versions that came first after a time for certain, of those that `counts`, as far as they were there by another; and how many came after it.
+    pub fn next_after(&self, time: i64, by: i64, counts: impl Fn(&Fact) -> bool) -> (Vec<TxnId>, u64) {
         let later =
             |(_, fact): &&(Version, Fact)| fact.certain && fact.installed.before > time && counts(fact);
         let all = || self.versions.iter().filter(later);
+        let there = || all().filter(|(_, fact)| fact.installed.after <= by);
         let first = |fact: &Fact| !all().any(|(_, other)| other.before(fact));
-        let there = all().filter(|(_, fact)| fact.installed.after <= by && first(fact));
         let writer = |(version, _): &(Version, Fact)| match version {
             Version::Of(txn) => Some(*txn),
             Version::Initial => None,
         };
-        there.filter_map(writer).collect()
+        let next = there().filter(|(_, fact)| first(fact)).filter_map(writer).collect();
+        (next, there().count() as u64)
     }
 
     /// The versions that each transaction left, by which they are in order.
