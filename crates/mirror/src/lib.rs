@@ -67,8 +67,7 @@
 //!
 //! # Cost
 //! Each read costs the square of the number of versions of its object that are still alive, which is small, and in the common case one look at each; each dependency a search in
-//! the affected part of the graph. A search costs as many looks as its table has rows that its condition's bounds on the key leave: with 10,000 rows and a condition on another column
-//! that is a third of a millisecond.
+//! the affected part of the graph. A search costs as many looks as its table has rows that its condition's bounds on the key leave.
 
 mod certifier;
 mod check;
