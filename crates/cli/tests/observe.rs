@@ -159,6 +159,25 @@ fn the_second_backend() {
     margay(check.into_iter().chain(["--backend", "thought"])).expect(2);
 }
 
+/// PostgreSQL at READ COMMITTED lets an UPDATE miss a row that another transaction deletes and inserts again: it used to be accused of that.
+#[test]
+fn a_row_that_is_deleted_and_inserted_again_may_be_missed() {
+    let log = r#"{"margay":1,"tables":{"t":{"key":["id"],"columns":{"id":"int","v":"int"}}},"initial":[[["t",1],{"v":0}]]}
+{"session":1,"txn":1,"sql":"DELETE FROM t WHERE id = 1","count":1}
+{"session":1,"txn":1,"sql":"INSERT INTO t (id, v) VALUES (1, 0)","count":1}
+{"session":1,"txn":1,"commit":true}
+{"session":2,"txn":2,"sql":"UPDATE t SET v = 1 WHERE id = 1","count":0}
+{"session":2,"txn":2,"commit":true}
+"#;
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("again.jsonl");
+    fs::write(&file, log).expect("writable");
+    let path = file.to_str().expect("a path");
+    let run = margay(["check", path, "--level", "read-committed", "--engine", "observe"]).expect(3);
+    assert!(run.stdout.contains("deletes and inserts again"), "{}", run.stdout);
+    margay(["check", path, "--level", "serializable", "--engine", "observe"]).expect(1);
+}
+
 /// Statements of a real MariaDB: histories number their parameters, MySQL's marks have no numbers.
 #[test]
 fn logs_of_a_real_mariadb() {
