@@ -87,8 +87,13 @@ pub(crate) struct Share {
 
 impl Share {
     pub fn owns(self, object: ObjectId) -> bool {
-        self.count == 1 || object.0 % self.count == self.place
+        place(object, self.count) == self.place
     }
+}
+
+/// Which of so many shards an object is in.
+pub(crate) fn place(object: ObjectId, count: u32) -> u32 {
+    if count == 1 { 0 } else { object.0 % count }
 }
 
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use margay_verdict::mechanism::Searches;
 use crate::log::{Entry, Log};
 use crate::record::{Reader, Record};
 use crate::rows::Rows;
-use crate::shard::Shard;
+use crate::shard::{self, Shard};
 
 /// The lock of a search that has ended: nobody else makes a row match.
 #[derive(Clone, Copy, Debug)]
@@ -71,10 +71,7 @@ impl Store {
     }
 
     fn place(&self, object: ObjectId) -> usize {
-        match self.shards.len() {
-            1 => 0,
-            count => object.index() % count,
-        }
+        shard::place(object, self.shards.len() as u32) as usize
     }
 
     fn record(&mut self, object: ObjectId, searches: &Searches) -> &mut Record {
