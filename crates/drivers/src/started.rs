@@ -111,7 +111,7 @@ impl Around for Started {
                 server.restart()
             }
             (Harm::Pause, _) => {
-                let server = self.server();
+                let mut server = self.server();
                 server.pause();
                 thread::sleep(PAUSE);
                 server.resume();

@@ -14,11 +14,14 @@ const STEP: Duration = Duration::from_millis(10);
 /// A harm, and how often it is done.
 pub type Every = (Harm, Duration);
 
-/// Does what is due, until the clients have ended; answers how often what was done.
+/// Does what is due, from when all clients are connected until they have ended; answers how often what was done.
 pub(crate) fn inflict(shared: &Shared<'_>, over: &AtomicBool) -> Vec<(Harm, u32)> {
     let harms = &shared.job.harms;
     let mut done: Vec<(Harm, u32)> = harms.iter().map(|(harm, _)| (*harm, 0)).collect();
-    let mut due: Vec<Duration> = harms.iter().map(|(_, every)| *every).collect();
+    // Who cannot even connect once has nothing to come back to.
+    shared.ready.wait();
+    let begun = shared.clock.elapsed();
+    let mut due: Vec<Duration> = harms.iter().map(|(_, every)| begun + *every).collect();
     while !over.load(Ordering::Relaxed) {
         thread::sleep(STEP);
         for (at, (harm, every)) in harms.iter().enumerate() {

@@ -116,7 +116,8 @@ pub fn run(
         Some(_) => database.prepare_sql(&job.own_name, &start.schema)?,
         None => database.prepare(&job.own_name, &start)?,
     }
-    let (clock, ready) = (Instant::now(), Barrier::new(job.clients as usize));
+    // Clients begin together, and so does who harms the server.
+    let (clock, ready) = (Instant::now(), Barrier::new(job.clients as usize + 1));
     let program = program.as_deref();
     let shared = Shared {
         database,

@@ -5,7 +5,8 @@
 //! - Nothing that belongs to the machine's own servers is read or touched: own folder, own port, no configuration files.
 //! - Servers refuse to run as root; as root they run as their own user, or as `nobody`.
 //! - What a server acknowledged is with the operating system, so it outlives the server's death, but not the machine's: nothing is synced to a disk.
-//! - A server and its children are a process group of their own: an interrupt of the terminal does not reach them, a kill reaches all of them.
+//! - A server is a process group of its own: an interrupt of the terminal does not reach it.
+//! - A signal reaches the server and all its descendants. PostgreSQL's are sessions of their own, so its process group is not enough.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -112,18 +113,24 @@ impl Server {
     }
 
     /// Stops the server and all its children where they are.
-    pub fn pause(&self) {
+    pub fn pause(&mut self) {
         self.signal("STOP");
     }
 
     /// Lets them go on.
-    pub fn resume(&self) {
+    pub fn resume(&mut self) {
         self.signal("CONT");
     }
 
-    fn signal(&self, name: &str) {
-        let group = format!("-{}", self.child.id());
-        let _ = Command::new("kill").args(["-s", name, "--", &group]).stderr(Stdio::null()).status();
+    /// Sends a signal to the server and all its descendants. The server stops first: what it does not start any more needs no signal.
+    fn signal(&mut self, name: &str) {
+        if !matches!(self.child.try_wait(), Ok(None)) {
+            // It has ended, and its number may be another's.
+            return;
+        }
+        let root = self.child.id();
+        signal("STOP", &[root]);
+        signal(name, &family(root));
     }
 
     /// Waits until it listens.
@@ -143,6 +150,30 @@ impl Server {
         }
         Err("the server does not listen".into())
     }
+}
+
+fn signal(name: &str, processes: &[u32]) {
+    let processes = processes.iter().map(u32::to_string);
+    let _ = Command::new("kill").args(["-s", name]).args(processes).stderr(Stdio::null()).status();
+}
+
+/// A process and its descendants, each after its parent.
+fn family(root: u32) -> Vec<u32> {
+    let listed = Command::new("ps").args(["-A", "-o", "pid=,ppid="]).output();
+    let listed =
+        listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let parents: Vec<(u32, u32)> = listed
+        .lines()
+        .filter_map(|line| line.trim().split_once(char::is_whitespace))
+        .filter_map(|(process, parent)| Some((process.parse().ok()?, parent.trim().parse().ok()?)))
+        .collect();
+    let mut family = vec![root];
+    let mut next = 0;
+    while let Some(&parent) = family.get(next) {
+        family.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(process, _)| process));
+        next += 1;
+    }
+    family
 }
 
 impl Drop for Server {
@@ -246,4 +277,40 @@ fn start(
     let child = command.spawn().map_err(|error| error.to_string())?;
     let mut server = Server { command, child, folder, url, port };
     server.listens().map(|()| server)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How `ps` describes the state of each process: `T` is stopped.
+    fn states(processes: &[u32]) -> Vec<String> {
+        let list = processes.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let output = Command::new("ps").args(["-o", "stat=", "-p", &list]).output().expect("ps runs");
+        String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+    }
+
+    /// A regression: signals went to the process group, in which PostgreSQL's children are not, so a paused PostgreSQL went on to answer.
+    #[test]
+    fn signals_reach_children_that_are_sessions_of_their_own() {
+        let mut server = match Server::postgres() {
+            Ok(server) => server,
+            Err(why) => return println!("SKIPPED: {why}"),
+        };
+        let processes = family(server.child.id());
+        assert!(processes.len() > 3, "{processes:?}");
+        server.pause();
+        let paused = states(&processes);
+        server.resume();
+        assert!(paused.iter().all(|state| state.starts_with('T')), "{paused:?}");
+        assert!(!states(&processes).iter().any(|state| state.starts_with('T')));
+        server.kill();
+        let gone = |state: &String| state.starts_with('Z');
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !states(&processes).iter().all(gone) {
+            assert!(Instant::now() < deadline, "{:?}", states(&processes));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        server.restart().expect("it starts again");
+    }
 }
