@@ -6,19 +6,37 @@
 //! - Servers refuse to run as root; as root they run as their own user, or as `nobody`.
 //! - What a server acknowledged is with the operating system, so it outlives the server's death, but not the machine's: nothing is synced to a disk.
 //! - A server is a process group of its own: an interrupt of the terminal does not reach it.
-//! - A signal reaches the server and all its descendants. PostgreSQL's are sessions of their own, so its process group is not enough.
+//! - A signal reaches the server and all its descendants. PostgreSQL's are sessions of their own, so its process group is not enough. Who pauses a server
+//!   finds it paused, and who kills it finds all of them gone.
+//! - A server is ready when its own process says so. That somebody answers on its port says little: it may be another's, or not ready yet.
 
+mod processes;
+
+use std::collections::hash_map::RandomState;
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::hash::BuildHasher;
+use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// Ports that no system gives to outgoing connections by itself: one of those might be open by the time that a server wants it.
+const PORTS: std::ops::Range<u16> = 20_000..32_000;
+
+/// How often a server that ends at once is started on another port.
+const TRIES: u32 = 5;
+
+/// How long a server may take to be ready, and how long one that was killed may take to come back.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
+    dbms: Dbms,
+    user: User,
     command: Command,
     child: Child,
     folder: PathBuf,
@@ -29,6 +47,13 @@ pub struct Server {
 
 /// The user and group that servers run as, if not our own.
 type User = Option<(u32, u32)>;
+
+/// Which server, and where its programs are.
+#[derive(Clone, Debug)]
+enum Dbms {
+    Postgres { bin: PathBuf, settings: Vec<String> },
+    Mariadb { bin: PathBuf },
+}
 
 impl Server {
     /// PostgreSQL with the C collation and the superuser `margay`, ready for logical decoding.
@@ -51,14 +76,8 @@ impl Server {
         let mut init = Command::new(bin.join("initdb"));
         init.arg("-D").arg(&data).args(["-U", "margay", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]);
         finish(init, user, &folder)?;
-        let port = free_port()?;
-        let mut server = Command::new(bin.join("postgres"));
-        server.arg("-D").arg(&data).args(["-h", "127.0.0.1", "-k", "", "-F", "-p", &port.to_string()]);
-        server.args(["-c", "wal_level=logical", "-c", "track_commit_timestamp=on"]);
-        // Deadlocks are what workloads run into all the time; a second is long.
-        server.args(["-c", "deadlock_timeout=100ms"]);
-        settings.iter().for_each(|setting| _ = server.args(["-c", setting]));
-        start(server, user, folder, port, format!("postgres://margay@127.0.0.1:{port}/postgres"))
+        let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
+        Self::start(Dbms::Postgres { bin, settings }, user, folder)
     }
 
     /// MariaDB with the collation utf8mb4_general_ci, the user `root` without password, and a binary log of rows.
@@ -74,14 +93,32 @@ impl Server {
         let mut init = Command::new(install.join("mariadb-install-db"));
         init.args(["--no-defaults", &data, "--auth-root-authentication-method=normal", "--skip-test-db"]);
         finish(init, user, &folder)?;
+        Self::start(Dbms::Mariadb { bin }, user, folder)
+    }
+
+    /// Starts a server on what is set up in its folder. Between when a port was found to be free and when the server takes it somebody else may have.
+    fn start(dbms: Dbms, user: User, folder: PathBuf) -> Result<Server, String> {
         let port = free_port()?;
-        let mut server = Command::new(bin.join("mariadbd"));
-        let socket = format!("--socket={}", folder.join("socket").display());
-        server.args(["--no-defaults", &data, &socket, "--bind-address=127.0.0.1", &format!("--port={port}")]);
-        server.args(["--skip-grant-tables", "--skip-name-resolve", "--innodb-flush-log-at-trx-commit=2"]);
-        server.args(["--character-set-server=utf8mb4", "--collation-server=utf8mb4_general_ci"]);
-        server.args(["--log-bin=log", "--server-id=1", "--binlog-format=ROW", "--binlog-row-image=FULL"]);
-        start(server, user, folder, port, format!("mysql://root@127.0.0.1:{port}/mysql"))
+        let mut command = dbms.command(user, &folder, port)?;
+        let child = command.spawn().map_err(|error| error.to_string())?;
+        let url = dbms.url(port);
+        let mut server = Server { dbms, user, command, child, folder, url, port };
+        server.settle().map(|()| server)
+    }
+
+    /// Waits until it is ready; if it ends, it is started on other ports.
+    fn settle(&mut self) -> Result<(), String> {
+        for _ in 1..TRIES {
+            match self.listens() {
+                Err(_) if !matches!(self.child.try_wait(), Ok(None)) => {}
+                result => return result,
+            }
+            self.port = free_port()?;
+            self.url = self.dbms.url(self.port);
+            self.command = self.dbms.command(self.user, &self.folder, self.port)?;
+            self.child = self.command.spawn().map_err(|error| error.to_string())?;
+        }
+        self.listens()
     }
 
     /// Where clients connect.
@@ -101,11 +138,11 @@ impl Server {
     /// # Errors
     /// When it does not start.
     pub fn restart(&mut self) -> Result<(), String> {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + PATIENCE;
         loop {
             self.child = self.command.spawn().map_err(|error| error.to_string())?;
             match self.listens() {
-                // The children of a server that was killed outlive it for a moment, and hold what it shared with them.
+                // What it held may take a moment to be free.
                 Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(250)),
                 result => return result,
             }
@@ -129,15 +166,20 @@ impl Server {
             return;
         }
         let root = self.child.id();
-        signal("STOP", &[root]);
-        signal(name, &family(root));
+        processes::stop(&[root]);
+        let family = processes::family(root);
+        match name {
+            "STOP" => processes::stop(&family),
+            "KILL" => processes::kill(&family),
+            _ => processes::signal(name, &family),
+        }
     }
 
-    /// Waits until it listens.
+    /// Waits until it takes connections.
     fn listens(&mut self) -> Result<(), String> {
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
-            if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
+            if self.dbms.is_ready(&self.folder, self.child.id()) {
                 return Ok(());
             }
             if let Ok(Some(status)) = self.child.try_wait() {
@@ -152,28 +194,58 @@ impl Server {
     }
 }
 
-fn signal(name: &str, processes: &[u32]) {
-    let processes = processes.iter().map(u32::to_string);
-    let _ = Command::new("kill").args(["-s", name]).args(processes).stderr(Stdio::null()).status();
+impl Dbms {
+    fn url(&self, port: u16) -> String {
+        match self {
+            Dbms::Postgres { .. } => format!("postgres://margay@127.0.0.1:{port}/postgres"),
+            Dbms::Mariadb { .. } => format!("mysql://root@127.0.0.1:{port}/mysql"),
+        }
+    }
+
+    /// What starts the server on a port.
+    fn command(&self, user: User, folder: &Path, port: u16) -> Result<Command, String> {
+        let mut command = match self {
+            Dbms::Postgres { bin, settings } => postgres(bin, settings, folder, port),
+            Dbms::Mariadb { bin } => mariadb(bin, folder, port),
+        };
+        prepare(&mut command, user, folder)?;
+        command.process_group(0);
+        Ok(command)
+    }
+
+    /// Whether the server with this number takes connections. PostgreSQL writes that into its file; MariaDB opens its socket.
+    fn is_ready(&self, folder: &Path, process: u32) -> bool {
+        match self {
+            Dbms::Postgres { .. } => {
+                let told = fs::read_to_string(folder.join("data/postmaster.pid")).unwrap_or_default();
+                let lines: Vec<&str> = told.lines().map(str::trim).collect();
+                lines.first() == Some(&process.to_string().as_str()) && lines.get(7) == Some(&"ready")
+            }
+            Dbms::Mariadb { .. } => UnixStream::connect(folder.join("socket")).is_ok(),
+        }
+    }
 }
 
-/// A process and its descendants, each after its parent.
-fn family(root: u32) -> Vec<u32> {
-    let listed = Command::new("ps").args(["-A", "-o", "pid=,ppid="]).output();
-    let listed =
-        listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    let parents: Vec<(u32, u32)> = listed
-        .lines()
-        .filter_map(|line| line.trim().split_once(char::is_whitespace))
-        .filter_map(|(process, parent)| Some((process.parse().ok()?, parent.trim().parse().ok()?)))
-        .collect();
-    let mut family = vec![root];
-    let mut next = 0;
-    while let Some(&parent) = family.get(next) {
-        family.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(process, _)| process));
-        next += 1;
-    }
-    family
+fn postgres(bin: &Path, settings: &[String], folder: &Path, port: u16) -> Command {
+    let mut server = Command::new(bin.join("postgres"));
+    server.arg("-D").arg(folder.join("data"));
+    server.args(["-h", "127.0.0.1", "-k", "", "-F", "-p", &port.to_string()]);
+    server.args(["-c", "wal_level=logical", "-c", "track_commit_timestamp=on"]);
+    // Deadlocks are what workloads run into all the time; a second is long.
+    server.args(["-c", "deadlock_timeout=100ms"]);
+    settings.iter().for_each(|setting| _ = server.args(["-c", setting]));
+    server
+}
+
+fn mariadb(bin: &Path, folder: &Path, port: u16) -> Command {
+    let mut server = Command::new(bin.join("mariadbd"));
+    let data = format!("--datadir={}", folder.join("data").display());
+    let socket = format!("--socket={}", folder.join("socket").display());
+    server.args(["--no-defaults", &data, &socket, "--bind-address=127.0.0.1", &format!("--port={port}")]);
+    server.args(["--skip-grant-tables", "--skip-name-resolve", "--innodb-flush-log-at-trx-commit=2"]);
+    server.args(["--character-set-server=utf8mb4", "--collation-server=utf8mb4_general_ci"]);
+    server.args(["--log-bin=log", "--server-id=1", "--binlog-format=ROW", "--binlog-row-image=FULL"]);
+    server
 }
 
 impl Drop for Server {
@@ -230,9 +302,13 @@ fn temporary(name: &str, user: User) -> Result<PathBuf, String> {
     Ok(folder)
 }
 
+/// A port that nobody listens on. Two who ask at the same time hardly get the same one.
 fn free_port() -> Result<u16, String> {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(|error| error.to_string())?;
-    Ok(listener.local_addr().map_err(|error| error.to_string())?.port())
+    let random = RandomState::new().hash_one(std::process::id());
+    let count = u64::from(PORTS.end - PORTS.start);
+    let ports = (0..count).map(|at| PORTS.start + (random.wrapping_add(at) % count) as u16);
+    let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    ports.into_iter().find(free).ok_or_else(|| "no port is free".to_owned())
 }
 
 fn prepare(command: &mut Command, user: User, folder: &Path) -> Result<(), String> {
@@ -265,52 +341,58 @@ fn finish(mut command: Command, user: User, folder: &Path) -> Result<(), String>
     }
 }
 
-fn start(
-    mut command: Command,
-    user: User,
-    folder: PathBuf,
-    port: u16,
-    url: String,
-) -> Result<Server, String> {
-    prepare(&mut command, user, &folder)?;
-    command.process_group(0);
-    let child = command.spawn().map_err(|error| error.to_string())?;
-    let mut server = Server { command, child, folder, url, port };
-    server.listens().map(|()| server)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// How `ps` describes the state of each process: `T` is stopped.
-    fn states(processes: &[u32]) -> Vec<String> {
-        let list = processes.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-        let output = Command::new("ps").args(["-o", "stat=", "-p", &list]).output().expect("ps runs");
-        String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+    /// What is not installed is skipped; what does not start is a failure.
+    fn started(server: Result<Server, String>) -> Option<Server> {
+        match server {
+            Ok(server) => Some(server),
+            Err(why) if why.contains("not installed") => {
+                println!("SKIPPED: {why}");
+                None
+            }
+            Err(why) => panic!("{why}"),
+        }
+    }
+
+    /// The letters of those that are there: `T` is stopped.
+    fn states(processes: &[u32]) -> String {
+        processes.iter().filter_map(|process| processes::state(*process)).map(|(state, _)| state).collect()
     }
 
     /// A regression: signals went to the process group, in which PostgreSQL's children are not, so a paused PostgreSQL went on to answer.
     #[test]
     fn signals_reach_children_that_are_sessions_of_their_own() {
-        let mut server = match Server::postgres() {
-            Ok(server) => server,
-            Err(why) => return println!("SKIPPED: {why}"),
-        };
-        let processes = family(server.child.id());
-        assert!(processes.len() > 3, "{processes:?}");
+        let Some(mut server) = started(Server::postgres()) else { return };
         server.pause();
+        let processes = processes::family(server.child.id());
+        assert!(processes.len() > 3, "{processes:?}");
         let paused = states(&processes);
         server.resume();
-        assert!(paused.iter().all(|state| state.starts_with('T')), "{paused:?}");
-        assert!(!states(&processes).iter().any(|state| state.starts_with('T')));
+        assert!(paused.chars().all(|state| state == 'T'), "{paused}");
+        assert!(!states(&processes).contains('T'), "they go on");
         server.kill();
-        let gone = |state: &String| state.starts_with('Z');
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while !states(&processes).iter().all(gone) {
-            assert!(Instant::now() < deadline, "{:?}", states(&processes));
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let left = states(&processes);
+        assert!(left.chars().all(|state| state == 'Z'), "{left}");
         server.restart().expect("it starts again");
+    }
+
+    /// Somebody listens on the port by the time that the server is started: it goes to another one, and is not taken for the one that listens.
+    #[test]
+    fn a_port_that_is_taken_is_not_ours() {
+        for server in [Server::postgres(), Server::mariadb()] {
+            let Some(mut server) = started(server) else { continue };
+            server.kill();
+            let other = TcpListener::bind(("127.0.0.1", server.port)).expect("its port is free");
+            server.child = server.command.spawn().expect("it is started");
+            let why = server.listens().expect_err("the port is taken");
+            assert!(why.contains("ended at once"), "{why}");
+            let taken = server.port;
+            server.settle().expect("another port");
+            assert!(server.port != taken && server.url.contains(&server.port.to_string()));
+            drop(other);
+        }
     }
 }
