@@ -2,23 +2,18 @@
 
 mod common;
 
-use std::process::Command;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use common::{Run, finish, margay};
+use common::{Run, margay};
 use margay_servers::Server;
 use serde_json::Value;
 
-/// A server that takes connections; its port opens a little earlier.
 fn started(server: Result<Server, String>) -> Option<Server> {
-    let server = server.inspect_err(|reason| println!("SKIPPED: {reason}")).ok()?;
-    let ready = |_: &u32| run(&format!("{} --transactions 1", server.url())).status != 2;
-    assert!((0..100).any(|round| ready(&round) || {
-        thread::sleep(Duration::from_millis(100));
-        false
-    }));
-    Some(server)
+    server.inspect_err(|reason| println!("SKIPPED: {reason}")).ok()
 }
 
 fn run(args: &str) -> Run {
@@ -148,16 +143,35 @@ fn mariadb_loses_updates_at_repeatable_read_only() {
     }
 }
 
-/// Drives a server that is killed meanwhile.
+/// Drives a server that is killed meanwhile: when clients have done enough to lose, until they have done enough to notice.
 fn driven_through_a_kill(mut server: Server) -> Value {
+    let folder = tempfile::tempdir().expect("a folder");
+    let record = folder.path().join("run.jsonl");
     let mut command = Command::new(env!("CARGO_BIN_EXE_margay"));
-    let args = format!("run {} --workload increment --duration 3s --json", server.url());
-    command.args(args.split_whitespace());
-    let running = thread::spawn(move || finish(command, b""));
-    thread::sleep(Duration::from_millis(1500));
+    let args = format!("run {} --workload increment --duration 600s --json --record", server.url());
+    command.args(args.split_whitespace()).arg(&record).stdout(Stdio::piped());
+    let running = command.spawn().expect("it starts");
+    wait_for_lines(&record, 500);
     server.kill();
+    let before = lines(&record);
     server.restart().expect("it comes back");
-    running.join().expect("no panic").json()
+    wait_for_lines(&record, before + 500);
+    let sent = Command::new("kill").args(["-s", "INT", &running.id().to_string()]).status();
+    assert!(sent.is_ok_and(|status| status.success()));
+    let output = running.wait_with_output().expect("it ends");
+    serde_json::from_slice(&output.stdout).expect("an account")
+}
+
+fn lines(path: &Path) -> usize {
+    fs::read(path).map_or(0, |bytes| bytes.iter().filter(|byte| **byte == b'\n').count())
+}
+
+fn wait_for_lines(path: &Path, many: usize) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while lines(path) < many {
+        assert!(Instant::now() < deadline, "{} of {many} lines", lines(path));
+        thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]

@@ -2,6 +2,10 @@
 
 mod common;
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
 use common::{Run, margay};
 use serde_json::Value;
 
@@ -106,14 +110,44 @@ fn several_engines_answer_one_after_the_other() {
     assert_eq!(told["verdict"], "holds");
 }
 
+/// The objects of each transaction of a recording that aborted, and those of the next one of its session.
+fn aborted_and_next(record: &Path) -> Vec<[BTreeSet<String>; 2]> {
+    let text = fs::read_to_string(record).expect("a recording");
+    let mut sessions: BTreeMap<u64, BTreeMap<u64, (BTreeSet<String>, bool)>> = BTreeMap::new();
+    for line in text.lines().skip(1) {
+        let line: Value = serde_json::from_str(line).expect("a line");
+        let (session, txn) = (line["session"].as_u64(), line["txn"].as_u64());
+        let txns = sessions.entry(session.expect("a session")).or_default();
+        let (objects, aborted) = txns.entry(txn.expect("a transaction")).or_default();
+        let touched = [&line["read"], &line["write"]].into_iter().filter_map(Value::as_array).flatten();
+        objects.extend(touched.map(|access| access[0].to_string()));
+        *aborted |= line["abort"] == true;
+    }
+    let pairs = sessions.values().flat_map(|txns| txns.values().zip(txns.values().skip(1)));
+    pairs.filter(|(first, _)| first.1).map(|(first, next)| [first.0.clone(), next.0.clone()]).collect()
+}
+
+/// How threads meet is not in our hand: more and more transactions, until some are refused.
 #[test]
 fn a_refused_transaction_is_tried_again_as_another() {
-    let refused = |retries: u32| {
-        let args = format!("surrealkv --workload increment --transactions 400 --retries {retries} --json");
-        let told = run(&args).expect(0).json();
-        let ended: u64 = ["committed", "aborted"].iter().filter_map(|key| told["run"][key].as_u64()).sum();
-        assert_eq!((ended, told["stats"]["transactions"].as_u64()), (400, Some(400)), "{told}");
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let record = folder.path().join("run.jsonl");
+    let refused = |retries: u32, wanted: fn(&[BTreeSet<String>; 2]) -> bool| {
+        for transactions in [500, 2000, 8000, 32_000] {
+            let args =
+                format!("--workload increment --transactions {transactions} --retries {retries} --json");
+            let told = run(&format!("surrealkv {args} --record {}", record.display())).expect(0).json();
+            let ended: u64 =
+                ["committed", "aborted"].iter().filter_map(|key| told["run"][key].as_u64()).sum();
+            assert_eq!((ended, told["stats"]["transactions"].as_u64()), (transactions, Some(transactions)));
+            let pairs = aborted_and_next(&record);
+            if pairs.iter().any(wanted) {
+                return pairs;
+            }
+        }
+        panic!("{retries} retries: nothing was refused")
     };
-    refused(0);
-    refused(5);
+    refused(0, |[aborted, next]| aborted != next);
+    let again = refused(1_000_000, |[aborted, next]| aborted == next);
+    assert!(again.iter().all(|[aborted, next]| aborted.is_subset(next)), "{again:?}");
 }

@@ -151,22 +151,38 @@ mod tests {
         (proxy, client, server)
     }
 
+    /// However long both sides are silent: nobody waits after a complete answer.
     #[test]
     fn who_waits_too_long_is_cut_off_and_who_does_not_wait_is_not() {
         let limit = Duration::from_millis(60);
         let (_proxy, mut client, mut server) = relayed(Some(limit));
         let mut bytes = [0; 6];
         for _ in 0..2 {
-            thread::sleep(3 * limit);
-            client.write_all(b"ask").expect("nobody has waited");
-            server.read_exact(&mut bytes[..3]).expect("it arrives");
             server.write_all(b"Z\0\0\0\x05T").expect("it is open");
             client.read_exact(&mut bytes).expect("an answer");
+            thread::sleep(3 * limit);
         }
-        client.write_all(b"ask").expect("it is open");
+        client.write_all(b"ask").expect("nobody has waited");
         let asked = Instant::now();
+        server.read_exact(&mut bytes[..3]).expect("it arrives");
         assert_eq!(client.read(&mut bytes).unwrap_or(0), 0, "no answer, but the end");
-        assert!(asked.elapsed() >= limit, "{:?}", asked.elapsed());
+        assert!(asked.elapsed() >= limit / 2, "{:?}", asked.elapsed());
+    }
+
+    #[test]
+    fn an_answer_in_time_ends_the_wait() {
+        let watch = |limit| Watch { start: Instant::now(), limit, waiting: AtomicU64::new(0) };
+        let (hasty, patient) = (watch(Some(Duration::ZERO)), watch(Some(Duration::from_secs(3600))));
+        for watch in [&hasty, &patient, &watch(None)] {
+            assert!(!watch.is_late(), "nobody has asked");
+            watch.see(b"ask", false);
+            watch.see(b"an answer with Z\0\0\0\x05T in it.", true);
+        }
+        thread::sleep(Duration::from_millis(1));
+        assert!(hasty.is_late() && !patient.is_late());
+        hasty.see(b"the rest, Z\0\0\0\x05T", true);
+        thread::sleep(Duration::from_millis(1));
+        assert!(!hasty.is_late());
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! What PostgreSQL does that a driver has to know, played on a real server.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use margay_drivers::{Ask, Change, Connection, Obj, Row, Schema, Setting, Space, Start, Target, Value, open};
+use margay_drivers::{
+    Ask, Cell, Change, Connection, Obj, Row, Schema, Setting, Space, Start, Target, Value, open,
+};
 
 const ROW: Obj = Obj { space: Space::Row, key: 8 };
 
@@ -15,6 +17,22 @@ fn put(v: i64) -> Change {
 fn ask(connection: &mut dyn Connection, ask: Ask) -> Result<Vec<(Obj, Value)>, margay_drivers::Trouble> {
     let mut rows = Vec::new();
     connection.execute(ask, &mut rows).map(|()| rows)
+}
+
+/// Waits until somebody waits for a lock.
+fn wait_for_a_lock(connection: &mut dyn Connection) {
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        connection.begin().expect("begun");
+        let told = connection.sql(waiting, &[]).expect("a count").cells;
+        connection.rollback().expect("an end");
+        if told != [Cell::Int(0)] {
+            return;
+        }
+        assert!(Instant::now() < deadline, "nobody waits");
+        thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// A run at READ COMMITTED was accused of reads that no moment explains: they were deletes that had waited for a transaction which deleted the row and inserted it again. They found
@@ -48,11 +66,11 @@ fn a_delete_that_waited_may_miss_a_row_that_was_there_all_the_time() {
             assert!(!second.deletes_read());
             (missed, ask(second.as_mut(), Ask::Read(ROW)).expect("a row"))
         });
-        thread::sleep(Duration::from_millis(400));
+        wait_for_a_lock(connect(2, "READ COMMITTED").as_mut());
         first.commit().expect("committed");
         second.join().expect("no panic")
     });
     assert_eq!(missed, [(ROW, Value::Absent)], "if the delete finds the row now, it may count as a read");
     assert_eq!(seen, [(ROW, Value::Row(Row { v: Some(2), w: Some(0) }))]);
-    assert!(connect(2, "REPEATABLE READ").deletes_read());
+    assert!(connect(3, "REPEATABLE READ").deletes_read());
 }

@@ -20,13 +20,15 @@ fn serializable_is_certified() {
     }
 }
 
-/// At READ COMMITTED increments are lost, and the order of versions proves it.
+/// At READ COMMITTED increments are lost, and the order of versions proves it. How clients meet is not in our hand.
 #[test]
 fn lost_updates_are_proved() {
     let Some(server) = mariadb() else { return };
-    let (history, gaps) = run(&server, &job("increment", "READ COMMITTED", 7, 200));
-    assert_eq!(gaps, []);
-    assert!(matches!(ask(&Certify, &history, Level::ReadCommitted), Verdict::Holds(_)));
-    let verdict = ask(&Certify, &history, Level::SnapshotIsolation);
-    assert!(matches!(verdict, Verdict::Violated(_)), "{verdict:?}");
+    let lost = |seed| {
+        let (history, gaps) = run(&server, &job("increment", "READ COMMITTED", seed, 200));
+        assert_eq!(gaps, []);
+        assert!(matches!(ask(&Certify, &history, Level::ReadCommitted), Verdict::Holds(_)));
+        matches!(ask(&Certify, &history, Level::SnapshotIsolation), Verdict::Violated(_))
+    };
+    assert!((0..20).any(lost), "twenty runs without a lost update");
 }

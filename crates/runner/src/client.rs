@@ -18,7 +18,8 @@ use crate::trace::{Ended, Recorder, Tape};
 /// How long a client rests before it looks again whether the collector has come nearer.
 const NAP: Duration = Duration::from_millis(1);
 
-/// How often a client tries to connect again, and how long it rests in between.
+/// How often a client tries to connect at first, how often when it has lost its connection, and how long it rests in between.
+const FIRST_TRIES: u32 = 20;
 const TRIES: u32 = 80;
 const REST: Duration = Duration::from_millis(125);
 
@@ -84,7 +85,7 @@ impl<'a> Client<'a> {
         let (recorder, rows, span) = (Recorder::new(tape), Vec::new(), Span::default());
         let mut client = Client { shared, number, tape, recorder, rows, lost: 0, span };
         let connections: Result<Vec<_>, String> =
-            shared.job.levels().map(|level| shared.database.connect(number as usize, level)).collect();
+            shared.job.levels().map(|level| client.connect(level, FIRST_TRIES)).collect();
         shared.ready.wait();
         match connections {
             Ok(connections) => {
@@ -145,8 +146,11 @@ impl<'a> Client<'a> {
         }
     }
 
+    /// The time of a run begins when all clients are connected.
     fn is_over(&self) -> bool {
-        let late = |limit| self.shared.clock.elapsed() >= limit;
+        let late = |limit: Duration| {
+            self.span.first.is_some_and(|first| self.clock() - first >= limit.as_nanos() as i64)
+        };
         self.shared.monitor.stopped() || self.shared.job.duration.is_some_and(late)
     }
 
@@ -263,17 +267,24 @@ impl<'a> Client<'a> {
     fn reconnect(&mut self, level: usize) -> Option<Box<dyn Connection + 'a>> {
         self.lost += 1;
         let own_name = self.shared.job.levels().nth(level)?;
-        for _ in 0..TRIES {
+        self.connect(own_name, TRIES).ok()
+    }
+
+    /// A server that is busy or just being started, or a relay that is impatient, may not take a connection at once.
+    fn connect(&self, own_name: &str, tries: u32) -> Result<Box<dyn Connection + 'a>, String> {
+        let mut connected = Err("the run is over".to_owned());
+        for _ in 0..tries {
             if self.is_over() {
-                return None;
+                break;
             }
             self.tape.call(self.now());
-            if let Ok(connection) = self.shared.database.connect(self.number as usize, own_name) {
-                return Some(connection);
+            connected = self.shared.database.connect(self.number as usize, own_name);
+            if connected.is_ok() {
+                break;
             }
             thread::sleep(REST);
         }
-        None
+        connected
     }
 }
 
@@ -316,212 +327,4 @@ fn is_idle(ask: Ask, rows: &[(Obj, Value)]) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::{Barrier, Mutex};
-    use std::time::Instant;
-
-    use margay_drivers::{Database, Space, Start};
-
-    use super::*;
-    use crate::trace::Chunk;
-    use crate::{Job, Monitor};
-
-    /// A database that answers at once, and allocates nothing.
-    struct Stub;
-
-    impl Database for Stub {
-        fn identity(&self) -> (String, String) {
-            ("stub".to_owned(), "1".to_owned())
-        }
-
-        fn levels(&self) -> Vec<&'static str> {
-            Vec::new()
-        }
-
-        fn prepare(&self, _own_name: &str, _start: &Start) -> Result<(), String> {
-            Ok(())
-        }
-
-        fn connect(&self, _client: usize, _own_name: &str) -> Result<Box<dyn Connection + '_>, String> {
-            Ok(Box::new(Stub))
-        }
-    }
-
-    impl Connection for Stub {
-        fn begin(&mut self) -> Result<(), Trouble> {
-            Ok(())
-        }
-
-        fn execute(&mut self, ask: Ask, rows: &mut Vec<(Obj, Value)>) -> Result<(), Trouble> {
-            if let Ask::Read(obj) = ask {
-                rows.push((obj, Value::Int(7)));
-            }
-            Ok(())
-        }
-
-        fn sql(&mut self, _text: &str, _params: &[Cell]) -> Result<Answer, Trouble> {
-            Ok(Answer::default())
-        }
-
-        fn commit(&mut self) -> Result<(), Trouble> {
-            Ok(())
-        }
-
-        fn rollback(&mut self) -> Result<(), Trouble> {
-            Ok(())
-        }
-    }
-
-    /// Five statements.
-    #[derive(Debug)]
-    struct Statements;
-
-    impl Procedure for Statements {
-        fn run(&self, session: &mut dyn Session) -> Result<Wish, Stop> {
-            for _ in 0..5 {
-                session.sql("UPDATE t SET v = $1 WHERE k = $2", &[Cell::Int(1), Cell::Int(2)])?;
-            }
-            Ok(Wish::Commit)
-        }
-    }
-
-    /// Deletes find nothing.
-    struct Empty {
-        deletes_read: bool,
-    }
-
-    impl Connection for Empty {
-        fn begin(&mut self) -> Result<(), Trouble> {
-            Ok(())
-        }
-
-        fn execute(&mut self, ask: Ask, rows: &mut Vec<(Obj, Value)>) -> Result<(), Trouble> {
-            if let Ask::Write(obj, _) = ask {
-                rows.push((obj, Value::Absent));
-            }
-            Ok(())
-        }
-
-        fn deletes_read(&self) -> bool {
-            self.deletes_read
-        }
-
-        fn commit(&mut self) -> Result<(), Trouble> {
-            Ok(())
-        }
-
-        fn rollback(&mut self) -> Result<(), Trouble> {
-            Ok(())
-        }
-    }
-
-    fn with_client(run: impl FnOnce(&mut Client<'_>, &Tape, &Monitor)) {
-        with_limit(None, run);
-    }
-
-    fn with_limit(max_lag: Option<Duration>, run: impl FnOnce(&mut Client<'_>, &Tape, &Monitor)) {
-        let job = Job {
-            workload: "rw-register".parse().expect("a workload"),
-            clients: 1,
-            seed: 0,
-            own_name: String::new(),
-            others: Vec::new(),
-            retries: 0,
-            harms: Vec::new(),
-            transactions: None,
-            duration: None,
-        };
-        let monitor = Monitor::default();
-        let shared = Shared {
-            database: &Stub,
-            job: &job,
-            program: None,
-            monitor: &monitor,
-            clock: Instant::now(),
-            silent: false,
-            max_lag,
-            ready: Barrier::new(1),
-            failure: Mutex::new(None),
-        };
-        let tape = Tape::new(false);
-        let (recorder, rows, span) = (Recorder::new(&tape), Vec::new(), Span::default());
-        let mut client = Client { shared: &shared, number: 0, tape: &tape, recorder, rows, lost: 0, span };
-        run(&mut client, &tape, &monitor);
-    }
-
-    /// MariaDB at REPEATABLE READ was accused of reads that no moment explains: they were deletes that had found nothing, and had waited for others' commits.
-    #[test]
-    fn a_delete_that_finds_nothing_is_a_read_where_it_reads_as_reads_do() {
-        for (deletes_read, operations) in [(true, 3), (false, 2)] {
-            with_client(|client, tape, _| {
-                let asks = vec![Ask::Write(Obj::new(Space::Row, 3), Change::Delete)];
-                let next = Next::Plan(Plan { asks, commits: true });
-                client.attempt(&mut Empty { deletes_read }, &next).expect("it runs");
-                let (mut chunk, mut told) = (Chunk::default(), 0);
-                tape.take(&mut chunk);
-                let counted = chunk.replay(|_| {
-                    told += 1;
-                    Ok::<_, ()>(())
-                });
-                assert_eq!((counted, told), (Ok(()), operations));
-            });
-        }
-    }
-
-    #[test]
-    fn who_waits_for_the_collector_promises_to_have_called_nothing() {
-        let limit = Duration::from_millis(2);
-        with_limit(Some(limit), |client, tape, monitor| {
-            // Nobody waits before the run is as old as the limit.
-            thread::sleep(2 * limit);
-            thread::scope(|scope| {
-                scope.spawn(|| {
-                    // The collector comes nearer only after it has seen that the client goes on promising.
-                    let mut chunk = Chunk::default();
-                    while tape.take(&mut chunk) < Duration::from_millis(6).as_nanos() as i64 {
-                        thread::yield_now();
-                    }
-                    monitor.has_collected(i64::MAX);
-                });
-                client.wait_for_collector();
-            });
-            assert!(client.span.waited > limit, "{:?}", client.span);
-            let waited = client.span.waited;
-            client.wait_for_collector();
-            assert_eq!(client.span.waited, waited, "there is nothing to wait for");
-        });
-    }
-
-    #[test]
-    fn nobody_waits_for_a_collector_when_the_run_is_over() {
-        with_limit(Some(Duration::ZERO), |client, _, monitor| {
-            monitor.stop();
-            client.wait_for_collector();
-            assert_eq!(client.span.waited, Duration::ZERO);
-        });
-    }
-
-    /// What a client does between the calls of its transactions allocates nothing, once the chunks that go to the collector and back are warm.
-    #[test]
-    fn recording_allocates_nothing() {
-        with_client(|client, tape, monitor| {
-            let obj = Obj::new(Space::Register, 3);
-            let asks = vec![Ask::Read(obj), Ask::Write(obj, Change::Put(4)), Ask::Read(obj)];
-            let next = [Next::Plan(Plan { asks, commits: true }), Next::Procedure(Box::new(Statements))];
-            let mut chunk = Chunk::default();
-            let mut round = || {
-                for (label, next) in (0..300).zip(next.iter().cycle()) {
-                    client.recorder.enter(0, label);
-                    let end = client.attempt(&mut Stub, next).expect("it runs");
-                    client.shared.monitor.count(end.ended);
-                }
-                tape.take(&mut chunk);
-                chunk.clear();
-            };
-            (0..4).for_each(|_| round());
-            let allocated = allocation_counter::measure(|| (0..10).for_each(|_| round()));
-            assert_eq!(allocated.count_total, 0, "{allocated:?}");
-            assert_eq!(monitor.counts().committed, 4200);
-        });
-    }
-}
+mod tests;

@@ -132,6 +132,7 @@ impl<'a> Collector<'a> {
             return;
         }
         let mut statistics = self.monitor.statistics.lock().unwrap_or_else(PoisonError::into_inner);
+        statistics.worked_between(self.begun[client], op.after);
         let point = statistics.at(op.after);
         match op.action {
             Action::Commit => point.committed += 1,

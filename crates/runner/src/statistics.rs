@@ -10,6 +10,8 @@ pub const PART: Duration = Duration::from_millis(100);
 pub struct Statistics {
     /// One after the other, each [`PART`] long, from the beginning of the run on.
     pub points: Vec<Point>,
+    /// From when the first transaction was begun until the last one ended: before and after it no client was at work.
+    pub busy: Option<(Duration, Duration)>,
 }
 
 /// What happened in one part of the time. Transactions count where they ended.
@@ -63,6 +65,21 @@ impl Statistics {
         &mut self.points[part]
     }
 
+    /// How long clients were at work in these parts.
+    #[must_use]
+    pub fn worked(&self, parts: std::ops::Range<usize>) -> Duration {
+        let Some((first, last)) = self.busy else { return Duration::ZERO };
+        let time = |part: usize| PART * u32::try_from(part).unwrap_or(u32::MAX);
+        time(parts.end).min(last).saturating_sub(time(parts.start).max(first))
+    }
+
+    /// A transaction ended, which had been begun then.
+    pub(crate) fn worked_between(&mut self, begun: i64, ended: i64) {
+        let [begun, ended] = [begun, ended].map(|nanos| Duration::from_nanos(nanos.max(0) as u64));
+        let (first, last) = self.busy.unwrap_or((begun, ended));
+        self.busy = Some((first.min(begun), last.max(ended)));
+    }
+
     /// The most that the live verification was behind.
     #[must_use]
     pub fn worst_lag(&self) -> Duration {
@@ -104,5 +121,15 @@ mod tests {
         let millis = |share| point.latency(share).map(|latency| latency.as_millis());
         assert_eq!([millis(0.0), millis(0.5), millis(1.0)], [Some(1), Some(3), Some(5)]);
         assert_eq!(statistics.points[0].latency(0.5), None);
+    }
+
+    #[test]
+    fn clients_are_at_work_from_the_first_transaction_to_the_last() {
+        let mut statistics = Statistics::default();
+        assert_eq!(statistics.worked(0..9), Duration::ZERO);
+        statistics.worked_between(180_000_000, 210_000_000);
+        statistics.worked_between(130_000_000, 450_000_000);
+        let worked = [0..1, 1..2, 2..4, 4..5, 5..6, 0..9].map(|parts| statistics.worked(parts).as_millis());
+        assert_eq!(worked, [0, 70, 200, 50, 0, 320]);
     }
 }
