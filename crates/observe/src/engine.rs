@@ -3,7 +3,7 @@
 use margay_history::{History, OpId, TxnId};
 use margay_levels::Anomaly;
 use margay_verdict::observed::{
-    Answer, Constraints, Execution, Family, Initial, Misrun, Rules, Unexplained, exhaust, unknowns,
+    Answer, Constraints, Execution, Initial, Misrun, Rules, Unexplained, exhaust, unknowns,
 };
 use margay_verdict::{Budget, Certificate, Checker, Finding, Outside, Question, Verdict, Why, audit};
 
@@ -11,7 +11,6 @@ use crate::formula::Formula;
 use crate::learn::{self, Learned};
 use crate::notes;
 use crate::options::Options;
-use crate::replaced::may_be_missed;
 use crate::search::{Found, Limits, Misfit, Search};
 use crate::smt::{self, Said, Solver};
 use crate::unknown;
@@ -397,15 +396,6 @@ impl Checker for Observe {
             Ok(None) => self.answer(history, question, rules, budget),
             Ok(Some(solver)) => self.ask(solver, history, question, budget),
         };
-        match answer {
-            Ok(Verdict::Violated(_))
-                if may_be_missed(history) && matches!(rules.family, Family::Committed(_)) =>
-            {
-                let what = "a row that a transaction deletes and inserts again, which others may miss twice";
-                Verdict::Unknown(Why::Outside(what.to_owned()))
-            }
-            Ok(verdict) => verdict,
-            Err(outside) => Verdict::Unknown(Why::Outside(outside.to_string())),
-        }
+        answer.unwrap_or_else(|outside| Verdict::Unknown(Why::Outside(outside.to_string())))
     }
 }

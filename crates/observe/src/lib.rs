@@ -39,7 +39,6 @@ mod formula;
 pub mod learn;
 pub mod notes;
 mod options;
-mod replaced;
 pub mod search;
 pub mod smt;
 pub mod unknown;

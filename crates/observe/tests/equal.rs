@@ -7,7 +7,7 @@ use margay_observe::Options;
 use margay_verdict::observed::{Execution, Reading, Sight};
 use margay_verdict::{Certificate, Question, audit};
 use support::rich::rich;
-use support::tiny::tiny;
+use support::tiny::{replacing, tiny};
 use support::{LEVELS, Random, check, naive};
 
 fn cases(usual: u64) -> u64 {
@@ -23,6 +23,12 @@ fn the_engine_equals_the_definitions() {
 #[test]
 fn the_engine_equals_the_definitions_on_rich_statements() {
     agree(cases(40), rich);
+}
+
+/// The same with rows that are deleted and inserted again.
+#[test]
+fn the_engine_equals_the_definitions_where_rows_are_replaced() {
+    agree(cases(60), replacing);
 }
 
 fn agree(cases: u64, log: fn(u64) -> History) {

@@ -483,7 +483,7 @@ fn merged(writes: Vec<Write>) -> Vec<Write> {
     for write in writes {
         let place = *places.entry((write.table, write.key.clone())).or_insert(merged.len());
         match merged.get_mut(place) {
-            Some(known) => known.after = write.after,
+            Some(known) => known.follow(&write),
             None => merged.push(write),
         }
     }

@@ -74,7 +74,7 @@ impl<'a> Changes<'a> {
 
     /// The first write of a key in the statement, where what was there before is known.
     fn write_first(&mut self, key: Key, before: Option<Record>, after: Option<Record>) {
-        self.writes.push(Write { table: self.id, key, before, after });
+        self.writes.push(Write { table: self.id, key, before, after, replaced: false });
         let indexed = if self.writes.len() == FEW + 1 { 0 } else { self.writes.len() - 1 };
         if self.writes.len() > FEW {
             let fresh = self.writes.iter().enumerate().skip(indexed);

@@ -92,4 +92,14 @@ pub struct Write {
     pub before: Option<Record>,
     /// Its values after, or `None` if it is absent now.
     pub after: Option<Record>,
+    /// It was deleted on the way and came back: a row of the same key, but another one.
+    pub replaced: bool,
+}
+
+impl Write {
+    /// Notes a later write of the same row.
+    pub fn follow(&mut self, later: &Write) {
+        self.replaced |= later.replaced || self.after.is_none() && later.after.is_some();
+        self.after.clone_from(&later.after);
+    }
 }

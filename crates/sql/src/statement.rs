@@ -55,6 +55,16 @@ impl Statement {
         matches!(&*self.plan, Plan::Insert(_) | Plan::Update(_) | Plan::Delete(_)) || self.call().is_some()
     }
 
+    /// True if the statement is a DELETE.
+    pub fn is_delete(&self) -> bool {
+        matches!(&*self.plan, Plan::Delete(_))
+    }
+
+    /// True if the statement is an INSERT.
+    pub fn is_insert(&self) -> bool {
+        matches!(&*self.plan, Plan::Insert(_))
+    }
+
     /// The call that the statement is.
     pub(crate) fn call(&self) -> Option<&Arc<Call>> {
         match &*self.plan {

@@ -1,7 +1,7 @@
 //! Queries over rows that are not known: joins, aggregates without groups, what is shown and what it is sorted by.
 
 use crate::error::SqlError;
-use crate::plan::{AggregateKind, Group, Lock, OrderBy, Output, Select, TableId};
+use crate::plan::{AggregateKind, Group, OrderBy, Output, Select, TableId};
 use crate::store::Key;
 use crate::symbolic::{Answer, Joined, Run, ShownRow, SymbolicView};
 use crate::symbolic_expr::{Cell, Kind, outside};
@@ -51,7 +51,7 @@ impl Run<'_> {
             return Err(outside("LIMIT"));
         }
         let mut answer = Answer::new(self.terms);
-        answer.locks = select.lock == Some(Lock::Update);
+        answer.locks = select.lock.is_some();
         answer.order = select.order.iter().map(|order| (order.descending, order.nulls_first)).collect();
         let mut rows = self.joined(select, view, &mut answer.reads)?;
         if let Some(group) = &select.group {

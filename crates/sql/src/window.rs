@@ -46,6 +46,12 @@ impl Database {
         self.tables[table.0 as usize].pin(key, stamp);
     }
 
+    /// Makes a row not be seen, whatever the snapshot, until [`Database::unpin`].
+    pub fn hide(&mut self, table: TableId, key: &[Value]) {
+        // The first commit has a higher stamp.
+        self.pin(table, key, 0);
+    }
+
     /// Takes all pins back.
     pub fn unpin(&mut self) {
         self.tables.iter_mut().for_each(Table::unpin);

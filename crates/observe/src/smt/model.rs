@@ -63,6 +63,10 @@ impl<'a, 'h> Model<'a, 'h> {
         let again = sighted.again.iter().filter(|(_, when)| self.is(*when));
         let again = again.map(|((table, key), _)| machine.pin(*table, key, here));
         let versions = sighted.rows.iter().filter_map(|((table, key), seen)| {
+            if let Some((writer, _)) = seen.missed.iter().find(|(_, when)| self.is(*when)) {
+                let at = self.places.get(writer)? + 1;
+                return Some(Pin { missed: true, ..machine.pin(*table, key, at) });
+            }
             let (writer, _) = seen.picks.iter().find(|(_, when)| self.is(*when))?;
             let at = writer.map_or(Some(0), |writer| self.places.get(&writer).map(|place| place + 1))?;
             (!self.is(seen.is_latest)).then(|| machine.pin(*table, key, at))

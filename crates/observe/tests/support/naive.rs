@@ -10,7 +10,7 @@ pub fn holds(history: &History, question: Question, reading: Reading) -> bool {
     let rules = Rules::of(question, reading).expect("a level of executions");
     let machine = Machine::new(history, false).expect("inside the fragment");
     let live = history.txns().filter(|&txn| history.outcome(txn) != Outcome::Aborted).collect();
-    Naive { history, rules, machine, order: Vec::new() }.place(live)
+    Naive { history, rules, machine, order: Vec::new(), found: Vec::new() }.place(live)
 }
 
 struct Naive<'h> {
@@ -18,6 +18,17 @@ struct Naive<'h> {
     rules: Rules,
     machine: Machine<'h>,
     order: Vec<TxnId>,
+    /// What the last statement that looks again at rows had found.
+    found: Vec<(margay_sql::TableId, Vec<margay_sql::Value>)>,
+}
+
+/// Each of these sights with each of these pins, or without one.
+fn with_one(sights: &[Sight], pins: &[Option<Pin>]) -> Vec<Sight> {
+    let with = |sight: &Sight, pin: &Option<Pin>| Sight {
+        at: sight.at,
+        pins: sight.pins.iter().chain(pin).cloned().collect(),
+    };
+    sights.iter().flat_map(|sight| pins.iter().map(move |pin| with(sight, pin))).collect()
 }
 
 impl Naive<'_> {
@@ -89,17 +100,25 @@ impl Naive<'_> {
         let here = self.here();
         match self.rules.family {
             Family::Serial | Family::Snapshot => vec![Sight::state(here)],
-            Family::Committed(Reading::Statement) => {
-                (0..=here).flat_map(|at| [Sight::state(at), Sight { at, pins: self.pins_of(at) }]).collect()
-            }
+            Family::Committed(Reading::Statement) => (0..=here).flat_map(|at| self.again(at)).collect(),
             _ => self.mixtures(),
         }
     }
 
-    /// Marks for the rows that a locking statement looks at again; which of them it found is told by running it.
-    fn pins_of(&self, _: u32) -> Vec<Pin> {
-        let all = self.rows();
-        all.into_iter().map(|(table, key)| Pin { table, key, at: self.here() }).collect()
+    /// A state, with every row as it was, as it is, or gone; which of them a locking statement found and looks at again is told by running it.
+    fn again(&self, at: u32) -> Vec<Sight> {
+        let mut sights = vec![Sight::state(at)];
+        for (table, key) in self.rows() {
+            let id = self.machine.database().table(&table).expect("a table of the database");
+            let key: margay_sql::Key = key.into();
+            if self.machine.last_writer(id, &key, self.here()).is_none_or(|(state, _)| state <= at) {
+                continue;
+            }
+            let now = Some(self.machine.pin(id, &key, self.here()));
+            let gone = self.machine.end_of(id, &key, at, self.here()).map(Some);
+            sights = with_one(&sights, &[None, now].into_iter().chain(gone).collect::<Vec<_>>());
+        }
+        sights
     }
 
     fn rows(&self) -> Vec<(String, Vec<margay_sql::Value>)> {
@@ -118,18 +137,11 @@ impl Naive<'_> {
         for (table, key) in self.rows() {
             let id = database.table(&table).expect("a table of the database");
             let states = self.machine.states_of(id, &key.clone().into(), self.here());
-            let pins = states.into_iter().map(|at| Pin { table: table.clone(), key: key.clone(), at });
-            let pins: Vec<Pin> = pins.collect();
-            sights = sights
-                .into_iter()
-                .flat_map(|sight| {
-                    pins.iter().map(move |pin| {
-                        let mut sight = sight.clone();
-                        sight.pins.push(pin.clone());
-                        sight
-                    })
-                })
-                .collect();
+            let key: margay_sql::Key = key.into();
+            let pins = states.into_iter().map(|at| Some(self.machine.pin(id, &key, at)));
+            let missed = matches!(self.rules.family, Family::Committed(_));
+            let gap = missed.then(|| self.machine.gap(id, &key, self.here())).flatten();
+            sights = with_one(&sights, &pins.chain(gap.map(Some)).collect::<Vec<_>>());
         }
         sights
     }
@@ -160,13 +172,26 @@ impl Naive<'_> {
                 None => sight.clone(),
             };
             let step = self.machine.step(&mut transaction, op, &sight).unwrap();
-            if !step.fits || !self.allowed(&step, &sight) {
+            if !step.fits || !self.allowed(&step, &sight) || !self.may_mix(&step, &sight) {
                 self.machine.drop(transaction);
                 return None;
             }
             ran.add(&step, &mut Vec::new());
         }
         Some((transaction, ran))
+    }
+
+    /// With the statement reading, only a statement that locks looks again at rows, and at all of them that it locks.
+    fn may_mix(&self, step: &Step, sight: &Sight) -> bool {
+        let statement = self.rules.family == Family::Committed(Reading::Statement);
+        let Ok(outcome) = &step.result else { return false };
+        let locked = self.found.iter().all(|(table, key)| {
+            let newest = self.machine.last_writer(*table, key, self.here());
+            let name = &self.machine.database().schema(*table).name;
+            let pinned = sight.pins.iter().any(|pin| pin.table == *name && pin.key == *key);
+            pinned || newest.is_none_or(|(state, _)| state <= sight.at)
+        });
+        !statement || sight.pins.is_empty() || step.looks_again && (locked || !outcome.writes.is_empty())
     }
 
     /// With the statement reading, pins stand only for rows that the statement found as of its state.
@@ -209,7 +234,9 @@ impl Naive<'_> {
                 self.machine.database().schema(*table).name == pin.table && *key == pin.key
             })
         };
-        Some(Sight { at: sight.at, pins: sight.pins.iter().filter(named).cloned().collect() })
+        let narrowed = Sight { at: sight.at, pins: sight.pins.iter().filter(named).cloned().collect() };
+        self.found = found;
+        Some(narrowed)
     }
 
     fn allowed(&self, step: &Step, sight: &Sight) -> bool {
@@ -222,7 +249,8 @@ impl Naive<'_> {
                 self.machine.position_of(stamp) == latest
             }),
             Family::Committed(Reading::Statement) => outcome.writes.iter().all(|write| {
-                let pinned = sight.pins.iter().any(|pin| *pin.key == *write.key);
+                let newest = |pin: &Pin| pin.at == here && !pin.missed && *pin.key == *write.key;
+                let pinned = sight.pins.iter().any(newest);
                 let latest = self.machine.last_writer(write.table, &write.key, here);
                 pinned || latest.is_none_or(|(state, _)| state <= sight.at)
             }),

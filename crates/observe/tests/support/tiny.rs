@@ -28,6 +28,33 @@ pub fn tiny(seed: u64) -> History {
     on(random, starts)
 }
 
+/// A random log of transactions that delete rows, insert them again, and look for them.
+pub fn replacing(seed: u64) -> History {
+    let mut random = Random(seed);
+    let mut log = Log::register(&[(1, 0), (2, 0)]);
+    for txn in 0..2 + random.below(2) {
+        let mut k = 1 + random.below(2);
+        for _ in 0..1 + random.below(3) {
+            if random.chance(25) {
+                k = 3 - k;
+            }
+            let (v, count) = (random.below(2), Seen::Count(random.below(2)));
+            let rows = Seen::Rows((0..random.below(3)).map(|k| vec![Value::Int(k as i64 + 1)]).collect());
+            let (text, seen) = match random.below(8) {
+                0 | 1 => (format!("DELETE FROM t WHERE k = {k}"), count),
+                2 | 3 => (format!("INSERT INTO t VALUES ({k}, {v})"), Seen::Count(1)),
+                4 => (format!("UPDATE t SET v = v + 1 WHERE k = {k}"), count),
+                5 => (format!("UPDATE t SET v = 1 WHERE v = {v}"), Seen::Count(random.below(3))),
+                6 => ("SELECT k FROM t ORDER BY k FOR UPDATE".to_owned(), rows),
+                _ => ("SELECT k FROM t ORDER BY k".to_owned(), rows),
+            };
+            log.sql(txn, txn, None, &text, &[], &seen);
+        }
+        log.op(txn, txn, None, OpKind::Commit);
+    }
+    log.finish()
+}
+
 /// A random log whose registers begin like this.
 pub fn on(mut random: Random, starts: [Start; 2]) -> History {
     let mut log = Log::register(&[]);

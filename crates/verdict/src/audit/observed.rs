@@ -115,6 +115,9 @@ impl Recorded {
         let name = &machine.database().schema(table).name;
         let pin = sight.pins.iter().find(|pin| pin.table == *name && *pin.key == *key);
         let (Some(state), at) = (state, pin.map_or(sight.at, |pin| pin.at)) else { return false };
+        if pin.is_some_and(|pin| pin.missed) {
+            return false;
+        }
         let versions = machine.database().versions(table, key);
         let place = |stamp: u64| machine.position_of(stamp);
         let then = versions.iter().rev().find(|v| place(v.0) <= state).and_then(|v| v.1.as_ref());
@@ -178,11 +181,16 @@ fn run(
             return told("it sees a state that comes later");
         }
         let whole = sight.pins.is_empty();
+        let gaps = sight.pins.iter().filter(|pin| pin.missed).all(|pin| machine.is_gap(pin));
         let allowed = match place.rules.family {
             Family::Serial => *sight == latest,
             Family::Snapshot => whole && *snapshot.get_or_insert(sight.at) == sight.at,
-            Family::Repeatable => sight.at == place.here && items_are_latest(machine, &step, place.here),
-            Family::Committed(_) => true,
+            Family::Repeatable => {
+                sight.at == place.here
+                    && items_are_latest(machine, &step, place.here)
+                    && !sight.pins.iter().any(|pin| pin.missed)
+            }
+            Family::Committed(_) => gaps,
         };
         if !allowed {
             return told("the level does not allow what it sees");

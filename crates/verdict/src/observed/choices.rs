@@ -18,7 +18,7 @@ use margay_sql::{TableId, Transaction, Write};
 
 use super::machine::{Machine, Ran, Step};
 use super::rules::{Family, Rules};
-use super::{Reading, Sight};
+use super::{Pin, Reading, Sight};
 use crate::predicates::Outside;
 
 /// The most combinations of versions that are tried for one statement.
@@ -377,7 +377,8 @@ impl Choices {
         match self.rules.family {
             Family::Committed(Reading::Statement) => outcome.writes.iter().all(|write| {
                 let latest = machine.last_writer(write.table, &write.key, self.here);
-                let pinned = sight.pins.iter().any(|pin| pin.at == self.here && *pin.key == *write.key);
+                let newest = |pin: &Pin| pin.at == self.here && !pin.missed && *pin.key == *write.key;
+                let pinned = sight.pins.iter().any(newest);
                 pinned || latest.is_none_or(|(state, _)| state <= sight.at)
             }),
             Family::Repeatable => outcome.reads.rows.iter().filter(|read| read.present).all(|read| {
@@ -403,19 +404,20 @@ impl Choices {
         Ok(found.sights)
     }
 
-    /// Tries one sight of the next statement.
+    /// Tries one sight of the next statement: what it looked at, and whether it looks again at rows that it waited for.
     fn attempt(
         &mut self,
         machine: &mut Machine<'_>,
         sight: &Sight,
         found: &mut Found,
-    ) -> Result<Ran, Outside> {
+    ) -> Result<(Ran, bool), Outside> {
         let op = self.ops[self.levels.len()];
         let (mut transaction, _) = self.prefix(machine)?;
         let step = self.step(machine, &mut transaction, op, sight);
-        let mut seen = Ran::default();
+        let (mut seen, mut looks_again) = (Ran::default(), true);
         match step {
             Ok(step) => {
+                looks_again = step.looks_again;
                 self.look(machine, &step);
                 let mut tables = if step.result.is_err() { machine.all_tables() } else { Vec::new() };
                 seen.add(&step, &mut tables);
@@ -429,18 +431,19 @@ impl Choices {
             }
         }
         machine.drop(transaction);
-        Ok(seen)
+        Ok((seen, looks_again))
     }
 
     /// Whole states, latest first.
     fn statement_sights(&mut self, machine: &mut Machine<'_>, found: &mut Found) -> Result<(), Outside> {
         let mut next = Some(self.here);
         while let Some(at) = next {
-            let seen = self.attempt(machine, &Sight::state(at), found)?;
+            let (seen, looks_again) = self.attempt(machine, &Sight::state(at), found)?;
             if found.only {
                 return Ok(());
             }
-            if self.rules.family == Family::Committed(Reading::Statement) && at < self.here {
+            let statement = self.rules.family == Family::Committed(Reading::Statement);
+            if statement && looks_again && at < self.here {
                 self.rechecked(machine, at, &seen, found)?;
             }
             next = machine.earlier(&seen, at)?.filter(|&earlier| earlier >= machine.oldest());
@@ -448,7 +451,8 @@ impl Choices {
         Ok(())
     }
 
-    /// A locking statement looks again at the rows that it found: they are as of the state before its transaction's commit.
+    /// A locking statement looks again at the rows that it found: they are as of the state before its transaction's commit, or gone if they ended meanwhile. What it only reads on the way need
+    /// not be looked at again.
     fn rechecked(
         &mut self,
         machine: &mut Machine<'_>,
@@ -456,12 +460,34 @@ impl Choices {
         seen: &Ran,
         found: &mut Found,
     ) -> Result<(), Outside> {
-        let newer = seen.rows.iter().filter(|read| read.present).filter(|read| {
-            machine.last_writer(read.table, &read.key, self.here).is_some_and(|(state, _)| state > at)
-        });
-        let pins: Vec<_> = newer.map(|read| machine.pin(read.table, &read.key, self.here)).collect();
-        if !pins.is_empty() {
-            self.attempt(machine, &Sight { at, pins }, found)?;
+        // A row that goes on under another key is followed there, which is not known here.
+        self.cut |= machine.moves_rows();
+        let mut sights = vec![Sight::state(at)];
+        let mut known: Vec<(TableId, &margay_sql::Key)> = Vec::new();
+        for read in seen.rows.iter().filter(|read| read.present) {
+            let newest = machine.last_writer(read.table, &read.key, self.here);
+            if newest.is_none_or(|(state, _)| state <= at) || known.contains(&(read.table, &read.key)) {
+                continue;
+            }
+            known.push((read.table, &read.key));
+            let only_read =
+                !seen.writes.is_empty() && seen.writes.iter().all(|write| write.table != read.table);
+            let then = only_read.then_some(None);
+            let now = Some(machine.pin(read.table, &read.key, self.here));
+            let gone = machine.end_of(read.table, &read.key, at, self.here).map(Some);
+            let pins: Vec<Option<Pin>> = [now].into_iter().chain(gone).chain(then).collect();
+            let with = |sight: &Sight, pin: &Option<Pin>| Sight {
+                at,
+                pins: sight.pins.iter().chain(pin).cloned().collect(),
+            };
+            sights = pins.iter().flat_map(|pin| sights.iter().map(move |sight| with(sight, pin))).collect();
+            if sights.len() > MOST {
+                self.cut = true;
+                return Ok(());
+            }
+        }
+        for sight in sights.into_iter().filter(|sight| !sight.pins.is_empty()) {
+            self.attempt(machine, &sight, found)?;
         }
         Ok(())
     }
@@ -480,13 +506,13 @@ impl Choices {
                 return Ok(());
             }
             let mut leaf = Found { sights: Vec::new(), writes: Vec::new(), only: false };
-            let seen = self.attempt(machine, &sight, &mut leaf)?;
+            let (seen, _) = self.attempt(machine, &sight, &mut leaf)?;
             match self.undecided(machine, &sight, &seen)? {
                 Some((table, key)) => {
                     // The latest version is tried first, so it is pushed last.
-                    for state in machine.states_of(table, &key, self.here).into_iter().rev() {
+                    for pin in self.pins(machine, table, &key).into_iter().rev() {
                         let mut pinned = sight.clone();
-                        pinned.pins.push(machine.pin(table, &key, state));
+                        pinned.pins.push(pin);
                         open.push(pinned);
                     }
                 }
@@ -494,6 +520,14 @@ impl Choices {
             }
         }
         Ok(())
+    }
+
+    /// The ways in which a row can be seen: as of its versions, latest first, or not at all where it was replaced.
+    fn pins(&self, machine: &Machine<'_>, table: TableId, key: &margay_sql::Key) -> Vec<Pin> {
+        let states = machine.states_of(table, key, self.here).into_iter();
+        let missed = matches!(self.rules.family, Family::Committed(_));
+        let gap = missed.then(|| machine.gap(table, key, self.here)).flatten();
+        states.map(|state| machine.pin(table, key, state)).chain(gap).collect()
     }
 
     /// A row with several versions that matters and has not been pinned.
@@ -506,7 +540,7 @@ impl Choices {
         let open = |table: TableId, key: &margay_sql::Key| {
             let name = &machine.database().schema(table).name;
             let pinned = sight.pins.iter().any(|pin| pin.table == *name && *pin.key == **key);
-            !pinned && machine.states_of(table, key, self.here).len() > 1
+            !pinned && self.pins(machine, table, key).len() > 1
         };
         if let Some(read) = seen.rows.iter().find(|read| open(read.table, &read.key)) {
             return Ok(Some((read.table, read.key.clone())));
@@ -556,6 +590,8 @@ impl Found {
 
 /// Whether two transactions leave the same behind.
 fn same_writes(a: &[Write], b: &[Write]) -> bool {
-    let same = |x: &Write, y: &Write| x.table == y.table && x.key == y.key && x.after == y.after;
+    let same = |x: &Write, y: &Write| {
+        x.table == y.table && x.key == y.key && x.after == y.after && x.replaced == y.replaced
+    };
     a.len() == b.len() && a.iter().all(|x| b.iter().any(|y| same(x, y)))
 }

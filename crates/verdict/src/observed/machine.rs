@@ -14,6 +14,7 @@ use margay_sql::{
 };
 use margay_sql::{Key, Lock, RowRead, Value};
 
+use super::gaps::Gaps;
 use super::{Initial, Pin, Sight, compare, setup};
 use crate::cell::to_sql;
 use crate::predicates::Outside;
@@ -31,6 +32,9 @@ pub struct Machine<'h> {
     base: u64,
     /// The earliest state that is still known.
     oldest: u32,
+    gaps: Gaps,
+    /// Whether a statement other than a DELETE has made a row go, such as an UPDATE of its key.
+    moves: bool,
 }
 
 /// What one statement gave.
@@ -40,8 +44,10 @@ pub struct Step {
     pub result: Result<Outcome, SqlError>,
     /// Whether that is what was observed.
     pub fits: bool,
-    /// Whether the statement locks the rows that it finds.
+    /// Whether the statement locks the rows that it finds, to change them.
     pub locks: bool,
+    /// Whether it looks again at rows that it found and waited for, as every statement does that locks.
+    pub looks_again: bool,
 }
 
 /// What the statements of one transaction read and wrote, as far as they were executed.
@@ -73,7 +79,7 @@ impl Ran {
             let known =
                 self.writes.iter_mut().find(|known| known.table == write.table && known.key == write.key);
             match known {
-                Some(known) => known.after.clone_from(&write.after),
+                Some(known) => known.follow(write),
                 None => self.writes.push(write.clone()),
             }
         }
@@ -106,7 +112,15 @@ impl<'h> Machine<'h> {
         let mut database = setup::initial(history, given)?;
         database.keep_window(indexed);
         let base = database.clock();
-        Ok(Self { history, database, cache: StatementCache::new(), base, oldest: 0 })
+        Ok(Self {
+            history,
+            database,
+            cache: StatementCache::new(),
+            base,
+            oldest: 0,
+            gaps: Gaps::default(),
+            moves: false,
+        })
     }
 
     /// The history.
@@ -222,8 +236,10 @@ impl<'h> Machine<'h> {
         };
         transaction.snapshot = self.stamp(sight.at);
         for pin in &sight.pins {
-            if let Some(table) = self.database.table(&pin.table) {
-                self.database.pin(table, &pin.key, self.base + u64::from(pin.at));
+            match self.database.table(&pin.table) {
+                Some(table) if pin.missed => self.database.hide(table, &pin.key),
+                Some(table) => self.database.pin(table, &pin.key, self.base + u64::from(pin.at)),
+                None => {}
             }
         }
         let result = self.database.execute(transaction, &statement, &params);
@@ -242,10 +258,13 @@ impl<'h> Machine<'h> {
                     dialect,
                 );
                 let locks = writes || outcome.reads.lock == Some(Lock::Update);
-                Ok(Step { result: Ok(outcome), fits, locks })
+                let looks_again = writes || outcome.reads.lock.is_some();
+                let gone = outcome.writes.iter().any(|write| write.after.is_none());
+                self.moves |= gone && !statement.is_delete();
+                Ok(Step { result: Ok(outcome), fits, locks, looks_again })
             }
             Err(error) if fails(&error) && self.is_noticed(op) => {
-                Ok(Step { result: Err(error), fits: false, locks: writes })
+                Ok(Step { result: Err(error), fits: false, locks: writes, looks_again: writes })
             }
             Err(error) => Err(self.outside(op, &error)),
         }
@@ -266,6 +285,10 @@ impl<'h> Machine<'h> {
             }
         }
         self.database.commit(transaction);
+        let state = self.position();
+        for write in ran.writes.iter().filter(|write| write.replaced) {
+            self.gaps.note(state, (write.table, write.key.clone()));
+        }
     }
 
     /// Drops a transaction.
@@ -276,12 +299,14 @@ impl<'h> Machine<'h> {
     /// Undoes every commit after state `position`.
     pub fn take_back(&mut self, position: u32) {
         self.database.take_back(self.stamp(position));
+        self.gaps.take_back(position);
     }
 
     /// Forgets what only states before `position` have.
     pub fn forget(&mut self, position: u32) {
         self.oldest = self.oldest.max(position);
         self.database.forget(self.stamp(position));
+        self.gaps.forget(position);
     }
 
     /// The earliest state that is still known.
@@ -351,7 +376,38 @@ impl<'h> Machine<'h> {
     /// A pin.
     #[must_use]
     pub fn pin(&self, table: TableId, key: &Key, at: u32) -> Pin {
-        Pin { table: self.database.schema(table).name.clone(), key: key.to_vec(), at }
+        Pin { table: self.database.schema(table).name.clone(), key: key.to_vec(), at, missed: false }
+    }
+
+    /// A pin that lets a row be missed: the latest state up to `at` that deleted it and inserted it again has it neither as it was nor as it is.
+    #[must_use]
+    pub fn gap(&self, table: TableId, key: &Key, at: u32) -> Option<Pin> {
+        let state = self.gaps.last(&(table, key.clone()), at)?;
+        Some(Pin { missed: true, ..self.pin(table, key, state) })
+    }
+
+    /// Whether a pin that lets a row be missed does so rightly.
+    #[must_use]
+    pub fn is_gap(&self, pin: &Pin) -> bool {
+        let table = self.database.table(&pin.table);
+        table.is_some_and(|table| self.gaps.has(&(table, pin.key.clone().into()), pin.at))
+    }
+
+    /// A pin to a row's end after state `since` and up to `at`, if it ended there, whether it came back or not.
+    #[must_use]
+    pub fn end_of(&self, table: TableId, key: &Key, since: u32, at: u32) -> Option<Pin> {
+        let between = |state: u32| since < state && state <= at;
+        let versions = self.database.versions(table, key);
+        let mut gone =
+            versions.iter().filter(|(_, row)| row.is_none()).map(|(stamp, _)| self.position_of(*stamp));
+        let end = gone.find(|&state| between(state)).map(|state| self.pin(table, key, state));
+        end.or_else(|| self.gap(table, key, at).filter(|pin| between(pin.at)))
+    }
+
+    /// Whether a row may have gone on under another key, as far as statements were executed.
+    #[must_use]
+    pub fn moves_rows(&self) -> bool {
+        self.moves
     }
 
     /// The rows of a table that, at some state up to `at`, satisfy a condition.

@@ -18,7 +18,10 @@
 //! | `snapshot-isolation` | all statements of a transaction see one state *s* (read one snapshot), and no row that it changes was written after *s* (no write conflict) | any; the stronger forms ask that *s* has what the session, or whoever ended before, committed |
 //! | `repeatable-read` | every row that is read is seen as of state *i − 1*; rows that a condition leaves out may be seen as of older states | any |
 //! | `read-committed` | every row as of any state (no future reads) | any |
-//! | `read-committed`, [`Reading::Statement`] | each statement sees one state; a locking statement sees the rows that it found as of state *i − 1*, and every row that it writes is the newest | any |
+//! | `read-committed`, [`Reading::Statement`] | each statement sees one state; a locking statement sees the rows that it found as of state *i − 1*, or not at all if they were deleted meanwhile, and every row that it writes is the newest; what it only reads on the way may be as of either | any |
+//!
+//! At `read-committed` a row that one transaction deletes and inserts again is another one then: who sees the one dead and the other not yet born misses both ([`Pin::missed`]). With
+//! [`Reading::Statement`] only a statement that had found the row, and looks again, misses it.
 //!
 //! A row is a version when a transaction wrote it, whether its values changed or not; but a write that leaves a row as its snapshot has it is none at the snapshot levels,
 //! where a database may skip it and nobody could tell. Constraints (keys, checks) are part of a statement's meaning: where they fail, the
@@ -36,6 +39,7 @@ mod choices;
 mod compare;
 mod exhaust;
 pub mod formula;
+mod gaps;
 mod machine;
 mod misrun;
 mod order;
@@ -87,6 +91,8 @@ pub struct Pin {
     pub key: Vec<Value>,
     /// The state.
     pub at: u32,
+    /// It was not seen at all: the transaction that made this state deleted the row and inserted another one of the same key.
+    pub missed: bool,
 }
 
 /// How what was observed can have happened.

@@ -164,10 +164,14 @@ fn state(json: &Json) -> Result<u32, String> {
 }
 
 fn pin(json: Json) -> Result<Pin, String> {
-    let [table, key, at] = tuple(json, "a pin")?;
+    let mut parts = list(json, "a pin")?;
+    let missed = parts.len() == 4 && parts[3].as_str() == Some("missed");
+    parts.truncate(if missed { 3 } else { parts.len() });
+    let [table, key, at] = tuple(Json::Array(parts), "a pin")?;
     let table = table.as_str().ok_or("the table of a pin is no text")?.to_owned();
     let key: Option<Vec<_>> = list(key, "the key of a pin")?.iter().map(json_sql).collect();
-    Ok(Pin { table, key: key.ok_or("the key of a pin is no list of SQL values")?, at: state(&at)? })
+    let key = key.ok_or("the key of a pin is no list of SQL values")?;
+    Ok(Pin { table, key, at: state(&at)?, missed })
 }
 
 struct Reader<'h> {

@@ -73,7 +73,11 @@ impl Writer<'_> {
     }
 
     fn execution(&self, execution: &Execution) -> Json {
-        let pin = |pin: &Pin| json!([pin.table, pin.key.iter().map(sql_json).collect::<Vec<_>>(), pin.at]);
+        let key = |pin: &Pin| pin.key.iter().map(sql_json).collect::<Vec<_>>();
+        let pin = |pin: &Pin| match pin.missed {
+            false => json!([pin.table, key(pin), pin.at]),
+            true => json!([pin.table, key(pin), pin.at, "missed"]),
+        };
         let sight = |(op, sight): &(OpId, Sight)| {
             json!([self.op(*op), sight.at, sight.pins.iter().map(pin).collect::<Vec<_>>()])
         };

@@ -207,23 +207,30 @@ fn unknown(
 /// Who may write which rows.
 fn writers(machine: &Machine<'_>, lines: &[Vec<Line>], rows: &mut Rows) -> Result<(), Outside> {
     let database = machine.database();
-    let mut targets: Vec<(usize, TableId, Option<Key>)> = Vec::new();
+    let mut targets: Vec<(usize, TableId, Option<Key>, &Statement)> = Vec::new();
     for (txn, lines) in lines.iter().enumerate() {
         for line in lines {
             let found = database.targets(&line.statement, &line.params);
             let found = found.map_err(|error| machine.outside(line.op, &error))?;
-            targets.extend(found.into_iter().map(|(table, key)| (txn, table, key)));
+            targets.extend(found.into_iter().map(|(table, key)| (txn, table, key, &line.statement)));
         }
     }
-    for (_, table, key) in &targets {
+    for (_, table, key, _) in &targets {
         let keys = rows.keys.entry(*table).or_default();
         if let Some(key) = key.as_ref().filter(|key| !keys.contains(key)) {
             keys.push(key.clone());
         }
     }
-    for (txn, table, key) in targets {
+    for (txn, table, key, statement) in targets {
         let keys = key.map_or_else(|| rows.keys.get(&table).cloned().unwrap_or_default(), |key| vec![key]);
-        keys.into_iter().for_each(|key| rows.note_writer((table, key), txn));
+        for id in keys.into_iter().map(|key| (table, key)) {
+            match () {
+                () if statement.is_delete() => rows.note_deleter(id.clone(), txn),
+                () if statement.is_insert() => rows.note_inserter(&id, txn),
+                () => {}
+            }
+            rows.note_writer(id, txn);
+        }
     }
     Ok(())
 }
@@ -313,9 +320,12 @@ impl Encoder<'_> {
     /// Every row as of some version of its own.
     fn on_versions(&mut self, txn: usize, line: &Line, course: &mut Course) -> Result<Done, SqlError> {
         let mut seen: HashMap<RowId, Seen> = HashMap::new();
+        let gaps = self.encoded.rules.family != Family::Repeatable;
         let answer = self.execute(line, &course.own, &mut |rows, points, terms, asserted, id| {
             if !seen.contains_key(id) {
-                seen.insert(id.clone(), rows.any(points, txn, id, terms, asserted)?);
+                let any = rows.any(points, txn, id, terms, asserted)?;
+                let any = if gaps { rows.or_missed(points, txn, id, any, (terms, asserted))? } else { any };
+                seen.insert(id.clone(), any);
             }
             Ok(seen[id].row.clone())
         })?;
@@ -361,14 +371,24 @@ impl Encoder<'_> {
         let terms = &mut self.encoded.terms;
         let mut found: HashMap<RowId, Term> = HashMap::new();
         for (table, key, read) in &first.reads {
-            let both = terms.and(&[again, *read]);
+            // What is only read on the way need not be looked at again.
+            let only_read =
+                !first.writes.is_empty() && first.writes.iter().all(|write| write.table != *table);
+            let looks = if only_read { terms.choice() } else { Term::TRUE };
+            let both = terms.and(&[again, *read, looks]);
             let known = found.entry((*table, key.clone())).or_insert(Term::FALSE);
             *known = terms.or(&[*known, both]);
         }
         let answer = self.execute(line, &course.own, &mut |rows, points, terms, _, id| {
             let then = rows.latest(points, (txn, Sees::UpTo(point)), id, terms)?.row;
             let Some(&looks) = found.get(id) else { return Ok(then) };
-            let now = rows.latest(points, (txn, Sees::Here), id, terms)?.row;
+            let mut now = rows.latest(points, (txn, Sees::Here), id, terms)?.row;
+            // A row that somebody deleted meanwhile is not found again, whether it came back or not.
+            if rows.may_end(id, txn) {
+                let gone = terms.choice();
+                let absent = SymbolicRow::absent(now.cells.len(), terms);
+                now = SymbolicRow::either(gone, &absent, &now, terms)?;
+            }
             SymbolicRow::either(looks, &now, &then, terms)
         })?;
         let again: Vec<(RowId, Term)> = found.into_iter().collect();

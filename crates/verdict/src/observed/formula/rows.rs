@@ -32,6 +32,9 @@ pub struct Rows {
     writers: HashMap<RowId, Vec<usize>>,
     /// The rows that somebody may write, always in the same order: terms are numbered as they are made.
     written: Vec<RowId>,
+    /// Who may delete a row, and who may insert it again after that.
+    deleters: HashMap<RowId, Vec<usize>>,
+    replacers: HashMap<RowId, Vec<usize>>,
     /// What transactions leave, as far as somebody asked.
     pub versions: HashMap<(usize, RowId), Version>,
 }
@@ -45,6 +48,8 @@ pub struct Seen {
     pub picks: Vec<(Option<usize>, Term)>,
     /// Whether it is the latest version before the transaction.
     pub is_latest: Term,
+    /// Those that may have deleted the row and inserted it again, each with where the row is missed because of that.
+    pub missed: Vec<(usize, Term)>,
 }
 
 impl Rows {
@@ -57,6 +62,26 @@ impl Rows {
         if !writers.contains(&txn) {
             writers.push(txn);
         }
+    }
+
+    /// Notes that a transaction may delete a row.
+    pub fn note_deleter(&mut self, id: RowId, txn: usize) {
+        self.deleters.entry(id).or_default().push(txn);
+    }
+
+    /// Notes that a transaction may insert a row, which it may have deleted before.
+    pub fn note_inserter(&mut self, id: &RowId, txn: usize) {
+        let deleted = self.deleters.get(id).is_some_and(|deleters| deleters.contains(&txn));
+        let replacers = self.replacers.entry(id.clone()).or_default();
+        if deleted && !replacers.contains(&txn) {
+            replacers.push(txn);
+        }
+    }
+
+    /// Whether another transaction may delete a row.
+    #[must_use]
+    pub fn may_end(&self, id: &RowId, own: usize) -> bool {
+        self.deleters.get(id).is_some_and(|deleters| deleters.iter().any(|&txn| txn != own))
     }
 
     /// The rows that all of these may write.
@@ -151,7 +176,7 @@ impl Rows {
             picks.push((Some(writer), picked));
         }
         picks.push((None, none_of(&visible, terms)));
-        Ok(Seen { row, picks, is_latest: Term::TRUE })
+        Ok(Seen { row, picks, is_latest: Term::TRUE, missed: Vec::new() })
     }
 
     /// Any version that some state before the transaction has.
@@ -181,7 +206,36 @@ impl Rows {
         picks.push((None, free));
         let untouched = none_of(&visible, terms);
         latest.push(terms.and(&[free, untouched]));
-        Ok(Seen { row, picks, is_latest: terms.or(&latest) })
+        Ok(Seen { row, picks, is_latest: terms.or(&latest), missed: Vec::new() })
+    }
+
+    /// The same, or no row at all where a transaction before may have deleted it and inserted it again.
+    pub fn or_missed(
+        &mut self,
+        points: &Points<'_>,
+        own: usize,
+        id: &RowId,
+        mut seen: Seen,
+        (terms, asserted): (&mut Terms, &mut Vec<Term>),
+    ) -> Result<Seen, SqlError> {
+        let replacers = self.replacers.get(id).cloned().unwrap_or_default();
+        if replacers.is_empty() {
+            return Ok(seen);
+        }
+        for (writer, visible) in self.visible(points, own, Sees::Here, id, terms) {
+            if !replacers.contains(&writer) {
+                continue;
+            }
+            let missed = terms.choice();
+            let possible = terms.implies(missed, visible);
+            asserted.push(terms.implies(points.included[own], possible));
+            let absent = SymbolicRow::absent(seen.row.cells.len(), terms);
+            seen.row = SymbolicRow::either(missed, &absent, &seen.row, terms)?;
+            let found = terms.not(missed);
+            seen.is_latest = terms.and(&[seen.is_latest, found]);
+            seen.missed.push((writer, missed));
+        }
+        Ok(seen)
     }
 
     /// Whether no other transaction that is visible here wrote the row after a point.
