@@ -6,6 +6,11 @@
 //!
 //! Two plugins put the log into words: `test_decoding` (texts; a module that not every server has) and `pgoutput` (messages of the replication protocol; every server has it,
 //! but it wants a publication, which only who owns the tables may make).
+//!
+//! # Invariants
+//! Nothing is left on the server. The slot is temporary, so it goes with its connection, however that ends. The publication does not: it is dropped in the end, and that of a
+//! run that was killed is dropped by the next one. It has the number of its connection in its name and says in a comment whose it is; only if both are ours, and nobody with that number is
+//! connected any more, is it a leftover.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,6 +25,9 @@ use crate::source::Source;
 
 /// How long the end of the log may keep us waiting.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a publication of ours says of itself.
+const OURS: &str = "of a run of margay, which drops it";
 
 /// What puts PostgreSQL's log into words.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -76,6 +84,7 @@ impl Slot {
                 "wal_level is {level}; versions can only be recovered from a server with wal_level = logical"
             ));
         }
+        drop_leftovers(&mut client);
         let pid: i32 = client.query_one("SELECT pg_backend_pid()", &[]).map_err(shown)?.get(0);
         let name = format!("margay_{pid}");
         let decoder = match plugin {
@@ -188,7 +197,7 @@ fn messages(client: &mut Client, name: &str) -> Result<Decoder, String> {
         return Err("there is no table with a primary key that this role owns and could publish".to_owned());
     }
     let publish = format!(
-        "DROP PUBLICATION IF EXISTS {name}; CREATE PUBLICATION {name} FOR TABLE {}",
+        "CREATE PUBLICATION {name} FOR TABLE {}; COMMENT ON PUBLICATION {name} IS '{OURS}'",
         keys.own.join(", ")
     );
     client.batch_execute(&publish).map_err(shown)?;
@@ -197,6 +206,17 @@ fn messages(client: &mut Client, name: &str) -> Result<Decoder, String> {
         return Err(why);
     }
     Ok(Decoder::Messages(Messages::new(keys.columns)))
+}
+
+/// Drops the publications of runs that were killed. What cannot be dropped, or was by somebody else meanwhile, does not keep us from running.
+fn drop_leftovers(client: &mut Client) {
+    let leftovers = "SELECT pubname::text FROM pg_publication \
+         WHERE pubname ~ '^margay_[0-9]{1,9}$' AND obj_description(oid, 'pg_publication') = $1 \
+         AND substr(pubname, 8)::int NOT IN (SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid())";
+    for row in client.query(leftovers, &[&OURS]).unwrap_or_default() {
+        let name: &str = row.get(0);
+        let _ = client.batch_execute(&format!("DROP PUBLICATION IF EXISTS {name}"));
+    }
 }
 
 fn make_slot(client: &mut Client, name: &str, plugin: &str) -> Result<(), String> {
@@ -309,6 +329,42 @@ mod tests {
             client.execute("UPDATE whole SET v = v || k WHERE k IN (5, $1)", &[&k]).expect("an update");
             client.execute("DELETE FROM whole WHERE k = $1", &[&(k - 2)]).expect("a deletion");
         }
+    }
+
+    /// A run whose connection ends without a word leaves its publication, and the next one drops it; but neither that of a run that goes on, nor what is not ours.
+    #[test]
+    fn what_a_killed_run_leaves_is_dropped_by_the_next_one() {
+        let server = match margay_servers::Server::postgres() {
+            Ok(server) => server,
+            Err(why) if why.contains("not installed") => return println!("skipped: {why}"),
+            Err(why) => panic!("{why}"),
+        };
+        let mut client = connect(server.url());
+        let others = "CREATE TABLE t (k INT PRIMARY KEY); CREATE PUBLICATION margay_99999999; CREATE PUBLICATION margay_mine;
+            COMMENT ON PUBLICATION margay_mine IS 'of a run of margay, which drops it'";
+        client.batch_execute(others).expect("a table and publications of others");
+        let published = |client: &mut Client| -> Vec<String> {
+            let rows =
+                client.query("SELECT pubname::text FROM pg_publication ORDER BY 1", &[]).expect("rows");
+            rows.iter().map(|row| row.get(0)).filter(|name: &String| !name.contains("9999")).collect()
+        };
+        let slots = |client: &mut Client| -> i64 {
+            client.query_one("SELECT count(*) FROM pg_replication_slots", &[]).expect("a count").get(0)
+        };
+        let open = |plugin| Slot::open(server.url(), plugin).expect("a slot");
+        let (killed, alive) = (open(Plugin::Pgoutput), open(Plugin::Pgoutput));
+        client
+            .execute("SELECT pg_terminate_backend(substr($1, 8)::int, 60000)", &[&killed.name])
+            .expect("killed");
+        let (dead, living) = (killed.name.clone(), alive.name.clone());
+        drop(killed);
+        assert_eq!(slots(&mut client), 1, "the slot went with its connection");
+        assert!(published(&mut client).contains(&dead), "nobody could drop it");
+        let next = open(Plugin::TestDecoding);
+        assert_eq!(published(&mut client), [living, "margay_mine".to_owned()]);
+        drop((next, alive));
+        let all: i64 = client.query_one("SELECT count(*) FROM pg_publication", &[]).expect("a count").get(0);
+        assert_eq!((published(&mut client), all), (vec!["margay_mine".to_owned()], 2));
     }
 
     fn left_behind(client: &mut Client) -> i64 {
