@@ -127,27 +127,25 @@ fn aborted_and_next(record: &Path) -> Vec<[BTreeSet<String>; 2]> {
     pairs.filter(|(first, _)| first.1).map(|(first, next)| [first.0.clone(), next.0.clone()]).collect()
 }
 
-/// How threads meet is not in our hand: more and more transactions, until some are refused.
+/// More and more transactions, until some are refused: how threads meet is not in our hand. Some are rolled back on purpose and not tried again; by chance the next one of those hardly has the same objects, if
+/// they are two or more.
 #[test]
 fn a_refused_transaction_is_tried_again_as_another() {
     let folder = tempfile::TempDir::new().expect("a folder");
     let record = folder.path().join("run.jsonl");
-    let refused = |retries: u32, wanted: fn(&[BTreeSet<String>; 2]) -> bool| {
-        for transactions in [500, 2000, 8000, 32_000] {
+    let retried = |retries: u32, wanted: fn(usize, usize) -> bool| {
+        [500, 2000, 8000, 32_000].into_iter().any(|transactions: u64| {
             let args =
                 format!("--workload increment --transactions {transactions} --retries {retries} --json");
             let told = run(&format!("surrealkv {args} --record {}", record.display())).expect(0).json();
             let ended: u64 =
                 ["committed", "aborted"].iter().filter_map(|key| told["run"][key].as_u64()).sum();
             assert_eq!((ended, told["stats"]["transactions"].as_u64()), (transactions, Some(transactions)));
-            let pairs = aborted_and_next(&record);
-            if pairs.iter().any(wanted) {
-                return pairs;
-            }
-        }
-        panic!("{retries} retries: nothing was refused")
+            let mut pairs = aborted_and_next(&record);
+            pairs.retain(|[aborted, _]| aborted.len() > 1);
+            wanted(pairs.iter().filter(|[aborted, next]| aborted == next).count(), pairs.len())
+        })
     };
-    refused(0, |[aborted, next]| aborted != next);
-    let again = refused(1_000_000, |[aborted, next]| aborted == next);
-    assert!(again.iter().all(|[aborted, next]| aborted.is_subset(next)), "{again:?}");
+    assert!(retried(0, |same, all| all >= 10 && same * 4 < all), "what is refused is tried again");
+    assert!(retried(1_000_000, |same, _| same >= 3), "what is refused is not tried again");
 }
