@@ -5,20 +5,27 @@
 //!
 //! # Algorithm
 //! Such writes are appended to the table's log. A row that is looked at catches up with the log from where it was: what may have touched it becomes a version
-//! that may have been there. The log forgets its oldest entries; a row that comes too late for them finds one version in their place that may be anything.
+//! that may have been there. The log forgets its oldest entries; a row that comes too late for them finds one version in their place for each thing that they made of rows, as if
+//! they had touched all.
 //!
 //! # Cost
 //! O(new entries) for a row that is looked at; nothing where all writes were seen.
 
 use std::collections::VecDeque;
 
-use margay_history::{Interval, ObjectId, TxnId, Values, Version};
+use margay_history::{Interval, ObjectId, TxnId, ValueId, Values, Version};
 use margay_verdict::mechanism::{Fact, Pattern, Searches, Unseen};
 
 use crate::record::FORGOTTEN;
 
 /// So many entries are kept.
 const KEPT: usize = 256;
+
+/// So many entries are kept at most, of those whose transactions may still be looked at.
+const MOST: usize = 4_096;
+
+/// So many things that the forgotten ones made of rows are told apart.
+const APART: usize = 8;
 
 /// What one transaction may have made of rows.
 #[derive(Clone, Debug)]
@@ -34,19 +41,35 @@ pub(crate) struct Log {
     /// How many entries have been forgotten.
     forgotten: u64,
     entries: VecDeque<Entry>,
-    /// When the forgotten ones were there.
-    old: Option<Interval>,
+    /// What the forgotten ones may have made of rows, and when.
+    old: Vec<Fact>,
 }
 
 impl Log {
-    pub fn push(&mut self, entry: Entry) {
+    pub fn push(&mut self, entry: Entry, horizon: i64) {
         self.entries.push_back(entry);
-        if self.entries.len() > KEPT
+        let passed = |oldest: &Entry| oldest.fact.installed.after < horizon;
+        while self.entries.len() > KEPT
+            && (self.entries.len() > MOST || self.entries.front().is_some_and(passed))
             && let Some(oldest) = self.entries.pop_front()
         {
-            let (new, old) = (oldest.fact.installed, self.old.unwrap_or(oldest.fact.installed));
-            self.old = Some(Interval::new(old.before.min(new.before), old.after.max(new.after)));
             self.forgotten += 1;
+            self.forget(oldest.fact);
+        }
+    }
+
+    /// Remembers of an entry only what it made of rows.
+    fn forget(&mut self, fact: Fact) {
+        if let Some(same) = self.old.iter_mut().find(|old| old.pattern == fact.pattern) {
+            same.installed = hull(same.installed, fact.installed);
+            return;
+        }
+        let installed = self.old.iter().fold(fact.installed, |all, old| hull(all, old.installed));
+        if self.old.len() == APART {
+            self.old.clear();
+            self.old.push(unseen(installed, Pattern::Any));
+        } else {
+            self.old.push(unseen(fact.installed, fact.pattern));
         }
     }
 
@@ -63,27 +86,27 @@ impl Log {
         searches: &Searches,
         values: &Values,
     ) -> Vec<(Version, Fact)> {
-        let old = self.old.filter(|_| seen < self.forgotten);
-        let any = |installed| {
-            let pattern = Pattern::Any;
-            (
-                FORGOTTEN,
-                Fact { installed, certain: false, pattern, ..Fact::initial(margay_history::ValueId::NULL) },
-            )
-        };
+        let old = self.old.iter().filter(|_| seen < self.forgotten).map(|old| (FORGOTTEN, old.clone()));
         let touches = |entry: &&Entry| {
             entry.unseen.as_ref().is_none_or(|unseen| unseen.touches(object, searches, values))
         };
         let known = seen.saturating_sub(self.forgotten) as usize;
         let new = self.entries.iter().skip(known).filter(touches);
-        old.map(any).into_iter().chain(new.map(|e| (Version::Of(e.txn), e.fact.clone()))).collect()
+        old.chain(new.map(|e| (Version::Of(e.txn), e.fact.clone()))).collect()
     }
+}
+
+/// A version that may have been there.
+fn unseen(installed: Interval, pattern: Pattern) -> Fact {
+    Fact { installed, certain: false, pattern, ..Fact::initial(ValueId::NULL) }
+}
+
+fn hull(one: Interval, other: Interval) -> Interval {
+    Interval::new(one.before.min(other.before), one.after.max(other.after))
 }
 
 #[cfg(test)]
 mod tests {
-    use margay_history::ValueId;
-
     use super::*;
 
     #[test]
@@ -92,7 +115,7 @@ mod tests {
         let fact = |at| Fact { installed: Interval::new(at, at + 1), ..Fact::initial(ValueId::NULL) };
         let all = KEPT as u32 + 10;
         for txn in 0..all {
-            log.push(Entry { txn: TxnId(txn), unseen: None, fact: fact(i64::from(txn)) });
+            log.push(Entry { txn: TxnId(txn), unseen: None, fact: fact(i64::from(txn)) }, i64::MAX);
         }
         let (searches, values) = (Searches::default(), Values::default());
         let since = |seen| log.since(seen, ObjectId(0), &searches, &values);
@@ -101,5 +124,12 @@ mod tests {
         assert_eq!((since(0)[0].0, since(0)[0].1.installed), (FORGOTTEN, Interval::new(0, 10)));
         assert_eq!(since(u64::from(all) - 2).len(), 2);
         assert!(since(u64::from(all)).is_empty());
+        // What the forgotten ones made of rows is told apart, and of many kinds becomes one.
+        for number in 0..APART as u32 {
+            let fact = Fact { pattern: Pattern::Value(ValueId(100 + number)), ..fact(0) };
+            log.forget(fact.clone());
+            log.forget(fact);
+        }
+        assert!(log.old.len() <= APART && log.old[0].pattern == Pattern::Any);
     }
 }

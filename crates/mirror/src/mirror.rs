@@ -116,6 +116,8 @@ pub struct Mirror {
     crew: Arc<Crew>,
     /// So many transactions meet others at a time.
     window: usize,
+    /// What the length of a window may be.
+    windows: RangeInclusive<usize>,
 }
 
 /// How many transactions make a window where several threads share the work.
@@ -147,6 +149,7 @@ impl Mirror {
             ended: 0,
             crew: Arc::default(),
             window: 1,
+            windows: 1..=1,
         }
     }
 
@@ -156,8 +159,16 @@ impl Mirror {
     #[must_use]
     pub fn with_threads(mut self, threads: usize) -> Self {
         self.crew = Arc::new(Crew::new(threads));
-        self.window = *WINDOWS.start();
         self.store.split(self.crew.len());
+        self.with_windows(WINDOWS)
+    }
+
+    /// Takes transactions in windows of at least and at most so many, as few as objects have many versions. One at a time is the beginning; what is found depends on it no more than
+    /// on the number of threads.
+    #[must_use]
+    pub fn with_windows(mut self, windows: RangeInclusive<usize>) -> Self {
+        self.window = (*windows.start()).max(1);
+        self.windows = self.window..=(*windows.end()).max(self.window);
         self
     }
 
@@ -333,10 +344,8 @@ impl Mirror {
 
     /// The next window is as long as objects have few versions.
     fn adapt(&mut self, most: usize) {
-        if self.window > 1 {
-            let next = if most > VERSIONS { self.window / 2 } else { self.window * 2 };
-            self.window = next.clamp(*WINDOWS.start(), *WINDOWS.end());
-        }
+        let next = if most > VERSIONS { self.window / 2 } else { self.window.saturating_mul(2) };
+        self.window = next.clamp(*self.windows.start(), *self.windows.end());
     }
 
     /// Locks and versions meet those of others, object by object.
@@ -364,7 +373,7 @@ impl Mirror {
 
     /// What a transaction may have written without that anybody saw it.
     fn note_unseen(&mut self, ended: &Txn, values: &Values) {
-        let opaque = ended.course.is_opaque().then_some(None);
+        let (opaque, horizon) = (ended.course.is_opaque().then_some(None), self.horizon());
         for unseen in ended.unseen.iter().map(Some).chain(opaque) {
             let mut written = Written::default();
             written.push_unseen(unseen.map_or(&Pattern::Any, |unseen| &unseen.pattern));
@@ -372,7 +381,7 @@ impl Mirror {
             made(&written, ended, &self.mechanisms, values, |fact| _ = first.get_or_insert(fact));
             let Some(fact) = first else { continue };
             let table = unseen.and_then(|unseen| unseen.table(&self.searches));
-            self.store.note(table, Entry { txn: ended.id, unseen: unseen.cloned(), fact });
+            self.store.note(table, Entry { txn: ended.id, unseen: unseen.cloned(), fact }, horizon);
         }
     }
 

@@ -5,10 +5,12 @@
 //! version goes when another is later for certain and was there before the horizon; a lock when it was given up before the horizon; a
 //! reader when the certifier has forgotten its transaction. An object is tidied when it is touched, so nothing is ever searched as a whole.
 //!
-//! A transaction of unknown outcome may install its versions at any later time. Where writers lock, the next writer's lock ends that ([`close_unknown`]). Elsewhere the
-//! versions of many such transactions of one object become one that may be anything: nothing is accused because of it, and memory stays bounded.
+//! A transaction of unknown outcome may install its versions at any later time. Where writers lock, the next writer's lock ends that ([`close_unknown`]). Elsewhere, and of writes
+//! that nobody saw, many old versions that say the same become two, by which nothing is lost; many that say something else each become one that may be anything: nothing is accused because of
+//! it, and memory stays bounded.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 
 use margay_history::{Interval, ObjectId, OpId, OpKind, TxnId, ValueId, Values, Version};
 use margay_verdict::mechanism::{Fact, Pattern, Saw, View, World, close_unknown, left};
@@ -85,18 +87,54 @@ impl Record {
         }
     }
 
-    /// Many old versions that may appear at any time become one that may be anything. Newer ones are as few as transactions that are not judged yet, and tell these apart.
+    /// Bounds the old versions that may have been there, and those that may appear at any time. Newer ones are as few as transactions that are not judged yet, and tell these apart.
     fn forget_unknown(&mut self, horizon: i64) {
-        let open = |fact: &Fact| {
-            !fact.certain && fact.installed.after == i64::MAX && fact.installed.before < horizon
-        };
-        if self.versions.iter().filter(|(_, fact)| open(fact)).count() <= UNKNOWN {
+        let passed = |fact: &Fact| is_old(fact, horizon) && fact.installed.after < i64::MAX;
+        let open = |fact: &Fact| is_old(fact, horizon) && fact.installed.after == i64::MAX;
+        self.forget_alike(horizon);
+        self.forget_apart(passed);
+        self.forget_apart(open);
+    }
+
+    /// Forgets the old versions that say the same as two later ones. Whoever may have seen such a version may have seen these, and more than one as before: so nothing is lost.
+    fn forget_alike(&mut self, horizon: i64) {
+        let mut old: Vec<usize> =
+            (0..self.versions.len()).filter(|&place| is_old(&self.versions[place].1, horizon)).collect();
+        if old.len() <= UNKNOWN {
             return;
         }
-        let first =
-            self.versions.iter().filter(|(_, fact)| open(fact)).map(|(_, fact)| fact.installed.before);
-        let installed = Interval::new(first.min().unwrap_or(i64::MIN), i64::MAX);
-        self.versions.retain(|(_, fact)| !open(fact));
+        // A later lock ends what nobody heard of, the earlier the earlier it was locked.
+        old.sort_by_key(|&place| {
+            let Fact { installed, locked, .. } = &self.versions[place].1;
+            Reverse((installed.after, locked.unwrap_or(i64::MAX)))
+        });
+        let (mut kept, mut gone): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
+        for place in old {
+            let pattern = &self.versions[place].1.pattern;
+            let mut alike = kept.iter().filter(|&&later| self.versions[later].1.pattern == *pattern);
+            match (alike.next(), alike.next().copied()) {
+                (Some(_), Some(second)) => {
+                    let before = self.versions[place].1.installed.before;
+                    let installed = &mut self.versions[second].1.installed;
+                    installed.before = installed.before.min(before);
+                    gone.push(place);
+                }
+                _ => kept.push(place),
+            }
+        }
+        let mut place = 0..;
+        self.versions.retain(|_| place.next().is_none_or(|place| !gone.contains(&place)));
+    }
+
+    /// Many versions become one that may be anything.
+    fn forget_apart(&mut self, which: impl Fn(&Fact) -> bool) {
+        let all = || self.versions.iter().filter(|(_, fact)| which(fact)).map(|(_, fact)| fact.installed);
+        if all().count() <= UNKNOWN {
+            return;
+        }
+        let (first, last) = (all().map(|at| at.before).min(), all().map(|at| at.after).max());
+        let installed = Interval::new(first.unwrap_or(i64::MIN), last.unwrap_or(i64::MAX));
+        self.versions.retain(|(_, fact)| !which(fact));
         let any = Fact { installed, certain: false, pattern: Pattern::Any, ..Fact::initial(ValueId::NULL) };
         self.versions.push((FORGOTTEN, any));
     }
@@ -105,26 +143,11 @@ impl Record {
     pub fn catch_up(&mut self, mut new: Vec<(Version, Fact)>, seen: [u64; 2], horizon: i64, values: &Values) {
         self.caught_up = seen;
         let made = |version: &Version| self.versions.iter().any(|(known, _)| known == version);
-        new.retain(|(version, fact)| fact.pattern == Pattern::Any || !made(version));
+        new.retain(|(version, fact)| *version == FORGOTTEN || fact.pattern == Pattern::Any || !made(version));
         self.versions.extend(new);
         // What nobody can have seen is not to be mixed with what somebody may have.
         self.tidy_versions(horizon, values);
-        self.merge_unseen(horizon);
         self.forget_unknown(horizon);
-    }
-
-    /// Many old versions that may have been there become one that may be anything.
-    fn merge_unseen(&mut self, horizon: i64) {
-        let old = |fact: &Fact| !fact.certain && fact.installed.after < horizon;
-        let all = || self.versions.iter().filter(|(_, fact)| old(fact)).map(|(_, fact)| fact.installed);
-        if all().count() <= UNKNOWN {
-            return;
-        }
-        let first = all().map(|at| at.before).min().unwrap_or(i64::MIN);
-        let installed = Interval::new(first, all().map(|at| at.after).max().unwrap_or(horizon));
-        self.versions.retain(|(_, fact)| !old(fact));
-        let any = Fact { installed, certain: false, pattern: Pattern::Any, ..Fact::initial(ValueId::NULL) };
-        self.versions.push((FORGOTTEN, any));
     }
 
     /// Forgets what nobody can touch any more. A partial row hides only what it determines itself.
@@ -222,6 +245,12 @@ impl Record {
     }
 }
 
+/// Whether a version may have been there before the horizon, or may appear at any time. Only by when it was there, if at all, can still tell it from others.
+fn is_old(fact: &Fact, horizon: i64) -> bool {
+    let Interval { before, after } = fact.installed;
+    !fact.certain && fact.gone == i64::MAX && before < horizon && (after < horizon || after == i64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -247,11 +276,26 @@ mod tests {
         let mut record = Record::of(ValueId::NULL);
         for txn in 0..1_000 {
             let time = i64::from(txn) * 10;
-            record.install(TxnId(txn), fact(time, i64::MAX, false, None), time);
+            let unknown =
+                Fact { pattern: Pattern::Value(ValueId(100 + txn)), ..fact(time, i64::MAX, false, None) };
+            record.install(TxnId(txn), unknown, time);
             record.install(TxnId(10_000 + txn), fact(time + 1, time + 2, true, None), time);
             record.tidy(time, &Values::default(), |_| false);
             assert!(record.versions.len() <= UNKNOWN + 4, "{}", record.versions.len());
         }
         assert!(record.versions.iter().any(|(version, fact)| *version == FORGOTTEN && !fact.certain));
+    }
+
+    #[test]
+    fn of_versions_that_say_the_same_the_last_two_are_kept() {
+        let mut record = Record::of(ValueId::NULL);
+        let new = |txn: u32| {
+            (Version::Of(TxnId(txn)), fact(i64::from(txn) * 10, i64::from(txn) * 10 + 5, false, None))
+        };
+        record.catch_up((0..100).map(new).collect(), [100, 0], 10_000, &Values::default());
+        let kept: Vec<(Version, Interval)> =
+            record.versions.iter().map(|(v, fact)| (*v, fact.installed)).collect();
+        let of = |txn: u32, before, after| (Version::Of(TxnId(txn)), Interval::new(before, after));
+        assert_eq!(kept[1..], [of(98, 0, 985), of(99, 990, 995)]);
     }
 }

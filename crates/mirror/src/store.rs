@@ -136,10 +136,10 @@ impl Store {
     }
 
     /// Notes a write of which nobody saw what it changed in a table; without one, anywhere.
-    pub fn note(&mut self, table: Option<TableId>, entry: Entry) {
+    pub fn note(&mut self, table: Option<TableId>, entry: Entry, horizon: i64) {
         match table {
-            Some(table) => self.table(table).unseen.push(entry),
-            None => self.everywhere.push(entry),
+            Some(table) => self.table(table).unseen.push(entry, horizon),
+            None => self.everywhere.push(entry, horizon),
         }
     }
 

@@ -1,0 +1,86 @@
+//! Whether transactions are taken one by one or in windows, and how long these are, changes nothing of what is found.
+
+mod blur;
+
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+
+use blur::blurred;
+use margay_history::History;
+use margay_levels::profile;
+use margay_mirror::{Engine, Mechanisms, Mirror, Violation, simulated};
+use margay_simdb::{Fault, Mix, Ppm, Protocol, SimConfig, simulate_history};
+use margay_verdict::{Broken, Budget};
+
+/// How many seeds a protocol is run with, unless the environment variable `MARGAY_WINDOW_SEEDS` says otherwise.
+const SEEDS: u64 = 12;
+
+/// One by one, few, as threads take them, all at once.
+const WINDOWS: [RangeInclusive<usize>; 5] = [1..=1, 3..=3, 20..=20, 32..=512, 100_000..=100_000];
+
+/// Reads, locks and updates one by one; of cycles, which share edges, whether there is one.
+fn found(history: &History, mechanisms: Mechanisms, windows: RangeInclusive<usize>) -> BTreeSet<String> {
+    let mut mirror = Mirror::new(mechanisms, history.header().skew).with_windows(windows);
+    Engine::play(&mut mirror, history, &Budget::unlimited()).expect("a timed history");
+    let word = |Violation { breach, .. }: Violation| match breach.broken {
+        Broken::Dependencies(_) => "dependencies".to_owned(),
+        broken => format!("{broken:?}"),
+    };
+    std::iter::from_fn(|| mirror.next_violation()).map(word).collect()
+}
+
+fn config(protocol: Protocol, seed: u64) -> SimConfig {
+    let mut config = SimConfig::new(protocol, seed);
+    (config.transactions, config.clients, config.domain) = (90, [3, 6, 10][seed as usize % 3], 6);
+    if seed % 16 == 15 {
+        config.transactions = 600;
+    }
+    config.keys = [2, 4, 10, 30][seed as usize / 4 % 4];
+    config.mix = Mix::NAMED[seed as usize / 2 % 4].1;
+    (config.aborts, config.unknown) = (Ppm::percent(8), Ppm::percent(6));
+    config.skew = [0, 0, 20_000][seed as usize % 3];
+    config
+}
+
+/// The histories of a seed: all seen and much unseen, and each with a fault and without.
+fn histories(protocol: Protocol, seed: u64) -> Vec<History> {
+    let faults: Vec<Fault> =
+        Fault::ALL.into_iter().filter(|fault| fault.breaks(protocol).is_some()).collect();
+    let mut configs = vec![config(protocol, seed)];
+    if !faults.is_empty() {
+        let fault = faults[seed as usize % faults.len()];
+        configs.push(config(protocol, seed).with_fault(fault, Ppm::percent(10)));
+    }
+    let clear = configs.iter().map(|config| simulate_history(config).expect("a history").0);
+    clear.flat_map(|clear| [blurred(&clear, seed), clear]).collect()
+}
+
+#[test]
+fn the_length_of_windows_changes_nothing() {
+    let seeds = std::env::var("MARGAY_WINDOW_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(SEEDS);
+    let all: Vec<Mechanisms> = profile::all().map(Mechanisms::of).collect();
+    let (mut count, mut next, mut different) = (0, 0, Vec::new());
+    for protocol in Protocol::ALL {
+        let own = simulated(&format!("simdb-{protocol}")).expect("a simulated database");
+        for seed in 0..seeds {
+            for (number, history) in histories(protocol, seed).iter().enumerate() {
+                next += 7;
+                for (which, mechanisms) in [own, all[next % all.len()]].into_iter().enumerate() {
+                    let [one, others @ ..] = WINDOWS.map(|windows| found(history, mechanisms, windows));
+                    count += one.len();
+                    for (other, windows) in others.iter().zip(&WINDOWS[1..]) {
+                        if *other != one {
+                            let apart: Vec<_> = one.symmetric_difference(other).collect();
+                            different.push(format!(
+                                "{protocol} {seed} history {number} mechanisms {which} {windows:?}: {} and {}, {apart:?}", one.len(), other.len()
+                            ));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    println!("{count} found");
+    assert!(different.is_empty(), "{}: {:#?}", different.len(), &different[..different.len().min(20)]);
+    assert!(count > 1_000, "{count}");
+}
