@@ -8,12 +8,12 @@
 //! Dependencies come in an order that does not depend on the number of shards: by transaction, and then by write. So the cycles that are found do not either.
 
 use margay_history::{Values, Version};
-use margay_verdict::mechanism::{Certified, Mechanisms, Saw, View, dangerous};
+use margay_verdict::mechanism::{Certified, Mechanisms, View, World, dangerous};
 use margay_verdict::{Broken, Edge, Reason};
 
 use crate::judge::Explained;
 use crate::mirror::Mirror;
-use crate::record::Reader;
+use crate::searched::Searched;
 use crate::shard::Ordered;
 use crate::txn::{Ended, Txn};
 
@@ -59,21 +59,16 @@ impl Mirror {
         found.edges.into_iter().for_each(|edge| self.depend(edge, values));
     }
 
-    /// Rows that are not known yet may change what was searched.
-    pub(crate) fn remember_searches(&mut self, window: &[Ended]) {
-        let new = self.store.enroll(&self.searches);
-        if self.mechanisms.certifier == Certified::Committed {
-            return;
-        }
-        for ended in window {
-            for search in ended.searches.iter().filter(|search| search.whole) {
-                let Some(table) = self.searches.searched(search.predicate) else { continue };
-                let by = ended.course.snapshot(self.mechanisms.view, search.at).after;
-                let saw = Saw::Without(search.predicate);
-                let (txn, op, version) = (ended.id, search.op, Version::Initial);
-                let reader = Reader { txn, op, saw, version, by, sole: false };
+    /// Rows may still come to match what was searched.
+    pub(crate) fn remember_searches(&mut self, explained: &mut [Explained], values: &Values) {
+        self.store.enroll(&self.searches);
+        let world = World { values, searches: &self.searches };
+        for (place, found) in explained.iter_mut().enumerate() {
+            for searched in found.searched.drain(..) {
+                let Some(table) = self.searches.searched(searched.predicate) else { continue };
+                let searched = Searched { number: self.statistics.judged + place as u64, ..searched };
                 let is_live = |txn| self.graph.contains(txn);
-                self.store.remember_search(table, reader, &new, &self.searches, is_live);
+                self.store.table(table).searchers.push(searched, world, is_live);
             }
         }
     }

@@ -10,11 +10,12 @@
 //! same as if they had been explained one by one.
 
 use margay_history::{Interval, ObjectId, OpId, TxnId, Values, Version};
-use margay_verdict::mechanism::{Fact, Saw, Sight, View, World, explain};
+use margay_verdict::mechanism::{Certified, Fact, Saw, Sight, View, World, explain};
 use margay_verdict::{Edge, Reason};
 
 use crate::mirror::Mirror;
 use crate::record::{FORGOTTEN, Reader};
+use crate::searched::Searched;
 use crate::statistics::Dependencies;
 use crate::txn::{Search, Seen, Txn};
 
@@ -34,6 +35,10 @@ pub(crate) struct Explained {
     pub broken: Vec<OpId>,
     pub edges: Vec<Edge>,
     pub readers: Vec<(ObjectId, Reader)>,
+    /// Its searches, of the rows that none of the readers is about.
+    pub searched: Vec<Searched>,
+    /// By when the snapshots were taken, with the first operations that they show, if there are searches.
+    by: Vec<(OpId, i64)>,
     pub wr: Dependencies,
     pub rw: Dependencies,
 }
@@ -47,25 +52,44 @@ impl Mirror {
         if ended.searches.iter().all(|search| !search.whole) {
             self.explain_groups(ended, &ended.reads, values, &mut found);
         } else {
-            let reads = self.with_left_out(ended, values);
+            let reads = self.with_left_out(ended, values, &mut found);
             self.explain_groups(ended, &reads, values, &mut found);
+            let all_by = found.by.first().copied().filter(|_| self.mechanisms.view.is_shared());
+            for searched in found.searched.iter_mut().filter(|_| self.mechanisms.together) {
+                let own = found.by.iter().find(|(op, _)| *op == searched.op).copied();
+                searched.by = all_by.or(own).map_or(searched.by, |(_, by)| by);
+            }
         }
         found
     }
 
-    /// The reads, and what the searches tell of the rows that they did not return.
-    fn with_left_out(&self, ended: &Txn, values: &Values) -> Vec<Seen> {
+    /// The reads, and what the searches tell of the rows that they did not return and that may have matched. The others only remember that they were searched.
+    fn with_left_out(&self, ended: &Txn, values: &Values, found: &mut Explained) -> Vec<Seen> {
         let mut reads = ended.reads.clone();
         for search in ended.searches.iter().filter(|search| search.whole) {
             let world = World { values, searches: &self.searches };
             let told = |object: &ObjectId| {
                 search.skip.binary_search(object).is_err() && !ended.is_clouded(*object, search.unseen, world)
             };
-            let left_out = self.store.rows(search.predicate, &self.searches).filter(told);
-            reads.extend(left_out.map(|object| search.without(object)));
+            let mut left_out = self.store.may_match(search.predicate, &self.searches);
+            left_out.retain(told);
+            reads.extend(left_out.iter().map(|object| search.without(*object)));
+            if self.mechanisms.certifier != Certified::Committed {
+                found.searched.push(self.searched(ended, search, left_out));
+            }
         }
         reads.sort_by_key(|seen| seen.op);
         reads
+    }
+
+    /// What is to be remembered of a search, beyond these rows.
+    fn searched(&self, ended: &Txn, search: &Search, mut skip: Vec<ObjectId>) -> Searched {
+        skip.extend(&search.skip);
+        skip.sort_unstable();
+        let by = ended.course.snapshot(self.mechanisms.view, search.at).after;
+        let (txn, op, predicate) = (ended.id, search.op, search.predicate);
+        let unseen = ended.unseen[..search.unseen].to_vec();
+        Searched { txn, op, predicate, by, number: 0, skip, unseen }
     }
 
     fn explain_groups(&self, ended: &Txn, reads: &[Seen], values: &Values, found: &mut Explained) {
@@ -101,6 +125,9 @@ impl Mirror {
             false => self.explain_group(ended, &rest, whole, values, found),
         };
         let Some(snapshot) = snapshot else { return };
+        if !ended.searches.is_empty() {
+            found.by.push((group[0].op, snapshot.after));
+        }
         let shown = Shown { ended, whole, snapshot, world };
         for (seen, only) in group.iter().zip(only) {
             if let Some(version) = only {

@@ -67,13 +67,15 @@
 //!
 //! # Cost
 //! Each read costs the square of the number of versions of its object that are still alive, which is small, and in the common case one look at each; each dependency a search in
-//! the affected part of the graph. A search costs as many looks as its table has rows that its condition's bounds on the key leave.
+//! the affected part of the graph. A search costs as many looks as there are rows with a version in the range of the column that it compares (`index`), or with a key in that of its condition,
+//! and for each version that comes later a comparison of two numbers (`searched`). Only where a condition bounds no column by whole numbers, every row of the table costs a look.
 
 mod certifier;
 mod check;
 mod due;
 mod front;
 mod graph;
+mod index;
 mod judge;
 mod locks;
 mod log;
@@ -83,6 +85,7 @@ mod parallel;
 mod pipeline;
 mod record;
 mod rows;
+mod searched;
 mod shard;
 mod simulated;
 mod statistics;

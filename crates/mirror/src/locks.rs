@@ -7,7 +7,9 @@
 //! Locks of objects are in their shards. Locks on what was searched are of a table, across all shards: they are looked at when the shards are done with a window, each held
 //! against the writes that came before it.
 
-use margay_history::{ObjectId, OpId, TxnId, Values};
+use std::collections::BTreeMap;
+
+use margay_history::{ObjectId, OpId, TableId, TxnId, Values};
 use margay_levels::profile::Granularity;
 use margay_verdict::Broken;
 use margay_verdict::mechanism::{Mechanisms, need_not_meet};
@@ -22,10 +24,9 @@ use crate::txn::{Ended, Search, Txn};
 const DATABASE: ObjectId = ObjectId(u32::MAX);
 
 impl Txn {
-    /// The locks that it certainly took on some objects, with the places of their operations, given that so many transactions ended before it.
+    /// The locks that it certainly took on some objects, with the places of their operations.
     fn locks(
         &self,
-        order: u64,
         mechanisms: &Mechanisms,
         on: impl Fn(ObjectId) -> bool,
     ) -> impl Iterator<Item = (usize, ObjectId, Held)> {
@@ -39,7 +40,7 @@ impl Txn {
             let stayed = self.changed_again(place).unwrap_or(until).min(until);
             let (txn, by, exclusive) = (self.id, taken.at.after, taken.exclusive());
             let (op, kind, value) = (taken.op, taken.kind, taken.value);
-            (place, taken.object, Held { txn, op, order, by, until, stayed, exclusive, kind, value })
+            (place, taken.object, Held { txn, op, by, until, stayed, exclusive, kind, value })
         })
     }
 }
@@ -47,19 +48,18 @@ impl Txn {
 impl Shard {
     /// Holds the locks of a transaction that has ended against those of others.
     pub(crate) fn hold(&mut self, number: usize, ended: &Txn, fixed: Fixed<'_>, alarms: &mut Vec<Alarm>) {
-        let (order, share) = (fixed.ended + number as u64, self.share);
+        let share = self.share;
         match fixed.mechanisms.write_locks {
             None => {}
             Some(Granularity::Database) => {
-                let locks = ended.locks(order, fixed.mechanisms, |_| share.owns(DATABASE));
+                let locks = ended.locks(fixed.mechanisms, |_| share.owns(DATABASE));
                 let first = { locks }.find(|(_, _, lock)| lock.kind.writes());
                 if let Some((place, object, lock)) = first {
                     alarms.extend(self.lock((number, place), (DATABASE, object), lock, fixed));
                 }
             }
             Some(Granularity::Row) => {
-                for (place, object, lock) in ended.locks(order, fixed.mechanisms, |object| share.owns(object))
-                {
+                for (place, object, lock) in ended.locks(fixed.mechanisms, |object| share.owns(object)) {
                     alarms.extend(self.lock((number, place), (object, object), lock, fixed));
                 }
             }
@@ -74,7 +74,7 @@ impl Shard {
         lock: Held,
         fixed: Fixed<'_>,
     ) -> Option<Alarm> {
-        let record = self.record(key, fixed.tables, fixed.world.searches);
+        let record = self.record(key, fixed.world.searches);
         if !record.held.is_empty() {
             record.held.retain(|old| old.until >= fixed.horizon);
         }
@@ -89,9 +89,13 @@ impl Mirror {
     pub(crate) fn hold_regions(&mut self, window: &[Ended], values: &Values) -> Vec<Alarm> {
         let mut alarms = Vec::new();
         let Some(granularity) = self.mechanisms.write_locks else { return alarms };
+        let rows = granularity == Granularity::Row;
         for (number, ended) in window.iter().enumerate() {
-            if granularity == Granularity::Row && self.store.tables.values().any(|t| !t.regions.is_empty()) {
+            if rows && self.store.tables.values().any(|t| !t.regions.is_empty()) {
                 self.enter(number, ended, values, &mut alarms);
+            }
+            if rows && self.mechanisms.locks_regions() {
+                self.remember_entries(ended);
             }
             if !ended.searches.is_empty() {
                 self.lock_regions(number, ended, values, &mut alarms);
@@ -100,9 +104,19 @@ impl Mirror {
         alarms
     }
 
+    /// Searches that come later may lock what was written.
+    fn remember_entries(&mut self, ended: &Txn) {
+        let horizon = self.horizon();
+        for (_, object, lock) in ended.locks(&self.mechanisms, |_| true) {
+            if let (Some(table), true) = (self.searches.table_of(object), lock.kind.writes()) {
+                self.store.table(table).entries.push(object, lock, horizon);
+            }
+        }
+    }
+
     /// Holds writes against the searches that lock what they searched.
     fn enter(&self, number: usize, ended: &Txn, values: &Values, alarms: &mut Vec<Alarm>) {
-        for (place, object, lock) in ended.locks(self.ended + number as u64, &self.mechanisms, |_| true) {
+        for (place, object, lock) in ended.locks(&self.mechanisms, |_| true) {
             let table = self.searches.table_of(object).and_then(|table| self.store.tables.get(&table));
             let Some(table) = table.filter(|table| lock.kind.writes() && !table.regions.is_empty()) else {
                 continue;
@@ -120,7 +134,7 @@ impl Mirror {
     /// Locks what a transaction searched, and holds that against the writes of others.
     fn lock_regions(&mut self, number: usize, ended: &Txn, values: &Values, alarms: &mut Vec<Alarm>) {
         let scans = ended.course.locks_reads(&self.mechanisms) && self.mechanisms.read_regions;
-        let (updates, order) = (self.mechanisms.write_regions, self.ended + number as u64);
+        let updates = self.mechanisms.write_regions;
         let (until, horizon) = (ended.course.held_until(), self.horizon());
         let locks = |search: &Search| if search.update { updates } else { scans || search.locks };
         for (place, search) in ended.searches.iter().enumerate().filter(|(_, search)| locks(search)) {
@@ -130,8 +144,7 @@ impl Mirror {
             }
             let (op, by, predicate) = (search.op, search.at.after, search.predicate);
             let region = Region { txn: ended.id, op, by, until, predicate };
-            self.store.sort_rows(predicate, &self.searches, values);
-            for (object, lock) in self.entering(&region, order, values) {
+            for (object, lock) in self.entering(&region, table, values) {
                 let (txns, ops) = ([lock.txn, ended.id], [lock.op, op]);
                 let broken = Broken::Locks { object, ops };
                 alarms.push(Alarm { place: (number, Of::Search, place), txns, broken });
@@ -143,17 +156,15 @@ impl Mirror {
     }
 
     /// The writes that made a row match what was searched while both were locked, of transactions that ended before; one for each object.
-    fn entering(&self, region: &Region, order: u64, values: &Values) -> Vec<(ObjectId, Held)> {
-        let enters = |object: ObjectId, lock: &Held| {
-            lock.kind.writes()
-                && lock.order < order
-                && overlaps(region, lock)
-                && self.searches.holds(region.predicate, object, &lock.made(values), values) == Some(true)
+    fn entering(&self, region: &Region, table: TableId, values: &Values) -> BTreeMap<ObjectId, Held> {
+        let enters = |(object, lock): &&(ObjectId, Held)| {
+            overlaps(region, lock)
+                && self.searches.holds(region.predicate, *object, &lock.made(values), values) == Some(true)
         };
-        let of = |object: ObjectId| {
-            self.store.get(object).held.iter().find(|lock| enters(object, lock)).map(|lock| (object, *lock))
-        };
-        self.store.rows(region.predicate, &self.searches).filter_map(of).collect()
+        let entries = self.store.tables.get(&table).into_iter().flat_map(|table| table.entries.iter());
+        let mut first = BTreeMap::new();
+        entries.filter(enters).for_each(|(object, lock)| _ = first.entry(*object).or_insert(*lock));
+        first
     }
 }
 

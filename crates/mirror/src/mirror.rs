@@ -111,8 +111,6 @@ pub struct Mirror {
     pub(crate) graph: Graph,
     found: VecDeque<Violation>,
     pub(crate) statistics: Statistics,
-    /// How many transactions have ended and met others.
-    pub(crate) ended: u64,
     crew: Arc<Crew>,
     /// So many transactions meet others at a time.
     window: usize,
@@ -146,7 +144,6 @@ impl Mirror {
             graph: Graph::new(mechanisms.points),
             found: VecDeque::new(),
             statistics: Statistics::default(),
-            ended: 0,
             crew: Arc::default(),
             window: 1,
             windows: 1..=1,
@@ -336,7 +333,6 @@ impl Mirror {
         for Alarm { txns, broken, .. } in alarms {
             self.report(txns.to_vec(), broken);
         }
-        self.ended += fresh.len() as u64;
         fresh.drain(..).for_each(|ended| self.keep(ended, values));
         self.fresh = fresh;
         self.adapt(most);
@@ -353,8 +349,9 @@ impl Mirror {
         let (worth, horizon) = (self.is_worth(fresh.len()), self.horizon());
         let Store { shards, tables, .. } = &mut self.store;
         let world = World { values, searches: &self.searches };
-        let (mechanisms, graph, ended) = (&self.mechanisms, &self.graph, self.ended);
-        let fixed = Fixed { mechanisms, world, tables, graph, horizon, ended };
+        let (mechanisms, graph) = (&self.mechanisms, &self.graph);
+        let judged = self.statistics.judged;
+        let fixed = Fixed { mechanisms, world, tables, graph, horizon, judged };
         self.crew.each(shards, worth, |shard| shard.admit(fresh, fixed))
     }
 
@@ -389,7 +386,7 @@ impl Mirror {
     fn catch_up(&mut self, ready: &[Ended], values: &Values) {
         let searches = ready.iter().flat_map(|ended| &ended.searches);
         for search in searches.filter(|search| search.whole) {
-            self.store.sort_rows(search.predicate, &self.searches, values);
+            self.store.prepare(search.predicate, &self.searches, values);
         }
         if self.store.saw_all() {
             return;
@@ -397,7 +394,7 @@ impl Mirror {
         let horizon = self.horizon();
         for ended in ready {
             let searched = ended.searches.iter().filter(|search| search.whole);
-            let rows = searched.flat_map(|search| self.store.rows(search.predicate, &self.searches));
+            let rows = searched.flat_map(|search| self.store.may_match(search.predicate, &self.searches));
             let mut objects: Vec<ObjectId> = rows.collect();
             objects.extend(ended.reads.iter().map(|seen| seen.object));
             for object in objects {
@@ -435,8 +432,9 @@ impl Mirror {
         if !judged.window.is_empty() {
             self.catch_up(&judged.window, values);
             judged.explained = self.explain_all(&judged.window, values);
+            self.remember_searches(&mut judged.explained, values);
             judged.ordered = self.order_all(&judged.window, &judged.explained, values);
-            self.remember_searches(&judged.window);
+            self.store.enroll(&self.searches);
         }
         judged
     }
@@ -460,8 +458,9 @@ impl Mirror {
         let Store { shards, tables, .. } = &mut self.store;
         let tables: &Tables = tables;
         let world = World { values, searches: &self.searches };
-        let (mechanisms, graph, ended) = (&self.mechanisms, &self.graph, self.ended);
-        let fixed = Fixed { mechanisms, world, tables, graph, horizon, ended };
+        let (mechanisms, graph) = (&self.mechanisms, &self.graph);
+        let judged = self.statistics.judged;
+        let fixed = Fixed { mechanisms, world, tables, graph, horizon, judged };
         self.crew.each(shards, worth, |shard| shard.conclude(ready, explained, fixed))
     }
 

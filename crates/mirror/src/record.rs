@@ -20,8 +20,6 @@ use margay_verdict::mechanism::{Fact, Pattern, Saw, View, World, close_unknown, 
 pub(crate) struct Held {
     pub txn: TxnId,
     pub op: OpId,
-    /// The how-many-th transaction to end holds it.
-    pub order: u64,
     /// By when it was taken.
     pub by: i64,
     /// Until when it was held at least.
@@ -230,6 +228,14 @@ impl Record {
         };
         let next = there().filter(|(_, fact)| first(fact)).filter_map(writer).collect();
         (next, there().count() as u64)
+    }
+
+    /// The last version that may have been there at a time, not of this transaction; the initial one if what was there is forgotten.
+    pub fn seen_by(&self, time: i64, me: TxnId) -> Version {
+        let there = self.versions.iter().filter(|(version, fact)| {
+            *version != FORGOTTEN && *version != Version::Of(me) && fact.installed.before <= time
+        });
+        there.max_by_key(|(_, fact)| fact.installed.before).map_or(Version::Initial, |(version, _)| *version)
     }
 
     /// The versions that each transaction left, by which they are in order.

@@ -21,13 +21,15 @@
 
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
-use margay_history::{ObjectId, TxnId, ValueId, Values, Version};
+use margay_history::{ObjectId, TableId, TxnId, ValueId, Values, Version};
 use margay_verdict::mechanism::{Certified, Fact, Mechanisms, Saw, Searches, View, World, Written};
 use margay_verdict::{Broken, Edge, Reason};
 
 use crate::graph::Graph;
+use crate::index::Index;
 use crate::judge::Explained;
 use crate::record::{Reader, Record};
+use crate::searched::Searched;
 use crate::statistics::Dependencies;
 use crate::store::Tables;
 use crate::txn::{Ended, Txn};
@@ -41,8 +43,8 @@ pub(crate) struct Fixed<'a> {
     pub graph: &'a Graph,
     /// Whatever is not judged yet began at this time or later.
     pub horizon: i64,
-    /// How many transactions had ended before the window.
-    pub ended: u64,
+    /// How many transactions had been judged before the window.
+    pub judged: u64,
 }
 
 /// A violation, with its place in the window: the transaction, what of it, and where.
@@ -102,12 +104,14 @@ pub(crate) struct Shard {
     records: HashMap<ObjectId, Record>,
     /// Rows that the tables have not been told of.
     new: Vec<ObjectId>,
+    /// Rows by what versions make of columns that searches compare.
+    indices: Vec<(TableId, String, Index)>,
 }
 
 impl Shard {
     /// One of so many.
     pub fn new(place: u32, count: u32) -> Self {
-        Self { share: Share { place, count }, records: HashMap::new(), new: Vec::new() }
+        Self { share: Share { place, count }, records: HashMap::new(), new: Vec::new(), indices: Vec::new() }
     }
 
     pub fn get(&self, object: ObjectId) -> Option<&Record> {
@@ -131,18 +135,56 @@ impl Shard {
     }
 
     /// What is known of an object: at least one version.
-    pub fn record(&mut self, object: ObjectId, tables: &Tables, searches: &Searches) -> &mut Record {
+    pub fn record(&mut self, object: ObjectId, searches: &Searches) -> &mut Record {
         match self.records.entry(object) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
-                let mut record = Record::of(ValueId::NULL);
-                if let Some(table) = searches.table_of(object) {
+                if searches.table_of(object).is_some() {
                     self.new.push(object);
-                    if let Some(table) = tables.get(&table) {
-                        record.readers.clone_from(&table.readers);
-                    }
                 }
-                entry.insert(record)
+                entry.insert(Record::of(ValueId::NULL))
+            }
+        }
+    }
+
+    /// Makes an index of a column of a table, if there is none.
+    pub fn index(&mut self, (table, column): (TableId, &str), searches: &Searches, values: &Values) {
+        if self.indices.iter().any(|(of, name, _)| *of == table && name == column) {
+            return;
+        }
+        let of_table =
+            self.records.keys().copied().filter(|object| searches.table_of(*object) == Some(table));
+        let index = indexed(of_table, column, &self.records, searches, values);
+        self.indices.push((table, column.to_owned(), index));
+    }
+
+    /// The rows of a table of which a version may have a column in a range, as far as there is an index.
+    pub fn within(
+        &self,
+        (table, column): (TableId, &str),
+        range: (i64, i64),
+    ) -> impl Iterator<Item = ObjectId> {
+        let index = self.indices.iter().find(|(of, name, _)| *of == table && name == column);
+        index.into_iter().flat_map(move |(_, _, index)| index.within(range))
+    }
+
+    pub fn drop_indices(&mut self) {
+        self.indices.clear();
+    }
+
+    /// Puts what a transaction made of an object into the indices.
+    fn list(&mut self, object: ObjectId, txn: TxnId, searches: &Searches, values: &Values) {
+        let Some(table) = searches.table_of(object).filter(|_| !self.indices.is_empty()) else { return };
+        let Some(record) = self.records.get(&object) else { return };
+        for (_, column, index) in self.indices.iter_mut().filter(|(of, ..)| *of == table) {
+            let mine = record.versions.iter().filter(|(version, _)| *version == Version::Of(txn));
+            for (_, fact) in mine {
+                if let Some(value) = searches.column(column, &fact.pattern, values) {
+                    index.insert(object, value, values);
+                }
+            }
+            if index.is_stale() {
+                *index = indexed(index.objects(), column, &self.records, searches, values);
             }
         }
     }
@@ -161,13 +203,13 @@ impl Shard {
 
     /// The versions of a transaction meet those of others.
     fn install(&mut self, number: usize, ended: &Txn, fixed: Fixed<'_>, met: &mut Met) {
-        let Fixed { mechanisms, world: World { values, searches }, tables, graph, horizon, .. } = fixed;
+        let Fixed { mechanisms, world: World { values, searches }, graph, horizon, .. } = fixed;
         for (place, (object, written)) in ended.writes.iter().enumerate() {
             if !self.share.owns(*object) {
                 continue;
             }
             let mut broken = None;
-            let record = self.record(*object, tables, searches);
+            let record = self.record(*object, searches);
             made(written, ended, mechanisms, values, |fact| {
                 let clash = record.versions.iter().find(|(_, other)| clash(&fact, other));
                 broken = broken.or(clash.map(|(version, _)| *version));
@@ -175,6 +217,7 @@ impl Shard {
             });
             record.tidy(horizon, values, |reader| graph.contains(reader));
             met.most = met.most.max(record.versions.len());
+            self.list(*object, ended.id, searches, values);
             if let Some(Version::Of(other)) = broken {
                 let txns = [other, ended.id];
                 let broken = Broken::Updates { object: *object, txns };
@@ -203,7 +246,7 @@ impl Shard {
     fn remember(&mut self, readers: &[(ObjectId, Reader)], fixed: Fixed<'_>) {
         for (object, reader) in readers {
             if self.share.owns(*object) {
-                let record = self.record(*object, fixed.tables, fixed.world.searches);
+                let record = self.record(*object, fixed.world.searches);
                 record.tidy_readers(|old| fixed.graph.contains(old));
                 record.readers.push(*reader);
             }
@@ -256,7 +299,39 @@ impl Shard {
                 depend(from, txn, Reason::AntiRead { op, object, version });
             }
         }
+        let table = fixed.world.searches.table_of(object).and_then(|table| fixed.tables.get(&table));
+        let all = table
+            .into_iter()
+            .flat_map(|table| table.searchers.changed_by(object, &mine.pattern, fixed.world));
+        let number = fixed.judged + place.0 as u64;
+        for searched in all.filter(|s| s.number <= number && s.txn != txn && fixed.graph.contains(s.txn)) {
+            let Searched { txn: from, op, predicate, by, .. } = *searched;
+            if mine.installed.before <= by {
+                continue;
+            }
+            ordered.rw.certain += 1;
+            let saw = Saw::Without(predicate);
+            if !previous.is_some_and(|previous| previous.installed.before > by && changes(saw, previous)) {
+                let version = record.seen_by(by, from);
+                depend(from, txn, Reason::AntiRead { op, object, version });
+            }
+        }
     }
+}
+
+/// An index of what versions of these objects make of a column.
+fn indexed(
+    objects: impl Iterator<Item = ObjectId>,
+    column: &str,
+    records: &HashMap<ObjectId, Record>,
+    searches: &Searches,
+    values: &Values,
+) -> Index {
+    let cells = |object: ObjectId| {
+        let versions = records.get(&object).into_iter().flat_map(|record| &record.versions);
+        versions.filter_map(move |(_, fact)| Some((object, searches.column(column, &fact.pattern, values)?)))
+    };
+    Index::of(objects.flat_map(cells), values)
 }
 
 /// Hands out what a transaction made of an object, as others see it.

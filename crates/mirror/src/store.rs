@@ -9,8 +9,9 @@ use margay_history::{ObjectId, OpId, PredicateId, TableId, TxnId, ValueId, Value
 use margay_verdict::mechanism::Searches;
 
 use crate::log::{Entry, Log};
-use crate::record::{Reader, Record};
+use crate::record::{Held, Record};
 use crate::rows::Rows;
+use crate::searched::Searchers;
 use crate::shard::{self, Shard};
 
 /// The lock of a search that has ended: nobody else makes a row match.
@@ -28,9 +29,33 @@ pub(crate) struct Region {
 pub(crate) struct Table {
     objects: Rows,
     pub regions: Vec<Region>,
-    /// Searches that a row which is not known yet may change.
-    pub readers: Vec<Reader>,
+    /// Locks of writes, where searches lock what they searched.
+    pub entries: Entries,
+    /// Searches that a row may still come to match.
+    pub searchers: Searchers,
     unseen: Log,
+}
+
+/// Locks of writes, until the horizon has passed them.
+#[derive(Default, Debug)]
+pub(crate) struct Entries {
+    all: Vec<(ObjectId, Held)>,
+    /// How many were left when they were last looked through.
+    left: usize,
+}
+
+impl Entries {
+    pub fn push(&mut self, object: ObjectId, lock: Held, horizon: i64) {
+        if self.all.len() > 2 * self.left + 16 {
+            self.all.retain(|(_, old)| old.until >= horizon);
+            self.left = self.all.len();
+        }
+        self.all.push((object, lock));
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &(ObjectId, Held)> {
+        self.all.iter()
+    }
 }
 
 pub(crate) type Tables = HashMap<TableId, Table>;
@@ -68,6 +93,8 @@ impl Store {
     pub fn initial(&mut self, object: ObjectId, value: ValueId, searches: &Searches) {
         self.record(object, searches).versions = Record::of(value).versions;
         self.enroll(searches);
+        // They are made again when the next search asks for them.
+        self.shards.iter_mut().for_each(Shard::drop_indices);
     }
 
     fn place(&self, object: ObjectId) -> usize {
@@ -76,7 +103,7 @@ impl Store {
 
     fn record(&mut self, object: ObjectId, searches: &Searches) -> &mut Record {
         let place = self.place(object);
-        self.shards[place].record(object, &self.tables, searches)
+        self.shards[place].record(object, searches)
     }
 
     /// What is known of an object; nothing but that it was absent initially, if it was never touched.
@@ -89,8 +116,8 @@ impl Store {
         self.tables.entry(table).or_default()
     }
 
-    /// Tells the tables of the rows that came since the last time; answers which, in their order.
-    pub fn enroll(&mut self, searches: &Searches) -> Vec<ObjectId> {
+    /// Tells the tables of the rows that came since the last time, in their order.
+    pub fn enroll(&mut self, searches: &Searches) {
         let mut new: Vec<ObjectId> = self.shards.iter_mut().flat_map(Shard::take_new).collect();
         new.sort_unstable();
         for &object in &new {
@@ -98,39 +125,28 @@ impl Store {
                 self.table(table).objects.push(object);
             }
         }
-        new
     }
 
-    /// A search was read by a transaction: it is remembered for rows that come later, and for those of `new`.
-    pub fn remember_search(
-        &mut self,
-        table: TableId,
-        reader: Reader,
-        new: &[ObjectId],
-        searches: &Searches,
-        is_live: impl Fn(TxnId) -> bool,
-    ) {
-        let readers = &mut self.table(table).readers;
-        readers.retain(|old| is_live(old.txn));
-        readers.push(reader);
-        for &object in new.iter().filter(|object| searches.table_of(**object) == Some(table)) {
-            self.record(object, searches).readers.push(reader);
-        }
+    /// The known rows of which a version may match a condition, for which [`Store::prepare`] was called.
+    pub fn may_match(&self, predicate: PredicateId, searches: &Searches) -> Vec<ObjectId> {
+        let Some(table) = searches.searched(predicate) else { return Vec::new() };
+        let Some((column, range)) = searches.compared(predicate) else {
+            let rows = self.tables.get(&table);
+            return rows.into_iter().flat_map(|rows| rows.objects.within(searches.span(predicate))).collect();
+        };
+        let shards = self.shards.iter();
+        let mut all: Vec<ObjectId> = shards.flat_map(|shard| shard.within((table, column), range)).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
     }
 
-    /// The known rows that may match a condition.
-    pub fn rows<'a>(
-        &'a self,
-        predicate: PredicateId,
-        searches: &'a Searches,
-    ) -> impl Iterator<Item = ObjectId> + 'a {
-        let table = searches.searched(predicate).and_then(|table| self.tables.get(&table));
-        table.into_iter().flat_map(move |table| table.objects.within(searches.span(predicate)))
-    }
-
-    /// Puts the rows of the table that a condition searches in order.
-    pub fn sort_rows(&mut self, predicate: PredicateId, searches: &Searches, values: &Values) {
-        if let Some(table) = searches.searched(predicate).and_then(|table| self.tables.get_mut(&table)) {
+    /// Puts the rows of the table that a condition searches in the order that it asks for.
+    pub fn prepare(&mut self, predicate: PredicateId, searches: &Searches, values: &Values) {
+        let Some(table) = searches.searched(predicate) else { return };
+        if let Some((column, _)) = searches.compared(predicate) {
+            self.shards.iter_mut().for_each(|shard| shard.index((table, column), searches, values));
+        } else if let Some(table) = self.tables.get_mut(&table) {
             table.objects.sort(searches, values);
         }
     }
@@ -165,10 +181,9 @@ impl Store {
 
     /// How many versions, readers and locks there are.
     pub fn len(&self) -> (usize, usize, usize) {
-        let of_tables = self
-            .tables
-            .values()
-            .fold((0, 0, 0), |sum, table| (sum.0, sum.1 + table.readers.len(), sum.2 + table.regions.len()));
+        let of_tables = self.tables.values().fold((0, 0, 0), |sum, table| {
+            (sum.0, sum.1 + table.searchers.len(), sum.2 + table.regions.len())
+        });
         self.shards.iter().flat_map(Shard::records).fold(of_tables, |sum, record| {
             (sum.0 + record.versions.len(), sum.1 + record.readers.len(), sum.2 + record.held.len())
         })

@@ -218,6 +218,7 @@ impl Txn {
     }
 
     fn read(&mut self, trace: &Trace<'_>, at: Interval, like: Like, world: World<'_>) {
+        let repeated = repeated(trace);
         for access in trace.accesses {
             let (op, object, value) = (trace.op, access.object, access.value);
             if value == ValueId::UNKNOWN || like.nothing {
@@ -233,7 +234,8 @@ impl Txn {
                 gaps: like.gaps,
             });
             // PostgreSQL may return an old and a new version of one row to a scan: neither tells anything.
-            let twice = twice(trace, object) && !(like.alone && self.own(object).is_some());
+            let twice =
+                repeated.binary_search(&object).is_ok() && !(like.alone && self.own(object).is_some());
             if twice || self.is_clouded(object, self.unseen.len(), world) {
                 continue;
             }
@@ -252,6 +254,7 @@ impl Txn {
     }
 
     fn write(&mut self, trace: &Trace<'_>, at: Interval, search: Option<PredicateId>, world: World<'_>) {
+        let repeated = if search.is_some() { repeated(trace) } else { Vec::new() };
         for access in trace.accesses {
             let (op, object, value) = (trace.op, access.object, access.value);
             if took_effect(trace.kind, value) {
@@ -261,7 +264,9 @@ impl Txn {
                 Ok(place) => place,
                 Err(place) => {
                     let clouded = self.is_clouded(object, self.unseen.len(), world);
-                    if let Some(predicate) = search.filter(|_| !twice(trace, object) && !clouded) {
+                    if let Some(predicate) =
+                        search.filter(|_| repeated.binary_search(&object).is_err() && !clouded)
+                    {
                         let saw = Saw::With(predicate);
                         self.reads.push(Seen { op, at, object, saw, current: false });
                     }
@@ -281,10 +286,11 @@ impl Txn {
         world: World<'_>,
     ) {
         let mut skip: Vec<ObjectId> = trace.accesses.iter().map(|access| access.object).collect();
+        skip.sort_unstable();
         let made_match =
             |object: ObjectId, own: &Pattern| Saw::Without(predicate).is_changed_by(object, own, world);
         let own = |(object, written): &(ObjectId, Written)| {
-            !skip.contains(object)
+            skip.binary_search(object).is_err()
                 && !self.is_clouded(*object, self.unseen.len(), world)
                 && written.pattern.as_ref().is_some_and(|pattern| made_match(*object, pattern))
         };
@@ -335,6 +341,12 @@ impl Like {
     }
 }
 
-fn twice(trace: &Trace<'_>, object: ObjectId) -> bool {
-    trace.accesses.len() > 1 && trace.accesses.iter().filter(|access| access.object == object).count() > 1
+/// The objects that an operation tells of more than once, sorted.
+fn repeated(trace: &Trace<'_>) -> Vec<ObjectId> {
+    if trace.accesses.len() < 2 {
+        return Vec::new();
+    }
+    let mut all: Vec<ObjectId> = trace.accesses.iter().map(|access| access.object).collect();
+    all.sort_unstable();
+    all.chunk_by(|a, b| a == b).filter(|same| same.len() > 1).map(|same| same[0]).collect()
 }

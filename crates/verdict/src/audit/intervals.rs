@@ -459,8 +459,11 @@ impl<'h> Judge<'h> {
                 let facts: Vec<&Fact> = look.all.iter().map(|(_, fact)| fact).collect();
                 let sight = Sight { object: *object, saw: look.saw, versions: &facts };
                 let later = self.fact(*object, edge.to)?;
+                // Which version of a row that was not returned is of no matter: none that it may have seen matches.
+                let named = look.candidates.iter().any(|&i| look.all[i].0 == *version)
+                    || matches!(look.saw, Saw::Without(_));
                 Ok(edge.from != edge.to
-                    && look.candidates.iter().any(|&i| look.all[i].0 == *version)
+                    && named
                     && sight.is_overwritten_by(&look.candidates, look.snapshot, &later, self.world()))
             }
             _ => reject("a dependency of another kind"),

@@ -232,6 +232,12 @@ impl Mechanisms {
         self.view.is_shared() && self.together && self.locking.sees_newest()
     }
 
+    /// Whether some searches lock what they searched.
+    #[must_use]
+    pub fn locks_regions(&self) -> bool {
+        self.read_regions || self.write_regions || self.locking == Locking::NewestGaps
+    }
+
     /// Whether a row that a scan did not return was not there to be returned. Where rows are locked one by one, without what lies between them, a row may move past a scan.
     #[must_use]
     pub fn scans_whole(&self) -> bool {

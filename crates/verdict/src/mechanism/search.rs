@@ -30,6 +30,8 @@ struct Condition {
     predicate: Option<Predicate>,
     /// The ranges of the first columns of the key.
     span: Vec<(i64, i64)>,
+    /// A column outside of the key, and the range that an integer in it must be in for a row to match.
+    compared: Option<(String, (i64, i64))>,
 }
 
 impl Searches {
@@ -63,7 +65,8 @@ impl Searches {
         let keys = self.keys.get(table.index()).map_or(&[][..], Vec::as_slice);
         let bounds = |key: &String| predicate.as_ref()?.bounds(key);
         let span = keys.iter().map_while(bounds).collect();
-        self.conditions.push(Condition { table, predicate, span });
+        let compared = predicate.as_ref().and_then(|predicate| compared(predicate, keys));
+        self.conditions.push(Condition { table, predicate, span, compared });
         PredicateId::at(self.conditions.len() - 1)
     }
 
@@ -99,6 +102,22 @@ impl Searches {
         self.conditions.get(predicate.index()).map_or(&[], |condition| &condition.span)
     }
 
+    /// The column outside of the key that the condition compares with whole numbers, and their range, if that leaves fewer rows than the key does. A version matches for certain only if it
+    /// says what that column is, and if that is a whole number only one in the range.
+    #[must_use]
+    pub fn compared(&self, predicate: PredicateId) -> Option<(&str, (i64, i64))> {
+        let Condition { span, compared, .. } = self.conditions.get(predicate.index())?;
+        let (column, range) = compared.as_ref()?;
+        let by_key = span.first().is_some_and(|key| width(*key) <= width(*range));
+        (!by_key).then_some((column.as_str(), *range))
+    }
+
+    /// What a version says that a column outside of the key is.
+    #[must_use]
+    pub fn column(&self, column: &str, pattern: &Pattern, values: &Values) -> Option<ValueId> {
+        Content::of(pattern, values)?.find(column, values)
+    }
+
     /// The key of a row, if it is of whole numbers.
     #[must_use]
     pub fn int_key(&self, object: ObjectId, values: &Values) -> Option<Vec<i64>> {
@@ -122,7 +141,8 @@ impl Searches {
         pattern: &Pattern,
         values: &Values,
     ) -> Option<bool> {
-        let Condition { table, predicate: Some(condition), .. } = self.conditions.get(predicate.index())?
+        let Condition { table, predicate: Some(condition), compared, .. } =
+            self.conditions.get(predicate.index())?
         else {
             return None;
         };
@@ -130,23 +150,66 @@ impl Searches {
         if home != *table || pattern.is_absent() {
             return Some(false);
         }
-        let content = match pattern {
-            Pattern::Value(value) => match values.get(*value) {
-                Value::Row(columns) => Content::Row(columns),
-                _ => Content::Value(*value),
-            },
-            Pattern::Row(columns) | Pattern::New(columns) => Content::Row(columns),
-            Pattern::Any | Pattern::Tail(_) | Pattern::List(_) => return None,
-        };
+        let content = Content::of(pattern, values)?;
+        if let Some((column, (low, high))) = compared
+            && let Some(Value::Int(int)) = content.exactly(column, values).map(|value| values.get(value))
+            && !(*low <= int && int <= *high)
+        {
+            return Some(false);
+        }
         let keys = self.keys.get(home.index())?;
         condition.decide(&Known { keys, key, content, values })
     }
+}
+
+/// The column outside of the key that is bound most narrowly.
+fn compared(predicate: &Predicate, keys: &[String]) -> Option<(String, (i64, i64))> {
+    let is_key = |name: &str| keys.iter().any(|key| key.eq_ignore_ascii_case(name));
+    let others = predicate.columns().filter(|name| !is_key(name));
+    let bound = others.filter_map(|name| Some((name.to_owned(), predicate.bounds(name)?)));
+    bound.min_by_key(|(_, range)| width(*range))
+}
+
+fn width((low, high): (i64, i64)) -> u64 {
+    if low > high { 0 } else { high.abs_diff(low) }
 }
 
 /// What is known of a version.
 enum Content<'a> {
     Value(ValueId),
     Row(&'a [(NameId, ValueId)]),
+}
+
+impl<'a> Content<'a> {
+    fn of(pattern: &'a Pattern, values: &'a Values) -> Option<Self> {
+        match pattern {
+            Pattern::Value(value) => Some(match values.get(*value) {
+                Value::Row(columns) => Content::Row(columns),
+                _ => Content::Value(*value),
+            }),
+            Pattern::Row(columns) | Pattern::New(columns) => Some(Content::Row(columns)),
+            Pattern::Any | Pattern::Tail(_) | Pattern::List(_) => None,
+        }
+    }
+
+    /// A column as conditions name it: as it is written, or else in small letters.
+    fn find(&self, column: &str, values: &Values) -> Option<ValueId> {
+        self.exactly(column, values).or_else(|| {
+            let large = column.bytes().any(|byte| byte.is_ascii_uppercase());
+            if large { self.exactly(&column.to_ascii_lowercase(), values) } else { None }
+        })
+    }
+
+    fn exactly(&self, column: &str, values: &Values) -> Option<ValueId> {
+        match self {
+            Content::Value(value) => (column == "value").then_some(*value),
+            Content::Row(columns) => {
+                let name = values.find_name(column)?;
+                let place = columns.binary_search_by_key(&name, |column| column.0).ok()?;
+                Some(columns[place].1)
+            }
+        }
+    }
 }
 
 /// A version as SQL sees it; what is not known is not there.
@@ -166,14 +229,7 @@ impl Known<'_> {
                 _ => None,
             };
         }
-        match self.content {
-            Content::Value(value) => (name == "value").then_some(value),
-            Content::Row(columns) => {
-                let name = self.values.find_name(name)?;
-                let place = columns.binary_search_by_key(&name, |column| column.0).ok()?;
-                Some(columns[place].1)
-            }
-        }
+        self.content.exactly(name, self.values)
     }
 }
 
@@ -196,6 +252,7 @@ mod tests {
         let table = searches.table(vec!["id".to_owned()]);
         let other = searches.table(vec!["id".to_owned()]);
         let large = searches.condition(table, "v > 5 AND id = 1", Dialect::Generic);
+        let narrow = searches.condition(table, "V > 5 AND id > 0 AND V <= 8 AND w < 100", Dialect::Generic);
         let strange = searches.condition(table, "nosuchfunction(v) > 5", Dialect::Generic);
         searches.object(ObjectId(0), table, one);
         searches.object(ObjectId(1), other, one);
@@ -209,5 +266,12 @@ mod tests {
         assert_eq!(holds(large, 0, Pattern::Value(ValueId::NULL)), Some(false), "absent");
         assert_eq!(holds(large, 1, Pattern::Row(vec![(v, seven)])), Some(false), "another table");
         assert_eq!(holds(strange, 0, Pattern::Row(vec![(v, seven)])), None);
+        assert_eq!(searches.compared(large), None, "the key leaves fewer rows");
+        assert_eq!(searches.compared(narrow), Some(("V", (6, 8))));
+        assert_eq!(searches.compared(strange), None);
+        assert_eq!(holds(narrow, 0, Pattern::Row(vec![(v, seven), (w, one)])), Some(true));
+        assert_eq!(holds(narrow, 0, Pattern::Row(vec![(v, one)])), Some(false));
+        assert_eq!(searches.column("V", &Pattern::Row(vec![(v, one)]), &values), Some(one));
+        assert_eq!(searches.column("v", &Pattern::Row(vec![(w, one)]), &values), None);
     }
 }
