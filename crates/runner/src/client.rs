@@ -1,8 +1,9 @@
 //! One client: plans, calls, and what becomes of them.
 //!
 //! # Cost
-//! Reading the clock is most of what recording costs a client. Between the calls of a plan nothing happens on its thread but the recording itself, so the time of an answer
-//! is also that of the next call: an interval may be a little wider than its call, never narrower. A program thinks between its calls, so each has its own two times.
+//! Reading the clock is most of what recording costs a client. Between the calls of a plan nothing happens on its thread but the recording itself, and between two plans little more, so the time
+//! of an answer is also that of the next call: an interval may be a little wider than its call, never narrower. So the clock is read once for each call. A program thinks between its calls, so
+//! each has its own two times.
 //! Nothing is allocated beside what the database and the workload allocate anyway; a test counts.
 
 use std::thread;
@@ -31,6 +32,8 @@ pub(crate) struct Client<'a> {
     rows: Vec<(Obj, Value)>,
     /// How many connections were lost.
     lost: u32,
+    /// When the last call was answered, if that is recorded; nothing after a rest.
+    answered: Option<i64>,
     span: Span,
 }
 
@@ -83,7 +86,7 @@ impl<'a> Client<'a> {
     /// Runs client number `number` to its end, on this thread.
     pub fn run(shared: &'a Shared<'a>, number: u32, tape: &'a Tape) -> Span {
         let (recorder, rows, span) = (Recorder::new(tape), Vec::new(), Span::default());
-        let mut client = Client { shared, number, tape, recorder, rows, lost: 0, span };
+        let mut client = Client { shared, number, tape, recorder, rows, lost: 0, answered: None, span };
         let connections: Result<Vec<_>, String> =
             shared.job.levels().map(|level| client.connect(level, FIRST_TRIES)).collect();
         shared.ready.wait();
@@ -148,9 +151,9 @@ impl<'a> Client<'a> {
 
     /// The time of a run begins when all clients are connected.
     fn is_over(&self) -> bool {
-        let late = |limit: Duration| {
-            self.span.first.is_some_and(|first| self.clock() - first >= limit.as_nanos() as i64)
-        };
+        let now = || self.answered.unwrap_or_else(|| self.clock());
+        let late =
+            |limit: Duration| self.span.first.is_some_and(|first| now() - first >= limit.as_nanos() as i64);
         self.shared.monitor.stopped() || self.shared.job.duration.is_some_and(late)
     }
 
@@ -159,6 +162,9 @@ impl<'a> Client<'a> {
         let Some(limit) = self.shared.max_lag else { return };
         let began = self.shared.clock.elapsed();
         let mut now = began;
+        if now > self.shared.monitor.collected() + limit {
+            self.answered = None;
+        }
         while now > self.shared.monitor.collected() + limit && !self.is_over() {
             self.tape.call(now.as_nanos() as i64);
             thread::sleep(NAP);
@@ -183,9 +189,16 @@ impl<'a> Client<'a> {
         before
     }
 
+    /// The time of a call that comes soon after an answer: not the same, so that what comes after is seen to do so.
+    fn call_next(&mut self) -> i64 {
+        let Some(answered) = self.answered.take() else { return self.call() };
+        self.tape.call(answered + 1);
+        answered + 1
+    }
+
     fn attempt(&mut self, connection: &mut dyn Connection, next: &Next) -> Result<End, String> {
         let reads = matches!(next, Next::Plan(plan) if plan.asks.iter().all(reads));
-        let before = self.call();
+        let before = self.call_next();
         let begun = if reads { connection.begin_reading() } else { connection.begin() };
         let after = self.now();
         if let Some(end) = self.settle(begun, before, Ended::Aborted)? {
@@ -242,6 +255,7 @@ impl<'a> Client<'a> {
             return Ok(end);
         }
         let ended = if commits { Ended::Committed } else { Ended::Aborted };
+        self.answered = (!self.shared.silent).then_some(after);
         self.recorder.ended(before, after, ended);
         Ok(End { ended, refused: false, lost: None })
     }

@@ -43,6 +43,8 @@ pub(crate) struct Collected {
     pub verified: Option<Verified>,
     /// What it has computed.
     pub cpu: Option<Duration>,
+    /// What of it came after all clients had gone.
+    pub completing: Option<Duration>,
 }
 
 impl<'a> Collector<'a> {
@@ -164,6 +166,7 @@ impl<'a> Collector<'a> {
     }
 
     fn finish(mut self) -> Result<Collected, String> {
+        let before = thread_cpu();
         let verified = self.live.take().map(|(live, _)| live.finish(self.history.values()));
         if let Some(verified) = &verified {
             self.monitor.verified(Duration::ZERO, (verified.transactions, verified.violations));
@@ -172,7 +175,9 @@ impl<'a> Collector<'a> {
             lines.pass(i64::MAX).map_err(not_written)?;
         }
         let history = self.history.finish().map_err(no_history)?;
-        Ok(Collected { history, verified, cpu: thread_cpu() })
+        let cpu = thread_cpu();
+        let completing = cpu.zip(before).map(|(cpu, before)| cpu.saturating_sub(before));
+        Ok(Collected { history, verified, cpu, completing })
     }
 }
 

@@ -72,6 +72,8 @@ pub struct Recording {
     pub waited: Duration,
     /// What collecting, recording and verifying has cost, where the system tells.
     pub cpu: Option<Duration>,
+    /// What of that came after the last client had gone: the rest of the verification, and the completion of the history.
+    pub completing: Option<Duration>,
     /// What happened over time.
     pub statistics: Statistics,
     /// How often the server was harmed, and how.
@@ -146,8 +148,10 @@ fn record(shared: &Shared<'_>, start: &Start, extras: Extras<'_>) -> Result<Reco
     let Extras { output, mechanisms, .. } = extras;
     let collector = Collector::new(&tapes, shared.monitor, shared.clock, start, output, mechanisms)?;
     let over = AtomicBool::new(false);
-    let (collected, spans, harmed) = thread::scope(|scope| {
-        let collector = scope.spawn(|| collector.run().inspect_err(|why| shared.fail(why.clone())));
+    let (collected, spans, harmed) = thread::scope(|scope| -> Result<_, String> {
+        let collect = || collector.run().inspect_err(|why| shared.fail(why.clone()));
+        let collector = thread::Builder::new().name("collector".to_owned()).spawn_scoped(scope, collect);
+        let collector = collector.map_err(|error| format!("no thread for the collector: {error}"))?;
         let harm = scope.spawn(|| harm::inflict(shared, &over));
         let spawn = |(client, tape)| scope.spawn(move || Client::run(shared, client, tape));
         let threads: Vec<_> = (0..).zip(&tapes).map(spawn).collect();
@@ -156,9 +160,9 @@ fn record(shared: &Shared<'_>, start: &Start, extras: Extras<'_>) -> Result<Reco
         tapes.iter().for_each(Tape::close);
         over.store(true, Ordering::Relaxed);
         collector.thread().unpark();
-        (collector.join(), spans, harm.join())
-    });
-    let Collected { history, verified, cpu } =
+        Ok((collector.join(), spans, harm.join()))
+    })?;
+    let Collected { history, verified, cpu, completing } =
         collected.map_err(|_| "the collector panicked".to_owned())??;
     let spans =
         spans.into_iter().collect::<Result<Vec<_>, _>>().map_err(|_| "a client panicked".to_owned())?;
@@ -172,6 +176,7 @@ fn record(shared: &Shared<'_>, start: &Start, extras: Extras<'_>) -> Result<Reco
         dropped: spans.into_iter().filter_map(|span| span.dropped).collect(),
         verified,
         cpu,
+        completing,
         statistics: shared.monitor.statistics(),
         harmed: harmed.unwrap_or_default(),
     })

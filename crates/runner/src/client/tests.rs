@@ -141,7 +141,9 @@ fn with_job(
     };
     let tape = Tape::new(false);
     let (recorder, rows, span) = (Recorder::new(&tape), Vec::new(), Span::default());
-    let mut client = Client { shared: &shared, number: 0, tape: &tape, recorder, rows, lost: 0, span };
+    let answered = None;
+    let mut client =
+        Client { shared: &shared, number: 0, tape: &tape, recorder, rows, lost: 0, answered, span };
     run(&mut client, &tape, &monitor);
 }
 
@@ -370,5 +372,26 @@ fn the_time_of_a_run_begins_when_all_are_connected() {
         assert!(!client.is_over());
         client.span.first = Some(-3_600_000_000_000);
         assert!(client.is_over());
+    });
+}
+
+/// The clock is read once for each call; what follows a transaction in its session is seen to be later all the same.
+#[test]
+fn a_transaction_begins_after_the_last_one_has_ended() {
+    let job = Job { transactions: Some(3), ..job() };
+    with_job(&Stub, &job, None, |client, tape, _| {
+        client.work(vec![client.shared.database.connect(0, "").expect("a connection")]);
+        let (mut chunk, mut all) = (Chunk::default(), Vec::new());
+        tape.take(&mut chunk);
+        let told = chunk.replay(|op| {
+            all.push((op.txn, op.before, op.after));
+            Ok::<_, ()>(())
+        });
+        assert!(told.is_ok() && all.iter().all(|(_, before, after)| before <= after), "{all:?}");
+        for two in all.windows(2) {
+            let ((one, _, answered), (next, called, _)) = (two[0], two[1]);
+            assert!(if one == next { called == answered } else { called > answered }, "{all:?}");
+        }
+        assert_eq!(all.last().map(|(txn, ..)| *txn), Some(3));
     });
 }
