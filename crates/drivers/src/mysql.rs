@@ -9,7 +9,7 @@ use mysql::consts::ColumnType;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts, OptsBuilder, Params};
 
-use crate::sql::{Session, Sql, Upsert, preparation, removal, texts};
+use crate::sql::{OTHER_RUN, Session, Sql, Upsert, preparation, removal, texts};
 use crate::statement::{self, translate};
 use crate::{Answer, Cell, Connection, Database, Schema, Testimony, Trouble, Witness};
 
@@ -19,6 +19,8 @@ pub(crate) struct MysqlDatabase {
     patient: Opts,
     /// The connections of clients.
     limited: Opts,
+    /// Keeps other runs away while it is open.
+    _alone: Option<Conn>,
     dbms: &'static str,
     version: String,
     witness: OnceLock<Arc<Witness>>,
@@ -34,7 +36,22 @@ impl MysqlDatabase {
         let patient = Opts::from(patient);
         let told: Option<String> = connect(&patient)?.query_first("SELECT VERSION()").map_err(shown)?;
         let (dbms, version) = identity(&told.unwrap_or_default());
-        Ok(Self { url, patient, limited, dbms, version, witness: OnceLock::new() })
+        Ok(Self { url, patient, limited, _alone: None, dbms, version, witness: OnceLock::new() })
+    }
+
+    /// The same, unless another run is at work there: two would make and drop the same tables, and take each other's writes for the database's faults. One that is about to end is waited for.
+    pub fn alone(mut self) -> Result<Self, String> {
+        let mut connection = connect(&self.patient)?;
+        // Locks are the server's, tables the database's. Who has no such locks cannot be asked.
+        let got: Result<Option<i64>, _> = connection
+            .query_first("SELECT GET_LOCK(LEFT(CONCAT('margay.', COALESCE(DATABASE(), '')), 64), 3)");
+        match got {
+            Ok(Some(0)) => Err(OTHER_RUN.to_owned()),
+            _ => {
+                self._alone = Some(connection);
+                Ok(self)
+            }
+        }
     }
 }
 

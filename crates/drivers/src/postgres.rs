@@ -1,16 +1,17 @@
 //! PostgreSQL, and what speaks its protocol: CockroachDB, which was never met.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use margay_simdb::Start;
 use postgres::config::Host;
+use postgres::error::SqlState;
 use postgres::{Client, Config, NoTls, SimpleQueryMessage};
 
 use crate::postgres_cells::Prepared;
 use crate::postgres_shadow::Shadows;
 use crate::proxy::{Address, Proxy};
-use crate::sql::{Session, Sql, Statement, Upsert, preparation, removal, texts};
+use crate::sql::{OTHER_RUN, Session, Sql, Statement, Upsert, preparation, removal, texts};
 use crate::statement;
 use crate::{Answer, Cell, Connection, Database, Schema, Testimony, Trouble, Witness};
 
@@ -20,6 +21,8 @@ pub(crate) struct PostgresDatabase {
     config: Config,
     /// Cuts connections whose answers are late, if they can be.
     _relay: Option<Proxy>,
+    /// Keeps other runs away while it is open.
+    _alone: Option<Mutex<Client>>,
     dbms: &'static str,
     version: String,
     witness: OnceLock<Arc<Witness>>,
@@ -34,7 +37,22 @@ impl PostgresDatabase {
         let (dbms, version) = identity(row.get(0));
         let relay = limit.map(|limit| relay(&config, limit)).transpose()?;
         let config = relay.as_ref().map_or(config.clone(), |relay| relayed(&config, relay.port));
-        Ok(Self { url: url.to_owned(), config, _relay: relay, dbms, version, witness: OnceLock::new() })
+        let witness = OnceLock::new();
+        Ok(Self { url: url.to_owned(), config, _relay: relay, _alone: None, dbms, version, witness })
+    }
+
+    /// The same, unless another run is at work there: two would make and drop the same tables, and take each other's writes for the database's faults. One that is about to end is waited for.
+    pub fn alone(mut self) -> Result<Self, String> {
+        let mut client = self.connection()?;
+        client.batch_execute("SET lock_timeout = '3s'").map_err(shown)?;
+        // The number is the bytes of `margay`. Who has no such locks cannot be asked.
+        match client.batch_execute("SELECT pg_advisory_lock(120265298633081)") {
+            Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Err(OTHER_RUN.to_owned()),
+            _ => {
+                self._alone = Some(Mutex::new(client));
+                Ok(self)
+            }
+        }
     }
 
     /// The connection of who prepares, which nobody limits.

@@ -63,6 +63,10 @@ pub(crate) fn texts(upsert: Upsert) -> [String; 8] {
     ]
 }
 
+/// Why a database is not opened.
+pub(crate) const OTHER_RUN: &str =
+    "another run of margay is at work in this database; wait for its end, or take another database";
+
 /// Statements that make the tables and their initial values.
 pub(crate) fn preparation(start: &Start) -> Vec<String> {
     let [registers, lists, rows] = TABLES;

@@ -97,8 +97,8 @@ pub fn open_for(target: &Target, setting: &Setting, wishes: Wishes<'_>) -> Resul
         Target::Sim(protocol, faults) => {
             Box::new(SimDatabase::new(&SimConfig { faults: faults.clone(), ..setting.config(*protocol) }))
         }
-        Target::Postgres(url) => Box::new(PostgresDatabase::open(url, limit)?),
-        Target::Mysql(url) => Box::new(MysqlDatabase::open(url, limit)?),
+        Target::Postgres(url) => Box::new(PostgresDatabase::open(url, limit)?.alone()?),
+        Target::Mysql(url) => Box::new(MysqlDatabase::open(url, limit)?.alone()?),
         Target::StartPostgres => {
             Started::open(Server::postgres()?, relayed, |url| PostgresDatabase::open(url, limit))?
         }

@@ -55,10 +55,12 @@ fn a_server_without_test_decoding_is_read_all_the_same() {
     watched.database().prepare("SERIALIZABLE", &start).expect("a log");
     assert_eq!(plugin(&mut client), "pgoutput");
     watched.database().clean_up();
+    drop(watched);
     let watched = open(&server, &setting).with_plugin(Plugin::TestDecoding);
     let why = watched.database().prepare("SERIALIZABLE", &start).expect_err("it is not there");
     assert!(why.contains("test_decoding"), "{why}");
     client.batch_execute("ALTER ROLE CURRENT_USER RESET dynamic_library_path").expect("a setting");
+    drop(watched);
     let watched = open(&server, &setting);
     watched.database().prepare("SERIALIZABLE", &start).expect("a log");
     assert_eq!(plugin(&mut client), "test_decoding");

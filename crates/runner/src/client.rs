@@ -21,7 +21,7 @@ const NAP: Duration = Duration::from_millis(1);
 
 /// How often a client tries to connect at first, how often when it has lost its connection, and how long it rests in between.
 const FIRST_TRIES: u32 = 20;
-const TRIES: u32 = 80;
+const TRIES: u32 = 480;
 const REST: Duration = Duration::from_millis(125);
 
 pub(crate) struct Client<'a> {
