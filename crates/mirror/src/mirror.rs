@@ -124,6 +124,9 @@ const WINDOWS: RangeInclusive<usize> = 32..=512;
 /// A window of transactions that make more versions of one object than this is too long: all of them are looked at for every read of the object.
 const VERSIONS: usize = 12;
 
+/// No more transactions than this are judged together.
+const MOST: usize = 4_096;
+
 /// Fewer transactions than this are not shared out.
 const WORTH: usize = 64;
 
@@ -285,11 +288,26 @@ impl Mirror {
 
     /// The stream is over: transactions that have not ended have an unknown outcome.
     pub fn finish(&mut self, values: &Values) {
+        self.finish_while(values, || true);
+    }
+
+    /// As [`Mirror::finish`], as long as `go_on` says so; answers whether all was judged.
+    pub fn finish_while(&mut self, values: &Values, go_on: impl Fn() -> bool) -> bool {
         let open = self.front.finish(World { values, searches: &self.searches });
         self.fresh.extend(open);
         self.admit(values);
         self.now = i64::MAX;
-        self.settle(values);
+        while !self.waiting.is_empty() {
+            if !go_on() {
+                return false;
+            }
+            let judged = self.judge(values);
+            if judged.window.is_empty() {
+                return false;
+            }
+            self.certify(judged, values);
+        }
+        true
     }
 
     /// The next violation that was found and not asked for yet.
@@ -415,16 +433,23 @@ impl Mirror {
 
     /// Judges the transactions whose ends the stream has passed.
     fn settle(&mut self, values: &Values) {
-        let judged = self.judge(values);
-        self.certify(judged, values);
+        loop {
+            let judged = self.judge(values);
+            let all = judged.window.len() < MOST;
+            self.certify(judged, values);
+            if all {
+                return;
+            }
+        }
     }
 
-    /// The transactions whose ends the stream has passed, and what their reads and their versions make certain.
+    /// Some transactions whose ends the stream has passed, and what their reads and their versions make certain.
     fn judge(&mut self, values: &Values) -> Judged {
         let complete = self.complete();
         let is_ready = |next: Option<&Reverse<Ended>>| next.is_some_and(|next| next.0.answered < complete);
         let mut judged = Judged::default();
-        while is_ready(self.waiting.peek())
+        while judged.window.len() < MOST
+            && is_ready(self.waiting.peek())
             && let Some(Reverse(ended)) = self.waiting.pop()
         {
             judged.window.push(ended);

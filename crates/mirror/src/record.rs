@@ -12,7 +12,7 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 
-use margay_history::{Interval, ObjectId, OpId, OpKind, TxnId, ValueId, Values, Version};
+use margay_history::{Interval, ObjectId, OpId, OpKind, TxnId, Value, ValueId, Values, Version};
 use margay_verdict::mechanism::{Fact, Pattern, Saw, View, World, close_unknown, left};
 
 /// A lock of a transaction that has ended.
@@ -68,8 +68,11 @@ pub(crate) struct Record {
 /// Stands for the versions of transactions of unknown outcome that are not kept one by one.
 pub(crate) const FORGOTTEN: Version = Version::Of(TxnId(u32::MAX));
 
-/// So many versions of unknown outcome of one object are kept one by one.
+/// More versions of one object that may have been there, or may appear at any time, are looked through for those that say the same.
 const UNKNOWN: usize = 8;
+
+/// So many that say something else each are kept.
+const APART: usize = 24;
 
 impl Record {
     pub fn of(initial: ValueId) -> Self {
@@ -94,7 +97,7 @@ impl Record {
         self.forget_apart(open);
     }
 
-    /// Forgets the old versions that say the same as two later ones. Whoever may have seen such a version may have seen these, and more than one as before: so nothing is lost.
+    /// Forgets the old versions that say the same as two later ones, or no less. Whoever may have seen such a version may have seen these, and more than one as before: so nothing is lost.
     fn forget_alike(&mut self, horizon: i64) {
         let mut old: Vec<usize> =
             (0..self.versions.len()).filter(|&place| is_old(&self.versions[place].1, horizon)).collect();
@@ -109,7 +112,10 @@ impl Record {
         let (mut kept, mut gone): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
         for place in old {
             let pattern = &self.versions[place].1.pattern;
-            let mut alike = kept.iter().filter(|&&later| self.versions[later].1.pattern == *pattern);
+            let mut alike = kept.iter().filter(|&&later| {
+                let (version, later) = &self.versions[later];
+                later.pattern == *pattern || (later.pattern == Pattern::Any && *version != FORGOTTEN)
+            });
             match (alike.next(), alike.next().copied()) {
                 (Some(_), Some(second)) => {
                     let before = self.versions[place].1.installed.before;
@@ -127,7 +133,7 @@ impl Record {
     /// Many versions become one that may be anything.
     fn forget_apart(&mut self, which: impl Fn(&Fact) -> bool) {
         let all = || self.versions.iter().filter(|(_, fact)| which(fact)).map(|(_, fact)| fact.installed);
-        if all().count() <= UNKNOWN {
+        if all().count() <= APART {
             return;
         }
         let (first, last) = (all().map(|at| at.before).min(), all().map(|at| at.after).max());
@@ -190,7 +196,7 @@ impl Record {
         }
     }
 
-    /// The version that was seen, if only one was there before the snapshot, and each other came after it.
+    /// The version that was seen, if those that were there before the snapshot were there for certain, one after another, and each other came after it. A row is what the last of them made of each column.
     pub fn only(
         &self,
         object: ObjectId,
@@ -199,20 +205,40 @@ impl Record {
         snapshot: Interval,
         world: World<'_>,
     ) -> Option<Version> {
-        let came_later = |fact: &Fact| fact.installed.before > snapshot.after;
-        let mut there = self.versions.iter().filter(|(_, fact)| !came_later(fact));
-        let (version, fact) = there.next()?;
-        let matches = || match saw {
-            Saw::Value(value) => fact.pattern.matches(value, world.values),
-            Saw::Without(p) => world.searches.holds(p, object, &fact.pattern, world.values) != Some(true),
+        let there = || self.versions.iter().filter(|(_, fact)| fact.installed.before <= snapshot.after);
+        let clear = |(version, fact): &(Version, Fact)| {
+            *version != Version::Of(me)
+                && fact.certain
+                && fact.gone == i64::MAX
+                && fact.installed.after < snapshot.before
+        };
+        let (version, last) = there().max_by_key(|(_, fact)| fact.installed.before)?;
+        let first = |(other, fact): &(Version, Fact)| other == version || fact.before(last);
+        let fits = match saw {
+            Saw::Value(value) => last.pattern.matches(value, world.values),
+            Saw::Without(p) => world.searches.holds(p, object, &last.pattern, world.values) != Some(true),
             Saw::With(_) | Saw::Column(..) => false,
         };
-        let fits = there.next().is_none()
-            && *version != Version::Of(me)
-            && fact.certain
-            && fact.installed.after < snapshot.before
-            && matches();
-        fits.then_some(*version)
+        let sure = fits && there().all(|one| clear(one) && first(one));
+        (sure && self.shows_columns(saw, last, world.values)).then_some(*version)
+    }
+
+    /// Whether each column of a row that the last version left alone is what the last one that determines it says. Where that is not clear it is not so.
+    fn shows_columns(&self, saw: Saw, last: &Fact, values: &Values) -> bool {
+        let (Saw::Value(value), Pattern::Row(_)) = (saw, &last.pattern) else { return true };
+        let Value::Row(columns) = values.get(value) else { return true };
+        columns.iter().all(|&(name, seen)| {
+            let determines = |(_, fact): &&(Version, Fact)| {
+                fact.pattern.determines(name) && fact.installed.before <= last.installed.before
+            };
+            let all = || self.versions.iter().filter(determines);
+            let newest = all().max_by_key(|(_, fact)| fact.installed.before);
+            seen == ValueId::UNKNOWN
+                || newest.is_none_or(|(version, fact)| {
+                    let alone = all().all(|(other, older)| other == version || older.before(fact));
+                    alone && fact.pattern.shows(name, seen, values)
+                })
+        })
     }
 
     /// Who installed the versions that came first after a time for certain, of those that `counts`, as far as they were there by another; and how many came after it.
@@ -287,7 +313,7 @@ mod tests {
             record.install(TxnId(txn), unknown, time);
             record.install(TxnId(10_000 + txn), fact(time + 1, time + 2, true, None), time);
             record.tidy(time, &Values::default(), |_| false);
-            assert!(record.versions.len() <= UNKNOWN + 4, "{}", record.versions.len());
+            assert!(record.versions.len() <= APART + 4, "{}", record.versions.len());
         }
         assert!(record.versions.iter().any(|(version, fact)| *version == FORGOTTEN && !fact.certain));
     }

@@ -1,7 +1,8 @@
-//! The measurements of `docs/BENCHMARKS.md`: `cargo run --release -p margay-mirror --example bench WHAT`, where WHAT is `speed`, `linear`, `threads`, `stream [OPERATIONS]` or
-//! `pipeline`. Times are CPU seconds of the measured part, where one thread works; of the wall where several do.
+//! The measurements of `docs/BENCHMARKS.md`: `cargo run --release -p margay-mirror --example bench WHAT`, where WHAT is `speed`, `searches`, `linear`, `threads`,
+//! `stream [OPERATIONS]` or `pipeline`. Times are CPU seconds of the measured part, where one thread works; of the wall where several do.
 
 mod bank;
+mod pred;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -25,11 +26,12 @@ fn main() {
     let mut args = std::env::args().skip(1);
     match args.next().as_deref() {
         Some("speed") => speed(),
+        Some("searches") => searches(),
         Some("linear") => linear(),
         Some("threads") => threads(),
         Some("stream") => stream(args.next().and_then(|n| n.parse().ok()).unwrap_or(50_000_000)),
         Some("pipeline") => pipeline(),
-        _ => eprintln!("one of: speed, linear, threads, stream [OPERATIONS], pipeline"),
+        _ => eprintln!("one of: speed, searches, linear, threads, stream [OPERATIONS], pipeline"),
     }
 }
 
@@ -150,6 +152,35 @@ fn speed() {
         let mut mirror = start(&bank);
         let seconds = run_events(&mut mirror, &events);
         row(name, "foundationdb", events.len(), seconds, known(&mirror));
+    }
+}
+
+/// Registers, and the same number of rows that are searched by ranges of two columns: a transaction has two operations on registers, or two searches, of which half change each row that they find by its key.
+fn searches() {
+    println!(
+        "| trace | mechanisms of | rows | operations | accesses | CPU s | operations/s | accesses/s | remembered at most |"
+    );
+    println!("|---|---|---:|---:|---:|---:|---:|---:|---:|");
+    for name in [
+        "postgresql/read-committed",
+        "postgresql/repeatable-read",
+        "postgresql/serializable",
+        "mysql/serializable",
+    ] {
+        let Found(profile) = name.parse().expect("a profile");
+        for keys in [1_000, 10_000] {
+            for (trace, pred) in [("BlindW-RW", false), ("BlindW-Pred", true)] {
+                let stream = pred::stream(pred, keys, if pred { 20_000 } else { 100_000 });
+                let (seconds, most) = stream.run(Mirror::new(Mechanisms::of(profile), 0));
+                let (count, accesses) = (stream.operations.len(), stream.accesses());
+                let rate = |count: usize| count as f64 / seconds;
+                println!(
+                    "| {trace} | {name} | {keys} | {count} | {accesses} | {seconds:.2} | {:.0} | {:.0} | {most} |",
+                    rate(count),
+                    rate(accesses)
+                );
+            }
+        }
     }
 }
 
