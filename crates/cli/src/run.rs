@@ -29,7 +29,7 @@ use crate::view::{Audited, Frame, Stats, View, how_to_audit};
 use crate::{duration, report, rows};
 use drive::Done;
 
-/// How long the check may take when nobody says.
+/// How long the check may take when nobody says, and what is left of the live verification when clients have gone.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Where the report goes when nobody says.
 const REPORT: &str = "margay-report.html";
@@ -94,8 +94,11 @@ fn page(args: &RunArgs, view: &View) -> Option<PathBuf> {
 }
 
 fn task(args: &RunArgs, level: Asked, engine: Choice) -> Task {
-    let timeout = args.common.timeout.or(Some(TIMEOUT));
-    Task { level, engine, dbms: None, real_time: false, timeout, audit: false }
+    Task { level, engine, dbms: None, real_time: false, timeout: timeout(args), audit: false }
+}
+
+fn timeout(args: &RunArgs) -> Option<Duration> {
+    args.common.timeout.or(Some(TIMEOUT))
 }
 
 /// Every engine that was asked for; and the mirror once more, if it has found something while clients ran: now it can show what.

@@ -70,6 +70,18 @@ fn clients_wait_for_the_verification_if_they_are_told_to() {
     assert!(spoken.contains("clients waited for the live verification"), "{spoken}");
 }
 
+/// The last transaction can be judged only when all clients have gone, and then there is no time left.
+#[test]
+fn what_is_left_of_the_verification_is_under_the_timeout() {
+    let told = run("--transactions 200 --timeout 0s --json").expect(3).json();
+    assert_eq!(told["verdict"], "unknown", "{told}");
+    let ended = told["run"]["live"]["ended"].as_str().expect("a reason");
+    assert!(ended.starts_with("the time was over when "), "{ended}");
+    assert!(told["run"]["live"]["verified"].as_u64() < told["run"]["committed"].as_u64(), "{told}");
+    let spoken = run("--transactions 200 --timeout 0s").expect(3).stdout;
+    assert!(spoken.contains("the time was over when "), "{spoken}");
+}
+
 #[test]
 fn every_workload_holds_on_both_journals() {
     for workload in ["rw-register", "increment", "list-append", "write-skew", "predicate"] {

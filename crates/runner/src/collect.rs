@@ -5,7 +5,7 @@
 //! written, a step of the live verification, and a number of the statistics. All of this happens on one thread that clients do not wait for.
 
 use std::io::Write;
-use std::sync::PoisonError;
+use std::sync::{OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,21 @@ const REST: Duration = Duration::from_millis(10);
 /// Where a recording is written while it is made.
 pub type Output<'a> = Box<dyn Write + Send + 'a>;
 
+/// How long verification may go on after all clients have gone.
+#[derive(Clone, Copy)]
+pub(crate) struct Patience<'a> {
+    pub limit: Option<Duration>,
+    /// When they had gone, if they have.
+    pub gone: &'a OnceLock<Instant>,
+}
+
+impl Patience<'_> {
+    /// Whether verification may go on. Clients may go while it is at work.
+    fn lasts(self) -> bool {
+        self.gone.get().zip(self.limit).is_none_or(|(gone, limit)| gone.elapsed() < limit)
+    }
+}
+
 pub(crate) struct Collector<'a> {
     tapes: &'a [Tape],
     monitor: &'a Monitor,
@@ -35,6 +50,9 @@ pub(crate) struct Collector<'a> {
     live: Option<(Live, Statements)>,
     /// When each client's open transaction began.
     begun: Vec<i64>,
+    patience: Patience<'a>,
+    /// When the last round ended, and until when calls were verified then.
+    last: Option<(i64, i64)>,
 }
 
 /// What the collector has in the end.
@@ -55,13 +73,15 @@ impl<'a> Collector<'a> {
         start: &Start,
         output: Option<Output<'a>>,
         mechanisms: Option<Mechanisms>,
+        patience: Patience<'a>,
     ) -> Result<Self, String> {
         let mut history = BuilderSink::default();
         history.start(start).map_err(no_history)?;
         let lines = output.map(|output| Lines::new(output, start)).transpose().map_err(not_written)?;
         let live = mechanisms.map(|mechanisms| follow(&mechanisms, tapes.len(), start, history.builder()));
         let begun = vec![0; tapes.len()];
-        Ok(Self { tapes, monitor, clock, chunk: Chunk::default(), history, lines, live, begun })
+        let (chunk, last) = (Chunk::default(), None);
+        Ok(Self { tapes, monitor, clock, chunk, history, lines, live, begun, patience, last })
     }
 
     /// Collects until all clients are gone.
@@ -112,6 +132,9 @@ impl<'a> Collector<'a> {
     /// Tells the mirror of the operation that was recorded last.
     fn follow(&mut self, client: usize, op: Recorded<'_>) {
         let (Some((live, statements)), Some(kind)) = (&mut self.live, self.history.kind()) else { return };
+        if live.verified().ended.is_some() {
+            return;
+        }
         let at = Interval::new(op.before, op.after);
         if kind == OpKind::Sql {
             let told = statements.statement(client, self.history.builder(), live.searches());
@@ -146,18 +169,19 @@ impl<'a> Collector<'a> {
 
     /// What was collected in a round that began then. It was recorded before, so that the verification is behind by as long as it takes, at least.
     fn verify(&mut self, began: i64) {
-        let (mut lag, mut verified) = (Duration::ZERO, (0, 0));
+        let mut verified = (0, 0);
         if let Some((live, _)) = &mut self.live {
-            live.advance(self.history.values());
-            let behind = self.clock.elapsed().as_nanos() as i64 - live.reached().min(began);
-            lag = Duration::from_nanos(behind.max(0) as u64);
+            live.advance(self.history.values(), || self.patience.lasts());
             verified = (live.verified().transactions, live.verified().violations);
         }
-        self.monitor.verified(lag, verified);
         let now = self.clock.elapsed().as_nanos() as i64;
+        let reached = self.live.as_ref().map_or(now, |(live, _)| live.reached().min(began));
+        self.monitor.verified(Duration::from_nanos((now - reached).max(0) as u64), verified);
         let mut statistics = self.monitor.statistics.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (Some((ended, reached)), Some(_)) = (self.last.replace((now, reached)), &self.live) {
+            statistics.behind(reached, ended, now);
+        }
         let point = statistics.at(now);
-        point.lag = point.lag.max(lag);
         (point.verified, point.violations) = verified;
         point.dependencies = self.live.as_ref().map_or([0; 3], |(live, _)| live.dependencies());
         if point.memory.is_none() {
@@ -167,7 +191,8 @@ impl<'a> Collector<'a> {
 
     fn finish(mut self) -> Result<Collected, String> {
         let before = thread_cpu();
-        let verified = self.live.take().map(|(live, _)| live.finish(self.history.values()));
+        let (values, patience) = (self.history.values(), self.patience);
+        let verified = self.live.take().map(|(live, _)| live.finish(values, || patience.lasts()));
         if let Some(verified) = &verified {
             self.monitor.verified(Duration::ZERO, (verified.transactions, verified.violations));
         }

@@ -23,13 +23,13 @@ mod statistics;
 mod trace;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Barrier, Mutex, PoisonError};
+use std::sync::{Barrier, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use client::Client;
 pub use collect::Output;
-use collect::{Collected, Collector};
+use collect::{Collected, Collector, Patience};
 pub use harm::Every;
 pub use job::{Job, choose_level, level_name, mechanisms};
 pub use live::Verified;
@@ -51,6 +51,8 @@ pub struct Extras<'a> {
     pub mechanisms: Option<Mechanisms>,
     /// How far the collector may be behind, with the verification that it does: clients begin no transaction before it has come nearer.
     pub max_lag: Option<Duration>,
+    /// How long the verification may go on when all clients have gone; without end if nothing is said. What is left then is not verified.
+    pub patience: Option<Duration>,
     /// Whether nothing is recorded at all: only how fast clients are is of interest.
     pub silent: bool,
 }
@@ -145,9 +147,11 @@ pub fn run(
 
 fn record(shared: &Shared<'_>, start: &Start, extras: Extras<'_>) -> Result<Recording, String> {
     let tapes: Vec<Tape> = (0..shared.job.clients).map(|_| Tape::new(shared.silent)).collect();
-    let Extras { output, mechanisms, .. } = extras;
-    let collector = Collector::new(&tapes, shared.monitor, shared.clock, start, output, mechanisms)?;
-    let over = AtomicBool::new(false);
+    let Extras { output, mechanisms, patience, .. } = extras;
+    let (over, gone) = (AtomicBool::new(false), OnceLock::new());
+    let patience = Patience { limit: patience, gone: &gone };
+    let collector =
+        Collector::new(&tapes, shared.monitor, shared.clock, start, output, mechanisms, patience)?;
     let (collected, spans, harmed) = thread::scope(|scope| -> Result<_, String> {
         let collect = || collector.run().inspect_err(|why| shared.fail(why.clone()));
         let collector = thread::Builder::new().name("collector".to_owned()).spawn_scoped(scope, collect);
@@ -158,6 +162,7 @@ fn record(shared: &Shared<'_>, start: &Start, extras: Extras<'_>) -> Result<Reco
         let spans: Vec<_> = threads.into_iter().map(thread::ScopedJoinHandle::join).collect();
         // A client that panicked has not said that it is gone.
         tapes.iter().for_each(Tape::close);
+        _ = gone.set(Instant::now());
         over.store(true, Ordering::Relaxed);
         collector.thread().unpark();
         Ok((collector.join(), spans, harm.join()))

@@ -13,6 +13,9 @@ use margay_mirror::{Asked, Client, Mechanisms, Mirror, Pipeline, Searches, Trace
 /// Violations that are kept; the others are only counted.
 const KEPT: usize = 16;
 
+/// After so many operations it is asked whether to go on.
+const LOOK: u32 = 64;
+
 /// An operation on its way to the mirror.
 struct Item {
     txn: TxnId,
@@ -126,14 +129,18 @@ impl Live {
         }
     }
 
-    /// Judges whatever nothing can come before any more.
-    pub fn advance(&mut self, values: &Values) {
+    /// Judges whatever nothing can come before any more, as long as `go_on` says so.
+    pub fn advance(&mut self, values: &Values, go_on: impl Fn() -> bool) {
         if self.verified.ended.is_some() {
             return;
         }
-        let mut unfit = None;
+        let (mut unfit, mut late) = (None, false);
         let Self { pipeline, mirror, operations, .. } = self;
         pipeline.dispatch(|_, item| {
+            late = late || (operations.is_multiple_of(LOOK) && !go_on());
+            if late {
+                return;
+            }
             let op = OpId(*operations);
             *operations = operations.wrapping_add(1);
             let Item { txn, kind, at, ref accesses, ref asked } = item;
@@ -150,17 +157,29 @@ impl Live {
             self.give_up(&why.to_string());
         }
         self.gather();
+        if late {
+            self.run_out();
+        }
     }
 
     /// All has come.
-    pub fn finish(mut self, values: &Values) -> Verified {
+    pub fn finish(mut self, values: &Values, go_on: impl Fn() -> bool) -> Verified {
         self.clients.clear();
-        self.advance(values);
+        self.advance(values, &go_on);
         if self.verified.ended.is_none() {
-            self.mirror.finish(values);
+            let whole = self.mirror.finish_while(values, go_on);
             self.gather();
+            if !whole {
+                self.run_out();
+            }
         }
         self.verified
+    }
+
+    /// The time was over before all was verified.
+    fn run_out(&mut self) {
+        let judged = self.verified.transactions;
+        self.give_up(&format!("the time was over when {judged} committed transactions had been verified"));
     }
 
     /// The time before which everything has been judged or waits for a transaction to end.
@@ -227,13 +246,29 @@ mod tests {
         let mut live = live(&mut values);
         stale(&mut live, &mut values);
         live.promise(0, 100);
-        live.advance(&values);
+        live.advance(&values, || true);
         assert_eq!(live.verified().violations, 0, "client 1 may still have called earlier");
         live.push(1, 4, OpKind::Begin, Interval::new(50, 51), &[]);
         live.promise(1, 90);
-        live.advance(&values);
+        live.advance(&values, || true);
         assert_eq!((live.reached(), live.verified().violations), (90, 1));
-        assert_eq!(live.finish(&values).found, [(vec![2], "consistent-read")]);
+        assert_eq!(live.finish(&values, || true).found, [(vec![2], "consistent-read")]);
+    }
+
+    #[test]
+    fn what_is_left_when_the_time_is_over_is_not_called_clean() {
+        let mut values = Values::default();
+        // Before anything was fed, and when only the last transactions are left to be judged.
+        for asked in [0, 1] {
+            let mut live = live(&mut values);
+            stale(&mut live, &mut values);
+            let left = std::cell::Cell::new(asked);
+            let go_on = || left.replace(left.get() - 1) > 0;
+            let verified = live.finish(&values, go_on);
+            let why = verified.ended.expect("a reason");
+            assert!(why.starts_with("the time was over when "), "{why}");
+            assert!(verified.transactions < 2, "{asked}");
+        }
     }
 
     #[test]
@@ -242,7 +277,7 @@ mod tests {
         let mut live = live(&mut values);
         live.push(0, 1, OpKind::Sql, Interval::new(5, 8), &[]);
         stale(&mut live, &mut values);
-        let verified = live.finish(&values);
+        let verified = live.finish(&values, || true);
         assert_eq!((verified.ended, verified.violations, verified.transactions), (None, 0, 1));
     }
 }

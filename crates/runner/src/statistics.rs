@@ -80,6 +80,19 @@ impl Statistics {
         self.busy = Some((first.min(begun), last.max(ended)));
     }
 
+    /// Between these times everything was verified that had been called before `reached`, and nothing later. A round of the verification may take many parts.
+    pub(crate) fn behind(&mut self, reached: i64, from: i64, until: i64) {
+        let part = PART.as_nanos() as i64;
+        let mut time = from.max(0);
+        while time <= until {
+            let end = (time / part + 1) * part;
+            let lag = Duration::from_nanos((end.min(until) - reached).max(0) as u64);
+            let point = self.at(time);
+            point.lag = point.lag.max(lag);
+            time = end;
+        }
+    }
+
     /// The most that the live verification was behind.
     #[must_use]
     pub fn worst_lag(&self) -> Duration {
@@ -121,6 +134,19 @@ mod tests {
         let millis = |share| point.latency(share).map(|latency| latency.as_millis());
         assert_eq!([millis(0.0), millis(0.5), millis(1.0)], [Some(1), Some(3), Some(5)]);
         assert_eq!(statistics.points[0].latency(0.5), None);
+    }
+
+    /// It was not up to date while it was busiest.
+    #[test]
+    fn a_long_round_is_seen_in_every_part_of_it() {
+        let mut statistics = Statistics::default();
+        statistics.behind(90_000_000, 95_000_000, 340_000_000);
+        let lags: Vec<u128> = statistics.points.iter().map(|point| point.lag.as_millis()).collect();
+        assert_eq!(lags, [10, 110, 210, 250]);
+        statistics.behind(335_000_000, 340_000_000, 350_000_000);
+        assert_eq!(statistics.worst_lag().as_millis(), 250);
+        statistics.behind(500_000_000, 350_000_000, 360_000_000);
+        assert_eq!(statistics.points.len(), 4);
     }
 
     #[test]

@@ -70,7 +70,8 @@ pub fn drive(args: &RunArgs) -> Result<Done, Failure> {
     let serving = serve(args, &monitor, claim, &dbms, &job)?;
     let recording = {
         let _progress = Progress::follow(live_line(&monitor), !quiet);
-        let extras = Extras { output, mechanisms, max_lag: args.max_lag, silent: false };
+        let patience = super::timeout(args);
+        let extras = Extras { output, mechanisms, max_lag: args.max_lag, patience, silent: false };
         let recording = margay_runner::run(database, &job, &monitor, extras).map_err(failed)?;
         subject.recover(recording, record, quiet)?
     };
