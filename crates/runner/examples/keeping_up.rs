@@ -5,7 +5,7 @@
 //! For each workload a private PostgreSQL server at SERIALIZABLE, or SQLite in the same process, whose clients record and are verified while they run. They wait while the
 //! verification is more than MAX_LAG milliseconds behind, or never if that is 0. The lag is the age of the oldest call that is not
 //! verified yet, the longest in each tenth of a second; if it grew, the second half of the run would show more of it than the first. The verifier's CPU is that of the
-//! thread that collects, builds the history and verifies, as a share of what the run's time offers on all cores and on one.
+//! thread that collects, builds the history and verifies, as a share of what the run's time offers on all cores and on one; and what it computes when clients are gone.
 
 use std::time::Duration;
 
@@ -59,10 +59,11 @@ fn measure(
     let running = &points[..points.len().min((elapsed * 10.0) as usize)];
     let (first, second) = running.split_at(running.len() / 2);
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-    let one = 100.0 * recording.cpu.unwrap_or_default().as_secs_f64() / elapsed;
+    let after = recording.completing.unwrap_or_default().as_secs_f64();
+    let one = 100.0 * (recording.cpu.unwrap_or_default().as_secs_f64() - after) / elapsed;
     let total = recording.counts.total();
     Ok(format!(
-        "{name}: {total} transactions in {elapsed:.1} s ({:.0}/s), {} verified, {} violations{}; verifier {:.1} % of {cores} cores, {one:.1} % of one; clients waited {:.1} s for it, all together; lag of the first half {}, of the second {}",
+        "{name}: {total} transactions in {elapsed:.1} s ({:.0}/s), {} verified, {} violations{}; verifier {:.1} % of {cores} cores, {one:.1} % of one, and {after:.1} s afterwards; clients waited {:.1} s for it, all together; lag of the first half {}, of the second {}",
         total as f64 / elapsed,
         verified.transactions,
         verified.violations,
