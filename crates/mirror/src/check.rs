@@ -5,7 +5,7 @@ use std::thread::available_parallelism;
 use margay_history::{History, OpId, TxnId};
 use margay_levels::Level;
 use margay_levels::profile::{self, Dbms, NoProfile};
-use margay_verdict::mechanism::{Mechanisms, Searches, Unseen, unfit};
+use margay_verdict::mechanism::{Mechanisms, Searches, Unseen, interval, unfit};
 use margay_verdict::{Budget, Certificate, Checker, Exhausted, Finding, Question, Verdict, Why};
 
 use crate::front::{Front, Step};
@@ -138,7 +138,7 @@ fn feed(mirror: &mut Mirror, history: &History, op: OpId, txn: TxnId) -> Result<
 /// An operation as the mirror takes it, with what it asked.
 fn trace(history: &History, op: OpId, txn: TxnId) -> Option<(Trace<'_>, Asked)> {
     let op = history.op(op);
-    let at = op.at?;
+    let at = interval(history, &op)?;
     let trace = Trace { txn, op: op.id, kind: op.kind, at, accesses: op.accesses };
     let (scan, update) = (history.scan(op.id), history.update(op.id));
     let asked = Asked {

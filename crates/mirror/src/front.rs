@@ -54,20 +54,24 @@ impl Front {
         txn.push(&trace, at, asked, &self.mechanisms, world);
         let ends = trace.kind.outcome().is_some();
         let ended = if ends { self.open.remove(&trace.txn) } else { None };
-        Ok(Step { now: at.before, started, ended: ended.map(|ended| end(ended, world)) })
+        Ok(Step { now: at.before, started, ended: ended.map(|ended| self.end(ended, world)) })
     }
 
     /// No more operations come: what is still running ends here.
     pub fn finish(&mut self, world: World<'_>) -> Vec<Ended> {
-        let mut open: Vec<Ended> = self.open.drain().map(|(_, open)| end(open, world)).collect();
+        let open = std::mem::take(&mut self.open);
+        let mut open: Vec<Ended> = open.into_values().map(|open| self.end(open, world)).collect();
         open.sort_unstable_by_key(|open| open.id);
         open
     }
-}
 
-fn end(mut ended: Box<Txn>, world: World<'_>) -> Ended {
-    if !ended.unseen.is_empty() {
-        ended.cloud(world);
+    fn end(&self, mut ended: Box<Txn>, world: World<'_>) -> Ended {
+        if !ended.unseen.is_empty() {
+            ended.cloud(world);
+        }
+        if self.mechanisms.locks_regions() {
+            ended.find_changed_again();
+        }
+        Ended::new(ended)
     }
-    Ended::new(ended)
 }

@@ -91,6 +91,7 @@ mod simulated;
 mod statistics;
 mod store;
 mod txn;
+mod writes;
 
 pub use check::Engine;
 pub use margay_verdict::mechanism::{Mechanisms, Pattern, Searches, changes};

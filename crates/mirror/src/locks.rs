@@ -37,7 +37,7 @@ impl Txn {
             on(taken.object) && taken.counts(reads, regions) && self.course.was_done(taken.at)
         });
         taken.map(move |(place, taken)| {
-            let stayed = self.changed_again(place).unwrap_or(until).min(until);
+            let stayed = taken.again.min(until);
             let (txn, by, exclusive) = (self.id, taken.at.after, taken.exclusive());
             let (op, kind, value) = (taken.op, taken.kind, taken.value);
             (place, taken.object, Held { txn, op, by, until, stayed, exclusive, kind, value })

@@ -11,6 +11,7 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
 use margay_history::{History, OpId, TxnId};
+use margay_verdict::mechanism::interval;
 
 type Head = Reverse<(i64, OpId, TxnId)>;
 
@@ -21,7 +22,10 @@ pub(crate) struct Merged<'h> {
 
 impl<'h> Merged<'h> {
     pub fn of(history: &'h History) -> Self {
-        let first = |session| history.session_txns(session).next().and_then(|txn| head(history, txn, 0));
+        let first = |session| {
+            let txn = history.session_txns(session).next()?;
+            Some(head(history, history.ops(txn).next()?.id, txn))
+        };
         Self { history, heads: history.sessions().filter_map(first).collect() }
     }
 }
@@ -42,15 +46,15 @@ impl Iterator for Merged<'_> {
 
 /// The next operation of a session.
 fn after(history: &History, op: OpId, txn: TxnId) -> Option<Head> {
-    let first = history.ops(txn).next()?.id;
-    head(history, txn, op.index() - first.index() + 1).or_else(|| {
-        let next = TxnId(txn.0 + 1);
-        let same = next.index() < history.txn_count() && history.session_of(next) == history.session_of(txn);
-        if same { head(history, next, 0) } else { None }
-    })
+    if history.ops(txn).next_back().is_some_and(|last| op < last.id) {
+        return Some(head(history, OpId(op.0 + 1), txn));
+    }
+    let next = TxnId(txn.0 + 1);
+    let same = next.index() < history.txn_count() && history.session_of(next) == history.session_of(txn);
+    let first = if same { history.ops(next).next() } else { None };
+    first.map(|first| head(history, first.id, next))
 }
 
-fn head(history: &History, txn: TxnId, place: usize) -> Option<Head> {
-    let op = history.ops(txn).nth(place)?;
-    Some(Reverse((op.at.map_or(i64::MIN, |at| at.before), op.id, txn)))
+fn head(history: &History, op: OpId, txn: TxnId) -> Head {
+    Reverse((interval(history, &history.op(op)).map_or(i64::MIN, |at| at.before), op, txn))
 }

@@ -3,12 +3,14 @@
 use std::cmp::Ordering;
 use std::ops::Deref;
 
+use hashbrown::HashMap;
 use margay_history::{Interval, ObjectId, OpId, OpKind, PredicateId, ReadLock, TxnId, ValueId};
 use margay_verdict::mechanism::{
     Course, Locking, Mechanisms, Pattern, Saw, Unseen, View, World, Written, returned, took_effect,
 };
 
 use crate::mirror::{Asked, Trace};
+use crate::writes::Writes;
 
 /// What one operation tells of others' versions of one object.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +55,8 @@ pub(crate) struct Taken {
     pub lock: Option<ReadLock>,
     /// Whether it locks what is not there.
     pub gaps: bool,
+    /// When what it wrote was changed again at the earliest, where searches lock what they searched.
+    pub again: i64,
 }
 
 impl Taken {
@@ -75,8 +79,7 @@ pub(crate) struct Txn {
     pub reads: Vec<Seen>,
     pub searches: Vec<Search>,
     pub taken: Vec<Taken>,
-    /// By object, sorted.
-    pub writes: Vec<(ObjectId, Written)>,
+    pub writes: Writes,
     /// Writes of which nobody saw what they changed.
     pub unseen: Vec<Unseen>,
     /// When the last of its operations was answered.
@@ -131,7 +134,7 @@ impl Txn {
             reads: Vec::new(),
             searches: Vec::new(),
             taken: Vec::new(),
-            writes: Vec::new(),
+            writes: Writes::default(),
             unseen: Vec::new(),
             answered: i64::MIN,
             missed: None,
@@ -174,8 +177,8 @@ impl Txn {
     /// Remembers what others see now, where they see what is not committed.
     fn step(&mut self, trace: &Trace<'_>, at: Interval) {
         for access in trace.accesses {
-            if let Ok(place) = self.writes.binary_search_by_key(&access.object, |(object, _)| *object) {
-                self.writes[place].1.step(trace.kind, at, access.value);
+            if let Some(written) = self.writes.get_mut(access.object) {
+                written.step(trace.kind, at, access.value);
             }
         }
     }
@@ -188,7 +191,7 @@ impl Txn {
     /// No more operations come: what nobody saw may also have changed what it wrote.
     pub fn cloud(&mut self, world: World<'_>) {
         for unseen in &self.unseen {
-            for (object, written) in &mut self.writes {
+            for (object, written) in self.writes.iter_mut() {
                 if unseen.touches(*object, world.searches, world.values) {
                     written.push_unseen(&unseen.pattern);
                 }
@@ -201,20 +204,17 @@ impl Txn {
         !self.course.aborted() || mechanisms.view == View::Uncommitted
     }
 
-    /// When the object of a lock was written again, at the earliest.
-    pub fn changed_again(&self, place: usize) -> Option<i64> {
-        let (taken, later) = (&self.taken[place], &self.taken[place + 1..]);
-        if !taken.exclusive() {
-            return None;
+    /// No more operations come: what it wrote twice was not there to be found for long the first time.
+    pub fn find_changed_again(&mut self) {
+        let mut next = HashMap::new();
+        for taken in self.taken.iter_mut().rev().filter(|taken| taken.exclusive()) {
+            taken.again = next.insert(taken.object, taken.at.before).unwrap_or(i64::MAX);
         }
-        let next = later.iter().find(|next| next.exclusive() && next.object == taken.object);
-        next.map(|next| next.at.before)
     }
 
     /// What it has written of an object.
     pub fn own(&self, object: ObjectId) -> Option<&Written> {
-        let place = self.writes.binary_search_by_key(&object, |(object, _)| *object).ok()?;
-        Some(&self.writes[place].1)
+        self.writes.get(object)
     }
 
     fn read(&mut self, trace: &Trace<'_>, at: Interval, like: Like, world: World<'_>) {
@@ -232,6 +232,7 @@ impl Txn {
                 value,
                 lock: like.lock,
                 gaps: like.gaps,
+                again: i64::MAX,
             });
             // PostgreSQL may return an old and a new version of one row to a scan: neither tells anything.
             let twice =
@@ -258,23 +259,21 @@ impl Txn {
         for access in trace.accesses {
             let (op, object, value) = (trace.op, access.object, access.value);
             if took_effect(trace.kind, value) {
-                self.taken.push(Taken { op, at, object, kind: trace.kind, value, lock: None, gaps: false });
+                let (kind, again) = (trace.kind, i64::MAX);
+                self.taken.push(Taken { op, at, object, kind, value, lock: None, gaps: false, again });
             }
-            let place = match self.writes.binary_search_by_key(&object, |(object, _)| *object) {
-                Ok(place) => place,
-                Err(place) => {
-                    let clouded = self.is_clouded(object, self.unseen.len(), world);
-                    if let Some(predicate) =
-                        search.filter(|_| repeated.binary_search(&object).is_err() && !clouded)
-                    {
-                        let saw = Saw::With(predicate);
-                        self.reads.push(Seen { op, at, object, saw, current: false });
-                    }
-                    self.writes.insert(place, (object, Written::default()));
-                    place
+            if self.own(object).is_none() {
+                let clouded = self.is_clouded(object, self.unseen.len(), world);
+                let told = repeated.binary_search(&object).is_err() && !clouded;
+                if let Some(predicate) = search.filter(|_| told) {
+                    let saw = Saw::With(predicate);
+                    self.reads.push(Seen { op, at, object, saw, current: false });
                 }
-            };
-            self.writes[place].1.push(trace.kind, at, value, world.values);
+                self.writes.add(object);
+            }
+            if let Some(written) = self.writes.get_mut(object) {
+                written.push(trace.kind, at, value, world.values);
+            }
         }
     }
 

@@ -66,6 +66,8 @@ pub(crate) struct Live {
     clients: Vec<Option<Client<Item>>>,
     /// The time before which everything was fed.
     promised: Vec<i64>,
+    /// Each client's transaction that has not ended, and when it was last answered.
+    open: Vec<Option<(TxnId, i64)>>,
     mirror: Mirror,
     operations: u32,
     verified: Verified,
@@ -78,6 +80,7 @@ impl Live {
             pipeline,
             clients: ends.into_iter().map(Some).collect(),
             promised: vec![0; clients],
+            open: vec![None; clients],
             mirror: Mirror::new(mechanisms, 0),
             operations: 0,
             verified: Verified::default(),
@@ -113,6 +116,7 @@ impl Live {
     ) {
         let Some(end) = self.clients.get_mut(client).and_then(Option::as_mut) else { return };
         let (txn, accesses) = (TxnId(label as u32), Accesses::new(accesses));
+        self.open[client] = kind.outcome().is_none().then_some((txn, at.after));
         let item = Item { txn, kind, at, accesses, asked: asked.map(Box::new) };
         if end.push(at.before, item).is_err() {
             self.give_up("a client's clock went back");
@@ -121,11 +125,23 @@ impl Live {
 
     /// A client calls nothing before this time any more.
     pub fn promise(&mut self, client: usize, time: i64) {
-        self.promised[client] = time;
+        let before = std::mem::replace(&mut self.promised[client], time);
+        if time == i64::MAX {
+            self.end(client, before);
+        }
         match self.clients.get_mut(client) {
             Some(end) if time == i64::MAX => *end = None,
             Some(Some(end)) => end.idle(time),
             _ => {}
+        }
+    }
+
+    /// A client has gone. Nobody will hear of its transaction any more, and nobody is to wait for that.
+    fn end(&mut self, client: usize, promised: i64) {
+        if let Some((txn, answered)) = self.open[client].take() {
+            let time = answered.max(promised);
+            let at = Interval::new(time, time);
+            self.push_asked(client, u64::from(txn.0), OpKind::Unknown, at, &[], None);
         }
     }
 
@@ -269,6 +285,27 @@ mod tests {
             assert!(why.starts_with("the time was over when "), "{why}");
             assert!(verified.transactions < 2, "{asked}");
         }
+    }
+
+    /// Its transaction stayed open, and everything was remembered because it might still have looked at it.
+    #[test]
+    fn a_client_that_dies_holds_nothing_up() {
+        let mut values = Values::default();
+        let mut live = live(&mut values);
+        let write = [Access { object: ObjectId(0), value: values.int(7) }];
+        live.push(1, 2, OpKind::Write, Interval::new(1, 2), &write);
+        live.promise(1, 5);
+        live.promise(1, i64::MAX);
+        for number in 0..1_000 {
+            let (label, time) = (10 + number as u64, 10 + 10 * number);
+            live.push(0, label, OpKind::Write, Interval::new(time, time + 1), &write);
+            live.push(0, label, OpKind::Commit, Interval::new(time + 2, time + 3), &[]);
+        }
+        live.promise(0, 100_000);
+        live.advance(&values, || true);
+        let size = live.mirror.size();
+        assert!(size.versions < 10 && size.transactions < 10, "{size:?}");
+        assert_eq!(live.finish(&values, || true).transactions, 1_000);
     }
 
     #[test]

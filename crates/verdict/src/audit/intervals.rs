@@ -20,7 +20,8 @@ use super::{Rejected, reject};
 use crate::certificate::{Breach, Broken, Edge, Reason};
 use crate::mechanism::{
     Certified, Course, Fact, Locking, Mechanisms, Pattern, Saw, Searches, Sight, Unseen, View, World,
-    Written, close_unknown, common, dangerous, explain, left, need_not_meet, returned, took_effect, unfit,
+    Written, close_unknown, common, dangerous, explain, interval, left, need_not_meet, returned, took_effect,
+    unfit,
 };
 
 pub(super) fn audit(history: &History, breach: &Breach) -> Result<(), Rejected> {
@@ -83,7 +84,7 @@ impl<'h> Judge<'h> {
     }
 
     fn at(&self, op: &Op<'_>) -> Interval {
-        let at = op.at.unwrap_or(Interval::new(i64::MIN, i64::MAX));
+        let at = interval(self.history, op).unwrap_or(Interval::new(i64::MIN, i64::MAX));
         common(at, self.history.header().skew)
     }
 

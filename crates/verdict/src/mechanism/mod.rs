@@ -21,7 +21,7 @@ pub use pattern::Pattern;
 pub use search::Searches;
 pub use unseen::{Unseen, changes};
 
-use margay_history::{History, Interval};
+use margay_history::{History, Interval, Op, OpId, OpKind};
 use margay_levels::Level;
 use margay_levels::profile::{
     Certifier, Granularity, Lock, Mode, PredicateLock, Profile, Read, Snapshot, Statement,
@@ -278,13 +278,25 @@ pub fn common(at: Interval, skew: i64) -> Interval {
     Interval::new(at.before.saturating_sub(half), at.after.saturating_add(half))
 }
 
+/// When an operation took place. The end of a transaction of which nobody heard any more is not before its last operation was called.
+#[must_use]
+pub fn interval(history: &History, op: &Op<'_>) -> Option<Interval> {
+    op.at.or_else(|| {
+        let last = OpId(op.id.0.checked_sub(1)?);
+        let same = op.kind == OpKind::Unknown && history.txn_of(last) == history.txn_of(op.id);
+        if same { history.op(last).at } else { None }
+    })
+}
+
 /// Why the mechanisms cannot be verified on a history, if they cannot: they need the interval of every operation.
 #[must_use]
 pub fn unfit(history: &History) -> Option<String> {
     let mut last = None;
     for txn in history.txns() {
         for op in history.ops(txn) {
-            let Some(at) = op.at else { return Some("an operation without its interval".to_owned()) };
+            let Some(at) = interval(history, &op) else {
+                return Some("an operation without its interval".to_owned());
+            };
             if last.is_some_and(|(session, before)| session == history.session_of(txn) && before > at.before)
             {
                 return Some(format!("a clock that goes back in {}", history.show_txn(txn)));
