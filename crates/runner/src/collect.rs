@@ -15,7 +15,7 @@ use margay_simdb::{Action, BuilderSink, Recorded, Sink, Start};
 use crate::lines::Lines;
 use crate::live::{Live, Verified};
 use crate::statements::{Statements, declare};
-use crate::statistics::{memory, thread_cpu};
+use crate::statistics::{Thread, memory};
 use crate::trace::{Chunk, Tape};
 use crate::{Mechanisms, Monitor};
 
@@ -61,8 +61,6 @@ pub(crate) struct Collected {
     pub verified: Option<Verified>,
     /// What it has computed.
     pub cpu: Option<Duration>,
-    /// What of it came after all clients had gone.
-    pub completing: Option<Duration>,
 }
 
 impl<'a> Collector<'a> {
@@ -190,7 +188,6 @@ impl<'a> Collector<'a> {
     }
 
     fn finish(mut self) -> Result<Collected, String> {
-        let before = thread_cpu();
         let (values, patience) = (self.history.values(), self.patience);
         let verified = self.live.take().map(|(live, _)| live.finish(values, || patience.lasts()));
         if let Some(verified) = &verified {
@@ -200,9 +197,8 @@ impl<'a> Collector<'a> {
             lines.pass(i64::MAX).map_err(not_written)?;
         }
         let history = self.history.finish().map_err(no_history)?;
-        let cpu = thread_cpu();
-        let completing = cpu.zip(before).map(|(cpu, before)| cpu.saturating_sub(before));
-        Ok(Collected { history, verified, cpu, completing })
+        let cpu = Thread::current().and_then(|thread| thread.cpu());
+        Ok(Collected { history, verified, cpu })
     }
 }
 

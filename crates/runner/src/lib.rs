@@ -39,6 +39,7 @@ pub use margay_mirror::Mechanisms;
 use margay_simdb::{Protocol, Start, initial_state};
 use margay_workloads::Program;
 pub use monitor::{Counts, Monitor, Progress};
+use statistics::Thread;
 pub use statistics::{PART, Point, Statistics};
 use trace::Tape;
 
@@ -148,12 +149,15 @@ pub fn run(
 fn record(shared: &Shared<'_>, start: &Start, extras: Extras<'_>) -> Result<Recording, String> {
     let tapes: Vec<Tape> = (0..shared.job.clients).map(|_| Tape::new(shared.silent)).collect();
     let Extras { output, mechanisms, patience, .. } = extras;
-    let (over, gone) = (AtomicBool::new(false), OnceLock::new());
+    let (over, gone, itself) = (AtomicBool::new(false), OnceLock::new(), OnceLock::new());
     let patience = Patience { limit: patience, gone: &gone };
     let collector =
         Collector::new(&tapes, shared.monitor, shared.clock, start, output, mechanisms, patience)?;
-    let (collected, spans, harmed) = thread::scope(|scope| -> Result<_, String> {
-        let collect = || collector.run().inspect_err(|why| shared.fail(why.clone()));
+    let (collected, meanwhile, spans, harmed) = thread::scope(|scope| -> Result<_, String> {
+        let collect = || {
+            _ = itself.set(Thread::current());
+            collector.run().inspect_err(|why| shared.fail(why.clone()))
+        };
         let collector = thread::Builder::new().name("collector".to_owned()).spawn_scoped(scope, collect);
         let collector = collector.map_err(|error| format!("no thread for the collector: {error}"))?;
         let harm = scope.spawn(|| harm::inflict(shared, &over));
@@ -163,11 +167,12 @@ fn record(shared: &Shared<'_>, start: &Start, extras: Extras<'_>) -> Result<Reco
         // A client that panicked has not said that it is gone.
         tapes.iter().for_each(Tape::close);
         _ = gone.set(Instant::now());
+        let meanwhile = itself.get().and_then(Option::as_ref).and_then(Thread::cpu);
         over.store(true, Ordering::Relaxed);
         collector.thread().unpark();
-        Ok((collector.join(), spans, harm.join()))
+        Ok((collector.join(), meanwhile, spans, harm.join()))
     })?;
-    let Collected { history, verified, cpu, completing } =
+    let Collected { history, verified, cpu } =
         collected.map_err(|_| "the collector panicked".to_owned())??;
     let spans =
         spans.into_iter().collect::<Result<Vec<_>, _>>().map_err(|_| "a client panicked".to_owned())?;
@@ -181,7 +186,7 @@ fn record(shared: &Shared<'_>, start: &Start, extras: Extras<'_>) -> Result<Reco
         dropped: spans.into_iter().filter_map(|span| span.dropped).collect(),
         verified,
         cpu,
-        completing,
+        completing: cpu.zip(meanwhile).map(|(all, meanwhile)| all.saturating_sub(meanwhile)),
         statistics: shared.monitor.statistics(),
         harmed: harmed.unwrap_or_default(),
     })

@@ -1,5 +1,6 @@
 //! What happened over time, in parts of 100 ms.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The length of a part.
@@ -113,10 +114,21 @@ pub(crate) fn memory() -> Option<u64> {
     line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-/// What this thread has computed so far, as Linux tells it.
-pub(crate) fn thread_cpu() -> Option<Duration> {
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    told.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+/// A thread, as Linux tells of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Thread(PathBuf);
+
+impl Thread {
+    /// This one.
+    pub fn current() -> Option<Self> {
+        std::fs::read_link("/proc/thread-self").ok().map(|path| Self(Path::new("/proc").join(path)))
+    }
+
+    /// What it has computed so far; nothing when it has ended.
+    pub fn cpu(&self) -> Option<Duration> {
+        let told = std::fs::read_to_string(self.0.join("schedstat")).ok()?;
+        told.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+    }
 }
 
 #[cfg(test)]
