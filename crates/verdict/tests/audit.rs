@@ -450,3 +450,16 @@ fn nothing_that_is_not_there_is_accepted() {
         assert!(levels(&h, &certificate).is_empty(), "{certificate:?}");
     }
 }
+
+/// An assignment may name a column that no value of the history has: nobody can have seen it, and nothing can be asked about it.
+#[test]
+fn a_column_that_only_an_assignment_names_is_no_harm() {
+    let h = history(
+        "init: t/1={v:0} | T1: upd(t, v = 0, w = 5){1:{v:0}} unknown | T2: w(t/1,{v:1}) | T3: r(t/1,{v:0})",
+    );
+    let lemma = Lemma { edges: vec![ww(&h, 1, 2, "t/1"), ww(&h, 2, 1, "t/1")] };
+    for level in Level::ALL {
+        let answer = audit(&h, Question::new(level), &Certificate::Refutation(vec![lemma.clone()]));
+        assert!(answer.is_err(), "{level}");
+    }
+}

@@ -56,11 +56,12 @@ impl<'p> Candidates<'p> {
         own.is_some_and(|(_, shape)| self.content(shape, column).is_some())
     }
 
-    /// The columns that a transaction's version sets.
+    /// The columns that a transaction's version sets, of those that some value has: nobody can have seen what only an assignment names.
     pub(in crate::audit) fn written_columns(&self, txn: TxnId, object: ObjectId) -> Vec<NameId> {
         let Some(known) = self.objects.get(&object) else { return Vec::new() };
         let columns = known.versions.iter().flat_map(|(_, shape)| self.columns_of(shape));
-        let all: HashSet<NameId> = columns.collect();
+        let has_name = |column: &NameId| column.index() < self.history().values().name_count();
+        let all: HashSet<NameId> = columns.filter(has_name).collect();
         all.into_iter().filter(|&column| self.writes_column(txn, object, column)).collect()
     }
 
