@@ -1,6 +1,7 @@
 //! Reachability as a matrix of bits, for graphs of a few ten thousand nodes that have no chains.
 
 use crate::graph::Graph;
+use crate::tally::Tally;
 
 /// Which node reaches which, by at least one edge.
 #[derive(Clone, Debug)]
@@ -44,17 +45,12 @@ impl Closure {
     #[must_use]
     pub fn ranks(&self) -> Vec<i64> {
         let nodes = self.bits.len().checked_div(self.words).unwrap_or(0);
-        let mut ranks = vec![0; nodes];
-        for (node, row) in self.bits.chunks(self.words.max(1)).enumerate() {
-            for (place, &word) in row.iter().enumerate() {
-                let mut rest = word;
-                while rest != 0 {
-                    ranks[place * 64 + rest.trailing_zeros() as usize] += 1;
-                    ranks[node] -= 1;
-                    rest &= rest - 1;
-                }
-            }
+        let (mut ranks, mut reached) = (vec![0; nodes], Tally::new(self.words));
+        for (row, rank) in self.bits.chunks(self.words.max(1)).zip(&mut ranks) {
+            *rank -= row.iter().map(|word| i64::from(word.count_ones())).sum::<i64>();
+            reached.add(row);
         }
+        ranks.iter_mut().zip(reached.counts()).for_each(|(rank, count)| *rank += count);
         ranks
     }
 
@@ -110,6 +106,9 @@ mod tests {
                 .step_by(7)
                 .map(|first| Sources::new(&graph, &order, first..(first + 7).min(nodes)))
                 .collect();
+            let mut ranks = vec![0; nodes as usize];
+            blocks.iter().for_each(|block| block.rank(&mut ranks));
+            assert_eq!(ranks, closure.ranks(), "ranks, round {round}");
             for a in 0..nodes {
                 for b in 0..nodes {
                     let path = crate::shortest_path(a, b, |n| graph.edges(n).collect::<Vec<_>>()).is_some();

@@ -10,6 +10,7 @@ mod cycle;
 mod graph;
 mod sizes;
 mod sources;
+mod tally;
 mod topo;
 
 pub use chains::{Chains, Clocks};

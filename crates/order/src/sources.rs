@@ -13,6 +13,7 @@
 use std::ops::Range;
 
 use crate::graph::Graph;
+use crate::tally::Tally;
 
 /// Who of a block of sources reaches whom, by at least one edge.
 #[derive(Clone, Default, Debug)]
@@ -30,7 +31,7 @@ impl Sources {
         u32::try_from(words * 64).unwrap_or(u32::MAX)
     }
 
-    /// For an acyclic graph and one of its topological orders (nodes without edges may be left out of it).
+    /// For an acyclic graph and one of its topological orders (nodes without edges may be left out of it, and those that no source reaches).
     #[must_use]
     pub fn new(graph: &Graph, order: &[u32], block: Range<u32>) -> Self {
         let words = block.len().div_ceil(64);
@@ -45,12 +46,26 @@ impl Sources {
                 let place = (node - block.start) as usize;
                 row[place / 64] |= 1 << (place % 64);
             }
+            if row.iter().all(|&word| word == 0) {
+                continue;
+            }
             for &to in graph.successors(node) {
                 let theirs = &mut sources.bits[to as usize * words..][..words];
                 theirs.iter_mut().zip(&row).for_each(|(theirs, mine)| *theirs |= mine);
             }
         }
         sources
+    }
+
+    /// Adds to the rank of each node how many of the block reach it, and takes from that of each of the block how many it reaches.
+    pub fn rank(&self, ranks: &mut [i64]) {
+        let mut reached = Tally::new(self.words);
+        for (row, rank) in self.bits.chunks(self.words.max(1)).zip(ranks.iter_mut()) {
+            *rank += row.iter().map(|word| i64::from(word.count_ones())).sum::<i64>();
+            reached.add(row);
+        }
+        let of_block = ranks.iter_mut().skip(self.first as usize);
+        of_block.zip(reached.counts()).for_each(|(rank, count)| *rank -= count);
     }
 
     /// Whether there is a path with at least one edge from a source of the block.

@@ -17,9 +17,9 @@ use margay_levels::Level;
 use margay_simdb::{Mix, Ppm, Protocol, SimConfig, simulate_history};
 use margay_solve::Solve;
 use margay_testkit::bench::{Bench, measured, word};
-use margay_verdict::{Budget, Checker, Question};
+use margay_verdict::{Budget, Checker, Question, Verdict};
 
-use crate::serial::{Pattern, Serial, serial, timed};
+use crate::serial::{Fault, Pattern, Serial, serial, timed};
 
 /// Where a case's history comes from.
 enum Source {
@@ -86,7 +86,14 @@ fn simulated_cases() -> Vec<Case> {
 
 fn session_cases() -> Vec<Case> {
     let case = |name: &str, txns, level, keys, goal| {
-        let source = Source::Serial(Serial { keys, sessions: 20, reads: 50, updates: 0, versions: 0 });
+        let source = Source::Serial(Serial {
+            keys,
+            sessions: 20,
+            reads: 50,
+            updates: 0,
+            versions: 0,
+            fault: Fault::None,
+        });
         Case { name: name.to_string(), txns, level, source, goal }
     };
     let si = Level::StrongSessionSnapshotIsolation;
@@ -108,25 +115,44 @@ fn king_cobra_cases() -> Vec<Case> {
             let name = format!("{workload}, {order}, {versions} % VO");
             let level = if sessions == 0 { Level::Serializable } else { SSS };
             let goal = if (sessions, versions) == (0, 0) { "30 s" } else { "" };
-            let source = Source::Serial(Serial { keys: 10_000, sessions, reads, updates, versions });
+            let source = Source::Serial(Serial {
+                keys: 10_000,
+                sessions,
+                reads,
+                updates,
+                versions,
+                fault: Fault::None,
+            });
             cases.push(Case { name, txns: 10_000, level, source, goal });
         }
     }
     cases
 }
 
-/// The levels below snapshots, with and without sessions, and more transactions than a matrix of all pairs holds.
+/// The levels below snapshots, with and without sessions, and more transactions than a matrix of all pairs holds; also with one fault.
 fn level_cases() -> Vec<Case> {
-    let case = |name: String, txns, level, sessions| {
-        let source = Source::Serial(Serial { keys: txns, sessions, reads: 50, updates: 0, versions: 0 });
-        Case { name, txns, level, source, goal: "" }
+    let txns = 100_000;
+    let case = |name: String, level, sessions, fault| {
+        let serial = Serial { keys: txns, sessions, reads: 50, updates: 0, versions: 0, fault };
+        Case { name, txns, level, source: Source::Serial(serial), goal: "" }
     };
     let mut cases = Vec::new();
     for level in Level::ALL.into_iter().filter(|level| !level.implies(Level::SnapshotIsolation)) {
-        cases.push(case(format!("levels, {level}"), 100_000, level, 20));
+        cases.push(case(format!("levels, {level}"), level, 20, Fault::None));
     }
-    for level in [Level::Causal, Level::ParallelSnapshot, Level::RepeatableRead, Level::Serializable] {
-        cases.push(case(format!("levels, {level}, no SO"), 100_000, level, 0));
+    let (psi, si, ser) = (Level::ParallelSnapshot, Level::SnapshotIsolation, Level::Serializable);
+    for level in [Level::Causal, psi, Level::RepeatableRead, si, ser] {
+        cases.push(case(format!("levels, {level}, no SO"), level, 0, Fault::None));
+    }
+    for (word, fault, levels) in [
+        ("lost update", Fault::LostUpdate, &[psi, si, ser][..]),
+        ("long fork", Fault::LongFork, &[psi, si]),
+        ("write skew", Fault::WriteSkew, &[si, ser]),
+    ] {
+        for &level in levels {
+            cases.push(case(format!("levels, {level}, {word}"), level, 20, fault));
+            cases.push(case(format!("levels, {level}, no SO, {word}"), level, 0, fault));
+        }
     }
     cases
 }
@@ -148,9 +174,18 @@ fn main() {
 
 fn child(case: &Case) -> String {
     let Some(history) = history(case) else { return "0 | not there | | | ".to_owned() };
-    let budget = Budget::unlimited().with_time(std::time::Duration::from_secs(120));
+    let budget = Budget::unlimited().with_time(std::time::Duration::from_secs(limit()));
     let (verdict, cost) = measured(|| Solve.check(&history, Question::new(case.level), &budget));
-    format!("{} | {} | {cost}", history.txn_count(), word(&verdict))
+    let slice = match &verdict {
+        Verdict::Violated(findings) => format!(", by {} transactions", findings[0].txns.len()),
+        _ => String::new(),
+    };
+    format!("{} | {}{slice} | {cost}", history.txn_count(), word(&verdict))
+}
+
+/// `MARGAY_BENCH_LIMIT`, or 120 seconds.
+fn limit() -> u64 {
+    std::env::var("MARGAY_BENCH_LIMIT").ok().and_then(|text| text.parse().ok()).unwrap_or(120)
 }
 
 fn history(case: &Case) -> Option<History> {

@@ -1,46 +1,30 @@
 //! The known graph: what must come before what, whatever the choices.
 //!
 //! # Problem
-//! Before anything is searched, find every order that the history forces; most violations show here as a cycle, and most pairs of writers need no choice
-//! afterwards.
+//! Before anything is searched, write down every order that the history forces, with its reason.
 //!
 //! # Algorithm
-//! Start from session order, real time and the reads that saw one possible writer. Then, to a fixpoint, for versions `a`, `b` of one object
-//! ([Cobra §3.3] calls the second rule an inference of write order, [Vbox §4.3] pruning):
-//! - **R1** `begin(a) ⇝ commit(b)` ⇒ `a` is before `b`: `commit(a) → begin(b)`, and every reader of `a` goes `begin(reader) → commit(b)`;
-//! - **R2** a reader `r` of `a` with `commit(b) ⇝ begin(r)` ⇒ `b` is before `a`: `commit(b) → begin(a)`.
-//!
-//! Each rule refutes the other order by a cycle, and remembers which, so that a certificate can tell. Reachability is kept per chain when
-//! sessions count ([`Clocks`]); then only the first writer of each session matters to R1 and the last to R2, because the rest follows
-//! by session order. Timestamps of the evidence are chains of ticks in the same way as real time, which is a chain of moments, one per start: a transaction's commit goes to the first moment after its end, each moment to its start.
+//! The base is session order, real time, timestamps of the evidence ([`stamps`]) and the reads that saw one possible writer. Real time is a chain of moments, one per start: a transaction's
+//! commit goes to the first moment after its end, each moment to its start. What follows from the base is derived by [`saturate`], by who reaches whom ([`reach`]).
 //!
 //! # Invariants
-//! The edges are between transactions that must have committed, so they hold in every model. An edge derived in round `k` is justified by edges of
-//! rounds before `k`: justifications are never circular.
-//!
-//! # Differs from the paper
-//! Vbox creates constraints first and prunes them; here no pair of writers is ever materialised. Real time counts only if the question says so.
+//! The edges are between transactions that must have committed, so they hold in every model.
 //!
 //! # Cost
-//! Rounds × (edges × chains + versions × sessions × log). Without sessions a bit matrix serves up to [`CLOSURE_BYTES`]; beyond, nothing is derived.
+//! Linear but for sorting the moments.
 
-use hashbrown::HashMap;
-use margay_history::TxnId;
-use margay_levels::definition::Family;
-use margay_order::{
-    Chains, Clocks, Closure, Graph, GraphBuilder, components, estimated_ranks, shortest_cycle,
-    topological_order,
-};
-use margay_verdict::{Budget, Exhausted, Stamp};
+mod pairs;
+mod reach;
+mod saturate;
+mod stamps;
 
+use margay_order::{Graph, GraphBuilder, components, shortest_cycle};
+use margay_verdict::Stamp;
+
+pub(crate) use self::reach::Reach;
+pub(crate) use self::saturate::Saturated;
 use crate::points::Points;
 use crate::problem::{INITIAL, Problem, Read, Stand};
-
-/// The largest bit matrix that is made.
-const CLOSURE_BYTES: usize = 1 << 30;
-
-/// The largest clocks that are made.
-const CLOCK_BYTES: usize = 4 << 30;
 
 /// What an edge of the known graph is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,42 +88,6 @@ pub(crate) struct Known<'p> {
     /// Reads by the version that they certainly saw.
     reader_starts: Vec<u32>,
     readers: Vec<u32>,
-}
-
-/// The saturated graph with reachability, or a cycle.
-pub(crate) enum Saturated {
-    Acyclic(Reach),
-    Cyclic(Vec<(u32, u32, u32)>),
-}
-
-/// Who reaches whom.
-pub(crate) enum Reach {
-    Chains(Chains, Clocks),
-    Matrix(Closure),
-    /// Too large to keep: only about how much comes before each node, less what comes after.
-    Estimated(Vec<i64>),
-    /// Nobody asked.
-    Unknown,
-}
-
-impl Reach {
-    pub fn reaches(&self, from: u32, to: u32) -> bool {
-        match self {
-            Reach::Chains(chains, clocks) => clocks.reaches(chains, from, to),
-            Reach::Matrix(closure) => closure.reaches(from, to),
-            Reach::Estimated(_) | Reach::Unknown => false,
-        }
-    }
-
-    /// A number per node that grows along every path: how many come before it, less how many come after. It guesses the order well where nothing else is known.
-    pub fn ranks(&self) -> Option<Vec<i64>> {
-        match self {
-            Reach::Chains(chains, clocks) => Some(clocks.ranks(chains)),
-            Reach::Matrix(closure) => Some(closure.ranks()),
-            Reach::Estimated(ranks) => Some(ranks.clone()),
-            Reach::Unknown => None,
-        }
-    }
 }
 
 const INSIDE: u32 = 0;
@@ -269,84 +217,6 @@ impl<'p> Known<'p> {
         first
     }
 
-    /// What timestamps of the evidence say, through chains of ticks, one per distinct timestamp.
-    fn add_stamps(&mut self) {
-        let (evidence, points) = (self.problem.history.evidence(), self.points);
-        if !self.heeds_stamps() {
-            return;
-        }
-        let dense = |&(id, ts): &(TxnId, i64)| {
-            let txn = self.problem.txns.binary_search(&id).ok()?;
-            Some((txn as u32, ts))
-        };
-        if !points.split {
-            let stamps: Vec<_> = evidence.serializations.iter().filter_map(dense).collect();
-            let at: Vec<_> = stamps.iter().map(|&(txn, ts)| (points.commit(txn), ts)).collect();
-            return self.add_ticks(&at, &at, Stamp::Serialization, |enter, leave| enter < leave);
-        }
-        let commits: Vec<_> =
-            evidence.commits.iter().filter_map(dense).map(|(txn, ts)| (points.commit(txn), ts)).collect();
-        let begins: Vec<_> =
-            evidence.snapshots.iter().filter_map(dense).map(|(txn, ts)| (points.begin(txn), ts)).collect();
-        self.add_ticks(&commits, &commits, Stamp::Commit, |enter, leave| enter < leave);
-        self.add_ticks(&commits, &begins, Stamp::Inside, |enter, leave| enter <= leave);
-        self.add_ticks(&begins, &commits, Stamp::Outside, |enter, leave| enter < leave);
-    }
-
-    /// Whether timestamps of the evidence order transactions, not only versions.
-    fn heeds_stamps(&self) -> bool {
-        matches!(self.problem.question.level.family(), Family::Serial | Family::Snapshot)
-    }
-
-    /// From every point that enters to every point that leaves at a time that is `before`, through one chain.
-    fn add_ticks(
-        &mut self,
-        enter: &[(u32, i64)],
-        leave: &[(u32, i64)],
-        stamp: Stamp,
-        before: impl Fn(i64, i64) -> bool,
-    ) {
-        if enter.is_empty() || leave.is_empty() {
-            return;
-        }
-        let label = RECORDED + STAMPS.iter().position(|&s| s == stamp).unwrap_or(0) as u32;
-        let mut times: Vec<i64> = enter.iter().map(|&(_, ts)| ts).collect();
-        times.sort_unstable();
-        times.dedup();
-        let first = self.add_helpers(times.len());
-        for tick in 1..times.len() as u32 {
-            self.edges.add(first + tick - 1, first + tick, label);
-        }
-        let mut own: HashMap<u32, i64> = HashMap::new();
-        for &(point, ts) in enter {
-            let tick = first + times.partition_point(|&time| time < ts) as u32;
-            match self.forced(self.points.txn(point)) {
-                true => self.edges.add(point, tick, label),
-                false => self.optional_stamps.push((point, tick, label)),
-            }
-            own.insert(self.points.txn(point), ts);
-        }
-        for &(point, ts) in leave {
-            // A transaction's own commit may well be at its own snapshot's time.
-            let own = own.get(&self.points.txn(point)).filter(|_| stamp == Stamp::Inside);
-            let limit = own.copied().filter(|&own| before(own, ts));
-            let passed =
-                times.partition_point(|&time| before(time, ts) && limit.is_none_or(|own| time < own));
-            if passed > 0 {
-                self.edges.add(first + passed as u32 - 1, point, label);
-            }
-            for &(other, time) in enter.iter().filter(|_| limit.is_some()) {
-                let different = self.points.txn(other) != self.points.txn(point);
-                if different && before(time, ts) && Some(time) >= limit {
-                    match self.forced(self.points.txn(other)) {
-                        true => self.edges.add(other, point, label),
-                        false => self.optional_stamps.push((other, point, label)),
-                    }
-                }
-            }
-        }
-    }
-
     /// What timestamps say of transactions that need not have committed: from a point to a tick, with the label.
     pub fn optional_stamps(&self) -> &[(u32, u32, u32)] {
         &self.optional_stamps
@@ -449,170 +319,6 @@ impl<'p> Known<'p> {
         let all: Vec<u32> = (0..active.len() as u32).filter(|&t| active[t as usize]).collect();
         let pairs = all.windows(2).map(|pair| (pair[0], pair[1]));
         pairs.filter(|&(a, b)| session(a) == session(b) && !(self.forced(a) && self.forced(b))).collect()
-    }
-
-    /// Applies R1 and R2 until nothing changes or a cycle shows.
-    pub fn saturate(&mut self, budget: &Budget) -> Result<Saturated, Exhausted> {
-        for round in 1.. {
-            budget.poll()?;
-            let graph = self.graph();
-            let Some(order) = topological_order(&graph) else {
-                return Ok(Saturated::Cyclic(cycle(&graph)));
-            };
-            let reach = self.reach(&graph, &order);
-            if matches!(reach, Reach::Estimated(_)) || !self.round(&reach, round, budget)? {
-                return Ok(Saturated::Acyclic(reach));
-            }
-        }
-        unreachable!("rounds end when nothing new is derived")
-    }
-
-    /// Clocks where sessions are few, else a matrix.
-    fn reach(&self, graph: &Graph, order: &[u32]) -> Reach {
-        let matrix = Closure::bytes_for(self.nodes);
-        if self.sessions {
-            let chains = self.chains();
-            let clocks = self.nodes * chains.count() * 8;
-            if clocks <= matrix.max(1 << 20) && clocks <= CLOCK_BYTES {
-                let clocks = Clocks::new(graph, order, &chains);
-                return Reach::Chains(chains, clocks);
-            }
-        }
-        match matrix <= CLOSURE_BYTES {
-            true => Reach::Matrix(Closure::new(graph, order)),
-            false => Reach::Estimated(estimated_ranks(graph, order)),
-        }
-    }
-
-    /// Sessions, each optional transaction by itself, and the helpers.
-    fn chains(&self) -> Chains {
-        let history = self.problem.history;
-        let mut chain = vec![0; self.nodes];
-        let mut position = vec![0; self.nodes];
-        let mut next = vec![0; history.session_count()];
-        let mut alone = history.session_count() as u32;
-        for txn in 0..self.problem.txns.len() as u32 {
-            let mut session = history.session_of(self.problem.txns[txn as usize]).0;
-            let at = if self.forced(txn) {
-                next[session as usize] += 2;
-                next[session as usize] - 2
-            } else {
-                session = alone;
-                alone += 1;
-                0
-            };
-            for (point, at) in [(self.points.begin(txn), at), (self.points.commit(txn), at + 1)] {
-                chain[point as usize] = session;
-                position[point as usize] = at;
-            }
-        }
-        for &(first, count) in &self.helpers {
-            for place in 0..count {
-                chain[(first + place) as usize] = alone;
-                position[(first + place) as usize] = place;
-            }
-            alone += 1;
-        }
-        Chains::new(chain, position)
-    }
-
-    /// The sessions of those that committed, and the helpers; what is in no session has no edges and stands anywhere.
-    pub fn visible_chains(&self, active: &[bool]) -> Chains {
-        let history = self.problem.history;
-        let (mut chain, mut position) = (vec![0; self.nodes], vec![0; self.nodes]);
-        let mut next = vec![0; history.session_count()];
-        for txn in (0..self.problem.txns.len()).filter(|&txn| active[txn]) {
-            let session = history.session_of(self.problem.txns[txn]);
-            (chain[txn], position[txn]) = (session.0, next[session.index()]);
-            next[session.index()] += 1;
-        }
-        for (&(first, count), number) in self.helpers.iter().zip(history.session_count() as u32..) {
-            for place in 0..count {
-                (chain[(first + place) as usize], position[(first + place) as usize]) = (number, place);
-            }
-        }
-        Chains::new(chain, position)
-    }
-
-    fn round(&mut self, reach: &Reach, round: u32, budget: &Budget) -> Result<bool, Exhausted> {
-        let mut new = false;
-        for item in self.problem.items() {
-            budget.poll()?;
-            let range = self.problem.item_versions(item);
-            let groups = self.groups(range.clone());
-            for a in range {
-                if a == groups.initial || self.forced(self.problem.versions[a as usize].txn) {
-                    new |= self.apply(reach, round, a, &groups);
-                }
-            }
-        }
-        Ok(new)
-    }
-
-    fn apply(&mut self, reach: &Reach, round: u32, a: u32, groups: &Groups) -> bool {
-        let (points, versions) = (self.points, &self.problem.versions);
-        let commit = |b: u32| points.commit(versions[b as usize].txn);
-        let mut pairs: Vec<(u32, u32, Forced)> = Vec::new();
-        for group in groups.iter() {
-            let next = if a == groups.initial {
-                group.first()
-            } else {
-                let begin = points.after_earlier(versions[a as usize].txn);
-                let place = group.partition_point(|&b| b != a && !reach.reaches(begin, commit(b)));
-                group[place..].iter().find(|&&b| b != a)
-            };
-            if let Some(&b) = next {
-                let why = if a == groups.initial { Forced::Fact } else { Forced::Reaches };
-                pairs.push((a, b, why));
-            }
-            for read in self.firm_readers(a) {
-                let node = self.node(read);
-                let seen = group.partition_point(|&b| reach.reaches(commit(b), node));
-                if let Some(&b) = group[..seen].last().filter(|&&b| b != a && a != groups.initial) {
-                    pairs.push((b, a, Forced::ByRead(read)));
-                }
-            }
-        }
-        let mut new = false;
-        for (a, b, why) in pairs {
-            new |= self.order(a, b, why, round, reach);
-        }
-        new
-    }
-
-    /// Forced versions of one object by session, or one by one when sessions do not count.
-    pub fn groups(&self, range: std::ops::Range<u32>) -> Groups {
-        let written: Vec<u32> = (range.start + 1..range.end)
-            .filter(|&v| self.forced(self.problem.versions[v as usize].txn))
-            .collect();
-        let session = |v: u32| {
-            let txn = self.problem.versions[v as usize].txn;
-            self.problem.history.session_of(self.problem.txns[txn as usize])
-        };
-        let mut ends = Vec::new();
-        for place in 1..=written.len() {
-            let same = self.sessions
-                && place < written.len()
-                && session(written[place - 1]) == session(written[place]);
-            if !same {
-                ends.push(place);
-            }
-        }
-        Groups { initial: range.start, written, ends }
-    }
-}
-
-/// Versions of one object in groups that session order orders.
-pub(crate) struct Groups {
-    initial: u32,
-    written: Vec<u32>,
-    ends: Vec<usize>,
-}
-
-impl Groups {
-    pub fn iter(&self) -> impl Iterator<Item = &[u32]> {
-        let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        starts.zip(&self.ends).map(|(start, &end)| &self.written[start..end])
     }
 }
 

@@ -10,6 +10,8 @@
 //! Lazily, as elsewhere: a SAT solver with the acyclicity theory chooses what open reads saw and the orders of versions that have been named; the rest of the orders follows one linear order of the graph.
 //! Every read that misses something visible is a cycle of one rw edge and the path that makes it visible, and becomes a clause, until there is none.
 //!
+//! Where the first linear order is not enough and paths make visible, one of a stronger level is looked for first ([`guess`]).
+//!
 //! What an operation saw of a row that is written in part must be one version, though its columns were written by several. So the operation has a point of its own before its
 //! transaction's ([`Stand::Point`]): it comes after all whose columns it saw and before all who wrote these columns later. Where the linear order breaks that, the order of the two versions
 //! is named. What a transaction saw of a row after it had written it itself is what it saw at its own place.
@@ -24,12 +26,15 @@
 //! [`Stand::Point`]: crate::problem::Stand::Point
 
 mod choice;
+mod guess;
 mod hint;
 mod left;
 mod sight;
 
 use std::sync::Arc;
 
+use margay_levels::Level;
+use margay_order::Graph;
 use margay_verdict::{Budget, Certificate, Exhausted, Lemma};
 
 use crate::acyclic::{Acyclic, Link};
@@ -43,7 +48,8 @@ use crate::refutation::needed;
 use crate::schedule::{linear, times};
 use crate::search::{Solver, Stopped, known_steps};
 
-use choice::Choice;
+use choice::{CYCLES, Choice};
+use guess::{Guess, guess};
 use hint::hints;
 
 /// How it ended.
@@ -58,43 +64,80 @@ type Clash = (u32, u32, u32);
 /// Decides one of these levels.
 pub(crate) fn decide(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Answer, Stopped> {
     let known = Known::new(problem, points, problem.question.uses_session_order());
-    let graph = Arc::new(known.graph());
-    let Some(order) = linear(&graph, &times(&known, graph.node_count())) else {
-        let mut prover = Prover::new(&known);
-        prover.add(&known_steps(cycle(&graph)), &[]);
-        return Ok(Answer::Refuted(prover.finish()));
+    let search = Weak { graph: Arc::new(known.graph()), known: &known };
+    let times = times(&known, search.graph.node_count());
+    if let Some(answer) = search.run(&times, 1, budget)? {
+        return Ok(answer);
+    }
+    let guess = match problem.question.level {
+        Level::ParallelSnapshot | Level::Causal if !problem.is_part() => guess(problem, points, budget)?,
+        _ => Guess::Nothing,
     };
-    let mut solver = Solver::from(Acyclic::new(graph.clone(), Arc::new(known.reversed()), &order));
-    let hints = hints(&known, &order);
-    let mut atoms = Atoms::guessed(&known, &Reach::Unknown, |read| hints[read as usize], &mut solver);
-    let (mut cycles, mut named): (Vec<Steps>, Vec<Clash>) = (Vec::new(), Vec::new());
-    loop {
-        if solver.solve(u64::MAX, budget)? != Some(true) {
-            return Ok(Answer::Refuted(refutation(&known, atoms, solver, cycles, budget)?));
+    let answer = match guess {
+        Guess::Refuted(lemmas) => return Ok(Answer::Refuted(lemmas)),
+        Guess::Places(places) => {
+            let mut priority = vec![0; search.graph.node_count()];
+            priority[..places.len()].copy_from_slice(&places);
+            search.run(&priority, usize::MAX, budget)?
         }
-        let choice = Choice::new(&known, &graph, &atoms, &solver, &named);
-        let found = match choice.order(&solver) {
-            Ok(order) => {
-                let clashes = choice.clashes(&order, budget)?;
-                if !clashes.is_empty() {
-                    clashes.iter().for_each(|&(read, a, b)| atoms.anti(read, a, b, &mut solver));
-                    named.extend(clashes);
-                    continue;
-                }
-                let choice = choice.chained(&order);
-                let found = choice.misses(&order, budget)?;
-                if found.is_empty() {
-                    return Ok(Answer::Holds(choice.certificate(&order, budget)?));
-                }
-                found
-            }
-            Err(cycles) => cycles,
+        Guess::Nothing => search.run(&times, usize::MAX, budget)?,
+    };
+    Ok(answer.expect("a search without a limit on rounds ends"))
+}
+
+/// A search at one of these levels.
+struct Weak<'k> {
+    known: &'k Known<'k>,
+    graph: Arc<Graph>,
+}
+
+impl Weak<'_> {
+    /// From a linear order by priority, for so many rounds.
+    fn run(&self, priority: &[u64], rounds: usize, budget: &Budget) -> Result<Option<Answer>, Stopped> {
+        let (known, graph) = (self.known, &self.graph);
+        let Some(order) = linear(graph, priority) else {
+            let mut prover = Prover::new(known);
+            prover.add(&known_steps(cycle(graph)), &[]);
+            return Ok(Some(Answer::Refuted(prover.finish())));
         };
-        for cycle in found {
-            let clause = atoms.negated(&cycle, &mut solver);
-            solver.add(&clause);
-            cycles.push(cycle);
+        let mut solver = Solver::from(Acyclic::new(graph.clone(), Arc::new(known.reversed()), &order));
+        let hints = hints(known, &order);
+        let mut atoms = Atoms::guessed(known, &Reach::Unknown, |read| hints[read as usize], &mut solver);
+        let (mut cycles, mut named): (Vec<Steps>, Vec<Clash>) = (Vec::new(), Vec::new());
+        for round in 1.. {
+            if solver.solve(u64::MAX, budget)? != Some(true) {
+                let lemmas = refutation(known, atoms, solver, cycles, budget)?;
+                return Ok(Some(Answer::Refuted(lemmas)));
+            }
+            let choice = Choice::new(known, graph, &atoms, &solver, &named);
+            let found = match choice.order(&solver) {
+                Ok(order) => {
+                    let clashes = choice.clashes(&order, budget)?;
+                    if !clashes.is_empty() {
+                        clashes.iter().for_each(|&(read, a, b)| atoms.anti(read, a, b, &mut solver));
+                        named.extend(clashes);
+                        continue;
+                    }
+                    let choice = choice.chained(&order);
+                    let most = if round == rounds { 1 } else { CYCLES };
+                    let found = choice.misses(&order, most, budget)?;
+                    if found.is_empty() {
+                        return Ok(Some(Answer::Holds(choice.certificate(&order, budget)?)));
+                    }
+                    found
+                }
+                Err(cycles) => cycles,
+            };
+            if round >= rounds {
+                return Ok(None);
+            }
+            for cycle in found {
+                let clause = atoms.negated(&cycle, &mut solver);
+                solver.add(&clause);
+                cycles.push(cycle);
+            }
         }
+        Ok(None)
     }
 }
 

@@ -13,6 +13,20 @@ pub struct Serial {
     pub updates: u64,
     /// How much of the version order is told, in percent of the versions.
     pub versions: u64,
+    /// What goes wrong in the middle of it.
+    pub fault: Fault,
+}
+
+/// What goes wrong once.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Fault {
+    None,
+    /// Two transactions change what both read.
+    LostUpdate,
+    /// Two transactions change each what the other read.
+    WriteSkew,
+    /// Two readers see two writers in different orders.
+    LongFork,
 }
 
 /// Which keys transactions read and write.
@@ -59,7 +73,11 @@ impl Execution {
     }
 
     fn read(&mut self, key: u64) {
-        let value = self.builder.values().int(self.current[key as usize]);
+        self.read_value(key, self.current[key as usize]);
+    }
+
+    fn read_value(&mut self, key: u64, value: i64) {
+        let value = self.builder.values().int(value);
         self.push(OpKind::Read, &[Access { object: ObjectId(key as u32), value }]);
     }
 
@@ -111,6 +129,9 @@ pub fn serial(txns: u64, source: &Serial) -> History {
             }
         }
         run.push(OpKind::Commit, &[]);
+        if txn == txns / 2 {
+            plant(&mut run, txns, source);
+        }
     }
     for key in 0..source.keys {
         let order = std::mem::take(&mut run.orders[key as usize]);
@@ -120,6 +141,25 @@ pub fn serial(txns: u64, source: &Serial) -> History {
         }
     }
     run.finish()
+}
+
+/// What the transactions of a fault do to keys 0 and 1, one transaction after the other: what each reads as it was before the fault, reads as it is, and writes.
+fn plant(run: &mut Execution, first: u64, source: &Serial) {
+    let old = [run.current[0], run.current[1]];
+    let steps: &[[&[u64]; 3]] = match source.fault {
+        Fault::None => &[],
+        Fault::LostUpdate => &[[&[0], &[], &[0]], [&[0], &[], &[0]]],
+        Fault::WriteSkew => &[[&[0, 1], &[], &[0]], [&[0, 1], &[], &[1]]],
+        Fault::LongFork => &[[&[], &[], &[0]], [&[], &[], &[1]], [&[1], &[0], &[]], [&[0], &[1], &[]]],
+    };
+    for ([before, now, written], number) in steps.iter().zip(0..) {
+        run.txn = first + number;
+        run.session = if source.sessions == 0 { u64::MAX - number } else { number };
+        before.iter().for_each(|&key| run.read_value(key, old[key as usize]));
+        now.iter().for_each(|&key| run.read(key));
+        written.iter().for_each(|&key| run.write(key));
+        run.push(OpKind::Commit, &[]);
+    }
 }
 
 /// 24 clients whose transactions take effect one after the other, each somewhere within its interval, which overlaps those of the others.

@@ -19,7 +19,7 @@ use crate::search::{Solver, active};
 use crate::told::Told;
 
 /// How many cycles are taken from one choice.
-const CYCLES: usize = 256;
+pub(super) const CYCLES: usize = 256;
 
 /// At how many nodes of a component cycles are looked for.
 const STARTS: usize = 64;
@@ -178,8 +178,8 @@ impl<'a> Choice<'a> {
         later.filter(|&b| self.txn(b) != reader).collect()
     }
 
-    /// Reads that miss something visible, as cycles.
-    pub fn misses(&self, order: &[u32], budget: &Budget) -> Result<Vec<Steps>, Exhausted> {
+    /// Reads that miss something visible, as cycles; about so many at most.
+    pub fn misses(&self, order: &[u32], most: usize, budget: &Budget) -> Result<Vec<Steps>, Exhausted> {
         let mut found = Vec::new();
         if matches!(self.problem.question.level, Level::ReadCommitted | Level::ReadUncommitted) {
             return Ok(found);
@@ -190,7 +190,7 @@ impl<'a> Choice<'a> {
         while sight.advance() {
             for read in (0..self.seen.len() as u32).filter(|&read| self.problem.is_dependency(read)) {
                 budget.poll()?;
-                if found.len() >= CYCLES {
+                if found.len() >= most {
                     return Ok(found);
                 }
                 let (reader, a) = (self.problem.reads[read as usize].txn, self.seen[read as usize]);

@@ -12,7 +12,7 @@ use margay_history::OpId;
 use margay_levels::Level;
 use margay_order::{Chains, Clocks, Graph, GraphBuilder, Sources, shortest_path};
 
-use super::choice::Choice;
+use super::choice::{Choice, places};
 use crate::known::{Kind, Label};
 use crate::lemma::{Step, Steps};
 
@@ -41,6 +41,8 @@ enum How {
 struct Paths {
     graph: Graph,
     order: Vec<u32>,
+    /// The place of each node in it.
+    places: Vec<u32>,
     reach: Reach,
 }
 
@@ -69,7 +71,8 @@ impl<'a> Sight<'a> {
             sight.size = Sources::most(choice.nodes, BYTES);
             Reach::Block(Sources::default())
         };
-        sight.how = How::Paths(Box::new(Paths { graph, order: order.to_vec(), reach }));
+        sight.how =
+            How::Paths(Box::new(Paths { graph, order: order.to_vec(), places: places(order), reach }));
         sight
     }
 
@@ -93,7 +96,10 @@ impl<'a> Sight<'a> {
             _ if !self.block.contains(&from) => None,
             How::Earlier => choice.source(from, reader, |earlier| earlier < op),
             How::Paths(paths) => {
-                let next = |node| paths.graph.edges(node).collect::<Vec<_>>();
+                // A path stays between its ends in the order.
+                let end = paths.places[reader as usize];
+                let inside = |&(to, _): &(u32, u32)| paths.places[to as usize] <= end;
+                let next = |node| paths.graph.edges(node).filter(inside).collect::<Vec<_>>();
                 let reached = paths.reach.reaches(from, reader);
                 reached.then(|| shortest_path(from, reader, next))?.map(|path| choice.steps(path))
             }

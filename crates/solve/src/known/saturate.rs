@@ -1,0 +1,141 @@
+//! What follows from the known graph, to a fixpoint.
+//!
+//! # Problem
+//! Find every order of two versions that the graph forces; most violations show here as a cycle, and most pairs of writers need no choice afterwards.
+//!
+//! # Algorithm
+//! To a fixpoint, for versions `a`, `b` of one object ([Cobra §3.3] calls the second rule an inference of write order, [Vbox §4.3] pruning):
+//! - **R1** `begin(a) ⇝ commit(b)` ⇒ `a` is before `b`: `commit(a) → begin(b)`, and every reader of `a` goes `begin(reader) → commit(b)`;
+//! - **R2** a reader `r` of `a` with `commit(b) ⇝ begin(r)` ⇒ `b` is before `a`: `commit(b) → begin(a)`.
+//!
+//! Each rule refutes the other order by a cycle, and remembers which, so that a certificate can tell. Where sessions count, only the first writer of each session matters to R1 and the last
+//! to R2, because the rest follows by session order.
+//!
+//! # Invariants
+//! An edge derived in round `k` is justified by edges of rounds before `k`: justifications are never circular.
+//!
+//! # Differs from the paper
+//! Vbox creates constraints first and prunes them; here no pair of writers is ever materialised. Real time counts only if the question says so.
+//!
+//! # Cost
+//! Rounds × (reachability + versions × sessions × log). Where reachability is dear ([`Reach::Pairs`]), the last rounds, which add little, are left out: then it is no fixpoint, and the search does the rest.
+
+use margay_order::topological_order;
+use margay_verdict::{Budget, Exhausted};
+
+use super::reach::Reach;
+use super::{Forced, Known, cycle};
+
+/// A round that adds less than one in so many of what was derived may be the last.
+const ENOUGH: usize = 16;
+
+/// The saturated graph with reachability, or a cycle.
+pub(crate) enum Saturated {
+    Acyclic(Reach),
+    Cyclic(Vec<(u32, u32, u32)>),
+}
+
+impl Known<'_> {
+    /// Applies R1 and R2 until nothing changes or a cycle shows.
+    pub fn saturate(&mut self, budget: &Budget) -> Result<Saturated, Exhausted> {
+        for round in 1.. {
+            budget.poll()?;
+            let graph = self.graph();
+            let Some(order) = topological_order(&graph) else {
+                return Ok(Saturated::Cyclic(cycle(&graph)));
+            };
+            let reach = self.reach(&graph, &order, budget)?;
+            let before = self.derived.len();
+            if matches!(reach, Reach::Estimated(_)) || !self.round(&reach, round, budget)? {
+                return Ok(Saturated::Acyclic(reach));
+            }
+            // Where a round is dear, what is left is left to the search.
+            let few = (self.derived.len() - before) * ENOUGH < self.derived.len();
+            if matches!(reach, Reach::Pairs(_)) && few && topological_order(&self.graph()).is_some() {
+                return Ok(Saturated::Acyclic(reach));
+            }
+        }
+        unreachable!("rounds end when nothing new is derived")
+    }
+
+    fn round(&mut self, reach: &Reach, round: u32, budget: &Budget) -> Result<bool, Exhausted> {
+        let mut new = false;
+        for item in self.problem.items() {
+            budget.poll()?;
+            let range = self.problem.item_versions(item);
+            let groups = self.groups(range.clone());
+            for a in range {
+                if a == groups.initial || self.forced(self.problem.versions[a as usize].txn) {
+                    new |= self.apply(reach, round, a, &groups);
+                }
+            }
+        }
+        Ok(new)
+    }
+
+    fn apply(&mut self, reach: &Reach, round: u32, a: u32, groups: &Groups) -> bool {
+        let (points, versions) = (self.points, &self.problem.versions);
+        let commit = |b: u32| points.commit(versions[b as usize].txn);
+        let mut pairs: Vec<(u32, u32, Forced)> = Vec::new();
+        for group in groups.iter() {
+            let next = if a == groups.initial {
+                group.first()
+            } else {
+                let begin = points.after_earlier(versions[a as usize].txn);
+                let place = group.partition_point(|&b| b != a && !reach.reaches(begin, commit(b)));
+                group[place..].iter().find(|&&b| b != a)
+            };
+            if let Some(&b) = next {
+                let why = if a == groups.initial { Forced::Fact } else { Forced::Reaches };
+                pairs.push((a, b, why));
+            }
+            for read in self.firm_readers(a) {
+                let node = self.node(read);
+                let seen = group.partition_point(|&b| reach.reaches(commit(b), node));
+                if let Some(&b) = group[..seen].last().filter(|&&b| b != a && a != groups.initial) {
+                    pairs.push((b, a, Forced::ByRead(read)));
+                }
+            }
+        }
+        let mut new = false;
+        for (a, b, why) in pairs {
+            new |= self.order(a, b, why, round, reach);
+        }
+        new
+    }
+
+    /// Forced versions of one object by session, or one by one when sessions do not count.
+    pub fn groups(&self, range: std::ops::Range<u32>) -> Groups {
+        let written: Vec<u32> = (range.start + 1..range.end)
+            .filter(|&v| self.forced(self.problem.versions[v as usize].txn))
+            .collect();
+        let session = |v: u32| {
+            let txn = self.problem.versions[v as usize].txn;
+            self.problem.history.session_of(self.problem.txns[txn as usize])
+        };
+        let mut ends = Vec::new();
+        for place in 1..=written.len() {
+            let same = self.sessions
+                && place < written.len()
+                && session(written[place - 1]) == session(written[place]);
+            if !same {
+                ends.push(place);
+            }
+        }
+        Groups { initial: range.start, written, ends }
+    }
+}
+
+/// Versions of one object in groups that session order orders.
+pub(crate) struct Groups {
+    initial: u32,
+    written: Vec<u32>,
+    ends: Vec<usize>,
+}
+
+impl Groups {
+    pub fn iter(&self) -> impl Iterator<Item = &[u32]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, &end)| &self.written[start..end])
+    }
+}
