@@ -60,7 +60,7 @@ impl Index {
         all.into_iter()
     }
 
-    fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.ints.len() + self.others.len()
     }
 }

@@ -327,7 +327,7 @@ impl Mirror {
         let (versions, readers, locks) = self.store.len();
         let (nodes, edges) = self.graph.len();
         let transactions = self.front.open.len() + self.fresh.len() + self.waiting.len();
-        Size { transactions, versions, readers, locks, nodes, edges }
+        Size { transactions, versions, readers, locks, indexed: self.store.indexed(), nodes, edges }
     }
 
     /// Whatever is not judged yet began at this time or later.

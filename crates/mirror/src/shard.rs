@@ -168,6 +168,11 @@ impl Shard {
         index.into_iter().flat_map(move |(_, _, index)| index.within(range))
     }
 
+    /// How many entries the indices have.
+    pub fn indexed(&self) -> usize {
+        self.indices.iter().map(|(_, _, index)| index.len()).sum()
+    }
+
     pub fn drop_indices(&mut self) {
         self.indices.clear();
     }
@@ -299,21 +304,34 @@ impl Shard {
                 depend(from, txn, Reason::AntiRead { op, object, version });
             }
         }
+        self.order_searches(place, ended, object, (mine, previous), fixed, ordered);
+    }
+
+    /// A version comes after the searches that it would have changed.
+    fn order_searches(
+        &self,
+        place: (usize, usize),
+        ended: &Txn,
+        object: ObjectId,
+        (mine, previous): (&Fact, Option<&Fact>),
+        fixed: Fixed<'_>,
+        ordered: &mut Ordered,
+    ) {
         let table = fixed.world.searches.table_of(object).and_then(|table| fixed.tables.get(&table));
-        let all = table
-            .into_iter()
-            .flat_map(|table| table.searchers.changed_by(object, &mine.pattern, fixed.world));
+        let (Some(table), Some(record)) = (table, self.get(object)) else { return };
         let number = fixed.judged + place.0 as u64;
-        for searched in all.filter(|s| s.number <= number && s.txn != txn && fixed.graph.contains(s.txn)) {
+        for searched in table.searchers.changed_by(object, &mine.pattern, fixed.world) {
             let Searched { txn: from, op, predicate, by, .. } = *searched;
-            if mine.installed.before <= by {
+            let counts = searched.number <= number && from != ended.id && fixed.graph.contains(from);
+            if !counts || mine.installed.before <= by {
                 continue;
             }
             ordered.rw.certain += 1;
-            let saw = Saw::Without(predicate);
-            if !previous.is_some_and(|previous| previous.installed.before > by && changes(saw, previous)) {
-                let version = record.seen_by(by, from);
-                depend(from, txn, Reason::AntiRead { op, object, version });
+            let changes =
+                |fact: &Fact| Saw::Without(predicate).is_changed_by(object, &fact.pattern, fixed.world);
+            if !previous.is_some_and(|previous| previous.installed.before > by && changes(previous)) {
+                let reason = Reason::AntiRead { op, object, version: record.seen_by(by, from) };
+                ordered.edges.push((place, Edge { from, to: ended.id, reason }));
             }
         }
     }

@@ -11,6 +11,8 @@ pub struct Size {
     pub readers: usize,
     /// Locks.
     pub locks: usize,
+    /// Entries of the indices over columns that searches compare.
+    pub indexed: usize,
     /// Transactions of the certifier's graph.
     pub nodes: usize,
     /// Dependencies of the certifier's graph.

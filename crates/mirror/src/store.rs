@@ -179,6 +179,11 @@ impl Store {
         self.enroll(searches);
     }
 
+    /// How many entries the indices have.
+    pub fn indexed(&self) -> usize {
+        self.shards.iter().map(Shard::indexed).sum()
+    }
+
     /// How many versions, readers and locks there are.
     pub fn len(&self) -> (usize, usize, usize) {
         let of_tables = self.tables.values().fold((0, 0, 0), |sum, table| {

@@ -4,9 +4,10 @@ use std::cell::RefCell;
 use std::collections::BinaryHeap;
 
 use margay_history::{Access, Interval, ObjectId, OpId, OpKind, TxnId, Values};
-use margay_mirror::{Mirror, Size, Trace, simulated};
+use margay_mirror::{Asked, Mirror, Size, Trace, simulated};
 use margay_simdb::simulate;
 use margay_simdb::{Action, Change, Mix, Note, Obj, Ppm, Protocol, Recorded, SimConfig, Sink, Start, Value};
+use margay_sql::Dialect;
 
 /// An operation that waits for those that were called before it.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -116,6 +117,58 @@ fn flat(protocol: Protocol) {
     println!("{protocol}: {} operations, at most {early} early and {late} late", feeder.fed);
     assert!(late <= early + early / 2 + 100, "{protocol}: {early} grows to {late}");
     assert!(sizes.iter().all(|size| size.transactions <= 20 * clients as usize), "{protocol}");
+}
+
+/// A table of 300 rows whose values grow without end, searched by ranges of them.
+#[test]
+fn memory_stays_flat_where_rows_are_searched() {
+    for name in ["simdb-ssi", "simdb-ss2pl", "simdb-rc-mvcc"] {
+        let mut mirror = Mirror::new(simulated(name).expect("a simulated database"), 0);
+        let (mut values, rows) = (Values::default(), 300);
+        let column = values.intern_name("v");
+        let table = mirror.searches().table(vec!["id".to_owned()]);
+        let mut now: Vec<i64> = (0..i64::from(rows)).collect();
+        for row in 0..rows {
+            let (key, value) = (values.int(i64::from(row)), values.int(now[row as usize]));
+            mirror.searches().object(ObjectId(row), table, key);
+            mirror.initial(ObjectId(row), values.row(&[(column, value)]));
+        }
+        let (mut sizes, mut op) = (Vec::new(), 0);
+        for txn in 0..6_000_u32 {
+            let (low, row) = (i64::from(txn), txn * 7 % rows);
+            let text = format!("v >= {low} AND v <= {}", low + 20);
+            let search = mirror.searches().condition(table, &text, Dialect::Generic);
+            let found = (0..rows).filter(|row| (low..=low + 20).contains(&now[*row as usize]));
+            let mut access = |row: u32, v: i64| {
+                let value = values.int(v);
+                Access { object: ObjectId(row), value: values.row(&[(column, value)]) }
+            };
+            let seen: Vec<Access> = found.map(|row| access(row, now[row as usize])).collect();
+            now[row as usize] = low + 300;
+            let written = [access(row, low + 300)];
+            let steps = [
+                (OpKind::Scan, &seen[..], Some(search)),
+                (OpKind::Write, &written, None),
+                (OpKind::Commit, &[], None),
+            ];
+            for (step, (kind, accesses, search)) in (0_i64..).zip(steps) {
+                let at = Interval::new(low * 100 + step * 10, low * 100 + step * 10 + 5);
+                let trace = Trace { txn: TxnId(txn), op: OpId(op), kind, at, accesses };
+                let asked = Asked { search, observed: search.is_some(), ..Asked::default() };
+                mirror.feed_asked(trace, &asked, &values).expect("in order");
+                op += 1;
+            }
+            sizes.push(mirror.size());
+        }
+        mirror.finish(&values);
+        assert_eq!(mirror.next_violation(), None, "{name}");
+        let all =
+            |s: &Size| s.versions + s.readers + s.locks + s.indexed + s.nodes + s.edges + s.transactions;
+        let most = |part: &[Size]| part.iter().map(all).max().expect("some");
+        let (early, late) = (most(&sizes[..1_500]), most(&sizes[4_500..]));
+        assert!(late <= early + early / 10, "{name}: {early} grows to {late}");
+        assert!(sizes[1_000].indexed >= rows as usize, "searches use an index");
+    }
 }
 
 #[test]
