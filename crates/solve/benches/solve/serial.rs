@@ -150,7 +150,7 @@ fn plant(run: &mut Execution, first: u64, source: &Serial) {
         Fault::None => &[],
         Fault::LostUpdate => &[[&[0], &[], &[0]], [&[0], &[], &[0]]],
         Fault::WriteSkew => &[[&[0, 1], &[], &[0]], [&[0, 1], &[], &[1]]],
-        Fault::LongFork => &[[&[], &[], &[0]], [&[], &[], &[1]], [&[1], &[0], &[]], [&[0], &[1], &[]]],
+        Fault::LongFork => &[[&[0], &[], &[0]], [&[1], &[], &[1]], [&[1], &[0], &[]], [&[0], &[1], &[]]],
     };
     for ([before, now, written], number) in steps.iter().zip(0..) {
         run.txn = first + number;
