@@ -10,13 +10,6 @@ use margay_solve::Solve;
 use margay_testkit::{random, show, tiny};
 use margay_verdict::{Budget, Certificate, Checker, Finding, Question, Verdict, audit};
 
-const LEVELS: [Level; 4] = [
-    Level::Serializable,
-    Level::StrictSerializable,
-    Level::SnapshotIsolation,
-    Level::StrongSessionSnapshotIsolation,
-];
-
 /// What the definitions say of some transactions and of what aborted; nothing where that cannot be told apart.
 fn alone(history: &History, question: Question, txns: &[TxnId]) -> Option<bool> {
     let keep = |txn: TxnId| txns.contains(&txn) || history.outcome(txn) == Outcome::Aborted;
@@ -55,7 +48,7 @@ struct Tally {
 }
 
 fn look(history: &History, tally: &mut Tally) {
-    for level in LEVELS {
+    for level in Level::ALL {
         let question = Question::new(level);
         let Some(finding) = refutation(history, question) else { continue };
         tally.violated += 1;

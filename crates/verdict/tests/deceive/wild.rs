@@ -6,6 +6,12 @@
 use margay_history::History;
 use margay_testkit::{Rng, parse};
 
+const LISTS: [&str; 11] =
+    ["[]", "[1]", "[2]", "[1 2]", "[2 1]", "[1 2 3]", "[9 1]", "[9 1 2]", "[3]", "[1 1]", "_"];
+
+const CONDITIONS: [&str; 8] =
+    ["v = 0", "v = 1", "w IS NULL", "v < w", "v = 1 OR w = 1", "v = 0 AND w = 1", "v + w > 0", "value = 1"];
+
 /// The same history for the same seed.
 pub fn wild(seed: u64) -> History {
     let mut rng = Rng::new(seed ^ 0x5eed_0000);
@@ -97,23 +103,11 @@ impl<'r> Wild<'r> {
     }
 
     fn list(&mut self) -> &'static str {
-        *self
-            .rng
-            .pick(&["[]", "[1]", "[2]", "[1 2]", "[2 1]", "[1 2 3]", "[9 1]", "[9 1 2]", "[3]", "[1 1]", "_"])
+        LISTS[self.rng.below(LISTS.len())]
     }
 
     fn condition(&mut self) -> &'static str {
-        let all = [
-            "v = 0",
-            "v = 1",
-            "w IS NULL",
-            "v < w",
-            "v = 1 OR w = 1",
-            "v = 0 AND w = 1",
-            "v + w > 0",
-            "value = 1",
-        ];
-        *self.rng.pick(&all)
+        CONDITIONS[self.rng.below(CONDITIONS.len())]
     }
 
     fn row(&mut self, seen: bool) -> String {
