@@ -152,9 +152,11 @@ fn ends(record: &Path) -> Vec<i64> {
     ends
 }
 
-/// Nobody got an answer for nearly as long as a pause takes. That one transaction takes long would prove nothing on a busy machine.
-fn stood_still(ends: &[i64]) -> bool {
-    ends.windows(2).any(|two| two[1] - two[0] > 250_000_000)
+/// Again and again nobody got an answer for nearly as long as a pause takes: in a third of the pauses at least, because an answer that was given before may be read late. That one transaction takes
+/// long would prove nothing on a busy machine.
+fn stood_still(told: &Value, ends: &[i64]) -> bool {
+    let pauses = told["run"]["faults"]["pause"].as_u64().expect("pauses") as usize;
+    3 * ends.windows(2).filter(|two| two[1] - two[0] > 250_000_000).count() >= pauses
 }
 
 #[test]
@@ -165,7 +167,7 @@ fn servers_that_are_harmed_are_not_accused() {
         harmed("--start postgres --workload mixed --fault disconnect=60ms", reconnected);
         harmed("--start postgres --workload mixed --fault pause=400ms", |told, ends| {
             assert_eq!(reconnections(told), 0, "who waits loses nothing");
-            stood_still(ends)
+            stood_still(told, ends)
         });
     }
     let error = run("--fault kill").expect(2);
@@ -182,7 +184,7 @@ fn mariadb_that_is_harmed_is_not_accused() {
     harmed("--start mariadb --workload increment --fault disconnect=60ms", reconnected);
     harmed("--start mariadb --workload increment --fault pause=400ms", |told, ends| {
         assert_eq!(reconnections(told), 0, "who waits loses nothing");
-        stood_still(ends)
+        stood_still(told, ends)
     });
 }
 
