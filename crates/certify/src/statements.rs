@@ -180,6 +180,7 @@ impl Case<'_> {
         let what = halt.notes.join(" ");
         let certificate = Certificate::Unexplained(Unexplained {
             reading: Reading::Item,
+            rows: None,
             txns,
             op: halt.op,
             lemmas: Vec::new(),

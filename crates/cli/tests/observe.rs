@@ -192,7 +192,13 @@ fn a_row_that_is_deleted_and_inserted_again_may_be_missed() {
         margay(check.into_iter().chain(["--certificate", certificate])).expect(1);
         margay(["audit", path, certificate]).expect(0);
     }
-    fs::write(&file, log.replace("DELETE FROM t WHERE id = 1", "DELETE FROM t WHERE id = 1 AND v = 9").replacen("\"count\":1", "\"count\":0", 1).replace("(1, 0)", "(2, 0)")).expect("writable");
+    fs::write(
+        &file,
+        log.replace("DELETE FROM t WHERE id = 1", "DELETE FROM t WHERE id = 1 AND v = 9")
+            .replacen("\"count\":1", "\"count\":0", 1)
+            .replace("(1, 0)", "(2, 0)"),
+    )
+    .expect("writable");
     margay(["check", path, "--level", "read-committed", "--engine", "observe"]).expect(1);
 }
 

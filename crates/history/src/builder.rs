@@ -220,6 +220,11 @@ impl HistoryBuilder {
         }
     }
 
+    /// Forgets the initial values of objects that are not to be kept.
+    pub fn keep_initial(&mut self, keep: impl Fn(ObjectId) -> bool) {
+        self.initial.retain(|object, _| keep(*object));
+    }
+
     /// Adds an operation to a transaction, which it begins if need be.
     ///
     /// # Errors

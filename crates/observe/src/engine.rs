@@ -11,6 +11,7 @@ use crate::formula::Formula;
 use crate::learn::{self, Learned};
 use crate::notes;
 use crate::options::Options;
+use crate::parts;
 use crate::search::{Found, Limits, Misfit, Search};
 use crate::smt::{self, Said, Solver};
 use crate::unknown;
@@ -62,6 +63,9 @@ impl Observe {
         if !initial.is_empty() {
             return self.guess(&asked, initial, budget);
         }
+        if let Some(verdict) = self.by_parts(&asked, budget)? {
+            return Ok(verdict);
+        }
         let (found, limits) = match self.learned(&asked, budget)? {
             Some(verdict) => return Ok(verdict),
             None => self.find(&asked, &[], budget)?,
@@ -72,6 +76,39 @@ impl Observe {
             }
             Found::Refuted(None) => Ok(self.unordered(history, &constraints)),
             other => asked.settled(other),
+        }
+    }
+
+    /// Where a short search finds nothing, a part of the log may be wrong for itself: `None` if none is found.
+    fn by_parts(&self, asked: &Asked<'_, '_>, budget: &Budget) -> Result<Option<Verdict>, Outside> {
+        let Asked { history, question, rules, .. } = *asked;
+        if !self.options.parts {
+            return Ok(None);
+        }
+        let short = Options { steps: self.options.steps.min(SHORT), ..self.options };
+        let mut search = asked.search(short, self.first_limits(history), &[])?;
+        search.least = true;
+        let misfit = match search.run(budget) {
+            Found::Execution(execution) => {
+                return Ok(Some(Verdict::Holds(Certificate::Execution(execution))));
+            }
+            Found::Cut(misfit) | Found::Refuted(misfit) => misfit,
+            _ => return Ok(None),
+        };
+        let Some(misfit) = misfit else { return Ok(None) };
+        parts::refuted(self.options, (history, question, rules), misfit, budget)
+    }
+
+    /// The answer to a question about a history that is asked for itself.
+    pub(crate) fn answer_to(
+        &self,
+        history: &History,
+        question: Question,
+        budget: &Budget,
+    ) -> Result<Verdict, Outside> {
+        match Rules::of(question, self.options.reading) {
+            Some(rules) => self.answer(history, question, rules, budget),
+            None => Err(Outside(question.level.name().to_owned())),
         }
     }
 
@@ -262,7 +299,7 @@ impl Observe {
                 .into(),
         ];
         let (reading, lemmas, clashes) = (self.options.reading, Vec::new(), None);
-        let unexplained = Unexplained { reading, txns: txns.clone(), op, lemmas, clashes, notes };
+        let unexplained = Unexplained { reading, rows: None, txns: txns.clone(), op, lemmas, clashes, notes };
         let certificate = Certificate::Unexplained(unexplained);
         Verdict::Violated(vec![Finding { anomaly: Anomaly::ResultMismatch, txns, certificate }])
     }
@@ -287,6 +324,7 @@ impl Observe {
         let anomaly = if told.is_semantic { Anomaly::ResultMismatch } else { isolation(rules) };
         let certificate = Certificate::Unexplained(Unexplained {
             reading: self.options.reading,
+            rows: None,
             txns,
             op: misfit.op,
             lemmas,

@@ -15,8 +15,11 @@ use crate::options::Options;
 /// How many statements are told.
 const TOLD: usize = 8;
 
-/// The most pairs of transactions whose order is open: formulas of more are solved by luck.
+/// The most pairs of transactions whose order is open: formulas of more are solved by luck. Where fewer proposals are looked at, a quarter as many pairs.
 const PAIRS: usize = 400;
+
+/// How many decisions of the SAT solver go with each proposal.
+const DECISIONS: u64 = 250;
 
 /// The question about some transactions, after which all others come.
 pub(crate) struct Formula<'a, 'c, 'h> {
@@ -34,10 +37,11 @@ impl Formula<'_, '_, '_> {
     /// What has no terms.
     pub fn answer(&self, options: Options) -> Result<Option<Verdict>, Outside> {
         let Asked { history, question, rules, constraints } = *self.asked;
-        if options.clashes == 0 || self.is_large() {
+        if options.clashes == 0 || self.is_large(PAIRS.min(options.clashes / 4)) {
             return Ok(None);
         }
-        let limits = Limits { proposals: options.clashes, ..Limits::DEFAULT };
+        let decisions = Limits::DEFAULT.decisions.min(options.clashes as u64 * DECISIONS);
+        let limits = Limits { proposals: options.clashes, decisions };
         if let Solved::Refuted(clashes, blamed) = self.solve(rules, self.txns, Open::Anything, limits)? {
             return self.violated(options.reading, clashes, blamed, limits).map(Some);
         }
@@ -53,14 +57,14 @@ impl Formula<'_, '_, '_> {
     }
 
     /// Whether the order of too many transactions is open.
-    fn is_large(&self) -> bool {
+    fn is_large(&self, most: usize) -> bool {
         let before = |a, b| self.asked.constraints.before(a, b) || self.asked.constraints.before(b, a);
         let pairs = self
             .txns
             .iter()
             .enumerate()
             .flat_map(|(at, &a)| self.txns[at + 1..].iter().map(move |&b| (a, b)));
-        pairs.filter(|&(a, b)| !before(a, b)).take(PAIRS + 1).count() > PAIRS
+        pairs.filter(|&(a, b)| !before(a, b)).take(most + 1).count() > most
     }
 
     fn solve(&self, rules: Rules, txns: &[TxnId], open: Open, limits: Limits) -> Result<Solved, Outside> {
@@ -86,7 +90,8 @@ impl Formula<'_, '_, '_> {
         let op = blamed.iter().copied().max().unwrap_or(self.op);
         let notes = self.notes(&blamed, is_semantic);
         let (txns_all, lemmas) = (self.txns.to_vec(), Vec::new());
-        let unexplained = Unexplained { reading, txns: txns_all, op, lemmas, clashes: Some(clashes), notes };
+        let clashes = Some(clashes);
+        let unexplained = Unexplained { reading, rows: None, txns: txns_all, op, lemmas, clashes, notes };
         let certificate = Certificate::Unexplained(unexplained);
         Ok(Verdict::Violated(vec![Finding { anomaly, txns, certificate }]))
     }

@@ -39,6 +39,7 @@ mod formula;
 pub mod learn;
 pub mod notes;
 mod options;
+mod parts;
 pub mod search;
 pub mod smt;
 pub mod unknown;

@@ -205,3 +205,55 @@ fn spoiled(history: &History, level: Level, unexplained: &Unexplained) {
         rejected(lemmas);
     }
 }
+
+/// A log whose order nothing tells, with one wrong answer: the row that it is about is enough, and the certificate names it.
+#[test]
+fn a_row_of_a_long_log_refutes_it() {
+    let mut log = support::log::Log::register(&(0..60).map(|k| (k, 0)).collect::<Vec<_>>());
+    for txn in 0..60 {
+        let (set, read) = (
+            format!("UPDATE t SET v = {txn} WHERE k = {txn}"),
+            format!("SELECT v FROM t WHERE k = {}", (txn + 1) % 60),
+        );
+        let seen: &[&[i64]] = if txn == 30 { &[&[7]] } else { &[&[0]] };
+        log.txn(txn, txn, &[(&set, None), (&read, Some(seen))], margay_history::OpKind::Commit);
+    }
+    let history = log.finish();
+    for level in [Level::Serializable, Level::SnapshotIsolation, Level::ReadCommitted] {
+        let verdict = check(&history, level, Options { parts: true, ..Options::DEFAULT });
+        let Some(Certificate::Unexplained(unexplained)) = verdict.certificate() else {
+            panic!("{level}: {}", verdict.word())
+        };
+        assert_eq!(unexplained.rows, Some(vec![("t".to_owned(), Some(vec![Value::Int(31)]))]), "{level}");
+        in_part(&history, level, unexplained);
+    }
+}
+
+/// A part that leaves out who else can write, or what is said of it, is rejected.
+fn in_part(history: &History, level: Level, unexplained: &Unexplained) {
+    let question = Question::new(level);
+    let whole = Certificate::Unexplained(unexplained.clone());
+    let text = wire::to_json(history, question, &whole);
+    assert_eq!(wire::from_json(history, &text), Ok((question, whole)));
+    let Some(rows) = &unexplained.rows else { return };
+    let other: Vec<_> =
+        rows.iter().map(|(table, _)| (table.clone(), Some(vec![Value::Int(1_000_000)]))).collect();
+    for rows in [Some(Vec::new()), Some(other)] {
+        let certificate = Certificate::Unexplained(Unexplained { rows, ..unexplained.clone() });
+        assert!(audit(history, question, &certificate).is_err(), "{level}: {certificate:?}");
+    }
+}
+
+/// A part has to have everybody who can write its rows: a scan that sets what it finds ties the rows of its table together.
+#[test]
+fn rows_that_others_can_write_are_no_part() {
+    let mut log = support::log::Log::register(&[(1, 0), (2, 0)]);
+    log.txn(0, 0, &[("UPDATE t SET v = 5 WHERE v = 0", None)], margay_history::OpKind::Commit);
+    log.txn(1, 1, &[("SELECT v FROM t WHERE k = 1", Some(&[&[5]]))], margay_history::OpKind::Commit);
+    let history = log.finish();
+    let of = |key: i64| vec![("t".to_owned(), Some(vec![Value::Int(key)]))];
+    for (rows, is_part) in [(of(1), false), (vec![("t".to_owned(), None)], true)] {
+        let part = margay_verdict::observed::Part::named(&history, &rows).expect("inside the fragment");
+        assert_eq!(part.is_some(), is_part, "{rows:?}");
+    }
+}

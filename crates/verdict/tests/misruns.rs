@@ -54,6 +54,7 @@ fn who_adds_to_a_row_must_have_seen_it_inserted() {
     let lemma = Misrun { run: vec![(one, 0), (two, 1), (three, 2)], op: Some(op), order, absent: Vec::new() };
     let unexplained = Unexplained {
         reading: Reading::Item,
+        rows: None,
         txns: vec![one, two, three],
         op,
         lemmas: vec![lemma],

@@ -3,6 +3,7 @@
 //! `cargo run --release -p margay-observe --example bench -- WORKLOAD LEVEL TRANSACTIONS [SWITCH]…`, with WORKLOAD one of `bank`, `twitter`, `rubis`, `tpcc`, LEVEL one of `ser`, `si`,
 //! `rc`, and each SWITCH one of `no-indexes`, `no-window`, `not-concrete`, `weakest-first`, `no-learning`, `statement`, `no-audit`, `no-timestamps`.
 //! `bench wrong TRANSACTIONS LEMMAS CLASHES` counts how many wrong logs whose order nothing tells are refuted with so many lemmas and proposals for their formula at most.
+//! `bench faulty TRANSACTIONS SECONDS [no-parts]` counts how many long logs of a database that errs once are refuted within so many seconds each.
 
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ use margay_verdict::{Budget, Checker, Question, audit};
 mod support;
 
 mod bank;
+mod faulty;
 mod rubis;
 mod tpcc;
 mod twitter;
@@ -49,6 +51,12 @@ fn main() {
     {
         let number = |text: &String| text.parse().unwrap_or(0);
         return wrong::run(count.parse().unwrap_or(20), number(lemmas), number(clashes));
+    }
+    if let [what, count, seconds, rest @ ..] = args.as_slice()
+        && what == "faulty"
+    {
+        let parts = !rest.iter().any(|switch| switch == "no-parts");
+        return faulty::run(count.parse().unwrap_or(100), seconds.parse().unwrap_or(20), parts);
     }
     let [workload, level, count, switches @ ..] = args.as_slice() else {
         return eprintln!("WORKLOAD LEVEL TRANSACTIONS [SWITCH]…");

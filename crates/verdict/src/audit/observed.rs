@@ -16,8 +16,8 @@ use super::{Rejected, committed_set, misrun, reject};
 use crate::checker::Question;
 use crate::observed::formula::{Clash, Clauses, Open, encode, row_of};
 use crate::observed::{
-    Answer, Constraints, Execution, Family, Machine, Ran, Reading, Rules, Sight, Unexplained, exhaust,
-    in_row_order, unknown_rows,
+    Answer, Constraints, Execution, Family, Machine, Part, PartRow, Ran, Reading, Rules, Sight, Unexplained,
+    exhaust, in_row_order, unknown_rows,
 };
 
 /// The most statements that are executed to find that there is no execution.
@@ -237,6 +237,9 @@ pub(super) fn violated(
     question: Question,
     certificate: &Unexplained,
 ) -> Result<(), Rejected> {
+    if let Some(rows) = &certificate.rows {
+        return violated_in_part(history, question, certificate, rows);
+    }
     // Who refutes more possibilities than evidence about versions leaves refutes those.
     let rules = rules(question, certificate.reading)?;
     if let Some(clashes) = &certificate.clashes {
@@ -253,6 +256,22 @@ pub(super) fn violated(
         Answer::Refuted => Ok(()),
         Answer::Explained => reject("there is an execution that gives what was observed"),
         Answer::TooMany => reject(format!("there are more possibilities than {MOST} statements can try")),
+    }
+}
+
+/// Whether nothing explains what was observed of some rows, about which nobody else has a say.
+fn violated_in_part(
+    history: &History,
+    question: Question,
+    certificate: &Unexplained,
+    rows: &[PartRow],
+) -> Result<(), Rejected> {
+    let Some(part) = Part::named(history, rows)? else {
+        return reject("whoever can write the named rows can touch others");
+    };
+    match part.translate(true, certificate) {
+        Some(inner) => violated(&part.history, question, &Unexplained { rows: None, ..inner }),
+        None => reject("it names operations that are not about the named rows"),
     }
 }
 

@@ -44,6 +44,7 @@ mod machine;
 mod misrun;
 mod order;
 mod orders;
+mod part;
 mod prints;
 mod rules;
 mod setup;
@@ -57,6 +58,7 @@ pub use machine::{Machine, Ran, Step};
 pub use misrun::{Blame, Counts, Course, Demand, Demands, Misrun, Moment, demands, has_lemmas};
 pub use order::{Constraints, Placed};
 pub use orders::{Candidate, Orders};
+pub use part::{Part, PartRow, RowSet, Touch, Touches};
 pub use prints::{Effect, Prints, RowId};
 pub use rules::{Family, Rules};
 pub use setup::{dialect, unknown_rows, unknowns};
@@ -122,6 +124,8 @@ pub struct Initial {
 pub struct Unexplained {
     /// What is read by read-committed.
     pub reading: Reading,
+    /// The rows that are looked at: whatever else is said is said of the log of these alone ([`Part`]). Without, of the whole log.
+    pub rows: Option<Vec<PartRow>>,
     /// The transactions that have to be explained together, in the order in which the engine met them: every transaction that may come before one of them by the
     /// order that is asked for is one of them.
     pub txns: Vec<TxnId>,

@@ -14,7 +14,7 @@ use crate::certificate::{
 use crate::checker::Question;
 use crate::mechanism::{Certified, Locking, Mechanisms, Points, View};
 use crate::observed::formula::{Bound, Clash};
-use crate::observed::{Execution, Initial, Misrun, Moment, Pin, Reading, Sight, Unexplained};
+use crate::observed::{Execution, Initial, Misrun, Moment, PartRow, Pin, Reading, Sight, Unexplained};
 
 /// The question and the certificate of a file, against the history that it was made for.
 ///
@@ -161,6 +161,16 @@ fn named<T: Copy>(all: &[(T, &'static str)], name: &str) -> Result<T, String> {
 fn state(json: &Json) -> Result<u32, String> {
     let state = json.as_u64().and_then(|state| u32::try_from(state).ok());
     state.ok_or_else(|| format!("{json} is no state"))
+}
+
+fn part_row(json: Json) -> Result<PartRow, String> {
+    let [table, key] = tuple(json, "rows")?;
+    let table = table.as_str().ok_or("the table of rows is no text")?.to_owned();
+    if key.is_null() {
+        return Ok((table, None));
+    }
+    let key: Option<Vec<_>> = list(key, "the key of a row")?.iter().map(json_sql).collect();
+    Ok((table, Some(key.ok_or("the key of a row is no list of SQL values")?)))
 }
 
 fn pin(json: Json) -> Result<Pin, String> {
@@ -311,8 +321,12 @@ impl<'h> Reader<'h> {
             None => None,
             Some(json) => Some(list(json, "clashes")?.into_iter().map(clash).collect::<Result<_, String>>()?),
         };
+        let rows = match fields.optional("rows").filter(|json| !json.is_null()) {
+            None => None,
+            Some(json) => Some(list(json, "rows")?.into_iter().map(part_row).collect::<Result<_, String>>()?),
+        };
         fields.end()?;
-        Ok(Certificate::Unexplained(Unexplained { reading, txns, op, lemmas, clashes, notes }))
+        Ok(Certificate::Unexplained(Unexplained { reading, rows, txns, op, lemmas, clashes, notes }))
     }
 
     fn misrun(&self, json: Json) -> Result<Misrun, String> {

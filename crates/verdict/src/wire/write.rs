@@ -11,7 +11,7 @@ use crate::certificate::{Breach, Broken, Certificate, Edge, Point, ReadFrom, Rea
 use crate::checker::Question;
 use crate::mechanism::{Certified, Locking, Points, View, word};
 use crate::observed::formula::{Bound, Clash};
-use crate::observed::{Execution, Initial, Misrun, Moment, Pin, Sight, Unexplained};
+use crate::observed::{Execution, Initial, Misrun, Moment, PartRow, Pin, Sight, Unexplained};
 
 /// The certificate as the text of its file.
 #[must_use]
@@ -96,9 +96,14 @@ impl Writer<'_> {
         };
         let lemmas: Json = unexplained.lemmas.iter().map(lemma).collect();
         let clashes = unexplained.clashes.as_ref().map(|clashes| clashes.iter().map(clash).collect::<Json>());
+        let row = |(table, key): &PartRow| {
+            json!([table, key.as_ref().map(|key| key.iter().map(sql_json).collect::<Vec<_>>())])
+        };
+        let rows = unexplained.rows.as_ref().map(|rows| rows.iter().map(row).collect::<Json>());
         json!({
             "lemmas": lemmas,
             "clashes": clashes,
+            "rows": rows,
             "reading": unexplained.reading.name(),
             "txns": self.txns(&unexplained.txns),
             "op": self.op(unexplained.op),
