@@ -10,7 +10,7 @@
 //! Lazily, as elsewhere: a SAT solver with the acyclicity theory chooses what open reads saw and the orders of versions that have been named; the rest of the orders follows one linear order of the graph.
 //! Every read that misses something visible is a cycle of one rw edge and the path that makes it visible, and becomes a clause, until there is none.
 //!
-//! Where the first linear order is not enough and paths make visible, one of a stronger level is looked for first ([`guess`]).
+//! Where the first linear order is not enough and paths make visible, one of a stronger level is looked for first ([`mod@guess`]).
 //!
 //! What an operation saw of a row that is written in part must be one version, though its columns were written by several. So the operation has a point of its own before its
 //! transaction's ([`Stand::Point`]): it comes after all whose columns it saw and before all who wrote these columns later. Where the linear order breaks that, the order of the two versions
