@@ -163,8 +163,8 @@ impl Mirror {
         self.with_windows(WINDOWS)
     }
 
-    /// Takes transactions in windows of at least and at most so many, as few as objects have many versions. One at a time is the beginning; what is found depends on it no more than
-    /// on the number of threads.
+    /// Takes transactions in windows of at least and at most so many, as few as objects have many versions. One at a time is the beginning; what is found hardly depends on it: where much
+    /// was not seen, one length may miss what another finds.
     #[must_use]
     pub fn with_windows(mut self, windows: RangeInclusive<usize>) -> Self {
         self.window = (*windows.start()).max(1);
