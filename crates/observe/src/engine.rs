@@ -82,21 +82,19 @@ impl Observe {
     /// Where a short search finds nothing, a part of the log may be wrong for itself: `None` if none is found.
     fn by_parts(&self, asked: &Asked<'_, '_>, budget: &Budget) -> Result<Option<Verdict>, Outside> {
         let Asked { history, question, rules, .. } = *asked;
-        if !self.options.parts {
+        if !self.options.parts || history.txn_count() <= FEW_TXNS {
             return Ok(None);
         }
         let short = Options { steps: self.options.steps.min(SHORT), ..self.options };
         let mut search = asked.search(short, self.first_limits(history), &[])?;
         search.least = true;
-        let misfit = match search.run(budget) {
-            Found::Execution(execution) => {
-                return Ok(Some(Verdict::Holds(Certificate::Execution(execution))));
+        match search.run(budget) {
+            Found::Execution(execution) => Ok(Some(Verdict::Holds(Certificate::Execution(execution)))),
+            Found::Cut(Some(misfit)) | Found::Refuted(Some(misfit)) => {
+                parts::refuted(self.options, (history, question, rules), misfit, budget)
             }
-            Found::Cut(misfit) | Found::Refuted(misfit) => misfit,
-            _ => return Ok(None),
-        };
-        let Some(misfit) = misfit else { return Ok(None) };
-        parts::refuted(self.options, (history, question, rules), misfit, budget)
+            _ => Ok(None),
+        }
     }
 
     /// The answer to a question about a history that is asked for itself.
@@ -334,6 +332,9 @@ impl Observe {
         Ok(vec![Finding { anomaly, txns: told.txns, certificate }])
     }
 }
+
+/// The most transactions of a log that needs no parts: learning about all of them is quick.
+const FEW_TXNS: usize = 24;
 
 /// How many statements a search executes, beyond a few for each operation, before learning is tried.
 const SHORT: u64 = 20_000;

@@ -70,7 +70,7 @@ pub struct Options {
     pub lemmas: usize,
     /// How many proposals for the formula of a log are looked at, where initial values are not known, or there are too many orders and states to try; without any, there is no formula.
     pub clashes: usize,
-    /// Where a short search finds nothing, looks for a few rows whose statements nothing explains. Not by default: where rows have more than a few writers it takes long.
+    /// Where a short search finds nothing, looks for a few rows whose statements nothing explains before the whole log is asked.
     pub parts: bool,
     /// How many statements are executed at most in a search that goes back and forth, beyond two hundred for each operation of the history.
     pub steps: u64,
@@ -88,7 +88,7 @@ impl Options {
         learn: true,
         lemmas: 5_000,
         clashes: 20_000,
-        parts: false,
+        parts: true,
         steps: 10_000_000,
     };
 }

@@ -11,7 +11,7 @@
 //! - Only what the audit accepts is told.
 //!
 //! # Cost
-//! A copy of the log, and a short search, for each part; [`WORK`] ends it.
+//! A copy of the log, and a short search, for each part; [`WORK`] and [`PARTS`] end it.
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{History, TxnId};
@@ -28,8 +28,11 @@ use crate::search::Misfit;
 /// The most operations of the history that are copied or looked through, all parts together.
 const WORK: usize = 100_000_000;
 
-/// The most moments of a part's transactions: beyond some fifty, lemmas seldom suffice.
-const LARGEST: usize = 48;
+/// The most moments of a part's transactions: a quick answer for each is worth more than a long one for one.
+const LARGEST: usize = 24;
+
+/// How many parts are asked at most.
+const PARTS: usize = 64;
 
 /// How many rows are told.
 const TOLD: usize = 4;
@@ -57,7 +60,7 @@ pub(crate) fn refuted(
         most,
     };
     let mut tried: HashSet<Vec<Touched>> = HashSet::new();
-    let mut work = 0;
+    let (mut work, mut asked) = (0, 0);
     let likely = seeker.seeds(misfit).take(2).collect::<Vec<_>>();
     let seeds =
         seeker.seeds(misfit).map(|seed| (seed, FEW)).chain(likely.into_iter().map(|seed| (seed, MANY)));
@@ -66,8 +69,8 @@ pub(crate) fn refuted(
         if effort == FEW && !tried.insert(rows.clone()) {
             continue;
         }
-        work += history.op_count();
-        if work > WORK || budget.poll().is_err() {
+        (work, asked) = (work + history.op_count(), asked + 1);
+        if work > WORK || asked > PARTS || budget.poll().is_err() {
             break;
         }
         if let Some(verdict) = seeker.ask(&rows, effort, budget)? {

@@ -220,7 +220,7 @@ fn a_row_of_a_long_log_refutes_it() {
     }
     let history = log.finish();
     for level in [Level::Serializable, Level::SnapshotIsolation, Level::ReadCommitted] {
-        let verdict = check(&history, level, Options { parts: true, ..Options::DEFAULT });
+        let verdict = check(&history, level, Options::DEFAULT);
         let Some(Certificate::Unexplained(unexplained)) = verdict.certificate() else {
             panic!("{level}: {}", verdict.word())
         };
