@@ -13,10 +13,12 @@ const MAX_SCALE: u32 = 37;
 /// Equality is numeric (1.0 equals 1.00); the scale is kept because the databases' division depends on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Decimal {
-    /// The mantissa in two halves: a 128-bit field would make every value larger by its alignment.
-    high: i64,
+    /// The mantissa's size in two halves: a 128-bit field would make every value larger by its alignment.
+    high: u64,
     low: u64,
-    scale: u32,
+    scale: u8,
+    /// Apart from the size, because a truth value leaves room for a value to say in the same byte that it is no decimal at all.
+    negative: bool,
 }
 
 impl Decimal {
@@ -26,17 +28,20 @@ impl Decimal {
     }
 
     fn raw(mantissa: i128, scale: u32) -> Self {
-        Decimal { high: (mantissa >> 64) as i64, low: mantissa as u64, scale }
+        let size = mantissa.unsigned_abs();
+        let (high, low) = ((size >> 64) as u64, size as u64);
+        Decimal { high, low, scale: scale as u8, negative: mantissa < 0 }
     }
 
     /// The unscaled number.
     pub fn mantissa(self) -> i128 {
-        (i128::from(self.high) << 64) | i128::from(self.low)
+        let size = (u128::from(self.high) << 64) | u128::from(self.low);
+        if self.negative { 0_i128.wrapping_sub_unsigned(size) } else { size as i128 }
     }
 
     /// The number of digits after the point.
     pub fn scale(self) -> u32 {
-        self.scale
+        u32::from(self.scale)
     }
 
     /// True for zero at every scale.
@@ -47,7 +52,7 @@ impl Decimal {
     /// The number as an integer, if it is one that fits.
     pub fn to_integer(self) -> Option<i64> {
         let exact = self.normalized();
-        if exact.scale == 0 { i64::try_from(exact.mantissa()).ok() } else { None }
+        if exact.scale() == 0 { i64::try_from(exact.mantissa()).ok() } else { None }
     }
 
     /// The nearest double.
@@ -60,31 +65,31 @@ impl Decimal {
         if scale > MAX_SCALE {
             return None;
         }
-        if scale >= self.scale {
-            let mantissa = self.mantissa().checked_mul(power(scale - self.scale)?)?;
+        if scale >= self.scale() {
+            let mantissa = self.mantissa().checked_mul(power(scale - self.scale())?)?;
             return Some(Decimal::raw(mantissa, scale));
         }
-        let unit = power(self.scale - scale)?;
+        let unit = power(self.scale() - scale)?;
         Some(Decimal::raw(round_quotient(self.mantissa(), unit), scale))
     }
 
     /// The largest integer at most the number.
     pub fn floor(self) -> Option<Self> {
-        let unit = power(self.scale)?;
+        let unit = power(self.scale())?;
         Some(Decimal::raw(self.mantissa().div_euclid(unit), 0))
     }
 
     /// The number without its digits after the point beyond `scale`.
     pub fn truncate(self, scale: u32) -> Option<Self> {
-        if scale >= self.scale {
+        if scale >= self.scale() {
             return Some(self);
         }
-        Some(Decimal::raw(self.mantissa() / power(self.scale - scale)?, scale))
+        Some(Decimal::raw(self.mantissa() / power(self.scale() - scale)?, scale))
     }
 
     /// The negated number.
     pub fn checked_neg(self) -> Option<Self> {
-        Some(Decimal::raw(self.mantissa().checked_neg()?, self.scale))
+        Some(Decimal::raw(self.mantissa().checked_neg()?, self.scale()))
     }
 
     /// The sum, at the larger scale.
@@ -100,7 +105,7 @@ impl Decimal {
 
     /// The product, at the sum of the scales.
     pub fn checked_mul(self, other: Self) -> Option<Self> {
-        let scale = self.scale + other.scale;
+        let scale = self.scale() + other.scale();
         Decimal::new(self.mantissa().checked_mul(other.mantissa())?, scale)
     }
 
@@ -142,17 +147,17 @@ impl Decimal {
             quotient_weight -= 1;
         }
         let wanted = (16 - quotient_weight * 4).max(0);
-        u32::try_from(wanted).unwrap_or(0).max(self.scale).max(other.scale)
+        u32::try_from(wanted).unwrap_or(0).max(self.scale()).max(other.scale())
     }
 
     /// The weight, in powers of 10000, of the first nonzero group of four digits, and that group.
     fn leading_group(self) -> (i64, u128) {
-        let padding = (4 - self.scale % 4) % 4;
+        let padding = (4 - self.scale() % 4) % 4;
         let mut rest = self.mantissa().unsigned_abs();
         if rest == 0 {
             return (0, 0);
         }
-        let mut weight = -(i64::from(self.scale + padding) / 4);
+        let mut weight = -(i64::from(self.scale() + padding) / 4);
         // The last group may be incomplete: only its digits before the padding are in the mantissa.
         let unit = 10u128.pow(4 - padding);
         if rest < unit {
@@ -169,8 +174,8 @@ impl Decimal {
 
     fn normalized(self) -> Self {
         let mut exact = self;
-        while exact.scale > 0 && exact.mantissa() % 10 == 0 {
-            exact = Decimal::raw(exact.mantissa() / 10, exact.scale - 1);
+        while exact.scale() > 0 && exact.mantissa() % 10 == 0 {
+            exact = Decimal::raw(exact.mantissa() / 10, exact.scale() - 1);
         }
         exact
     }
@@ -189,9 +194,9 @@ fn round_quotient(number: i128, unit: i128) -> i128 {
 }
 
 fn aligned(left: Decimal, right: Decimal) -> Option<(i128, i128, u32)> {
-    let scale = left.scale.max(right.scale);
-    let left = left.mantissa().checked_mul(power(scale - left.scale)?)?;
-    let right = right.mantissa().checked_mul(power(scale - right.scale)?)?;
+    let scale = left.scale().max(right.scale());
+    let left = left.mantissa().checked_mul(power(scale - left.scale())?)?;
+    let right = right.mantissa().checked_mul(power(scale - right.scale())?)?;
     Some((left, right, scale))
 }
 
@@ -228,9 +233,9 @@ impl Ord for Decimal {
 /// Compares by integer part, then by the fraction padded to the largest scale.
 fn compare_parts(left: Decimal, right: Decimal) -> Ordering {
     let split = |number: Decimal| {
-        let unit = power(number.scale).unwrap_or(i128::MAX);
+        let unit = power(number.scale()).unwrap_or(i128::MAX);
         let fraction = number.mantissa().rem_euclid(unit);
-        (number.mantissa().div_euclid(unit), fraction * power(MAX_SCALE - number.scale).unwrap_or(1))
+        (number.mantissa().div_euclid(unit), fraction * power(MAX_SCALE - number.scale()).unwrap_or(1))
     };
     split(left).cmp(&split(right))
 }
@@ -239,7 +244,7 @@ impl Hash for Decimal {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let exact = self.normalized();
         exact.mantissa().hash(state);
-        exact.scale.hash(state);
+        exact.scale().hash(state);
     }
 }
 
@@ -247,7 +252,7 @@ impl fmt::Display for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.mantissa() < 0 { "-" } else { "" };
         let digits = self.mantissa().unsigned_abs().to_string();
-        let scale = self.scale as usize;
+        let scale = self.scale() as usize;
         if scale == 0 {
             return write!(f, "{sign}{digits}");
         }
@@ -300,6 +305,18 @@ mod tests {
 
     fn d(text: &str) -> Decimal {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_value_is_three_words() {
+        assert_eq!(size_of::<crate::Value>(), 24);
+    }
+
+    #[test]
+    fn mantissas_of_all_sizes_survive() {
+        for mantissa in [0, 1, -1, i128::from(i64::MIN), i128::from(u64::MAX) + 1, i128::MAX, i128::MIN] {
+            assert_eq!(Decimal::raw(mantissa, 3).mantissa(), mantissa);
+        }
     }
 
     #[test]

@@ -94,6 +94,21 @@ impl Value {
         }
     }
 
+    /// The structural order.
+    fn compare(&self, other: &Value) -> Ordering {
+        match (self, other) {
+            (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
+            (Value::Int(a), Value::Int(b)) => a.cmp(b),
+            (Value::Decimal(a), Value::Decimal(b)) => a.cmp(b),
+            (Value::Float(a), Value::Float(b)) => a.total_cmp(b),
+            (Value::Text(a), Value::Text(b)) => a.cmp(b),
+            (Value::Bytes(a), Value::Bytes(b)) => a.cmp(b),
+            (Value::Date(a), Value::Date(b)) => a.cmp(b),
+            (Value::Timestamp(a), Value::Timestamp(b)) => a.cmp(b),
+            _ => self.rank().cmp(&other.rank()),
+        }
+    }
+
     /// The name of the value's type, for messages.
     pub fn type_name(&self) -> &'static str {
         match self {
@@ -133,17 +148,12 @@ fn float_key(number: f64) -> Value {
 }
 
 impl Ord for Value {
+    /// Most keys are integers.
+    #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         match (self, other) {
-            (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
             (Value::Int(a), Value::Int(b)) => a.cmp(b),
-            (Value::Decimal(a), Value::Decimal(b)) => a.cmp(b),
-            (Value::Float(a), Value::Float(b)) => a.total_cmp(b),
-            (Value::Text(a), Value::Text(b)) => a.cmp(b),
-            (Value::Bytes(a), Value::Bytes(b)) => a.cmp(b),
-            (Value::Date(a), Value::Date(b)) => a.cmp(b),
-            (Value::Timestamp(a), Value::Timestamp(b)) => a.cmp(b),
-            _ => self.rank().cmp(&other.rank()),
+            _ => self.compare(other),
         }
     }
 }
