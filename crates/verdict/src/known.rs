@@ -8,8 +8,11 @@
 //! deletion, by the recorded version order or by the order of commits, which is that of versions in PostgreSQL, because writers of a row wait for each other's end.
 
 use margay_history::{History, ObjectId, Op, OpId, OpKind, Outcome, TxnId, Value, ValueId, Version};
+use margay_levels::Level;
 
+use crate::audit;
 use crate::certificate::{Broken, Certificate, Finding, Lemma, Reason};
+use crate::checker::Question;
 
 /// What is known about a finding.
 pub(crate) fn known(history: &History, finding: &Finding) -> Option<String> {
@@ -37,10 +40,7 @@ struct Known<'h> {
 impl Known<'_> {
     fn insertion(&self, certificate: &Certificate) -> Option<Insertion> {
         match certificate {
-            Certificate::Refutation(lemmas) => {
-                let all: Option<Vec<Insertion>> = lemmas.iter().map(|lemma| self.in_cycle(lemma)).collect();
-                all?.into_iter().next()
-            }
+            Certificate::Refutation(lemmas) => self.in_cycles(lemmas),
             Certificate::Operations { ops, .. } => self.in_read(*ops.first()?),
             Certificate::Intervals(breach) => match &breach.broken {
                 Broken::Read { op } => self.in_read(*op),
@@ -49,6 +49,16 @@ impl Known<'_> {
             },
             _ => None,
         }
+    }
+
+    /// One such cycle is enough if the others alone leave a possibility, whatever the level.
+    fn in_cycles(&self, lemmas: &[Lemma]) -> Option<Insertion> {
+        let (known, others): (Vec<&Lemma>, Vec<&Lemma>) =
+            lemmas.iter().partition(|lemma| self.in_cycle(lemma).is_some());
+        let insertion = self.in_cycle(known.first()?)?;
+        let others = Certificate::Refutation(others.into_iter().cloned().collect());
+        let question = Question::new(Level::StrictSerializable);
+        audit(self.history, question, &others).is_err().then_some(insertion)
     }
 
     /// That a writer began after another had committed is what PostgreSQL does not promise here; a cycle needs that where an anti-dependency follows.

@@ -141,3 +141,19 @@ fn nothing_else_is() {
     let seen = cycle([(DELETER, INSERTER, Reason::Write { object: ROW }), (INSERTER, DELETER, read)]);
     assert!(!is_known(&history, seen));
 }
+
+/// Most refutations have further cycles, which exclude the other orders; alone they leave a possibility.
+#[test]
+fn one_cycle_is_enough_if_the_others_are_not() {
+    let history = story(Twist::default());
+    let Certificate::Refutation(mut lemmas) = lost_update(&history) else { panic!("cycles") };
+    let other = Lemma {
+        edges: vec![
+            Edge { from: INSERTER, to: DELETER, reason: Reason::Write { object: ROW } },
+            Edge { from: DELETER, to: INSERTER, reason: Reason::Write { object: ROW } },
+        ],
+    };
+    lemmas.push(other.clone());
+    assert!(is_known(&history, Certificate::Refutation(lemmas)));
+    assert!(!is_known(&history, Certificate::Refutation(vec![other])));
+}
