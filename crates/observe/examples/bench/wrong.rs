@@ -80,13 +80,7 @@ pub fn run(count: u64, lemmas: usize, clashes: usize) {
                     let budget = Budget::unlimited().with_time(Duration::from_secs(20));
                     let question = Question::new(level);
                     let verdict = Observe { options }.check(&history, question, &budget);
-                    let accepted = verdict.certificate().map(|c| audit(&history, question, c).is_ok());
-                    words[match (verdict, accepted) {
-                        (_, Some(false)) => 3,
-                        (Verdict::Holds(_), _) => 0,
-                        (Verdict::Violated(_), _) => 1,
-                        _ => 2,
-                    }] += 1;
+                    words[word(&history, question, &verdict)] += 1;
                 }
             }
             let [holds, violated, unknown, rejected] = words;
@@ -95,5 +89,16 @@ pub fn run(count: u64, lemmas: usize, clashes: usize) {
                 (used() - start).as_secs_f64()
             );
         }
+    }
+}
+
+/// Where a verdict is counted: holds, violated, unknown, or not accepted by the audit.
+pub fn word(history: &History, question: Question, verdict: &Verdict) -> usize {
+    let accepted = verdict.certificate().map(|certificate| audit(history, question, certificate).is_ok());
+    match (verdict, accepted) {
+        (_, Some(false)) => 3,
+        (Verdict::Holds(_), _) => 0,
+        (Verdict::Violated(_), _) => 1,
+        _ => 2,
     }
 }
