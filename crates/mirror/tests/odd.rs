@@ -1,6 +1,7 @@
 //! Histories at the edge: nothing in them, nobody who ends, everything at the same time, far too much of one thing.
 
-use margay_formats::{Source, read};
+mod timed;
+
 use margay_history::{
     Access, History, HistoryBuilder, Interval, ObjectId, OpDetail, OpId, OpKind, TxnId, Values,
 };
@@ -9,6 +10,7 @@ use margay_levels::{Anomaly, Level};
 use margay_mirror::{Engine, Mechanisms, Mirror, Trace, Unfit};
 use margay_testkit::history;
 use margay_verdict::{Budget, Checker, Question, Verdict, audit};
+use timed::timed;
 
 const ANY: Question = Question { level: Level::ReadUncommitted, real_time: false };
 
@@ -47,14 +49,7 @@ fn is_clean_everywhere(history: &History) {
 /// A table of rows with two columns.
 fn rows(lines: &[&str]) -> History {
     let header = r#"{"margay":1,"tables":{"t":{"key":["id"],"columns":{"id":"int","v":"int","w":"int"}}},"initial":[[["t",1],{"v":10,"w":0}]]}"#;
-    let mut text = format!("{header}\n");
-    for line in lines {
-        let mut parts = line.splitn(4, ' ');
-        let mut next = || parts.next().expect("four parts");
-        let (session, before, after, rest) = (next(), next(), next(), next());
-        text += &format!("{{\"session\":{session},\"txn\":{session},\"at\":[{before},{after}],{rest}}}\n");
-    }
-    read(Source::bytes(text.as_bytes()), None).expect("a history").history
+    timed(header, lines)
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Statements: what is known of them counts, what is not known accuses nobody.
 
 mod blur;
+mod timed;
 
 use blur::blurred;
-use margay_formats::{Source, read};
 use margay_history::{History, OpKind};
 use margay_levels::Anomaly;
 use margay_levels::Level;
@@ -12,6 +12,7 @@ use margay_mirror::{Engine, Mechanisms, Mirror, Violation};
 use margay_rows::{Sight, translate_partly};
 use margay_simdb::{Fault, Mix, Ppm, Protocol, SimConfig, simulate_history};
 use margay_verdict::{Budget, Certificate, Checker, Question, Verdict, audit, explain};
+use timed::timed;
 
 const RC: &str = "postgresql/read-committed";
 const RR: &str = "postgresql/repeatable-read";
@@ -22,14 +23,7 @@ fn history(dbms: &str, lines: &[&str]) -> History {
     let columns = r#"{"id":"int","v":"int","w":"int"}"#;
     let tables = format!(r#"{{"t":{{"key":["id"],"columns":{columns}}},"n":{{"columns":{columns}}}}}"#);
     let rows = r#"[[["t",1],{"v":10,"w":0}],[["t",2],{"v":20,"w":0}]]"#;
-    let mut text = format!("{{\"margay\":1,\"dbms\":\"{dbms}\",\"tables\":{tables},\"initial\":{rows}}}\n");
-    for line in lines {
-        let mut parts = line.splitn(4, ' ');
-        let mut next = || parts.next().expect("four parts");
-        let (session, before, after, rest) = (next(), next(), next(), next());
-        text += &format!("{{\"session\":{session},\"txn\":{session},\"at\":[{before},{after}],{rest}}}\n");
-    }
-    read(Source::bytes(text.as_bytes()), None).expect("a history").history
+    timed(&format!("{{\"margay\":1,\"dbms\":\"{dbms}\",\"tables\":{tables},\"initial\":{rows}}}"), lines)
 }
 
 fn verdict(profile: &str, history: &History) -> (History, Verdict) {
