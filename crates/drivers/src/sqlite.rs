@@ -3,6 +3,8 @@
 //! Its two levels are its two journals: `WAL` lets readers go on beside the one writer, `SERIALIZABLE` is the rollback journal, where they exclude each
 //! other; `READ UNCOMMITTED` is SQLite's pragma of that name, which counts only among connections that share one cache. Transactions are deferred unless the
 //! target says otherwise: they begin as readers, and one that wants to write after somebody else did is refused.
+//!
+//! Connections that share one cache lock tables and see no snapshots, in `WAL` neither: profiles know that as a database of its own.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -133,7 +135,8 @@ impl SqliteDatabase {
 
 impl Database for SqliteDatabase {
     fn identity(&self) -> (String, String) {
-        ("sqlite".to_owned(), rusqlite::version().to_owned())
+        let name = if self.mode.shared { "sqlite-shared" } else { "sqlite" };
+        (name.to_owned(), rusqlite::version().to_owned())
     }
 
     fn levels(&self) -> Vec<&'static str> {

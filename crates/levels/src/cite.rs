@@ -236,7 +236,7 @@ pub const REFERENCES: &[Reference] = &[
     r("Spanner", "James C. Corbett and others. Spanner: Google's globally-distributed database. OSDI 2012."),
     r(
         "SQLite",
-        "SQLite documentation: isolation in SQLite; write-ahead logging. \
+        "SQLite documentation: isolation in SQLite; write-ahead logging; shared-cache mode. \
         https://www.sqlite.org/isolation.html.",
     ),
     r(

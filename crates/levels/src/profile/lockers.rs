@@ -139,6 +139,15 @@ const SQLITE_WAL: Profile = Profile {
     ..SQLITE
 };
 
+/// Connections that share one cache lock tables, whatever the journal: it is about what other caches see.
+const SQLITE_SHARED: Profile = Profile {
+    dbms: "sqlite-shared",
+    note: "Connections of one process with one cache: one writer at a time, and locks on tables to the end of the \
+        transaction. A read sees the newest committed state, also in WAL mode, where only other caches get snapshots.",
+    cites: &["SQLite"],
+    ..SQLITE
+};
+
 /// Reads lock; writes are buffered, and blind ones of one cell may share its lock, so that only FOR UPDATE locks by itself before the commit.
 const BUFFERED: [Mode; 6] = {
     let search = mode_over(Lock::Share, Read::Newest, PredicateLock::Blocking);
@@ -194,5 +203,14 @@ pub(super) const ROWS: &[Profile] = &[
     },
     SQLITE,
     SQLITE_WAL,
+    Profile {
+        dbms: "sqlite-shared",
+        note: "After PRAGMA read_uncommitted.",
+        cites: &["SQLite"],
+        mutual_exclusion: Some(Granularity::Database),
+        ..DERBY_RU
+    },
+    SQLITE_SHARED,
+    Profile { own_name: "WAL", default: false, ..SQLITE_SHARED },
     SPANNER,
 ];

@@ -1,0 +1,54 @@
+//! Profiles of SQLite say of snapshots what SQLite does.
+
+use margay_drivers::{Ask, Change, Connection, Obj, Schema, Setting, Space, Start, Target, Value, open};
+use margay_levels::profile::Profile;
+
+/// A run with a shared cache in WAL mode was once called violated: the profile promised the snapshots of WAL, but connections with one cache lock tables, and whoever has
+/// read one table sees what others commit to a second one afterwards.
+#[test]
+fn a_profile_promises_snapshots_where_reads_come_from_one() {
+    for (target, snapshots) in [("sqlite", true), ("sqlite:?cache=shared", false)] {
+        let target: Target = target.parse().expect("a target");
+        assert_eq!(reads_a_snapshot(&target), snapshots, "{target}");
+        let (dbms, version) = opened(&target).identity();
+        let profile = Profile::find(&dbms, Some(&version), Some("WAL")).expect("a profile");
+        assert_eq!(profile.consistent_read.is_some(), snapshots, "{target}");
+        assert_eq!(profile.first_updater_wins, snapshots, "{target}");
+    }
+}
+
+fn opened(target: &Target) -> Box<dyn margay_drivers::Database> {
+    open(target, &Setting { clients: 2, keys: 1, domain: 1, seed: 0 }).expect("a database")
+}
+
+/// Whether a transaction that has read a list sees a register as it was then, when somebody else has changed it since.
+fn reads_a_snapshot(target: &Target) -> bool {
+    let (list, register) = (Obj::new(Space::List, 0), Obj::new(Space::Register, 0));
+    let database = opened(target);
+    let initial = vec![(register, Value::Int(0))];
+    let start = Start {
+        dbms: String::new(),
+        level: String::new(),
+        skew: 0,
+        table: false,
+        initial,
+        schema: Schema::default(),
+    };
+    database.prepare("WAL", &start).expect("tables");
+    let [mut reader, mut writer] =
+        [0, 1].map(|client| database.connect(client, "WAL").expect("a connection"));
+    reader.begin().expect("a transaction");
+    ask(reader.as_mut(), Ask::Read(list));
+    writer.begin().expect("a transaction");
+    ask(writer.as_mut(), Ask::Write(register, Change::Put(1)));
+    writer.commit().expect("nobody is in the way");
+    let seen = ask(reader.as_mut(), Ask::Read(register));
+    reader.commit().expect("nobody is in the way");
+    seen == [(register, Value::Int(0))]
+}
+
+fn ask(connection: &mut dyn Connection, ask: Ask) -> Vec<(Obj, Value)> {
+    let mut rows = Vec::new();
+    connection.execute(ask, &mut rows).expect("an answer");
+    rows
+}
