@@ -7,6 +7,7 @@ use postgres::types::private::BytesMut;
 use postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use postgres::{Client, Statement};
 
+use crate::statement::number;
 use crate::{Answer, Cell};
 
 /// The statements so far, by their texts, as the server has prepared them.
@@ -74,7 +75,7 @@ impl FromSql<'_> for Answered {
         Ok(Self(match *ty {
             Type::INT8 => Cell::Int(i64::from_sql(ty, raw)?),
             Type::INT4 => Cell::Int(i64::from(i32::from_sql(ty, raw)?)),
-            Type::NUMERIC => numeric(raw).ok_or("a number that is not whole")?,
+            Type::NUMERIC => numeric(raw).ok_or("a number that is none")?,
             _ => Cell::Text(String::from_sql(&Type::TEXT, raw)?),
         }))
     }
@@ -88,20 +89,28 @@ impl FromSql<'_> for Answered {
     }
 }
 
-/// A whole number as the server writes a NUMERIC: a header of four 16-bit words (number of digits, weight of the first, sign, scale), then
-/// its digits to the base of ten thousand.
+/// A number as the server writes a NUMERIC: a header of four 16-bit words (number of digits, weight of the first, sign, scale), then
+/// its digits to the base of ten thousand. What is not whole becomes a text, with all its digits.
 fn numeric(raw: &[u8]) -> Option<Cell> {
     let word = |at: usize| Some(u16::from_be_bytes([*raw.get(2 * at)?, *raw.get(2 * at + 1)?]));
-    let (digits, weight, sign) = (i64::from(word(0)?), i64::from(word(1)? as i16), word(2)?);
-    if digits > weight + 1 && digits > 0 || !matches!(sign, 0 | 0x4000) {
-        return None;
-    }
-    let mut value = 0i64;
-    for place in 0..=weight {
-        let digit = if place < digits { word(4 + place as usize)? } else { 0 };
-        value = value.checked_mul(10_000)?.checked_add(i64::from(digit))?;
-    }
-    Some(Cell::Int(if sign == 0 { value } else { -value }))
+    let (digits, weight, sign, scale) = (i64::from(word(0)?), i64::from(word(1)? as i16), word(2)?, word(3)?);
+    let sign = match sign {
+        0 => "",
+        0x4000 => "-",
+        _ => return None,
+    };
+    let digit = |place: i64| if (0..digits).contains(&place) { word(4 + place as usize) } else { Some(0) };
+    let group = |place: i64| Some(format!("{:04}", digit(place)?));
+    let whole = (0..=weight).map(group).collect::<Option<String>>()?;
+    let behind = weight + 1..weight + 1 + i64::from(scale.div_ceil(4));
+    let mut rest = behind.map(group).collect::<Option<String>>()?;
+    rest.truncate(usize::from(scale));
+    let whole = match whole.trim_start_matches('0') {
+        "" => "0",
+        whole => whole,
+    };
+    let point = if rest.is_empty() { "" } else { "." };
+    Some(number(&format!("{sign}{whole}{point}{rest}")))
 }
 
 #[cfg(test)]
@@ -109,12 +118,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numerics_are_whole_numbers() {
+    fn numerics_are_numbers_or_texts() {
         let raw = |words: &[u16]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
         assert_eq!(numeric(&raw(&[2, 1, 0, 0, 12, 345])), Some(Cell::Int(120_345)));
         assert_eq!(numeric(&raw(&[1, 1, 0x4000, 0, 3])), Some(Cell::Int(-30_000)));
         assert_eq!(numeric(&raw(&[0, 0, 0, 0])), Some(Cell::Int(0)));
-        assert_eq!(numeric(&raw(&[2, 0, 0, 2, 1, 5000])), None, "1.5");
+        assert_eq!(numeric(&raw(&[2, 0, 0, 2, 1, 5000])), Some(Cell::from("1.50")));
+        assert_eq!(numeric(&raw(&[1, u16::MAX, 0x4000, 2, 2500])), Some(Cell::from("-0.25")));
+        assert_eq!(numeric(&raw(&[1, u16::MAX - 1, 0, 6, 1200])), Some(Cell::from("0.000012")));
+        assert_eq!(numeric(&raw(&[0, 0, 0xC000, 0])), None, "NaN");
         assert_eq!(numeric(&[1]), None);
     }
 }

@@ -315,6 +315,10 @@ struct Open<'c, 'a> {
 }
 
 impl Session for Open<'_, '_> {
+    fn dbms(&self) -> &str {
+        &self.client.shared.dbms
+    }
+
     fn sql(&mut self, text: &'static str, params: &[Cell]) -> Result<Answer, Stop> {
         if self.over.is_some() {
             return Err(Stop);

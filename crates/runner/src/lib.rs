@@ -86,6 +86,8 @@ pub struct Recording {
 /// What clients share.
 struct Shared<'a> {
     database: &'a dyn Database,
+    /// Its name.
+    dbms: String,
     job: &'a Job,
     /// What clients do, if they speak SQL.
     program: Option<&'a dyn Program>,
@@ -126,6 +128,7 @@ pub fn run(
     let program = program.as_deref();
     let shared = Shared {
         database,
+        dbms: database.identity().0,
         job,
         program,
         monitor,

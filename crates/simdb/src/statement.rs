@@ -73,6 +73,8 @@ pub enum ColumnType {
     Int,
     /// Texts of up to so many characters.
     Text(u16),
+    /// Decimals of so many digits, so many of them behind the point.
+    Decimal(u8, u8),
 }
 
 impl std::fmt::Display for ColumnType {
@@ -81,6 +83,7 @@ impl std::fmt::Display for ColumnType {
         match self {
             ColumnType::Int => f.write_str("bigint"),
             ColumnType::Text(most) => write!(f, "varchar({most})"),
+            ColumnType::Decimal(digits, scale) => write!(f, "decimal({digits},{scale})"),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::arith::decimal_overflow;
 use crate::cast::{Type, cast, check_range, text_of};
+use crate::decimal::Decimal;
 use crate::dialect::Dialect;
 use crate::error::SqlError;
 use crate::value::Value;
@@ -68,7 +69,7 @@ fn bounded_text(text: String, length: Option<u32>) -> Result<Value, SqlError> {
     }
 }
 
-/// SQLite's column affinity, where it does not have to read text as numbers or print doubles.
+/// SQLite's column affinity, where it does not have to read text as numbers or print doubles; short decimals it reads as everybody does.
 fn store_sqlite(value: Value, to: Type) -> Result<Value, SqlError> {
     match (&value, to) {
         (Value::Bool(truth), _) => store_sqlite(Value::Int(i64::from(*truth)), to),
@@ -81,10 +82,20 @@ fn store_sqlite(value: Value, to: Type) -> Result<Value, SqlError> {
         }
         (Value::Text(_), Type::Text(_)) | (Value::Bytes(_), Type::Bytes) => Ok(value),
         (Value::Int(number), Type::Text(_)) => Ok(Value::text(number.to_string())),
+        (Value::Text(text), Type::Decimal(_)) if is_short_decimal(text) => {
+            store_sqlite(Value::Float(text.parse().unwrap_or_default()), to)
+        }
         // The affinity of DATE and DATETIME is numeric: text that is no number stays text.
         (Value::Text(text), Type::Date | Type::Timestamp) if Value::timestamp(text).is_some() => Ok(value),
         _ => Err(SqlError::unsupported(format!("{value} in a column of type {to:?}"))),
     }
+}
+
+/// A decimal whose digits a double keeps.
+fn is_short_decimal(text: &str) -> bool {
+    !text.contains(['e', 'E'])
+        && text.bytes().filter(u8::is_ascii_digit).count() <= 15
+        && text.parse::<Decimal>().is_ok()
 }
 
 /// MySQL in strict mode.

@@ -10,6 +10,7 @@ use crate::blindw::{BlindW, Kind};
 use crate::draw::{Distribution, Options};
 use crate::generator::Generator;
 use crate::program::Program;
+use crate::random_sql::{RandomSql, Reuse};
 use crate::rubis::Rubis;
 use crate::smallbank::SmallBank;
 use crate::tpcc::Tpcc;
@@ -116,6 +117,8 @@ pub enum Named {
     Rubis,
     /// BlindW with ranges.
     BlindW(Kind),
+    /// Statements out of a grammar.
+    RandomSql(Reuse),
 }
 
 impl Named {
@@ -127,6 +130,7 @@ impl Named {
             Named::Twitter => Box::new(Twitter(options)),
             Named::Rubis => Box::new(Rubis(options)),
             Named::BlindW(kind) => Box::new(BlindW(kind, options)),
+            Named::RandomSql(reuse) => Box::new(RandomSql(reuse, options)),
         }
     }
 }
@@ -301,6 +305,18 @@ pub const WORKLOADS: &[Workload] = &[
         "accounts: deposits, withdrawals, transfers, overdrafts, balance checks, in SQL",
         "Troubadour §8: 1,000 accounts, 20 % balance checks",
         Body::Program(Named::Bank),
+    ),
+    workload(
+        "random-sql",
+        "random statements: conditions, aggregates, groups, joins, subqueries, upserts, changes of many rows, in SQL",
+        "Margay",
+        Body::Program(Named::RandomSql(Reuse::Never)),
+    ),
+    workload(
+        "random-sql-reuse",
+        "random-sql, where keys of deleted rows are inserted again",
+        "Margay",
+        Body::Program(Named::RandomSql(Reuse::Often)),
     ),
     workload(
         "emme-item",

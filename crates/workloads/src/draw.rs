@@ -147,6 +147,11 @@ impl Fresh {
         Self { next: i64::from(client) + 1, step: i64::from(clients) }
     }
 
+    /// The number that comes next.
+    pub fn coming(&self) -> i64 {
+        self.next
+    }
+
     pub fn next(&mut self) -> i64 {
         let value = self.next;
         self.next += self.step;

@@ -52,6 +52,9 @@ pub trait Session {
     /// # Errors
     /// [`Stop`] when there is no answer. The procedure passes it on.
     fn sql(&mut self, text: &'static str, params: &[Cell]) -> Result<Answer, Stop>;
+
+    /// Which database it is, by the name that profiles know it by: for what there is no common text for.
+    fn dbms(&self) -> &str;
 }
 
 /// Executes a statement whose parameters are whole numbers.

@@ -129,6 +129,7 @@ fn with_job(
 ) {
     let monitor = Monitor::default();
     let shared = Shared {
+        dbms: String::new(),
         database,
         job,
         program: None,
