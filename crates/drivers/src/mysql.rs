@@ -55,6 +55,13 @@ impl MysqlDatabase {
     }
 }
 
+/// From this version on MariaDB's REPEATABLE READ is snapshot isolation, unless a variable is switched off. What profiles say of it is asked for.
+const SNAPSHOT_ISOLATION: [u32; 3] = [11, 6, 2];
+
+fn is_since(version: &str, first: [u32; 3]) -> bool {
+    version.split('.').map_while(|number| number.parse::<u32>().ok()).ge(first)
+}
+
 /// `10.11.19-MariaDB-0+deb12u1`, `8.0.46`, `8.0.11-TiDB-v7.5.0`.
 fn identity(told: &str) -> (&'static str, String) {
     if let Some((_, version)) = told.split_once("-TiDB-v") {
@@ -95,13 +102,18 @@ impl Database for MysqlDatabase {
             .query_drop(format!("SET SESSION TRANSACTION ISOLATION LEVEL {own_name}"))
             .map_err(shown)?;
         connection.query_drop("SET SESSION innodb_lock_wait_timeout = 1").map_err(shown)?;
+        if self.dbms == "mariadb" && is_since(&self.version, SNAPSHOT_ISOLATION) {
+            connection.query_drop("SET SESSION innodb_snapshot_isolation = ON").map_err(shown)?;
+        }
         let watch = self.witness.get().map(|witness| Watch {
             witness: Arc::clone(witness),
             question: last_transaction(self.dbms),
             wrote: false,
             told: Testimony::default(),
         });
-        let session = MysqlSession { connection, watch, prepared: HashMap::new() };
+        // Elsewhere reads see what is there now, which is the same.
+        let writes_alike = own_name != "REPEATABLE READ";
+        let session = MysqlSession { connection, writes_alike, watch, prepared: HashMap::new() };
         Ok(Box::new(Sql::new(session, texts(Upsert::OnDuplicateKey))))
     }
 
@@ -150,6 +162,7 @@ struct Watch {
 
 struct MysqlSession {
     connection: Conn,
+    writes_alike: bool,
     watch: Option<Watch>,
     /// The statements so far, by their texts, with the numbers of their parameters in the order in which they are wanted.
     prepared: HashMap<String, (mysql::Statement, Vec<usize>)>,
@@ -239,6 +252,10 @@ impl Session for MysqlSession {
         false
     }
 
+    fn writes_alike(&self) -> bool {
+        self.writes_alike
+    }
+
     fn sql(&mut self, text: &str, params: &[Cell]) -> Result<Answer, Trouble> {
         let answer = self.run(text, params).map_err(sql_trouble)?;
         if let Some(watch) = &mut self.watch {
@@ -287,6 +304,8 @@ mod tests {
     #[test]
     fn servers_are_told_apart() {
         assert_eq!(identity("10.11.19-MariaDB-0+deb12u1"), ("mariadb", "10.11.19".to_owned()));
+        assert!(is_since("11.6.2", SNAPSHOT_ISOLATION) && is_since("11.8.1", SNAPSHOT_ISOLATION));
+        assert!(!is_since("11.6.1", SNAPSHOT_ISOLATION) && !is_since("10.11.19", SNAPSHOT_ISOLATION));
         assert_eq!(identity("8.0.46"), ("mysql", "8.0.46".to_owned()));
         assert_eq!(identity("8.0.11-TiDB-v7.5.0"), ("tidb", "7.5.0".to_owned()));
     }

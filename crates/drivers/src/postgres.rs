@@ -338,6 +338,11 @@ impl Session for PostgresSession {
 
     /// A COMMIT in a transaction that has failed is no error: it is answered with the tag ROLLBACK, which the client library does not show. A
     /// statement before it in the same message fails in such a transaction, and takes the COMMIT with it.
+    fn own_row(&mut self, key: Cell) -> Result<Option<Answer>, Trouble> {
+        const OWN: &str = "SELECT v, w FROM margay_rows WHERE k = $1 AND xmin = pg_current_xact_id()::xid";
+        self.sql(OWN, &[key]).map(Some)
+    }
+
     fn commit(&mut self) -> Result<(), Trouble> {
         match self.watch {
             Some(_) => self.commit_watched(),

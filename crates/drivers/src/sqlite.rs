@@ -122,8 +122,7 @@ impl SqliteDatabase {
             flags.set(OpenFlags::SQLITE_OPEN_SHARED_CACHE, self.mode.shared || own_name == UNCOMMITTED);
             let mut connection = Sqlite::open_with_flags(&self.file, flags)?;
             connection.busy_handler(Some(wait))?;
-            let journal = if own_name == "WAL" { "wal" } else { "delete" };
-            connection.pragma_update_and_check(None, "journal_mode", journal, |_| Ok(()))?;
+            connection.pragma_update_and_check(None, "journal_mode", journal(own_name), |_| Ok(()))?;
             // Nothing here outlives a crash of the machine, so nothing needs to reach its disk.
             connection.pragma_update(None, "synchronous", "off")?;
             connection.pragma_update(None, "read_uncommitted", own_name == UNCOMMITTED)?;
@@ -145,6 +144,7 @@ impl Database for SqliteDatabase {
 
     fn prepare(&self, own_name: &str, start: &Start) -> Result<(), String> {
         let connection = self.connection(own_name)?;
+        is_journal(&connection, own_name)?;
         connection.execute_batch(&preparation(start).join(";")).map_err(|error| error.to_string())
     }
 
@@ -159,6 +159,7 @@ impl Database for SqliteDatabase {
 
     fn prepare_sql(&self, own_name: &str, schema: &Schema) -> Result<(), String> {
         let connection = self.connection(own_name)?;
+        is_journal(&connection, own_name)?;
         let texts = statement::creation(schema).join(";");
         connection.execute_batch(&format!("BEGIN; {texts}; COMMIT")).map_err(|error| error.to_string())
     }
@@ -173,6 +174,21 @@ impl Database for SqliteDatabase {
         if let Ok(connection) = self.connection("SERIALIZABLE") {
             let _ = connection.execute_batch(&removal().join(";"));
         }
+    }
+}
+
+fn journal(own_name: &str) -> &'static str {
+    if own_name == "WAL" { "wal" } else { "delete" }
+}
+
+/// SQLite keeps the journal that a file has while others use it, and says nothing. Reads of one journal would be held against the promise of the other.
+fn is_journal(connection: &Sqlite, own_name: &str) -> Result<(), String> {
+    let kept: Result<String, _> = connection.pragma_query_value(None, "journal_mode", |row| row.get(0));
+    match kept {
+        Ok(kept) if kept != journal(own_name) => {
+            Err(format!("the file is in use, and keeps the journal mode `{kept}`; {own_name} is another"))
+        }
+        kept => kept.map(drop).map_err(|error| error.to_string()),
     }
 }
 

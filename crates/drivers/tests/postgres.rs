@@ -1,5 +1,7 @@
 //! What PostgreSQL does that a driver has to know, played on a real server.
 
+mod play;
+
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -73,4 +75,25 @@ fn a_delete_that_waited_may_miss_a_row_that_was_there_all_the_time() {
     assert_eq!(missed, [(ROW, Value::Absent)], "if the delete finds the row now, it may count as a read");
     assert_eq!(seen, [(ROW, Value::Row(Row { v: Some(2), w: Some(0) }))]);
     assert!(connect(3, "REPEATABLE READ").deletes_read());
+}
+
+/// At REPEATABLE READ a key may be there twice: as the row that somebody has deleted since the snapshot, and as the one that the transaction has put in its place. A recording that takes the
+/// first for what there is would accuse PostgreSQL of hiding a transaction's own writes.
+#[test]
+fn of_two_rows_with_one_key_the_own_one_is_read() {
+    let Some(database) = play::opened(&Target::StartPostgres) else { return };
+    play::prepare(database.as_ref(), "REPEATABLE READ");
+    let [mut first, mut second] = play::two(database.as_ref(), "REPEATABLE READ");
+    first.begin().expect("begun");
+    assert_eq!(play::read(first.as_mut(), play::ROW), play::row(1, 10));
+    play::alone(second.as_mut(), &[Ask::Write(play::ROW, Change::Delete)]);
+    play::ask(first.as_mut(), play::put(5, 20));
+    let twice = play::ask(first.as_mut(), Ask::Scan(margay_drivers::Cond { low: 0, high: 9 }));
+    assert_eq!(
+        twice.len(),
+        2,
+        "if PostgreSQL shows one row now, first updater wins holds here too: {twice:?}"
+    );
+    assert_eq!(play::read(first.as_mut(), play::ROW), play::row(5, 20));
+    first.commit().expect("PostgreSQL refuses no insert after a delete");
 }
