@@ -196,6 +196,35 @@ fn a_read_that_locks() {
     );
 }
 
+/// A statement of which nothing is known but its table may change any row, and locks none for certain: MariaDB at REPEATABLE READ moved one row to another key while another transaction
+/// inserted a third one.
+#[test]
+fn what_is_not_understood_locks_nothing() {
+    for text in ["UPDATE t SET id = 20 WHERE id = 1", "INSERT INTO t (id, v) SELECT 20, MAX(v) FROM n"] {
+        let moves = format!(r#"1 10 20 "sql":"{text}","count":1"#);
+        is_clean(
+            MYSQL,
+            &[
+                &moves,
+                r#"2 30 40 "sql":"INSERT INTO t (id, v, w) VALUES (7, 1, 1)","count":1"#,
+                r#"1 50 60 "commit":true"#,
+                r#"2 70 80 "commit":true"#,
+            ],
+        );
+    }
+    // What is understood locks what it searches.
+    breaks(
+        MYSQL,
+        Anomaly::MutualExclusion,
+        &[
+            r#"1 10 20 "sql":"UPDATE t SET v = 3 WHERE w >= 0","count":1"#,
+            r#"2 30 40 "sql":"INSERT INTO t (id, v, w) VALUES (7, 1, 1)","count":1"#,
+            r#"1 50 60 "commit":true"#,
+            r#"2 70 80 "commit":true"#,
+        ],
+    );
+}
+
 /// InnoDB's locking reads see the newest version, PostgreSQL's what the snapshot has, or fail.
 #[test]
 fn what_a_read_that_locks_sees() {

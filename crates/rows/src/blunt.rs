@@ -27,7 +27,7 @@ pub(crate) enum Blunt {
 const ALL: &str = "1 = 1";
 const NONE: &str = "1 = 0";
 
-/// Assignments of which nothing is known.
+/// Assignments, or a condition, of which nothing is known: it may be true of any row, and none is locked for it.
 const SOMETHING: &str = "?";
 
 /// What can be said of a text.
@@ -40,14 +40,14 @@ pub(crate) fn blunt(text: &str, tables: &[Table], dialect: Dialect) -> Option<Bl
         Parsed::Insert(insert) if only_reads(&insert.source.as_ref()?.to_string()) => {
             let ast::TableObject::TableName(name) = &insert.table else { return None };
             let set = Some(SOMETHING.to_owned());
-            Some(Blunt::Changes { table: find(last(name)?)?, condition: ALL.to_owned(), set })
+            Some(Blunt::Changes { table: find(last(name)?)?, condition: SOMETHING.to_owned(), set })
         }
         Parsed::Update(update) => {
             let table = find(only_table(&update.table)?)?;
             let own = update.from.is_none() && only_reads(&list(&update.assignments));
             let known = own && sets_columns(&update.assignments, &tables[table]);
             let set = if known { list(&update.assignments) } else { SOMETHING.to_owned() };
-            let condition = if known { condition(update.selection.as_ref())? } else { ALL.to_owned() };
+            let condition = if known { condition(update.selection.as_ref())? } else { SOMETHING.to_owned() };
             own.then_some(Blunt::Changes { table, condition, set: Some(set) })
         }
         Parsed::Delete(delete) => {
@@ -55,7 +55,7 @@ pub(crate) fn blunt(text: &str, tables: &[Table], dialect: Dialect) -> Option<Bl
             let ([from], None) = (from.as_slice(), &delete.using) else { return None };
             let (table, condition) = (find(only_table(from)?)?, condition(delete.selection.as_ref())?);
             let keyless = tables[table].key.is_empty();
-            let condition = if keyless { ALL.to_owned() } else { condition };
+            let condition = if keyless { SOMETHING.to_owned() } else { condition };
             Some(Blunt::Changes { table, condition, set: None })
         }
         _ => None,
@@ -193,7 +193,7 @@ impl Run<'_> {
     /// A change of a table of which nothing is known.
     pub fn something(&mut self, table: usize) -> Became {
         self.known.rows.retain(|(of, _), _| *of != table);
-        let (condition, set) = (ALL.to_owned(), Some(SOMETHING.to_owned()));
+        let (condition, set) = (SOMETHING.to_owned(), Some(SOMETHING.to_owned()));
         Became::Update { table: TableId::at(table), condition, set, nothing: false }
     }
 
@@ -213,7 +213,7 @@ impl Run<'_> {
             Blunt::Changes { table, condition, set } => {
                 self.known.rows.retain(|(of, _), _| of != table);
                 let filled = self.filled(condition, &statement.params);
-                let condition = filled.unwrap_or_else(|_| ALL.to_owned());
+                let condition = filled.unwrap_or_else(|_| SOMETHING.to_owned());
                 Became::Update { table: TableId::at(*table), condition, set: set.clone(), nothing: false }
             }
         }

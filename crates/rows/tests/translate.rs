@@ -270,8 +270,8 @@ fn a_part_of_what_was_written() {
         r#"scan "id = 1 AND s = 'x'""#,
         r#"write t/3={v: ?, s: "y"}"#,
         r#"update "id = 1" set "v = 2""#,
-        r#"update "1 = 1" set "?""#,
-        r#"update "1 = 1" set "?""#,
+        r#"update "?" set "?""#,
+        r#"update "?" set "?""#,
         r#"update "v > (SELECT MAX(c) FROM p)" set "nothing""#,
     ];
     assert_eq!(ops, expected);
