@@ -1,6 +1,8 @@
 //! Profiles of SQLite say of snapshots what SQLite does.
 
-use margay_drivers::{Ask, Change, Connection, Obj, Schema, Setting, Space, Start, Target, Value, open};
+use margay_drivers::{
+    Ask, Change, Connection, Obj, Schema, Setting, Space, SqliteMode, Start, Target, Value, open,
+};
 use margay_levels::profile::Profile;
 
 /// A run with a shared cache in WAL mode was once called violated: the profile promised the snapshots of WAL, but connections with one cache lock tables, and whoever has
@@ -17,6 +19,25 @@ fn a_profile_promises_snapshots_where_reads_come_from_one() {
     }
 }
 
+/// SQLite keeps the journal of a file that somebody else uses, and says nothing.
+#[test]
+fn a_file_that_keeps_another_journal_is_not_taken() {
+    let folder = tempfile::TempDir::with_prefix("margay-").expect("a folder");
+    let target = Target::Sqlite(Some(folder.path().join("x.sqlite")), SqliteMode::default());
+    let (one, other) = (opened(&target), opened(&target));
+    one.prepare("WAL", &start(Vec::new())).expect("tables");
+    let used = one.connect(0, "WAL").expect("a connection");
+    let why = other.prepare("SERIALIZABLE", &start(Vec::new())).expect_err("the file is in use");
+    assert!(why.contains("wal") || why.contains("locked"), "{why}");
+    drop(used);
+    other.prepare("SERIALIZABLE", &start(Vec::new())).expect("nobody uses it");
+}
+
+fn start(initial: Vec<(Obj, Value)>) -> Start {
+    let schema = Schema::default();
+    Start { dbms: String::new(), level: String::new(), skew: 0, table: false, initial, schema }
+}
+
 fn opened(target: &Target) -> Box<dyn margay_drivers::Database> {
     open(target, &Setting { clients: 2, keys: 1, domain: 1, seed: 0 }).expect("a database")
 }
@@ -25,16 +46,7 @@ fn opened(target: &Target) -> Box<dyn margay_drivers::Database> {
 fn reads_a_snapshot(target: &Target) -> bool {
     let (list, register) = (Obj::new(Space::List, 0), Obj::new(Space::Register, 0));
     let database = opened(target);
-    let initial = vec![(register, Value::Int(0))];
-    let start = Start {
-        dbms: String::new(),
-        level: String::new(),
-        skew: 0,
-        table: false,
-        initial,
-        schema: Schema::default(),
-    };
-    database.prepare("WAL", &start).expect("tables");
+    database.prepare("WAL", &start(vec![(register, Value::Int(0))])).expect("tables");
     let [mut reader, mut writer] =
         [0, 1].map(|client| database.connect(client, "WAL").expect("a connection"));
     reader.begin().expect("a transaction");

@@ -96,6 +96,22 @@ impl Log {
     }
 }
 
+impl Log {
+    /// What may have deleted a row, as far as it is kept.
+    pub fn deletions<'a>(
+        &'a self,
+        object: ObjectId,
+        searches: &'a Searches,
+        values: &'a Values,
+    ) -> impl Iterator<Item = &'a Fact> {
+        let touches = move |entry: &&Entry| {
+            entry.fact.pattern.may_be_absent()
+                && entry.unseen.as_ref().is_none_or(|unseen| unseen.touches(object, searches, values))
+        };
+        self.old.iter().chain(self.entries.iter().filter(touches).map(|entry| &entry.fact))
+    }
+}
+
 /// A version that may have been there.
 fn unseen(installed: Interval, pattern: Pattern) -> Fact {
     Fact { installed, certain: false, pattern, ..Fact::initial(ValueId::NULL) }

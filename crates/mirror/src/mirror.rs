@@ -338,7 +338,12 @@ impl Mirror {
     /// The transactions that have ended meet others, in the order in which they did.
     fn admit(&mut self, values: &Values) {
         let mut fresh = std::mem::take(&mut self.fresh);
-        fresh.iter().for_each(|ended| forget(&mut self.running, ended.course.start()));
+        for ended in &fresh {
+            forget(&mut self.running, ended.course.start());
+            if ended.is_seen(&self.mechanisms) {
+                self.note_unseen(ended, values);
+            }
+        }
         let mut alarms = Vec::new();
         let mut most = 0;
         for met in self.meet(&fresh, values) {
@@ -351,7 +356,7 @@ impl Mirror {
         for Alarm { txns, broken, .. } in alarms {
             self.report(txns.to_vec(), broken);
         }
-        fresh.drain(..).for_each(|ended| self.keep(ended, values));
+        fresh.drain(..).for_each(|ended| self.keep(ended));
         self.fresh = fresh;
         self.adapt(most);
     }
@@ -365,19 +370,16 @@ impl Mirror {
     /// Locks and versions meet those of others, object by object.
     fn meet(&mut self, fresh: &[Ended], values: &Values) -> Vec<Met> {
         let (worth, horizon) = (self.is_worth(fresh.len()), self.horizon());
-        let Store { shards, tables, .. } = &mut self.store;
+        let Store { shards, tables, everywhere, .. } = &mut self.store;
         let world = World { values, searches: &self.searches };
         let (mechanisms, graph) = (&self.mechanisms, &self.graph);
         let judged = self.statistics.judged;
-        let fixed = Fixed { mechanisms, world, tables, graph, horizon, judged };
+        let fixed = Fixed { mechanisms, world, tables, everywhere, graph, horizon, judged };
         self.crew.each(shards, worth, |shard| shard.admit(fresh, fixed))
     }
 
     /// A transaction that committed is kept until it can be judged.
-    fn keep(&mut self, ended: Ended, values: &Values) {
-        if ended.is_seen(&self.mechanisms) {
-            self.note_unseen(&ended, values);
-        }
+    fn keep(&mut self, ended: Ended) {
         if ended.course.committed() && !ended.course.is_opaque() {
             self.graph.insert(ended.id, ended.course);
             self.waiting.push(Reverse(ended));
@@ -480,12 +482,12 @@ impl Mirror {
     /// Remembers who read what, and puts versions in order, object by object.
     fn order_all(&mut self, ready: &[Ended], explained: &[Explained], values: &Values) -> Vec<Ordered> {
         let (worth, horizon) = (self.is_worth(ready.len()), self.horizon());
-        let Store { shards, tables, .. } = &mut self.store;
+        let Store { shards, tables, everywhere, .. } = &mut self.store;
         let tables: &Tables = tables;
         let world = World { values, searches: &self.searches };
         let (mechanisms, graph) = (&self.mechanisms, &self.graph);
         let judged = self.statistics.judged;
-        let fixed = Fixed { mechanisms, world, tables, graph, horizon, judged };
+        let fixed = Fixed { mechanisms, world, tables, everywhere, graph, horizon, judged };
         self.crew.each(shards, worth, |shard| shard.conclude(ready, explained, fixed))
     }
 

@@ -28,6 +28,7 @@ use margay_verdict::{Broken, Edge, Reason};
 use crate::graph::Graph;
 use crate::index::Index;
 use crate::judge::Explained;
+use crate::log::Log;
 use crate::record::{Reader, Record};
 use crate::searched::Searched;
 use crate::statistics::Dependencies;
@@ -40,11 +41,23 @@ pub(crate) struct Fixed<'a> {
     pub mechanisms: &'a Mechanisms,
     pub world: World<'a>,
     pub tables: &'a Tables,
+    /// Unseen writes that may have touched anything.
+    pub everywhere: &'a Log,
     pub graph: &'a Graph,
     /// Whatever is not judged yet began at this time or later.
     pub horizon: i64,
     /// How many transactions had been judged before the window.
     pub judged: u64,
+}
+
+impl<'a> Fixed<'a> {
+    /// What unseen writes may have deleted of an object.
+    fn deletions(self, object: ObjectId) -> impl Iterator<Item = &'a Fact> {
+        let World { values, searches } = self.world;
+        let table = searches.table_of(object).and_then(|table| self.tables.get(&table));
+        let logs = table.map(|table| &table.unseen).into_iter().chain([self.everywhere]);
+        logs.flat_map(move |log| log.deletions(object, searches, values))
+    }
 }
 
 /// A violation, with its place in the window: the transaction, what of it, and where.
@@ -215,7 +228,11 @@ impl Shard {
             }
             let mut broken = None;
             let record = self.record(*object, searches);
-            made(written, ended, mechanisms, values, |fact| {
+            made(written, ended, mechanisms, values, |mut fact| {
+                if fact.snapshot.is_some() {
+                    let others = record.versions.iter().map(|(_, other)| other);
+                    fact.may_be_inserted(ended.course.start(), others.chain(fixed.deletions(*object)));
+                }
                 let clash = record.versions.iter().find(|(_, other)| clash(&fact, other));
                 broken = broken.or(clash.map(|(version, _)| *version));
                 record.install(ended.id, fact, horizon);

@@ -33,7 +33,7 @@ pub(crate) struct Table {
     pub entries: Entries,
     /// Searches that a row may still come to match.
     pub searchers: Searchers,
-    unseen: Log,
+    pub unseen: Log,
 }
 
 /// Locks of writes, until the horizon has passed them.
@@ -65,7 +65,7 @@ pub(crate) struct Store {
     pub shards: Vec<Shard>,
     pub tables: Tables,
     /// Unseen writes that may have touched anything.
-    everywhere: Log,
+    pub everywhere: Log,
     absent: Record,
 }
 

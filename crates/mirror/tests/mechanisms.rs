@@ -153,6 +153,27 @@ fn the_first_updater_wins() {
     breaks("tidb/optimistic", Anomaly::FirstUpdaterWins, lost);
 }
 
+/// Runs on PostgreSQL were accused: a row that is inserted after somebody's deletion, which the snapshot does not show, is another row there. Who had changed the old one is of no matter either.
+#[test]
+fn an_insertion_over_a_deletion_is_no_second_update() {
+    let text = "table t(id; id int, v int) | init: t/1={v:1} t/2={v:1} \
+        | T1: r(t/2,{v:1})@[10,20] w(t/1,{v:9})@[50,60] commit@[61,65] \
+        | T2: r(t/2,{v:1})@[11,21] w(t/1,{v:2})@[22,23] d(t/1)@[30,40] commit@[41,45]";
+    is_clean(RR, text);
+    is_clean(SER, text);
+    let changed_before = text.replace("d(t/1)@[30,40] ", "") + " | T3: d(t/1)@[46,47] commit@[48,49]";
+    is_clean(RR, &changed_before);
+    let unseen = text.replace("d(t/1)@[30,40] ", "") + " | T3: del(t, v > 0)@[46,47] commit@[48,49]";
+    is_clean(RR, &unseen);
+    // Nobody has deleted the row when it is written, or by the time of the snapshot.
+    breaks(
+        RR,
+        Anomaly::FirstUpdaterWins,
+        &changed_before.replace("[46,47] commit@[48,49]", "[70,71] commit@[72,73]"),
+    );
+    breaks(RR, Anomaly::FirstUpdaterWins, &text.replace("d(t/1)@[30,40] ", ""));
+}
+
 #[test]
 fn write_skew_is_for_the_certifier() {
     let skew = "init: x=0 y=0 | T1: r(y,0)@[10,20] w(x,1)@[30,31] commit@[41,45] \

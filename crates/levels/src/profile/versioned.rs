@@ -86,7 +86,8 @@ const POSTGRESQL_RR: Profile = Profile {
     promises: &[Level::StrictSnapshotIsolation],
     note: "Snapshot isolation. The snapshot is taken by the first statement after BEGIN, and contains whatever was \
         acknowledged before. Known and intended: after another transaction's committed DELETE of a key, an INSERT \
-        of it makes both versions visible to the inserting transaction.",
+        of it makes both versions visible to the inserting transaction. It is another row, so that first updater wins \
+        says nothing of it: whatever may have been inserted over a deletion since its snapshot is not held against others.",
     ..POSTGRESQL
 };
 
@@ -182,7 +183,8 @@ const MARIADB_RR_SI: Profile = Profile {
     first_updater_wins: true,
     promises: &[Level::SnapshotIsolation],
     note: "With innodb_snapshot_isolation=ON, the default from 11.6.2 and available before: a locking statement that \
-        meets a version newer than the snapshot fails, which makes it snapshot isolation.",
+        meets a version newer than the snapshot fails, which makes it snapshot isolation. `margay run` asks for it; \
+        who has switched it off has mysql/repeatable-read.",
     cites: &["MariaDB"],
     ..MARIADB_RR
 };

@@ -141,7 +141,20 @@ impl<'h> Judge<'h> {
             all.extend(self.made(written, &course).into_iter().map(|fact| (Version::Of(txn), fact)));
         }
         close_unknown(&mut all);
+        self.spare_insertions(&mut all);
         all
+    }
+
+    /// Updates that may be insertions over a deletion are refused nowhere for certain.
+    fn spare_insertions(&self, all: &mut [(Version, Fact)]) {
+        for place in 0..all.len() {
+            let (version, mut fact) = all[place].clone();
+            if let (Version::Of(txn), Some(_)) = (version, fact.snapshot) {
+                let others = all.iter().filter(|(other, _)| *other != version).map(|(_, other)| other);
+                fact.may_be_inserted(self.course(txn).start(), others);
+                all[place].1 = fact;
+            }
+        }
     }
 
     /// What a transaction made of an object, as others see it.
@@ -395,9 +408,11 @@ impl<'h> Judge<'h> {
     }
 
     fn fact(&self, object: ObjectId, txn: TxnId) -> Result<Fact, Rejected> {
-        let course = self.committed(txn)?;
-        let facts = self.made(self.written(txn, object, None), &course);
-        left(facts.iter()).map_or_else(|| reject("a transaction did not write the object for certain"), Ok)
+        self.committed(txn)?;
+        let versions = self.versions(object);
+        let mine = versions.iter().filter(|(version, _)| *version == Version::Of(txn));
+        left(mine.map(|(_, fact)| fact))
+            .map_or_else(|| reject("a transaction did not write the object for certain"), Ok)
     }
 
     fn updates(&self, object: ObjectId, txns: [TxnId; 2]) -> Result<bool, Rejected> {

@@ -210,6 +210,20 @@ impl Fact {
             || (self.certain && later.certain && self.precludes(later) && !later.precludes(self))
     }
 
+    /// Leaves open by when the writer, which began at `start`, had its snapshot, if it may have inserted the object over a deletion that the snapshot does not show: such an insertion is
+    /// refused nowhere for certain. PostgreSQL takes it for another row, whoever changed the one that is gone.
+    pub fn may_be_inserted<'a>(&mut self, start: i64, mut others: impl Iterator<Item = &'a Fact>) {
+        let Some(written) = self.locked else { return };
+        let deleted = |other: &Fact| {
+            other.pattern.may_be_absent()
+                && other.installed.before <= written
+                && other.installed.after >= start
+        };
+        if others.any(deleted) {
+            self.snapshot = None;
+        }
+    }
+
     /// Whether `next` was installed right after this one for certain: every other version was there before, or came later.
     #[must_use]
     pub fn right_before<'a>(&self, next: &Fact, mut others: impl Iterator<Item = &'a Fact>) -> bool {

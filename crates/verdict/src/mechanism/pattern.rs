@@ -113,6 +113,12 @@ impl Pattern {
         }
     }
 
+    /// Whether the object may be absent.
+    #[must_use]
+    pub fn may_be_absent(&self) -> bool {
+        self.is_absent() || *self == Pattern::Any
+    }
+
     /// Whether it says that the object is absent.
     #[must_use]
     pub fn is_absent(&self) -> bool {
