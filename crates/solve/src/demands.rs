@@ -1,105 +1,190 @@
 //! What an order of points has to meet, as demands that can be looked at one by one.
 //!
-//! A demand is met in one way or in two, and a way is a set of edges that all go forward. An edge of the known graph is a demand with one way; two versions that
-//! nothing orders are a demand with two: the first before the second, or the other way round, each with the readers who have to be out of the way.
+//! There are three kinds. An edge of the known graph goes forward. A read sees a version that it may have seen: the last one before it is a candidate (where later versions may come before the
+//! read, some candidate is before it). And where writers of one item may not overlap, nobody else commits a version of it between a writer's begin and commit.
+//!
+//! Each demand has a price, 0 if it is met. That of a read is how many versions are too many between its last candidate and itself, so that each that goes away is progress.
 //!
 //! # Invariants
-//! An order of points that meets all demands of a graph and its open pairs explains all reads.
+//! An order of points that meets all demands explains all reads. There are as many demands as edges, reads and versions: pairs of versions are not looked at, however many nothing orders.
 
 use margay_order::Graph;
 
 use crate::known::Known;
+use crate::line::Line;
+use crate::problem::{INITIAL, Item};
+use crate::schedule::Choices;
 
-/// A line from one point to another.
-type Edge = (u32, u32);
+/// More than so many versions too many are not counted.
+pub(crate) const MOST: u32 = 64;
 
-/// The demands of a known graph and its open pairs.
-pub(crate) struct Demands {
-    edges: Vec<Edge>,
-    /// Per demand: where its edges begin, where those of its second way do, and where they end.
-    ways: Vec<[u32; 3]>,
-    /// The demands that are about a point: a range of `about` each.
-    starts: Vec<u32>,
-    about: Vec<u32>,
+/// How many versions have come after the last candidate; nothing before the first.
+pub(crate) type Stale = Option<u32>;
+
+/// What a demand is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Demand {
+    /// One point before another.
+    Edge(u32, u32),
+    /// A read sees a candidate.
+    Read(u32),
+    /// The writer of a version is alone with its item.
+    Alone(u32),
 }
 
-impl Demands {
-    pub fn new(known: &Known<'_>, graph: &Graph, open: &[(u32, u32)]) -> Self {
-        let mut demands = Self { edges: Vec::new(), ways: Vec::new(), starts: Vec::new(), about: Vec::new() };
-        let nodes = graph.node_count() as u32;
-        for (from, to) in (0..nodes).flat_map(|from| graph.successors(from).iter().map(move |&to| (from, to)))
-        {
-            let start = demands.edges.len() as u32;
-            demands.edges.push((from, to));
-            demands.ways.push([start, start + 1, start + 1]);
-        }
-        for &(a, b) in open {
-            let start = demands.edges.len() as u32;
-            demands.add_way(known, a, b);
-            let middle = demands.edges.len() as u32;
-            demands.add_way(known, b, a);
-            demands.ways.push([start, middle, demands.edges.len() as u32]);
-        }
-        demands.index(nodes as usize);
-        demands
-    }
+/// The demands of a known graph, of all reads, and of all writers.
+pub(crate) struct Demands<'k> {
+    known: &'k Known<'k>,
+    edges: Vec<(u32, u32)>,
+    /// The edges at each point.
+    at_points: Lists,
+    /// The reads of each item that count.
+    of_items: Lists,
+    /// The candidates of each read that are there, in order.
+    candidates: Lists,
+}
 
-    /// The edges of `a` being before `b`.
-    fn add_way(&mut self, known: &Known<'_>, a: u32, b: u32) {
-        let (problem, points) = (known.problem, known.points);
-        let [ta, tb] = [a, b].map(|v| problem.versions[v as usize].txn);
-        self.edges.push((points.commit(ta), points.after_earlier(tb)));
-        let others = known.firm_readers(a).filter(|&read| problem.reads[read as usize].txn != tb);
-        self.edges.extend(others.map(|read| (known.node(read), points.commit(tb))));
-    }
-
-    fn index(&mut self, nodes: usize) {
-        let mut last = vec![u32::MAX; nodes];
-        let mut pairs: Vec<(u32, u32)> = Vec::new();
-        for demand in 0..self.ways.len() as u32 {
-            for &(from, to) in self.edges(demand) {
-                for point in [from, to] {
-                    if std::mem::replace(&mut last[point as usize], demand) != demand {
-                        pairs.push((point, demand));
-                    }
-                }
-            }
-        }
-        self.starts = vec![0; nodes + 2];
-        pairs.iter().for_each(|&(point, _)| self.starts[point as usize + 2] += 1);
-        (0..=nodes).for_each(|node| self.starts[node + 1] += self.starts[node]);
-        self.about = vec![0; pairs.len()];
-        for (point, demand) in pairs {
-            let place = &mut self.starts[point as usize + 1];
-            self.about[*place as usize] = demand;
-            *place += 1;
+impl<'k> Demands<'k> {
+    pub fn new(known: &'k Known<'k>, graph: &Graph, choices: &Choices) -> Self {
+        let (problem, nodes) = (known.problem, graph.node_count() as u32);
+        let edges: Vec<(u32, u32)> =
+            (0..nodes).flat_map(|from| graph.successors(from).iter().map(move |&to| (from, to))).collect();
+        let ends = edges.iter().zip(0..).flat_map(|(&(from, to), edge)| [(from, edge), (to, edge)]);
+        let reads = || (0..problem.reads.len() as u32).map(|read| (read, problem.reads[read as usize]));
+        let items = reads().filter(|(_, read)| choices.active[read.txn as usize]);
+        let there = |version: u32| match problem.versions[version as usize].txn {
+            INITIAL => true,
+            txn => choices.active[txn as usize],
+        };
+        let candidates =
+            reads().flat_map(|(read, _)| problem.candidates(read).iter().map(move |&v| (read, v)));
+        Self {
+            known,
+            at_points: Lists::new(nodes as usize, ends),
+            of_items: Lists::new(problem.items().count(), items.map(|(number, read)| (read.item.0, number))),
+            candidates: Lists::new(problem.reads.len(), candidates.filter(|&(_, version)| there(version))),
+            edges,
         }
     }
 
-    /// How many there are.
+    /// How many numbers there are for demands.
     pub fn count(&self) -> usize {
-        self.ways.len()
+        self.edges.len() + self.known.problem.reads.len() + self.known.problem.versions.len()
     }
 
-    /// The demands that are about a point, in order.
-    pub fn about(&self, point: u32) -> &[u32] {
-        &self.about[self.starts[point as usize] as usize..self.starts[point as usize + 1] as usize]
+    /// What the demand with a number is.
+    pub fn demand(&self, number: u32) -> Demand {
+        let (edges, reads) = (self.edges.len() as u32, self.known.problem.reads.len() as u32);
+        match number.checked_sub(edges) {
+            None => Demand::Edge(self.edges[number as usize].0, self.edges[number as usize].1),
+            Some(read) if read < reads => Demand::Read(read),
+            Some(version) => Demand::Alone(version - reads),
+        }
     }
 
-    /// All edges that a demand is about.
-    pub fn edges(&self, demand: u32) -> &[Edge] {
-        let [start, _, end] = self.ways[demand as usize];
-        &self.edges[start as usize..end as usize]
+    /// The demand of a read.
+    pub fn of_read(&self, read: u32) -> u32 {
+        self.edges.len() as u32 + read
     }
 
-    /// The ways in which a demand can be met.
-    pub fn ways(&self, demand: u32) -> impl Iterator<Item = &[Edge]> {
-        let [start, middle, end] = self.ways[demand as usize].map(|place| place as usize);
-        [&self.edges[start..middle], &self.edges[middle..end]].into_iter().filter(|way| !way.is_empty())
+    /// The demand of the writer of a version.
+    pub fn of_version(&self, version: u32) -> u32 {
+        self.of_read(self.known.problem.reads.len() as u32) + version
     }
 
-    /// Whether the places of the points meet a demand.
-    pub fn is_met(&self, demand: u32, at: &[f64]) -> bool {
-        self.ways(demand).any(|way| way.iter().all(|&(from, to)| at[from as usize] < at[to as usize]))
+    /// The edges at a point.
+    pub fn edges_at(&self, point: u32) -> &[u32] {
+        self.at_points.get(point)
+    }
+
+    /// An edge, whose number is that of its demand.
+    pub fn edge(&self, edge: u32) -> (u32, u32) {
+        self.edges[edge as usize]
+    }
+
+    /// The reads of an item.
+    pub fn reads(&self, item: Item) -> &[u32] {
+        self.of_items.get(item.0)
+    }
+
+    /// The versions that a read may have seen, in order.
+    pub fn candidates(&self, read: u32) -> &[u32] {
+        self.candidates.get(read)
+    }
+
+    /// Whether a read may have seen a version.
+    pub fn is_candidate(&self, read: u32, version: u32) -> bool {
+        self.candidates(read).binary_search(&version).is_ok()
+    }
+
+    /// How stale a read is before every written version.
+    pub fn at_first(&self, read: u32) -> Stale {
+        let initial = self.known.problem.item_versions(self.known.problem.reads[read as usize].item).start;
+        self.is_candidate(read, initial).then_some(0)
+    }
+
+    /// What a read that is so stale costs.
+    pub fn price(&self, read: u32, stale: Stale) -> i64 {
+        match stale {
+            None => 1,
+            Some(_) if !self.known.problem.is_firm(read) => 0,
+            Some(versions) => i64::from(versions.min(MOST)),
+        }
+    }
+
+    /// How stale a read is at its place, as if one version were not there.
+    pub fn stale(&self, line: &Line<'_>, read: u32, but: Option<u32>) -> Stale {
+        let (item, here) =
+            (self.known.problem.reads[read as usize].item, line.at[self.known.node(read) as usize]);
+        let mut passed = 0;
+        let before = &line.versions(item)[..line.before(item, here)];
+        for &version in before.iter().rev().filter(|&&version| Some(version) != but).take(MOST as usize) {
+            if self.is_candidate(read, version) {
+                return Some(passed);
+            }
+            passed += 1;
+        }
+        let initial = self.known.problem.item_versions(item).start;
+        let earlier = |v: &&u32| **v == initial || (Some(**v) != but && line.place(**v) < here);
+        self.candidates(read).iter().find(earlier).map(|_| passed)
+    }
+
+    /// What a demand costs as things stand.
+    pub fn cost(&self, line: &Line<'_>, number: u32) -> i64 {
+        match self.demand(number) {
+            Demand::Edge(from, to) => i64::from(line.at[from as usize] >= line.at[to as usize]),
+            Demand::Read(read) => self.price(read, self.stale(line, read, None)),
+            Demand::Alone(version) => self.company(line, version).len() as i64,
+        }
+    }
+
+    /// The versions that are committed between the begin and the commit of another one's writer.
+    pub fn company<'l>(&self, line: &'l Line<'_>, version: u32) -> &'l [u32] {
+        let (points, written) = (self.known.points, self.known.problem.versions[version as usize]);
+        let [begin, commit] = [points.begin(written.txn), points.commit(written.txn)];
+        let [first, last] = [begin, commit].map(|point| line.before(written.item, line.at[point as usize]));
+        &line.versions(written.item)[first.min(last)..last]
+    }
+}
+
+/// Lists of numbers, one after the other.
+struct Lists {
+    starts: Vec<u32>,
+    all: Vec<u32>,
+}
+
+impl Lists {
+    /// From pairs of a list's number and what is in it.
+    fn new(count: usize, pairs: impl Iterator<Item = (u32, u32)>) -> Self {
+        let mut pairs: Vec<(u32, u32)> = pairs.collect();
+        pairs.sort_unstable();
+        let mut starts = vec![0; count + 1];
+        pairs.iter().for_each(|&(list, _)| starts[list as usize + 1] += 1);
+        (0..count).for_each(|list| starts[list + 1] += starts[list]);
+        Self { starts, all: pairs.into_iter().map(|(_, what)| what).collect() }
+    }
+
+    fn get(&self, list: u32) -> &[u32] {
+        &self.all[self.starts[list as usize] as usize..self.starts[list as usize + 1] as usize]
     }
 }

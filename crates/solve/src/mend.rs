@@ -1,125 +1,132 @@
 //! Mending an order, one transaction at a time.
 //!
 //! # Problem
-//! Saturation leaves pairs of versions that nothing orders, and an order of points that is nearly right: it follows the known graph, but puts some writers
-//! between a version and its reader. Where neither time nor sessions tell anything, there are thousands of those, and deciding pairs one by one leads astray.
+//! There is an order of points that is nearly right, by the clock or by what the known graph tells, but some reads see versions that they cannot have seen. Where values were written
+//! several times, or rows are only known not to match, it is not even known which versions these reads saw; where neither time nor sessions tell anything, there are millions of pairs of versions that nothing
+//! orders. Deciding choices one by one leads astray.
 //!
 //! # Algorithm
 //! Local search over orders. Points have places on a line. As long as some demand ([`Demands`]) is not met, take one of those at random and move one of its
-//! points, or both points of one of its transactions, to where the most is met. What a moved transaction meets changes only at the places of the points that its
-//! demands name, so one sweep over those tells the best of all places; the nearest of the best is taken. Where no move gains anything, the demand
+//! points, or both points of one of its transactions, to where demands cost the least ([`crate::moves`]). Where no move gains anything, the demand
 //! weighs more from then on, which fills up every hollow in the end.
 //!
 //! # Invariants
 //! - Only a guess: the schedule verifies what comes out. The same history is mended in the same way every time.
-//! - A transaction's begin stays before its commit, so a demand is never met in two ways at once.
+//! - A transaction's begin stays before its commit.
 //!
 //! # Differs from the paper
 //! [Cobra §3.4] and [Vbox §4.6] leave this to the solver, which decides about pairs. Without sessions and time a history has very many legal orders, and a move sees
 //! all that one transaction's place entails at once.
 //!
 //! # Cost
-//! A move costs the demands of the few transactions that are looked at, times log. Valid histories took one to ten moves per transaction. It gives up when nothing has become
-//! better for [`PATIENCE`] moves and [`PATIENCE_PER_POINT`] more per point.
+//! A move costs the reads of the items of the few transactions that are looked at, times log. It gives up when nothing has become better for as many moves as its [`Patience`] says.
+
+use std::rc::Rc;
 
 use margay_order::Graph;
 use margay_verdict::{Budget, Exhausted};
 
-use crate::demands::Demands;
+use crate::demands::{Demand, Demands};
 use crate::known::Known;
+use crate::line::{Body, Line};
+use crate::moves::{Move, Moves};
+use crate::problem::Item;
+use crate::schedule::Choices;
 
 const NONE: u32 = u32::MAX;
-
-/// How many moves without a better order are too many, and how many more per point.
-const PATIENCE: usize = 1_000;
-const PATIENCE_PER_POINT: usize = 16;
 
 /// How far beyond the outermost point one goes that may go anywhere.
 const STEP: f64 = 0.5;
 
-/// Half the distance from a transaction's begin to its commit at the start: less than that of any two points of different transactions.
+/// Half the distance from a transaction's begin to its commit at the start where time does not tell: less than that of any two points of different transactions.
 const HALF: f64 = 0.125;
 
-const EVERYWHERE: Span = (f64::NEG_INFINITY, f64::INFINITY);
+/// How many versions are moved for one read.
+const FEW: usize = 3;
 
-/// An order that meets all that the graph and the open pairs demand, as a place for each point, near to the order by `places`; `None` if none was found.
+/// How many moves without a better order are too many: so many, and so many more per point and per demand that is not met at first.
+#[derive(Clone, Copy)]
+pub(crate) struct Patience {
+    pub moves: usize,
+    pub per_point: usize,
+    pub per_unmet: usize,
+}
+
+impl Patience {
+    /// Where little else is left to be tried.
+    pub const LONG: Self = Self { moves: 1_000, per_point: 16, per_unmet: 0 };
+    /// Where an order is nearly right or not at all.
+    pub const SHORT: Self = Self { moves: 200, per_point: 0, per_unmet: 20 };
+}
+
+/// An order that meets all that the graph and the reads demand, near to the order by `places`: what each read saw in it, and a place for each point. `None` if none was found.
 pub(crate) fn mend(
     known: &Known<'_>,
     graph: &Graph,
-    open: &[(u32, u32)],
+    choices: &Choices,
     places: &[u32],
+    patience: Patience,
     budget: &Budget,
-) -> Result<Option<Vec<u32>>, Exhausted> {
-    let mut mending = Mending::new(known, Demands::new(known, graph, open), places);
-    if !mending.run(budget)? {
+) -> Result<Option<(Choices, Vec<u32>)>, Exhausted> {
+    let mut mending = Mending::new(known, graph, choices, places);
+    if !mending.run(patience, budget)? {
         return Ok(None);
     }
+    let line = &mending.line;
     let mut order: Vec<u32> = (0..places.len() as u32).collect();
-    order.sort_by(|&a, &b| mending.at[a as usize].total_cmp(&mending.at[b as usize]));
+    order.sort_by(|&a, &b| line.at[a as usize].total_cmp(&line.at[b as usize]));
     let mut places = vec![0; order.len()];
     order.iter().zip(0..).for_each(|(&point, place)| places[point as usize] = place);
-    Ok(Some(places))
-}
-
-/// What is moved at once: one point twice, or the begin and the commit of a transaction.
-type Body = [u32; 2];
-
-/// Between which places something may be.
-type Span = (f64, f64);
-
-/// A move: how much more weight it meets, what moves, and where to.
-#[derive(Clone, Copy)]
-struct Move {
-    gain: i64,
-    body: Body,
-    span: Span,
+    let mut seen = choices.seen.to_vec();
+    for read in (0..seen.len() as u32).filter(|&read| known.problem.seen(read).is_none()) {
+        seen[read as usize] = mending.seen(read);
+    }
+    let active = choices.active.clone();
+    Ok(Some((Choices { seen: Rc::new(seen), active, orders: Vec::new() }, places)))
 }
 
 /// An order on its way to a better one.
 struct Mending<'k> {
     known: &'k Known<'k>,
-    demands: Demands,
-    at: Vec<f64>,
+    line: Line<'k>,
+    demands: Demands<'k>,
+    /// What each demand costs now.
+    costs: Vec<i64>,
     weights: Vec<i64>,
     unmet: Vec<u32>,
     /// Where a demand is in `unmet`, or [`NONE`].
     place: Vec<u32>,
     random: Random,
-    /// Where the body that is looked at begins to meet more, or less.
-    bounds: Vec<(f64, i64)>,
+    moves: Moves,
 }
 
 impl<'k> Mending<'k> {
-    fn new(known: &'k Known<'k>, demands: Demands, places: &[u32]) -> Self {
+    fn new(known: &'k Known<'k>, graph: &Graph, choices: &Choices, places: &[u32]) -> Self {
+        let demands = Demands::new(known, graph, choices);
         let count = demands.count();
         let mut mending = Self {
             known,
+            line: Line::new(known, choices, start(known, places)),
             demands,
-            at: places.iter().map(|&place| f64::from(place)).collect(),
+            costs: vec![0; count],
             weights: vec![1; count],
             unmet: Vec::new(),
             place: vec![NONE; count],
             random: Random(0x9E37_79B9_7F4A_7C15),
-            bounds: Vec::new(),
+            moves: Moves::default(),
         };
-        mending.close_up();
-        (0..count as u32).for_each(|demand| mending.look(demand));
+        let edges = graph.edge_count() as u32;
+        (0..edges).for_each(|demand| mending.look(demand));
+        for item in known.problem.items() {
+            mending.look_at(item);
+        }
         mending
     }
 
-    /// Puts begin and commit of every transaction next to each other.
-    fn close_up(&mut self) {
-        let points = self.known.points;
-        for txn in (0..self.known.problem.txns.len() as u32).filter(|_| points.split) {
-            let [begin, commit] = [points.begin(txn), points.commit(txn)].map(|point| point as usize);
-            let middle = f64::midpoint(self.at[begin], self.at[commit]);
-            (self.at[begin], self.at[commit]) = (middle - HALF, middle + HALF);
-        }
-    }
-
     /// Moves until all is met, or there is no progress.
-    fn run(&mut self, budget: &Budget) -> Result<bool, Exhausted> {
-        let patience = PATIENCE + PATIENCE_PER_POINT * self.at.len();
+    fn run(&mut self, patience: Patience, budget: &Budget) -> Result<bool, Exhausted> {
+        let patience =
+            patience.moves + patience.per_point * self.line.at.len() + patience.per_unmet * self.unmet.len();
         let (mut least, mut idle) = (usize::MAX, 0);
         while !self.unmet.is_empty() && idle < patience {
             budget.poll()?;
@@ -141,9 +148,10 @@ impl<'k> Mending<'k> {
 
     /// The best move of what a demand is about.
     fn best_of(&mut self, demand: u32) -> Move {
-        let mut best = Move { gain: i64::MIN, body: [0; 2], span: EVERYWHERE };
+        let mut best = Move::NONE;
         for body in self.bodies(demand) {
-            let found = self.best(body);
+            let (known, line, demands) = (self.known, &self.line, &self.demands);
+            let found = self.moves.best(known, line, demands, &self.weights, &self.costs, body);
             if found.gain > best.gain || (found.gain == best.gain && self.random.below(2) == 0) {
                 best = found;
             }
@@ -152,124 +160,144 @@ impl<'k> Mending<'k> {
     }
 
     /// What can be moved for a demand.
-    fn bodies(&self, demand: u32) -> Vec<Body> {
-        let mut bodies: Vec<Body> = Vec::new();
-        for point in self.demands.edges(demand).iter().flat_map(|&(from, to)| [from, to]) {
-            bodies.push([point; 2]);
-            bodies.extend(self.both(point));
-        }
+    fn bodies(&mut self, demand: u32) -> Vec<Body> {
+        let (points, versions) = (self.known.points, &self.known.problem.versions);
+        let commit = |version: u32| points.commit(versions[version as usize].txn);
+        let mut touched: Vec<u32> = match self.demands.demand(demand) {
+            Demand::Edge(from, to) => vec![from, to],
+            Demand::Read(read) => {
+                self.around(read).into_iter().map(commit).chain([self.known.node(read)]).collect()
+            }
+            Demand::Alone(version) => {
+                let company = self.demands.company(&self.line, version);
+                let some = company[self.random.below(company.len().max(1))..].iter().take(FEW);
+                let txn = versions[version as usize].txn;
+                let own = [points.begin(txn), points.commit(txn)];
+                some.flat_map(|&other| [points.begin(versions[other as usize].txn), commit(other)])
+                    .chain(own)
+                    .collect()
+            }
+        };
+        touched.sort_unstable();
+        touched.dedup();
+        let mut bodies: Vec<Body> = touched.iter().map(|&point| [point; 2]).collect();
+        bodies.extend(touched.iter().filter_map(|&point| self.both(point)));
         bodies.sort_unstable();
         bodies.dedup();
         bodies
     }
 
+    /// Versions that a read sees and should not, and some that it should.
+    fn around(&mut self, read: u32) -> Vec<u32> {
+        let item = self.known.problem.reads[read as usize].item;
+        let initial = self.known.problem.item_versions(item).start;
+        let end = self.line.before(item, self.line.at[self.known.node(read) as usize]);
+        let mut versions: Vec<u32> = Vec::new();
+        let stale = self.demands.stale(&self.line, read, None);
+        let wrong = stale.map_or(end, |stale| stale as usize).min(end);
+        for _ in 0..FEW.min(wrong) {
+            versions.push(self.line.versions(item)[end - 1 - self.random.below(wrong)]);
+        }
+        let candidates = self.demands.candidates(read);
+        for _ in 0..FEW.min(candidates.len()) {
+            versions.push(candidates[self.random.below(candidates.len())]);
+        }
+        versions.retain(|&version| version != initial);
+        versions
+    }
+
     /// Begin and commit of a point's transaction, if they are two.
     fn both(&self, point: u32) -> Option<Body> {
-        let points = self.known.points;
-        let is_helper = point as usize >= points.count(self.known.problem.txns.len());
-        let txn = points.txn(point);
-        (points.split && !is_helper).then(|| [points.begin(txn), points.commit(txn)])
-    }
-
-    /// The best place of a body.
-    fn best(&mut self, body: Body) -> Move {
-        self.bounds.clear();
-        let [first, second] = body.map(|point| self.demands.about(point));
-        let more = if body[0] == body[1] { &[] } else { second };
-        let more = more.iter().filter(|demand| first.binary_search(demand).is_err());
-        let (mut now, mut start) = (0, 0);
-        for &demand in first.iter().chain(more) {
-            let weight = self.weights[demand as usize];
-            now += if self.place[demand as usize] == NONE { weight } else { 0 };
-            for way in self.demands.ways(demand) {
-                let Some((low, high)) = room(way, body, &self.at) else { continue };
-                if low == f64::NEG_INFINITY {
-                    start += weight;
-                } else {
-                    self.bounds.push((low, weight));
-                }
-                if high < f64::INFINITY {
-                    self.bounds.push((high, -weight));
-                }
-            }
-        }
-        self.bounds.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
-        let (most, span) = self.sweep(start, self.at[body[0] as usize], self.limits(body));
-        Move { gain: most - now, body, span }
-    }
-
-    /// Where a body may be at all: a single begin or commit stays on its side of the other.
-    fn limits(&self, body: Body) -> Span {
-        match self.both(body[0]) {
-            Some([begin, commit]) if body == [begin; 2] => (f64::NEG_INFINITY, self.at[commit as usize]),
-            Some([begin, commit]) if body == [commit; 2] => (self.at[begin as usize], f64::INFINITY),
-            _ => EVERYWHERE,
-        }
-    }
-
-    /// The most weight that can be met, and the nearest span to `here` where it is; before all bounds it is `start`.
-    fn sweep(&self, start: i64, here: f64, limits: Span) -> (i64, Span) {
-        let (mut met, mut last) = (start, f64::NEG_INFINITY);
-        let (mut most, mut nearest, mut span) = (i64::MIN, f64::INFINITY, limits);
-        let end = std::iter::once((f64::INFINITY, 0));
-        for (bound, change) in self.bounds.iter().copied().chain(end) {
-            let (low, high) = (last.max(limits.0), bound.min(limits.1));
-            let distance = (low - here).max(here - high).max(0.0);
-            if low < high && (met > most || (met == most && distance < nearest)) {
-                (most, nearest, span) = (met, distance, (low, high));
-            }
-            met += change;
-            last = bound;
-        }
-        (most, span)
+        both(self.known, point)
     }
 
     fn shift(&mut self, Move { body, span: (low, high), .. }: Move) {
-        let here = self.at[body[0] as usize];
-        let mut low = if low == f64::NEG_INFINITY { high.min(here) - STEP } else { low };
+        let here = self.line.at[body[0] as usize];
+        let low = if low == f64::NEG_INFINITY { high.min(here) - STEP } else { low };
         let high = if high == f64::INFINITY { low.max(here) + STEP } else { high };
+        let first = low + (high - low) * self.random.unit();
+        let second = if body[0] == body[1] { first } else { first + (high - first) * self.random.unit() };
+        self.line.shift(body, [first, second]);
         for point in body {
-            low += (high - low) * self.random.unit();
-            self.at[point as usize] = low;
+            for place in 0..self.demands.edges_at(point).len() {
+                self.look(self.demands.edges_at(point)[place]);
+            }
         }
-        for point in body {
-            for place in 0..self.demands.about(point).len() {
-                self.look(self.demands.about(point)[place]);
+        if let Some(txn) = self.known.txn(body[0]).filter(|&txn| self.line.has(txn)) {
+            self.known.problem.txn_reads(txn).for_each(|read| self.look(self.demands.of_read(read)));
+            if self.known.points.exclusive() {
+                let versions = self.known.problem.txn_versions(txn);
+                versions.iter().for_each(|&version| self.look(self.demands.of_version(version)));
+            }
+        }
+        for &version in self.line.written(body) {
+            self.look_at(self.known.problem.versions[version as usize].item);
+        }
+    }
+
+    /// Looks at all demands of an item.
+    fn look_at(&mut self, item: Item) {
+        for place in 0..self.demands.reads(item).len() {
+            self.look(self.demands.of_read(self.demands.reads(item)[place]));
+        }
+        if self.known.points.exclusive() {
+            for place in 0..self.line.versions(item).len() {
+                self.look(self.demands.of_version(self.line.versions(item)[place]));
             }
         }
     }
 
-    /// Looks whether a demand is met.
+    /// Looks what a demand costs.
     fn look(&mut self, demand: u32) {
-        let (met, place) = (self.demands.is_met(demand, &self.at), self.place[demand as usize]);
-        if met && place != NONE {
+        let (cost, place) = (self.demands.cost(&self.line, demand), self.place[demand as usize]);
+        self.costs[demand as usize] = cost;
+        if cost == 0 && place != NONE {
             self.unmet.swap_remove(place as usize);
             if let Some(&moved) = self.unmet.get(place as usize) {
                 self.place[moved as usize] = place;
             }
             self.place[demand as usize] = NONE;
-        } else if !met && place == NONE {
+        } else if cost > 0 && place == NONE {
             self.place[demand as usize] = self.unmet.len() as u32;
             self.unmet.push(demand);
         }
     }
-}
 
-/// Where a body must be for a way to be met; `None` if the rest breaks it wherever the body is.
-fn room(way: &[(u32, u32)], body: Body, at: &[f64]) -> Option<Span> {
-    let (mut low, mut high) = EVERYWHERE;
-    for &(from, to) in way {
-        let [before, after] = [from, to].map(|point| at[point as usize]);
-        match [from, to].map(|point| body.contains(&point)) {
-            [true, true] if from == body[1] => return None,
-            [true, true] => {}
-            [true, false] => high = high.min(after),
-            [false, true] => low = low.max(before),
-            [false, false] if before >= after => return None,
-            [false, false] => {}
+    /// What a read saw: the last version, or a candidate before it if any will do.
+    fn seen(&self, read: u32) -> u32 {
+        let last = self.line.seen(read);
+        let here = self.line.at[self.known.node(read) as usize];
+        let initial = self.known.problem.item_versions(self.known.problem.reads[read as usize].item).start;
+        let candidates = self.demands.candidates(read);
+        match self.known.problem.is_firm(read) {
+            true => last,
+            false if candidates.contains(&last) => last,
+            false => {
+                let before = |&&v: &&u32| v == initial || self.line.place(v) < here;
+                candidates.iter().find(before).copied().unwrap_or(last)
+            }
         }
     }
-    (low < high).then_some((low, high))
+}
+
+/// Begin and commit of a point's transaction, if they are two.
+pub(crate) fn both(known: &Known<'_>, point: u32) -> Option<Body> {
+    let txn = known.txn(point).filter(|_| known.points.split)?;
+    Some([known.points.begin(txn), known.points.commit(txn)])
+}
+
+/// Where points are at first. Where time does not tell, begin and commit of every transaction are next to each other.
+fn start(known: &Known<'_>, places: &[u32]) -> Vec<f64> {
+    let mut at: Vec<f64> = places.iter().map(|&place| f64::from(place)).collect();
+    if !known.points.split || known.problem.history.is_timed() {
+        return at;
+    }
+    for txn in 0..known.problem.txns.len() as u32 {
+        let [begin, commit] = [known.points.begin(txn), known.points.commit(txn)].map(|point| point as usize);
+        let middle = f64::midpoint(at[begin], at[commit]);
+        (at[begin], at[commit]) = (middle - HALF, middle + HALF);
+    }
+    at
 }
 
 /// Numbers that look random (xorshift).
@@ -295,6 +323,8 @@ impl Random {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use margay_history::{Access, History, HistoryBuilder, ObjectId, OpDetail, OpKind};
     use margay_levels::Level;
     use margay_order::topological_order;
@@ -302,9 +332,9 @@ mod tests {
 
     use super::*;
     use crate::known::Saturated;
-    use crate::open::open_pairs;
     use crate::prepare::prepare;
     use crate::problem::Problem;
+    use crate::schedule::Schedule;
 
     /// A serial execution of blind writes with a few reads among them, every transaction in a session of its own.
     fn heavy_write(txns: u64, keys: usize, random: &mut Random) -> History {
@@ -342,19 +372,21 @@ mod tests {
             let problem = Problem::new(&history, question, &draft);
             let mut known = Known::new(&problem, crate::points::of(level), false);
             let Ok(Saturated::Acyclic(reach)) = known.saturate(&budget) else { panic!("no cycle") };
-            let open = open_pairs(&known, &reach, usize::MAX, &budget).expect("no limit").expect("no limit");
             let graph = known.graph();
             let mut places = vec![0; graph.node_count()];
             let order = topological_order(&graph).expect("no cycle");
             order.iter().zip(0..).for_each(|(&point, place)| places[point as usize] = place);
-            let demands = Demands::new(&known, &graph, &open);
-            let unmet = |places: &[u32]| {
-                let at: Vec<f64> = places.iter().map(|&place| f64::from(place)).collect();
-                (0..demands.count() as u32).filter(|&demand| !demands.is_met(demand, &at)).count()
-            };
-            assert!(unmet(&places) > 100, "{level}: nothing to mend");
-            let mended = mend(&known, &graph, &open, &places, &budget).expect("no limit");
-            assert_eq!(mended.map(|places| unmet(&places)), Some(0), "{level}");
+            let choices = crate::search::guesses(&known);
+            let unmet =
+                |choices: &Choices, places: &[u32]| Mending::new(&known, &graph, choices, places).unmet.len();
+            assert!(unmet(&choices, &places) > 100, "{level}: nothing to mend");
+            let (choices, places) = mend(&known, &graph, &choices, &places, Patience::LONG, &budget)
+                .expect("no limit")
+                .expect("an order");
+            let (graph, reversed) = (Arc::new(graph), Arc::new(known.reversed()));
+            let mut schedule = Schedule::new(&known, &graph, &reversed, &reach, choices.clone());
+            schedule.follow(choices, places);
+            assert!(schedule.run(), "{level}");
         }
     }
 }

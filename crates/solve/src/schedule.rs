@@ -50,7 +50,7 @@ pub(crate) struct Choices {
 
 /// A partial order of points under construction.
 pub(crate) struct Schedule<'k> {
-    known: &'k Known<'k>,
+    pub known: &'k Known<'k>,
     problem: &'k Problem<'k>,
     points: Points,
     graph: Arc<Graph>,

@@ -33,7 +33,7 @@ use crate::atoms::{Atoms, guess};
 use crate::known::{Known, Reach};
 use crate::lemma::{Prover, Step, Steps};
 use crate::lit::Sat;
-use crate::mend::mend;
+use crate::mend::{Patience, mend};
 use crate::open::open_pairs;
 use crate::problem::INITIAL;
 use crate::refutation::needed;
@@ -108,18 +108,44 @@ pub(crate) fn search_with<S: Sat>(
     if schedule.run() {
         return Ok(Some(Outcome::Order(schedule.log)));
     }
-    if effort.rounds == 1 {
-        return Ok(None);
-    }
     let Some(order) = linear(&graph, schedule.priorities()) else { return Ok(None) };
+    if effort.rounds == 1 {
+        let near = known.problem.history.is_timed();
+        let found =
+            near && mended(&mut schedule, &graph, &guesses(known), &places(&order), Patience::SHORT, budget)?;
+        return Ok(found.then_some(Outcome::Order(schedule.log)));
+    }
     let solver = S::from(Acyclic::new(graph.clone(), reversed.clone(), &order));
     let mut search = Search::new(known, reach, solver);
     let found = search.run(&mut schedule, &graph, effort, budget);
     found.map_err(|limit| Stopped { limit, open: search.open })
 }
 
+/// The place of each point in an order.
+fn places(order: &[u32]) -> Vec<u32> {
+    let mut places = vec![0; order.len()];
+    order.iter().zip(0..).for_each(|(&point, place)| places[point as usize] = place);
+    places
+}
+
+/// Tries to mend an order; answers whether the schedule is complete.
+fn mended(
+    schedule: &mut Schedule<'_>,
+    graph: &Graph,
+    choices: &Choices,
+    places: &[u32],
+    patience: Patience,
+    budget: &Budget,
+) -> Result<bool, Exhausted> {
+    let Some((choices, places)) = mend(schedule.known, graph, choices, places, patience, budget)? else {
+        return Ok(false);
+    };
+    schedule.follow(choices, places);
+    Ok(schedule.run())
+}
+
 /// What is tried first.
-fn guesses(known: &Known<'_>) -> Choices {
+pub(crate) fn guesses(known: &Known<'_>) -> Choices {
     let reads = 0..known.problem.reads.len() as u32;
     let seen: Vec<u32> =
         reads.map(|read| known.problem.seen(read).unwrap_or_else(|| guess(known, read))).collect();
@@ -209,16 +235,11 @@ impl<'k, S: Sat> Search<'k, S> {
         graph: &Graph,
         budget: &Budget,
     ) -> Result<bool, Exhausted> {
+        if mended(schedule, graph, &guesses(self.known), &self.solver.places(), Patience::LONG, budget)? {
+            return Ok(true);
+        }
         let Some(open) = open_pairs(self.known, self.reach, MOST_PAIRS, budget)? else { return Ok(false) };
         self.open = Some(open.len());
-        if self.is_certain()
-            && let Some(places) = mend(self.known, graph, &open, &self.solver.places(), budget)?
-        {
-            schedule.follow(guesses(self.known), places);
-            if schedule.run() {
-                return Ok(true);
-            }
-        }
         if matches!(self.reach, Reach::Estimated(_)) {
             return Ok(false);
         }
@@ -226,11 +247,6 @@ impl<'k, S: Sat> Search<'k, S> {
             self.atoms.order(a, b, &mut self.solver);
         }
         Ok(false)
-    }
-
-    /// Whether nothing is open but orders of versions.
-    fn is_certain(&self) -> bool {
-        self.known.problem.forced.iter().all(|&f| f) && !self.known.problem.has_open_reads()
     }
 
     /// What the solver's model says.
