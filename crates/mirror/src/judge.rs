@@ -17,6 +17,7 @@ use crate::mirror::Mirror;
 use crate::record::{FORGOTTEN, Reader};
 use crate::searched::Searched;
 use crate::statistics::Dependencies;
+use crate::store::{Store, deletions};
 use crate::txn::{Search, Seen, Txn};
 
 /// A snapshot that explains the reads of a transaction.
@@ -48,7 +49,8 @@ impl Mirror {
     pub(crate) fn explain(&self, ended: &Txn, values: &Values) -> Explained {
         let mut found = Explained::default();
         let missed = ended.searches.iter().filter(|search| search.missed).map(|search| search.op);
-        found.broken.extend(ended.missed.into_iter().chain(missed).next());
+        let own = ended.missed.iter().filter(|(_, object)| !self.may_see_both(ended, *object, values));
+        found.broken.extend(own.map(|(op, _)| *op).chain(missed).next());
         if ended.searches.iter().all(|search| !search.whole) {
             self.explain_groups(ended, &ended.reads, values, &mut found);
         } else {
@@ -61,6 +63,16 @@ impl Mirror {
             }
         }
         found
+    }
+
+    /// Whether a transaction may see the row that it has replaced beside its own.
+    fn may_see_both(&self, ended: &Txn, object: ObjectId, values: &Values) -> bool {
+        let Some(own) = ended.own(object).filter(|_| self.mechanisms.sees_both()) else { return false };
+        let versions = self.store.get(object).versions.iter();
+        let others = versions.filter(|(version, _)| *version != Version::Of(ended.id)).map(|(_, fact)| fact);
+        let Store { tables, everywhere, .. } = &self.store;
+        let world = World { values, searches: &self.searches };
+        own.may_be_inserted(ended.course.start(), others.chain(deletions(tables, everywhere, object, world)))
     }
 
     /// The reads, and what the searches tell of the rows that they did not return and that may have matched. The others only remember that they were searched.

@@ -32,7 +32,7 @@ use crate::log::Log;
 use crate::record::{Reader, Record};
 use crate::searched::Searched;
 use crate::statistics::Dependencies;
-use crate::store::Tables;
+use crate::store::{Tables, deletions};
 use crate::txn::{Ended, Txn};
 
 /// What stays as it is while shards are at work.
@@ -48,16 +48,6 @@ pub(crate) struct Fixed<'a> {
     pub horizon: i64,
     /// How many transactions had been judged before the window.
     pub judged: u64,
-}
-
-impl<'a> Fixed<'a> {
-    /// What unseen writes may have deleted of an object.
-    fn deletions(self, object: ObjectId) -> impl Iterator<Item = &'a Fact> {
-        let World { values, searches } = self.world;
-        let table = searches.table_of(object).and_then(|table| self.tables.get(&table));
-        let logs = table.map(|table| &table.unseen).into_iter().chain([self.everywhere]);
-        logs.flat_map(move |log| log.deletions(object, searches, values))
-    }
 }
 
 /// A violation, with its place in the window: the transaction, what of it, and where.
@@ -231,7 +221,8 @@ impl Shard {
             made(written, ended, mechanisms, values, |mut fact| {
                 if fact.snapshot.is_some() {
                     let others = record.versions.iter().map(|(_, other)| other);
-                    fact.may_be_inserted(ended.course.start(), others.chain(fixed.deletions(*object)));
+                    let unseen = deletions(fixed.tables, fixed.everywhere, *object, fixed.world);
+                    fact.may_be_inserted(ended.course.start(), others.chain(unseen));
                 }
                 let clash = record.versions.iter().find(|(_, other)| clash(&fact, other));
                 broken = broken.or(clash.map(|(version, _)| *version));

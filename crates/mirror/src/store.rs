@@ -6,7 +6,7 @@
 
 use hashbrown::HashMap;
 use margay_history::{ObjectId, OpId, PredicateId, TableId, TxnId, ValueId, Values};
-use margay_verdict::mechanism::Searches;
+use margay_verdict::mechanism::{Fact, Searches, World};
 
 use crate::log::{Entry, Log};
 use crate::record::{Held, Record};
@@ -193,4 +193,16 @@ impl Store {
             (sum.0 + record.versions.len(), sum.1 + record.readers.len(), sum.2 + record.held.len())
         })
     }
+}
+
+/// What may have deleted an object without that anybody saw it.
+pub(crate) fn deletions<'a>(
+    tables: &'a Tables,
+    everywhere: &'a Log,
+    object: ObjectId,
+    world: World<'a>,
+) -> impl Iterator<Item = &'a Fact> {
+    let table = world.searches.table_of(object).and_then(|table| tables.get(&table));
+    let logs = table.map(|table| &table.unseen).into_iter().chain([everywhere]);
+    logs.flat_map(move |log| log.deletions(object, world.searches, world.values))
 }

@@ -84,8 +84,8 @@ pub(crate) struct Txn {
     pub unseen: Vec<Unseen>,
     /// When the last of its operations was answered.
     pub answered: i64,
-    /// A read that did not see its own transaction's write.
-    pub missed: Option<OpId>,
+    /// Reads that did not see their own transaction's write.
+    pub missed: Vec<(OpId, ObjectId)>,
 }
 
 /// A transaction that has ended. The order is that of the times at which everything of it had been answered.
@@ -137,7 +137,7 @@ impl Txn {
             writes: Writes::default(),
             unseen: Vec::new(),
             answered: i64::MIN,
-            missed: None,
+            missed: Vec::new(),
         }
     }
 
@@ -241,7 +241,7 @@ impl Txn {
                 continue;
             }
             match self.own(object).filter(|_| like.keeps_own) {
-                Some(own) if !own.shows(value, world.values) => _ = self.missed.get_or_insert(op),
+                Some(own) if !own.shows(value, world.values) => self.missed.push((op, object)),
                 Some(_) => {}
                 None => {
                     let seen = Seen { op, at, object, saw: Saw::Value(value), current: !like.plain };

@@ -174,6 +174,18 @@ fn an_insertion_over_a_deletion_is_no_second_update() {
     breaks(RR, Anomaly::FirstUpdaterWins, &text.replace("d(t/1)@[30,40] ", ""));
 }
 
+/// The transaction that inserted it sees both rows; a scan that only the old one matches sees that one alone.
+#[test]
+fn a_row_that_was_replaced_may_be_seen_beside_its_successor() {
+    let text = "table t(id; id int, v int) | init: t/1={v:1} \
+        | T1: r(t/1,{v:1})@[10,20] w(t/1,{v:9})@[50,60] scan(t, v < 5){1:{v:1}}@[61,62] commit@[63,65] \
+        | T2: d(t/1)@[30,40] commit@[41,45]";
+    is_clean(RR, text);
+    breaks(RC, Anomaly::ConsistentRead, text);
+    breaks(RR, Anomaly::ConsistentRead, &text.replace("d(t/1)", "w(t/1,{v:3})"));
+    breaks("mysql/repeatable-read", Anomaly::ConsistentRead, text);
+}
+
 #[test]
 fn write_skew_is_for_the_certifier() {
     let skew = "init: x=0 y=0 | T1: r(y,0)@[10,20] w(x,1)@[30,31] commit@[41,45] \

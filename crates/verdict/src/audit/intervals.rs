@@ -311,12 +311,22 @@ impl<'h> Judge<'h> {
             let own = self.written(txn, seen.object, Some(op.id));
             match (seen.saw, own.pattern.as_ref().filter(|_| own.unseen.is_none())) {
                 (Saw::Value(value), _) => {
-                    self.mechanisms.keeps_own() && !own.shows(value, self.history.values())
+                    self.mechanisms.keeps_own()
+                        && !own.shows(value, self.history.values())
+                        && !self.may_see_both(txn, seen.object, &own)
                 }
                 (Saw::Without(_), Some(own)) => seen.saw.is_changed_by(seen.object, own, self.world()),
                 _ => false,
             }
         })
+    }
+
+    /// Whether a transaction may see the row that it has replaced beside its own.
+    fn may_see_both(&self, txn: TxnId, object: ObjectId, own: &Written) -> bool {
+        let versions = self.versions(object);
+        let others = versions.iter().filter(|(version, _)| *version != Version::Of(txn));
+        self.mechanisms.sees_both()
+            && own.may_be_inserted(self.course(txn).start(), others.map(|(_, fact)| fact))
     }
 
     /// The condition that a search locks, where it locks what it searched.

@@ -63,6 +63,11 @@ impl Written {
         self.pattern.is_none() && self.unseen.is_none()
     }
 
+    /// Whether the transaction, which began at `start`, may have inserted the object over a deletion that its snapshot does not show.
+    pub fn may_be_inserted<'a>(&self, start: i64, mut others: impl Iterator<Item = &'a Fact>) -> bool {
+        self.effect.is_some_and(|at| others.any(|other| other.may_delete(start, at.after)))
+    }
+
     /// Whether a later read of the same transaction may see `value`.
     #[must_use]
     pub fn shows(&self, value: ValueId, values: &Values) -> bool {
@@ -214,14 +219,15 @@ impl Fact {
     /// refused nowhere for certain. PostgreSQL takes it for another row, whoever changed the one that is gone.
     pub fn may_be_inserted<'a>(&mut self, start: i64, mut others: impl Iterator<Item = &'a Fact>) {
         let Some(written) = self.locked else { return };
-        let deleted = |other: &Fact| {
-            other.pattern.may_be_absent()
-                && other.installed.before <= written
-                && other.installed.after >= start
-        };
-        if others.any(deleted) {
+        if others.any(|other| other.may_delete(start, written)) {
             self.snapshot = None;
         }
+    }
+
+    /// Whether it may have deleted the object between these times.
+    #[must_use]
+    pub fn may_delete(&self, since: i64, by: i64) -> bool {
+        self.pattern.may_be_absent() && self.installed.before <= by && self.installed.after >= since
     }
 
     /// Whether `next` was installed right after this one for certain: every other version was there before, or came later.

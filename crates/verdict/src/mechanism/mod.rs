@@ -232,6 +232,12 @@ impl Mechanisms {
         self.view.is_shared() && self.together && self.locking.sees_newest()
     }
 
+    /// Whether a transaction may see a row that somebody has deleted since its snapshot beside the one that it has inserted in its place, or alone if its condition is true of that one only.
+    #[must_use]
+    pub fn sees_both(&self) -> bool {
+        self.view.is_shared() && !self.sees_own_alone()
+    }
+
     /// Whether some searches lock what they searched.
     #[must_use]
     pub fn locks_regions(&self) -> bool {
