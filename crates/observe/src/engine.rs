@@ -63,13 +63,10 @@ impl Observe {
         if !initial.is_empty() {
             return self.guess(&asked, initial, budget);
         }
-        if let Some(verdict) = self.by_parts(&asked, budget)? {
+        if let Some(verdict) = self.shortly(&asked, budget)? {
             return Ok(verdict);
         }
-        let (found, limits) = match self.learned(&asked, budget)? {
-            Some(verdict) => return Ok(verdict),
-            None => self.find(&asked, &[], budget)?,
-        };
+        let (found, limits) = self.find(&asked, &[], budget)?;
         match found {
             Found::Refuted(Some(misfit)) => {
                 self.violated(&asked, limits, misfit, Vec::new(), budget).map(Verdict::Violated)
@@ -79,22 +76,32 @@ impl Observe {
         }
     }
 
-    /// Where a short search finds nothing, a part of the log may be wrong for itself: `None` if none is found.
-    fn by_parts(&self, asked: &Asked<'_, '_>, budget: &Budget) -> Result<Option<Verdict>, Outside> {
+    /// A short search finds what comes in about the order of commits. Where it finds nothing, a part of the log may be wrong for itself, and learning may tell: `None` if neither helps.
+    fn shortly(&self, asked: &Asked<'_, '_>, budget: &Budget) -> Result<Option<Verdict>, Outside> {
         let Asked { history, question, rules, .. } = *asked;
-        if !self.options.parts || history.txn_count() <= FEW_TXNS {
+        let parts = self.options.parts && history.txn_count() > FEW_TXNS;
+        let lemmas = self.options.lemmas > 0 && learn::is_small(history, rules);
+        if !parts && !lemmas {
             return Ok(None);
         }
-        let short = Options { steps: self.options.steps.min(SHORT), ..self.options };
-        let mut search = asked.search(short, self.first_limits(history), &[])?;
+        let mut search = asked.search(self.short(), self.first_limits(history), &[])?;
         search.least = true;
-        match search.run(budget) {
-            Found::Execution(execution) => Ok(Some(Verdict::Holds(Certificate::Execution(execution)))),
-            Found::Cut(Some(misfit)) | Found::Refuted(Some(misfit)) => {
-                parts::refuted(self.options, (history, question, rules), misfit, budget)
+        let verdict = match search.run(budget) {
+            Found::Execution(execution) => Some(Verdict::Holds(Certificate::Execution(execution))),
+            Found::Cut(Some(misfit)) | Found::Refuted(Some(misfit)) if parts => {
+                parts::refuted(self.options, (history, question, rules), misfit, budget)?
             }
-            _ => Ok(None),
+            _ => None,
+        };
+        match verdict {
+            None if lemmas => self.learned(asked, budget),
+            verdict => Ok(verdict),
         }
+    }
+
+    /// The options of a short search.
+    fn short(&self) -> Options {
+        Options { steps: self.options.steps.min(SHORT), ..self.options }
     }
 
     /// The answer to a question about a history that is asked for itself.
@@ -110,20 +117,10 @@ impl Observe {
         }
     }
 
-    /// Where a short search finds nothing, learning may: `None` if it does not either.
+    /// Tries everything for a short while, then learns: `None` if that does not help.
     fn learned(&self, asked: &Asked<'_, '_>, budget: &Budget) -> Result<Option<Verdict>, Outside> {
         let Asked { history, rules, constraints, .. } = *asked;
-        if self.options.lemmas == 0 || !learn::is_small(history, rules) {
-            return Ok(None);
-        }
-        let limits = Limits::NONE;
-        let short = Options { steps: self.options.steps.min(SHORT), ..self.options };
-        // What comes in about the order of commits is found without trying everything.
-        let mut search = asked.search(short, self.first_limits(history), &[])?;
-        search.least = true;
-        if let Found::Execution(execution) = search.run(budget) {
-            return Ok(Some(Verdict::Holds(Certificate::Execution(execution))));
-        }
+        let (limits, short) = (Limits::NONE, self.short());
         let mut search = asked.search(short, limits, &[])?;
         search.least = true;
         match search.run(budget) {
@@ -145,7 +142,7 @@ impl Observe {
                 let lemmas = match learn::learn(history, rules, constraints, self.options, budget)? {
                     Learned::Refuted(lemmas, _) => lemmas,
                     // What the audit can try one after the other needs no other proof.
-                    _ if exhaust(history, rules, None, FEW)? == Answer::Refuted => Vec::new(),
+                    _ if exhaust(history, rules, None, FEW, budget)? == Answer::Refuted => Vec::new(),
                     _ => match self.by_formula(asked, Some(misfit), budget) {
                         Some(verdict) => return Ok(Some(verdict)),
                         None => Vec::new(),
@@ -223,7 +220,7 @@ impl Observe {
         initial: Vec<Initial>,
         budget: &Budget,
     ) -> Result<Verdict, Outside> {
-        let short = Observe { options: Options { steps: self.options.steps.min(SHORT), ..self.options } };
+        let short = Observe { options: self.short() };
         let first = if learn::is_small(asked.history, asked.rules) { &short } else { self };
         let stuck = match first.corrected(asked, initial.clone(), budget)? {
             Ok(verdict) => return Ok(verdict),

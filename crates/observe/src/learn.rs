@@ -61,13 +61,19 @@ pub fn learn(
     }
     let mut machine = Machine::new(history, options.indexes)?;
     let Some(prints) = Prints::new(history, &mut machine)? else { return Ok(Learned::Nothing) };
-    let Some(mut orders) = Orders::new(history, rules, constraints) else { return Ok(Learned::Nothing) };
+    let Some(orders) = Orders::new(history, rules, constraints) else { return Ok(Learned::Nothing) };
+    let mut orders = orders.within(budget);
     let (mut lemmas, mut worst) = (Vec::new(), None);
     loop {
-        if let Err(exhausted) = budget.poll() {
+        if let Err(exhausted) = budget.poll_now() {
             return Ok(Learned::Exhausted(exhausted));
         }
-        let Some(candidate) = orders.candidate() else { return Ok(Learned::Refuted(lemmas, worst)) };
+        let candidate = match orders.candidate() {
+            Some(Some(candidate)) => candidate,
+            Some(None) => return Ok(Learned::Refuted(lemmas, worst)),
+            // Only the budget ends the solver.
+            None => return Ok(budget.poll_now().map_or_else(Learned::Exhausted, |()| Learned::Nothing)),
+        };
         let course = execute(&mut machine, &prints, rules, &candidate)?;
         let Some((place, blame)) = course.misfit else {
             return Ok(fitting(history, rules, &candidate));

@@ -70,7 +70,7 @@ pub(crate) fn refuted(
             continue;
         }
         (work, asked) = (work + history.op_count(), asked + 1);
-        if work > WORK || asked > PARTS || budget.poll().is_err() {
+        if work > WORK || asked > PARTS || budget.poll_now().is_err() {
             break;
         }
         if let Some(verdict) = seeker.ask(&rows, effort, budget)? {
@@ -197,15 +197,16 @@ impl Seeker<'_> {
             return Ok(None);
         };
         let findings: Option<Vec<Finding>> =
-            findings.iter().map(|finding| self.told(&part, rows, finding)).collect();
+            findings.iter().map(|finding| self.told(&part, rows, finding, budget)).collect();
         Ok(findings.filter(|findings| !findings.is_empty()).map(Verdict::Violated))
     }
 
     /// A finding about a part as one about the history, if the audit accepts it.
-    fn told(&self, part: &Part, rows: &[Touched], finding: &Finding) -> Option<Finding> {
+    fn told(&self, part: &Part, rows: &[Touched], finding: &Finding, budget: &Budget) -> Option<Finding> {
         let Certificate::Unexplained(inner) = &finding.certificate else { return None };
         // The audit would try far more before it gives up.
-        let tried = || exhaust(&part.history, self.rules, Some(&inner.txns), TRIED) == Ok(Answer::Refuted);
+        let tried =
+            || exhaust(&part.history, self.rules, Some(&inner.txns), TRIED, budget) == Ok(Answer::Refuted);
         if inner.lemmas.is_empty() && inner.clashes.is_none() && !tried() {
             return None;
         }

@@ -122,6 +122,7 @@ pub struct Search<'c, 'h> {
     pub least: bool,
     /// How many statements were executed, and transactions considered.
     pub steps: u64,
+    budget: Budget,
 }
 
 impl<'c, 'h> Search<'c, 'h> {
@@ -158,6 +159,7 @@ impl<'c, 'h> Search<'c, 'h> {
             stop: None,
             least: false,
             steps: 0,
+            budget: Budget::unlimited(),
         })
     }
 
@@ -178,12 +180,10 @@ impl<'c, 'h> Search<'c, 'h> {
 
     /// Runs to an answer.
     pub fn run(&mut self, budget: &Budget) -> Found {
+        self.budget = budget.clone();
         while !self.placed.is_complete() {
-            if let Err(exhausted) = budget.poll() {
-                return Found::Exhausted(exhausted, self.here());
-            }
             self.open();
-            match self.advance(budget) {
+            match self.advance() {
                 Ok(true) => self.slide(),
                 Ok(false) => return self.lost(),
                 Err(Stop::Outside(outside)) => return Found::Outside(outside),
@@ -252,11 +252,11 @@ impl<'c, 'h> Search<'c, 'h> {
     }
 
     /// Places a transaction at the last frame, or at an earlier one after a jump; false if there is no possibility left.
-    fn advance(&mut self, budget: &Budget) -> Result<bool, Stop> {
+    fn advance(&mut self) -> Result<bool, Stop> {
         let each = if self.least { 8 } else { 200 };
         let most = self.options.steps.saturating_add(each * self.history.op_count() as u64);
         loop {
-            budget.poll().map_err(Stop::Budget)?;
+            self.budget.poll_now().map_err(Stop::Budget)?;
             if self.steps > most {
                 self.cut = true;
                 return Ok(false);
@@ -317,7 +317,8 @@ impl<'c, 'h> Search<'c, 'h> {
         let after = |place: &u32| self.constraints.before(self.placed.order()[*place as usize], txn);
         let low = (self.base..here).rev().find(after).map_or(self.base, |place| place + 1);
         let rules = Rules { family: Family::Snapshot, ..self.rules };
-        let mut older = Choices::new(&mut self.machine, rules, txn, (low, here)).map_err(Stop::Outside)?;
+        let older = Choices::new(&mut self.machine, rules, txn, (low, here)).map_err(Stop::Outside)?;
+        let mut older = older.within(&self.budget);
         while let Some(choice) = self.next_choice(&mut older)? {
             let print = Footprint::of(&choice.ran);
             let state = choice.sights.first().map_or(here, |(_, sight)| sight.at);
@@ -386,7 +387,7 @@ impl<'c, 'h> Search<'c, 'h> {
         }
         let range = self.placed.snapshots(txn);
         let choices = Choices::new(&mut self.machine, self.rules, txn, range).map_err(Stop::Outside)?;
-        let choices = choices.with(self.options.strongest_first, self.options.concrete);
+        let choices = choices.with(self.options.strongest_first, self.options.concrete).within(&self.budget);
         if let Some(frame) = self.frames.back_mut() {
             frame.choices = Some(Box::new(choices));
         }

@@ -99,6 +99,20 @@ impl Budget {
         }
     }
 
+    /// The same by the clock itself, for what comes seldom and takes long; [`Budget::poll`] looks at the clock once in a thousand times.
+    ///
+    /// # Errors
+    /// As [`Budget::poll`].
+    pub fn poll_now(&self) -> Result<(), Exhausted> {
+        if self.cancelled.load(Ordering::Relaxed) {
+            return Err(Exhausted::Cancelled);
+        }
+        match self.deadline {
+            Some((deadline, limit)) if Instant::now() >= deadline => Err(Exhausted::Time(limit)),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether an engine that holds `bytes` may go on.
     ///
     /// # Errors
@@ -119,6 +133,7 @@ mod tests {
     fn ends_by_time_and_by_cancelling() {
         let budget = Budget::unlimited().with_time(Duration::ZERO);
         assert!((0..2048).any(|_| budget.poll().is_err()));
+        assert_eq!(budget.poll_now(), Err(Exhausted::Time(Duration::ZERO)));
         let budget = Budget::unlimited();
         assert_eq!(budget.poll(), Ok(()));
         budget.clone().cancel();

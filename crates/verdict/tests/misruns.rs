@@ -2,8 +2,11 @@
 
 use margay_history::{Access, History, HistoryBuilder, OpDetail, OpId, OpKind, Table, TxnId, ValueId};
 use margay_levels::Level;
-use margay_verdict::observed::{Execution, Misrun, Moment, Reading, Sight, Unexplained};
-use margay_verdict::{Certificate, Question, audit};
+use margay_verdict::observed::{
+    Answer, Choices, Constraints, Execution, Machine, Misrun, Moment, Orders, Reading, Rules, Sight,
+    Unexplained, exhaust,
+};
+use margay_verdict::{Budget, Certificate, Question, audit};
 
 /// One inserts a row, another one adds to it, and a third one, in the session of the second, reads it as it was inserted.
 fn inserted_and_added_to() -> History {
@@ -66,4 +69,29 @@ fn who_adds_to_a_row_must_have_seen_it_inserted() {
         answer.map_err(|why| why.0),
         Err("a lemma assumes less than its misfit depends on".to_string())
     );
+}
+
+/// The solver and the choices end with the budget, and what they then have not found is not said to be missing.
+#[test]
+fn what_the_budget_ended_refutes_nothing() {
+    let history = inserted_and_added_to();
+    let over = Budget::unlimited();
+    over.cancel();
+    for level in [Level::Serializable, Level::SnapshotIsolation, Level::ReadCommitted] {
+        let rules = Rules::of(Question::new(level), Reading::Item).expect("a level of executions");
+        let constraints = Constraints::new(&history, rules);
+        let orders = || Orders::new(&history, rules, &constraints).expect("few transactions");
+        assert!(matches!(orders().candidate(), Some(Some(_))), "{level}");
+        assert_eq!(orders().within(&over).candidate(), None, "{level}");
+        let all = exhaust(&history, rules, None, 1_000, &Budget::unlimited());
+        assert!(matches!(all, Ok(Answer::Explained | Answer::Refuted)), "{level}: {all:?}");
+        assert_eq!(exhaust(&history, rules, None, 1_000, &over), Ok(Answer::TooMany), "{level}");
+    }
+    // The read of the third one on the empty database fits nothing.
+    let rules = Rules::of(Question::new(Level::SnapshotIsolation), Reading::Item).expect("a level");
+    let mut machine = Machine::new(&history, true).expect("in the fragment");
+    let three = history.find_txn(3).expect("a transaction of the test");
+    let choices = Choices::new(&mut machine, rules, three, (0, 0)).expect("in the fragment");
+    let mut choices = choices.within(&over);
+    assert!(choices.next(&mut machine).expect("in the fragment").is_none() && choices.cut);
 }

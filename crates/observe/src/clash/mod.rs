@@ -68,14 +68,14 @@ pub fn solve(
     budget: &Budget,
 ) -> Result<Solved, Outside> {
     let encoded = encode(history, rules, txns, open)?;
-    let mut clauses = Clauses::new(&encoded, limits.decisions)?;
+    let mut clauses = Clauses::new(&encoded, limits.decisions, budget)?;
     let (mut simplex, mut clashes) = (Simplex::default(), Vec::new());
     for _ in 0..limits.proposals {
-        if let Err(exhausted) = budget.poll() {
+        if let Err(exhausted) = budget.poll_now() {
             return Ok(Solved::Exhausted(exhausted));
         }
         match clauses.solve() {
-            None => return Ok(Solved::Nothing),
+            None => return Ok(budget.poll_now().map_or_else(Solved::Exhausted, |()| Solved::Nothing)),
             Some(false) => return Ok(Solved::Refuted(clashes, clauses.blamed())),
             Some(true) => {}
         }

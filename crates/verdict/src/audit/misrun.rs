@@ -30,8 +30,9 @@ pub(super) fn refuted(history: &History, rules: Rules, lemmas: &[Misrun]) -> Res
         }
     }
     match orders.candidate() {
-        None => Ok(()),
-        Some(_) => reject("the lemmas leave an order"),
+        Some(None) => Ok(()),
+        Some(Some(_)) => reject("the lemmas leave an order"),
+        None => reject("whether the lemmas leave an order was not decided"),
     }
 }
 

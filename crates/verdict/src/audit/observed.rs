@@ -13,6 +13,7 @@ use margay_sql::{Value, Write};
 
 use super::order::follows_version_order;
 use super::{Rejected, committed_set, misrun, reject};
+use crate::budget::Budget;
 use crate::checker::Question;
 use crate::observed::formula::{Clash, Clauses, Open, encode, row_of};
 use crate::observed::{
@@ -252,7 +253,7 @@ pub(super) fn violated(
         return misrun::refuted(history, rules, &certificate.lemmas);
     }
     come_first(history, rules, &certificate.txns)?;
-    match exhaust(history, rules, Some(&certificate.txns), MOST)? {
+    match exhaust(history, rules, Some(&certificate.txns), MOST, &Budget::unlimited())? {
         Answer::Refuted => Ok(()),
         Answer::Explained => reject("there is an execution that gives what was observed"),
         Answer::TooMany => reject(format!("there are more possibilities than {MOST} statements can try")),
@@ -294,7 +295,7 @@ fn contradicted(history: &History, rules: Rules, txns: &[TxnId], clashes: &[Clas
         return reject("a formula over transactions that occur twice, or that did not commit");
     }
     let encoded = encode(history, rules, txns, Open::Anything)?;
-    let mut clauses = Clauses::new(&encoded, DECISIONS)?;
+    let mut clauses = Clauses::new(&encoded, DECISIONS, &Budget::unlimited())?;
     if !clashes.iter().all(|clash| clauses.forbid(clash)) {
         return reject("bounds that do not clash");
     }

@@ -19,6 +19,7 @@ use margay_sql::{TableId, Transaction, Write};
 use super::machine::{Machine, Ran, Step};
 use super::rules::{Family, Rules};
 use super::{Pin, Reading, Sight};
+use crate::budget::Budget;
 use crate::predicates::Outside;
 
 /// The most combinations of versions that are tried for one statement.
@@ -55,6 +56,7 @@ pub struct Choices {
     pub touched: Ran,
     /// How many statements were executed.
     pub steps: u64,
+    budget: Budget,
 }
 
 #[derive(Debug)]
@@ -110,6 +112,7 @@ impl Choices {
             stuck: None,
             touched: Ran::default(),
             steps: 0,
+            budget: Budget::unlimited(),
         })
     }
 
@@ -139,6 +142,20 @@ impl Choices {
             (self.snapshot, self.high) = (Some(self.low), high);
         }
         self
+    }
+
+    /// The same choices as far as the budget lasts; then there is none, and [`Choices::cut`] says so.
+    #[must_use]
+    pub fn within(mut self, budget: &Budget) -> Self {
+        self.budget = budget.clone();
+        self
+    }
+
+    /// Whether the budget is used up: then not everything is tried.
+    fn is_over(&mut self) -> bool {
+        let over = self.budget.poll_now().is_err();
+        self.cut |= over;
+        over
     }
 
     /// The next way in which it can have run and fits everything that was observed.
@@ -182,7 +199,7 @@ impl Choices {
 
     /// The next snapshot that fits.
     fn back(&mut self, machine: &mut Machine<'_>) -> Result<Option<Choice>, Outside> {
-        while let Some(at) = self.snapshot {
+        while let Some(at) = self.snapshot.filter(|_| !self.is_over()) {
             let run = self.run(machine, &Sight::state(at))?;
             let fresh = |write: &Write| {
                 machine.last_writer(write.table, &write.key, self.here).is_none_or(|(state, _)| state <= at)
@@ -411,6 +428,9 @@ impl Choices {
         sight: &Sight,
         found: &mut Found,
     ) -> Result<(Ran, bool), Outside> {
+        if self.is_over() {
+            return Ok((Ran::default(), false));
+        }
         let op = self.ops[self.levels.len()];
         let (mut transaction, _) = self.prefix(machine)?;
         let step = self.step(machine, &mut transaction, op, sight);

@@ -13,6 +13,7 @@ use super::choices::Choices;
 use super::machine::Machine;
 use super::order::Constraints;
 use super::rules::{Family, Rules};
+use crate::budget::Budget;
 use crate::predicates::Outside;
 
 /// What trying everything gave.
@@ -31,7 +32,7 @@ struct Frame {
     choices: Option<Choices>,
 }
 
-/// Looks for an execution of `txns` alone, all of them where `None`, with at most `limit` statements executed.
+/// Looks for an execution of `txns` alone, all of them where `None`, with at most `limit` statements executed, and while the budget lasts.
 ///
 /// # Errors
 /// What is outside the fragment.
@@ -40,6 +41,7 @@ pub fn exhaust(
     rules: Rules,
     txns: Option<&[TxnId]>,
     limit: u64,
+    budget: &Budget,
 ) -> Result<Answer, Outside> {
     let constraints = Constraints::new(history, rules);
     let mut machine = Machine::new(history, true)?;
@@ -83,12 +85,12 @@ pub fn exhaust(
                 }
                 whole &= !choices.cut;
             }
-            if used > limit {
+            if used > limit || budget.poll_now().is_err() {
                 return Ok(Answer::TooMany);
             }
             if let Some(txn) = frame.candidates.pop() {
                 let range = placed.snapshots(txn);
-                frame.choices = Some(Choices::new(&mut machine, rules, txn, range)?);
+                frame.choices = Some(Choices::new(&mut machine, rules, txn, range)?.within(budget));
                 continue;
             }
             frames.pop();

@@ -14,6 +14,7 @@ use margay_history::{History, Outcome, TxnId};
 use super::misrun::{Misrun, Moment};
 use super::order::Constraints;
 use super::rules::{Family, Rules};
+use crate::budget::Budget;
 
 /// The orders of a history's transactions.
 pub struct Orders<'c, 'h> {
@@ -136,6 +137,13 @@ impl<'c, 'h> Orders<'c, 'h> {
         own || self.is_asked(history, rules, first, second)
     }
 
+    /// Lets the search for an order end with the budget.
+    pub fn within(mut self, budget: &Budget) -> Self {
+        let budget = budget.clone();
+        self.solver.cb_mut().set_stop(move || budget.poll_now().is_err());
+        self
+    }
+
     /// Leaves out the orders that a lemma is about; false if it names something unknown.
     pub fn learn(&mut self, lemma: &Misrun) -> bool {
         let mut clause = Vec::new();
@@ -157,12 +165,18 @@ impl<'c, 'h> Orders<'c, 'h> {
         true
     }
 
-    /// An order that is left; `None` if there is none.
-    pub fn candidate(&mut self) -> Option<Candidate> {
-        // The solver has no budget, so what it does not find is not there.
-        if !self.solver.is_ok() || self.solver.solve_limited(&[]) != lbool::TRUE {
-            return None;
+    /// An order that is left; `Some(None)` if there is none, and `None` if the budget ended the search.
+    pub fn candidate(&mut self) -> Option<Option<Candidate>> {
+        let answer = if self.solver.is_ok() { self.solver.solve_limited(&[]) } else { lbool::FALSE };
+        match () {
+            () if answer == lbool::TRUE => Some(Some(self.proposed())),
+            () if answer == lbool::FALSE => Some(None),
+            () => None,
         }
+    }
+
+    /// The order of the solver's model.
+    fn proposed(&self) -> Candidate {
         let count = self.moments.len();
         let is = |lit: Lit| self.solver.value_lit(lit) == lbool::TRUE;
         let rank = |a: usize| (0..count).filter(|&b| b != a && is(self.before(b, a))).count();
@@ -179,6 +193,6 @@ impl<'c, 'h> Orders<'c, 'h> {
                 false => candidate.push((moment.txn, seen.get(&moment.txn).copied().unwrap_or(place))),
             }
         }
-        Some(candidate)
+        candidate
     }
 }

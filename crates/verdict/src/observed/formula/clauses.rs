@@ -21,6 +21,7 @@ use margay_sql::{Node, Term, Terms};
 
 use super::encode::Encoded;
 use super::moments::{Moments, TRANSACTIONS};
+use crate::budget::Budget;
 use crate::predicates::Outside;
 
 /// Unknown integers, each with its factor.
@@ -91,20 +92,20 @@ pub struct Clauses<'e> {
 struct TooLarge;
 
 impl<'e> Clauses<'e> {
-    /// The clauses of a formula; its solver stops after so many decisions.
+    /// The clauses of a formula; its solver stops after so many decisions, and with the budget.
     ///
     /// # Errors
     /// When the formula is too large.
-    pub fn new(encoded: &'e Encoded<'_>, decisions: u64) -> Result<Self, Outside> {
+    pub fn new(encoded: &'e Encoded<'_>, decisions: u64, budget: &Budget) -> Result<Self, Outside> {
         let too_large = |what: &str| Outside(format!("{what} for a formula over unknown values"));
         if encoded.points.txns.len() > TRANSACTIONS {
             return Err(too_large("too many transactions"));
         }
         let mut solver = BasicSolver::default();
-        let left = Cell::new(decisions);
+        let (left, budget) = (Cell::new(decisions), budget.clone());
         solver.cb_mut().set_stop(move || {
             left.set(left.get().saturating_sub(1));
-            left.get() == 0
+            left.get() == 0 || budget.poll_now().is_err()
         });
         let truth = Lit::new(solver.new_var(lbool::TRUE, true), true);
         solver.add_clause_reuse(&mut vec![truth]);
