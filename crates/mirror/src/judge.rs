@@ -72,7 +72,8 @@ impl Mirror {
         let others = versions.filter(|(version, _)| *version != Version::Of(ended.id)).map(|(_, fact)| fact);
         let Store { tables, everywhere, .. } = &self.store;
         let world = World { values, searches: &self.searches };
-        own.may_be_inserted(ended.course.start(), others.chain(deletions(tables, everywhere, object, world)))
+        let unseen = deletions(tables, everywhere, (object, ended.id), world);
+        own.may_be_inserted(ended.course.start(), others.chain(unseen))
     }
 
     /// The reads, and what the searches tell of the rows that they did not return and that may have matched. The others only remember that they were searched.

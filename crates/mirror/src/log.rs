@@ -12,6 +12,7 @@
 //! O(new entries) for a row that is looked at; nothing where all writes were seen.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use margay_history::{Interval, ObjectId, TxnId, ValueId, Values, Version};
 use margay_verdict::mechanism::{Fact, Pattern, Searches, Unseen};
@@ -33,6 +34,8 @@ pub(crate) struct Entry {
     pub txn: TxnId,
     /// Which rows; all if nothing is known.
     pub unseen: Option<Unseen>,
+    /// The objects that the same transaction wrote visibly, sorted: what it made of them says already what this may have made of them.
+    pub written: Arc<[ObjectId]>,
     pub fact: Fact,
 }
 
@@ -88,7 +91,8 @@ impl Log {
     ) -> Vec<(Version, Fact)> {
         let old = self.old.iter().filter(|_| seen < self.forgotten).map(|old| (FORGOTTEN, old.clone()));
         let touches = |entry: &&Entry| {
-            entry.unseen.as_ref().is_none_or(|unseen| unseen.touches(object, searches, values))
+            let told = entry.fact.pattern != Pattern::Any && entry.written.binary_search(&object).is_ok();
+            !told && entry.unseen.as_ref().is_none_or(|unseen| unseen.touches(object, searches, values))
         };
         let known = seen.saturating_sub(self.forgotten) as usize;
         let new = self.entries.iter().skip(known).filter(touches);
@@ -97,15 +101,16 @@ impl Log {
 }
 
 impl Log {
-    /// What may have deleted a row, as far as it is kept.
+    /// What others than `me` may have deleted of a row, as far as it is kept.
     pub fn deletions<'a>(
         &'a self,
-        object: ObjectId,
+        (object, me): (ObjectId, TxnId),
         searches: &'a Searches,
         values: &'a Values,
     ) -> impl Iterator<Item = &'a Fact> {
         let touches = move |entry: &&Entry| {
             entry.fact.pattern.may_be_absent()
+                && entry.txn != me
                 && entry.unseen.as_ref().is_none_or(|unseen| unseen.touches(object, searches, values))
         };
         self.old.iter().chain(self.entries.iter().filter(touches).map(|entry| &entry.fact))
@@ -131,7 +136,10 @@ mod tests {
         let fact = |at| Fact { installed: Interval::new(at, at + 1), ..Fact::initial(ValueId::NULL) };
         let all = KEPT as u32 + 10;
         for txn in 0..all {
-            log.push(Entry { txn: TxnId(txn), unseen: None, fact: fact(i64::from(txn)) }, i64::MAX);
+            log.push(
+                Entry { txn: TxnId(txn), unseen: None, written: [].into(), fact: fact(i64::from(txn)) },
+                i64::MAX,
+            );
         }
         let (searches, values) = (Searches::default(), Values::default());
         let since = |seen| log.since(seen, ObjectId(0), &searches, &values);
@@ -140,6 +148,17 @@ mod tests {
         assert_eq!((since(0)[0].0, since(0)[0].1.installed), (FORGOTTEN, Interval::new(0, 10)));
         assert_eq!(since(u64::from(all) - 2).len(), 2);
         assert!(since(u64::from(all)).is_empty());
+        // What a transaction made visibly says it already.
+        let pattern = Pattern::unknown(Vec::new());
+        let told = Entry {
+            written: [ObjectId(0)].into(),
+            fact: Fact { pattern, ..fact(0) },
+            ..log.entries[0].clone()
+        };
+        let mut other = Log::default();
+        other.push(told, i64::MAX);
+        assert!(other.since(0, ObjectId(0), &searches, &values).is_empty());
+        assert_eq!(other.since(0, ObjectId(1), &searches, &values).len(), 1);
         // What the forgotten ones made of rows is told apart, and of many kinds becomes one.
         for number in 0..APART as u32 {
             let fact = Fact { pattern: Pattern::Value(ValueId(100 + number)), ..fact(0) };

@@ -391,14 +391,21 @@ impl Mirror {
     /// What a transaction may have written without that anybody saw it.
     fn note_unseen(&mut self, ended: &Txn, values: &Values) {
         let (opaque, horizon) = (ended.course.is_opaque().then_some(None), self.horizon());
+        if ended.unseen.is_empty() && opaque.is_none() {
+            return;
+        }
+        let mut written: Vec<ObjectId> = ended.writes.iter().map(|(object, _)| *object).collect();
+        written.sort_unstable();
+        let written: Arc<[ObjectId]> = written.into();
         for unseen in ended.unseen.iter().map(Some).chain(opaque) {
-            let mut written = Written::default();
-            written.push_unseen(unseen.map_or(&Pattern::Any, |unseen| &unseen.pattern));
+            let mut alone = Written::default();
+            alone.push_unseen(unseen.map_or(&Pattern::Any, |unseen| &unseen.pattern));
             let mut first = None;
-            made(&written, ended, &self.mechanisms, values, |fact| _ = first.get_or_insert(fact));
+            made(&alone, ended, &self.mechanisms, values, |fact| _ = first.get_or_insert(fact));
             let Some(fact) = first else { continue };
             let table = unseen.and_then(|unseen| unseen.table(&self.searches));
-            self.store.note(table, Entry { txn: ended.id, unseen: unseen.cloned(), fact }, horizon);
+            let (txn, unseen, written) = (ended.id, unseen.cloned(), Arc::clone(&written));
+            self.store.note(table, Entry { txn, unseen, written, fact }, horizon);
         }
     }
 

@@ -143,11 +143,9 @@ impl Record {
         self.versions.push((FORGOTTEN, any));
     }
 
-    /// Adds what unseen writes may have made of it, now that it has seen so much of the logs. A version that the same transaction made visibly says so already.
-    pub fn catch_up(&mut self, mut new: Vec<(Version, Fact)>, seen: [u64; 2], horizon: i64, values: &Values) {
+    /// Adds what unseen writes may have made of it, now that it has seen so much of the logs.
+    pub fn catch_up(&mut self, new: Vec<(Version, Fact)>, seen: [u64; 2], horizon: i64, values: &Values) {
         self.caught_up = seen;
-        let made = |version: &Version| self.versions.iter().any(|(known, _)| known == version);
-        new.retain(|(version, fact)| *version == FORGOTTEN || fact.pattern == Pattern::Any || !made(version));
         self.versions.extend(new);
         // What nobody can have seen is not to be mixed with what somebody may have.
         self.tidy_versions(horizon, values);

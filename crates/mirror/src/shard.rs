@@ -221,7 +221,7 @@ impl Shard {
             made(written, ended, mechanisms, values, |mut fact| {
                 if fact.snapshot.is_some() {
                     let others = record.versions.iter().map(|(_, other)| other);
-                    let unseen = deletions(fixed.tables, fixed.everywhere, *object, fixed.world);
+                    let unseen = deletions(fixed.tables, fixed.everywhere, (*object, ended.id), fixed.world);
                     fact.may_be_inserted(ended.course.start(), others.chain(unseen));
                 }
                 let clash = record.versions.iter().find(|(_, other)| clash(&fact, other));

@@ -195,14 +195,14 @@ impl Store {
     }
 }
 
-/// What may have deleted an object without that anybody saw it.
+/// What others than `me` may have deleted of an object without that anybody saw it.
 pub(crate) fn deletions<'a>(
     tables: &'a Tables,
     everywhere: &'a Log,
-    object: ObjectId,
+    (object, me): (ObjectId, TxnId),
     world: World<'a>,
 ) -> impl Iterator<Item = &'a Fact> {
     let table = world.searches.table_of(object).and_then(|table| tables.get(&table));
     let logs = table.map(|table| &table.unseen).into_iter().chain([everywhere]);
-    logs.flat_map(move |log| log.deletions(object, world.searches, world.values))
+    logs.flat_map(move |log| log.deletions((object, me), world.searches, world.values))
 }

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 
 use blur::blurred;
 use margay_history::{History, HistoryBuilder, OpDetail};
-use margay_levels::profile;
+use margay_levels::profile::{self, Found};
 use margay_mirror::{Engine, Mechanisms, Mirror, Violation, simulated};
 use margay_simdb::{Fault, Mix, Ppm, Protocol, SimConfig, simulate_history};
 use margay_verdict::{Broken, Budget};
@@ -76,6 +76,28 @@ fn histories(protocol: Protocol, seed: u64) -> Vec<History> {
     clear.flat_map(|clear| [blurred(&clear, seed), clear]).collect()
 }
 
+/// How much is found one by one, and what is found otherwise.
+fn compare(history: &History, mechanisms: Mechanisms) -> (usize, Vec<String>) {
+    let [one, others @ ..] = WINDOWS.map(|windows| found(history, mechanisms, windows));
+    let apart =
+        others.iter().zip(&WINDOWS[1..]).filter(|(other, _)| **other != one).map(|(other, windows)| {
+            let apart: Vec<_> = one.symmetric_difference(other).collect();
+            format!("{windows:?}: {} and {}, {apart:?}", one.len(), other.len())
+        });
+    let apart = apart.collect();
+    (one.len(), apart)
+}
+
+/// A transaction of unknown outcome had changed a row visibly and perhaps once more without that anybody saw it. Its visible version, which says both, was forgotten when a later lock had ended
+/// it; windows of three looked at the row only then, took the unseen change for one that had not been told yet, and missed what the others found.
+#[test]
+fn what_was_told_and_forgotten_is_not_told_again() {
+    let Found(profile) = "tidb/repeatable-read".parse().expect("a profile");
+    let history = &histories(Protocol::RcMvcc, 63)[0];
+    let (count, apart) = compare(history, Mechanisms::of(profile));
+    assert_eq!((count, apart.as_slice()), (7, &[][..]));
+}
+
 #[test]
 fn the_length_of_windows_changes_nothing() {
     let seeds = std::env::var("MARGAY_WINDOW_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(SEEDS);
@@ -87,16 +109,10 @@ fn the_length_of_windows_changes_nothing() {
             for (number, history) in histories(protocol, seed).iter().enumerate() {
                 next += 7;
                 for (which, mechanisms) in [own, all[next % all.len()]].into_iter().enumerate() {
-                    let [one, others @ ..] = WINDOWS.map(|windows| found(history, mechanisms, windows));
-                    count += one.len();
-                    for (other, windows) in others.iter().zip(&WINDOWS[1..]) {
-                        if *other != one {
-                            let apart: Vec<_> = one.symmetric_difference(other).collect();
-                            different.push(format!(
-                                "{protocol} {seed} history {number} mechanisms {which} {windows:?}: {} and {}, {apart:?}", one.len(), other.len()
-                            ));
-                        }
-                    }
+                    let (found, apart) = compare(history, mechanisms);
+                    count += found;
+                    let place = format!("{protocol} {seed} history {number} mechanisms {which}");
+                    different.extend(apart.into_iter().map(|apart| format!("{place} {apart}")));
                 }
             }
         }
