@@ -218,7 +218,7 @@ impl<'a> Client<'a> {
             self.tape.call(before);
             let executed = connection.execute(ask, &mut self.rows);
             let after = self.now();
-            if let Some(end) = self.settle(executed, before, Ended::Aborted)? {
+            if let Some(end) = self.settle(executed, before, self.cut_off())? {
                 return Ok(end);
             }
             if !is_idle(ask, &self.rows) || connection.deletes_read() {
@@ -250,7 +250,7 @@ impl<'a> Client<'a> {
         let ended = if commits { connection.commit() } else { connection.rollback() };
         let after = self.now();
         // A rollback without an answer is one all the same: the server gives up what its client left.
-        let lost = if commits { Ended::Unknown } else { Ended::Aborted };
+        let lost = if commits { Ended::Unknown } else { self.cut_off() };
         if let Some(end) = self.settle(ended, before, lost)? {
             return Ok(end);
         }
@@ -258,6 +258,13 @@ impl<'a> Client<'a> {
         self.answered = (!self.shared.silent).then_some(after);
         self.recorder.ended(before, after, ended);
         Ok(End { ended, refused: false, lost: None })
+    }
+
+    /// How a transaction ends whose connection is lost before anybody asked for its commit: it aborts. But nobody hears when, and where others see what is not committed they
+    /// go on seeing it until the server has given it up; a recording that calls it aborted would say that it was gone by then.
+    fn cut_off(&self) -> Ended {
+        let seen = self.shared.job.levels().any(|level| level == "READ UNCOMMITTED");
+        if seen { Ended::Unknown } else { Ended::Aborted }
     }
 
     /// What trouble makes of the transaction: nothing, or its end, which is `lost` when the connection is.
@@ -332,7 +339,8 @@ impl Session for Open<'_, '_> {
                 Ok(answer)
             }
             Err(trouble) => {
-                self.over = self.client.settle(Err(trouble), before, Ended::Aborted).transpose();
+                let cut_off = self.client.cut_off();
+                self.over = self.client.settle(Err(trouble), before, cut_off).transpose();
                 Err(Stop)
             }
         }

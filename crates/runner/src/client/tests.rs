@@ -232,6 +232,7 @@ fn recording_allocates_nothing() {
 /// A database that gives trouble: each commit takes the next of its answers, and then there is none any more. So does each attempt to connect.
 #[derive(Default)]
 struct Troubled {
+    statements: Mutex<Vec<Trouble>>,
     commits: Mutex<Vec<Trouble>>,
     connects: Mutex<Vec<Result<(), String>>>,
     /// What was asked, transaction by transaction.
@@ -267,7 +268,7 @@ impl Connection for &Troubled {
 
     fn execute(&mut self, ask: Ask, rows: &mut Vec<(Obj, Value)>) -> Result<(), Trouble> {
         self.asked.lock().expect("no panic").last_mut().expect("a transaction").push(ask);
-        Stub.execute(ask, rows)
+        self.statements.lock().expect("no panic").pop().map_or_else(|| Stub.execute(ask, rows), Err)
     }
 
     fn commit(&mut self) -> Result<(), Trouble> {
@@ -344,6 +345,20 @@ fn a_commit_without_an_answer_is_unknown_and_its_client_goes_on_in_a_new_session
         });
         assert_eq!((told, ended), (Ok(()), vec![(0, true), (1, false), (1, false)]));
     });
+}
+
+/// Runs on MariaDB at READ UNCOMMITTED that lost connections were called violated: others had seen what a transaction had written after its client had given it up, and before the server did.
+#[test]
+fn a_transaction_that_was_cut_off_is_gone_unless_others_see_what_is_not_committed() {
+    for (level, counts) in [("SERIALIZABLE", (1, 0)), ("READ UNCOMMITTED", (0, 1))] {
+        let job = Job { transactions: Some(2), own_name: level.to_owned(), ..job() };
+        let lost = Mutex::new(vec![Trouble::Lost("gone".to_owned())]);
+        let database = Troubled { statements: lost, ..Troubled::default() };
+        with_job(&database, &job, None, |client, _, monitor| {
+            client.work(vec![client.shared.database.connect(0, "").expect("a connection")]);
+            assert_eq!((monitor.counts().aborted, monitor.counts().unknown), counts, "{level}");
+        });
+    }
 }
 
 #[test]
