@@ -9,6 +9,7 @@ use mysql::consts::ColumnType;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts, OptsBuilder, Params};
 
+use crate::mysql_tls::{mysql_options, shown};
 use crate::sql::{OTHER_RUN, Session, Sql, Upsert, preparation, removal, texts};
 use crate::statement::{self, translate};
 use crate::{Answer, Cell, Connection, Database, Schema, Testimony, Trouble, Witness};
@@ -29,13 +30,13 @@ pub(crate) struct MysqlDatabase {
 impl MysqlDatabase {
     /// Asks the server who it is. A statement that is not answered within the limit costs its client the connection.
     pub fn open(url: &str, limit: Option<Duration>) -> Result<Self, String> {
-        let url = url.replacen("mariadb://", "mysql://", 1);
-        let options = Opts::from_url(&url).map_err(|error| error.to_string())?;
-        let patient = OptsBuilder::from_opts(options).prefer_socket(false);
-        let limited = Opts::from(patient.clone().read_timeout(limit));
-        let patient = Opts::from(patient);
+        let patient = mysql_options(url)?;
+        // Sessions keep their statements; the library would close those of them that it met longest ago.
+        let limited = OptsBuilder::from_opts(patient.clone()).read_timeout(limit).stmt_cache_size(0);
+        let limited = Opts::from(limited);
         let told: Option<String> = connect(&patient)?.query_first("SELECT VERSION()").map_err(shown)?;
         let (dbms, version) = identity(&told.unwrap_or_default());
+        let url = url.to_owned();
         Ok(Self { url, patient, limited, _alone: None, dbms, version, witness: OnceLock::new() })
     }
 
@@ -73,13 +74,6 @@ fn identity(told: &str) -> (&'static str, String) {
 
 fn connect(options: &Opts) -> Result<Conn, String> {
     Conn::new(options.clone()).map_err(shown)
-}
-
-fn shown(error: mysql::Error) -> String {
-    match error {
-        mysql::Error::MySqlError(error) => format!("{} ({})", error.message, error.code),
-        other => other.to_string(),
-    }
 }
 
 impl Database for MysqlDatabase {

@@ -6,10 +6,11 @@ use std::time::Duration;
 use margay_simdb::Start;
 use postgres::config::Host;
 use postgres::error::SqlState;
-use postgres::{Client, Config, NoTls, SimpleQueryMessage};
+use postgres::{Client, Config, SimpleQueryMessage};
 
 use crate::postgres_cells::Prepared;
 use crate::postgres_shadow::Shadows;
+use crate::postgres_tls::{PostgresAddress, shown};
 use crate::proxy::{Address, Proxy};
 use crate::sql::{OTHER_RUN, Session, Sql, Statement, Upsert, preparation, removal, texts};
 use crate::statement;
@@ -17,8 +18,10 @@ use crate::{Answer, Cell, Connection, Database, Schema, Testimony, Trouble, Witn
 
 pub(crate) struct PostgresDatabase {
     url: String,
-    /// How clients connect.
-    config: Config,
+    /// Where who prepares connects, whom nobody limits.
+    patient: PostgresAddress,
+    /// Where clients connect.
+    limited: PostgresAddress,
     /// Cuts connections whose answers are late, if they can be.
     _relay: Option<Proxy>,
     /// Keeps other runs away while it is open.
@@ -31,14 +34,22 @@ pub(crate) struct PostgresDatabase {
 impl PostgresDatabase {
     /// Asks the server who it is. A statement that is not answered within the limit costs its client the connection.
     pub fn open(url: &str, limit: Option<Duration>) -> Result<Self, String> {
-        let config: Config = url.parse().map_err(shown)?;
-        let mut client = connect(&config)?;
+        let mut patient = PostgresAddress::new(url)?;
+        let mut client = connect(&patient)?;
         let row = client.query_one("SELECT version()", &[]).map_err(shown)?;
         let (dbms, version) = identity(row.get(0));
-        let relay = limit.map(|limit| relay(&config, limit)).transpose()?;
-        let config = relay.as_ref().map_or(config.clone(), |relay| relayed(&config, relay.port));
+        let encrypted = patient.settle();
+        let (limited, relay) = match limit {
+            None => (patient.clone(), None),
+            Some(limit) if encrypted => (patient.limited(limit), None),
+            Some(limit) => {
+                let relay = relay(patient.config(), limit)?;
+                (patient.relayed(relay.port), Some(relay))
+            }
+        };
         let witness = OnceLock::new();
-        Ok(Self { url: url.to_owned(), config, _relay: relay, _alone: None, dbms, version, witness })
+        let url = url.to_owned();
+        Ok(Self { url, patient, limited, _relay: relay, _alone: None, dbms, version, witness })
     }
 
     /// The same, unless another run is at work there: two would make and drop the same tables, and take each other's writes for the database's faults. One that is about to end is waited for.
@@ -55,9 +66,8 @@ impl PostgresDatabase {
         }
     }
 
-    /// The connection of who prepares, which nobody limits.
     fn connection(&self) -> Result<Client, String> {
-        connect(&self.url.parse().map_err(shown)?)
+        connect(&self.patient)
     }
 }
 
@@ -73,8 +83,8 @@ fn identity(told: &str) -> (&'static str, String) {
     }
 }
 
-fn connect(config: &Config) -> Result<Client, String> {
-    let mut client = config.connect(NoTls).map_err(shown)?;
+fn connect(address: &PostgresAddress) -> Result<Client, String> {
+    let mut client = address.connect()?;
     client.batch_execute("SET client_min_messages = error").map_err(shown)?;
     Ok(client)
 }
@@ -93,29 +103,6 @@ fn address(config: &Config) -> Option<Address> {
     }
 }
 
-/// The same, through a relay on this port.
-fn relayed(config: &Config, port: u16) -> Config {
-    let mut through = Config::new();
-    through.host("127.0.0.1").port(port);
-    config.get_user().map(|user| through.user(user));
-    config.get_password().map(|password| through.password(password));
-    config.get_dbname().map(|dbname| through.dbname(dbname));
-    config.get_options().map(|options| through.options(options));
-    through
-}
-
-/// The server's own words, where there are some.
-fn shown(error: postgres::Error) -> String {
-    match error.as_db_error() {
-        Some(error) => format!("{} ({})", error.message(), error.code().code()),
-        // "error connecting to server" alone tells nothing.
-        None => match std::error::Error::source(&error) {
-            Some(cause) => format!("{error}: {cause}"),
-            None => error.to_string(),
-        },
-    }
-}
-
 impl Database for PostgresDatabase {
     fn identity(&self) -> (String, String) {
         (self.dbms.to_owned(), self.version.clone())
@@ -130,14 +117,14 @@ impl Database for PostgresDatabase {
     }
 
     fn connect(&self, _client: usize, own_name: &str) -> Result<Box<dyn Connection>, String> {
-        let client = connect(&self.config)?;
+        let client = connect(&self.limited)?;
         let witness = self.witness.get().map(Arc::clone);
         let telling = Telling::of(self.dbms, own_name);
         let asks = witness.is_some() && telling.in_statements();
         let texts = texts(Upsert::OnConflict).map(|text| if asks { watched(&text) } else { text });
         let begin = format!("BEGIN ISOLATION LEVEL {own_name}");
         let every = witness.as_ref().filter(|_| telling == Telling::Snapshot).map_or(0, |w| w.shadows());
-        let shadows = Shadows::new(self.url.parse().map_err(shown)?, every);
+        let shadows = Shadows::new(self.patient.clone(), every);
         let told = Testimony::default();
         let watch = witness.map(|witness| Watch { witness, op: 0, told, telling, shadows });
         let deletes_read = deletes_read(own_name);
@@ -336,13 +323,13 @@ impl Session for PostgresSession {
         self.deletes_read
     }
 
-    /// A COMMIT in a transaction that has failed is no error: it is answered with the tag ROLLBACK, which the client library does not show. A
-    /// statement before it in the same message fails in such a transaction, and takes the COMMIT with it.
     fn own_row(&mut self, key: Cell) -> Result<Option<Answer>, Trouble> {
         const OWN: &str = "SELECT v, w FROM margay_rows WHERE k = $1 AND xmin = pg_current_xact_id()::xid";
         self.sql(OWN, &[key]).map(Some)
     }
 
+    /// A COMMIT in a transaction that has failed is no error: it is answered with the tag ROLLBACK, which the client library does not show. A
+    /// statement before it in the same message fails in such a transaction, and takes the COMMIT with it.
     fn commit(&mut self) -> Result<(), Trouble> {
         match self.watch {
             Some(_) => self.commit_watched(),

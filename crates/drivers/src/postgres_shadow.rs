@@ -2,22 +2,23 @@
 //!
 //! What a snapshot sees is computed from transaction numbers when evidence is recovered. A shadow asks the database instead, so that both can be compared.
 
-use postgres::{Client, Config, NoTls, SimpleQueryMessage};
+use postgres::{Client, SimpleQueryMessage};
 
 use crate::Shadow;
+use crate::postgres_tls::PostgresAddress;
 use crate::sql::Statement;
 
 /// A connection for shadows, which is made when the first is wanted.
 pub(crate) struct Shadows {
-    config: Config,
+    address: PostgresAddress,
     client: Option<Client>,
     every: u32,
     reads: u32,
 }
 
 impl Shadows {
-    pub fn new(config: Config, every: u32) -> Self {
-        Self { config, client: None, every, reads: 0 }
+    pub fn new(address: PostgresAddress, every: u32) -> Self {
+        Self { address, client: None, every, reads: 0 }
     }
 
     /// Whether the next read has a shadow.
@@ -33,7 +34,7 @@ impl Shadows {
         let mut look = || -> Option<Vec<Shadow>> {
             let snapshot = first(&reader.simple_query("SELECT pg_export_snapshot()").ok()?)?;
             if self.client.is_none() {
-                self.client = Some(self.config.connect(NoTls).ok()?);
+                self.client = Some(self.address.connect().ok()?);
             }
             let text = format!(
                 "BEGIN ISOLATION LEVEL REPEATABLE READ; SET TRANSACTION SNAPSHOT '{snapshot}'; \

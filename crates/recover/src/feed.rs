@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use margay_drivers::PostgresAddress;
 use postgres::fallible_iterator::FallibleIterator;
-use postgres::{CancelToken, Client, NoTls, Row};
+use postgres::{CancelToken, Client, Row};
 
 use crate::cockroach::{Changefeed, Timestamp, id};
 use crate::log::Commit;
@@ -24,6 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 type Shared = Arc<Mutex<Result<Changefeed, String>>>;
 
 pub(crate) struct Feed {
+    address: PostgresAddress,
     client: Client,
     cancel: CancelToken,
     read: Shared,
@@ -32,16 +34,17 @@ pub(crate) struct Feed {
 impl Feed {
     /// Begins a changefeed of all tables.
     pub fn open(url: &str) -> Result<Self, String> {
-        let mut client = Client::connect(url, NoTls).map_err(shown)?;
+        let address = PostgresAddress::new(url)?;
+        let mut client = address.connect()?;
         client.batch_execute("SET CLUSTER SETTING kv.rangefeed.enabled = true").map_err(shown)?;
         let tables =
             "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' ORDER BY 1";
         let tables: Vec<String> =
             client.query(tables, &[]).map_err(shown)?.iter().map(|row| row.get(0)).collect();
         let read: Shared = Arc::new(Mutex::new(Ok(Changefeed::default())));
-        let mut feed = Self { cancel: client.cancel_token(), client, read };
+        let mut feed = Self { address, cancel: client.cancel_token(), client, read };
         let text = statement(&tables, feed.now()?);
-        let mut reader = Client::connect(url, NoTls).map_err(shown)?;
+        let mut reader = feed.address.connect()?;
         feed.cancel = reader.cancel_token();
         let shared = Arc::clone(&feed.read);
         thread::spawn(move || follow(&mut reader, &text, &shared));
@@ -112,7 +115,7 @@ impl Source for Feed {
             }
             thread::sleep(Duration::from_millis(20));
         };
-        let _ = self.cancel.cancel_query(NoTls);
+        self.address.cancel(&self.cancel);
         log
     }
 }

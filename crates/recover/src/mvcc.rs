@@ -8,8 +8,9 @@
 
 use std::collections::BTreeSet;
 
+use margay_drivers::mysql_options;
+use mysql::Conn;
 use mysql::prelude::Queryable;
-use mysql::{Conn, Opts, OptsBuilder};
 
 use crate::log::{Commit, Datum};
 use crate::source::Source;
@@ -87,8 +88,13 @@ pub(crate) struct Tidb {
 
 impl Tidb {
     fn open(url: &str) -> Result<Self, String> {
-        let options = Opts::from_url(url).map_err(|error| error.to_string())?;
-        let options = OptsBuilder::from_opts(options).prefer_socket(false);
+        let options = mysql_options(url)?;
+        if options.get_ssl_opts().is_some() {
+            return Err(
+                "versions of rows come from TiDB's status port, which is asked without encryption; ssl-mode=DISABLED says that this will do"
+                    .to_owned(),
+            );
+        }
         let mut connection = Conn::new(options).map_err(|error| error.to_string())?;
         let question = "SELECT status_address FROM information_schema.cluster_info WHERE type = 'tidb'";
         let status: Option<String> = connection.query_first(question).map_err(|error| error.to_string())?;

@@ -12,11 +12,12 @@
 
 use std::collections::HashMap;
 
+use margay_drivers::mysql_options;
 use mysql::binlog::events::{Event, EventData, RowsEventData, TableMapEvent};
 use mysql::binlog::row::BinlogRow;
 use mysql::binlog::value::BinlogValue;
 use mysql::prelude::Queryable;
-use mysql::{BinlogDumpFlags, BinlogRequest, Conn, Opts, OptsBuilder};
+use mysql::{BinlogDumpFlags, BinlogRequest, Conn, Opts};
 
 use crate::log::{Change, Commit, Datum, Keys, Row, key_of};
 use crate::source::Source;
@@ -45,8 +46,7 @@ struct Tables {
 impl Binlog {
     /// Remembers where the log is: what commits from now on counts.
     pub fn open(url: &str) -> Result<Self, String> {
-        let options = Opts::from_url(url).map_err(|error| error.to_string())?;
-        let options = Opts::from(OptsBuilder::from_opts(options).prefer_socket(false));
+        let options = mysql_options(url)?;
         let mut connection = connect(&options)?;
         let format: Option<(String, String)> =
             connection.query_first("SELECT @@log_bin, @@binlog_format").map_err(shown)?;

@@ -3,8 +3,9 @@
 //! Whether a version matches a predicate is what the interpreter of crate `sql` says. Where one does not want to believe that, the server can be asked: the versions are
 //! loaded into a temporary table, and the condition is evaluated there.
 
+use margay_drivers::PostgresAddress;
+use postgres::Client;
 use postgres::types::ToSql;
-use postgres::{Client, NoTls};
 
 use crate::log::Datum;
 use crate::postgres::shown;
@@ -20,7 +21,7 @@ impl Oracle {
     /// # Errors
     /// What the server says.
     pub fn open(url: &str) -> Result<Self, String> {
-        Ok(Self { client: Client::connect(url, NoTls).map_err(shown)? })
+        Ok(Self { client: PostgresAddress::new(url)?.connect()? })
     }
 
     /// Loads versions instead of those before: columns with their types, and the rows. Only integers, texts and NULL can be loaded.

@@ -16,7 +16,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use postgres::{Client, NoTls};
+use margay_drivers::PostgresAddress;
+use postgres::Client;
 
 use crate::decoding::Lines;
 use crate::log::{Commit, Keys};
@@ -77,7 +78,7 @@ enum Decoder {
 impl Slot {
     /// Makes the slot: what commits from now on is in the log.
     pub fn open(url: &str, plugin: Plugin) -> Result<Self, String> {
-        let mut client = Client::connect(url, NoTls).map_err(shown)?;
+        let mut client = PostgresAddress::new(url)?.connect()?;
         let level: String = client.query_one("SHOW wal_level", &[]).map_err(shown)?.get(0);
         if level != "logical" {
             return Err(format!(
@@ -261,6 +262,8 @@ pub(crate) fn shown(error: postgres::Error) -> String {
 #[cfg(test)]
 mod tests {
     use std::thread;
+
+    use postgres::NoTls;
 
     use super::*;
 

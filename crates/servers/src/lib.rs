@@ -10,18 +10,22 @@
 //!   finds it paused, and who kills it finds all of them gone.
 //! - A server is ready when its own process says so. That somebody answers on its port says little: it may be another's, or not ready yet.
 
+mod certificates;
 mod processes;
 
 use std::collections::hash_map::RandomState;
 use std::fs;
 use std::hash::BuildHasher;
+use std::io::{self, Write};
 use std::net::TcpListener;
-use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, chown};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+pub use certificates::{Authority, Certificate};
 
 /// Ports that no system gives to outgoing connections by itself: one of those might be open by the time that a server wants it.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
@@ -52,7 +56,7 @@ type User = Option<(u32, u32)>;
 #[derive(Clone, Debug)]
 enum Dbms {
     Postgres { bin: PathBuf, settings: Vec<String> },
-    Mariadb { bin: PathBuf },
+    Mariadb { bin: PathBuf, settings: Vec<String> },
 }
 
 impl Server {
@@ -69,6 +73,27 @@ impl Server {
     /// # Errors
     /// When there is none, and why.
     pub fn postgres_with(settings: &[&str]) -> Result<Server, String> {
+        let (bin, user, folder) = Self::new_postgres()?;
+        let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
+        Self::start(Dbms::Postgres { bin, settings }, user, folder)
+    }
+
+    /// The same with a certificate. It takes no connection that is not encrypted.
+    ///
+    /// # Errors
+    /// When there is none, and why.
+    pub fn postgres_encrypted(certificate: &Certificate) -> Result<Server, String> {
+        let (bin, user, folder) = Self::new_postgres()?;
+        let [file, key] = certificate.write(&folder, user)?;
+        let only = fs::write(folder.join("data/pg_hba.conf"), "hostssl all all all trust\n");
+        only.map_err(|error| error.to_string())?;
+        let settings =
+            vec!["ssl=on".to_owned(), format!("ssl_cert_file={file}"), format!("ssl_key_file={key}")];
+        Self::start(Dbms::Postgres { bin, settings }, user, folder)
+    }
+
+    /// What a PostgreSQL server needs to be started: the folder of its programs, its user, and what is set up in a folder of its own.
+    fn new_postgres() -> Result<(PathBuf, User, PathBuf), String> {
         let bin = folder_of("initdb", "postgres", &debian_folders("/usr/lib/postgresql"))?;
         let user = user("postgres")?;
         let folder = temporary("postgres", user)?;
@@ -76,8 +101,7 @@ impl Server {
         let mut init = Command::new(bin.join("initdb"));
         init.arg("-D").arg(&data).args(["-U", "margay", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]);
         finish(init, user, &folder)?;
-        let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
-        Self::start(Dbms::Postgres { bin, settings }, user, folder)
+        Ok((bin, user, folder))
     }
 
     /// MariaDB with the collation utf8mb4_general_ci, the user `root` without password, and a binary log of rows.
@@ -85,6 +109,23 @@ impl Server {
     /// # Errors
     /// When there is none, and why.
     pub fn mariadb() -> Result<Server, String> {
+        let (bin, user, folder) = Self::new_mariadb()?;
+        Self::start(Dbms::Mariadb { bin, settings: Vec::new() }, user, folder)
+    }
+
+    /// The same with a certificate. It takes connections with and without encryption.
+    ///
+    /// # Errors
+    /// When there is none, and why.
+    pub fn mariadb_encrypted(certificate: &Certificate) -> Result<Server, String> {
+        let (bin, user, folder) = Self::new_mariadb()?;
+        let [file, key] = certificate.write(&folder, user)?;
+        let settings = vec![format!("--ssl-cert={file}"), format!("--ssl-key={key}")];
+        Self::start(Dbms::Mariadb { bin, settings }, user, folder)
+    }
+
+    /// What a MariaDB server needs to be started, as for PostgreSQL.
+    fn new_mariadb() -> Result<(PathBuf, User, PathBuf), String> {
         let bin = folder_of("mariadbd", "mariadbd", &[PathBuf::from("/usr/sbin")])?;
         let install = folder_of("mariadb-install-db", "mariadb-install-db", &[PathBuf::from("/usr/bin")])?;
         let user = user("mysql")?;
@@ -93,7 +134,7 @@ impl Server {
         let mut init = Command::new(install.join("mariadb-install-db"));
         init.args(["--no-defaults", &data, "--auth-root-authentication-method=normal", "--skip-test-db"]);
         finish(init, user, &folder)?;
-        Self::start(Dbms::Mariadb { bin }, user, folder)
+        Ok((bin, user, folder))
     }
 
     /// Starts a server on what is set up in its folder. Between when a port was found to be free and when the server takes it somebody else may have.
@@ -194,6 +235,26 @@ impl Server {
     }
 }
 
+impl Certificate {
+    /// Writes both into a server's folder, where nobody else reads the key; answers where.
+    fn write(&self, folder: &Path, user: User) -> Result<[String; 2], String> {
+        let write = |name: &str, text: &str| {
+            let file = folder.join(name);
+            let mut options = fs::OpenOptions::new();
+            let mut written = options.write(true).create_new(true).mode(0o600).open(&file)?;
+            written.write_all(text.as_bytes())?;
+            if let Some((uid, gid)) = user {
+                chown(&file, Some(uid), Some(gid))?;
+            }
+            Ok(file.display().to_string())
+        };
+        let both = [("server.pem", &self.certificate), ("server.key", &self.key)];
+        let [file, key] =
+            both.map(|(name, text)| write(name, text).map_err(|error: io::Error| error.to_string()));
+        Ok([file?, key?])
+    }
+}
+
 impl Dbms {
     fn url(&self, port: u16) -> String {
         match self {
@@ -206,7 +267,7 @@ impl Dbms {
     fn command(&self, user: User, folder: &Path, port: u16) -> Result<Command, String> {
         let mut command = match self {
             Dbms::Postgres { bin, settings } => postgres(bin, settings, folder, port),
-            Dbms::Mariadb { bin } => mariadb(bin, folder, port),
+            Dbms::Mariadb { bin, settings } => mariadb(bin, settings, folder, port),
         };
         prepare(&mut command, user, folder)?;
         command.process_group(0);
@@ -237,7 +298,7 @@ fn postgres(bin: &Path, settings: &[String], folder: &Path, port: u16) -> Comman
     server
 }
 
-fn mariadb(bin: &Path, folder: &Path, port: u16) -> Command {
+fn mariadb(bin: &Path, settings: &[String], folder: &Path, port: u16) -> Command {
     let mut server = Command::new(bin.join("mariadbd"));
     let data = format!("--datadir={}", folder.join("data").display());
     let socket = format!("--socket={}", folder.join("socket").display());
@@ -245,6 +306,7 @@ fn mariadb(bin: &Path, folder: &Path, port: u16) -> Command {
     server.args(["--skip-grant-tables", "--skip-name-resolve", "--innodb-flush-log-at-trx-commit=2"]);
     server.args(["--character-set-server=utf8mb4", "--collation-server=utf8mb4_general_ci"]);
     server.args(["--log-bin=log", "--server-id=1", "--binlog-format=ROW", "--binlog-row-image=FULL"]);
+    server.args(settings);
     server
 }
 

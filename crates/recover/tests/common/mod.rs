@@ -22,9 +22,9 @@ pub fn mariadb() -> Option<Server> {
 }
 
 /// What is not installed is skipped; what does not start is a failure.
-fn started(server: Result<Server, String>) -> Option<Server> {
-    match server {
-        Ok(server) => Some(server),
+pub fn started<T>(got: Result<T, String>) -> Option<T> {
+    match got {
+        Ok(got) => Some(got),
         Err(why) if why.contains("not installed") => {
             println!("skipped: {why}");
             None
