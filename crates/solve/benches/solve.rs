@@ -51,6 +51,7 @@ fn cases() -> Vec<Case> {
     let mut cases = simulated_cases();
     cases.extend(session_cases());
     cases.extend(king_cobra_cases());
+    cases.extend(few_reads_cases());
     cases.extend(level_cases());
     for (name, path) in [("yuga-G2-a", "cobra/yuga-G2-a"), ("yuga-G2-b", "cobra/yuga-G2-b")] {
         let (name, goal) = (format!("corpus {name}"), "5 s");
@@ -124,6 +125,21 @@ fn king_cobra_cases() -> Vec<Case> {
                 fault: Fault::None,
             });
             cases.push(Case { name, txns: 10_000, level, source, goal });
+        }
+    }
+    cases
+}
+
+/// Few reads of many versions, and no order of anything.
+fn few_reads_cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for level in [Level::Serializable, Level::SnapshotIsolation] {
+        for keys in [1_000, 500, 200] {
+            let (sessions, reads, updates, versions) = (0, 10, 0, 0);
+            let fault = Fault::None;
+            let source = Source::Serial(Serial { keys, sessions, reads, updates, versions, fault });
+            let name = format!("few reads, {keys} keys, {level}");
+            cases.push(Case { name, txns: 10_000, level, source, goal: "" });
         }
     }
     cases

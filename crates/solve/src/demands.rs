@@ -12,7 +12,7 @@ use margay_order::Graph;
 
 use crate::known::Known;
 use crate::line::Line;
-use crate::problem::{INITIAL, Item};
+use crate::problem::Item;
 use crate::schedule::Choices;
 
 /// More than so many versions too many are not counted.
@@ -40,8 +40,6 @@ pub(crate) struct Demands<'k> {
     at_points: Lists,
     /// The reads of each item that count.
     of_items: Lists,
-    /// The candidates of each read that are there, in order.
-    candidates: Lists,
 }
 
 impl<'k> Demands<'k> {
@@ -52,17 +50,10 @@ impl<'k> Demands<'k> {
         let ends = edges.iter().zip(0..).flat_map(|(&(from, to), edge)| [(from, edge), (to, edge)]);
         let reads = || (0..problem.reads.len() as u32).map(|read| (read, problem.reads[read as usize]));
         let items = reads().filter(|(_, read)| choices.active[read.txn as usize]);
-        let there = |version: u32| match problem.versions[version as usize].txn {
-            INITIAL => true,
-            txn => choices.active[txn as usize],
-        };
-        let candidates =
-            reads().flat_map(|(read, _)| problem.candidates(read).iter().map(move |&v| (read, v)));
         Self {
             known,
             at_points: Lists::new(nodes as usize, ends),
             of_items: Lists::new(problem.items().count(), items.map(|(number, read)| (read.item.0, number))),
-            candidates: Lists::new(problem.reads.len(), candidates.filter(|&(_, version)| there(version))),
             edges,
         }
     }
@@ -107,20 +98,9 @@ impl<'k> Demands<'k> {
         self.of_items.get(item.0)
     }
 
-    /// The versions that a read may have seen, in order.
-    pub fn candidates(&self, read: u32) -> &[u32] {
-        self.candidates.get(read)
-    }
-
     /// Whether a read may have seen a version.
     pub fn is_candidate(&self, read: u32, version: u32) -> bool {
-        self.candidates(read).binary_search(&version).is_ok()
-    }
-
-    /// How stale a read is before every written version.
-    pub fn at_first(&self, read: u32) -> Stale {
-        let initial = self.known.problem.item_versions(self.known.problem.reads[read as usize].item).start;
-        self.is_candidate(read, initial).then_some(0)
+        self.known.problem.candidates(read).binary_search(&version).is_ok()
     }
 
     /// What a read that is so stale costs.
@@ -134,8 +114,12 @@ impl<'k> Demands<'k> {
 
     /// How stale a read is at its place, as if one version were not there.
     pub fn stale(&self, line: &Line<'_>, read: u32, but: Option<u32>) -> Stale {
-        let (item, here) =
-            (self.known.problem.reads[read as usize].item, line.at[self.known.node(read) as usize]);
+        self.stale_at(line, read, line.at[self.known.node(read) as usize], but)
+    }
+
+    /// How stale it would be at another place.
+    pub fn stale_at(&self, line: &Line<'_>, read: u32, here: f64, but: Option<u32>) -> Stale {
+        let item = self.known.problem.reads[read as usize].item;
         let mut passed = 0;
         let before = &line.versions(item)[..line.before(item, here)];
         for &version in before.iter().rev().filter(|&&version| Some(version) != but).take(MOST as usize) {
@@ -145,8 +129,8 @@ impl<'k> Demands<'k> {
             passed += 1;
         }
         let initial = self.known.problem.item_versions(item).start;
-        let earlier = |v: &&u32| **v == initial || (Some(**v) != but && line.place(**v) < here);
-        self.candidates(read).iter().find(earlier).map(|_| passed)
+        let earlier = |v: &u32| *v == initial || (Some(*v) != but && line.is_before(*v, here));
+        self.known.problem.candidates(read).iter().any(earlier).then_some(passed)
     }
 
     /// What a demand costs as things stand.

@@ -48,6 +48,11 @@ impl<'k> Line<'k> {
         self.at[self.known.points.commit(txn) as usize]
     }
 
+    /// Whether a written version is there and committed before a place.
+    pub fn is_before(&self, version: u32, place: f64) -> bool {
+        self.has(self.known.problem.versions[version as usize].txn) && self.place(version) < place
+    }
+
     /// The written versions of an item, in order.
     pub fn versions(&self, item: Item) -> &[u32] {
         &self.versions[item.index()]

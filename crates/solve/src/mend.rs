@@ -29,8 +29,8 @@ use margay_verdict::{Budget, Exhausted};
 use crate::demands::{Demand, Demands};
 use crate::known::Known;
 use crate::line::{Body, Line};
-use crate::moves::{Move, Moves};
-use crate::problem::Item;
+use crate::moves::{Move, Moves, Now};
+use crate::problem::{INITIAL, Item};
 use crate::schedule::Choices;
 
 const NONE: u32 = u32::MAX;
@@ -44,19 +44,22 @@ const HALF: f64 = 0.125;
 /// How many versions are moved for one read.
 const FEW: usize = 3;
 
-/// How many moves without a better order are too many: so many, and so many more per point and per demand that is not met at first.
+/// How long, and how far around, it is tried.
 #[derive(Clone, Copy)]
 pub(crate) struct Patience {
-    pub moves: usize,
-    pub per_point: usize,
-    pub per_unmet: usize,
+    /// How many moves without a better order are too many: so many, and so many more per point and per demand that is not met at first.
+    moves: usize,
+    per_point: usize,
+    per_unmet: usize,
+    /// How far anything is moved at once.
+    reach: f64,
 }
 
 impl Patience {
     /// Where little else is left to be tried.
-    pub const LONG: Self = Self { moves: 1_000, per_point: 16, per_unmet: 0 };
+    pub const LONG: Self = Self { moves: 1_000, per_point: 16, per_unmet: 0, reach: f64::INFINITY };
     /// Where an order is nearly right or not at all.
-    pub const SHORT: Self = Self { moves: 200, per_point: 0, per_unmet: 20 };
+    pub const SHORT: Self = Self { moves: 200, per_point: 0, per_unmet: 20, reach: 64.0 };
 }
 
 /// An order that meets all that the graph and the reads demand, near to the order by `places`: what each read saw in it, and a place for each point. `None` if none was found.
@@ -125,17 +128,17 @@ impl<'k> Mending<'k> {
 
     /// Moves until all is met, or there is no progress.
     fn run(&mut self, patience: Patience, budget: &Budget) -> Result<bool, Exhausted> {
-        let patience =
+        let most =
             patience.moves + patience.per_point * self.line.at.len() + patience.per_unmet * self.unmet.len();
         let (mut least, mut idle) = (usize::MAX, 0);
-        while !self.unmet.is_empty() && idle < patience {
+        while !self.unmet.is_empty() && idle < most {
             budget.poll()?;
             idle += 1;
             if self.unmet.len() < least {
                 (least, idle) = (self.unmet.len(), 0);
             }
             let demand = self.unmet[self.random.below(self.unmet.len())];
-            let best = self.best_of(demand);
+            let best = self.best_of(demand, patience.reach);
             if best.gain <= 0 {
                 self.weights[demand as usize] += 1;
             }
@@ -147,11 +150,17 @@ impl<'k> Mending<'k> {
     }
 
     /// The best move of what a demand is about.
-    fn best_of(&mut self, demand: u32) -> Move {
+    fn best_of(&mut self, demand: u32, reach: f64) -> Move {
         let mut best = Move::NONE;
         for body in self.bodies(demand) {
-            let (known, line, demands) = (self.known, &self.line, &self.demands);
-            let found = self.moves.best(known, line, demands, &self.weights, &self.costs, body);
+            let now = Now {
+                known: self.known,
+                line: &self.line,
+                demands: &self.demands,
+                weights: &self.weights,
+                costs: &self.costs,
+            };
+            let found = self.moves.best(now, body, reach);
             if found.gain > best.gain || (found.gain == best.gain && self.random.below(2) == 0) {
                 best = found;
             }
@@ -187,22 +196,22 @@ impl<'k> Mending<'k> {
         bodies
     }
 
-    /// Versions that a read sees and should not, and some that it should.
+    /// Versions that a read sees and should not, and some that it should: the nearest before and after it, and any one.
     fn around(&mut self, read: u32) -> Vec<u32> {
         let item = self.known.problem.reads[read as usize].item;
-        let initial = self.known.problem.item_versions(item).start;
         let end = self.line.before(item, self.line.at[self.known.node(read) as usize]);
-        let mut versions: Vec<u32> = Vec::new();
+        let (before, after) = self.line.versions(item).split_at(end);
+        let fits = |version: &&u32| self.demands.is_candidate(read, **version);
         let stale = self.demands.stale(&self.line, read, None);
         let wrong = stale.map_or(end, |stale| stale as usize).min(end);
-        for _ in 0..FEW.min(wrong) {
-            versions.push(self.line.versions(item)[end - 1 - self.random.below(wrong)]);
-        }
-        let candidates = self.demands.candidates(read);
-        for _ in 0..FEW.min(candidates.len()) {
-            versions.push(candidates[self.random.below(candidates.len())]);
-        }
-        versions.retain(|&version| version != initial);
+        let mut versions: Vec<u32> =
+            (0..FEW.min(wrong)).map(|_| before[end - 1 - self.random.below(wrong)]).collect();
+        versions.extend(before.iter().rev().find(fits));
+        versions.extend(after.iter().find(fits));
+        let candidates = self.known.problem.candidates(read);
+        let any = candidates[self.random.below(candidates.len())];
+        let txn = self.known.problem.versions[any as usize].txn;
+        versions.extend((txn != INITIAL && self.line.has(txn)).then_some(any));
         versions
     }
 
@@ -268,12 +277,12 @@ impl<'k> Mending<'k> {
         let last = self.line.seen(read);
         let here = self.line.at[self.known.node(read) as usize];
         let initial = self.known.problem.item_versions(self.known.problem.reads[read as usize].item).start;
-        let candidates = self.demands.candidates(read);
+        let candidates = self.known.problem.candidates(read);
         match self.known.problem.is_firm(read) {
             true => last,
             false if candidates.contains(&last) => last,
             false => {
-                let before = |&&v: &&u32| v == initial || self.line.place(v) < here;
+                let before = |&&v: &&u32| v == initial || self.line.is_before(v, here);
                 candidates.iter().find(before).copied().unwrap_or(last)
             }
         }

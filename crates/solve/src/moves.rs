@@ -34,6 +34,16 @@ impl Move {
     pub const NONE: Self = Self { gain: i64::MIN, body: [0; 2], span: EVERYWHERE };
 }
 
+/// How things stand.
+#[derive(Clone, Copy)]
+pub(crate) struct Now<'a> {
+    pub known: &'a Known<'a>,
+    pub line: &'a Line<'a>,
+    pub demands: &'a Demands<'a>,
+    pub weights: &'a [i64],
+    pub costs: &'a [i64],
+}
+
 /// Room for the steps of one body after the other.
 #[derive(Default)]
 pub(crate) struct Moves {
@@ -42,27 +52,20 @@ pub(crate) struct Moves {
 }
 
 impl Moves {
-    /// The best place of a body.
-    pub fn best(
-        &mut self,
-        known: &Known<'_>,
-        line: &Line<'_>,
-        demands: &Demands<'_>,
-        weights: &[i64],
-        costs: &[i64],
-        body: Body,
-    ) -> Move {
+    /// The best place of a body that is not too far from where it is.
+    pub fn best(&mut self, now: Now<'_>, body: Body, reach: f64) -> Move {
         self.steps.clear();
-        let (now, start) = (0, 0);
-        let mut look =
-            Look { known, line, demands, weights, costs, body, steps: &mut self.steps, now, start };
+        let at = |point: u32| now.line.at[point as usize];
+        let (low, high) = limits(now, body);
+        let span = (low.max(at(body[0]) - reach), high.min(at(body[1]) + reach));
+        let mut look = Look { now, body, span, steps: &mut self.steps, cost: 0, start: 0 };
         look.edges();
         look.reads();
         look.writes();
-        let (now, start) = (look.now, look.start);
+        let (cost, start) = (look.cost, look.start);
         self.steps.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
-        let (least, span) = self.sweep(start, line.at[body[0] as usize], limits(known, line, body));
-        Move { gain: now - least, body, span }
+        let (least, span) = self.sweep(start, at(body[0]), span);
+        Move { gain: cost - least, body, span }
     }
 
     /// The least cost, and the nearest span to `here` where it is; before all steps it is `start`.
@@ -84,33 +87,32 @@ impl Moves {
 }
 
 /// Where a body may be at all: a single begin or commit stays on its side of the other.
-fn limits(known: &Known<'_>, line: &Line<'_>, body: Body) -> Span {
-    match both(known, body[0]) {
-        Some([begin, commit]) if body == [begin; 2] => (f64::NEG_INFINITY, line.at[commit as usize]),
-        Some([begin, commit]) if body == [commit; 2] => (line.at[begin as usize], f64::INFINITY),
+fn limits(now: Now<'_>, body: Body) -> Span {
+    let at = |point: u32| now.line.at[point as usize];
+    match both(now.known, body[0]) {
+        Some([begin, commit]) if body == [begin; 2] => (f64::NEG_INFINITY, at(commit)),
+        Some([begin, commit]) if body == [commit; 2] => (at(begin), f64::INFINITY),
         _ => EVERYWHERE,
     }
 }
 
 /// A look at one body.
 struct Look<'a> {
-    known: &'a Known<'a>,
-    line: &'a Line<'a>,
-    demands: &'a Demands<'a>,
-    weights: &'a [i64],
-    costs: &'a [i64],
+    now: Now<'a>,
     body: Body,
+    /// Where it may go; what happens elsewhere does not matter.
+    span: Span,
     steps: &'a mut Vec<(f64, i64)>,
     /// What all demands of the body cost now, and what they would before all steps.
-    now: i64,
+    cost: i64,
     start: i64,
 }
 
 impl Look<'_> {
     /// Counts what a demand costs now; answers its weight.
     fn count(&mut self, demand: u32) -> i64 {
-        let weight = self.weights[demand as usize];
-        self.now += weight * self.costs[demand as usize];
+        let weight = self.now.weights[demand as usize];
+        self.cost += weight * self.now.costs[demand as usize];
         weight
     }
 
@@ -122,21 +124,21 @@ impl Look<'_> {
     }
 
     fn edges(&mut self) {
-        let body = self.body;
+        let (Now { line, demands, .. }, body) = (self.now, self.body);
         let points = if body[0] == body[1] { &body[..1] } else { &body[..] };
         for &point in points {
-            for &edge in self.demands.edges_at(point) {
-                let (from, to) = self.demands.edge(edge);
+            for &edge in demands.edges_at(point) {
+                let (from, to) = demands.edge(edge);
                 // An edge between two that move together stays as it is.
                 match [from, to].map(|point| body.contains(&point)) {
                     [true, false] => {
                         let weight = self.count(edge);
-                        self.step(self.line.at[to as usize], weight);
+                        self.step(line.at[to as usize], weight);
                     }
                     [false, true] => {
                         let weight = self.count(edge);
                         self.start += weight;
-                        self.step(self.line.at[from as usize], -weight);
+                        self.step(line.at[from as usize], -weight);
                     }
                     _ => {}
                 }
@@ -146,24 +148,32 @@ impl Look<'_> {
 
     /// The reads that stand at the body.
     fn reads(&mut self) {
-        let Some(txn) = self.known.txn(self.body[0]) else { return };
-        if self.body[0] != self.known.points.begin(txn) {
+        let Now { known, line, demands, .. } = self.now;
+        let Some(txn) = known.txn(self.body[0]).filter(|&txn| line.has(txn)) else { return };
+        if self.body[0] != known.points.begin(txn) {
             return;
         }
-        for read in self.known.problem.txn_reads(txn) {
-            let weight = self.count(self.demands.of_read(read));
-            let item = self.known.problem.reads[read as usize].item;
-            let mut stale = self.demands.at_first(read);
-            let mut price = self.demands.price(read, stale);
+        let (low, high) = self.span;
+        for read in known.problem.txn_reads(txn) {
+            let weight = self.count(demands.of_read(read));
+            let item = known.problem.reads[read as usize].item;
+            let own = known.problem.txn_versions(txn);
+            let own = own.iter().copied().find(|&v| known.problem.versions[v as usize].item == item);
+            let mut stale = demands.stale_at(line, read, low, own);
+            let mut price = demands.price(read, stale);
             self.start += weight * price;
-            for &version in self.line.versions(item) {
-                if self.known.problem.versions[version as usize].txn == txn {
+            for &version in &line.versions(item)[line.before(item, low)..] {
+                let place = line.place(version);
+                if place >= high {
+                    break;
+                }
+                if Some(version) == own {
                     continue;
                 }
-                let fits = self.demands.is_candidate(read, version);
+                let fits = demands.is_candidate(read, version);
                 stale = if fits { Some(0) } else { stale.map(|stale| stale + 1) };
-                let next = self.demands.price(read, stale);
-                self.step(self.line.place(version), weight * (next - price));
+                let next = demands.price(read, stale);
+                self.step(place, weight * (next - price));
                 price = next;
             }
         }
@@ -171,17 +181,23 @@ impl Look<'_> {
 
     /// The versions that are committed at the body, or whose writer begins there.
     fn writes(&mut self) {
-        let Some(txn) = self.known.txn(self.body[0]) else { return };
-        let (problem, exclusive) = (self.known.problem, self.known.points.exclusive());
-        if self.line.written(self.body).is_empty() {
-            if exclusive && self.body[0] == self.known.points.begin(txn) {
+        let Now { known, line, demands, .. } = self.now;
+        let Some(txn) = known.txn(self.body[0]).filter(|&txn| line.has(txn)) else { return };
+        let (problem, exclusive) = (known.problem, known.points.exclusive());
+        if line.written(self.body).is_empty() {
+            if exclusive && self.body[0] == known.points.begin(txn) {
                 problem.txn_versions(txn).iter().for_each(|&version| self.begins(version));
             }
             return;
         }
-        for &version in self.line.written(self.body) {
-            for &read in self.demands.reads(problem.versions[version as usize].item) {
-                if problem.reads[read as usize].txn != txn {
+        for &version in line.written(self.body) {
+            let item = problem.versions[version as usize].item;
+            let cover = self.cover(version);
+            for &read in demands.reads(item) {
+                let here = line.at[known.node(read) as usize];
+                let met = self.now.costs[demands.of_read(read) as usize] == 0;
+                let elsewhere = here <= self.span.0 || (met && here > cover);
+                if problem.reads[read as usize].txn != txn && !elsewhere {
                     self.seen_by(read, version);
                 }
             }
@@ -191,26 +207,35 @@ impl Look<'_> {
         }
     }
 
+    /// The first place from where on another version hides whatever a version that moves can do: reads there that see what they should see something later.
+    fn cover(&self, version: u32) -> f64 {
+        let Now { known, line, .. } = self.now;
+        let item = known.problem.versions[version as usize].item;
+        let later = &line.versions(item)[line.before(item, self.span.1)..];
+        later.iter().find(|&&other| other != version).map_or(f64::INFINITY, |&other| line.place(other))
+    }
+
     /// What a read costs by where a version is.
     fn seen_by(&mut self, read: u32, version: u32) {
-        let weight = self.count(self.demands.of_read(read));
-        let item = self.known.problem.reads[read as usize].item;
-        let here = self.line.at[self.known.node(read) as usize];
-        let stale = self.demands.stale(self.line, read, Some(version));
-        let without = self.demands.price(read, stale);
-        let fits = self.demands.is_candidate(read, version);
-        let before = &self.line.versions(item)[..self.line.before(item, here)];
+        let Now { known, line, demands, .. } = self.now;
+        let weight = self.count(demands.of_read(read));
+        let item = known.problem.reads[read as usize].item;
+        let here = line.at[known.node(read) as usize];
+        let stale = demands.stale(line, read, Some(version));
+        let without = demands.price(read, stale);
+        let fits = demands.is_candidate(read, version);
+        let before = &line.versions(item)[..line.before(item, here)];
         let mut others = before.iter().rev().filter(|&&other| other != version);
         // From right to left: after the read, then between the versions before it.
         let (mut right, mut bound, mut passed) = (without, here, 0);
         loop {
             let stale = if fits { Some(passed) } else { stale.map(|stale| stale + 1) };
-            let price = self.demands.price(read, stale);
+            let price = demands.price(read, stale);
             self.step(bound, weight * (right - price));
             right = price;
             let Some(&other) = others.next() else { break };
-            bound = self.line.place(other);
-            if self.demands.is_candidate(read, other) {
+            bound = line.place(other);
+            if demands.is_candidate(read, other) {
                 self.step(bound, weight * (right - without));
                 right = without;
                 break;
@@ -225,37 +250,37 @@ impl Look<'_> {
 
     /// What overlaps cost by where a version is committed.
     fn commits(&mut self, version: u32) {
-        let points = self.known.points;
-        let written = self.known.problem.versions[version as usize];
+        let Now { known, line, demands, costs, .. } = self.now;
+        let (points, written) = (known.points, known.problem.versions[version as usize]);
         let alone = self.body[0] == self.body[1];
-        let own = self.count(self.demands.of_version(version));
-        let (begin, commit) = (self.line.at[points.begin(written.txn) as usize], self.line.place(version));
-        for &other in self.line.versions(written.item).iter().filter(|&&other| other != version) {
-            let demand = self.demands.of_version(other);
-            let weight = self.count(demand);
-            let txn = self.known.problem.versions[other as usize].txn;
-            let (start, end) = (self.line.at[points.begin(txn) as usize], self.line.place(other));
-            let inside = i64::from(start <= commit && commit < end);
-            self.start += weight * (self.costs[demand as usize] - inside);
-            self.step(start, weight);
-            self.step(end, -weight);
+        let own = self.count(demands.of_version(version));
+        let (begin, commit) = (line.at[points.begin(written.txn) as usize], line.place(version));
+        for &other in line.versions(written.item).iter().filter(|&&other| other != version) {
+            let (txn, end) = (known.problem.versions[other as usize].txn, line.place(other));
+            let start = line.at[points.begin(txn) as usize];
             if alone && end > begin {
                 self.step(end, own);
             }
+            if end <= self.span.0 || start >= self.span.1 {
+                continue;
+            }
+            let demand = demands.of_version(other);
+            let weight = self.count(demand);
+            let inside = i64::from(start <= commit && commit < end);
+            self.start += weight * (costs[demand as usize] - inside);
+            self.step(start, weight);
+            self.step(end, -weight);
         }
     }
 
     /// What overlaps cost by where the writer of a version begins.
     fn begins(&mut self, version: u32) {
-        let item = self.known.problem.versions[version as usize].item;
-        let weight = self.count(self.demands.of_version(version));
-        let commit = self.line.place(version);
-        for &other in self.line.versions(item).iter().take_while(|&&other| other != version) {
-            let end = self.line.place(other);
-            if end < commit {
-                self.start += weight;
-                self.step(end, -weight);
-            }
+        let Now { known, line, demands, .. } = self.now;
+        let item = known.problem.versions[version as usize].item;
+        let weight = self.count(demands.of_version(version));
+        for &other in line.versions(item).iter().take_while(|&&other| other != version) {
+            self.start += weight;
+            self.step(line.place(other), -weight);
         }
     }
 }

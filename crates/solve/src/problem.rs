@@ -7,7 +7,7 @@
 //! # Invariants
 //! - Versions of one object lie together, the initial one first; a transaction has at most one version of an object: its last write.
 //! - Every [`Read`] is external: what its transaction wrote itself has been taken off it. It has at least one candidate; with several, which one it
-//!   saw is a choice.
+//!   saw is a choice. Candidates are in order.
 //! - A transaction of unknown outcome is in the problem only if a read may have seen it. It is *forced* when some read of a forced transaction has no
 //!   other candidate; otherwise it is in only as long as somebody is taken to have seen it. Leaving out what nobody sees never hurts.
 //!
@@ -197,6 +197,7 @@ impl<'h> Problem<'h> {
                     self.candidates.push(version);
                 }
             }
+            self.candidates[first as usize..].sort_unstable();
             let count = self.candidates.len() as u32 - first;
             let stand = self.stand(txn, read.stand, &mut points);
             self.reads.push(Read { txn, op: read.op, item: read.item, stand, first, count });
