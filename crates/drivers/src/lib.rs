@@ -7,6 +7,7 @@
 //! - A driver says [`Trouble::Refused`] only when the transaction is certainly gone, and an unanswered COMMIT is [`Trouble::Lost`], never less.
 //! - What a database promises comes from its profile in `margay_levels`, chosen by the version that the database itself tells.
 
+mod alone;
 mod around;
 #[cfg(feature = "duckdb")]
 mod duckdb;

@@ -1,6 +1,7 @@
 //! Targets as the command line names them.
 
 use std::fmt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use margay_servers::Server;
 use margay_simdb::{Fault, Ppm, Protocol, SimConfig};
 
+use crate::alone::alone;
 use crate::mysql::MysqlDatabase;
 use crate::postgres::PostgresDatabase;
 use crate::sim::SimDatabase;
@@ -92,8 +94,12 @@ pub fn open_for(target: &Target, setting: &Setting, wishes: Wishes<'_>) -> Resul
     let relayed = wishes.harms.contains(&Harm::Disconnect);
     Ok(match target {
         Target::Sqlite(None, mode) => Box::new(SqliteDatabase::temporary(*mode)?),
-        Target::Sqlite(Some(path), mode) => Box::new(SqliteDatabase::file(path, *mode)),
-        Target::Store(kind, path) => crate::stores::open(*kind, path.as_deref())?,
+        Target::Sqlite(Some(path), mode) => alone(path, || Ok(Box::new(SqliteDatabase::file(path, *mode))))?,
+        Target::Store(kind, None) => crate::stores::open(*kind, None)?,
+        Target::Store(kind, Some(path)) => {
+            path.parent().map_or(Ok(()), fs::create_dir_all).map_err(|error| error.to_string())?;
+            alone(path, || crate::stores::open(*kind, Some(path)))?
+        }
         Target::Sim(protocol, faults) => {
             Box::new(SimDatabase::new(&SimConfig { faults: faults.clone(), ..setting.config(*protocol) }))
         }
