@@ -17,7 +17,7 @@ use std::sync::Arc;
 use margay_history::{
     Access, Interval, ObjectId, OpId, OpKind, PredicateId, ReadLock, TxnId, ValueId, Values,
 };
-use margay_verdict::mechanism::{Mechanisms, Pattern, Searches, View, World, Written};
+use margay_verdict::mechanism::{Fact, Mechanisms, Pattern, Searches, View, World, Written};
 use margay_verdict::{Breach, Broken, Edge};
 
 use crate::certifier::Judged;
@@ -391,6 +391,10 @@ impl Mirror {
     /// What a transaction may have written without that anybody saw it.
     fn note_unseen(&mut self, ended: &Txn, values: &Values) {
         let (opaque, horizon) = (ended.course.is_opaque().then_some(None), self.horizon());
+        if let Some(fact) = Fact::unheard(&ended.course, self.mechanisms.view) {
+            let entry = Entry { txn: ended.id, unseen: None, written: [].into(), fact };
+            self.store.note(None, entry, horizon);
+        }
         if ended.unseen.is_empty() && opaque.is_none() {
             return;
         }

@@ -278,3 +278,13 @@ fn every_profile_has_mechanisms_and_what_is_missing_is_unknown() {
     let nameless = Engine::default().check(&history(text), ANY, &Budget::unlimited());
     assert!(matches!(nameless, Verdict::Unknown(_)));
 }
+
+/// Runs on MariaDB that lost connections were accused: what a client had asked for last, without an answer, stands in no recording, and others saw it.
+#[test]
+fn what_nobody_heard_of_may_be_seen_where_others_see_what_is_not_committed() {
+    let text =
+        "init: x=0 | T1: r(x,0)@[1,2] unknown@[5,6] | T2: w(x,1)@[10,11] commit@[12,13] | T3: r(x,7)@[30,40]";
+    is_clean("mariadb/read-uncommitted", text);
+    breaks("mariadb/read-uncommitted", Anomaly::ConsistentRead, &text.replace("unknown", "abort"));
+    breaks("mariadb/read-committed", Anomaly::ConsistentRead, text);
+}

@@ -218,6 +218,13 @@ impl<'a> Client<'a> {
             self.tape.call(before);
             let executed = connection.execute(ask, &mut self.rows);
             let after = self.now();
+            if matches!((&executed, ask), (Err(Trouble::Lost(_)), Ask::Write(..)))
+                && self.cut_off() == Ended::Unknown
+            {
+                // It may have been done, and others may see it.
+                self.rows.clear();
+                self.recorder.executed(before, after, ask, &mut self.rows);
+            }
             if let Some(end) = self.settle(executed, before, self.cut_off())? {
                 return Ok(end);
             }

@@ -138,7 +138,9 @@ impl<'h> Judge<'h> {
             if course.is_opaque() {
                 written.push_unseen(&Pattern::Any);
             }
-            all.extend(self.made(written, &course).into_iter().map(|fact| (Version::Of(txn), fact)));
+            let unheard = Fact::unheard(&course, self.mechanisms.view);
+            let made = self.made(written, &course).into_iter().chain(unheard);
+            all.extend(made.map(|fact| (Version::Of(txn), fact)));
         }
         close_unknown(&mut all);
         self.spare_insertions(&mut all);

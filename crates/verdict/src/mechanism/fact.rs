@@ -19,7 +19,7 @@
 
 use margay_history::{Interval, NameId, ObjectId, OpKind, PredicateId, Value, ValueId, Values, Version};
 
-use super::{Course, Mechanisms, Pattern, Searches, took_effect};
+use super::{Course, Mechanisms, Pattern, Searches, View, took_effect};
 
 /// What a transaction has made of one object so far.
 #[derive(Clone, Default, Debug)]
@@ -203,6 +203,20 @@ impl Fact {
         let installed = Interval::new(i64::MIN, i64::MIN);
         let pattern = Pattern::Value(value);
         Self { installed, certain: true, locked: None, snapshot: None, gone: i64::MAX, pattern }
+    }
+
+    /// What a transaction of which nobody heard any more may have done last, where others see what is not committed: a statement that was not answered stands in no recording, and may have
+    /// written anything, also later.
+    #[must_use]
+    pub fn unheard(course: &Course, view: View) -> Option<Self> {
+        let heard = course.committed() || course.aborted() || view != View::Uncommitted;
+        let last = || Fact {
+            installed: course.end(),
+            certain: false,
+            pattern: Pattern::Any,
+            ..Fact::initial(ValueId::NULL)
+        };
+        (!heard && !course.is_empty()).then(last)
     }
 
     /// Whether `later` was installed after this one for certain, if both were.
