@@ -14,7 +14,7 @@ use crate::options::Options;
 use crate::parts;
 use crate::search::{Found, Limits, Misfit, Search};
 use crate::smt::{self, Said, Solver};
-use crate::unknown;
+use crate::unknown::Wrong;
 
 /// The engine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -228,7 +228,7 @@ impl Observe {
         };
         let closed = asked.constraints.closes(&stuck.txns);
         let txns = if closed { &stuck.txns } else { asked.constraints.preferred() };
-        let formula = Formula { asked, txns, op: stuck.op, budget };
+        let formula = Formula { asked, txns, op: stuck.misfit.op, budget };
         let why = match formula.answer(self.options) {
             Ok(Some(verdict)) => return Ok(verdict),
             Ok(None) => "neither does the formula of the log within its limits".to_owned(),
@@ -239,7 +239,15 @@ impl Observe {
         {
             return Ok(verdict);
         }
-        let txn = asked.history.show_txn(asked.history.txn_of(stuck.op));
+        // What is known of some rows may be wrong whatever the others were.
+        let Asked { history, question, rules, .. } = *asked;
+        if self.options.parts
+            && let Some(verdict) =
+                parts::refuted(self.options, (history, question, rules), stuck.misfit, budget)?
+        {
+            return Ok(verdict);
+        }
+        let txn = history.show_txn(stuck.misfit.txn);
         let what = format!(
             "initial values that are not known, and that what {txn} observed does not reveal; {why} (an SMT solver may find them: --backend smt)"
         );
@@ -259,12 +267,9 @@ impl Observe {
                 Found::Refuted(Some(misfit)) | Found::Cut(Some(misfit)) => misfit,
                 other => return asked.settled(other).map(Ok),
             };
-            let mut search = asked.search(self.options, limits, &initial)?;
-            search.stop = Some(misfit);
-            let _ = search.run(budget);
-            let txns: Vec<TxnId> = search.order().iter().copied().chain([misfit.txn]).collect();
+            let (wrong, txns) = self.wrong(asked, (&initial, limits), misfit, budget)?;
             let mut best = None;
-            for (at, value) in unknown::corrections(search.machine(), misfit, &initial)? {
+            for (at, value) in wrong.corrections(&initial) {
                 let mut next = initial.clone();
                 next[at].value = value;
                 let (result, wide) = self.find(asked, &next, budget)?;
@@ -273,14 +278,34 @@ impl Observe {
                     Found::Execution(_) => (u32::MAX, misfit.op),
                     _ => continue,
                 };
-                if reached > (misfit.place, misfit.op) {
+                let here = (misfit.place, misfit.op);
+                let fewer = || {
+                    let (next, _) = self.wrong(asked, (&next, wide), misfit, budget)?;
+                    Ok(next.count < wrong.count)
+                };
+                if reached > here || reached == here && fewer()? {
                     best = Some((next, result, wide));
                     break;
                 }
             }
-            let Some((next, result, wide)) = best else { return Ok(Err(Stuck { txns, op: misfit.op })) };
+            let Some((next, result, wide)) = best else { return Ok(Err(Stuck { txns, misfit })) };
             (initial, found, limits) = (next, result, wide);
         }
+    }
+
+    /// What is wrong at a misfit with these initial values, and the transactions up to there.
+    fn wrong(
+        &self,
+        asked: &Asked<'_, '_>,
+        (initial, limits): (&[Initial], Limits),
+        misfit: Misfit,
+        budget: &Budget,
+    ) -> Result<(Wrong, Vec<TxnId>), Outside> {
+        let mut search = asked.search(self.options, limits, initial)?;
+        search.stop = Some(misfit);
+        let _ = search.run(budget);
+        let txns = search.order().iter().copied().chain([misfit.txn]).collect();
+        Ok((Wrong::at(search.machine(), misfit, initial)?, txns))
     }
 
     /// No order is allowed at all.
@@ -339,10 +364,10 @@ const SHORT: u64 = 20_000;
 /// How many statements are executed to see whether the audit can try everything.
 const FEW: u64 = 200_000;
 
-/// Where initial values could not be corrected any more: the transactions up to there, and the statement.
+/// Where initial values could not be corrected any more: the transactions up to there, and the misfit.
 struct Stuck {
     txns: Vec<TxnId>,
-    op: OpId,
+    misfit: Misfit,
 }
 
 /// What is asked.

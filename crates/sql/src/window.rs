@@ -69,12 +69,13 @@ impl Database {
         self.tables[table.0 as usize].changes(at).next().map(|(stamp, _, _)| stamp)
     }
 
-    /// The stamp of the last commit at or before `at` that changed what a predicate finds, as far as it is remembered.
+    /// The stamp of the last commit at or before `at`, and later than `after`, that changed what a predicate finds, as far as it is remembered.
     ///
     /// # Errors
     /// When the condition has no value on a row.
-    pub fn last_change(&self, read: &PredicateRead, at: u64) -> Result<Option<u64>, SqlError> {
-        for (stamp, new, old) in self.tables[read.table.0 as usize].changes(at) {
+    pub fn last_change(&self, read: &PredicateRead, after: u64, at: u64) -> Result<Option<u64>, SqlError> {
+        let changes = self.tables[read.table.0 as usize].changes(at);
+        for (stamp, new, old) in changes.take_while(|(stamp, _, _)| *stamp > after) {
             for row in [new, old].into_iter().flatten().filter_map(|version| version.row.as_ref()) {
                 if read.matches(row)? {
                     return Ok(Some(stamp));

@@ -85,7 +85,8 @@ fn pins_show_a_row_as_of_another_stamp() {
         let mut transaction = database.begin();
         database.execute(&mut transaction, &statement, &[]).unwrap().reads.predicates.remove(0)
     };
-    assert_eq!(database.last_change(&read, now).unwrap(), Some(now), "row 6 had v = 6");
+    assert_eq!(database.last_change(&read, 0, now).unwrap(), Some(now), "row 6 had v = 6");
+    assert_eq!(database.last_change(&read, now, now).unwrap(), None);
     assert_eq!(database.last_version(table, &[Value::Int(5)], now), Some((now - 1, true)));
 }
 

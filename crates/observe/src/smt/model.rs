@@ -12,7 +12,7 @@ pub fn execution(encoded: &Encoded<'_>, values: &[i128]) -> Execution {
     let order: Vec<TxnId> = model.order.iter().map(|&txn| encoded.points.txns[txn]).collect();
     let initial = encoded.initial.iter().map(|(cell, term)| {
         let value = i64::try_from(model.value(*term)).unwrap_or(0);
-        Initial { value, ..cell.clone() }
+        Initial { value: value.into(), ..cell.clone() }
     });
     let sights = encoded.sights.iter().filter(|sighted| model.places.contains_key(&sighted.txn));
     let sights = sights.flat_map(|sighted| model.sights(sighted)).collect();

@@ -337,7 +337,8 @@ impl<'h> Machine<'h> {
             ran.rows.iter().filter_map(|read| read.stamp).filter(|&stamp| stamp <= self.stamp(at)).max();
         let mut last = rows.map_or(0, |stamp| self.position_of(stamp));
         for predicate in &ran.predicates {
-            let changed = self.database.last_change(predicate, self.stamp(at));
+            // What came before another change makes no difference.
+            let changed = self.database.last_change(predicate, self.stamp(last), self.stamp(at));
             let changed = changed.map_err(|error| Outside(format!("a condition: {error}")))?;
             last = last.max(changed.map_or(0, |stamp| self.position_of(stamp)));
         }

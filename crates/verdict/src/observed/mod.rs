@@ -104,19 +104,19 @@ pub struct Execution {
     pub order: Vec<TxnId>,
     /// What statements saw; a statement that is not here saw everything that committed before its own transaction.
     pub sights: Vec<(OpId, Sight)>,
-    /// The integers of initial rows that the history does not know; 0 where nothing is said.
+    /// The values of initial rows that the history does not know; where nothing is said, 0, an empty text, or NULL.
     pub initial: Vec<Initial>,
 }
 
-/// An integer that a row had initially, though the history does not know it.
+/// A value that a row had initially, though the history does not know it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Initial {
     /// The row.
     pub object: ObjectId,
     /// The column.
     pub column: String,
-    /// The integer.
-    pub value: i64,
+    /// The value.
+    pub value: Value,
 }
 
 /// That no execution explains what was observed: the transactions of the history that matter, and the statement at which it showed.

@@ -3,11 +3,11 @@
 //! Tables and procedures come from the header, and from CREATE statements of the history itself, which are executed before everything else: a
 //! statement that used a table before it was created would have failed. Tables that are dropped or created twice are outside.
 //!
-//! An initial row whose value is not known is there, with integers that an execution has to name ([`Initial`]); so is a column of it that is not known.
+//! An initial row whose value is not known is there, with values that an execution has to name ([`Initial`]); so is a column of it that is not known.
 
 use hashbrown::HashMap;
 use margay_history::{History, ObjectId, OpKind, Outcome, Table, TableId, Value as Seen, ValueId};
-use margay_sql::{Database, Dialect, SqlError, Statement, Value};
+use margay_sql::{Column, Database, Dialect, SqlError, Statement, Type, Value};
 
 use super::Initial;
 use crate::cell::to_sql;
@@ -111,7 +111,7 @@ pub fn unknown_rows(history: &History) -> Vec<ObjectId> {
     history.initial_values().iter().filter_map(unknown).collect()
 }
 
-/// The integers that are not known initially, all as if they were 0.
+/// The values that are not known initially, all as if they were [`blank`].
 ///
 /// # Errors
 /// When a table is not declared.
@@ -132,15 +132,28 @@ pub fn unknowns(history: &History) -> Result<Vec<Initial>, Outside> {
             _ => table.key.iter().any(|key| key.eq_ignore_ascii_case(name)),
         };
         let columns = database.schema(id).columns.iter().filter(|column| !known(&column.name));
-        unknowns.extend(columns.map(|column| Initial { object, column: column.name.clone(), value: 0 }));
+        unknowns.extend(columns.map(|column| Initial {
+            object,
+            column: column.name.clone(),
+            value: blank(column),
+        }));
     }
     Ok(unknowns)
 }
 
+/// What stands for a value of a column as long as nobody names it.
+fn blank(column: &Column) -> Value {
+    match column.data_type {
+        Type::Int(_) | Type::Decimal(_) | Type::Float => Value::Int(0),
+        Type::Text(_) if column.not_null => Value::text(""),
+        _ => Value::Null,
+    }
+}
+
 /// Stores the initial rows.
 fn load(history: &History, given: &[Initial], database: &mut Database) -> Result<(), Outside> {
-    let given: HashMap<(ObjectId, &str), i64> =
-        given.iter().map(|cell| ((cell.object, cell.column.as_str()), cell.value)).collect();
+    let given: HashMap<(ObjectId, &str), &Value> =
+        given.iter().map(|cell| ((cell.object, cell.column.as_str()), &cell.value)).collect();
     let mut inserts: Vec<Option<Insert>> = history.tables().iter().map(|_| None).collect();
     let mut transaction = database.begin();
     for &(id, value) in history.initial_values() {
@@ -150,7 +163,7 @@ fn load(history: &History, given: &[Initial], database: &mut Database) -> Result
             inserts[table.index()] = Some(Insert::new(history, table, database)?);
         }
         let Some(insert) = &inserts[table.index()] else { continue };
-        let named = |column: &str| Value::Int(given.get(&(id, column)).copied().unwrap_or(0));
+        let named = |column: &str| given.get(&(id, column)).copied().cloned();
         let Some(row) = insert.row(history, object.key, value, &named)? else { continue };
         database
             .execute(&mut transaction, &insert.statement, &row)
@@ -163,8 +176,8 @@ fn load(history: &History, given: &[Initial], database: &mut Database) -> Result
 /// How the rows of one table are stored.
 struct Insert {
     statement: Statement,
-    /// For each column its place in the key, or its name.
-    columns: Vec<(Option<usize>, String)>,
+    /// For each column its place in the key, its name, and what it is where nobody names its value.
+    columns: Vec<(Option<usize>, String, Value)>,
     table: String,
 }
 
@@ -174,9 +187,9 @@ impl Insert {
         let id = database.table(&table.name);
         let id =
             id.ok_or_else(|| Outside(format!("the table {}, whose columns are not declared", table.name)))?;
-        let named =
-            |name: &String| (table.key.iter().position(|key| key.eq_ignore_ascii_case(name)), name.clone());
-        let columns: Vec<_> = database.schema(id).columns.iter().map(|column| named(&column.name)).collect();
+        let place = |name: &str| table.key.iter().position(|key| key.eq_ignore_ascii_case(name));
+        let named = |column: &Column| (place(&column.name), column.name.clone(), blank(column));
+        let columns: Vec<_> = database.schema(id).columns.iter().map(named).collect();
         let strict = matches!(database.dialect(), Dialect::Generic | Dialect::Postgres);
         let marks: Vec<String> =
             (1..=columns.len()).map(|n| if strict { format!("${n}") } else { "?".into() }).collect();
@@ -192,7 +205,7 @@ impl Insert {
         history: &History,
         key: ValueId,
         value: ValueId,
-        named: &dyn Fn(&str) -> Value,
+        named: &dyn Fn(&str) -> Option<Value>,
     ) -> Result<Option<Vec<Value>>, Outside> {
         let outside = || Outside(format!("an initial row of {} whose values are not known", self.table));
         let cells = match history.value(value) {
@@ -202,15 +215,16 @@ impl Insert {
             _ => return Err(outside()),
         };
         let all_unknown = value == ValueId::UNKNOWN;
-        let cell = |(place, name): &(Option<usize>, String)| {
+        let cell = |(place, name, blank): &(Option<usize>, String, Value)| {
+            let unknown = || Ok(named(name).unwrap_or_else(|| blank.clone()));
             let given = cells.iter().find(|(known, _)| history.name(*known).eq_ignore_ascii_case(name));
             let id = match (given, place, history.value(key)) {
-                (Some((_, id)), _, _) if *id == ValueId::UNKNOWN => return Ok(named(name)),
+                (Some((_, id)), _, _) if *id == ValueId::UNKNOWN => return unknown(),
                 (Some((_, id)), _, _) => *id,
                 (None, Some(place), Seen::List(parts)) => *parts.get(*place).ok_or_else(outside)?,
                 (None, Some(0), _) => key,
                 (None, Some(_), _) => return Err(outside()),
-                (None, None, _) if all_unknown => return Ok(named(name)),
+                (None, None, _) if all_unknown => return unknown(),
                 (None, None, _) => return Ok(Value::Null),
             };
             to_sql(history, id).ok_or_else(outside)

@@ -299,7 +299,7 @@ impl<'h> Reader<'h> {
         let cell = |json| {
             let [object, column, value] = tuple(json, "initial")?;
             let column = column.as_str().ok_or("the column of an initial value is no text")?.to_owned();
-            let value = value.as_i64().ok_or("an initial value is no integer")?;
+            let value = json_sql(&value).ok_or("an initial value is no SQL value")?;
             Ok(Initial { object: self.object(&object)?, column, value })
         };
         let initial = fields.list("initial")?.into_iter().map(cell).collect::<Result<_, String>>()?;

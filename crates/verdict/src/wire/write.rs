@@ -82,7 +82,7 @@ impl Writer<'_> {
             json!([self.op(*op), sight.at, sight.pins.iter().map(pin).collect::<Vec<_>>()])
         };
         let sights: Json = execution.sights.iter().map(sight).collect();
-        let cell = |cell: &Initial| json!([self.object(cell.object), cell.column, cell.value]);
+        let cell = |cell: &Initial| json!([self.object(cell.object), cell.column, sql_json(&cell.value)]);
         let initial: Json = execution.initial.iter().map(cell).collect();
         json!({ "order": self.txns(&execution.order), "sights": sights, "initial": initial })
     }
