@@ -34,6 +34,11 @@ pub(crate) struct Patience<'a> {
 }
 
 impl Patience<'_> {
+    /// All clients have gone. Who waits for their threads may learn of it later.
+    fn begins(self) {
+        self.gone.get_or_init(Instant::now);
+    }
+
     /// Whether verification may go on. Clients may go while it is at work.
     fn lasts(self) -> bool {
         self.gone.get().zip(self.limit).is_none_or(|(gone, limit)| gone.elapsed() < limit)
@@ -111,6 +116,9 @@ impl<'a> Collector<'a> {
         }
         if let Some(lines) = &mut self.lines {
             lines.pass(began).map_err(not_written)?;
+        }
+        if over {
+            self.patience.begins();
         }
         self.verify(began);
         self.monitor.has_collected(began);
