@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Run, finish, margay};
+use common::{Run, finish, margay, started};
 use margay_servers::Server;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -19,15 +19,8 @@ fn run(args: &str) -> Run {
     margay(["run", "--no-report"].into_iter().chain(args.split_whitespace()))
 }
 
-/// Whether the server can be started; says why not.
 fn installed(server: Result<Server, String>) -> bool {
-    match server {
-        Ok(_) => true,
-        Err(reason) => {
-            println!("SKIPPED: {reason}");
-            false
-        }
-    }
+    started(server).is_some()
 }
 
 /// A temporary folder of its own, for servers that run as another user.

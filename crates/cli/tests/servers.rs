@@ -8,28 +8,21 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Run, margay};
+use common::{Run, found, margay, started};
 use margay_servers::Server;
 use serde_json::Value;
-
-fn started(server: Result<Server, String>) -> Option<Server> {
-    server.inspect_err(|reason| println!("SKIPPED: {reason}")).ok()
-}
 
 fn run(args: &str) -> Run {
     margay(["run", "--no-report"].into_iter().chain(args.split_whitespace()))
 }
 
-/// Runs until a violation of one of these kinds is found; how threads meet, and so which of several kinds comes first, is not in our hand.
-fn violated(args: &str, kinds: &[&str]) -> Value {
-    let is_one = |told: &Value| {
+/// Runs until a violation of one of these kinds is found: which of several comes first is not in our hand either.
+fn violated(args: &str, transactions: u64, kinds: &[&str]) -> Value {
+    found(run, args, transactions, |told| {
         told["anomalies"].as_array().is_some_and(|anomalies| {
             anomalies.iter().any(|anomaly| kinds.iter().any(|kind| anomaly["name"].as_str() == Some(*kind)))
         })
-    };
-    let runs = (0..20).map(|seed| run(&format!("{args} --seed {seed} --json")));
-    let mut told = runs.filter(|run| run.status == 1).map(|run| run.json());
-    told.find(is_one).unwrap_or_else(|| panic!("{args}: twenty runs without any of {kinds:?}"))
+    })
 }
 
 /// Asks engines, none of which may accuse a correct database, and some of which must have an answer.
@@ -111,16 +104,17 @@ fn postgresql_keeps_no_more_than_it_promises() {
     let Some(server) = started(Server::postgres()) else { return };
     let url = server.url();
     let skew = ["G2-item", "G2", "write-skew"];
-    for workload in
-        ["write-skew --transactions 500", "smallbank --keys 2 --clients 12 --retries 0 --transactions 1500"]
+    for (workload, transactions) in
+        [("write-skew", 500), ("smallbank --keys 2 --clients 12 --retries 0", 1500)]
     {
         let weaker = "--level repeatable-read --claim serializable";
-        violated(&format!("{url} {weaker} --workload {workload}"), &skew);
+        violated(&format!("{url} {weaker} --workload {workload}"), transactions, &skew);
     }
     run(&format!("{url} --level repeatable-read --workload write-skew --transactions 200")).expect(0);
-    let weaker = "--level read-committed --claim snapshot-isolation --workload increment --transactions 300";
+    let weaker = "--level read-committed --claim snapshot-isolation --workload increment";
     violated(
         &format!("{url} {weaker}"),
+        300,
         &["lost-update", "G-single-item", "G-single", "non-repeatable-read"],
     );
     run(&format!("{url} --level read-committed --workload increment --transactions 200")).expect(0);
@@ -135,8 +129,8 @@ fn postgresql_keeps_no_more_than_it_promises() {
 fn mariadb_loses_updates_at_repeatable_read_only() {
     let Some(server) = started(Server::mariadb()) else { return };
     let url = server.url();
-    let weaker = "--level repeatable-read --claim snapshot-isolation --workload increment --transactions 400";
-    violated(&format!("{url} {weaker}"), &["lost-update", "G-single-item"]);
+    let weaker = "--level repeatable-read --claim snapshot-isolation --workload increment";
+    violated(&format!("{url} {weaker}"), 400, &["lost-update", "G-single-item"]);
     for workload in ["mixed", "increment", "write-skew", "list-append", "predicate"] {
         let engines = ["auto", "solve", "mirror", "infer"];
         is_clean(&format!("{url} --workload {workload} --transactions 60"), &engines, &["solve", "mirror"]);
@@ -177,9 +171,16 @@ fn wait_for_lines(path: &Path, many: usize) {
 #[test]
 fn an_acknowledged_write_that_a_crash_loses_is_noticed() {
     let careless = ["synchronous_commit=off", "wal_writer_delay=10s", "wal_buffers=64MB"];
-    let Some(server) = started(Server::postgres_with(&careless)) else { return };
-    let told = driven_through_a_kill(server);
-    assert_eq!(told["verdict"], "violated", "{told}");
+    // What was written to the disk just before is not lost; when that happens is not in our hand.
+    let loses = || {
+        let server = started(Server::postgres_with(&careless))?;
+        Some(driven_through_a_kill(server)["verdict"] == "violated")
+    };
+    let Some(lost) = loses() else { return };
+    assert!(
+        lost || (0..4).any(|_| loses() == Some(true)),
+        "five crashes that lose nothing, or nobody notices"
+    );
     let Some(server) = started(Server::postgres()) else { return };
     let told = driven_through_a_kill(server);
     assert_eq!(

@@ -216,3 +216,22 @@ impl TlsStream for Timed {
         self.stream.channel_binding()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_address_says_is_what_is_done() {
+        let mode = |url: &str| PostgresAddress::new(url).map(|address| address.config.get_ssl_mode());
+        for (options, wanted) in [
+            ("", SslMode::Prefer),
+            ("?sslmode=disable", SslMode::Disable),
+            ("?connect_timeout=9&sslmode=require", SslMode::Require),
+            ("?sslmode=verify-full&channel_binding=require", SslMode::Require),
+        ] {
+            assert_eq!(mode(&format!("postgres://u:p@h/d{options}")), Ok(wanted), "{options}");
+        }
+        assert!(mode("postgres://u@h/d?sslcert=x").is_err_and(|why| why.contains("sslcert")));
+    }
+}

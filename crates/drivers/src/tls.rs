@@ -75,6 +75,10 @@ impl Wanted {
 fn take<const N: usize>(url: &str, names: [&str; N]) -> Result<(String, [Option<String>; N]), String> {
     let mut values = [const { None }; N];
     let Some((address, options)) = url.split_once('?') else { return Ok((url.to_owned(), values)) };
+    // Is that a password with a question mark, or an option with an at sign? Clients do not agree.
+    if options.contains('@') && !address.contains('@') {
+        return Err("a `?` in a password is written as %3F, and an `@` in an option as %40".to_owned());
+    }
     let mut others = Vec::new();
     for option in options.split('&') {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
@@ -216,6 +220,8 @@ mod tests {
     fn what_would_be_less_than_was_asked_for_is_refused() {
         for (url, part) in [
             ("pg://h?mode=allow", "`allow` is no mode; there are disable"),
+            ("pg://u:pass?word@h/d?mode=require", "written as %3F"),
+            ("pg://h/d?mode=require&name=a@b", "written as %3F"),
             ("pg://h?file=x", "say mode=verify-full too"),
             ("pg://h?mode=disable&file=x", "nothing would be verified"),
         ] {

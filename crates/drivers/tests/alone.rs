@@ -15,6 +15,7 @@ fn a_second_run_in_the_same_database_is_refused_until_the_first_has_ended() {
         let server = match server {
             Ok(server) => server,
             Err(reason) => {
+                assert!(reason.contains("not installed"), "{reason}");
                 println!("SKIPPED: {reason}");
                 continue;
             }

@@ -5,9 +5,7 @@ mod play;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use margay_drivers::{
-    Ask, Cell, Change, Connection, Obj, Row, Schema, Setting, Space, Start, Target, Value, open,
-};
+use margay_drivers::{Ask, Cell, Change, Connection, Obj, Row, Schema, Space, Start, Target, Value};
 
 const ROW: Obj = Obj { space: Space::Row, key: 8 };
 
@@ -41,10 +39,7 @@ fn wait_for_a_lock(connection: &mut dyn Connection) {
 /// nothing, although the row is there before and after.
 #[test]
 fn a_delete_that_waited_may_miss_a_row_that_was_there_all_the_time() {
-    let database = match open(&Target::StartPostgres, &Setting { clients: 2, keys: 9, domain: 30, seed: 0 }) {
-        Ok(database) => database,
-        Err(reason) => return println!("SKIPPED: {reason}"),
-    };
+    let Some(database) = play::opened(&Target::StartPostgres) else { return };
     let initial = vec![(ROW, Value::Row(Row { v: Some(1), w: Some(0) }))];
     let start = Start {
         dbms: String::new(),

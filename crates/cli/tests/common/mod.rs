@@ -6,6 +6,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use margay_servers::Server;
+use serde_json::Value;
+
 /// The root of the workspace.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace exists")
@@ -29,7 +32,7 @@ impl Run {
 
     /// Standard output as the one JSON object that it must be.
     #[track_caller]
-    pub fn json(&self) -> serde_json::Value {
+    pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {}", self.stdout))
     }
 }
@@ -44,6 +47,38 @@ pub fn margay_with<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>,
     let mut command = Command::new(env!("CARGO_BIN_EXE_margay"));
     command.args(args).current_dir(root());
     finish(command, input)
+}
+
+/// A server of the installed binaries. What is not installed is skipped; what does not start is a failure.
+#[track_caller]
+pub fn started(server: Result<Server, String>) -> Option<Server> {
+    match server {
+        Ok(server) => Some(server),
+        Err(why) if why.contains("not installed") => {
+            println!("SKIPPED: {why}");
+            None
+        }
+        Err(why) => panic!("{why}"),
+    }
+}
+
+/// Runs until a violation is found that is wanted, with more and more transactions: how clients meet is not in our hand.
+#[track_caller]
+pub fn found(
+    run: impl Fn(&str) -> Run,
+    args: &str,
+    transactions: u64,
+    wanted: impl Fn(&Value) -> bool,
+) -> Value {
+    for seed in 0..12 {
+        let transactions = transactions << (seed / 2);
+        let run = run(&format!("{args} --transactions {transactions} --seed {seed} --json"));
+        assert_ne!(run.status, 2, "{args}: {}", run.stderr);
+        if run.status == 1 && wanted(&run.json()) {
+            return run.json();
+        }
+    }
+    panic!("{args}: twelve runs without what is wanted");
 }
 
 /// Runs a command to its end.
