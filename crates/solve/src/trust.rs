@@ -12,7 +12,9 @@ use margay_levels::Level;
 use margay_levels::definition::Family;
 use margay_verdict::{Budget, Certificate, Edge, Finding, Lemma, Question, Reason, Verdict, Why, audit};
 
-use crate::points::Points;
+use crate::known::Known;
+use crate::points::{self, Points};
+use crate::prepare::prepare;
 use crate::problem::{Draft, Problem};
 use crate::replay::replay;
 use crate::told::Told;
@@ -92,6 +94,18 @@ pub(crate) fn by_stronger(history: &History, question: Question, budget: &Budget
         Verdict::Holds(order) => audit(history, question, &order).is_ok().then_some(order),
         _ => None,
     }
+}
+
+/// The same for what reads leave open: most histories that satisfy a weak level satisfy snapshot isolation too, where one order says at once what all reads saw. Only the order that the clock
+/// and the sessions suggest is tried.
+pub(crate) fn by_guess(history: &History, question: Question, budget: &Budget) -> Option<Certificate> {
+    let stronger = Question { level: Level::StrongSessionSnapshotIsolation, ..question };
+    let points = points::of(stronger.level);
+    let draft = prepare(history, stronger).ok()?;
+    let problem = Problem::new(history, stronger, &draft);
+    let order = crate::guess(&Known::new(&problem, points, true), budget).ok()??;
+    let Verdict::Holds(order) = crate::holds(&problem, points, order) else { return None };
+    audit(history, question, &order).is_ok().then_some(order)
 }
 
 /// Whether a certificate can say what was found. What rests on the observations of an unknown transaction, or on timestamps of one transaction that contradict
