@@ -116,13 +116,13 @@ impl Pattern {
     /// Whether the object may be absent.
     #[must_use]
     pub fn may_be_absent(&self) -> bool {
-        self.is_absent() || *self == Pattern::Any
+        self.is_absent() || matches!(self, Pattern::Any)
     }
 
     /// Whether it says that the object is absent.
     #[must_use]
     pub fn is_absent(&self) -> bool {
-        *self == Pattern::Value(ValueId::NULL)
+        matches!(self, Pattern::Value(value) if *value == ValueId::NULL)
     }
 }
 
