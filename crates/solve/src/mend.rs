@@ -59,7 +59,7 @@ impl Patience {
     /// Where little else is left to be tried.
     pub const LONG: Self = Self { moves: 1_000, per_point: 16, per_unmet: 0, reach: f64::INFINITY };
     /// Where an order is nearly right or not at all.
-    pub const SHORT: Self = Self { moves: 200, per_point: 0, per_unmet: 20, reach: 64.0 };
+    pub const SHORT: Self = Self { moves: 64, per_point: 0, per_unmet: 1, reach: 64.0 };
 }
 
 /// An order that meets all that the graph and the reads demand, near to the order by `places`: what each read saw in it, and a place for each point. `None` if none was found.

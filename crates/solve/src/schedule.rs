@@ -20,17 +20,20 @@
 //! # Cost
 //! Linear in points and edges, times log for the queue; undoing costs what is undone.
 
+mod priority;
+mod waits;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use margay_order::{Graph, shortest_cycle};
-use margay_verdict::{Budget, Exhausted};
+use margay_order::Graph;
 
+pub(crate) use self::priority::{linear, times};
 use crate::known::{Known, Reach};
-use crate::lemma::{Step, Steps};
+use crate::lemma::Step;
 use crate::points::Points;
 use crate::problem::{INITIAL, Item, Problem};
 
@@ -97,7 +100,7 @@ impl<'k> Schedule<'k> {
             known,
             problem,
             points: known.points,
-            priority: priorities(known, reach, graph.node_count()),
+            priority: priority::priorities(known, reach, graph.node_count()),
             missing: Vec::new(),
             done: Vec::new(),
             place: vec![0; graph.node_count()],
@@ -385,93 +388,6 @@ impl<'k> Schedule<'k> {
             }
         }
     }
-
-    /// Cycles of waits, when nothing is ready: at most `most`, short ones.
-    pub fn cycles(&self, most: usize, budget: &Budget) -> Result<Vec<Steps>, Exhausted> {
-        let mut blocked: Vec<u32> = self.waiting_items.values().flatten().copied().collect();
-        blocked.sort_unstable_by_key(|&p| (self.priority[p as usize], p));
-        blocked.dedup();
-        let mut found: Vec<Steps> = Vec::new();
-        for &start in blocked.iter().take(4 * most) {
-            budget.poll()?;
-            if found.len() >= most
-                || found.iter().any(|cycle| cycle.iter().any(|&(from, _, _)| from == start))
-            {
-                continue;
-            }
-            if let Some(waits) = shortest_cycle([start], |point| self.waits(point)) {
-                let mut cycle: Steps =
-                    waits.into_iter().map(|(waiter, other, step)| (other, waiter, step)).collect();
-                cycle.reverse();
-                found.push(cycle);
-            }
-        }
-        if found.is_empty() {
-            found.extend(self.any_cycle());
-        }
-        Ok(found)
-    }
-
-    /// A cycle of waits from anywhere: every waiting point waits for another, so walking on must come back.
-    fn any_cycle(&self) -> Option<Steps> {
-        let mut point =
-            (0..self.graph.node_count() as u32).find(|&p| !self.done[p as usize] && self.is_active(p))?;
-        let mut walked: Steps = Vec::new();
-        let mut visited: HashMap<u32, usize> = HashMap::new();
-        loop {
-            if let Some(&start) = visited.get(&point) {
-                let mut cycle = walked.split_off(start);
-                cycle.reverse();
-                return Some(cycle);
-            }
-            visited.insert(point, walked.len());
-            let &(other, step) = self.waits(point).first()?;
-            walked.push((other, point, step));
-            point = other;
-        }
-    }
-
-    /// What a point waits for, and why.
-    fn waits(&self, point: u32) -> Vec<(u32, Step)> {
-        let open = |p: u32| !self.done[p as usize] && self.is_active(p);
-        let mut waits: Vec<(u32, Step)> = self
-            .reversed
-            .edges(point)
-            .filter(|&(from, _)| open(from))
-            .map(|(from, label)| (from, Step::Known(label)))
-            .collect();
-        if let Some(edges) = self.extra.get(&point) {
-            waits.extend(edges.iter().copied().filter(|&(from, _)| open(from)));
-        }
-        if !self.is_moment(point) {
-            self.dynamic_waits(point, &mut waits);
-        }
-        waits
-    }
-
-    fn dynamic_waits(&self, point: u32, waits: &mut Vec<(u32, Step)>) {
-        let txn = self.points.txn(point);
-        for &b in self.problem.txn_versions(txn) {
-            let item = self.problem.versions[b as usize].item;
-            let holder = self.holder[item.index()];
-            if self.points.exclusive() && point == self.points.begin(txn) && holder != NONE && holder != txn {
-                let held = self.problem.txn_versions(holder).iter().copied();
-                let a = held.into_iter().find(|&v| self.problem.versions[v as usize].item == item);
-                waits.extend(a.map(|a| (self.points.commit(holder), Step::Before { a, b })));
-            }
-            if point == self.points.commit(txn) {
-                let a = self.current[item.index()];
-                let more = self.readers.get(&a).map_or(&[][..], Vec::as_slice).iter().copied();
-                for read in self.known.firm_readers(a).chain(more) {
-                    let reader = self.problem.reads[read as usize].txn;
-                    let begin = self.points.begin(reader);
-                    if reader != txn && !self.done[begin as usize] {
-                        waits.push((begin, Step::Anti { read, a, b }));
-                    }
-                }
-            }
-        }
-    }
 }
 
 fn rereads(problem: &Problem<'_>) -> u32 {
@@ -485,56 +401,4 @@ fn rereads(problem: &Problem<'_>) -> u32 {
         most = most.max(longest as u32);
     }
     most
-}
-
-/// When each point is best taken: by the clock, else by how much comes before and after it, else by its relative place in its session.
-fn priorities(known: &Known<'_>, reach: &Reach, nodes: usize) -> Vec<u64> {
-    let ranks = if known.problem.history.is_timed() { None } else { reach.ranks() };
-    match ranks {
-        Some(ranks) => ranks.into_iter().map(|rank| rank.cast_unsigned() ^ (1 << 63)).collect(),
-        None => times(known, nodes),
-    }
-}
-
-/// When each transaction began and ended, by the clock or relative to its session.
-pub(crate) fn times(known: &Known<'_>, nodes: usize) -> Vec<u64> {
-    let (problem, points) = (known.problem, known.points);
-    let history = problem.history;
-    let mut priority = vec![0; nodes];
-    let mut lengths = vec![0u64; history.session_count()];
-    let session = |t: usize| history.session_of(problem.txns[t]).index();
-    (0..problem.txns.len()).for_each(|t| lengths[session(t)] += 1);
-    let mut places = vec![0u64; history.session_count()];
-    for (t, &id) in problem.txns.iter().enumerate() {
-        let place = &mut places[session(t)];
-        *place += 1;
-        let relative = (*place << 32) / (lengths[session(t)] + 1);
-        let clock = |time: Option<i64>| time.map(|time| time.cast_unsigned() ^ (1 << 63));
-        let end = clock(history.end(id)).unwrap_or(relative);
-        let start = clock(history.start(id)).unwrap_or(relative);
-        priority[points.begin(t as u32) as usize] = start;
-        priority[points.commit(t as u32) as usize] = end;
-    }
-    priority
-}
-
-/// An order in which all edges go forward, by priority where they leave a choice; `None` if there is a cycle.
-pub(crate) fn linear(graph: &Graph, priority: &[u64]) -> Option<Vec<u32>> {
-    let mut missing = graph.indegrees();
-    let nodes = 0..graph.node_count() as u32;
-    let mut ready: BinaryHeap<Reverse<(u64, u32)>> = nodes
-        .filter(|&node| missing[node as usize] == 0)
-        .map(|node| Reverse((priority[node as usize], node)))
-        .collect();
-    let mut order = Vec::with_capacity(graph.node_count());
-    while let Some(Reverse((_, node))) = ready.pop() {
-        order.push(node);
-        for &to in graph.successors(node) {
-            missing[to as usize] -= 1;
-            if missing[to as usize] == 0 {
-                ready.push(Reverse((priority[to as usize], to)));
-            }
-        }
-    }
-    (order.len() == graph.node_count()).then_some(order)
 }

@@ -1,0 +1,60 @@
+//! Which point is best taken first: guesses of an order.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use margay_order::Graph;
+
+use crate::known::{Known, Reach};
+
+/// When each point is best taken: by the clock, else by how much comes before and after it, else by its relative place in its session.
+pub(super) fn priorities(known: &Known<'_>, reach: &Reach, nodes: usize) -> Vec<u64> {
+    let ranks = if known.problem.history.is_timed() { None } else { reach.ranks() };
+    match ranks {
+        Some(ranks) => ranks.into_iter().map(|rank| rank.cast_unsigned() ^ (1 << 63)).collect(),
+        None => times(known, nodes),
+    }
+}
+
+/// When each transaction began and ended, by the clock or relative to its session.
+pub(crate) fn times(known: &Known<'_>, nodes: usize) -> Vec<u64> {
+    let (problem, points) = (known.problem, known.points);
+    let history = problem.history;
+    let mut priority = vec![0; nodes];
+    let mut lengths = vec![0u64; history.session_count()];
+    let session = |t: usize| history.session_of(problem.txns[t]).index();
+    (0..problem.txns.len()).for_each(|t| lengths[session(t)] += 1);
+    let mut places = vec![0u64; history.session_count()];
+    for (t, &id) in problem.txns.iter().enumerate() {
+        let place = &mut places[session(t)];
+        *place += 1;
+        let relative = (*place << 32) / (lengths[session(t)] + 1);
+        let clock = |time: Option<i64>| time.map(|time| time.cast_unsigned() ^ (1 << 63));
+        let end = clock(history.end(id)).unwrap_or(relative);
+        let start = clock(history.start(id)).unwrap_or(relative);
+        priority[points.begin(t as u32) as usize] = start;
+        priority[points.commit(t as u32) as usize] = end;
+    }
+    priority
+}
+
+/// An order in which all edges go forward, by priority where they leave a choice; `None` if there is a cycle.
+pub(crate) fn linear(graph: &Graph, priority: &[u64]) -> Option<Vec<u32>> {
+    let mut missing = graph.indegrees();
+    let nodes = 0..graph.node_count() as u32;
+    let mut ready: BinaryHeap<Reverse<(u64, u32)>> = nodes
+        .filter(|&node| missing[node as usize] == 0)
+        .map(|node| Reverse((priority[node as usize], node)))
+        .collect();
+    let mut order = Vec::with_capacity(graph.node_count());
+    while let Some(Reverse((_, node))) = ready.pop() {
+        order.push(node);
+        for &to in graph.successors(node) {
+            missing[to as usize] -= 1;
+            if missing[to as usize] == 0 {
+                ready.push(Reverse((priority[to as usize], to)));
+            }
+        }
+    }
+    (order.len() == graph.node_count()).then_some(order)
+}
