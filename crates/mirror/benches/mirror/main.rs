@@ -1,4 +1,4 @@
-//! The measurements of `docs/BENCHMARKS.md`: `cargo run --release -p margay-mirror --example bench WHAT`, where WHAT is `speed`, `searches`, `linear`, `threads`,
+//! The measurements of `docs/BENCHMARKS.md`: `cargo bench -p margay-mirror --bench mirror -- WHAT`, where WHAT is `speed`, `searches`, `linear`, `threads`,
 //! `stream [OPERATIONS]` or `pipeline`. Times are CPU seconds of the measured part, where one thread works; of the wall where several do.
 
 mod bank;
@@ -23,7 +23,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const CLIENTS: u32 = 24;
 
 fn main() {
-    let mut args = std::env::args().skip(1);
+    let mut args = std::env::args().skip(1).filter(|arg| arg != "--bench");
     match args.next().as_deref() {
         Some("speed") => speed(),
         Some("searches") => searches(),

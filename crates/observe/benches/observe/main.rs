@@ -1,9 +1,9 @@
 //! How fast the engine is: logs of bank-server, Twitter, RUBiS and TPC-C from a simulated SQL database, checked at their level.
 //!
-//! `cargo run --release -p margay-observe --example bench -- WORKLOAD LEVEL TRANSACTIONS [SWITCH]…`, with WORKLOAD one of `bank`, `twitter`, `rubis`, `tpcc`, LEVEL one of `ser`, `si`,
+//! `cargo bench -p margay-observe --bench observe -- WORKLOAD LEVEL TRANSACTIONS [SWITCH]…`, with WORKLOAD one of `bank`, `twitter`, `rubis`, `tpcc`, LEVEL one of `ser`, `si`,
 //! `rc`, and each SWITCH one of `no-indexes`, `no-window`, `not-concrete`, `weakest-first`, `no-learning`, `statement`, `no-audit`, `no-timestamps`.
-//! `bench wrong TRANSACTIONS LEMMAS CLASHES` counts how many wrong logs whose order nothing tells are refuted with so many lemmas and proposals for their formula at most.
-//! `bench faulty TRANSACTIONS SECONDS [no-parts]` counts how many long logs of a database that errs once are refuted within so many seconds each.
+//! `wrong TRANSACTIONS LEMMAS CLASHES` counts how many wrong logs whose order nothing tells are refuted with so many lemmas and proposals for their formula at most.
+//! `faulty TRANSACTIONS SECONDS [no-parts]` counts how many long logs of a database that errs once are refuted within so many seconds each.
 
 use std::time::{Duration, Instant};
 
@@ -45,7 +45,7 @@ const LEVELS: [(&str, Protocol, Level); 3] = [
 ];
 
 fn main() {
-    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     if let [what, count, lemmas, clashes] = args.as_slice()
         && what == "wrong"
     {
