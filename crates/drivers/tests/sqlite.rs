@@ -24,13 +24,13 @@ fn a_profile_promises_snapshots_where_reads_come_from_one() {
 fn a_file_that_keeps_another_journal_is_not_taken() {
     let folder = tempfile::TempDir::with_prefix("margay-").expect("a folder");
     let target = Target::Sqlite(Some(folder.path().join("x.sqlite")), SqliteMode::default());
-    let (one, other) = (opened(&target), opened(&target));
-    one.prepare("WAL", &start(Vec::new())).expect("tables");
-    let used = one.connect(0, "WAL").expect("a connection");
-    let why = other.prepare("SERIALIZABLE", &start(Vec::new())).expect_err("the file is in use");
+    let database = opened(&target);
+    database.prepare("WAL", &start(Vec::new())).expect("tables");
+    let used = database.connect(0, "WAL").expect("a connection");
+    let why = database.prepare("SERIALIZABLE", &start(Vec::new())).expect_err("the file is in use");
     assert!(why.contains("wal") || why.contains("locked"), "{why}");
     drop(used);
-    other.prepare("SERIALIZABLE", &start(Vec::new())).expect("nobody uses it");
+    database.prepare("SERIALIZABLE", &start(Vec::new())).expect("nobody uses it");
 }
 
 fn start(initial: Vec<(Obj, Value)>) -> Start {
