@@ -69,10 +69,12 @@ fn relay(url: String, server: u16) -> u16 {
 }
 
 fn serve(mut client: TcpStream, server: u16, url: &str, cancelled: &AtomicBool) -> io::Result<()> {
-    let mut start = vec![0; 4];
-    client.read_exact(&mut start)?;
-    start.resize(u32::from_be_bytes([start[0], start[1], start[2], start[3]]) as usize, 0);
-    client.read_exact(&mut start[4..])?;
+    let mut start = beginning(&mut client)?;
+    if start[4..8] == 80_877_103_u32.to_be_bytes() {
+        // No encryption here.
+        client.write_all(b"N")?;
+        start = beginning(&mut client)?;
+    }
     if start[4..8] == 80_877_102_u32.to_be_bytes() {
         cancelled.store(true, Ordering::Relaxed);
         return Ok(());
@@ -101,6 +103,15 @@ fn serve(mut client: TcpStream, server: u16, url: &str, cancelled: &AtomicBool) 
         let body = [&body[..name], rewritten(&text).as_bytes(), &body[name + end..]].concat();
         server.write_all(&framed(letter, &body))?;
     }
+}
+
+/// What a client sends first: there is no letter before it.
+fn beginning(from: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut start = vec![0; 4];
+    from.read_exact(&mut start)?;
+    start.resize(u32::from_be_bytes([start[0], start[1], start[2], start[3]]) as usize, 0);
+    from.read_exact(&mut start[4..])?;
+    Ok(start)
 }
 
 fn message(from: &mut TcpStream) -> io::Result<(u8, Vec<u8>)> {
