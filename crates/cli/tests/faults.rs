@@ -10,8 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Run, finish, margay, started};
-use margay_servers::Server;
+use common::{Run, finish, margay};
+use margay_servers::{Server, started};
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -6,8 +6,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use common::{Run, finish, found, margay, started};
-use margay_servers::Server;
+use common::{Run, finish, found, margay};
+use margay_servers::{Server, started};
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Run, found, margay, started};
-use margay_servers::Server;
+use common::{Run, found, margay};
+use margay_servers::{Server, started};
 use serde_json::Value;
 
 fn run(args: &str) -> Run {

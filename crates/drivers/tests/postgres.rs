@@ -5,18 +5,13 @@ mod play;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use margay_drivers::{Ask, Cell, Change, Connection, Obj, Row, Schema, Space, Start, Target, Value};
+use margay_drivers::{Ask, Cell, Change, Connection, Obj, Row, Space, Target, Value};
+use play::try_ask;
 
 const ROW: Obj = Obj { space: Space::Row, key: 8 };
 
 fn put(v: i64) -> Change {
     Change::Merge(Row { v: Some(v), w: Some(0) })
-}
-
-/// What a statement answered.
-fn ask(connection: &mut dyn Connection, ask: Ask) -> Result<Vec<(Obj, Value)>, margay_drivers::Trouble> {
-    let mut rows = Vec::new();
-    connection.execute(ask, &mut rows).map(|()| rows)
 }
 
 /// Waits until somebody waits for a lock.
@@ -41,27 +36,19 @@ fn wait_for_a_lock(connection: &mut dyn Connection) {
 fn a_delete_that_waited_may_miss_a_row_that_was_there_all_the_time() {
     let Some(database) = play::opened(&Target::StartPostgres) else { return };
     let initial = vec![(ROW, Value::Row(Row { v: Some(1), w: Some(0) }))];
-    let start = Start {
-        dbms: String::new(),
-        level: String::new(),
-        skew: 0,
-        table: true,
-        initial,
-        schema: Schema::default(),
-    };
-    database.prepare("READ COMMITTED", &start).expect("tables");
+    database.prepare("READ COMMITTED", &play::start(true, initial)).expect("tables");
     let connect = |client, level| database.connect(client, level).expect("a connection");
     let mut first = connect(0, "READ COMMITTED");
     first.begin().expect("begun");
-    ask(first.as_mut(), Ask::Write(ROW, Change::Delete)).expect("deleted");
-    ask(first.as_mut(), Ask::Write(ROW, put(2))).expect("inserted");
+    try_ask(first.as_mut(), Ask::Write(ROW, Change::Delete)).expect("deleted");
+    try_ask(first.as_mut(), Ask::Write(ROW, put(2))).expect("inserted");
     let (missed, seen) = thread::scope(|scope| {
         let second = scope.spawn(|| {
             let mut second = connect(1, "READ COMMITTED");
             second.begin().expect("begun");
-            let missed = ask(second.as_mut(), Ask::Write(ROW, Change::Delete)).expect("an answer");
+            let missed = try_ask(second.as_mut(), Ask::Write(ROW, Change::Delete)).expect("an answer");
             assert!(!second.deletes_read());
-            (missed, ask(second.as_mut(), Ask::Read(ROW)).expect("a row"))
+            (missed, try_ask(second.as_mut(), Ask::Read(ROW)).expect("a row"))
         });
         wait_for_a_lock(connect(2, "READ COMMITTED").as_mut());
         first.commit().expect("committed");

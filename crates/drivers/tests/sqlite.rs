@@ -1,9 +1,10 @@
 //! Profiles of SQLite say of snapshots what SQLite does.
 
-use margay_drivers::{
-    Ask, Change, Connection, Obj, Schema, Setting, Space, SqliteMode, Start, Target, Value, open,
-};
+mod play;
+
+use margay_drivers::{Ask, Change, Database, Obj, Space, SqliteMode, Target, Value};
 use margay_levels::profile::Profile;
+use play::{ask, start};
 
 /// A run with a shared cache in WAL mode was once called violated: the profile promised the snapshots of WAL, but connections with one cache lock tables, and whoever has
 /// read one table sees what others commit to a second one afterwards.
@@ -25,42 +26,28 @@ fn a_file_that_keeps_another_journal_is_not_taken() {
     let folder = tempfile::TempDir::with_prefix("margay-").expect("a folder");
     let target = Target::Sqlite(Some(folder.path().join("x.sqlite")), SqliteMode::default());
     let database = opened(&target);
-    database.prepare("WAL", &start(Vec::new())).expect("tables");
+    database.prepare("WAL", &start(false, Vec::new())).expect("tables");
     let used = database.connect(0, "WAL").expect("a connection");
-    let why = database.prepare("SERIALIZABLE", &start(Vec::new())).expect_err("the file is in use");
+    let why = database.prepare("SERIALIZABLE", &start(false, Vec::new())).expect_err("the file is in use");
     assert!(why.contains("wal") || why.contains("locked"), "{why}");
     drop(used);
-    database.prepare("SERIALIZABLE", &start(Vec::new())).expect("nobody uses it");
+    database.prepare("SERIALIZABLE", &start(false, Vec::new())).expect("nobody uses it");
 }
 
-fn start(initial: Vec<(Obj, Value)>) -> Start {
-    let schema = Schema::default();
-    Start { dbms: String::new(), level: String::new(), skew: 0, table: false, initial, schema }
-}
-
-fn opened(target: &Target) -> Box<dyn margay_drivers::Database> {
-    open(target, &Setting { clients: 2, keys: 1, domain: 1, seed: 0 }).expect("a database")
+fn opened(target: &Target) -> Box<dyn Database> {
+    play::opened(target).expect("part of the program")
 }
 
 /// Whether a transaction that has read a list sees a register as it was then, when somebody else has changed it since.
 fn reads_a_snapshot(target: &Target) -> bool {
     let (list, register) = (Obj::new(Space::List, 0), Obj::new(Space::Register, 0));
     let database = opened(target);
-    database.prepare("WAL", &start(vec![(register, Value::Int(0))])).expect("tables");
-    let [mut reader, mut writer] =
-        [0, 1].map(|client| database.connect(client, "WAL").expect("a connection"));
+    database.prepare("WAL", &start(false, vec![(register, Value::Int(0))])).expect("tables");
+    let [mut reader, mut writer] = play::two(database.as_ref(), "WAL");
     reader.begin().expect("a transaction");
     ask(reader.as_mut(), Ask::Read(list));
-    writer.begin().expect("a transaction");
-    ask(writer.as_mut(), Ask::Write(register, Change::Put(1)));
-    writer.commit().expect("nobody is in the way");
+    play::alone(writer.as_mut(), &[Ask::Write(register, Change::Put(1))]);
     let seen = ask(reader.as_mut(), Ask::Read(register));
     reader.commit().expect("nobody is in the way");
     seen == [(register, Value::Int(0))]
-}
-
-fn ask(connection: &mut dyn Connection, ask: Ask) -> Vec<(Obj, Value)> {
-    let mut rows = Vec::new();
-    connection.execute(ask, &mut rows).expect("an answer");
-    rows
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use margay_drivers::{Cell, Setting, Target, Wishes, open_for};
-use margay_servers::{Authority, Certificate, Server};
+use margay_servers::{Authority, Certificate, Server, started};
 
 const SETTING: Setting = Setting { clients: 1, keys: 1, domain: 1, seed: 0 };
 
@@ -35,18 +35,6 @@ const MARIADB: Kind = Kind {
     slow: "SELECT SLEEP(3600)",
 };
 
-/// What is not installed is skipped; what does not start is a failure.
-fn there<T>(got: Result<T, String>) -> Option<T> {
-    match got {
-        Ok(got) => Some(got),
-        Err(why) if why.contains("not installed") => {
-            println!("SKIPPED: {why}");
-            None
-        }
-        Err(why) => panic!("{why}"),
-    }
-}
-
 /// What one client is told on a connection, or why there is none.
 fn asked(url: &str, options: &str, limit: Option<Duration>, question: &str) -> Result<Vec<Cell>, String> {
     let target: Target = format!("{url}?{options}").parse().expect("a target");
@@ -63,10 +51,10 @@ fn is_encrypted(told: &Result<Vec<Cell>, String>) -> bool {
 
 /// Everything that is asked of one kind of server.
 fn holds(kind: &Kind) {
-    let Some(authority) = there(Authority::new()) else { return };
-    let stranger = there(Authority::new()).expect("there was one before");
+    let Some(authority) = started(Authority::new()) else { return };
+    let stranger = started(Authority::new()).expect("there was one before");
     let certificate = authority.certify("IP:127.0.0.1").expect("a certificate");
-    let Some(server) = there((kind.encrypted)(&certificate)) else { return };
+    let Some(server) = started((kind.encrypted)(&certificate)) else { return };
     let [none, any, encrypted, verified] = kind.options;
     let ask = |url: &str, options: &str| asked(url, options, None, kind.question);
     let verified_by = |authority: &Authority| format!("{verified}{}", authority.file().display());
@@ -97,7 +85,7 @@ fn holds(kind: &Kind) {
     assert!(is_encrypted(&patient), "{patient:?}");
     drop(server);
 
-    let plain = there((kind.plain)()).expect("there was one before");
+    let plain = started((kind.plain)()).expect("there was one before");
     for options in [none, any] {
         assert!(ask(plain.url(), options).is_ok_and(|told| told != [Cell::Int(0)]), "{options}");
     }
@@ -120,10 +108,10 @@ fn mariadb() {
 /// PostgreSQL alone has a middle way: an authority is asked, and the name does not count.
 #[test]
 fn an_authority_without_a_name() {
-    let Some(authority) = there(Authority::new()) else { return };
-    let stranger = there(Authority::new()).expect("there was one before");
+    let Some(authority) = started(Authority::new()) else { return };
+    let stranger = started(Authority::new()).expect("there was one before");
     let certificate = authority.certify("DNS:elsewhere.example").expect("a certificate");
-    let Some(server) = there(Server::postgres_encrypted(&certificate)) else { return };
+    let Some(server) = started(Server::postgres_encrypted(&certificate)) else { return };
     let ask = |mode: &str, authority: &Authority| {
         let options = format!("sslmode={mode}&sslrootcert={}", authority.file().display());
         asked(server.url(), &options, None, POSTGRES.question)

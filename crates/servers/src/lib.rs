@@ -403,21 +403,25 @@ fn finish(mut command: Command, user: User, folder: &Path) -> Result<(), String>
     }
 }
 
+/// What a test goes on with: what is not installed is skipped, and said to be; what does not start is a failure.
+///
+/// # Panics
+/// When something is installed and does not start.
+#[track_caller]
+pub fn started<T>(got: Result<T, String>) -> Option<T> {
+    match got {
+        Ok(got) => Some(got),
+        Err(why) if why.contains("not installed") => {
+            println!("SKIPPED: {why}");
+            None
+        }
+        Err(why) => panic!("{why}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// What is not installed is skipped; what does not start is a failure.
-    fn started(server: Result<Server, String>) -> Option<Server> {
-        match server {
-            Ok(server) => Some(server),
-            Err(why) if why.contains("not installed") => {
-                println!("SKIPPED: {why}");
-                None
-            }
-            Err(why) => panic!("{why}"),
-        }
-    }
 
     /// The letters of those that are there: `T` is stopped.
     fn states(processes: &[u32]) -> String {

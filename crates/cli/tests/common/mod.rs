@@ -6,7 +6,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use margay_servers::Server;
 use serde_json::Value;
 
 /// The root of the workspace.
@@ -47,19 +46,6 @@ pub fn margay_with<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>,
     let mut command = Command::new(env!("CARGO_BIN_EXE_margay"));
     command.args(args).current_dir(root());
     finish(command, input)
-}
-
-/// A server of the installed binaries. What is not installed is skipped; what does not start is a failure.
-#[track_caller]
-pub fn started(server: Result<Server, String>) -> Option<Server> {
-    match server {
-        Ok(server) => Some(server),
-        Err(why) if why.contains("not installed") => {
-            println!("SKIPPED: {why}");
-            None
-        }
-        Err(why) => panic!("{why}"),
-    }
 }
 
 /// Runs until a violation is found that is wanted, with more and more transactions: how clients meet is not in our hand.

@@ -29,18 +29,16 @@ pub fn opened(target: &Target) -> Option<Box<dyn Database>> {
     }
 }
 
+/// A database that begins with these, with or without table `t`.
+pub fn start(table: bool, initial: Vec<(Obj, Value)>) -> Start {
+    let schema = Schema::default();
+    Start { dbms: String::new(), level: String::new(), skew: 0, table, initial, schema }
+}
+
 /// Makes a row 1, 10 and two registers 0.
 pub fn prepare(database: &dyn Database, level: &str) {
     let initial = vec![(REGISTER, Value::Int(0)), (OTHER, Value::Int(0)), (ROW, row(1, 10))];
-    let start = Start {
-        dbms: String::new(),
-        level: String::new(),
-        skew: 0,
-        table: true,
-        initial,
-        schema: Schema::default(),
-    };
-    database.prepare(level, &start).expect("tables");
+    database.prepare(level, &start(true, initial)).expect("tables");
 }
 
 /// Two clients.

@@ -10,6 +10,7 @@ use margay_history::History;
 use margay_recover::{Gap, Plugin, Watched};
 use margay_runner::{Extras, Job, Monitor};
 use margay_servers::Server;
+pub use margay_servers::started;
 use margay_verdict::{Budget, Checker, Question, Verdict, audit};
 use margay_workloads::Workload;
 
@@ -19,18 +20,6 @@ pub fn postgres() -> Option<Server> {
 
 pub fn mariadb() -> Option<Server> {
     started(Server::mariadb())
-}
-
-/// What is not installed is skipped; what does not start is a failure.
-pub fn started<T>(got: Result<T, String>) -> Option<T> {
-    match got {
-        Ok(got) => Some(got),
-        Err(why) if why.contains("not installed") => {
-            println!("skipped: {why}");
-            None
-        }
-        Err(why) => panic!("{why}"),
-    }
 }
 
 /// A connection of our own to PostgreSQL.
