@@ -164,7 +164,7 @@ fn decide(case: &Case<'_>, budget: &Budget) -> Result<Verdict, Exhausted> {
     findings.extend(repeat::find(case, &prover));
     budget.poll()?;
     if findings.is_empty() && order.is_some() && case.open.is_some() {
-        findings.extend(linear::find(case, &prover));
+        findings.extend(linear::find(case, &prover, budget));
     }
     if !findings.is_empty() {
         return Ok(Verdict::Violated(most_severe(findings)));

@@ -6,21 +6,22 @@
 use margay_history::{ObjectId, OpId, TxnId};
 use margay_levels::Anomaly;
 use margay_levels::definition::Family;
-use margay_verdict::Finding;
 use margay_verdict::audit::unlinearizable;
+use margay_verdict::{Budget, Finding};
 
 use crate::case::{Case, Local};
 use crate::index::Use;
 use crate::proof::Prover;
 
 /// One register that no order explains, at the serial levels with real time.
-pub(crate) fn find(case: &Case<'_>, prover: &Prover<'_, '_>) -> Option<Finding> {
+pub(crate) fn find(case: &Case<'_>, prover: &Prover<'_, '_>, budget: &Budget) -> Option<Finding> {
     let serial = case.question.level.family() == Family::Serial && case.question.uses_real_time();
     if !serial || !case.history.is_timed() || case.history.object_count() > OBJECTS {
         return None;
     }
     let mut registers = case.history.objects().filter(|o| case.uses[o.index()] == Use::Register);
-    let (object, txn) = registers.find_map(|object| Some((object, unlinearizable(case.history, object)?)))?;
+    let (object, txn) =
+        registers.find_map(|object| Some((object, unlinearizable(case.history, object, budget)?)))?;
     let local = Local { names: vec![Anomaly::PlSsCycleExists], ops: vec![touch(case, object, txn)?] };
     prover.local(&local)
 }

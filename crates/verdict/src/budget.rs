@@ -1,21 +1,51 @@
 //! Limits on time and memory, and a way to be stopped.
+//!
+//! # Design
+//! A budget that has ended stays ended: its end is a flag, shared by all clones. One [`watchdog`]
+//! thread looks at the clock and at the process's resident memory, and sets the flags. So
+//! [`Budget::poll`] costs two relaxed loads, however seldom or often a loop polls.
+//!
+//! # Invariants
+//! - After the first error, every poll of the budget and of its clones is an error.
+//! - A shorter budget made by [`Budget::at_most`] ends by itself, without ending the one it was made
+//!   from. Cancelling, and running out of memory, end both.
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
+
+mod memory;
+mod watchdog;
+
+pub use memory::default_memory;
 
 /// What an engine may use. Polled in every loop that can be long.
 ///
 /// # Cost
-/// [`Budget::poll`] looks at the clock once in 1,024 calls; otherwise it is two relaxed loads.
+/// [`Budget::poll`] is two relaxed loads.
 #[derive(Clone, Debug, Default)]
 pub struct Budget {
-    deadline: Option<(Instant, Duration)>,
+    time: Option<Arc<Timer>>,
     memory: Option<u64>,
-    cancelled: Arc<AtomicBool>,
-    polls: Arc<AtomicU64>,
+    /// Why it ended other than by time. Shared by all budgets made from the same one.
+    ended: Arc<AtomicU8>,
 }
+
+/// A deadline, and whether it has passed.
+#[derive(Debug)]
+struct Timer {
+    deadline: Instant,
+    limit: Duration,
+    over: AtomicBool,
+    /// Whether the watchdog will set `over`. Otherwise each poll looks at the clock.
+    watched: AtomicBool,
+}
+
+/// Values of `Budget::ended`.
+const GOES_ON: u8 = 0;
+const CANCELLED: u8 = 1;
+const OUT_OF_MEMORY: u8 = 2;
 
 /// Why an engine had to stop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +68,23 @@ impl fmt::Display for Exhausted {
     }
 }
 
+impl std::error::Error for Exhausted {}
+
+impl Timer {
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed) || (!self.watched.load(Ordering::Relaxed) && self.look())
+    }
+
+    /// Looks at the clock; remembers if the time is over.
+    fn look(&self) -> bool {
+        let over = Instant::now() >= self.deadline;
+        if over {
+            self.over.store(true, Ordering::Relaxed);
+        }
+        over
+    }
+}
+
 impl Budget {
     /// No limits.
     #[must_use]
@@ -45,81 +92,105 @@ impl Budget {
         Self::default()
     }
 
+    /// A budget with the limits that are given: time from now on, and resident memory in bytes.
+    #[must_use]
+    pub fn limited(time: Option<Duration>, memory: Option<u64>) -> Self {
+        let budget = time.map_or_else(Self::unlimited, |limit| Self::unlimited().with_time(limit));
+        match memory {
+            Some(bytes) => budget.with_memory(bytes),
+            None => budget,
+        }
+    }
+
     /// The same budget that ends `limit` from now.
     #[must_use]
     pub fn with_time(mut self, limit: Duration) -> Self {
-        self.deadline = Some((Instant::now() + limit, limit));
+        let now = Instant::now();
+        // A limit beyond what the clock can tell is none.
+        self.time = now.checked_add(limit).map(|deadline| {
+            let over = AtomicBool::new(limit.is_zero());
+            let timer = Arc::new(Timer { deadline, limit, over, watched: AtomicBool::new(false) });
+            timer.watched.store(watchdog::watch_time(&timer), Ordering::Relaxed);
+            timer
+        });
         self
     }
 
     /// The same budget that ends `limit` from now, if it does not end before.
     #[must_use]
     pub fn at_most(self, limit: Duration) -> Self {
-        match self.deadline {
-            Some((deadline, _)) if deadline <= Instant::now() + limit => self,
+        match self.remaining() {
+            Some(remaining) if remaining <= limit => self,
             _ => self.with_time(limit),
         }
     }
 
-    /// The same budget with a limit on memory in bytes, for engines that count what they hold ([`Budget::charge`]).
+    /// The same budget that also ends when the process holds more than `bytes` of resident memory.
+    ///
+    /// Where the operating system does not tell how much that is (other than Linux), there is no limit.
     #[must_use]
     pub fn with_memory(mut self, bytes: u64) -> Self {
         self.memory = Some(bytes);
+        watchdog::watch_memory(&self.ended, bytes);
         self
     }
 
     /// How much time is left, where it is limited.
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
-        self.deadline.map(|(deadline, _)| deadline.saturating_duration_since(Instant::now()))
+        self.time.as_ref().map(|timer| timer.deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Stops every engine that polls this budget or a clone of it.
+    /// Stops every engine that polls this budget, a clone of it, or a shorter one made from it.
     pub fn cancel(&self) {
-        self.cancelled.store(true, Ordering::Relaxed);
+        self.ended.store(CANCELLED, Ordering::Relaxed);
     }
 
     /// Whether to go on.
     ///
     /// # Errors
-    /// When the time is over or the budget was cancelled.
+    /// When the time or the memory is used up, or the budget was cancelled. All later polls fail too.
+    #[inline]
     pub fn poll(&self) -> Result<(), Exhausted> {
-        if self.cancelled.load(Ordering::Relaxed) {
-            return Err(Exhausted::Cancelled);
+        let ended = self.ended.load(Ordering::Relaxed);
+        if ended != GOES_ON {
+            return Err(self.why(ended));
         }
-        match self.deadline {
-            Some((deadline, limit)) if self.polls.fetch_add(1, Ordering::Relaxed) & 1023 == 0 => {
-                if Instant::now() < deadline {
-                    Ok(())
-                } else {
-                    Err(Exhausted::Time(limit))
-                }
-            }
+        match &self.time {
+            Some(timer) if timer.is_over() => Err(Exhausted::Time(timer.limit)),
             _ => Ok(()),
         }
     }
 
-    /// The same by the clock itself, for what comes seldom and takes long; [`Budget::poll`] looks at the clock once in a thousand times.
+    /// The same by the clock itself, where the watchdog's delay of a few milliseconds is too much.
     ///
     /// # Errors
     /// As [`Budget::poll`].
     pub fn poll_now(&self) -> Result<(), Exhausted> {
-        if self.cancelled.load(Ordering::Relaxed) {
-            return Err(Exhausted::Cancelled);
+        if let Some(timer) = &self.time {
+            timer.look();
         }
-        match self.deadline {
-            Some((deadline, limit)) if Instant::now() >= deadline => Err(Exhausted::Time(limit)),
-            _ => Ok(()),
+        self.poll()
+    }
+
+    fn why(&self, ended: u8) -> Exhausted {
+        match (ended, self.memory) {
+            (OUT_OF_MEMORY, Some(limit)) => Exhausted::Memory(limit),
+            _ => Exhausted::Cancelled,
         }
     }
 
-    /// Whether an engine that holds `bytes` may go on.
+    /// Whether an engine may allocate `bytes` more.
     ///
     /// # Errors
-    /// When that is more than the limit.
+    /// When the process would hold more than the limit then; or as [`Budget::poll`].
     pub fn charge(&self, bytes: u64) -> Result<(), Exhausted> {
+        self.poll()?;
         match self.memory {
-            Some(limit) if bytes > limit => Err(Exhausted::Memory(limit)),
+            Some(limit) if memory::resident().unwrap_or(0).saturating_add(bytes) > limit => {
+                self.ended.store(OUT_OF_MEMORY, Ordering::Relaxed);
+                Err(Exhausted::Memory(limit))
+            }
             _ => Ok(()),
         }
     }
@@ -132,7 +203,7 @@ mod tests {
     #[test]
     fn ends_by_time_and_by_cancelling() {
         let budget = Budget::unlimited().with_time(Duration::ZERO);
-        assert!((0..2048).any(|_| budget.poll().is_err()));
+        assert_eq!(budget.poll(), Err(Exhausted::Time(Duration::ZERO)));
         assert_eq!(budget.poll_now(), Err(Exhausted::Time(Duration::ZERO)));
         let budget = Budget::unlimited();
         assert_eq!(budget.poll(), Ok(()));
@@ -143,15 +214,78 @@ mod tests {
     #[test]
     fn the_nearer_end_counts() {
         let (soon, late) = (Duration::ZERO, Duration::from_secs(3600));
-        let ended = |budget: Budget| (0..2048).any(|_| budget.poll().is_err());
+        let ended = |budget: Budget| budget.poll().is_err();
         assert!(ended(Budget::unlimited().with_time(soon).at_most(late)));
         assert!(ended(Budget::unlimited().with_time(late).at_most(soon)));
         assert!(!ended(Budget::unlimited().at_most(late)));
     }
 
+    /// Polls until the budget ends; how long that took.
+    fn until_end(budget: &Budget) -> Duration {
+        let start = Instant::now();
+        while budget.poll().is_ok() {
+            assert!(start.elapsed() < Duration::from_secs(20), "the budget never ends");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        start.elapsed()
+    }
+
+    /// A budget looked at the clock once in 1,024 polls, so a loop of slow steps ran on for minutes.
     #[test]
-    fn charges_memory() {
-        let budget = Budget::unlimited().with_memory(100);
-        assert_eq!((budget.charge(100), budget.charge(101)), (Ok(()), Err(Exhausted::Memory(100))));
+    fn slow_steps_end_in_time() {
+        let budget = Budget::unlimited().with_time(Duration::from_millis(30));
+        let took = until_end(&budget);
+        assert!(took < Duration::from_millis(500), "{took:?}");
+    }
+
+    /// And it forgot that it had ended: the 1,023 polls after the error were fine again.
+    #[test]
+    fn the_end_is_for_ever_and_for_all_clones() {
+        let budget = Budget::unlimited().with_time(Duration::from_millis(5));
+        let clone = budget.clone();
+        until_end(&budget);
+        assert!((0..5000).all(|_| budget.poll().is_err() && clone.poll().is_err()));
+    }
+
+    #[test]
+    fn a_shorter_budget_ends_alone_and_is_ended_with_the_whole() {
+        let whole = Budget::unlimited().with_time(Duration::from_secs(3600));
+        let part = whole.clone().at_most(Duration::from_millis(5));
+        until_end(&part);
+        assert_eq!((whole.poll(), part.poll().is_err()), (Ok(()), true));
+        let other = whole.clone().at_most(Duration::from_secs(60));
+        whole.cancel();
+        assert_eq!(other.poll(), Err(Exhausted::Cancelled));
+    }
+
+    #[test]
+    fn many_short_budgets_end() {
+        let whole = Budget::unlimited().with_time(Duration::from_secs(3600));
+        let parts: Vec<Budget> =
+            (0..2000).map(|i| whole.clone().at_most(Duration::from_micros(i * 10))).collect();
+        parts.iter().for_each(|part| _ = until_end(part));
+        assert_eq!(whole.poll(), Ok(()));
+    }
+
+    #[test]
+    fn ends_by_memory() {
+        let Some(now) = memory::resident() else { return };
+        let budget = Budget::unlimited().with_memory(now + (64 << 20));
+        assert_eq!((budget.poll(), budget.charge(1)), (Ok(()), Ok(())));
+        let clone = budget.clone();
+        let limit = now + (64 << 20);
+        assert_eq!(budget.charge(1 << 40), Err(Exhausted::Memory(limit)));
+        assert_eq!(clone.poll(), Err(Exhausted::Memory(limit)));
+    }
+
+    /// What nobody counted is noticed as well.
+    #[test]
+    fn the_watchdog_sees_resident_memory() {
+        let Some(now) = memory::resident() else { return };
+        let budget = Budget::unlimited().with_memory(now + (48 << 20));
+        let held = vec![1u8; 128 << 20];
+        until_end(&budget);
+        assert_eq!(budget.poll(), Err(Exhausted::Memory(now + (48 << 20))));
+        assert_eq!(held[held.len() - 1], 1);
     }
 }

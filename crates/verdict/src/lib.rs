@@ -25,8 +25,8 @@ pub mod timeline;
 mod verdict;
 pub mod wire;
 
-pub use audit::audit;
-pub use budget::{Budget, Exhausted};
+pub use audit::{Unaudited, audit, audit_within};
+pub use budget::{Budget, Exhausted, default_memory};
 pub use cell::{Cell, Effect, Field};
 pub use certificate::{
     Breach, Broken, Certificate, Edge, Finding, LOCAL_ANOMALIES, Lemma, Order, Point, ReadFrom, Reason,

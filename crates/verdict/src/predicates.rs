@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 use margay_history::{History, NameId, ObjectId, Op, OpKind, Outcome, PredicateId, TableId, Value, ValueId};
 use margay_sql::{Assignments, Dialect, Predicate, Row, Shapes, SqlError, Value as SqlValue};
 
+use crate::budget::Budget;
 use crate::cell::{Cell, Effect, Field, key_column};
 use crate::summaries::Summaries;
 
@@ -33,6 +34,7 @@ pub struct Predicates<'h> {
     names: HashMap<String, NameId>,
     /// By condition: its column and range, if it is just that.
     ranges: Vec<Option<(NameId, i64, i64)>>,
+    budget: Budget,
 }
 
 impl<'h> Predicates<'h> {
@@ -72,7 +74,16 @@ impl<'h> Predicates<'h> {
             }
         }
         let names = names(history, sets.values().flatten());
-        let mut all = Self { history, conditions, sets, tables, summaries, names, ranges: Vec::new() };
+        let mut all = Self {
+            history,
+            conditions,
+            sets,
+            tables,
+            summaries,
+            names,
+            ranges: Vec::new(),
+            budget: Budget::unlimited(),
+        };
         all.ranges = (0..all.count()).map(|place| all.find_range(PredicateId::at(place))).collect();
         all
     }
@@ -118,6 +129,19 @@ impl<'h> Predicates<'h> {
             .flat_map(|t| self.history.ops(t))
             .find(|op| op.kind == OpKind::Sql && self.summary(op.id).is_none())?;
         Some(statement_outside(self.history, &op))
+    }
+
+    /// The same, for work within a budget: whoever evaluates in a loop polls [`Predicates::budget`].
+    #[must_use]
+    pub fn within(mut self, budget: &Budget) -> Self {
+        self.budget = budget.clone();
+        self
+    }
+
+    /// The budget of the work that uses this; unlimited unless [`Predicates::within`] was called.
+    #[must_use]
+    pub fn budget(&self) -> &Budget {
+        &self.budget
     }
 
     /// The history.

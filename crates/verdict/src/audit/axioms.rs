@@ -19,12 +19,18 @@ use margay_levels::definition::{Axiom, Family};
 use super::execution::{Execution, Picks, Seen};
 use super::precedence::Precedence;
 use super::{Rejected, reject};
+use crate::budget::Budget;
 use crate::certificate::Order;
 use crate::checker::Question;
 use crate::predicates::Predicates;
 
-pub(super) fn audit(history: &History, question: Question, order: &Order) -> Result<(), Rejected> {
-    let predicates = Predicates::compile(history)?;
+pub(super) fn audit(
+    history: &History,
+    question: Question,
+    order: &Order,
+    budget: &Budget,
+) -> Result<(), Rejected> {
+    let predicates = Predicates::compile(history)?.within(budget);
     let execution = Execution::by_commit_order(&predicates, &order.txns, Picks::listed(&order.reads)?)?;
     let seen = execution.explain()?;
     check(&execution, &seen, &order.txns, question)
@@ -118,6 +124,7 @@ impl<'a, 'p> Axioms<'a, 'p> {
     /// `earlier`: only what earlier operations read from is visible; otherwise whatever the transaction read from, and its session.
     fn direct(&self, earlier: bool) -> Result<(), Rejected> {
         for reads in self.seen.chunk_by(|a, b| a.txn == b.txn) {
+            self.execution.predicates.budget().poll()?;
             let mut first: HashMap<TxnId, u32> = HashMap::new();
             for seen in reads {
                 if let Some(source) = self.source(seen) {
@@ -161,6 +168,7 @@ impl<'a, 'p> Axioms<'a, 'p> {
         let mut last: Vec<Option<TxnId>> = vec![None; self.history.session_count()];
         let mut clock = vec![0u32; width];
         for &txn in order {
+            self.execution.predicates.budget().poll()?;
             clock.fill(0);
             let session = self.history.session_of(txn).index();
             let reads = self.reads_of(txn);

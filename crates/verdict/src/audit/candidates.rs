@@ -83,6 +83,9 @@ impl<'p> Candidates<'p> {
         let mut candidates =
             Self { predicates, objects: HashMap::new(), opaque, possible: RefCell::default() };
         for (object, accesses) in all {
+            if predicates.budget().poll().is_err() {
+                break;
+            }
             let versions = candidates.versions(object, &accesses);
             candidates.objects.insert(object, Object::new(history, accesses, versions));
         }

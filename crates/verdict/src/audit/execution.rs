@@ -178,6 +178,7 @@ impl<'p> Execution<'p> {
     pub(super) fn explain(&self) -> Result<Vec<Seen>, Rejected> {
         let (mut seen, mut tally) = (Vec::new(), Tally::new(self.predicates));
         for touches in self.touches.chunk_by(|a, b| a.object == b.object) {
+            self.predicates.budget().poll()?;
             Thread::new(self, touches)?.explain(&mut seen, &mut tally)?;
         }
         tally.finish(|txn| self.committed[txn.index()])?;
@@ -220,6 +221,7 @@ impl<'e, 'p> Thread<'e, 'p> {
 
     fn build(&mut self) -> Result<(), Rejected> {
         for &txn in self.writers {
+            self.execution.predicates.budget().poll()?;
             let mut own = Vec::new();
             for touch in self.strand(txn) {
                 if touch.writes() {
@@ -263,6 +265,7 @@ impl<'e, 'p> Thread<'e, 'p> {
     fn explain(mut self, seen: &mut Vec<Seen>, tally: &mut Tally<'_>) -> Result<(), Rejected> {
         let strands = self.touches.chunk_by(|a, b| a.txn == b.txn);
         for strand in strands.collect::<Vec<_>>() {
+            self.execution.predicates.budget().poll()?;
             let txn = strand[0].txn;
             let mut own = Vec::new();
             for touch in strand {

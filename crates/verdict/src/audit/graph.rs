@@ -3,6 +3,7 @@
 use margay_history::{History, TxnId};
 
 use super::Rejected;
+use crate::budget::{Budget, Exhausted};
 
 /// A graph with nodes `0..nodes`.
 pub(super) struct Graph {
@@ -166,20 +167,27 @@ impl Adjacency {
     }
 
     /// Whether a path of at least one edge leads from `from` to `to`, looking only at nodes that `within` admits.
-    pub(super) fn reaches(&self, from: usize, to: usize, within: impl Fn(usize) -> bool) -> bool {
+    pub(super) fn reaches(
+        &self,
+        from: usize,
+        to: usize,
+        within: impl Fn(usize) -> bool,
+        budget: &Budget,
+    ) -> Result<bool, Exhausted> {
         let mut seen = hashbrown::HashSet::new();
         let mut pending = vec![from];
         while let Some(node) = pending.pop() {
+            budget.poll()?;
             for &next in self.of(node) {
                 let next = next as usize;
                 if next == to {
-                    return true;
+                    return Ok(true);
                 }
                 if within(next) && seen.insert(next) {
                     pending.push(next);
                 }
             }
         }
-        false
+        Ok(false)
     }
 }

@@ -17,6 +17,7 @@ use margay_history::{
 use margay_levels::profile::Granularity;
 
 use super::{Rejected, reject};
+use crate::budget::Budget;
 use crate::certificate::{Breach, Broken, Edge, Reason};
 use crate::mechanism::{
     Certified, Course, Fact, Locking, Mechanisms, Pattern, Saw, Searches, Sight, Unseen, View, World,
@@ -24,11 +25,11 @@ use crate::mechanism::{
     unfit,
 };
 
-pub(super) fn audit(history: &History, breach: &Breach) -> Result<(), Rejected> {
+pub(super) fn audit(history: &History, breach: &Breach, budget: &Budget) -> Result<(), Rejected> {
     if let Some(why) = unfit(history) {
         return reject(format!("outside of what intervals tell: {why}"));
     }
-    let judge = Judge { history, mechanisms: breach.mechanisms, searches: Searches::of(history) };
+    let judge = Judge { history, mechanisms: breach.mechanisms, searches: Searches::of(history), budget };
     let broken = match &breach.broken {
         Broken::Read { op } => judge.read(*op)?,
         Broken::Locks { object, ops } => judge.locks(*object, *ops)?,
@@ -69,6 +70,7 @@ struct Judge<'h> {
     history: &'h History,
     mechanisms: Mechanisms,
     searches: Searches,
+    budget: &'h Budget,
 }
 
 impl<'h> Judge<'h> {
@@ -134,6 +136,9 @@ impl<'h> Judge<'h> {
     fn versions(&self, object: ObjectId) -> Vec<(Version, Fact)> {
         let mut all = vec![(Version::Initial, Fact::initial(self.history.initial(object)))];
         for txn in self.history.txns() {
+            if self.budget.poll().is_err() {
+                return all;
+            }
             let (mut written, course) = (self.written(txn, object, None), self.course(txn));
             if course.is_opaque() {
                 written.push_unseen(&Pattern::Any);
@@ -150,6 +155,9 @@ impl<'h> Judge<'h> {
     /// Updates that may be insertions over a deletion are refused nowhere for certain.
     fn spare_insertions(&self, all: &mut [(Version, Fact)]) {
         for place in 0..all.len() {
+            if self.budget.poll().is_err() {
+                return;
+            }
             let (version, mut fact) = all[place].clone();
             if let (Version::Of(txn), Some(_)) = (version, fact.snapshot) {
                 let others = all.iter().filter(|(other, _)| *other != version).map(|(_, other)| other);

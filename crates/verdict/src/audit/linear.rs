@@ -17,6 +17,8 @@
 use hashbrown::HashSet;
 use margay_history::{History, ObjectId, OpKind, Outcome, TxnId, ValueId};
 
+use crate::budget::Budget;
+
 /// How many configurations are looked at.
 const CONFIGURATIONS: usize = 2_000_000;
 
@@ -34,10 +36,10 @@ struct Step {
 /// A value, and which of those under way have taken effect, by their place.
 type Configuration = (ValueId, u64);
 
-/// The first transaction by whose end no order is left, if that can be said.
+/// The first transaction by whose end no order is left, if that can be said, and within the budget.
 #[must_use]
-pub fn unlinearizable(history: &History, object: ObjectId) -> Option<TxnId> {
-    let mut walk = Walk::new(history, object)?;
+pub fn unlinearizable(history: &History, object: ObjectId, budget: &Budget) -> Option<TxnId> {
+    let mut walk = Walk::new(history, object, budget)?;
     for event in walk.events()? {
         match event {
             Event::Start(step) => walk.start(step)?,
@@ -64,14 +66,16 @@ struct Walk<'h> {
     under_way: Vec<Option<Step>>,
     configurations: HashSet<Configuration>,
     looked: usize,
+    budget: &'h Budget,
 }
 
 impl<'h> Walk<'h> {
-    fn new(history: &'h History, object: ObjectId) -> Option<Self> {
+    fn new(history: &'h History, object: ObjectId, budget: &'h Budget) -> Option<Self> {
         let initial = history.initial(object);
         let configurations = HashSet::from_iter([(initial, 0)]);
         let plain = history.object(object).table.is_none();
-        plain.then_some(Self { history, object, under_way: Vec::new(), configurations, looked: 0 })
+        let under_way = Vec::new();
+        plain.then_some(Self { history, object, under_way, configurations, looked: 0, budget })
     }
 
     /// Starts and ends in time; at one moment starts come first, because only what ended before a start precedes it.
@@ -130,7 +134,7 @@ impl<'h> Walk<'h> {
         let mut met = std::mem::take(&mut self.configurations);
         while let Some((value, done)) = pending.pop() {
             self.looked += 1;
-            if self.looked > CONFIGURATIONS {
+            if self.looked > CONFIGURATIONS || self.budget.poll().is_err() {
                 return None;
             }
             if done >> place & 1 == 1 {
@@ -172,7 +176,7 @@ mod tests {
             b.push(id, id, at, OpKind::Commit, &[], OpDetail::None).expect("valid");
         }
         let history = b.finish().expect("a history");
-        unlinearizable(&history, object).map(|txn| history.txn_label(txn))
+        unlinearizable(&history, object, &Budget::unlimited()).map(|txn| history.txn_label(txn))
     }
 
     #[test]

@@ -4,13 +4,19 @@ use hashbrown::HashSet;
 use margay_history::{History, Outcome, TxnId};
 
 use super::{Rejected, reject};
+use crate::budget::Budget;
 use crate::observed::{
     Constraints, Counts, Course, Demand, Family, Machine, Misrun, Moment, Orders, Prints, Rules, demands,
     has_lemmas,
 };
 
 /// Whether the lemmas are true, and leave no order that the level and the evidence allow.
-pub(super) fn refuted(history: &History, rules: Rules, lemmas: &[Misrun]) -> Result<(), Rejected> {
+pub(super) fn refuted(
+    history: &History,
+    rules: Rules,
+    lemmas: &[Misrun],
+    budget: &Budget,
+) -> Result<(), Rejected> {
     if !has_lemmas(history, rules) {
         return reject("lemmas about executions have no meaning at this level, or with snapshot timestamps");
     }
@@ -19,10 +25,12 @@ pub(super) fn refuted(history: &History, rules: Rules, lemmas: &[Misrun]) -> Res
         return reject("a statement may touch anything");
     };
     let constraints = Constraints::new(history, rules);
-    let Some(mut orders) = Orders::new(history, rules, &constraints) else {
+    let Some(orders) = Orders::new(history, rules, &constraints) else {
         return reject("there are too many transactions for lemmas about executions");
     };
+    let mut orders = orders.within(budget);
     for lemma in lemmas {
+        budget.poll()?;
         let certain = |a: Moment, b: Moment| orders.is_certain(history, rules, a, b);
         check(history, rules, &mut machine, &prints, lemma, &certain)?;
         if !orders.learn(lemma) {

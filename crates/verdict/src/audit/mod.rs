@@ -18,11 +18,15 @@
 //!
 //! # Invariants
 //! Whatever is accepted is true, whoever made the certificate. What is rejected may still be true: the certificate does not show it.
+//!
+//! Every loop that can be long polls the budget. Once the budget has ended, functions may return anything early:
+//! [`audit_within`] then answers [`Unaudited::Exhausted`] whatever came out.
 
 use std::fmt;
 
 use margay_history::{History, Op, OpKind, Outcome, TxnId, Value, ValueId};
 
+use crate::budget::{Budget, Exhausted};
 use crate::certificate::Certificate;
 use crate::checker::Question;
 use crate::predicates::Outside;
@@ -72,6 +76,32 @@ impl From<Outside> for Rejected {
     }
 }
 
+impl From<Exhausted> for Rejected {
+    fn from(exhausted: Exhausted) -> Self {
+        Rejected(exhausted.to_string())
+    }
+}
+
+/// Why a certificate was not accepted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Unaudited {
+    /// It proves nothing.
+    Rejected(Rejected),
+    /// The budget ended before the audit did: nothing is known of the certificate.
+    Exhausted(Exhausted),
+}
+
+impl fmt::Display for Unaudited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unaudited::Rejected(rejected) => write!(f, "{rejected}"),
+            Unaudited::Exhausted(exhausted) => write!(f, "{exhausted}"),
+        }
+    }
+}
+
+impl std::error::Error for Unaudited {}
+
 fn reject<T>(why: impl Into<String>) -> Result<T, Rejected> {
     Err(Rejected(why.into()))
 }
@@ -82,6 +112,30 @@ fn reject<T>(why: impl Into<String>) -> Result<T, Rejected> {
 /// # Errors
 /// Why it does not.
 pub fn audit(history: &History, question: Question, certificate: &Certificate) -> Result<(), Rejected> {
+    audit_by(history, question, certificate, &Budget::unlimited())
+}
+
+/// The same within a budget.
+///
+/// # Errors
+/// Why it does not, or that the budget ended before that was known.
+pub fn audit_within(
+    history: &History,
+    question: Question,
+    certificate: &Certificate,
+    budget: &Budget,
+) -> Result<(), Unaudited> {
+    let audited = audit_by(history, question, certificate, budget);
+    budget.poll().map_err(Unaudited::Exhausted)?;
+    audited.map_err(Unaudited::Rejected)
+}
+
+fn audit_by(
+    history: &History,
+    question: Question,
+    certificate: &Certificate,
+    budget: &Budget,
+) -> Result<(), Rejected> {
     let may_be_open = matches!(
         certificate,
         Certificate::Intervals(_) | Certificate::Execution(_) | Certificate::Unexplained(_)
@@ -90,14 +144,16 @@ pub fn audit(history: &History, question: Question, certificate: &Certificate) -
         return reject("values that are not known were there initially, or were written");
     }
     match certificate {
-        Certificate::Order(order) => order::audit(history, question, order),
-        Certificate::Points(points) => points::audit(history, question, points),
-        Certificate::Versions(versions) => versions::audit(history, question, versions),
-        Certificate::Operations { anomaly, ops } => operations::audit(history, question, *anomaly, ops),
-        Certificate::Refutation(lemmas) => refutation::audit(history, question, lemmas),
-        Certificate::Intervals(breach) => intervals::audit(history, breach),
-        Certificate::Execution(execution) => observed::holds(history, question, execution),
-        Certificate::Unexplained(unexplained) => observed::violated(history, question, unexplained),
+        Certificate::Order(order) => order::audit(history, question, order, budget),
+        Certificate::Points(points) => points::audit(history, question, points, budget),
+        Certificate::Versions(versions) => versions::audit(history, question, versions, budget),
+        Certificate::Operations { anomaly, ops } => {
+            operations::audit(history, question, (*anomaly, ops), budget)
+        }
+        Certificate::Refutation(lemmas) => refutation::audit(history, question, lemmas, budget),
+        Certificate::Intervals(breach) => intervals::audit(history, breach, budget),
+        Certificate::Execution(execution) => observed::holds(history, question, execution, budget),
+        Certificate::Unexplained(unexplained) => observed::violated(history, question, unexplained, budget),
     }
 }
 

@@ -28,7 +28,12 @@ const MOST: u64 = 5_000_000;
 const DECISIONS: u64 = 50_000_000;
 
 /// Whether the execution gives everything that was observed, and the level allows it.
-pub(super) fn holds(history: &History, question: Question, execution: &Execution) -> Result<(), Rejected> {
+pub(super) fn holds(
+    history: &History,
+    question: Question,
+    execution: &Execution,
+    budget: &Budget,
+) -> Result<(), Rejected> {
     let rules = rules(question, Reading::Item)?;
     committed_set(history, execution.order.iter().copied())?;
     let recorded = Recorded::new(history, &execution.order)?;
@@ -42,6 +47,7 @@ pub(super) fn holds(history: &History, question: Question, execution: &Execution
     let mut placed = constraints.placed();
     let mut machine = Machine::starting(history, false, &execution.initial)?;
     for (here, &txn) in (0..).zip(&execution.order) {
+        budget.poll()?;
         if !placed.may_follow(txn) {
             return reject(format!("{} comes before one that it has to follow", history.show_txn(txn)));
         }
@@ -237,23 +243,24 @@ pub(super) fn violated(
     history: &History,
     question: Question,
     certificate: &Unexplained,
+    budget: &Budget,
 ) -> Result<(), Rejected> {
     if let Some(rows) = &certificate.rows {
-        return violated_in_part(history, question, certificate, rows);
+        return violated_in_part(history, question, (certificate, rows), budget);
     }
     // Who refutes more possibilities than evidence about versions leaves refutes those.
     let rules = rules(question, certificate.reading)?;
     if let Some(clashes) = &certificate.clashes {
-        return contradicted(history, rules, &certificate.txns, clashes);
+        return contradicted(history, rules, (&certificate.txns, clashes), budget);
     }
     if !unknown_rows(history).is_empty() {
         return reject("initial values that are not known cannot all be tried");
     }
     if !certificate.lemmas.is_empty() {
-        return misrun::refuted(history, rules, &certificate.lemmas);
+        return misrun::refuted(history, rules, &certificate.lemmas, budget);
     }
     come_first(history, rules, &certificate.txns)?;
-    match exhaust(history, rules, Some(&certificate.txns), MOST, &Budget::unlimited())? {
+    match exhaust(history, rules, Some(&certificate.txns), MOST, budget)? {
         Answer::Refuted => Ok(()),
         Answer::Explained => reject("there is an execution that gives what was observed"),
         Answer::TooMany => reject(format!("there are more possibilities than {MOST} statements can try")),
@@ -264,14 +271,14 @@ pub(super) fn violated(
 fn violated_in_part(
     history: &History,
     question: Question,
-    certificate: &Unexplained,
-    rows: &[PartRow],
+    (certificate, rows): (&Unexplained, &[PartRow]),
+    budget: &Budget,
 ) -> Result<(), Rejected> {
     let Some(part) = Part::named(history, rows)? else {
         return reject("whoever can write the named rows can touch others");
     };
     match part.translate(true, certificate) {
-        Some(inner) => violated(&part.history, question, &Unexplained { rows: None, ..inner }),
+        Some(inner) => violated(&part.history, question, &Unexplained { rows: None, ..inner }, budget),
         None => reject("it names operations that are not about the named rows"),
     }
 }
@@ -285,7 +292,12 @@ fn come_first(history: &History, rules: Rules, txns: &[TxnId]) -> Result<(), Rej
 }
 
 /// Whether the clashes are some, and leave no model of the formula in which initial values that are not known may be anything.
-fn contradicted(history: &History, rules: Rules, txns: &[TxnId], clashes: &[Clash]) -> Result<(), Rejected> {
+fn contradicted(
+    history: &History,
+    rules: Rules,
+    (txns, clashes): (&[TxnId], &[Clash]),
+    budget: &Budget,
+) -> Result<(), Rejected> {
     come_first(history, rules, txns)?;
     let mut named = HashSet::new();
     let may_run = |txn: &TxnId| {
@@ -295,7 +307,7 @@ fn contradicted(history: &History, rules: Rules, txns: &[TxnId], clashes: &[Clas
         return reject("a formula over transactions that occur twice, or that did not commit");
     }
     let encoded = encode(history, rules, txns, Open::Anything)?;
-    let mut clauses = Clauses::new(&encoded, DECISIONS, &Budget::unlimited())?;
+    let mut clauses = Clauses::new(&encoded, DECISIONS, budget)?;
     if !clashes.iter().all(|clash| clauses.forbid(clash)) {
         return reject("bounds that do not clash");
     }

@@ -4,7 +4,7 @@
 //! `read-committed` up every observation of a committed transaction must be of a committed, final version (or of its own writes): if no version is left, the
 //! level is violated, and the name says why none is.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use margay_history::{History, ObjectId, Op, OpId, OpKind, Outcome, TxnId, Value, ValueId};
 use margay_levels::definition::Family;
 use margay_levels::{Anomaly, Level};
@@ -15,14 +15,15 @@ use super::linear::unlinearizable;
 use super::lists::{accesses, appenders, duplicate, may_commit};
 use super::written::Written;
 use super::{Rejected, recorded, reject, summary};
+use crate::budget::Budget;
 use crate::checker::Question;
 use crate::predicates::Predicates;
 
 pub(super) fn audit(
     history: &History,
     question: Question,
-    anomaly: Anomaly,
-    ops: &[OpId],
+    (anomaly, ops): (Anomaly, &[OpId]),
+    budget: &Budget,
 ) -> Result<(), Rejected> {
     if ops.iter().any(|op| op.index() >= history.op_count()) {
         return reject("the certificate names an operation that the history does not have");
@@ -35,7 +36,7 @@ pub(super) fn audit(
             history.show_txn(txn)
         ));
     }
-    let predicates = Predicates::lenient(history);
+    let predicates = Predicates::lenient(history).within(budget);
     let case = Case { history, predicates: &predicates, op: history.op(first) };
     let any_level = matches!(anomaly, Anomaly::GarbageRead | Anomaly::DuplicateElements);
     if question.level == Level::ReadUncommitted && !any_level {
@@ -111,6 +112,7 @@ impl<'p> Case<'p> {
 
     fn candidates(&self) -> Candidates<'p> {
         let objects = self.objects();
+        let objects: HashSet<ObjectId> = objects.into_iter().collect();
         Candidates::new(self.predicates, |o| objects.contains(&o))
     }
 
@@ -119,6 +121,7 @@ impl<'p> Case<'p> {
         let candidates = self.candidates();
         let mut refused = None;
         for object in self.objects().into_iter().filter(|&o| fits(o)) {
+            self.predicates.budget().poll()?;
             match candidates.sight(self.op.id, object) {
                 Ok(Sight::External(versions)) if versions.is_empty() => return Ok(true),
                 Ok(_) if candidates.unexplained_column(&self.op, object)? => return Ok(true),
@@ -132,6 +135,7 @@ impl<'p> Case<'p> {
     fn internal(&self) -> Result<bool, Rejected> {
         let candidates = self.candidates();
         for object in self.objects() {
+            self.predicates.budget().poll()?;
             if candidates.sight(self.op.id, object)? == Sight::Internal(false) {
                 return Ok(true);
             }
@@ -182,7 +186,8 @@ impl<'p> Case<'p> {
     /// Whatever the order of the transactions on an object of its, it does not explain what they saw and respect real time.
     fn no_order(&self, question: Question) -> bool {
         let serial = question.level.family() == Family::Serial && question.uses_real_time();
-        serial && self.op.accesses.iter().any(|a| unlinearizable(self.history, a.object).is_some())
+        let budget = self.predicates.budget();
+        serial && self.op.accesses.iter().any(|a| unlinearizable(self.history, a.object, budget).is_some())
     }
 
     /// Two committed reads of a list that was only appended to, neither the beginning of the other.

@@ -13,19 +13,26 @@ use margay_levels::definition::Family;
 
 use super::precedence::Precedence;
 use super::{Rejected, axioms, committed_set, points, reject};
+use crate::budget::Budget;
 use crate::certificate::{Order, Point};
 use crate::checker::Question;
 use crate::predicates::Predicates;
 use crate::state::{State, effects};
 
-pub(super) fn audit(history: &History, question: Question, order: &Order) -> Result<(), Rejected> {
+pub(super) fn audit(
+    history: &History,
+    question: Question,
+    order: &Order,
+    budget: &Budget,
+) -> Result<(), Rejected> {
     committed_set(history, order.txns.iter().copied())?;
     match question.level.family() {
-        Family::Snapshot => points::audit(history, question, &as_points(&order.txns)),
+        Family::Snapshot => points::audit(history, question, &as_points(&order.txns), budget),
         Family::CommitOrder(_) if question.level != Level::Prefix => {
-            replay(history, question, &order.txns).or_else(|_| axioms::audit(history, question, order))
+            replay(history, question, &order.txns, budget)
+                .or_else(|_| axioms::audit(history, question, order, budget))
         }
-        _ => replay(history, question, &order.txns),
+        _ => replay(history, question, &order.txns, budget),
     }
 }
 
@@ -35,8 +42,8 @@ fn as_points(txns: &[TxnId]) -> Vec<Point> {
 }
 
 /// Runs the transactions one after the other.
-fn replay(history: &History, question: Question, txns: &[TxnId]) -> Result<(), Rejected> {
-    let predicates = Predicates::compile(history)?;
+fn replay(history: &History, question: Question, txns: &[TxnId], budget: &Budget) -> Result<(), Rejected> {
+    let predicates = Predicates::compile(history)?.within(budget);
     let mut state = State::initial(&predicates);
     let mut precedence = Precedence::new(history, question);
     let mut evidence = Writers::new(history, txns)?;
@@ -47,6 +54,7 @@ fn replay(history: &History, question: Question, txns: &[TxnId]) -> Result<(), R
         precedence.begin(txn);
         precedence.commit(txn)?;
         for op in history.ops(txn) {
+            budget.poll()?;
             evidence.look(&op)?;
             evidence.change(&predicates, &state, &op)?;
             state.run(&op).map_err(|fault| Rejected(fault.show(history)))?;

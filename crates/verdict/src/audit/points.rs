@@ -17,13 +17,19 @@ use super::execution::{Execution, Picks};
 use super::order::Writers;
 use super::precedence::Precedence;
 use super::{Rejected, committed_set, reject};
+use crate::budget::Budget;
 use crate::cell::Effect;
 use crate::certificate::Point;
 use crate::checker::Question;
 use crate::predicates::Predicates;
 use crate::state::{Overlay, State};
 
-pub(super) fn audit(history: &History, question: Question, points: &[Point]) -> Result<(), Rejected> {
+pub(super) fn audit(
+    history: &History,
+    question: Question,
+    points: &[Point],
+    budget: &Budget,
+) -> Result<(), Rejected> {
     let places = places(history, points)?;
     precedence(history, question, points)?;
     match question.level {
@@ -31,10 +37,10 @@ pub(super) fn audit(history: &History, question: Question, points: &[Point]) -> 
         level if level.family() == Family::Serial => reject(format!("points do not prove {level}")),
         level if level.family() == Family::Snapshot => {
             stamps(history, points)?;
-            snapshots(history, points, &places)
+            snapshots(history, points, &places, budget)
         }
-        Level::ParallelSnapshot => snapshots(history, points, &places),
-        _ => overlapping(history, points, &places),
+        Level::ParallelSnapshot => snapshots(history, points, &places, budget),
+        _ => overlapping(history, points, &places, budget),
     }
 }
 
@@ -133,8 +139,8 @@ fn latest_two(seen: [Option<(i64, TxnId)>; 2], new: (i64, TxnId)) -> [Option<(i6
 }
 
 /// Runs every transaction on the state at its begin point.
-fn snapshots(history: &History, points: &[Point], places: &Places) -> Result<(), Rejected> {
-    let predicates = Predicates::compile(history)?;
+fn snapshots(history: &History, points: &[Point], places: &Places, budget: &Budget) -> Result<(), Rejected> {
+    let predicates = Predicates::compile(history)?.within(budget);
     let mut state = State::initial(&predicates);
     let mut writers = Writers::new(history, &commit_order(points))?;
     let mut written_at = vec![0; history.object_count()];
@@ -142,7 +148,7 @@ fn snapshots(history: &History, points: &[Point], places: &Places) -> Result<(),
     for (place, point) in points.iter().enumerate() {
         match *point {
             Point::Begin(txn) => {
-                pending.insert(txn, run(history, &state, &writers, txn)?);
+                pending.insert(txn, run(&predicates, &state, &writers, txn)?);
             }
             Point::Commit(txn) => {
                 for (object, effects) in pending.remove(&txn).unwrap_or_default() {
@@ -164,13 +170,14 @@ fn snapshots(history: &History, points: &[Point], places: &Places) -> Result<(),
 }
 
 fn run(
-    history: &History,
+    predicates: &Predicates<'_>,
     state: &State<'_>,
     writers: &Writers<'_>,
     txn: TxnId,
 ) -> Result<Vec<(ObjectId, Vec<Effect>)>, Rejected> {
-    let mut view = Overlay::new(state);
+    let (history, mut view) = (predicates.history(), Overlay::new(state));
     for op in history.ops(txn) {
+        predicates.budget().poll()?;
         let own = |object| if view.wrote(object) { Version::Of(txn) } else { writers.last(object) };
         writers.look_over(&op, own)?;
         view.run(&op).map_err(|fault| Rejected(fault.show(history)))?;
@@ -187,8 +194,13 @@ fn commit_order(points: &[Point]) -> Vec<TxnId> {
 }
 
 /// Versions in the order of commits; each read saw the last one committed before its begin point.
-fn overlapping(history: &History, points: &[Point], places: &Places) -> Result<(), Rejected> {
-    let predicates = Predicates::compile(history)?;
+fn overlapping(
+    history: &History,
+    points: &[Point],
+    places: &Places,
+    budget: &Budget,
+) -> Result<(), Rejected> {
+    let predicates = Predicates::compile(history)?.within(budget);
     let by_begin = Picks::Before { begins: &places.begins, places: &places.commits };
     let execution = Execution::by_commit_order(&predicates, &commit_order(points), by_begin)?;
     execution.explain().map(|_| ())

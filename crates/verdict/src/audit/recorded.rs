@@ -33,6 +33,7 @@ pub(super) fn differs(predicates: &Predicates<'_>, question: Question, op: OpId)
         if txn == target {
             return at(predicates, &state, op);
         }
+        predicates.budget().poll()?;
         pending.insert(txn, run(predicates, &state, txn)?);
     }
     reject("the transaction has no timestamps")

@@ -22,11 +22,17 @@ use super::candidates::{Candidates, Sight};
 use super::facts::Facts;
 use super::lemma::{Atom, Reading, objects};
 use super::{Rejected, reject};
+use crate::budget::Budget;
 use crate::certificate::Lemma;
 use crate::checker::Question;
 use crate::predicates::Predicates;
 
-pub(super) fn audit(history: &History, question: Question, lemmas: &[Lemma]) -> Result<(), Rejected> {
+pub(super) fn audit(
+    history: &History,
+    question: Question,
+    lemmas: &[Lemma],
+    budget: &Budget,
+) -> Result<(), Rejected> {
     let mut mentioned = HashSet::new();
     for lemma in lemmas {
         objects(history, lemma, &mut |object| _ = mentioned.insert(object))?;
@@ -37,17 +43,19 @@ pub(super) fn audit(history: &History, question: Question, lemmas: &[Lemma]) -> 
     if question.level != Level::ReadUncommitted {
         mentioned.extend(seen_if_unknown(history, &mentioned));
     }
-    let predicates = Predicates::lenient(history);
+    let predicates = Predicates::lenient(history).within(budget);
     let candidates = Candidates::new(&predicates, |object| mentioned.contains(&object));
     let facts = Facts::new(history, question, &candidates, &mentioned);
     let reading = Reading { history, question, candidates: &candidates };
     let mut refuted = Vec::with_capacity(lemmas.len());
     for lemma in lemmas {
+        budget.poll()?;
         refuted.push(reading.assumptions(lemma)?);
     }
     let reads_count = question.level != Level::ReadUncommitted;
-    let mut axioms = Axioms::new(history, &candidates, &facts, reads_count);
+    let mut axioms = Axioms::new(&predicates, &candidates, &facts, reads_count);
     for assumptions in &refuted {
+        budget.poll()?;
         if axioms.all_certain(assumptions)? {
             return Ok(());
         }
@@ -81,6 +89,7 @@ struct Axioms<'a, 'p> {
     history: &'p History,
     candidates: &'a Candidates<'p>,
     facts: &'a Facts<'p>,
+    budget: &'p Budget,
     /// Not so at `read-uncommitted`, where being seen proves nothing.
     reads_count: bool,
     sights: HashMap<Seen, Vec<Version>>,
@@ -92,18 +101,21 @@ struct Axioms<'a, 'p> {
 
 impl<'a, 'p> Axioms<'a, 'p> {
     fn new(
-        history: &'p History,
+        predicates: &'p Predicates<'p>,
         candidates: &'a Candidates<'p>,
         facts: &'a Facts<'p>,
         reads_count: bool,
     ) -> Self {
-        let solver = BasicSolver::default();
+        let (history, budget) = (predicates.history(), predicates.budget());
+        let (mut solver, asked) = (BasicSolver::default(), budget.clone());
+        solver.cb_mut().set_stop(move || asked.poll().is_err());
         let (sights, read, literals) = (HashMap::new(), HashSet::new(), HashMap::new());
-        Self { history, candidates, facts, reads_count, sights, read, literals, solver }
+        Self { history, candidates, facts, budget, reads_count, sights, read, literals, solver }
     }
 
     fn sight(&mut self, seen: Seen) -> Result<&[Version], Rejected> {
         if !self.sights.contains_key(&seen) {
+            self.budget.poll()?;
             let versions = match self.external(seen)? {
                 Some(versions) => versions,
                 None => return reject("a lemma is about a read that sees no other transaction's version"),
@@ -206,6 +218,7 @@ impl<'a, 'p> Axioms<'a, 'p> {
         for object in written_if_unknown(self.history, txn) {
             let columns = self.candidates.written_columns(txn, object);
             for place in 0..self.candidates.accesses(object).len() {
+                self.budget.poll()?;
                 let op = self.candidates.accesses(object)[place].0;
                 for column in std::iter::once(None).chain(columns.iter().copied().map(Some)) {
                     let seen = (op, object, column);
@@ -245,6 +258,7 @@ impl<'a, 'p> Axioms<'a, 'p> {
 
     fn solve(mut self, refuted: &[Vec<Atom>]) -> Result<(), Rejected> {
         for atoms in refuted {
+            self.budget.poll()?;
             let mut clause = Vec::with_capacity(atoms.len());
             for &atom in atoms {
                 clause.extend(self.literal(atom)?.map(|l| !l));

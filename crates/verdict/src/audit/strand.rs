@@ -54,6 +54,7 @@ pub(super) fn touches(
 ) -> Result<(), Rejected> {
     let history = predicates.history();
     for op in history.ops(txn) {
+        predicates.budget().poll()?;
         let range = match op.kind {
             OpKind::Scan => history.scan(op.id).filter(|scan| scan.observed).map(|scan| scan.predicate),
             OpKind::Update => match history.update(op.id) {

@@ -24,12 +24,18 @@ use super::graph::Graph;
 use super::lists::{list_orders, no_duplicates};
 use super::written::Written;
 use super::{Rejected, axioms, committed_set, order, points, reject};
+use crate::budget::Budget;
 use crate::certificate::{Order, Point, Versions};
 use crate::checker::Question;
 use crate::predicates::Predicates;
 
-pub(super) fn audit(history: &History, question: Question, versions: &Versions) -> Result<(), Rejected> {
-    let predicates = Predicates::compile(history)?;
+pub(super) fn audit(
+    history: &History,
+    question: Question,
+    versions: &Versions,
+    budget: &Budget,
+) -> Result<(), Rejected> {
+    let predicates = Predicates::compile(history)?.within(budget);
     let known = history.txns().filter(|&t| history.outcome(t) == Outcome::Committed);
     let committed = committed_set(history, known.chain(versions.committed.iter().copied()))?;
     let execution = Execution::by_versions(&predicates, committed, versions)?;
@@ -44,9 +50,11 @@ pub(super) fn audit(history: &History, question: Question, versions: &Versions) 
         (_, Level::ParallelSnapshot) => shape.at_most_one_rw(),
         (Family::Serial, _) => {
             let txns = shape.unrolled(&shape.dependencies(|_| true).topological()?);
-            order::audit(history, question, &Order { txns, reads: Vec::new() })
+            order::audit(history, question, &Order { txns, reads: Vec::new() }, budget)
         }
-        (Family::Snapshot, _) | (_, Level::Prefix) => points::audit(history, question, &shape.points()?),
+        (Family::Snapshot, _) | (_, Level::Prefix) => {
+            points::audit(history, question, &shape.points()?, budget)
+        }
         _ => {
             let txns = shape.unrolled(&shape.dependencies(|_| false).topological()?);
             axioms::check(&execution, &seen, &txns, question)
@@ -132,11 +140,12 @@ impl Shape<'_, '_> {
         without.topological()?;
         let paths = without.adjacency();
         let component = self.dependencies(|_| true).adjacency().components();
+        let budget = self.execution.predicates.budget();
         for seen in self.seen {
             let Some(to) = self.overwriter(seen) else { continue };
             let here = component[seen.txn.index()];
             if component[to.index()] == here
-                && paths.reaches(to.index(), seen.txn.index(), |node| component[node] == here)
+                && paths.reaches(to.index(), seen.txn.index(), |node| component[node] == here, budget)?
             {
                 let history = self.execution.history();
                 return reject(format!(
