@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use margay_client::{Schema, Start, Told};
 use margay_levels::Level;
-use margay_simdb::{Schema, Start, Told};
 
 use crate::{Connection, Database, Harm, Witness};
 

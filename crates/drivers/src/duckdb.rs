@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use duckdb::types::Value;
 use duckdb::{Connection as Duck, Error, params_from_iter};
-use margay_simdb::Start;
+use margay_client::Start;
 
 use crate::pairs::Folder;
 use crate::sql::{Session, Sql, Upsert, preparation, removal, texts};

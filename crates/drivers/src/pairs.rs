@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use margay_simdb::{Ask, Change, Cond, Obj, Row, Space, Start, Value};
+use margay_client::{Ask, Change, Cond, Obj, Row, Space, Start, Value};
 use tempfile::TempDir;
 
 use crate::{Connection, Database, Trouble};

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use margay_simdb::Start;
+use margay_client::Start;
 use postgres::config::Host;
 use postgres::error::SqlState;
 use postgres::{Client, Config, SimpleQueryMessage};

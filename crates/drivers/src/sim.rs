@@ -4,8 +4,9 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use margay_client::{Ask, Obj, Rng, Start, Told, Value};
 use margay_levels::Level;
-use margay_simdb::{Ask, Live, Obj, Protocol, Refused, Rng, SimConfig, Start, Told, Value};
+use margay_simdb::{Live, Protocol, Refused, SimConfig};
 
 use crate::{Connection, Database, Testimony, Trouble, Witness};
 

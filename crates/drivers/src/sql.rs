@@ -2,7 +2,7 @@
 //!
 //! Registers and rows are rows of two tables. A list is one row with a text, `,1,2,3`, so that an append is one statement on one row.
 
-use margay_simdb::{Ask, Change, Cond, Obj, Row, Space, Start, Value};
+use margay_client::{Ask, Change, Cond, Obj, Row, Space, Start, Value};
 
 use crate::{Answer, Cell, Connection, Trouble};
 

@@ -13,7 +13,7 @@ use std::str::FromStr;
 use std::thread;
 use std::time::Duration;
 
-use margay_simdb::Start;
+use margay_client::Start;
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection as Sqlite, ErrorCode, OpenFlags, params_from_iter};
 use tempfile::TempDir;

@@ -1,11 +1,10 @@
 //! A database whose server was started for it: it goes with it, and it can be harmed.
 
-use std::fmt;
-use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use margay_client::Harm;
 use margay_servers::Server;
 
 use crate::Database;
@@ -14,49 +13,6 @@ use crate::proxy::Proxy;
 
 /// How long a server stays paused.
 const PAUSE: Duration = Duration::from_millis(300);
-
-/// What can be done to a server while clients use it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Harm {
-    /// It is killed without a warning, and started again.
-    Kill,
-    /// It stops for a while.
-    Pause,
-    /// A client's connection is cut.
-    Disconnect,
-}
-
-impl Harm {
-    /// Every harm.
-    pub const ALL: [Harm; 3] = [Harm::Kill, Harm::Pause, Harm::Disconnect];
-
-    /// Its name on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Harm::Kill => "kill",
-            Harm::Pause => "pause",
-            Harm::Disconnect => "disconnect",
-        }
-    }
-}
-
-impl fmt::Display for Harm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Harm {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let found = Harm::ALL.into_iter().find(|harm| harm.name() == name);
-        found.ok_or_else(|| {
-            format!("`{name}` is no fault; there are {}", Harm::ALL.map(Harm::name).join(", "))
-        })
-    }
-}
 
 /// The server of a database, around it.
 pub(crate) struct Started {

@@ -2,7 +2,7 @@
 //!
 //! A text has parameters `$1`, `$2`, …, which may come in any order and more than once. PostgreSQL takes it as it is.
 
-use margay_simdb::{Cell, Schema, TableDef};
+use margay_client::{Cell, Schema, TableDef};
 
 /// A text as a database understands it, and the numbers of the parameters that it wants, from 0 on.
 pub(crate) struct Translated {
@@ -79,7 +79,7 @@ pub(crate) fn number(text: &str) -> Cell {
 
 #[cfg(test)]
 mod tests {
-    use margay_simdb::ColumnType;
+    use margay_client::ColumnType;
 
     use super::*;
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use margay_client::{Harm, Setting};
 use margay_servers::Server;
 use margay_simdb::{Fault, Ppm, Protocol, SimConfig};
 
@@ -14,7 +15,7 @@ use crate::mysql::MysqlDatabase;
 use crate::postgres::PostgresDatabase;
 use crate::sim::SimDatabase;
 use crate::sqlite::{Mode, SqliteDatabase};
-use crate::started::{Harm, Started};
+use crate::started::Started;
 use crate::{Database, Kind};
 
 /// A fault of a target fires so often, unless it says otherwise.
@@ -37,28 +38,6 @@ pub enum Target {
     StartPostgres,
     /// A private MariaDB server of the installed binaries.
     StartMariadb,
-}
-
-/// What a simulated database has to know beforehand.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Setting {
-    /// How many clients will connect.
-    pub clients: u32,
-    /// How many keys each kind of object has.
-    pub keys: u32,
-    /// The values of column `v` are below this.
-    pub domain: i64,
-    /// Where its randomness comes from.
-    pub seed: u64,
-}
-
-impl Setting {
-    /// The configuration of a simulated database, which also says what the initial state is of any database.
-    #[must_use]
-    pub fn config(&self, protocol: Protocol) -> SimConfig {
-        let &Setting { clients, keys, domain, seed } = self;
-        SimConfig { clients, keys, domain, ..SimConfig::new(protocol, seed) }
-    }
 }
 
 /// What a run wants of its database beside connections.
@@ -100,9 +79,10 @@ pub fn open_for(target: &Target, setting: &Setting, wishes: Wishes<'_>) -> Resul
             path.parent().map_or(Ok(()), fs::create_dir_all).map_err(|error| error.to_string())?;
             alone(path, || crate::stores::open(*kind, Some(path)))?
         }
-        Target::Sim(protocol, faults) => {
-            Box::new(SimDatabase::new(&SimConfig { faults: faults.clone(), ..setting.config(*protocol) }))
-        }
+        Target::Sim(protocol, faults) => Box::new(SimDatabase::new(&SimConfig {
+            faults: faults.clone(),
+            ..SimConfig::of(setting, *protocol)
+        })),
         Target::Postgres(url) => Box::new(PostgresDatabase::open(url, limit)?.alone()?),
         Target::Mysql(url) => Box::new(MysqlDatabase::open(url, limit)?.alone()?),
         Target::StartPostgres => {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use margay_simdb::Start;
+use margay_client::Start;
 use tokio::runtime::{Builder, Runtime};
 use turso::{Connection as Turso, Error, Value};
 

@@ -20,7 +20,7 @@
 
 use std::collections::HashMap;
 
-use margay_drivers::Testimony;
+use margay_client::Testimony;
 use margay_history::{
     Evidence, History, ObjectId, OpKind, Outcome, TxnId, Version, VersionOrder, VersionSet,
 };

@@ -16,7 +16,7 @@
 
 use std::collections::BTreeMap;
 
-use margay_drivers::Testimony;
+use margay_client::Testimony;
 use margay_history::{Evidence, History};
 use serde_json::Value;
 

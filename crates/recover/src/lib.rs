@@ -5,7 +5,7 @@
 //! one knows whom to ask: the log that replicas are fed from, and the transaction itself while it runs.
 //!
 //! # Algorithm
-//! [`Watched`] is a database whose log is read beside the workload and whose connections testify ([`margay_drivers::Witness`]). When the run is over,
+//! [`Watched`] is a database whose log is read beside the workload and whose connections testify ([`margay_client::Witness`]). When the run is over,
 //! recorded transactions meet those of the log (`meet`), and [`assemble`] makes evidence of both.
 //!
 //! | database | version order | version sets | timestamps |

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use margay_drivers::Testimony;
+use margay_client::Testimony;
 use margay_history::{History, ObjectId, OpKind, Outcome, TxnId, ValueId};
 
 use crate::log::{Change, Commit};

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use margay_drivers::Testimony;
+use margay_client::Testimony;
 use margay_history::{History, OpId, TxnId, Version, VersionSet};
 
 use crate::log::{Change, Datum};
@@ -57,7 +57,7 @@ impl Shadowed<'_> {
 
 #[cfg(test)]
 mod tests {
-    use margay_drivers::Shadow;
+    use margay_client::Shadow;
     use margay_history::{Access, HistoryBuilder, OpDetail, OpKind};
 
     use super::*;

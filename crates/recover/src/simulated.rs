@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use margay_drivers::{Obj, Space, Testimony, Told};
+use margay_client::{Obj, Space, Testimony, Told};
 use margay_history::{Evidence, History, Outcome, TxnId, Version, VersionOrder};
 
 use crate::certificate::Recovered;

@@ -15,7 +15,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use margay_drivers::Testimony;
+use margay_client::Testimony;
 use margay_history::{History, TxnId};
 use serde_json::Value;
 

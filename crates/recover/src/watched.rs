@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use margay_drivers::{Around, Database, Testimony, Witness, Wrapped};
+use margay_client::{Database, Testimony, Witness};
+use margay_drivers::{Around, Wrapped};
 use margay_history::History;
 
 use crate::certificate::{Recovered, assemble};

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::thread::sleep;
 use std::time::Duration;
 
+use margay_client::Rng;
 use margay_recover::{Datum, Oracle};
-use margay_simdb::Rng;
 use margay_sql::{Dialect, Predicate, Value};
 
 const CONDITIONS: [&str; 14] = [

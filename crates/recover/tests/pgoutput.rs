@@ -10,7 +10,6 @@ use margay_certify::{Certify, Replay};
 use margay_drivers::Setting;
 use margay_levels::Level;
 use margay_recover::{Gap, Plugin};
-use margay_simdb::Protocol;
 use margay_verdict::Verdict;
 use postgres::{Client, NoTls};
 
@@ -47,7 +46,7 @@ fn a_server_without_test_decoding_is_read_all_the_same() {
     let folder = only_pgoutput(&mut client);
     let path = format!("ALTER ROLE CURRENT_USER SET dynamic_library_path = '{}'", folder.display());
     client.batch_execute(&path).expect("a setting");
-    let start = margay_simdb::initial_state(&setting.config(Protocol::Serial));
+    let start = setting.start("postgresql".to_owned(), "serializable".to_owned());
     let plugin = |client: &mut Client| -> String {
         client.query_one("SELECT plugin::text FROM pg_replication_slots", &[]).expect("one slot").get(0)
     };

@@ -8,12 +8,12 @@ use std::time::Instant;
 
 use common::{ask, job, open, run, with_evidence};
 use margay_certify::{Certify, Replay};
+use margay_client::{Action, BuilderSink, Recorded, Sink};
 use margay_drivers::{Ask, Change, Cond, Obj, Row, Setting, Space, Start, Trouble, Value};
 use margay_history::{History, HistoryBuilder, OpDetail, OpKind};
 use margay_levels::Level;
 use margay_recover::{Gap, View, Watched};
 use margay_runner::{Extras, Job, Monitor};
-use margay_simdb::{Action, BuilderSink, Recorded, Sink};
 use margay_solve::Solve;
 use margay_verdict::{Verdict, Why, explain};
 use postgres::{Client, NoTls};
@@ -137,12 +137,8 @@ fn reborn(
     let row = |key: u32| Obj::new(Space::Row, key);
     let there = Value::Row(Row { v: Some(5), w: Some(5) });
     let start = Start {
-        dbms: "postgresql-15".to_owned(),
-        level: "repeatable-read".to_owned(),
-        skew: 0,
-        table: true,
         initial: vec![(row(0), there.clone()), (row(1), there)],
-        ..margay_simdb::initial_state(&setting.config(margay_simdb::Protocol::Serial))
+        ..setting.start("postgresql-15".to_owned(), "repeatable-read".to_owned())
     };
     watched.database().prepare(own_name, &start).expect("tables");
     let mut sink = BuilderSink::default();
@@ -220,12 +216,8 @@ fn phantoms(server: &margay_servers::Server) -> History {
     let setting = Setting { clients: CLIENTS, keys: 1, domain: 100, seed: 0 };
     let watched = open(server, &setting);
     let start = Start {
-        dbms: "postgresql-15".to_owned(),
-        level: "read-committed".to_owned(),
-        skew: 0,
-        table: true,
         initial: Vec::new(),
-        ..margay_simdb::initial_state(&setting.config(margay_simdb::Protocol::Serial))
+        ..setting.start("postgresql-15".to_owned(), "read-committed".to_owned())
     };
     watched.database().prepare("READ COMMITTED", &start).expect("tables");
     let sink = Mutex::new(BuilderSink::default());

@@ -9,8 +9,7 @@
 use std::thread;
 use std::time::Duration;
 
-use margay_drivers::{Answer, Ask, Cell, Change, Connection, Obj, Trouble, Value};
-use margay_simdb::Rng;
+use margay_client::{Answer, Ask, Cell, Change, Connection, Obj, Rng, Trouble, Value};
 use margay_workloads::{End as Wish, Generator, Plan, Procedure, Script, Session, Stop};
 
 use crate::Shared;

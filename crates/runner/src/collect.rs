@@ -9,8 +9,8 @@ use std::sync::{OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use margay_client::{Action, BuilderSink, Recorded, Sink, Start};
 use margay_history::{History, HistoryBuilder, Interval, OpKind};
-use margay_simdb::{Action, BuilderSink, Recorded, Sink, Start};
 
 use crate::lines::Lines;
 use crate::live::{Live, Verified};

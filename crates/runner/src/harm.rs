@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use margay_drivers::Harm;
+use margay_client::Harm;
 
 use crate::Shared;
 

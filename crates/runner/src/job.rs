@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use margay_drivers::{Database, Setting};
+use margay_client::{Database, Setting};
 use margay_levels::Level;
 use margay_levels::profile::Profile;
 use margay_mirror::{Mechanisms, simulated};

@@ -33,10 +33,9 @@ use collect::{Collected, Collector, Patience};
 pub use harm::Every;
 pub use job::{Job, choose_level, level_name, mechanisms};
 pub use live::Verified;
-use margay_drivers::{Database, Harm};
+use margay_client::{Database, Harm, Start};
 use margay_history::History;
 pub use margay_mirror::Mechanisms;
-use margay_simdb::{Protocol, Start, initial_state};
 use margay_workloads::Program;
 pub use monitor::{Counts, Monitor, Progress};
 use statistics::Thread;
@@ -204,10 +203,5 @@ fn start(database: &dyn Database, job: &Job, program: Option<&dyn Program>) -> S
         let (dbms, schema) = (format!("{dbms}-{version}"), program.schema());
         return Start { dbms, level, skew: 0, table: false, initial: Vec::new(), schema };
     }
-    Start {
-        dbms: format!("{dbms}-{version}"),
-        level,
-        skew: 0,
-        ..initial_state(&setting.config(Protocol::Serial))
-    }
+    setting.start(format!("{dbms}-{version}"), level)
 }

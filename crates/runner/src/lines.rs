@@ -10,7 +10,7 @@
 
 use std::io::{self, Write};
 
-use margay_simdb::{JsonSink, Recorded, Sink, Start};
+use margay_client::{JsonSink, Recorded, Sink, Start};
 
 use crate::collect::Output;
 
@@ -52,7 +52,7 @@ impl<'a> Lines<'a> {
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use margay_simdb::{Action, Protocol, SimConfig, initial_state};
+    use margay_client::{Action, Setting};
 
     use super::*;
 
@@ -74,7 +74,8 @@ mod tests {
     #[test]
     fn what_ended_first_stands_first() {
         let file = Shared::default();
-        let start = initial_state(&SimConfig::new(Protocol::Serial, 1));
+        let setting = Setting { clients: 1, keys: 2, domain: 2, seed: 1 };
+        let start = setting.start("a database".to_owned(), "serializable".to_owned());
         let mut lines = Lines::new(Box::new(file.clone()), &start).expect("a header");
         let begin = |txn, after| Recorded { session: txn, txn, before: 0, after, action: Action::Begin };
         for (txn, after) in [(3, 30), (5, 50), (1, 10), (2, 20)] {

@@ -13,9 +13,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
-use margay_drivers::{Connection, Database, Trouble};
+use margay_client::{Action, BuilderSink, Connection, Database, Executed, Recorded, Sink, Start, Trouble};
 use margay_history::History;
-use margay_simdb::{Action, BuilderSink, Executed, Recorded, Sink, Start};
 use margay_workloads::scripted::{Act, Line, Played, Said, schema};
 
 use crate::job::level_name;

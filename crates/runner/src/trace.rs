@@ -13,8 +13,7 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use margay_drivers::{Answer, Ask, Cell, Change, Obj, Value};
-use margay_simdb::{Action, Executed, Recorded};
+use margay_client::{Action, Answer, Ask, Cell, Change, Executed, Obj, Recorded, Value};
 
 /// Room for so many operations is there from the beginning.
 const ROOM: usize = 4096;
@@ -224,7 +223,7 @@ fn executed(sql: Sql, cells: &[Cell]) -> Executed<'_> {
 
 #[cfg(test)]
 mod tests {
-    use margay_drivers::Space;
+    use margay_client::Space;
 
     use super::*;
 

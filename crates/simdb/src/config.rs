@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use margay_client::Setting;
+
 use crate::fault::Fault;
 use crate::protocol::Protocol;
 
@@ -278,6 +280,13 @@ impl SimConfig {
     #[must_use]
     pub fn new(protocol: Protocol, seed: u64) -> Self {
         Self { protocol, seed, ..Self::default() }
+    }
+
+    /// A database for clients that are really there, with both registers and rows.
+    #[must_use]
+    pub fn of(setting: &Setting, protocol: Protocol) -> Self {
+        let &Setting { clients, keys, domain, seed } = setting;
+        Self { clients, keys, domain, ..Self::new(protocol, seed) }
     }
 
     /// A history small enough for the naive engine: few clients, few keys, a handful of transactions.

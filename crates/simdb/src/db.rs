@@ -11,7 +11,7 @@ use crate::fault::Fault;
 use crate::faults::Faults;
 use crate::locks::Locks;
 use crate::store::{CLEAN, Store, Version};
-use crate::value::{Cond, Obj, Space, Value};
+use margay_client::{Cond, Obj, Space, Value};
 
 /// How far apart two timestamps are; what is between is for timestamps that should not be.
 pub(crate) const TICK: u64 = 16;

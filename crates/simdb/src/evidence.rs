@@ -7,9 +7,9 @@
 use crate::config::{EvidenceOptions, SimConfig};
 use crate::db::Succession;
 use crate::protocol::Protocol;
-use crate::rng::Rng;
-use crate::sink::{Note, Sink};
-use crate::value::Obj;
+use margay_client::Obj;
+use margay_client::Rng;
+use margay_client::{Note, Sink};
 
 #[derive(Debug)]
 pub(crate) struct Notes {

@@ -3,7 +3,7 @@
 use crate::config::SimConfig;
 use crate::fault::Fault;
 use crate::report::Firing;
-use crate::rng::Rng;
+use margay_client::Rng;
 
 const COUNT: usize = Fault::ALL.len();
 

@@ -22,22 +22,18 @@ mod live;
 mod locks;
 mod protocol;
 mod report;
-mod rng;
 mod rules;
 mod sim;
-mod sink;
-mod statement;
 mod store;
-mod value;
 mod workload;
 
 pub use config::{ConfigError, Distribution, EvidenceOptions, Kind, Mix, OPTIONS, Ppm, SimConfig, Timing};
 pub use fault::Fault;
-pub use live::{Live, Refused, Told};
+pub use live::{Live, Refused};
+pub use margay_client::{
+    Action, Ask, BuilderSink, Change, Cond, JsonSink, Note, Obj, Recorded, Rng, Row, Sink, Space, Start,
+    Told, Value,
+};
 pub use protocol::Protocol;
 pub use report::{Firing, Report};
-pub use rng::Rng;
-pub use sim::{initial_state, simulate};
-pub use sink::{Action, BuilderSink, JsonSink, Note, Recorded, Sink, Start, simulate_history};
-pub use statement::{Answer, Cell, ColumnType, Executed, Schema, TableDef};
-pub use value::{Ask, Change, Cond, Obj, Row, Space, Value};
+pub use sim::{initial_state, simulate, simulate_history};

@@ -18,7 +18,7 @@ use crate::execute::execute;
 use crate::fault::Fault;
 use crate::protocol::Protocol;
 use crate::rules::{Commit, Rules, rules};
-use crate::value::{Ask, Obj, Value};
+use margay_client::{Ask, Obj, Told, Value};
 
 /// How long a commit in several steps rests between two of them.
 const STEP: Duration = Duration::from_micros(50);
@@ -44,21 +44,6 @@ struct State {
     answer: Vec<Seen>,
     /// What is kept to be told, if anyone wants it.
     told: Option<Told>,
-}
-
-/// What a database knows of the transactions that committed, by their labels; 0 is the initial state.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Told {
-    /// Neighbouring versions of an object: by whom, and by whom the next.
-    pub successions: Vec<(Obj, u64, u64)>,
-    /// Commit timestamps.
-    pub commits: Vec<(u64, i64)>,
-    /// Snapshot timestamps, where the protocol has snapshots.
-    pub snapshots: Vec<(u64, i64)>,
-    /// Whether commit timestamps are the serialization order.
-    pub serial: bool,
-    /// Whether transactions have snapshots.
-    pub views: bool,
 }
 
 impl Live {
@@ -248,7 +233,7 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::value::{Change, Space};
+    use margay_client::{Change, Space};
 
     fn database(protocol: Protocol) -> Live {
         Live::new(&SimConfig { clients: 2, ..SimConfig::new(protocol, 1) })

@@ -14,7 +14,7 @@ use hashbrown::HashMap;
 
 use crate::db::{Db, Step, Stop};
 use crate::fault::Fault;
-use crate::value::{Change, Cond, Obj};
+use margay_client::{Change, Cond, Obj};
 
 #[derive(Clone, Copy, Debug)]
 struct Holder {
@@ -215,7 +215,7 @@ impl Db {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::Space;
+    use margay_client::Space;
 
     #[test]
     fn whoever_closes_a_circle_is_told() {

@@ -2,7 +2,7 @@
 
 use crate::db::{Db, Step, View};
 use crate::protocol::Protocol;
-use crate::value::{Change, Cond, Obj};
+use margay_client::{Change, Cond, Obj};
 
 mod innodb_rr;
 mod mvto;

@@ -20,13 +20,12 @@ use crate::evidence::Notes;
 use crate::execute::execute;
 use crate::fault::Fault;
 use crate::report::Report;
-use crate::rng::Rng;
 use crate::rules::{Commit, Rules, rules};
-use crate::sink::{Action, Recorded, Sink, Start};
-use crate::statement::Schema;
-use crate::store::initial;
-use crate::value::{Ask, Obj, Space, Value};
 use crate::workload::{Asker, Workload};
+use margay_client::Rng;
+use margay_client::Schema;
+use margay_client::{Action, Recorded, Sink, Start};
+use margay_client::{Ask, Obj, Space, Value};
 
 /// Runs a simulation into a sink.
 ///
@@ -37,6 +36,16 @@ pub fn simulate<S: Sink>(config: &SimConfig, sink: &mut S) -> Result<Report, S::
     Simulation::new(config, sink).run()
 }
 
+/// Simulates into a history.
+///
+/// # Errors
+/// When the simulation is not a history: more operations than one can hold.
+pub fn simulate_history(config: &SimConfig) -> Result<(History, Report), Invalid> {
+    let mut sink = BuilderSink::default();
+    let report = simulate(config, &mut sink)?;
+    Ok((sink.finish()?, report))
+}
+
 /// What a history of this configuration says first: names, tables, initial values.
 #[must_use]
 pub fn initial_state(config: &SimConfig) -> Start {
@@ -44,7 +53,7 @@ pub fn initial_state(config: &SimConfig) -> Start {
         |used: bool, space| (0..if used { config.keys } else { 0 }).map(move |k| Obj::new(space, k));
     let registers = objects(config.mix.registers(), Space::Register);
     let all = registers.chain(objects(config.mix.rows(), Space::Row));
-    let valued = all.map(|obj| (obj, initial(obj, config.domain)));
+    let valued = all.map(|obj| (obj, obj.initial(config.domain)));
     Start {
         dbms: format!("simdb-{}", config.protocol),
         level: config.protocol.promises()[0].name().to_owned(),

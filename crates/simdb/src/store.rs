@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use hashbrown::HashMap;
 
 use crate::config::SimConfig;
-use crate::value::{Cond, Obj, Row, Space, Value};
+use margay_client::{Cond, Obj, Space, Value};
 
 /// No firing.
 pub(crate) const CLEAN: u32 = u32::MAX;
@@ -149,7 +149,7 @@ impl Store {
     pub fn new(config: &SimConfig) -> Self {
         let chains = |used: bool, space| {
             let keys = if used { config.keys } else { 0 };
-            (0..keys).map(|key| Chain::new(initial(Obj::new(space, key), config.domain))).collect()
+            (0..keys).map(|key| Chain::new(Obj::new(space, key).initial(config.domain))).collect()
         };
         let rows: Vec<Chain> = chains(config.mix.rows(), Space::Row);
         Self {
@@ -249,16 +249,6 @@ impl Bounds {
             }
         }
         rows
-    }
-}
-
-/// The initial value of an object: registers hold 0, lists do not exist, every other row exists.
-pub(crate) fn initial(obj: Obj, domain: i64) -> Value {
-    match obj.space {
-        Space::Register => Value::Int(0),
-        Space::List => Value::Absent,
-        Space::Row if obj.key % 2 == 1 => Value::Absent,
-        Space::Row => Value::Row(Row { v: Some(i64::from(obj.key) % domain), w: Some(0) }),
     }
 }
 

@@ -7,8 +7,8 @@
 //!   list stands for a slot depends on how often the slot has been appended to.
 
 use crate::config::{Distribution, Kind, SimConfig};
-use crate::rng::Rng;
-use crate::value::{Ask, Change, Cond, Obj, Row, Space};
+use margay_client::Rng;
+use margay_client::{Ask, Change, Cond, Obj, Row, Space};
 
 /// One client's part.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 //!
 //! Money is moved by `balance = balance + $1`: what is written depends on what the statement finds, and its client is not told.
 
-use margay_simdb::{Cell, ColumnType, Rng, Schema, TableDef};
+use margay_client::{Cell, ColumnType, Rng, Schema, TableDef};
 
 use crate::draw::{Keys, Options, stream};
 use crate::program::{End, Procedure, Program, Script, Session, Stop, with_ints};

@@ -3,7 +3,7 @@
 //!
 //! A predicate write finds its rows by a range and writes each by its key, so that what it wrote shows in the history.
 
-use margay_simdb::{Cell, ColumnType, Rng, Schema, TableDef};
+use margay_client::{Cell, ColumnType, Rng, Schema, TableDef};
 
 use crate::draw::{Fresh, Keys, Options, stream};
 use crate::program::{End, Procedure, Program, Script, Session, Stop, with_ints};

@@ -8,8 +8,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use margay_client::Rng;
 use margay_levels::UnknownName;
-use margay_simdb::Rng;
 
 /// How often which key is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,6 +1,6 @@
 //! One client's plans.
 
-use margay_simdb::{Ask, Change, Cond, Obj, Rng, Row, Space};
+use margay_client::{Ask, Change, Cond, Obj, Rng, Row, Space};
 
 use crate::catalog::{Step, Steps};
 use crate::draw::{Keys, Options, stream};

@@ -27,6 +27,6 @@ pub use blindw::Kind as BlindWKind;
 pub use catalog::{Body, Named, Scripted, Step, Steps, WORKLOADS, Workload};
 pub use draw::{Distribution, Options};
 pub use generator::{Generator, Plan};
-pub use margay_simdb::{Answer, Ask, Cell, Schema};
+pub use margay_client::{Answer, Ask, Cell, Schema};
 pub use program::{End, Procedure, Program, Script, Session, Stop, with_ints};
 pub use random_sql::Reuse;

@@ -5,7 +5,7 @@
 
 use std::fmt::Debug;
 
-use margay_simdb::{Answer, Cell, Schema};
+use margay_client::{Answer, Cell, Schema};
 
 /// A workload that speaks SQL.
 pub trait Program: Debug + Send + Sync {

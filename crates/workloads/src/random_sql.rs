@@ -19,7 +19,7 @@ mod draft;
 mod queries;
 mod tables;
 
-use margay_simdb::{Cell, Rng, Schema};
+use margay_client::{Cell, Rng, Schema};
 
 use crate::draw::{Fresh, Keys, Options, stream};
 use crate::program::{End, Procedure, Program, Script, Session, Stop};

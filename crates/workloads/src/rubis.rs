@@ -1,6 +1,6 @@
 //! RUBiS: an auction site of users, items, purchases and comments, with the mix of Troubadour's evaluation.
 
-use margay_simdb::{Cell, ColumnType, Rng, Schema, TableDef};
+use margay_client::{Cell, ColumnType, Rng, Schema, TableDef};
 
 use crate::draw::{Fresh, Keys, Options, stream};
 use crate::program::{End, Procedure, Program, Script, Session, Stop, with_ints};

@@ -1,6 +1,6 @@
 //! Interleavings that are written down: who says what, in which order.
 
-use margay_simdb::{Answer, Cell, ColumnType, Schema, TableDef};
+use margay_client::{Answer, Cell, ColumnType, Schema, TableDef};
 
 /// A line of an interleaving.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -3,7 +3,7 @@
 //!
 //! Balances are read, then written as values, so that every version shows in the history.
 
-use margay_simdb::{Cell, ColumnType, Rng, Schema, TableDef};
+use margay_client::{Cell, ColumnType, Rng, Schema, TableDef};
 
 use crate::draw::{Keys, Options, stream};
 use crate::program::{End, Procedure, Program, Script, Session, Stop, with_ints};

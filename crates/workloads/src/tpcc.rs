@@ -10,7 +10,7 @@
 mod run;
 mod schema;
 
-use margay_simdb::{Rng, Schema};
+use margay_client::{Rng, Schema};
 
 use crate::draw::{Fresh, Keys, Options, stream};
 use crate::program::{Procedure, Program, Script};

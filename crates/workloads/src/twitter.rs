@@ -1,6 +1,6 @@
 //! C-Twitter: a social network of users, tweets and followers, with the mix of Troubadour's evaluation (after Cobra's benchmark).
 
-use margay_simdb::{Cell, ColumnType, Rng, Schema, TableDef};
+use margay_client::{Cell, ColumnType, Rng, Schema, TableDef};
 
 use crate::draw::{Fresh, Keys, Options, stream};
 use crate::program::{End, Procedure, Program, Script, Session, Stop, with_ints};

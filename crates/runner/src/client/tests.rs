@@ -3,8 +3,7 @@
 use std::sync::{Barrier, Mutex};
 use std::time::Instant;
 
-use margay_drivers::{Database, Space, Start};
-use margay_simdb::Action;
+use margay_client::{Action, Database, Space, Start};
 
 use super::*;
 use crate::trace::Chunk;

@@ -14,7 +14,7 @@
 
 use super::Rules;
 use crate::db::{Db, Step, View};
-use crate::value::{Cond, Obj};
+use margay_client::{Cond, Obj};
 
 pub(super) struct InnodbRr;
 

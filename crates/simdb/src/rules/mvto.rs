@@ -16,7 +16,7 @@
 use super::{Commit, Rules};
 use crate::db::{Db, Pending, Step, Stop, TICK, TIMESTAMP_ORDER, Txn, View};
 use crate::fault::Fault;
-use crate::value::{Change, Cond, Obj, Space};
+use margay_client::{Change, Cond, Obj, Space};
 
 #[derive(Default)]
 pub(super) struct Mvto {

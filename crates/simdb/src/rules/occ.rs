@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use super::{Commit, Rules};
 use crate::db::{Db, Step, Stop, View};
 use crate::fault::Fault;
-use crate::value::{Change, Cond, Obj, Value};
+use margay_client::{Change, Cond, Obj, Value};
 
 /// A committed write: what it changed, from what to what.
 struct Written {

@@ -21,7 +21,7 @@ use super::si::snapshot_view;
 use super::{Commit, Rules};
 use crate::db::{Db, Step, Stop, View};
 use crate::fault::Fault;
-use crate::value::{Change, Cond, Obj, Space};
+use margay_client::{Change, Cond, Obj, Space};
 
 pub(super) struct Percolator {
     /// Who has prewritten an object.

@@ -9,7 +9,7 @@
 
 use super::{Rules, lock_matching};
 use crate::db::{Db, Step, View};
-use crate::value::{Change, Cond, Obj};
+use margay_client::{Change, Cond, Obj};
 
 pub(super) struct RcLocking;
 

@@ -14,7 +14,7 @@
 
 use super::Rules;
 use crate::db::{Db, Step, View};
-use crate::value::{Change, Cond, Obj};
+use margay_client::{Change, Cond, Obj};
 
 pub(super) struct RcMvcc;
 

@@ -7,7 +7,7 @@
 
 use super::Rules;
 use crate::db::{Db, Step, Stop, View};
-use crate::value::{Change, Cond, Obj};
+use margay_client::{Change, Cond, Obj};
 
 #[derive(Default)]
 pub(super) struct Serial {

@@ -15,7 +15,7 @@
 use super::{Commit, Rules, commit_now};
 use crate::db::{Db, Step, Stop, View};
 use crate::fault::Fault;
-use crate::value::{Change, Cond, Obj};
+use margay_client::{Change, Cond, Obj};
 
 pub(super) struct FirstUpdater;
 pub(super) struct FirstCommitter;

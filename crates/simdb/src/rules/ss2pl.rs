@@ -8,7 +8,7 @@
 use super::Rules;
 use crate::db::{Db, Step, View};
 use crate::fault::Fault;
-use crate::value::{Cond, Obj};
+use margay_client::{Cond, Obj};
 
 pub(super) struct Ss2pl;
 

@@ -32,7 +32,7 @@ use super::si::{snapshot_view, update_first};
 use super::{Commit, Rules, commit_now};
 use crate::db::{Db, Step, Stop, View};
 use crate::fault::Fault;
-use crate::value::{Change, Cond, Obj, Space, Value};
+use margay_client::{Change, Cond, Obj, Space, Value};
 
 /// What the certifier knows of a transaction.
 #[derive(Default, Debug)]

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
-use margay_simdb::Rng;
+use margay_client::Rng;
 
 use super::tables::{SHOWN, Shown};
 

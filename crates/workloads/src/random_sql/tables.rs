@@ -1,6 +1,6 @@
 //! The tables: one with an integer for a key, one with a key of two columns and an index, one with a text for a key.
 
-use margay_simdb::{Cell, ColumnType, Schema, TableDef};
+use margay_client::{Cell, ColumnType, Schema, TableDef};
 
 use super::TEXTS;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use margay_simdb::Cell;
+use margay_client::Cell;
 
 use super::{DISTRICTS, Who, Work};
 use crate::program::{End, Procedure, Session, Stop, with_ints};

@@ -1,6 +1,6 @@
 //! The tables of TPC-C and what they begin with.
 
-use margay_simdb::{Cell, ColumnType, Schema, TableDef};
+use margay_client::{Cell, ColumnType, Schema, TableDef};
 
 use super::{CUSTOMERS, DISTRICTS};
 

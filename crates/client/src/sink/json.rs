@@ -1,4 +1,4 @@
-//! A simulation as JSON lines, Margay's native format, written as it happens.
+//! What clients record, as JSON lines, Margay's native format, written as it happens.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! Where a simulation goes: operation by operation, so that nothing has to be kept.
+//! What clients record, operation by operation, so that nothing has to be kept.
 
 use crate::statement::{Executed, Schema};
 use crate::value::{Change, Cond, Obj, Value};
@@ -6,7 +6,7 @@ use crate::value::{Change, Cond, Obj, Value};
 mod builder;
 mod json;
 
-pub use builder::{BuilderSink, simulate_history};
+pub use builder::BuilderSink;
 pub use json::JsonSink;
 
 /// What a history says first.

@@ -29,6 +29,18 @@ impl Obj {
     pub fn new(space: Space, key: u32) -> Self {
         Self { space, key }
     }
+
+    /// The object's value before a run: registers hold 0, lists do not exist, and every other row
+    /// exists. The values of column `v` are below `domain`.
+    #[must_use]
+    pub fn initial(self, domain: i64) -> Value {
+        match self.space {
+            Space::Register => Value::Int(0),
+            Space::List => Value::Absent,
+            Space::Row if self.key % 2 == 1 => Value::Absent,
+            Space::Row => Value::Row(Row { v: Some(i64::from(self.key) % domain.max(1)), w: Some(0) }),
+        }
+    }
 }
 
 /// A row's columns other than its key. `None` is SQL's NULL, or, in a partial write, a column that is not written.

@@ -1,4 +1,4 @@
-//! A simulation as a [`History`].
+//! What clients record, as a [`History`].
 
 use margay_history::{
     Access, History, HistoryBuilder, Interval, Invalid, NameId, ObjectId, OpDetail, OpKind, Table, TableId,
@@ -6,9 +6,6 @@ use margay_history::{
 };
 
 use super::{Action, Note, Recorded, Sink, Start};
-use crate::config::SimConfig;
-use crate::report::Report;
-use crate::sim::simulate;
 use crate::statement::{Cell, Executed, Schema};
 use crate::value::{Change, Cond, Obj, Row, Space, Value};
 
@@ -36,7 +33,7 @@ impl BuilderSink {
     /// The history so far.
     ///
     /// # Errors
-    /// When it is none; a simulation always is one.
+    /// When what was recorded is none.
     pub fn finish(self) -> Result<History, Invalid> {
         self.builder.finish()
     }
@@ -297,14 +294,4 @@ impl Sink for BuilderSink {
         }
         Ok(())
     }
-}
-
-/// Simulates into a history.
-///
-/// # Errors
-/// When the simulation is not a history: more operations than one can hold.
-pub fn simulate_history(config: &SimConfig) -> Result<(History, Report), Invalid> {
-    let mut sink = BuilderSink::default();
-    let report = simulate(config, &mut sink)?;
-    Ok((sink.finish()?, report))
 }

@@ -6,6 +6,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::Obj;
+
 /// What was told of one transaction. Nothing is told of those that certainly did not commit.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Testimony {
@@ -34,6 +36,21 @@ pub struct Shadow {
     pub writer: String,
 }
 
+/// What a database knows of the transactions that committed, by their labels; 0 is the initial state.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Told {
+    /// Neighbouring versions of an object: by whom, and by whom the next.
+    pub successions: Vec<(Obj, u64, u64)>,
+    /// Commit timestamps.
+    pub commits: Vec<(u64, i64)>,
+    /// Snapshot timestamps, where the protocol has snapshots.
+    pub snapshots: Vec<(u64, i64)>,
+    /// Whether commit timestamps are the serialization order.
+    pub serial: bool,
+    /// Whether transactions have snapshots.
+    pub views: bool,
+}
+
 /// Where connections leave their testimonies.
 #[derive(Default, Debug)]
 pub struct Witness {
@@ -48,7 +65,8 @@ impl Witness {
     }
 
     /// How many reads there are for each that has a shadow.
-    pub(crate) fn shadows(&self) -> u32 {
+    #[must_use]
+    pub fn shadows(&self) -> u32 {
         self.shadows.load(Ordering::Relaxed)
     }
 
