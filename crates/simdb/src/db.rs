@@ -6,12 +6,13 @@
 //!   by [`View::Dirty`] or by a fault.
 //! - The protocol decides ([`crate::rules::Rules`]); the database does. No protocol changes a chain itself, but for read timestamps.
 
+use margay_client::{Cond, Obj, Space, Value};
+
 use crate::config::SimConfig;
 use crate::fault::Fault;
 use crate::faults::Faults;
 use crate::locks::Locks;
 use crate::store::{CLEAN, Store, Version};
-use margay_client::{Cond, Obj, Space, Value};
 
 /// How far apart two timestamps are; what is between is for timestamps that should not be.
 pub(crate) const TICK: u64 = 16;

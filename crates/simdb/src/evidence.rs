@@ -4,12 +4,11 @@
 //! - Evidence is the truth about the database, faults included. Pieces that are left out are left out at random, by their own
 //!   stream: thinning does not change the history.
 
+use margay_client::{Note, Obj, Rng, Sink};
+
 use crate::config::{EvidenceOptions, SimConfig};
 use crate::db::Succession;
 use crate::protocol::Protocol;
-use margay_client::Obj;
-use margay_client::Rng;
-use margay_client::{Note, Sink};
 
 #[derive(Debug)]
 pub(crate) struct Notes {

@@ -1,9 +1,10 @@
 //! Statements: the protocol says whether and where, the database reads and writes.
 
+use margay_client::{Ask, Change, Cond, Obj, Row, Value};
+
 use crate::db::{Db, Seen, Step, Stop, View};
 use crate::fault::Fault;
 use crate::rules::Rules;
-use margay_client::{Ask, Change, Cond, Obj, Row, Value};
 
 /// Tries a statement. Its answer is left in `rows`: what was read, or what a predicate update made of its rows.
 pub(crate) fn execute(

@@ -1,9 +1,10 @@
 //! Which faults fire, and the record of it.
 
+use margay_client::Rng;
+
 use crate::config::SimConfig;
 use crate::fault::Fault;
 use crate::report::Firing;
-use margay_client::Rng;
 
 const COUNT: usize = Fault::ALL.len();
 

@@ -11,6 +11,8 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use margay_client::{Ask, Obj, Told, Value};
+
 use crate::config::SimConfig;
 use crate::db::{Db, Deferred, Seen, Stop};
 use crate::evidence::{has_serial_order, has_snapshots};
@@ -18,7 +20,6 @@ use crate::execute::execute;
 use crate::fault::Fault;
 use crate::protocol::Protocol;
 use crate::rules::{Commit, Rules, rules};
-use margay_client::{Ask, Obj, Told, Value};
 
 /// How long a commit in several steps rests between two of them.
 const STEP: Duration = Duration::from_micros(50);

@@ -12,9 +12,10 @@
 
 use hashbrown::HashMap;
 
+use margay_client::{Change, Cond, Obj};
+
 use crate::db::{Db, Step, Stop};
 use crate::fault::Fault;
-use margay_client::{Change, Cond, Obj};
 
 #[derive(Clone, Copy, Debug)]
 struct Holder {

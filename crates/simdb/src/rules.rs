@@ -1,8 +1,9 @@
 //! What a protocol decides: whether a statement may go on, where it reads, and whether a transaction may commit.
 
+use margay_client::{Change, Cond, Obj};
+
 use crate::db::{Db, Step, View};
 use crate::protocol::Protocol;
-use margay_client::{Change, Cond, Obj};
 
 mod innodb_rr;
 mod mvto;

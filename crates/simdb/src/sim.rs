@@ -14,6 +14,9 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use margay_client::{Action, Ask, BuilderSink, Obj, Recorded, Rng, Schema, Sink, Space, Start, Value};
+use margay_history::{History, Invalid};
+
 use crate::config::SimConfig;
 use crate::db::{Db, Deferred, Seen, Stop};
 use crate::evidence::Notes;
@@ -22,10 +25,6 @@ use crate::fault::Fault;
 use crate::report::Report;
 use crate::rules::{Commit, Rules, rules};
 use crate::workload::{Asker, Workload};
-use margay_client::Rng;
-use margay_client::Schema;
-use margay_client::{Action, Recorded, Sink, Start};
-use margay_client::{Ask, Obj, Space, Value};
 
 /// Runs a simulation into a sink.
 ///

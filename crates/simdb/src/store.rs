@@ -12,8 +12,9 @@ use std::collections::VecDeque;
 
 use hashbrown::HashMap;
 
-use crate::config::SimConfig;
 use margay_client::{Cond, Obj, Space, Value};
+
+use crate::config::SimConfig;
 
 /// No firing.
 pub(crate) const CLEAN: u32 = u32::MAX;

@@ -6,9 +6,9 @@
 //! - A client's choices come from its own stream, so they do not depend on what others do, with one exception: which
 //!   list stands for a slot depends on how often the slot has been appended to.
 
+use margay_client::{Ask, Change, Cond, Obj, Rng, Row, Space};
+
 use crate::config::{Distribution, Kind, SimConfig};
-use margay_client::Rng;
-use margay_client::{Ask, Change, Cond, Obj, Row, Space};
 
 /// One client's part.
 #[derive(Debug)]

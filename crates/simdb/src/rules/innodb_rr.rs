@@ -13,8 +13,9 @@
 //!   `be-read-committed` forbids.
 
 use super::Rules;
-use crate::db::{Db, Step, View};
 use margay_client::{Cond, Obj};
+
+use crate::db::{Db, Step, View};
 
 pub(super) struct InnodbRr;
 

@@ -14,9 +14,10 @@
 //! - Only younger transactions wait for older ones: no deadlock.
 
 use super::{Commit, Rules};
+use margay_client::{Change, Cond, Obj, Space};
+
 use crate::db::{Db, Pending, Step, Stop, TICK, TIMESTAMP_ORDER, Txn, View};
 use crate::fault::Fault;
-use margay_client::{Change, Cond, Obj, Space};
 
 #[derive(Default)]
 pub(super) struct Mvto {

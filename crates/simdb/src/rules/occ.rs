@@ -14,9 +14,10 @@
 use std::collections::VecDeque;
 
 use super::{Commit, Rules};
+use margay_client::{Change, Cond, Obj, Value};
+
 use crate::db::{Db, Step, Stop, View};
 use crate::fault::Fault;
-use margay_client::{Change, Cond, Obj, Value};
 
 /// A committed write: what it changed, from what to what.
 struct Written {

@@ -19,9 +19,10 @@ use hashbrown::HashMap;
 
 use super::si::snapshot_view;
 use super::{Commit, Rules};
+use margay_client::{Change, Cond, Obj, Space};
+
 use crate::db::{Db, Step, Stop, View};
 use crate::fault::Fault;
-use margay_client::{Change, Cond, Obj, Space};
 
 pub(super) struct Percolator {
     /// Who has prewritten an object.

@@ -8,8 +8,9 @@
 //! - Nothing keeps what was read from changing: fuzzy reads, read skew, phantoms and lost updates happen.
 
 use super::{Rules, lock_matching};
-use crate::db::{Db, Step, View};
 use margay_client::{Change, Cond, Obj};
+
+use crate::db::{Db, Step, View};
 
 pub(super) struct RcLocking;
 

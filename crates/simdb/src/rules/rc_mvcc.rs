@@ -13,8 +13,9 @@
 //! - A statement that waits keeps its snapshot.
 
 use super::Rules;
-use crate::db::{Db, Step, View};
 use margay_client::{Change, Cond, Obj};
+
+use crate::db::{Db, Step, View};
 
 pub(super) struct RcMvcc;
 

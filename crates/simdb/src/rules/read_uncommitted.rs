@@ -5,8 +5,9 @@
 //! - Writers of one object exclude each other until they end, so versions follow the order of commits: no cycle of write dependencies.
 
 use super::{Rules, lock_matching};
-use crate::db::{Db, Step, View};
 use margay_client::{Change, Cond, Obj};
+
+use crate::db::{Db, Step, View};
 
 pub(super) struct ReadUncommitted;
 

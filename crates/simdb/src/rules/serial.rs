@@ -6,8 +6,9 @@
 //!   transaction's interval. Strict serializable.
 
 use super::Rules;
-use crate::db::{Db, Step, Stop, View};
 use margay_client::{Change, Cond, Obj};
+
+use crate::db::{Db, Step, Stop, View};
 
 #[derive(Default)]
 pub(super) struct Serial {

@@ -13,9 +13,10 @@
 //!   than the snapshot was there at the commit itself.
 
 use super::{Commit, Rules, commit_now};
+use margay_client::{Change, Cond, Obj};
+
 use crate::db::{Db, Step, Stop, View};
 use crate::fault::Fault;
-use margay_client::{Change, Cond, Obj};
 
 pub(super) struct FirstUpdater;
 pub(super) struct FirstCommitter;

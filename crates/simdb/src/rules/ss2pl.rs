@@ -6,9 +6,10 @@
 //!   order of commit points is a serial order. Commit points lie inside the transactions' intervals: strict serializable.
 
 use super::Rules;
+use margay_client::{Cond, Obj};
+
 use crate::db::{Db, Step, View};
 use crate::fault::Fault;
-use margay_client::{Cond, Obj};
 
 pub(super) struct Ss2pl;
 

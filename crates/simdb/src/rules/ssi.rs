@@ -30,9 +30,10 @@ use hashbrown::HashMap;
 
 use super::si::{snapshot_view, update_first};
 use super::{Commit, Rules, commit_now};
+use margay_client::{Change, Cond, Obj, Space, Value};
+
 use crate::db::{Db, Step, Stop, View};
 use crate::fault::Fault;
-use margay_client::{Change, Cond, Obj, Space, Value};
 
 /// What the certifier knows of a transaction.
 #[derive(Default, Debug)]
