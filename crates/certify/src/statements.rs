@@ -171,7 +171,7 @@ impl Case<'_> {
             }
         }
         let order = self.order.iter().map(|entry| entry.0).collect();
-        Ok(Execution { order, sights, initial: Vec::new() })
+        Ok(Execution { reading: self.rules.reading(), order, sights, initial: Vec::new() })
     }
 
     fn violated(&self, halt: Halt) -> Result<Verdict, Why> {

@@ -9,7 +9,7 @@ use margay_history::History;
 use margay_report::Source;
 use margay_report::view::Again;
 use margay_verdict::audit::Rejected;
-use margay_verdict::{Certificate, Question, Verdict, Why, audit, wire};
+use margay_verdict::{Certificate, Claim, Question, Translation, Verdict, Why, audit, wire};
 use serde::Serialize;
 
 use crate::args::AuditArgs;
@@ -41,8 +41,8 @@ pub fn run(args: AuditArgs) -> Result<Status, Failure> {
     let to_stdout = report::one_stream(args.common.json, &args.output, [])?;
     let quiet = args.common.quiet || to_stdout;
     let (mut loaded, read) = files::read_input(&args.history, &args.input, quiet)?;
-    let (question, certificate) = read_certificate(&args.certificate, &mut loaded.history)?;
-    let start = Instant::now();
+    let (claim, certificate) = read_certificate(&args.certificate, &mut loaded.history)?;
+    let (question, start) = (claim.question, Instant::now());
     let (verdict, proof) = (certificate.proves(), margay_report::gather::proof(&certificate));
     let stats = Stats::of(&loaded.history, read, Duration::ZERO);
     let (history, certificate) = (Arc::new(loaded.history), Arc::new(certificate));
@@ -131,19 +131,25 @@ impl Report {
     }
 }
 
-/// A certificate may be of the rows that a history of statements was read as; then these are what is audited.
-fn read_certificate(path: &Path, history: &mut History) -> Result<(Question, Certificate), Failure> {
+/// A certificate may be of the rows that a history of statements was read as; then these are what is audited. Files of version 0.1.0 do not
+/// say which: there all are tried.
+fn read_certificate(path: &Path, history: &mut History) -> Result<(Claim, Certificate), Failure> {
     let text = files::read_text(path)?;
-    let read = wire::from_json(history, &text);
-    if read.is_err() {
-        let of_rows = rows::all_instead(history)
-            .find_map(|rows| wire::from_json(&rows, &text).ok().map(|certified| (rows, certified)));
-        if let Some((rows, certified)) = of_rows {
-            *history = rows;
-            return Ok(certified);
+    let failed = |error: String| Failure::new(format!("{}: {error}", path.display()));
+    let stated = wire::translation(&text).map_err(failed)?;
+    let recorded = wire::from_json(history, None, &text);
+    let of_rows = match (stated, &recorded) {
+        (Some(stated @ Translation::Rows { .. }), _) => {
+            rows::under(history, stated).map(|rows| (stated, rows))
         }
-    }
-    read.map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+        (None, Err(_)) => rows::all_instead(history)
+            .find(|(translation, rows)| wire::from_json(rows, Some(*translation), &text).is_ok()),
+        _ => None,
+    };
+    let Some((translation, rows)) = of_rows else { return recorded.map_err(failed) };
+    let certified = wire::from_json(&rows, Some(translation), &text).map_err(failed)?;
+    *history = rows;
+    Ok(certified)
 }
 
 /// What `work` gives, unless it takes longer than `limit`. The audit itself knows no budget: it is the part that must stay simple. Work that is

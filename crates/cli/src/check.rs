@@ -10,7 +10,7 @@ use margay_engines::{Answer, Backend, Choice, Reading};
 use margay_history::History;
 use margay_levels::profile::Dbms;
 use margay_report::view::Again;
-use margay_verdict::{Budget, Question, Verdict, Why, audit, wire};
+use margay_verdict::{Budget, Claim, Question, Translation, Verdict, Why, audit, wire};
 
 use crate::args::CheckArgs;
 use crate::elle;
@@ -67,7 +67,7 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
         elle::notes(history).iter().for_each(|note| eprintln!("note: {note}"));
     }
     if let Some(path) = &args.certificate {
-        write_certificate(path, history, question(&task), &answer.verdict)?;
+        write_certificate(path, history, rows.is_some(), question(&task), &answer.verdict)?;
     }
     let stats = Stats::of(history, read, checked);
     let subject = args.history.display().to_string();
@@ -197,15 +197,18 @@ fn audit_answer(history: &History, question: Question, verdict: &Verdict) -> Aud
     checked.map_or_else(|error| Audited::Rejected(error.to_string()), |()| Audited::Accepted)
 }
 
-/// Writes the certificate of `holds`, or of the first finding. Where there is none, none is written, and an old one is left alone.
+/// Writes the certificate of `holds`, or of the first finding; `of_rows` says that statements became the operations of this history. Where there is none, none is written, and an old one is left alone.
 pub fn write_certificate(
     path: &Path,
     history: &History,
+    of_rows: bool,
     question: Option<Question>,
     verdict: &Verdict,
 ) -> Result<(), Failure> {
     if let (Some(question), Some(certificate)) = (question, verdict.certificate()) {
-        return files::write_text(path, &wire::to_json(history, question, certificate));
+        let rows = of_rows.then(|| Translation::to_rows(question, certificate));
+        let claim = Claim::of(history, question, rows, certificate);
+        return files::write_text(path, &wire::to_json(history, &claim, certificate));
     }
     eprintln!("warning: {}: not written, because `{}` has no certificate", path.display(), verdict.word());
     Ok(())

@@ -6,7 +6,7 @@ use margay_levels::Level;
 use margay_levels::definition::Family;
 use margay_levels::profile::Dbms;
 use margay_rows::{Sight, translate, translate_partly};
-use margay_verdict::Predicates;
+use margay_verdict::{Predicates, Translation};
 
 /// Up to so many transactions the definitions themselves can tell what an update did whose rows nobody saw.
 const SMALL: usize = 8;
@@ -54,11 +54,18 @@ fn mirrored(history: &History, engine: Choice, level: Option<Level>) -> Sight {
     }
 }
 
-/// All that may have been checked instead of a history.
-pub fn all_instead(history: &History) -> impl Iterator<Item = History> + '_ {
-    let sights = [Sight::Stable, Sight::Changing].into_iter();
-    let all = sights.flat_map(|sight| [translate(history, sight), translate_partly(history, sight)]);
-    all.flatten().map(|rows| rows.history)
+/// All that may have been checked instead of a history, and how it came about.
+pub fn all_instead(history: &History) -> impl Iterator<Item = (Translation, History)> + '_ {
+    let all = Translation::ALL.iter().map(|&(translation, _)| translation);
+    all.filter_map(|translation| Some((translation, under(history, translation)?)))
+}
+
+/// The rows that statements become by a translation.
+pub fn under(history: &History, translation: Translation) -> Option<History> {
+    let Translation::Rows { stable, partly } = translation else { return None };
+    let sight = if stable { Sight::Stable } else { Sight::Changing };
+    let rows = if partly { translate_partly(history, sight) } else { translate(history, sight) };
+    rows.map(|rows| rows.history)
 }
 
 /// What a transaction sees at a level.

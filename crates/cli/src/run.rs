@@ -62,7 +62,7 @@ pub fn run(mut args: RunArgs) -> Result<Status, Failure> {
     let history = main.rows.as_ref().unwrap_or(&done.recording.history);
     if let Some(path) = &args.certificate {
         let question = check::question(&task(&args, main.level, Choice::Auto));
-        check::write_certificate(path, history, question, &main.answer.verdict)?;
+        check::write_certificate(path, history, main.rows.is_some(), question, &main.answer.verdict)?;
     }
     let view = view(&args, &done, &decided, main, history);
     report::write(&args.output, &view.report)?;

@@ -309,10 +309,45 @@ const SPELLINGS: &[(&str, &str)] = &[
     ("memsql", "singlestore"),
 ];
 
+/// How the DBMS write their own names, where that is not the spelling of profile names.
+const TITLES: &[&str] = &[
+    "Aurora MySQL",
+    "CockroachDB",
+    "Derby",
+    "DuckDB",
+    "Fjall",
+    "FoundationDB",
+    "MariaDB",
+    "MySQL",
+    "NuoDB",
+    "OceanBase",
+    "openGauss",
+    "Oracle",
+    "PolarDB",
+    "PostgreSQL",
+    "RocksDB",
+    "SAP HANA",
+    "SingleStore",
+    "SlateDB",
+    "Spanner",
+    "SQL Server",
+    "SQLite",
+    "SurrealKV",
+    "TiDB",
+    "Turso",
+    "YugabyteDB",
+];
+
 impl Profile {
     /// The profile's name without a version: `postgresql/repeatable-read`.
     pub fn name(&self) -> String {
         format!("{}/{}", self.dbms, fold(self.own_name))
+    }
+
+    /// The profile in words: `PostgreSQL's REPEATABLE READ`.
+    pub fn title(&self) -> String {
+        let dbms = TITLES.iter().find(|title| fold(title) == self.dbms).copied().unwrap_or(self.dbms);
+        format!("{dbms}'s {}", self.own_name)
     }
 
     /// How a kind of statement locks and reads.
@@ -451,6 +486,13 @@ mod tests {
         assert!("nosuch/serializable".parse::<Found>().is_err());
         let error = "postgresql/causal".parse::<Found>().unwrap_err();
         assert!(error.nearest.contains(&"postgresql/repeatable-read".to_owned()), "{error}");
+    }
+
+    #[test]
+    fn titles_are_for_people() {
+        assert_eq!(profile("pg/repeatable-read").title(), "PostgreSQL's REPEATABLE READ");
+        assert_eq!(profile("sql-server/snapshot").title(), "SQL Server's SNAPSHOT");
+        assert!(TITLES.iter().all(|title| all().any(|p| p.dbms == fold(title))));
     }
 
     #[test]

@@ -519,7 +519,10 @@ impl Mirror {
 
     pub(crate) fn report(&mut self, txns: Vec<TxnId>, broken: Broken) {
         self.statistics.violations += 1;
-        self.found.push_back(Violation { txns, breach: Breach { mechanisms: self.mechanisms, broken } });
+        self.found.push_back(Violation {
+            txns,
+            breach: Breach { profile: None, mechanisms: self.mechanisms, broken },
+        });
     }
 
     pub(crate) fn report_dependencies(&mut self, edges: Vec<Edge>) {

@@ -5,7 +5,7 @@ use margay_levels::profile::{self, Found};
 use margay_levels::{Anomaly, Level};
 use margay_mirror::{Engine, Mechanisms};
 use margay_testkit::history;
-use margay_verdict::{Budget, Certificate, Checker, Question, Verdict, audit, wire};
+use margay_verdict::{Budget, Certificate, Checker, Claim, Question, Verdict, audit, wire};
 
 fn mechanisms(profile: &str) -> Mechanisms {
     let Found(profile) = profile.parse().expect("a profile");
@@ -27,8 +27,9 @@ fn breaks(profile: &str, anomaly: Anomaly, text: &str) {
         panic!("{:?} in place of {anomaly}", findings[0].anomaly)
     };
     assert_eq!(audit(&h, ANY, &found.certificate), Ok(()));
-    let file = wire::to_json(&h, ANY, &found.certificate);
-    assert_eq!(wire::from_json(&h, &file), Ok((ANY, found.certificate.clone())));
+    let claim = Claim::of(&h, ANY, None, &found.certificate);
+    let file = wire::to_json(&h, &claim, &found.certificate);
+    assert_eq!(wire::from_json(&h, None, &file), Ok((claim, found.certificate.clone())));
 }
 
 #[track_caller]

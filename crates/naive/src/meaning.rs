@@ -261,14 +261,7 @@ const VALUE: &str = "value";
 
 /// The rules of the database that the history was recorded from.
 fn dialect(history: &History) -> Dialect {
-    let dbms = history.header().dbms.as_deref().unwrap_or("").to_ascii_lowercase();
-    let of = [
-        ("mysql", Dialect::MySql),
-        ("mariadb", Dialect::MySql),
-        ("sqlite", Dialect::Sqlite),
-        ("postgres", Dialect::Postgres),
-    ];
-    of.iter().find(|(name, _)| dbms.starts_with(name)).map_or(Dialect::Generic, |&(_, dialect)| dialect)
+    Dialect::of_dbms(history.header().dbms.as_deref())
 }
 
 /// An object's value as a row of named columns.

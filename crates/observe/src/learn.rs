@@ -117,7 +117,12 @@ fn fitting(history: &History, rules: Rules, candidate: &Candidate) -> Learned {
     let sights = older
         .flat_map(|(&(txn, sees), _)| history.op_range(txn).map(move |op| (OpId(op), Sight::state(sees))));
     let order = candidate.iter().map(|(txn, _)| *txn).collect();
-    Learned::Execution(Execution { order, sights: sights.collect(), initial: Vec::new() })
+    Learned::Execution(Execution {
+        reading: rules.reading(),
+        order,
+        sights: sights.collect(),
+        initial: Vec::new(),
+    })
 }
 
 fn farther(worst: Option<Misfit>, course: &Course, place: usize, blame: Blame) -> Option<Misfit> {

@@ -215,7 +215,7 @@ impl<'c, 'h> Search<'c, 'h> {
         let mut order: Vec<usize> = (0..keys.len()).collect();
         order.sort_by_key(|&place| keys[place]);
         let order = order.into_iter().map(|place| self.placed.order()[place]).collect();
-        Execution { order, sights, initial: self.initial.clone() }
+        Execution { reading: self.rules.reading(), order, sights, initial: self.initial.clone() }
     }
 
     /// A frame for the next place.

@@ -93,7 +93,7 @@ fn made_up(history: &History, random: &mut Random) -> Execution {
         }
         order.push(txn);
     }
-    Execution { order, sights, initial: Vec::new() }
+    Execution { reading: Reading::Item, order, sights, initial: Vec::new() }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use margay_levels::Level;
 use margay_observe::Options;
 use margay_sql::Value;
 use margay_verdict::observed::{Misrun, Unexplained};
-use margay_verdict::{Certificate, Question, Verdict, audit, wire};
+use margay_verdict::{Certificate, Claim, Question, Verdict, audit, wire};
 use support::simulate::{Fault, Line, Protocol, Script, Simulator, Watch, script};
 use support::{Random, check, statement_reading, word};
 
@@ -192,8 +192,9 @@ fn spoiled(history: &History, level: Level, unexplained: &Unexplained) {
         assert!(audit(history, Question::new(level), &certificate).is_err(), "{level}: {certificate:?}");
     };
     let (question, whole) = (Question::new(level), Certificate::Unexplained(unexplained.clone()));
-    let text = wire::to_json(history, question, &whole);
-    assert_eq!(wire::from_json(history, &text), Ok((question, whole)));
+    let claim = Claim::of(history, question, None, &whole);
+    let text = wire::to_json(history, &claim, &whole);
+    assert_eq!(wire::from_json(history, None, &text), Ok((claim, whole)));
     for (at, lemma) in unexplained.lemmas.iter().enumerate() {
         for pair in 0..lemma.order.len() {
             let mut lemmas = unexplained.lemmas.clone();
@@ -233,8 +234,9 @@ fn a_row_of_a_long_log_refutes_it() {
 fn in_part(history: &History, level: Level, unexplained: &Unexplained) {
     let question = Question::new(level);
     let whole = Certificate::Unexplained(unexplained.clone());
-    let text = wire::to_json(history, question, &whole);
-    assert_eq!(wire::from_json(history, &text), Ok((question, whole)));
+    let claim = Claim::of(history, question, None, &whole);
+    let text = wire::to_json(history, &claim, &whole);
+    assert_eq!(wire::from_json(history, None, &text), Ok((claim, whole)));
     let Some(rows) = &unexplained.rows else { return };
     let other: Vec<_> =
         rows.iter().map(|(table, _)| (table.clone(), Some(vec![Value::Int(1_000_000)]))).collect();

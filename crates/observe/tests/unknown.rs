@@ -10,7 +10,7 @@ use margay_observe::Options;
 use margay_sql::Value;
 use margay_verdict::observed::formula::Clash;
 use margay_verdict::observed::{Execution, Reading, Unexplained};
-use margay_verdict::{Certificate, Question, Verdict, audit, wire};
+use margay_verdict::{Certificate, Claim, Question, Verdict, audit, wire};
 use support::log::{Log, Seen};
 use support::tiny::{Start, on};
 use support::{LEVELS, Random, check, naive};
@@ -61,8 +61,10 @@ fn what_is_shown_later_reveals_it() {
     let values: Vec<Value> = execution.initial.iter().map(|cell| cell.value.clone()).collect();
     assert_eq!(values, [100, 300].map(Value::Int));
     let question = Question::new(LEVEL);
-    let text = wire::to_json(&history, question, &Certificate::Execution(execution.clone()));
-    assert_eq!(wire::from_json(&history, &text), Ok((question, Certificate::Execution(execution))));
+    let certificate = Certificate::Execution(execution);
+    let claim = Claim::of(&history, question, None, &certificate);
+    let text = wire::to_json(&history, &claim, &certificate);
+    assert_eq!(wire::from_json(&history, None, &text), Ok((claim, certificate)));
 }
 
 #[test]
@@ -82,8 +84,9 @@ fn a_refutation_without_its_clashes_is_rejected() {
     let history = log(&[(ONE, Some(5)), (ADD, None), (SUM, Some(40)), (ADD, None), (SUM, Some(51))]);
     let (question, whole) = (Question::new(LEVEL), refuted(&history));
     let certificate = Certificate::Unexplained(whole.clone());
-    let text = wire::to_json(&history, question, &certificate);
-    assert_eq!(wire::from_json(&history, &text), Ok((question, certificate)));
+    let claim = Claim::of(&history, question, None, &certificate);
+    let text = wire::to_json(&history, &claim, &certificate);
+    assert_eq!(wire::from_json(&history, None, &text), Ok((claim, certificate)));
     let clashes = whole.clashes.clone().expect("clashes");
     assert!(!clashes.is_empty());
     let rejected = |clashes: Option<Vec<Clash>>, why: &str| {
@@ -222,8 +225,9 @@ fn texts_dates_and_decimals_are_revealed() {
         let named = |value: &Value| execution.initial.iter().filter(|cell| cell.value == *value).count();
         assert_eq!((named(&text("ann")), named(&text("bob"))), (1, 1), "{dbms}: {:?}", execution.initial);
         let (question, certificate) = (Question::new(LEVEL), Certificate::Execution(execution));
-        let json = wire::to_json(&history, question, &certificate);
-        assert_eq!(wire::from_json(&history, &json), Ok((question, certificate)));
+        let claim = Claim::of(&history, question, None, &certificate);
+        let json = wire::to_json(&history, &claim, &certificate);
+        assert_eq!(wire::from_json(&history, None, &json), Ok((claim, certificate)));
     }
 }
 

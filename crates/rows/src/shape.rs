@@ -141,8 +141,8 @@ pub(crate) fn keyless(text: &str, tables: &[Table], dialect: Dialect) -> Option<
 fn rules(dialect: Dialect) -> &'static dyn grammar::Dialect {
     match dialect {
         // In MySQL's grammar `$1` is a name.
-        Dialect::Generic | Dialect::MySql => &grammar::GenericDialect {},
-        Dialect::Postgres => &grammar::PostgreSqlDialect {},
+        Dialect::Generic | Dialect::MySql | Dialect::TiDb => &grammar::GenericDialect {},
+        Dialect::Postgres | Dialect::Cockroach => &grammar::PostgreSqlDialect {},
         Dialect::Sqlite => &grammar::SQLiteDialect {},
     }
 }

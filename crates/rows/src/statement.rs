@@ -172,8 +172,10 @@ impl<'a> Run<'a> {
         let def = self.table(table);
         for (column, &value) in key(def).into_iter().zip(values) {
             let class = Class::column(def, column);
-            let folded = class == Class::Text && self.dialect == Dialect::MySql;
+            let dialect = self.dialect;
             let value = self.get(value);
+            let odd = matches!(value, Value::Text(text) if !dialect.knows_equals_of(text));
+            let folded = class == Class::Text && (dialect.ignores_case() || odd);
             if folded || matches!(value, Value::Null) || !class.keeps(value) {
                 return Err(format!("a key of {} that may be written in several ways", def.name));
             }
@@ -227,7 +229,7 @@ impl<'a> Run<'a> {
     /// somebody who deleted the row and put another in its place: PostgreSQL finds neither then, although there was a row before and there is one after.
     fn missed(&mut self, table: usize, object: ObjectId, statement: &Statement) -> Told<Option<Became>> {
         match statement.count {
-            Some(0) if self.dialect == Dialect::MySql => {
+            Some(0) if self.dialect.is_mysql() => {
                 Ok(Some(read(object, ValueId::UNKNOWN, Some(ReadLock::Exclusive))))
             }
             Some(0) if self.sight == Sight::Changing => Ok(Some(read(object, ValueId::UNKNOWN, None))),
@@ -328,7 +330,7 @@ impl<'a> Run<'a> {
         let set = set.map(|set| self.filled(set, &statement.params)).transpose()?;
         let table = TableId::at(table);
         // MySQL counts rows that it changed; others that it found.
-        let nothing = self.partly && statement.count == Some(0) && self.dialect != Dialect::MySql;
+        let nothing = self.partly && statement.count == Some(0) && !self.dialect.is_mysql();
         if nothing && self.sight == Sight::Changing {
             // It has written nothing, and what it has seen is not certain: see `missed`.
             return Ok(Became::Scan { table, condition, rows: None, lock: None });

@@ -73,16 +73,10 @@ fn rows(history: &History, translator: Translator) -> Option<Rows> {
     copy.builder.finish().ok().map(|history| Rows { history, left, unseen })
 }
 
-/// The rules of a database.
-fn dialect(dbms: Option<&str>) -> Dialect {
-    let dbms = dbms.unwrap_or("").to_ascii_lowercase();
-    let is = |name: &str| dbms.starts_with(name);
-    match () {
-        () if is("mysql") || is("mariadb") => Dialect::MySql,
-        () if is("sqlite") => Dialect::Sqlite,
-        () if is("postgres") => Dialect::Postgres,
-        () => Dialect::Generic,
-    }
+/// SingleStore has no dialect here. Its locking reads are those of MySQL.
+fn is_singlestore(dbms: &str) -> bool {
+    let dbms = dbms.to_ascii_lowercase();
+    dbms.starts_with("singlestore") || dbms.starts_with("memsql")
 }
 
 /// Translates statements one by one, as they come.
@@ -112,9 +106,8 @@ impl Translator {
     pub fn new(tables: &[Table], dbms: Option<&str>, sight: Sight) -> Self {
         let tables = tables.to_vec();
         let keyless = tables.iter().map(|table| table.key.is_empty() && !table.columns.is_empty()).collect();
-        let like = |name: &&str| dbms.is_some_and(|dbms| dbms.to_ascii_lowercase().starts_with(*name));
-        let newer = ["mysql", "mariadb", "tidb", "singlestore"].iter().any(like);
-        let dialect = dialect(dbms);
+        let dialect = Dialect::of_dbms(dbms);
+        let newer = dialect.is_mysql() || dbms.is_some_and(is_singlestore);
         Self { tables, keyless, dialect, sight, partly: false, newer, shapes: HashMap::new() }
     }
 

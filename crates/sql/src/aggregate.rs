@@ -28,6 +28,10 @@ pub(crate) struct Accumulator {
 impl Accumulator {
     /// Takes the argument's value for one row; for `COUNT(*)` it is not NULL.
     pub fn add(&mut self, aggregate: &Aggregate, value: &Value, dialect: Dialect) -> Result<(), SqlError> {
+        let odd = matches!(value, Value::Text(text) if !dialect.knows_equals_of(text));
+        if aggregate.distinct && odd {
+            return Err(SqlError::unsupported("DISTINCT over text beyond ASCII, or with trailing spaces"));
+        }
         if value.is_null() || aggregate.distinct && !self.seen.insert(value.group_key(dialect)) {
             return Ok(());
         }

@@ -69,11 +69,14 @@ fn as_number(value: &Value) -> Value {
 }
 
 fn integers(op: Arith, a: i64, b: i64, dialect: Dialect) -> Result<Value, SqlError> {
-    if op == Arith::Div && dialect == Dialect::MySql {
+    if op == Arith::Div && dialect.is_mysql() {
         return decimals(op, Decimal::from(a), Decimal::from(b), dialect);
     }
     if b == 0 && matches!(op, Arith::Div | Arith::IntDiv | Arith::Rem) {
         return by_zero(dialect);
+    }
+    if op == Arith::Div && dialect == Dialect::Cockroach {
+        return Err(SqlError::unsupported("CockroachDB's quotient of two integers"));
     }
     let result = match op {
         Arith::Add => a.checked_add(b),
@@ -133,7 +136,7 @@ fn decimals(op: Arith, a: Decimal, b: Decimal, dialect: Dialect) -> Result<Value
 /// The quotient of decimals. MySQL keeps hidden digits of an inexact quotient while it computes on, so that
 /// only an exact quotient is given a value here; [`divide_for_output`] gives the rounded one.
 fn divide(a: Decimal, b: Decimal, dialect: Dialect) -> Result<Value, SqlError> {
-    if dialect != Dialect::MySql {
+    if !dialect.is_mysql() {
         let quotient = a.checked_div(b, a.postgres_div_scale(b)).ok_or_else(decimal_overflow)?;
         return Ok(Value::Decimal(quotient.0));
     }
@@ -151,7 +154,7 @@ pub(crate) fn divide_for_output(left: &Value, right: &Value, dialect: Dialect) -
         _ => None,
     };
     match (exact(left), exact(right)) {
-        (Some(a), Some(b)) if dialect == Dialect::MySql && !b.is_zero() => {
+        (Some(a), Some(b)) if dialect.is_mysql() && !b.is_zero() => {
             let (quotient, _) = a.checked_div(b, a.scale() + 4).ok_or_else(decimal_overflow)?;
             Ok(Value::Decimal(quotient))
         }

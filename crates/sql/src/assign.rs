@@ -34,7 +34,7 @@ impl Assignments {
             if sets.iter().any(|(set, _)| set.value.eq_ignore_ascii_case(&target.value)) {
                 return Err(outside("a column that is set twice", &assignment.value));
             }
-            if dialect == Dialect::MySql {
+            if dialect.is_mysql() {
                 refuse_reuse(&expr, &columns, &sets)?;
             }
             sets.push((target, expr));

@@ -9,7 +9,6 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::cast::Type;
 use crate::database::Catalog;
-use crate::dialect::Dialect;
 use crate::error::SqlError;
 use crate::expr::Class;
 use crate::names::{self, Fit};
@@ -78,7 +77,7 @@ impl<'a> Compiler<'a> {
     }
 
     pub fn plpgsql(&self) -> bool {
-        self.catalog.dialect != Dialect::MySql
+        !self.catalog.dialect.is_mysql()
     }
 
     /// The whole body.

@@ -170,7 +170,7 @@ pub(crate) fn scan(text: &str, dialect: Dialect, shape: &mut Vec<u8>, values: &m
                 }
                 at += 1;
             }
-            b'"' | b'`' if dialect != Dialect::MySql || byte == b'`' => {
+            b'"' | b'`' if !dialect.is_mysql() || byte == b'`' => {
                 let Some(end) = bytes[at + 1..].iter().position(|&other| other == byte) else { return false };
                 shape.extend_from_slice(&bytes[at..at + end + 2]);
                 at += end + 2;
@@ -231,7 +231,7 @@ fn string(text: &str, from: usize, dialect: Dialect, values: &mut Vec<Value>) ->
     let length = bytes[from + 1..].iter().position(|&byte| byte == b'\'')?;
     let end = from + 1 + length;
     let content = &text[from + 1..end];
-    let escaped = content.contains('\\') && dialect == Dialect::MySql;
+    let escaped = content.contains('\\') && dialect.is_mysql();
     if escaped || bytes.get(end + 1) == Some(&b'\'') {
         return None;
     }

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use crate::cast::text_of;
 use crate::coerce::store;
 use crate::database::{Database, Transaction};
-use crate::dialect::Dialect;
 use crate::error::SqlError;
 use crate::eval::{eval, truth};
 use crate::outcome::{Outcome, Write};
@@ -75,7 +74,7 @@ pub(crate) fn execute(
     if outermost {
         running.transaction.steps = None;
     }
-    if done.is_err() && running.database.dialect() != Dialect::MySql {
+    if done.is_err() && !running.database.dialect().is_mysql() {
         let writes = std::mem::take(&mut running.outcome.writes);
         running.database.undo(running.transaction, &writes);
     }
@@ -185,7 +184,7 @@ impl<'d> Running<'d> {
     fn assign_row(&mut self, targets: &[usize], row: Vec<Value>) -> Result<(), SqlError> {
         if row.len() != targets.len() {
             let message = format!("{} values for {} variables", row.len(), targets.len());
-            return Err(if self.database.dialect() == Dialect::MySql {
+            return Err(if self.database.dialect().is_mysql() {
                 SqlError::Procedure(message)
             } else {
                 SqlError::unsupported(message)
@@ -289,7 +288,7 @@ impl<'d> Running<'d> {
 
     fn into(&mut self, prepared: &Prepared, targets: &[usize], strict: bool) -> Result<Flow, SqlError> {
         let mut shown = self.run(prepared)?;
-        let mysql = self.database.dialect() == Dialect::MySql;
+        let mysql = self.database.dialect().is_mysql();
         let writes = prepared.as_ref().is_ok_and(Statement::is_write);
         if shown.rows.len() > 1 && (mysql || strict || writes) {
             return Err(SqlError::Procedure("INTO met more than one row".into()));
@@ -434,7 +433,7 @@ impl<'d> Running<'d> {
         self.found(row.is_some());
         match row {
             Some(row) => self.assign_row(targets, row)?,
-            None if self.database.dialect() == Dialect::MySql => {
+            None if self.database.dialect().is_mysql() => {
                 let handled = self.not_found()?;
                 return handled.ok_or_else(|| SqlError::Procedure("FETCH met no row".into()));
             }

@@ -54,7 +54,7 @@ impl Lowerer<'_> {
         match (name, args.len()) {
             ("coalesce", 1..) => return Ok(self.coalesce(args)),
             ("ifnull", 2) if !dialect.is_strict() => return Ok(self.coalesce(args)),
-            ("if", 3) if dialect == Dialect::MySql => return Ok(self.if_function(args)),
+            ("if", 3) if dialect.is_mysql() => return Ok(self.if_function(args)),
             ("iif", 3) if dialect == Dialect::Sqlite => return Ok(self.if_function(args)),
             _ => {}
         }
@@ -114,7 +114,7 @@ fn clock(function: &ast::Function, dialect: Dialect) -> Option<Typed> {
     let to = match name.as_str() {
         "now" | "current_timestamp" | "localtimestamp" => Type::Timestamp,
         "current_date" => Type::Date,
-        "curdate" if dialect == Dialect::MySql => Type::Date,
+        "curdate" if dialect.is_mysql() => Type::Date,
         _ => return None,
     };
     args.is_empty().then(|| Typed::new(Expr::Now(to), Class::of_type(to, dialect)))

@@ -36,15 +36,15 @@ impl Type {
         use DataType as D;
         Ok(match data_type {
             D::Bool | D::Boolean => Type::Bool,
-            D::TinyInt(_) if dialect != Dialect::Postgres => Type::Int(8),
+            D::TinyInt(_) if !dialect.is_postgres() => Type::Int(8),
             D::SmallInt(_) | D::Int2(_) => Type::Int(16),
-            D::MediumInt(_) if dialect != Dialect::Postgres => Type::Int(24),
+            D::MediumInt(_) if !dialect.is_postgres() => Type::Int(24),
             D::Int(_) | D::Integer(_) | D::Int4(_) => Type::Int(32),
             D::BigInt(_) | D::Int8(_) | D::Signed | D::SignedInteger => Type::Int(64),
             D::Numeric(info) | D::Decimal(info) | D::Dec(info) => decimal_type(*info, dialect)?,
             D::Double(ExactNumberInfo::None) | D::DoublePrecision | D::Float8 => Type::Float,
             D::Real if dialect == Dialect::Sqlite => Type::Float,
-            D::Float(ExactNumberInfo::None) if dialect != Dialect::MySql => Type::Float,
+            D::Float(ExactNumberInfo::None) if !dialect.is_mysql() => Type::Float,
             D::Text | D::TinyText | D::MediumText | D::LongText => Type::Text(None),
             D::Varchar(length) | D::CharacterVarying(length) | D::CharVarying(length) => {
                 Type::Text(character_length(length)?)
@@ -69,7 +69,7 @@ fn decimal_type(info: ExactNumberInfo, dialect: Dialect) -> Result<Type, SqlErro
     };
     let wrong = || SqlError::unsupported(format!("the type NUMERIC{info}"));
     match info {
-        ExactNumberInfo::None if dialect == Dialect::MySql => Ok(Type::Decimal(Some((10, 0)))),
+        ExactNumberInfo::None if dialect.is_mysql() => Ok(Type::Decimal(Some((10, 0)))),
         ExactNumberInfo::None => Ok(Type::Decimal(None)),
         ExactNumberInfo::Precision(precision) => sized(precision, 0).ok_or_else(wrong),
         ExactNumberInfo::PrecisionAndScale(precision, scale) => sized(precision, scale).ok_or_else(wrong),
@@ -159,8 +159,8 @@ pub(crate) fn check_range(number: i64, bits: u32) -> Result<(), SqlError> {
 fn int_of_float(number: f64, dialect: Dialect) -> Result<i64, SqlError> {
     let whole = match dialect {
         Dialect::Sqlite => number.trunc(),
-        Dialect::MySql => number.round(),
-        Dialect::Generic | Dialect::Postgres => number.round_ties_even(),
+        Dialect::MySql | Dialect::TiDb => number.round(),
+        Dialect::Generic | Dialect::Postgres | Dialect::Cockroach => number.round_ties_even(),
     };
     if whole.abs() < 9.2e18 { Ok(whole as i64) } else { Err(integer_overflow()) }
 }

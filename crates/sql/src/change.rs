@@ -167,12 +167,12 @@ fn check_row(table: &Table, row: &[Value], context: &Context) -> Result<(), SqlE
     check_key_text(table, row, context.dialect)
 }
 
-/// MySQL's collation beyond ASCII is not known here, and keys are compared by it.
+/// Keys are compared by the collation: a text that only some collations hold equal to another one cannot be a key here.
 fn check_key_text(table: &Table, row: &[Value], dialect: Dialect) -> Result<(), SqlError> {
     let keys = table.schema.key.iter().chain(table.schema.uniques.iter().flatten());
-    let odd = |column: &usize| matches!(&row[*column], Value::Text(text) if !text.is_ascii());
-    if dialect == Dialect::MySql && keys.into_iter().any(odd) {
-        return Err(SqlError::unsupported("a key with text beyond ASCII"));
+    let odd = |column: &usize| matches!(&row[*column], Value::Text(text) if !dialect.knows_equals_of(text));
+    if keys.into_iter().any(odd) {
+        return Err(SqlError::unsupported("a key with text beyond ASCII, or with trailing spaces"));
     }
     Ok(())
 }
@@ -263,7 +263,7 @@ fn complete(insert: &Insert, give: Given, changes: &mut Changes, at: &At) -> Res
             (None, Some(default)) => (eval(default, at)?.into_owned(), is_flexible(default)),
             (None, None) => (Value::Null, false),
         };
-        if let (true, Value::Int(number)) = (column.auto && dialect == Dialect::MySql, &value) {
+        if let (true, Value::Int(number)) = (column.auto && dialect.is_mysql(), &value) {
             changes.last_number = changes.last_number.max(*number);
         }
         row.push(store(value, column.data_type, flexible, dialect)?);

@@ -28,8 +28,10 @@ pub(crate) fn store(value: Value, to: Type, flexible: bool, dialect: Dialect) ->
     }
     match dialect {
         Dialect::Sqlite => store_sqlite(value, to),
-        Dialect::MySql => store_mysql(value, to),
-        Dialect::Generic | Dialect::Postgres => store_strict(value, to, flexible, dialect),
+        Dialect::MySql | Dialect::TiDb => store_mysql(value, to),
+        Dialect::Generic | Dialect::Postgres | Dialect::Cockroach => {
+            store_strict(value, to, flexible, dialect)
+        }
     }
 }
 

@@ -31,25 +31,46 @@ pub(crate) fn order(left: &Value, right: &Value, dialect: Dialect) -> Result<Opt
     compare(left, right, dialect)
 }
 
-/// Refuses two texts whose order is not known: which comes first in PostgreSQL is a matter of the database's
-/// collation, which nobody tells. Texts that differ are not equal under any of them, unless somebody made
-/// a nondeterministic one.
+/// Refuses two texts whose order is not known, because it depends on the database's collation. Texts that differ
+/// may still be known to be unequal: [`compare`] answers then.
 pub(crate) fn check_order(left: &Value, right: &Value, dialect: Dialect) -> Result<(), SqlError> {
-    match (left, right) {
-        (Value::Text(a), Value::Text(b)) if dialect == Dialect::Postgres && !collations_agree(a, b) => {
-            Err(SqlError::unsupported("the order of text, which depends on the database's collation"))
-        }
-        _ => Ok(()),
+    let (Value::Text(a), Value::Text(b)) = (left, right) else { return Ok(()) };
+    let known = match dialect {
+        Dialect::Generic | Dialect::Cockroach | Dialect::Sqlite => true,
+        Dialect::Postgres => collations_agree(a, b),
+        Dialect::MySql => foldings_agree(a, b),
+        Dialect::TiDb => padding_agrees(a, b),
+    };
+    match known {
+        true => Ok(()),
+        false => Err(SqlError::unsupported("the order of text, which depends on the database's collation")),
     }
 }
 
-/// Whether the usual collations order two texts as code points do: both are ASCII letters and digits, and case
-/// does not decide. C looks at code points; the collations of languages look at letters without their case
+/// Whether PostgreSQL's usual collations order two texts as code points do: both are ASCII letters and digits, and
+/// case does not decide. C looks at code points; the collations of languages look at letters without their case
 /// first, digits before letters, and at case only where that leaves a tie.
 pub(crate) fn collations_agree(a: &str, b: &str) -> bool {
     let plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let folded = |text: &str| text.bytes().map(|byte| byte.to_ascii_lowercase()).collect::<Vec<_>>();
     a == b || plain(a) && plain(b) && folded(a).cmp(&folded(b)) == a.cmp(b)
+}
+
+/// Whether MySQL's collations that ignore case agree on the order of two texts: `utf8mb4_general_ci` orders ASCII by
+/// its codes, those of Unicode have punctuation before digits and letters. So a letter or digit decides.
+fn foldings_agree(a: &str, b: &str) -> bool {
+    let differing = a.bytes().zip(b.bytes()).find(|(a, b)| !a.eq_ignore_ascii_case(b));
+    let decided = differing.is_none_or(|(a, b)| a.is_ascii_alphanumeric() && b.is_ascii_alphanumeric());
+    a == b || decided && padding_agrees(a, b)
+}
+
+/// Whether two texts have the same order with and without trailing spaces.
+fn padding_agrees(a: &str, b: &str) -> bool {
+    let (short, long) = if a.len() < b.len() { (a, b) } else { (b, a) };
+    let is_start = long.as_bytes()[..short.len()].eq_ignore_ascii_case(short.as_bytes());
+    let mut rest = long.bytes().skip(short.len()).skip_while(|&byte| byte == b' ');
+    // The rest is compared with spaces, or with nothing.
+    a == b || !is_start || short.len() == long.len() || rest.next().is_some_and(|byte| byte > b' ')
 }
 
 fn compare_slowly(left: &Value, right: &Value, dialect: Dialect) -> Result<Ordering, SqlError> {
@@ -67,9 +88,7 @@ fn compare_slowly(left: &Value, right: &Value, dialect: Dialect) -> Result<Order
         (_, Value::Bool(b)) if !dialect.is_strict() => {
             compare_slowly(left, &Value::Int(i64::from(*b)), dialect)
         }
-        (Value::Text(_), _) | (_, Value::Text(_)) if dialect == Dialect::MySql => {
-            compare_mysql_text(left, right)
-        }
+        (Value::Text(_), _) | (_, Value::Text(_)) if dialect.is_mysql() => compare_mysql_text(left, right),
         _ => compare_numbers(left, right, dialect),
     }
 }
@@ -115,25 +134,21 @@ fn compare_exactly(a: i64, b: f64) -> Ordering {
     a.cmp(&(whole as i64)).then_with(|| compare_floats(0.0, b - whole))
 }
 
-/// Text by code point, or by MySQL's case-insensitive collation that also ignores trailing spaces.
+/// Text by code point, or by collations of MySQL's family. Refused is what these do not agree on: whether texts
+/// are equal that differ in trailing spaces only, or beyond ASCII where case is ignored.
 fn compare_text(a: &str, b: &str, dialect: Dialect) -> Result<Ordering, SqlError> {
-    if dialect != Dialect::MySql {
+    if dialect.compares_exactly() || a == b {
         return Ok(a.cmp(b));
     }
-    if a == b {
-        return Ok(Ordering::Equal);
-    }
-    if !a.is_ascii() || !b.is_ascii() {
+    if dialect.ignores_case() && !(a.is_ascii() && b.is_ascii()) {
         return Err(SqlError::unsupported("the order of text beyond ASCII in MySQL's collation"));
     }
-    Ok(compare_padded(a.as_bytes(), b.as_bytes()))
-}
-
-/// The shorter text counts as padded with spaces.
-fn compare_padded(a: &[u8], b: &[u8]) -> Ordering {
-    let at = |text: &[u8], i: usize| text.get(i).map_or(b' ', u8::to_ascii_uppercase);
-    let differing = (0..a.len().max(b.len())).find(|&i| at(a, i) != at(b, i));
-    differing.map_or(Ordering::Equal, |i| at(a, i).cmp(&at(b, i)))
+    let fold = |text: &str| if dialect.ignores_case() { text.to_ascii_uppercase() } else { text.to_owned() };
+    let (a, b) = (fold(a), fold(b));
+    if a != b && a.trim_end_matches(' ') == b.trim_end_matches(' ') {
+        return Err(SqlError::unsupported("texts that differ in trailing spaces only"));
+    }
+    Ok(a.cmp(&b))
 }
 
 /// MySQL compares text with a number as doubles, and text with a date as dates.
@@ -188,11 +203,34 @@ mod tests {
         }
     }
 
+    /// MySQL 8's default collation counts trailing spaces, those of MariaDB and TiDB do not; and `_` comes before
+    /// letters in the collations of Unicode, behind them in `utf8mb4_general_ci`. What depends on that is refused.
+    #[test]
+    fn what_collations_of_mysql_do_not_agree_on_is_refused() {
+        let asked = |a: &str, b: &str, dialect| order(&Value::text(a), &Value::text(b), dialect);
+        for dialect in [Dialect::MySql, Dialect::TiDb] {
+            for (one, other) in [("a ", "a"), ("", " "), ("a\t", "a")] {
+                assert!(
+                    asked(one, other, dialect).is_err_and(|error| error.is_unsupported()),
+                    "{one:?} {other:?}"
+                );
+            }
+            let equal = Value::text("a ").sql_eq(&Value::text("a"), dialect);
+            assert_eq!((equal, Value::text("a ").sql_eq(&Value::text("b"), dialect)), (None, Some(false)));
+            assert_eq!(asked("a ", "a b", dialect), Ok(Some(Ordering::Less)));
+        }
+        assert!(asked("a_", "ab", Dialect::MySql).is_err() && asked("é", "f", Dialect::MySql).is_err());
+        assert_eq!(Value::text("a_").sql_eq(&Value::text("ab"), Dialect::MySql), Some(false));
+        assert_eq!(asked("a", "B", Dialect::MySql), Ok(Some(Ordering::Less)));
+        assert_eq!(asked("a", "B", Dialect::TiDb), Ok(Some(Ordering::Greater)));
+        assert_eq!(asked("é", "f", Dialect::TiDb), Ok(Some(Ordering::Greater)));
+    }
+
     #[test]
     fn text_rules() {
         let cmp = |a: &str, b: &str, d| compare(&Value::text(a), &Value::text(b), d).unwrap().unwrap();
-        assert_eq!(cmp("Kevin ", "kevin", Dialect::MySql), Ordering::Equal);
-        assert_eq!(cmp("a\t", "a", Dialect::MySql), Ordering::Less);
+        assert_eq!(cmp("Kevin", "kevin", Dialect::MySql), Ordering::Equal);
+        assert_eq!(cmp("Kevin", "kevin", Dialect::TiDb), Ordering::Less);
         assert_eq!(cmp("Kevin", "kevin", Dialect::Postgres), Ordering::Less);
         let one = compare(&Value::Int(1), &Value::text("1x"), Dialect::MySql).unwrap();
         assert_eq!(one, Some(Ordering::Equal));

@@ -49,7 +49,7 @@ pub(crate) fn create_table(create: &ast::CreateTable, catalog: &Catalog) -> Resu
 
 /// The name under which a table or column is known: PostgreSQL folds what is not quoted.
 pub(crate) fn folded(ident: &Ident, dialect: Dialect) -> String {
-    if dialect == Dialect::Postgres && ident.quote_style.is_none() {
+    if dialect.is_postgres() && ident.quote_style.is_none() {
         return ident.value.to_ascii_lowercase();
     }
     ident.value.clone()

@@ -190,7 +190,7 @@ impl Class {
         match (left, right) {
             (Class::Mixed | Class::Unknown, _) | (_, Class::Mixed | Class::Unknown) => Class::Mixed,
             // In MySQL the scale of the result is the largest of all, which values do not know.
-            (Class::Decimal, Class::Decimal) if dialect == Dialect::MySql => Class::Mixed,
+            (Class::Decimal, Class::Decimal) if dialect.is_mysql() => Class::Mixed,
             (left, right) if left == right => left,
             (Class::Literal, other) | (other, Class::Literal) => other,
             (Class::Date, Class::Timestamp) | (Class::Timestamp, Class::Date) => Class::Timestamp,

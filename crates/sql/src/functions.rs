@@ -35,7 +35,7 @@ impl Scalar {
     /// The function of this name in the dialect, with the numbers of arguments that it takes.
     pub(crate) fn named(name: &str, dialect: Dialect) -> Option<(Scalar, std::ops::RangeInclusive<usize>)> {
         let sqlite = dialect == Dialect::Sqlite;
-        let mysql = dialect == Dialect::MySql;
+        let mysql = dialect.is_mysql();
         Some(match name {
             "abs" => (Scalar::Abs, 1..=1),
             "ceil" | "ceiling" if !sqlite => (Scalar::Ceil, 1..=1),
@@ -162,7 +162,7 @@ pub(crate) fn concatenate(left: &Value, right: &Value, dialect: Dialect) -> Resu
 
 /// PostgreSQL's CONCAT skips NULLs, MySQL's gives NULL.
 fn concat(args: &[Value], dialect: Dialect) -> Result<Value, SqlError> {
-    if dialect == Dialect::MySql && args.iter().any(Value::is_null) {
+    if dialect.is_mysql() && args.iter().any(Value::is_null) {
         return Ok(Value::Null);
     }
     if args.iter().any(|arg| matches!(arg, Value::Bool(_))) {
@@ -248,10 +248,10 @@ fn round(args: &[Value], dialect: Dialect) -> Result<Value, SqlError> {
         Value::Decimal(number) if digits >= 0 => {
             let digits = u32::try_from(digits).unwrap_or(u32::MAX);
             // MySQL never adds digits, PostgreSQL does.
-            let digits = if dialect == Dialect::MySql { digits.min(number.scale()) } else { digits };
+            let digits = if dialect.is_mysql() { digits.min(number.scale()) } else { digits };
             number.rescale(digits).map(Value::Decimal).ok_or_else(decimal_overflow)
         }
-        Value::Int(_) if digits >= 0 && dialect == Dialect::MySql => Ok(args[0].clone()),
+        Value::Int(_) if digits >= 0 && dialect.is_mysql() => Ok(args[0].clone()),
         Value::Int(number) if args.len() == 1 => Ok(Value::Float(*number as f64)),
         Value::Float(number) if args.len() == 1 && dialect == Dialect::Sqlite => {
             Ok(Value::Float(number.round()))

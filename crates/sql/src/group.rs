@@ -73,8 +73,7 @@ fn result_class(kind: AggregateKind, plain: Class, wide: Class, column: bool, di
         (AggregateKind::Count, _) => Class::Int,
         (AggregateKind::Min | AggregateKind::Max, _) => plain,
         (_, Dialect::Sqlite) => Class::Unknown,
-        (AggregateKind::Sum, Dialect::MySql) => Class::Mixed,
-        (AggregateKind::Avg, Dialect::MySql) => Class::Mixed,
+        (AggregateKind::Sum | AggregateKind::Avg, Dialect::MySql | Dialect::TiDb) => Class::Mixed,
         // The width of a computed integer is not known, and with it whether its sum is an integer.
         (AggregateKind::Sum, _) if plain == Class::Int && !column => Class::Mixed,
         (AggregateKind::Sum, _) => wide,

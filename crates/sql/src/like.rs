@@ -22,7 +22,7 @@ pub(crate) fn like(
     dialect: Dialect,
 ) -> Result<bool, SqlError> {
     let escape = escape.or((dialect != Dialect::Sqlite).then_some('\\'));
-    let ignore_case = ignore_case || !dialect.is_strict();
+    let ignore_case = ignore_case || dialect == Dialect::Sqlite || dialect.ignores_case();
     if ignore_case && dialect != Dialect::Sqlite && !(text.is_ascii() && pattern.is_ascii()) {
         return Err(SqlError::unsupported("LIKE without case on text beyond ASCII"));
     }

@@ -25,7 +25,7 @@ pub(crate) fn lower(value: &ast::ValueWithSpan, dialect: Dialect) -> Result<Type
         ast::Value::SingleQuotedString(text) => Ok(text_literal(text, dialect)),
         ast::Value::EscapedStringLiteral(text) if dialect.is_strict() => Ok(text_literal(text, dialect)),
         ast::Value::DollarQuotedString(text) if dialect.is_strict() => Ok(text_literal(&text.value, dialect)),
-        ast::Value::DoubleQuotedString(text) if dialect == Dialect::MySql => Ok(text_literal(text, dialect)),
+        ast::Value::DoubleQuotedString(text) if dialect.is_mysql() => Ok(text_literal(text, dialect)),
         ast::Value::HexStringLiteral(digits) if dialect == Dialect::Generic => match unhex(digits) {
             Some(bytes) => typed(Value::Bytes(Arc::from(bytes))),
             None => Err(SqlError::Type(format!("X'{digits}' is no bytes"))),
@@ -69,9 +69,11 @@ pub(crate) fn number_value(digits: &str, dialect: Dialect) -> Option<Value> {
     let whole = !exponent && !digits.contains('.');
     match dialect {
         Dialect::Sqlite => digits.parse().ok().filter(|n: &f64| n.is_finite()).map(Value::Float),
-        Dialect::MySql if exponent => digits.parse().ok().filter(|n: &f64| n.is_finite()).map(Value::Float),
+        Dialect::MySql | Dialect::TiDb if exponent => {
+            digits.parse().ok().filter(|n: &f64| n.is_finite()).map(Value::Float)
+        }
         // Beyond 63 bits MySQL's literals are unsigned integers, which this crate does not have.
-        Dialect::MySql if whole => None,
+        Dialect::MySql | Dialect::TiDb if whole => None,
         _ => digits.parse().ok().map(Value::Decimal),
     }
 }

@@ -235,14 +235,14 @@ impl Lowerer<'_> {
     ) -> Lowered {
         match op {
             BinaryOperator::And | BinaryOperator::Or => self.connective(op, whole),
-            BinaryOperator::StringConcat if self.dialect != Dialect::MySql => {
+            BinaryOperator::StringConcat if !self.dialect.is_mysql() => {
                 let (left, right) = (self.term(left, true)?, self.term(right, true)?);
                 if left.class == Class::Mixed || right.class == Class::Mixed {
                     return Err(outside("the text of a value whose type depends on the row", whole));
                 }
                 Ok(Typed::new(Expr::Concat(Box::new(left.expr), Box::new(right.expr)), Class::Text))
             }
-            BinaryOperator::Spaceship if self.dialect == Dialect::MySql => {
+            BinaryOperator::Spaceship if self.dialect.is_mysql() => {
                 let same = Expr::Same(self.operand(left)?, self.operand(right)?, false);
                 Ok(Typed::new(same, Class::Int))
             }
@@ -264,7 +264,7 @@ impl Lowerer<'_> {
             BinaryOperator::Multiply => Arith::Mul,
             BinaryOperator::Divide => Arith::Div,
             BinaryOperator::Modulo => Arith::Rem,
-            BinaryOperator::MyIntegerDivide if self.dialect == Dialect::MySql => Arith::IntDiv,
+            BinaryOperator::MyIntegerDivide if self.dialect.is_mysql() => Arith::IntDiv,
             _ => return None,
         })
     }
@@ -277,7 +277,7 @@ impl Lowerer<'_> {
         }
         let class = match op {
             Arith::IntDiv => Class::Int,
-            Arith::Div if self.dialect == Dialect::MySql => Class::Mixed,
+            Arith::Div if self.dialect.is_mysql() => Class::Mixed,
             _ => class,
         };
         Ok(Typed::new(Expr::Arith(op, Box::new(left.expr), Box::new(right.expr)), class))

@@ -17,7 +17,7 @@ pub(crate) enum Fit {
 /// How well `name` fits `ident`. Unquoted identifiers ignore case; PostgreSQL folds them to lower case.
 pub(crate) fn fit(ident: &Ident, name: &str, dialect: Dialect) -> Fit {
     let quoted = ident.quote_style.is_some() && dialect.is_strict();
-    let exact = if dialect == Dialect::Postgres && !quoted {
+    let exact = if dialect.is_postgres() && !quoted {
         ident.value.to_ascii_lowercase() == name
     } else {
         ident.value == name

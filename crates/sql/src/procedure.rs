@@ -387,7 +387,7 @@ pub(crate) fn call(
 /// The tokens of each argument; MySQL needs no parentheses where there are none.
 fn arguments(words: &mut Words, dialect: Dialect) -> Result<Vec<Vec<TokenWithSpan>>, SqlError> {
     let mut given = Vec::new();
-    if dialect == Dialect::MySql && !words.is(&["("]) {
+    if dialect.is_mysql() && !words.is(&["("]) {
         return Ok(given);
     }
     words.expect(&["("])?;

@@ -220,7 +220,7 @@ impl Builder<'_> {
             return Ok(Parts::constant(None));
         }
         let Some(value) = self.bound(slot, constant) else { return Ok(Parts::unknown()) };
-        let collated = self.dialect == Dialect::Postgres && matches!(value, Value::Text(_));
+        let collated = !self.dialect.orders_text() && matches!(value, Value::Text(_));
         if collated && op.asks_order() {
             return Ok(Parts::unknown());
         }

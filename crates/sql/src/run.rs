@@ -88,7 +88,7 @@ impl Env for At<'_> {
     }
 
     fn zero_division_fails(&self) -> bool {
-        self.context.writes && self.context.dialect == Dialect::MySql
+        self.context.writes && self.context.dialect.is_mysql()
     }
 
     fn select(&self, select: &Select) -> Result<Vec<Vec<Value>>, SqlError> {
@@ -271,8 +271,7 @@ fn check_sortable(shown: &[Shown], keys: usize, dialect: Dialect) -> Result<(), 
         let Some(first) = values.next() else { continue };
         for value in values {
             compare(first, value, dialect)?;
-            let odd =
-                |text: &str| dialect == Dialect::MySql && text.bytes().any(|b| !(b' '..0x7f).contains(&b));
+            let odd = |text: &str| dialect.ignores_case() && text.bytes().any(|b| !(b' '..0x7f).contains(&b));
             if matches!((first, value), (Value::Text(a), Value::Text(b)) if odd(a) || odd(b)) {
                 return Err(SqlError::unsupported("the order of text beyond printable ASCII"));
             }
@@ -288,8 +287,8 @@ fn known_keys(shown: &[Shown], keys: usize, dialect: Dialect) -> usize {
         let text = |shown: &Shown| matches!(shown.keys[*key], Value::Text(_));
         let mut texts: Vec<&Value> =
             shown.iter().filter(|shown| text(shown)).map(|shown| &shown.keys[*key]).collect();
-        texts.sort_unstable();
-        // Where each text agrees with the next in the order of code points, all of them agree.
+        texts.sort_unstable_by(|a, b| a.order(b, dialect).then_with(|| a.cmp(b)));
+        // Where each text agrees with the next, all of them agree.
         texts.windows(2).all(|pair| check_order(pair[0], pair[1], dialect).is_ok())
     };
     (0..keys).take_while(known).count()
@@ -569,9 +568,7 @@ fn key_prefix(source: &Source, table: &Table, before: &At) -> Result<Option<Vec<
 pub(crate) fn key_form(value: &Value, column: Type, dialect: Dialect) -> Option<Value> {
     match (value, column) {
         (Value::Int(_), Type::Int(_)) => Some(value.clone()),
-        (Value::Text(text), Type::Text(_)) => {
-            (dialect != Dialect::MySql || text.is_ascii()).then(|| value.group_key(dialect))
-        }
+        (Value::Text(text), Type::Text(_)) => dialect.knows_equals_of(text).then(|| value.group_key(dialect)),
         (Value::Int(number), Type::Decimal(_) | Type::Float) if number.unsigned_abs() < 1 << 53 => {
             Some(value.clone())
         }

@@ -183,7 +183,7 @@ mod tests {
             "1 = 1",
             "coalesce(v, 3) > 4",
         ];
-        for dialect in [Dialect::Generic, Dialect::Postgres, Dialect::MySql, Dialect::Sqlite] {
+        for dialect in Dialect::ALL {
             let mut shapes = Shapes::new(dialect);
             for text in texts
                 .iter()

@@ -12,7 +12,6 @@
 //! - Where [`Answer::fails`] is true the interpreter fails. It may fail for more, such as a number that is too large halfway.
 
 use crate::database::Database;
-use crate::dialect::Dialect;
 use crate::error::SqlError;
 use crate::expr::Expr;
 use crate::plan::{Delete, Source, SourceRows, TableId, Update};
@@ -275,7 +274,7 @@ impl Run<'_> {
         for (&column, &asked) in key.iter().zip(prefix) {
             let held = row.cells[column];
             let known = asked.kind == Kind::Null || asked.kind == held.kind && held.kind != Kind::Other;
-            let collated = held.kind == Kind::Text && self.database.dialect() == Dialect::MySql;
+            let collated = held.kind == Kind::Text && !self.database.dialect().compares_exactly();
             if !known || collated {
                 return Err(outside("a key of another type, or in MySQL's collation,"));
             }

@@ -376,7 +376,7 @@ impl Symbols<'_> {
         match (a.kind, b.kind) {
             (Kind::Null, _) | (_, Kind::Null) => Ok(()),
             (a, b) if a == b && a.is_ordered() => Ok(()),
-            (Kind::Text, Kind::Text) if equality && self.dialect != Dialect::MySql => Ok(()),
+            (Kind::Text, Kind::Text) if equality && self.dialect.compares_exactly() => Ok(()),
             (Kind::Text, Kind::Text) => Err(outside("the order of text, or MySQL's collation,")),
             _ => Err(outside("a comparison of these types")),
         }

@@ -262,7 +262,7 @@ impl Tracer<'_> {
         let moves = sets.iter().any(|(column, _)| schema.key.contains(column));
         match self.key(source, schema)? {
             Some(key) if !moves => {
-                if count == Some(0) && self.dialect != Dialect::MySql {
+                if count == Some(0) && !self.dialect.is_mysql() {
                     traced.reads.push(ItemRead { table, key, present: None, values: Vec::new() });
                     return Ok(());
                 }

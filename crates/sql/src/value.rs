@@ -81,15 +81,17 @@ impl Value {
         }
     }
 
-    /// The value's representative among those that GROUP BY, DISTINCT and keys hold equal to it.
+    /// The value's representative among those that GROUP BY, DISTINCT and keys hold equal to it. Texts that only some
+    /// collations of the dialect hold equal have one representative; see [`Dialect::knows_equals_of`].
     pub fn group_key(&self, dialect: Dialect) -> Value {
         match self {
             Value::Bool(truth) if !dialect.is_strict() => Value::Int(i64::from(*truth)),
             Value::Decimal(number) => number.to_integer().map_or(Value::Decimal(*number), Value::Int),
             Value::Float(number) => float_key(*number),
-            Value::Text(text) if dialect == Dialect::MySql => {
+            Value::Text(text) if dialect.ignores_case() => {
                 Value::text(text.trim_end_matches(' ').to_ascii_uppercase())
             }
+            Value::Text(text) if !dialect.compares_exactly() => Value::text(text.trim_end_matches(' ')),
             other => other.clone(),
         }
     }

@@ -36,7 +36,7 @@ pub(crate) fn insert(insert: &ast::Insert, catalog: &Catalog) -> Result<Insert, 
     let conflict = match &insert.on {
         None => None,
         // MariaDB finds the target's columns ambiguous beside those of the SELECT.
-        Some(_) if matches!(rows, InsertRows::Select(_)) && catalog.dialect == Dialect::MySql => {
+        Some(_) if matches!(rows, InsertRows::Select(_)) && catalog.dialect.is_mysql() => {
             return Err(outside("INSERT … SELECT with ON DUPLICATE KEY", insert));
         }
         Some(on) => Some(conflict(on, schema, &scope)?),
@@ -92,11 +92,11 @@ fn insert_rows(source: &ast::Query, width: usize, catalog: &Catalog) -> Result<I
 fn conflict(on: &ast::OnInsert, schema: &Schema, scope: &Scope) -> Result<Conflict, SqlError> {
     let dialect = scope.catalog.dialect;
     match on {
-        ast::OnInsert::DuplicateKeyUpdate(assignments) if dialect == Dialect::MySql => {
+        ast::OnInsert::DuplicateKeyUpdate(assignments) if dialect.is_mysql() => {
             let update = Some((conflict_sets(assignments, schema, scope)?, None));
             Ok(Conflict { target: None, update })
         }
-        ast::OnInsert::OnConflict(clause) if dialect != Dialect::MySql => {
+        ast::OnInsert::OnConflict(clause) if !dialect.is_mysql() => {
             let target = match &clause.conflict_target {
                 None => None,
                 Some(ast::ConflictTarget::Columns(columns)) => Some(conflict_key(columns, schema, dialect)?),
@@ -174,7 +174,7 @@ fn sets(
         }
         // MySQL's assignments see those to their left, but not where it runs the update over a join.
         let (used, _) = expr.uses();
-        if dialect == Dialect::MySql && sets.iter().any(|(set, _)| used.contains(set)) {
+        if dialect.is_mysql() && sets.iter().any(|(set, _)| used.contains(set)) {
             return Err(outside("a column that is used after it was set", &assignment.value));
         }
         sets.push((column, expr));
@@ -214,7 +214,7 @@ impl Names for ConflictScope<'_> {
     fn replace(&mut self, expr: &ast::Expr) -> Result<Option<Typed>, SqlError> {
         let ast::Expr::Function(call) = expr else { return Ok(None) };
         match crate::calls::simple_call(call) {
-            Some((name, args)) if name == "values" && self.both.catalog.dialect == Dialect::MySql => {
+            Some((name, args)) if name == "values" && self.both.catalog.dialect.is_mysql() => {
                 let [ast::Expr::Identifier(column)] = args.as_slice() else { return Ok(None) };
                 let (slot, class) = self.old.find(None, column)?;
                 let slot = Slot { index: slot.index + self.width as u16, ..slot };

@@ -76,7 +76,7 @@ const EXPRESSIONS: &[&str] = &[
     "GREATEST(1, NULL), LEAST(3, 1), GREATEST('b', 'A'), IFNULL(NULL, 3), IF(1 < 2, 'x', 'y'), NULLIF(1, 1)",
     "CHAR_LENGTH('abc'), LENGTH('abc'), LTRIM('  a '), RTRIM(' a  '), TRIM('  a '), REPLACE('aXbX', 'X', 'yy')",
     "CONCAT('a', 7, 1.50), CONCAT('a', NULL), SUBSTRING('abcdef', 2, 3), SUBSTR('abc', 2), SUBSTRING('abcdef' FROM 3 FOR 2)",
-    "'a' = 'A', 'a ' = 'a', 'a' < 'B', '' < 'a', '' = ' ', 'a' LIKE 'A', 'a ' LIKE 'a', 'a%b' LIKE 'a!%b' ESCAPE '!'",
+    "'a' = 'A', 'a ' = 'b', 'a' < 'B', '' < 'a', 'a ' < 'a b', 'a' LIKE 'A', 'a ' LIKE 'a', 'a%b' LIKE 'a!%b' ESCAPE '!'",
     "'1' = 1, '1x' = 1, 'x' = 0, '1.5' = 1.5, '2' > 10, 1 <=> NULL, NULL <=> NULL, 2 <=> 2",
     "NULL = 1, NULL IS NULL, (1 = NULL) IS UNKNOWN, 1 IN (1, NULL), 2 IN (1, NULL), 2 NOT IN (1, NULL)",
     "TRUE AND NULL, FALSE AND NULL, TRUE OR NULL, NOT NULL, (1 = 1) = TRUE, NOT 5, 2 AND 0, TRUE + 1",

@@ -33,7 +33,7 @@ use margay_history::{NameId, ObjectId, OpId, TxnId, Version};
 use margay_levels::Anomaly;
 
 use crate::mechanism::Mechanisms;
-use crate::observed::{Execution, Unexplained};
+use crate::observed::{Execution, Reading, Unexplained};
 
 /// What proves a verdict.
 #[derive(Clone, PartialEq, Debug)]
@@ -79,12 +79,35 @@ impl Certificate {
     }
 }
 
+impl Certificate {
+    /// What `read-committed` lets a statement see here. Where statements are no more than operations on rows, each row is seen by itself.
+    #[must_use]
+    pub fn reading(&self) -> Reading {
+        match self {
+            Certificate::Execution(execution) => execution.reading,
+            Certificate::Unexplained(unexplained) => unexplained.reading,
+            _ => Reading::Item,
+        }
+    }
+
+    /// The breach of a mechanism, if it is one: that says nothing of the level's definition.
+    #[must_use]
+    pub fn breach(&self) -> Option<&Breach> {
+        match self {
+            Certificate::Intervals(breach) => Some(breach),
+            _ => None,
+        }
+    }
+}
+
 /// A mechanism that was not at work, by the intervals alone.
 ///
 /// It says nothing of what the level's definition forbids: a dirty write that left no trace is a breach of mutual exclusion and still a possible history. What it
 /// says is that the database does not keep its level in the way that its profile describes; the mechanisms stand here so that everybody can compare them.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Breach {
+    /// The profile that has them, by name: `postgresql/repeatable-read`. Where none is named, the mechanisms speak for themselves.
+    pub profile: Option<String>,
     /// The mechanisms that the database is said to have.
     pub mechanisms: Mechanisms,
     /// Where one of them was not at work.

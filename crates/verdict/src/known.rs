@@ -9,6 +9,7 @@
 
 use margay_history::{History, ObjectId, Op, OpId, OpKind, Outcome, TxnId, Value, ValueId, Version};
 use margay_levels::Level;
+use margay_levels::profile::same_dbms;
 
 use crate::audit;
 use crate::certificate::{Broken, Certificate, Finding, Lemma, Reason};
@@ -17,7 +18,7 @@ use crate::checker::Question;
 /// What is known about a finding.
 pub(crate) fn known(history: &History, finding: &Finding) -> Option<String> {
     let header = history.header();
-    let postgres = header.dbms.as_deref().is_some_and(|dbms| dbms.starts_with("postgres"));
+    let postgres = header.dbms.as_deref().is_some_and(|dbms| same_dbms(dbms, "postgresql"));
     if !postgres || header.level.as_deref() != Some("repeatable-read") {
         return None;
     }

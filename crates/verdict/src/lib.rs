@@ -13,6 +13,7 @@ mod budget;
 pub mod cell;
 mod certificate;
 mod checker;
+mod claim;
 mod classify;
 pub mod explain;
 mod known;
@@ -33,6 +34,7 @@ pub use certificate::{
     Stamp, Versions,
 };
 pub use checker::{Checker, Question};
-pub use predicates::{Outside, Predicates};
+pub use claim::{Claim, Standing, Translation};
+pub use predicates::{Outside, Predicates, dialect};
 pub use state::{Fault, Mismatch, State};
 pub use verdict::{Verdict, Why};

@@ -315,15 +315,9 @@ impl Row for CellRow<'_, '_> {
 }
 
 /// The rules of the database that the history was recorded from.
-pub(crate) fn dialect(history: &History) -> Dialect {
-    let dbms = history.header().dbms.as_deref().unwrap_or("").to_ascii_lowercase();
-    let is = |names: &[&str]| names.iter().any(|name| dbms.starts_with(name));
-    match () {
-        () if is(&["mysql", "mariadb"]) => Dialect::MySql,
-        () if is(&["sqlite"]) => Dialect::Sqlite,
-        () if is(&["postgres"]) => Dialect::Postgres,
-        () => Dialect::Generic,
-    }
+#[must_use]
+pub fn dialect(history: &History) -> Dialect {
+    Dialect::of_dbms(history.header().dbms.as_deref())
 }
 
 fn set_texts(history: &History) -> impl Iterator<Item = &str> {

@@ -2,7 +2,7 @@
 
 use margay_history::{History, HistoryBuilder, OpDetail, OpKind, Table};
 use margay_levels::Level;
-use margay_verdict::observed::Execution;
+use margay_verdict::observed::{Execution, Reading};
 use margay_verdict::{Certificate, Question, audit};
 
 /// Three set one row. The first and the last have commit timestamps, and the end of the one between them is not known.
@@ -34,7 +34,12 @@ fn a_writer_without_a_timestamp_hides_nobody() {
     let verdict = |first, last| {
         let history = stamped(first, last);
         let order = [1, 2, 3].map(|label| history.find_txn(label).expect("a transaction of the test"));
-        let execution = Execution { order: order.to_vec(), sights: Vec::new(), initial: Vec::new() };
+        let execution = Execution {
+            reading: Reading::Item,
+            order: order.to_vec(),
+            sights: Vec::new(),
+            initial: Vec::new(),
+        };
         audit(&history, Question::new(Level::Serializable), &Certificate::Execution(execution)).is_ok()
     };
     assert!(verdict(1, 2));

@@ -90,7 +90,7 @@ fn breach(broken: Broken) -> Certificate {
         update_search: false,
         points: Some(Points::Commit),
     };
-    Certificate::Intervals(Breach { mechanisms, broken })
+    Certificate::Intervals(Breach { profile: None, mechanisms, broken })
 }
 
 /// All that engines find in the story.

@@ -41,6 +41,7 @@ fn who_adds_to_a_row_must_have_seen_it_inserted() {
     let first = |txn: TxnId| OpId(history.op_range(txn).start);
     let question = Question::new(Level::StrongSessionSnapshotIsolation);
     let execution = Execution {
+        reading: Reading::Item,
         order: vec![one, two, three],
         sights: vec![(first(two), Sight::state(0)), (first(three), Sight::state(2))],
         initial: Vec::new(),

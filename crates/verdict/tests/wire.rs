@@ -7,8 +7,8 @@ use margay_testkit::history;
 use margay_verdict::mechanism::{Certified, Locking, Mechanisms, Points, View};
 use margay_verdict::wire::{fingerprint, from_json, to_json};
 use margay_verdict::{
-    Breach, Broken, Certificate, Edge, Finding, Lemma, Order, Point, Question, ReadFrom, Reason, Versions,
-    explain,
+    Breach, Broken, Certificate, Claim, Edge, Finding, Lemma, Order, Point, Question, ReadFrom, Reason,
+    Versions, explain,
 };
 
 const TEXT: &str = "table t(id; id int, v int) | init: x=0 t/4={v:3} | T1@s1: r(x,0) w(x,1) | T2@s1: r(x,1) \
@@ -67,7 +67,7 @@ fn breach(broken: Broken) -> Certificate {
         update_search: true,
         points: Some(Points::Commit),
     };
-    Certificate::Intervals(Breach { mechanisms, broken })
+    Certificate::Intervals(Breach { profile: None, mechanisms, broken })
 }
 
 #[test]
@@ -77,9 +77,33 @@ fn what_was_written_reads_back() {
         for level in Level::ALL {
             for real_time in [false, true] {
                 let question = Question { level, real_time };
-                let text = to_json(&h, question, &certificate);
-                assert_eq!(from_json(&h, &text), Ok((question, certificate.clone())), "{text}");
+                let claim = Claim::of(&h, question, None, &certificate);
+                let text = to_json(&h, &claim, &certificate);
+                assert_eq!(from_json(&h, None, &text), Ok((claim, certificate.clone())), "{text}");
             }
+        }
+    }
+}
+
+/// Files of version 0.1.0 do not say by which rules they were made.
+#[test]
+fn files_without_rules_are_read() {
+    let h = history(TEXT);
+    let question = Question::new(Level::ReadCommitted);
+    for certificate in certificates(&h) {
+        let claim = Claim::of(&h, question, None, &certificate);
+        let mut old = to_json(&h, &claim, &certificate);
+        for field in [
+            "\"dialect\":\"generic\",",
+            "\"profile\":null,",
+            "\"reading\":\"item\",",
+            "\"translation\":\"recorded\",",
+            "\"translation\":\"executed\",",
+        ] {
+            old = old.replace(field, "");
+        }
+        if !matches!(certificate, Certificate::Unexplained(_)) {
+            assert_eq!(from_json(&h, None, &old), Ok((claim, certificate)), "{old}");
         }
     }
 }
@@ -88,13 +112,19 @@ fn what_was_written_reads_back() {
 fn what_is_wrong_is_said() {
     let h = history(TEXT);
     let question = Question::new(Level::Serializable);
-    let good = to_json(&h, question, &certificates(&h)[4]);
+    let certificate = &certificates(&h)[4];
+    let good = to_json(&h, &Claim::of(&h, question, None, certificate), certificate);
     let print = fingerprint(&h);
     let cases = [
         ("\"margay-certificate\":1", "\"margay-certificate\":2", "version 2"),
         (&print[..], "0000000000000000", "another history"),
         ("\"verdict\":\"violated\"", "\"verdict\":\"holds\"", "proves \"violated\""),
         ("\"level\":\"serializable\"", "\"level\":\"serialisable\"", "serialisable"),
+        ("\"dialect\":\"generic\"", "\"dialect\":\"mysql\"", "dialect mysql where it is generic"),
+        ("\"translation\":\"recorded\"", "\"translation\":\"executed\"", "translation executed where it is"),
+        ("\"translation\":\"recorded\"", "\"translation\":\"guessed\"", "no translation \"guessed\""),
+        ("\"reading\":\"item\"", "\"reading\":\"statement\"", "reading statement where it is item"),
+        ("\"profile\":null", "\"profile\":\"mysql/serializable\"", "not about the mechanisms"),
         ("\"real-time\":false", "\"real-time\":0", "real-time"),
         ("\"real-time\":false", "\"real_time\":false", "real-time"),
         ("\"from\":1", "\"from\":5", "no transaction 5"),
@@ -108,7 +138,7 @@ fn what_is_wrong_is_said() {
     ];
     for (from, to, said) in cases {
         assert!(good.contains(from), "{from}");
-        let error = from_json(&h, &good.replacen(from, to, 1)).expect_err(to);
+        let error = from_json(&h, None, &good.replacen(from, to, 1)).expect_err(to);
         assert!(error.contains(said), "{error}");
     }
 }

@@ -16,7 +16,7 @@ pub fn execution(encoded: &Encoded<'_>, values: &[i128]) -> Execution {
     });
     let sights = encoded.sights.iter().filter(|sighted| model.places.contains_key(&sighted.txn));
     let sights = sights.flat_map(|sighted| model.sights(sighted)).collect();
-    Execution { order, sights, initial: initial.collect() }
+    Execution { reading: encoded.rules.reading(), order, sights, initial: initial.collect() }
 }
 
 struct Model<'a, 'h> {

@@ -22,7 +22,7 @@ pub fn fits(
 /// MySQL's clients are told of the rows that changed, of those that matched, or of two for each that an upsert updated.
 fn count_fits(count: u64, outcome: &Outcome, dialect: Dialect) -> bool {
     let mysql = [outcome.changed, outcome.matched + outcome.changed];
-    count == outcome.matched || dialect == Dialect::MySql && mysql.contains(&count)
+    count == outcome.matched || dialect.is_mysql() && mysql.contains(&count)
 }
 
 /// Rows of equal rank may come in any order; and all rows, where there is text among them: how a database sorts text depends on a collation that the history does not tell.

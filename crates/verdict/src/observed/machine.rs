@@ -273,7 +273,7 @@ impl<'h> Machine<'h> {
     /// Whether an error of the statement would have ended its transaction, or would show in what was observed.
     #[must_use]
     pub fn is_noticed(&self, op: OpId) -> bool {
-        let strict = matches!(self.database.dialect(), Dialect::Generic | Dialect::Postgres);
+        let strict = self.database.dialect().is_strict();
         strict || self.history.statement(op).is_some_and(|s| s.rows.is_some() || s.count.is_some())
     }
 
@@ -439,7 +439,7 @@ impl<'h> Machine<'h> {
 
 /// Histories number their parameters whatever the database; MySQL's own marks have no numbers, so that each stands for the next value.
 fn positional(text: &str, given: Vec<Value>, dialect: Dialect) -> (Cow<'_, str>, Vec<Value>) {
-    if dialect != Dialect::MySql || !text.contains('$') {
+    if !dialect.is_mysql() || !text.contains('$') {
         return (Cow::Borrowed(text), given);
     }
     let (mut out, mut values) = (String::with_capacity(text.len()), Vec::with_capacity(given.len()));

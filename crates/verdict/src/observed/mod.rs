@@ -61,7 +61,9 @@ pub use orders::{Candidate, Orders};
 pub use part::{Part, PartRow, RowSet, Touch, Touches};
 pub use prints::{Effect, Prints, RowId};
 pub use rules::{Family, Rules};
-pub use setup::{dialect, unknown_rows, unknowns};
+pub use setup::{unknown_rows, unknowns};
+
+pub use crate::predicates::dialect;
 pub use words::{show_given, show_observed, show_statement};
 
 use margay_history::{ObjectId, OpId, TxnId};
@@ -100,6 +102,8 @@ pub struct Pin {
 /// How what was observed can have happened.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Execution {
+    /// What is read by read-committed.
+    pub reading: Reading,
     /// The transactions that committed, first to last.
     pub order: Vec<TxnId>,
     /// What statements saw; a statement that is not here saw everything that committed before its own transaction.

@@ -46,6 +46,15 @@ impl Rules {
         Some(Rules { family, session: question.uses_session_order(), real_time: question.uses_real_time() })
     }
 
+    /// The reading of `read-committed`; at other levels there is one.
+    #[must_use]
+    pub fn reading(self) -> Reading {
+        match self.family {
+            Family::Committed(reading) => reading,
+            _ => Reading::Item,
+        }
+    }
+
     /// Whether rows that a transaction leaves as they were are not written.
     #[must_use]
     pub fn skips(self) -> bool {

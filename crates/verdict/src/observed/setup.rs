@@ -11,20 +11,7 @@ use margay_sql::{Column, Database, Dialect, SqlError, Statement, Type, Value};
 
 use super::Initial;
 use crate::cell::to_sql;
-use crate::predicates::Outside;
-
-/// The rules of the database that the history was recorded from.
-#[must_use]
-pub fn dialect(history: &History) -> Dialect {
-    let dbms = history.header().dbms.as_deref().unwrap_or("").to_ascii_lowercase();
-    let is = |names: &[&str]| names.iter().any(|name| dbms.starts_with(name));
-    match () {
-        () if is(&["mysql", "mariadb", "tidb"]) => Dialect::MySql,
-        () if is(&["sqlite"]) => Dialect::Sqlite,
-        () if is(&["postgres"]) => Dialect::Postgres,
-        () => Dialect::Generic,
-    }
-}
+use crate::predicates::{Outside, dialect};
 
 /// The database before the first transaction.
 pub(super) fn initial(history: &History, given: &[Initial]) -> Result<Database, Outside> {
@@ -52,9 +39,9 @@ fn create(table: &Table, dialect: Dialect) -> String {
 }
 
 fn quoted(name: &str, dialect: Dialect) -> String {
-    match dialect {
-        Dialect::MySql => format!("`{}`", name.replace('`', "``")),
-        _ => format!("\"{}\"", name.replace('"', "\"\"")),
+    match dialect.is_mysql() {
+        true => format!("`{}`", name.replace('`', "``")),
+        false => format!("\"{}\"", name.replace('"', "\"\"")),
     }
 }
 
@@ -190,7 +177,7 @@ impl Insert {
         let place = |name: &str| table.key.iter().position(|key| key.eq_ignore_ascii_case(name));
         let named = |column: &Column| (place(&column.name), column.name.clone(), blank(column));
         let columns: Vec<_> = database.schema(id).columns.iter().map(named).collect();
-        let strict = matches!(database.dialect(), Dialect::Generic | Dialect::Postgres);
+        let strict = database.dialect().is_strict();
         let marks: Vec<String> =
             (1..=columns.len()).map(|n| if strict { format!("${n}") } else { "?".into() }).collect();
         let text =

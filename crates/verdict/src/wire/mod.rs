@@ -10,7 +10,7 @@ mod sql;
 mod write;
 
 pub use fingerprint::fingerprint;
-pub use read::from_json;
+pub use read::{from_json, translation};
 pub use write::to_json;
 
 /// The version of the file format.

@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 use margay_history::{History, NameId, ObjectId, OpId, TxnId, Version};
 use margay_levels::profile::Granularity;
-use margay_sql::Term;
+use margay_sql::{Dialect, Term};
 use serde_json::{Map, Value as Json};
 
 use super::sql::json_sql;
@@ -12,15 +12,45 @@ use crate::certificate::{
     Breach, Broken, Certificate, Edge, Lemma, Order, Point, ReadFrom, Reason, Stamp, Versions,
 };
 use crate::checker::Question;
+use crate::claim::{Claim, Translation};
 use crate::mechanism::{Certified, Locking, Mechanisms, Points, View};
 use crate::observed::formula::{Bound, Clash};
 use crate::observed::{Execution, Initial, Misrun, Moment, PartRow, Pin, Reading, Sight, Unexplained};
 
-/// The question and the certificate of a file, against the history that it was made for.
+/// The translation that a certificate says the history of statements needs before it is read; nothing in files of version 0.1.0.
 ///
 /// # Errors
-/// What is wrong with the text, or that it was made for another history.
-pub fn from_json(history: &History, text: &str) -> Result<(Question, Certificate), String> {
+/// When the text is no certificate, or knows another translation.
+pub fn translation(text: &str) -> Result<Option<Translation>, String> {
+    let file: Json = serde_json::from_str(text).map_err(|error| format!("not a certificate: {error}"))?;
+    stated(&mut Fields::new(file, "the certificate")?, "translation", Translation::from_name)
+}
+
+/// A field that files of version 0.1.0 do not have.
+fn stated<T>(
+    fields: &mut Fields,
+    name: &str,
+    known: impl Fn(&str) -> Option<T>,
+) -> Result<Option<T>, String> {
+    match fields.optional(name) {
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::String(text)) => {
+            known(&text).map(Some).ok_or_else(|| format!("a certificate knows no {name} {text:?}"))
+        }
+        Some(_) => Err(format!("{name:?} of the certificate is no text")),
+    }
+}
+
+/// What a file claims and the certificate in it, against the history that it was made for. `rows` says how statements became the operations
+/// of this history, if they did.
+///
+/// # Errors
+/// What is wrong with the text, or that it was made for another history or by other rules.
+pub fn from_json(
+    history: &History,
+    rows: Option<Translation>,
+    text: &str,
+) -> Result<(Claim, Certificate), String> {
     let file: Json = serde_json::from_str(text).map_err(|error| format!("not a certificate: {error}"))?;
     let mut fields = Fields::new(file, "the certificate")?;
     match fields.take("margay-certificate")?.as_u64() {
@@ -30,18 +60,39 @@ pub fn from_json(history: &History, text: &str) -> Result<(Question, Certificate
     }
     let level = fields.text("level")?.parse().map_err(|error| format!("{error}"))?;
     let real_time = fields.take("real-time")?.as_bool().ok_or("\"real-time\" is no truth value")?;
-    let (stated, print) = (fields.text("verdict")?, fields.text("history")?);
+    let (verdict, print) = (fields.text("verdict")?, fields.text("history")?);
     if print != fingerprint(history) {
         return Err(format!(
             "the certificate is of another history: of {print}, not of {}",
             fingerprint(history)
         ));
     }
-    let certificate = Reader::new(history).certificate(fields)?;
-    if stated != certificate.proves() {
-        return Err(format!("the certificate says {stated:?} and proves {:?}", certificate.proves()));
+    let dialect = stated(&mut fields, "dialect", Dialect::from_name)?;
+    let translation = stated(&mut fields, "translation", Translation::from_name)?;
+    let reading = stated(&mut fields, "reading", Reading::from_name)?;
+    let profile = stated(&mut fields, "profile", |name| Some(name.to_owned()))?;
+    let mut certificate = Reader::new(history).certificate(fields)?;
+    if verdict != certificate.proves() {
+        return Err(format!("the certificate says {verdict:?} and proves {:?}", certificate.proves()));
     }
-    Ok((Question { level, real_time }, certificate))
+    match (&mut certificate, profile) {
+        (Certificate::Intervals(breach), profile) => breach.profile = profile,
+        (_, None) => {}
+        (_, Some(profile)) => return Err(format!("a proof that is not about the mechanisms of {profile}")),
+    }
+    let claim = Claim::of(history, Question { level, real_time }, rows, &certificate);
+    claim.allows_translation(&certificate).map_err(|rejected| rejected.to_string())?;
+    let differs = |what: &str, told: &str, is: &str| {
+        Err(format!("the certificate says {what} {told} where it is {is}"))
+    };
+    match (dialect, translation, reading) {
+        (Some(told), _, _) if told != claim.dialect => differs("dialect", told.name(), claim.dialect.name()),
+        (_, Some(told), _) if told != claim.translation => {
+            differs("translation", told.name(), claim.translation.name())
+        }
+        (_, _, Some(told)) if told != claim.reading => differs("reading", told.name(), claim.reading.name()),
+        _ => Ok((claim, certificate)),
+    }
 }
 
 fn clash(json: Json) -> Result<Clash, String> {
@@ -284,7 +335,7 @@ impl<'h> Reader<'h> {
             }
             _ => Broken::Dependencies(self.edges(body)?),
         };
-        Ok(Certificate::Intervals(Breach { mechanisms, broken }))
+        Ok(Certificate::Intervals(Breach { profile: None, mechanisms, broken }))
     }
 
     fn execution(&self, body: Json) -> Result<Certificate, String> {
@@ -303,8 +354,9 @@ impl<'h> Reader<'h> {
             Ok(Initial { object: self.object(&object)?, column, value })
         };
         let initial = fields.list("initial")?.into_iter().map(cell).collect::<Result<_, String>>()?;
+        let reading = stated(&mut fields, "reading", Reading::from_name)?.unwrap_or_default();
         fields.end()?;
-        Ok(Certificate::Execution(Execution { order, sights, initial }))
+        Ok(Certificate::Execution(Execution { reading, order, sights, initial }))
     }
 
     fn unexplained(&self, body: Json) -> Result<Certificate, String> {

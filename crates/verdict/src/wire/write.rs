@@ -8,20 +8,24 @@ use serde_json::{Value as Json, json};
 use super::sql::sql_json;
 use super::{VERSION, fingerprint, object_json};
 use crate::certificate::{Breach, Broken, Certificate, Edge, Point, ReadFrom, Reason, Stamp};
-use crate::checker::Question;
+use crate::claim::Claim;
 use crate::mechanism::{Certified, Locking, Points, View, word};
 use crate::observed::formula::{Bound, Clash};
 use crate::observed::{Execution, Initial, Misrun, Moment, PartRow, Pin, Sight, Unexplained};
 
-/// The certificate as the text of its file.
+/// The certificate as the text of its file, with what it proves.
 #[must_use]
-pub fn to_json(history: &History, question: Question, certificate: &Certificate) -> String {
+pub fn to_json(history: &History, claim: &Claim, certificate: &Certificate) -> String {
     let (kind, body) = Writer { history }.certificate(certificate);
     let file = json!({
         "margay-certificate": VERSION,
         "history": fingerprint(history),
-        "level": question.level.name(),
-        "real-time": question.real_time,
+        "level": claim.question.level.name(),
+        "real-time": claim.question.real_time,
+        "dialect": claim.dialect.name(),
+        "translation": claim.translation.name(),
+        "reading": claim.reading.name(),
+        "profile": claim.profile,
         "verdict": certificate.proves(),
         kind: body,
     });
@@ -84,7 +88,12 @@ impl Writer<'_> {
         let sights: Json = execution.sights.iter().map(sight).collect();
         let cell = |cell: &Initial| json!([self.object(cell.object), cell.column, sql_json(&cell.value)]);
         let initial: Json = execution.initial.iter().map(cell).collect();
-        json!({ "order": self.txns(&execution.order), "sights": sights, "initial": initial })
+        json!({
+            "reading": execution.reading.name(),
+            "order": self.txns(&execution.order),
+            "sights": sights,
+            "initial": initial,
+        })
     }
 
     fn unexplained(&self, unexplained: &Unexplained) -> Json {

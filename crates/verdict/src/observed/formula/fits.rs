@@ -34,7 +34,7 @@ pub fn fits(
 fn count_fits(count: u64, answer: &Answer, dialect: Dialect, terms: &mut Terms) -> Term {
     let count = terms.int(count.into());
     let matched = terms.equal(answer.matched, count);
-    if dialect != Dialect::MySql {
+    if !dialect.is_mysql() {
         return matched;
     }
     let both = terms.add(answer.matched, answer.changed);

@@ -1,0 +1,224 @@
+//! What exactly a certificate proves: not only which answer to which question, but under which rules.
+//!
+//! Two certificates of one history may say `holds` and `violated` at one level and both be right, if they read the history by different
+//! rules. So the rules stand in the file, and in everything that shows an answer.
+
+use margay_history::History;
+use margay_levels::definition::Family;
+use margay_levels::profile::{self, Profile};
+use margay_sql::Dialect;
+
+use crate::audit::Rejected;
+use crate::certificate::{Breach, Certificate};
+use crate::checker::Question;
+use crate::mechanism::Mechanisms;
+use crate::observed::Reading;
+use crate::predicates::dialect;
+
+/// The question, and the rules by which it was answered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Claim {
+    /// What was asked.
+    pub question: Question,
+    /// What `read-committed` lets a statement see. At other levels both readings are the same.
+    pub reading: Reading,
+    /// What statements and conditions mean.
+    pub dialect: Dialect,
+    /// What statements were taken for.
+    pub translation: Translation,
+    /// The profile whose mechanisms are broken, for a breach that names one.
+    pub profile: Option<String>,
+}
+
+/// What the statements of a history were taken for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Translation {
+    /// The operations are as they were recorded.
+    #[default]
+    Recorded,
+    /// SQL statements are executed.
+    Executed,
+    /// SQL statements are taken as reads and writes of rows.
+    Rows {
+        /// Each transaction sees one state, so that what it read once stays known to it.
+        stable: bool,
+        /// Statements that are more than that are taken for as much as is certain.
+        partly: bool,
+    },
+}
+
+impl Translation {
+    /// All, with their names in files.
+    pub const ALL: [(Translation, &'static str); 6] = [
+        (Translation::Recorded, "recorded"),
+        (Translation::Executed, "executed"),
+        (Translation::Rows { stable: true, partly: false }, "rows-stable"),
+        (Translation::Rows { stable: false, partly: false }, "rows-changing"),
+        (Translation::Rows { stable: true, partly: true }, "rows-stable-partly"),
+        (Translation::Rows { stable: false, partly: true }, "rows-changing-partly"),
+    ];
+
+    /// How statements become rows for a question that is answered by a certificate of this kind.
+    #[must_use]
+    pub fn to_rows(question: Question, certificate: &Certificate) -> Self {
+        match certificate.breach() {
+            Some(breach) => Translation::Rows { stable: breach.mechanisms.sees_one_state(), partly: true },
+            None => Translation::Rows {
+                stable: matches!(question.level.family(), Family::Serial | Family::Snapshot),
+                partly: false,
+            },
+        }
+    }
+
+    /// The name in files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(known, _)| *known == self).map_or("", |(_, name)| name)
+    }
+
+    /// The translation of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, known)| *known == name).map(|(translation, _)| *translation)
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Translation::Recorded => "operations as recorded",
+            Translation::Executed => "statements executed",
+            Translation::Rows { stable: true, partly: false } => {
+                "statements taken as reads and writes of rows; a transaction sees one state"
+            }
+            Translation::Rows { stable: false, partly: false } => {
+                "statements taken as reads and writes of rows; each sees its own state"
+            }
+            Translation::Rows { stable: true, partly: true } => {
+                "statements taken as reads and writes of rows as far as certain; a transaction sees one state"
+            }
+            Translation::Rows { stable: false, partly: true } => {
+                "statements taken as reads and writes of rows as far as certain; each sees its own state"
+            }
+        }
+    }
+}
+
+impl Claim {
+    /// What a certificate of a history proves. `rows` says how statements became the operations of this history, if they did.
+    #[must_use]
+    pub fn of(
+        history: &History,
+        question: Question,
+        rows: Option<Translation>,
+        certificate: &Certificate,
+    ) -> Self {
+        let executed = matches!(certificate, Certificate::Execution(_) | Certificate::Unexplained(_));
+        let recorded = if executed { Translation::Executed } else { Translation::Recorded };
+        Self {
+            question,
+            reading: certificate.reading(),
+            dialect: dialect(history),
+            translation: rows.unwrap_or(recorded),
+            profile: certificate.breach().and_then(|breach| breach.profile.clone()),
+        }
+    }
+
+    /// Whether a certificate of this kind may rest on the translation: a transaction sees one state only where the level or the mechanisms
+    /// say so, and a history that was translated in part shows less than what happened.
+    ///
+    /// # Errors
+    /// Why it may not.
+    pub fn allows_translation(&self, certificate: &Certificate) -> Result<(), Rejected> {
+        let usual = Translation::to_rows(self.question, certificate);
+        let (Translation::Rows { stable, partly }, Translation::Rows { stable: may, partly: must }) =
+            (self.translation, usual)
+        else {
+            return Ok(());
+        };
+        match (stable && !may, partly == must) {
+            (false, true) => Ok(()),
+            (true, _) => {
+                Err(Rejected("the translation assumes that a transaction sees one state".to_owned()))
+            }
+            (_, false) => Err(Rejected("a proof of this kind cannot rest on this translation".to_owned())),
+        }
+    }
+
+    /// What the certificate proves, in words that follow its verdict: `holds under serializable`. A breach of mechanisms is not worded as
+    /// a violation of a level, which it need not be.
+    #[must_use]
+    pub fn sentence(&self, certificate: &Certificate) -> String {
+        let real_time = if self.question.real_time { " with real time" } else { "" };
+        match certificate.breach() {
+            Some(breach) => Standing::of(breach).sentence(),
+            None => format!("{} under {}{real_time}", certificate.proves(), self.question.level.name()),
+        }
+    }
+
+    /// The rules, in words.
+    #[must_use]
+    pub fn rules(&self) -> String {
+        let reading = match self.reading {
+            Reading::Item => "reading item (each row as of some committed state)",
+            Reading::Statement => "reading statement (one committed state per statement)",
+        };
+        format!("dialect {}; {}; {reading}", self.dialect.name(), self.translation.words())
+    }
+}
+
+/// Whose mechanisms a breach is about.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Standing {
+    /// A profile has the mechanisms.
+    Profile(Profile),
+    /// No profile that is named has them; those listed here do.
+    Others(Vec<String>),
+}
+
+impl Standing {
+    /// The profile that a breach names, if its mechanisms are those; or else all that have them.
+    #[must_use]
+    pub fn of(breach: &Breach) -> Self {
+        let having = || profile::all().filter(|row| Mechanisms::of(row) == breach.mechanisms);
+        let named = having().find(|row| breach.profile.as_deref() == Some(row.name().as_str()));
+        match named {
+            Some(row) => Standing::Profile(*row),
+            None => {
+                let mut names: Vec<String> = having().map(Profile::name).collect();
+                names.dedup();
+                Standing::Others(names)
+            }
+        }
+    }
+
+    /// What a breach of these mechanisms says.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        match self {
+            Standing::Profile(profile) => {
+                format!("not possible for {} as its profile describes it", profile.title())
+            }
+            Standing::Others(_) => {
+                "not possible for a database with the mechanisms of the certificate".to_owned()
+            }
+        }
+    }
+
+    /// What to know about the mechanisms.
+    #[must_use]
+    pub fn note(&self) -> String {
+        match self {
+            Standing::Profile(profile) => {
+                format!("the mechanisms are those of the profile {}", profile.name())
+            }
+            Standing::Others(names) if names.is_empty() => "no profile has these mechanisms".to_owned(),
+            Standing::Others(names) => {
+                format!(
+                    "the certificate names no profile that has these mechanisms; these have them: {}",
+                    names.join(", ")
+                )
+            }
+        }
+    }
+}
