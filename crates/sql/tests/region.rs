@@ -51,7 +51,9 @@ fn text_needs_its_type() {
     assert_eq!(relation_in("v = '5'", "v = '05'", Dialect::Postgres, text), Relation::Disjoint);
     assert_eq!(relation_in("v = '5'", "v = '05'", Dialect::Postgres, int), Relation::Identical);
     assert_eq!(relation_in("v = 'ann'", "v = 'bob'", Dialect::Generic, none), Relation::Disjoint);
-    assert_eq!(relation_in("v = 'ann'", "v = 'ANN '", Dialect::MySql, text), Relation::Identical);
+    assert_eq!(relation_in("v = 'ann'", "v = 'ANN'", Dialect::MySql, text), Relation::Identical);
+    assert_eq!(relation_in("v = 'ann'", "v = 'ANN '", Dialect::MySql, text), Relation::Overlapping);
+    assert_eq!(relation_in("v = 'ann'", "v = 'ANN'", Dialect::TiDb, text), Relation::Disjoint);
     assert_eq!(relation_in("v = 'ann'", "v = 'bob'", Dialect::MySql, none), Relation::Overlapping);
 }
 
