@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
+use margay::{Backend, Choice, Reading};
 use margay_drivers::Target;
-use margay_engines::{Backend, Choice, Reading};
 use margay_formats::Format;
 use margay_workloads::{WORKLOADS, Workload};
 
@@ -175,8 +175,11 @@ pub struct CheckArgs {
     /// Write the certificate that proves the verdict
     #[arg(long, value_name = "FILE")]
     pub certificate: Option<PathBuf>,
-    /// Audit the certificate however large the history is (small ones always are)
+    /// Do not audit the certificate; the output says so
     #[arg(long)]
+    pub no_audit: bool,
+    /// Audit the certificate, as is always done unless --no-audit is given
+    #[arg(long, hide = true, conflicts_with = "no_audit")]
     pub audit: bool,
     #[command(flatten)]
     pub input: InputArgs,
@@ -355,9 +358,9 @@ const FORMAT: Named<Format> = Named { parse: str::parse, names: || Format::ALL.m
 /// Any format is understood where one is written, so that the error can say that it is read only; only those that can be are offered.
 const WRITTEN: Named<Format> = Named { parse: str::parse, names: writable };
 const ENGINE: Named<Choice> = Named {
-    parse: |name| margay_engines::by_name(name).map_err(|error| error.to_string()),
+    parse: |name| margay::by_name(name).map_err(|error| error.to_string()),
     names: || {
-        let engines = margay_engines::all().iter().map(|engine| engine.name());
+        let engines = margay::all().iter().map(|engine| engine.name());
         std::iter::once("auto").chain(engines).collect()
     },
 };

@@ -17,7 +17,7 @@ use crate::failure::{Failure, Status};
 use crate::progress::Progress;
 use crate::terminal::{self, Paint};
 use crate::view::{self, Stats, how_to_audit};
-use crate::{duration, files, report, rows};
+use crate::{duration, files, report};
 
 /// The object of `--json`.
 #[derive(Serialize)]
@@ -109,6 +109,7 @@ impl Report {
             engine: None,
             verdict: &verdict,
             audited: if self.audit == "unknown" { "skipped" } else { self.audit },
+            faults: Vec::new(),
             stats: self.stats.for_report(),
             again: Again { command: None, audit, seed: None },
             curves: args.output.report.is_some(),
@@ -140,9 +141,9 @@ fn read_certificate(path: &Path, history: &mut History) -> Result<(Claim, Certif
     let recorded = wire::from_json(history, None, &text);
     let of_rows = match (stated, &recorded) {
         (Some(stated @ Translation::Rows { .. }), _) => {
-            rows::under(history, stated).map(|rows| (stated, rows))
+            margay::under(history, stated).map(|rows| (stated, rows))
         }
-        (None, Err(_)) => rows::all_instead(history)
+        (None, Err(_)) => margay::translations(history)
             .find(|(translation, rows)| wire::from_json(rows, Some(*translation), &text).is_ok()),
         _ => None,
     };

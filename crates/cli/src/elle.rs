@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use margay_engines::{Assume, Choice, ambiguities, assumed};
+use margay::{Assume, Options, ambiguities, assumed};
 use margay_formats::Format;
 use margay_history::History;
 use margay_levels::model::boundary;
 use margay_levels::{Anomaly, Level, Model};
-use margay_verdict::{Budget, Finding, Question, Verdict, audit, explain};
+use margay_verdict::{Budget, Finding, Question, Verdict, explain};
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, Status};
-use crate::{duration, files, rows, terminal};
+use crate::{duration, files, terminal};
 
 /// What elle-cli's models are; the history itself tells which it is.
 const MODELS: [&str; 11] = [
@@ -241,17 +241,14 @@ impl Outcome {
         limit: Option<Duration>,
         counts: impl Fn(Anomaly) -> bool,
     ) {
-        let rows = rows::instead(history, Choice::Auto, Some(level));
-        let history = rows.as_ref().unwrap_or(history);
         let budget = limit.map_or(Budget::unlimited(), |limit| Budget::unlimited().with_time(limit));
-        let question = Question::new(level);
-        match Choice::Auto.check(history, question, &budget).verdict {
-            Verdict::Holds(certificate) => self.open |= audit(history, question, &certificate).is_err(),
-            Verdict::Clean => {}
+        let decision = margay::decide(history, Question::new(level), &Options::default(), &budget);
+        let history = decision.about(history);
+        match &decision.verdict {
+            Verdict::Holds(_) | Verdict::Clean => {}
             Verdict::Unknown(_) => self.open = true,
             Verdict::Violated(findings) => {
-                let proved = |finding: &Finding| audit(history, question, &finding.certificate).is_ok();
-                for finding in findings.iter().filter(|f| counts(f.anomaly) && proved(f)) {
+                for finding in findings.iter().filter(|finding| counts(finding.anomaly)) {
                     let told = Told::of(history, finding);
                     if !self.findings.contains(&told) {
                         self.findings.push(told);

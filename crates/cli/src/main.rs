@@ -3,7 +3,7 @@
 //! # Invariants
 //! - Exit status: 0 holds or clean, 1 violated, 2 bad usage or unreadable input, 3 unknown.
 //! - Standard output carries results only; progress, warnings and errors go to standard error.
-//! - No engine is named here: `margay_engines` knows them.
+//! - No engine is named here: the library `margay` asks them.
 
 mod args;
 mod audit;
@@ -17,7 +17,6 @@ mod level;
 mod memory;
 mod progress;
 mod report;
-mod rows;
 mod run;
 mod serve;
 mod simulate;

@@ -10,8 +10,8 @@ mod scripted;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use margay::{Choice, Decision, Options as Deciding};
 use margay_drivers::Harm;
-use margay_engines::{Answer, Choice};
 use margay_history::History;
 use margay_report::view::{Again, Check};
 use margay_runner::Every;
@@ -25,8 +25,8 @@ use crate::failure::{Failure, Status};
 use crate::level::Asked;
 use crate::progress::Progress;
 use crate::terminal;
-use crate::view::{Audited, Frame, Stats, View, how_to_audit};
-use crate::{duration, report, rows};
+use crate::view::{Frame, Stats, View, how_to_audit};
+use crate::{duration, report};
 use drive::Done;
 
 /// How long the check may take when nobody says, and what is left of the live verification when clients have gone.
@@ -39,11 +39,7 @@ const HARM_EVERY: Duration = Duration::from_secs(2);
 /// What one engine said of the whole history.
 struct Decided {
     level: Asked,
-    answer: Answer,
-    audited: Audited,
-    took: Duration,
-    /// What it was asked about instead of statements, if it knows none.
-    rows: Option<History>,
+    decision: Decision,
 }
 
 /// Runs, keeps what is to be kept, decides, prints.
@@ -59,10 +55,10 @@ pub fn run(mut args: RunArgs) -> Result<Status, Failure> {
     let done = drive::drive(&args)?;
     let decided = decide_all(&args, &done);
     let main = decisive(&decided);
-    let history = main.rows.as_ref().unwrap_or(&done.recording.history);
+    let history = main.decision.about(&done.recording.history);
     if let Some(path) = &args.certificate {
         let question = check::question(&task(&args, main.level, Choice::Auto));
-        check::write_certificate(path, history, main.rows.is_some(), question, &main.answer.verdict)?;
+        check::write_certificate(path, &done.recording.history, question, &main.decision)?;
     }
     let view = view(&args, &done, &decided, main, history);
     report::write(&args.output, &view.report)?;
@@ -75,7 +71,7 @@ pub fn run(mut args: RunArgs) -> Result<Status, Failure> {
     if let Some(serving) = &done.serving {
         serving.finish(&view.report, args.common.quiet);
     }
-    Ok(check::status(&main.answer.verdict))
+    Ok(check::status(&main.decision.verdict))
 }
 
 /// Where the report is. A person who reads the account gets one without asking; if it cannot be written, the verdict matters more.
@@ -94,7 +90,7 @@ fn page(args: &RunArgs, view: &View) -> Option<PathBuf> {
 }
 
 fn task(args: &RunArgs, level: Asked, engine: Choice) -> Task {
-    Task { level, engine, dbms: None, real_time: false, timeout: timeout(args), audit: false }
+    Task { level, real_time: false, options: Deciding::with_engine(engine), timeout: timeout(args) }
 }
 
 fn timeout(args: &RunArgs) -> Option<Duration> {
@@ -107,7 +103,7 @@ fn decide_all(args: &RunArgs, done: &Done) -> Vec<Decided> {
     let found = done.recording.verified.as_ref().is_some_and(|verified| verified.violations > 0);
     let mechanisms = done.mechanisms.filter(|_| found);
     let mirror = mechanisms.map(|mechanisms| {
-        let engine = margay_engines::mirror_of(mechanisms);
+        let engine = margay::mirror_of(mechanisms);
         (Asked::Level(done.promised), engine)
     });
     asked.chain(mirror).map(|(level, engine)| decide(args, done, level, engine)).collect()
@@ -116,16 +112,14 @@ fn decide_all(args: &RunArgs, done: &Done) -> Vec<Decided> {
 fn decide(args: &RunArgs, done: &Done, level: Asked, engine: Choice) -> Decided {
     let task = task(args, level, engine);
     let recorded = &done.recording.history;
-    let rows = rows::instead(recorded, engine, check::question(&task).map(|question| question.level));
     let what = format!("checking {} transactions", recorded.txn_count());
     let _progress = Progress::show(&what, !args.common.quiet);
-    let (rows, (answer, audited, took)) = check::decide_instead(&task, recorded, rows);
-    Decided { level, answer, audited, took, rows }
+    Decided { level, decision: check::decide(&task, recorded) }
 }
 
 /// The verdict that counts: a violation, or else a proof, or else nothing found, or else no answer; of equals the first.
 fn decisive(decided: &[Decided]) -> &Decided {
-    let weight = |decided: &&Decided| match decided.answer.verdict {
+    let weight = |decided: &&Decided| match decided.decision.verdict {
         Verdict::Violated(_) => 0,
         Verdict::Holds(_) => 1,
         Verdict::Clean => 2,
@@ -142,8 +136,8 @@ fn view(args: &RunArgs, done: &Done, decided: &[Decided], main: &Decided, histor
     let again = Again { command: Some(account::again(args, done)), audit, seed: Some(args.seed) };
     let subject = "what the clients saw";
     let frame = Frame { subject, real_time: false, again, curves: true };
-    let stats = Stats::of(history, done.recording.elapsed, main.took);
-    let mut view = View::framed(history, main.level.name(), &main.answer, &main.audited, stats, frame);
+    let stats = Stats::of(history, done.recording.elapsed, main.decision.took);
+    let mut view = View::framed(history, main.level.name(), &main.decision, stats, frame);
     view.report.run = Some(account::run_view(args, done));
     let curves = curves::of(&done.recording.statistics);
     let details = view.details();
@@ -159,11 +153,11 @@ fn view(args: &RunArgs, done: &Done, decided: &[Decided], main: &Decided, histor
 /// A line for the live verification, and one for each engine.
 fn checks(done: &Done, decided: &[Decided]) -> Vec<Check> {
     let after = decided.iter().map(|decided| Check {
-        engine: decided.answer.engine.unwrap_or("none").to_owned(),
+        engine: decided.decision.engine.unwrap_or("none").to_owned(),
         level: decided.level.name().to_owned(),
-        verdict: margay_report::gather::word(&decided.answer.verdict),
-        reason: said(&decided.answer.verdict),
-        seconds: decided.took.as_secs_f64(),
+        verdict: margay_report::gather::word(&decided.decision.verdict),
+        reason: said(&decided.decision.verdict),
+        seconds: decided.decision.took.as_secs_f64(),
     });
     account::live_check(done).into_iter().chain(after).collect()
 }

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use margay_engines::Answer;
+use margay::Decision;
 use margay_history::History;
 use margay_levels::Level;
-use margay_report::view::{Again, Details};
+use margay_report::view::{Again, Details, EngineFault};
 use margay_report::{Report, Source};
-use margay_verdict::{Question, Verdict};
+use margay_verdict::Question;
 use serde::Serialize;
 
 use crate::memory;
@@ -30,19 +30,6 @@ pub struct Stats {
     read_seconds: f64,
     check_seconds: f64,
     peak_rss_bytes: Option<u64>,
-}
-
-/// What came of the certificate.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Audited {
-    /// There is none.
-    Nothing,
-    /// It was not looked at.
-    Skipped,
-    /// It passed.
-    Accepted,
-    /// It did not, and why.
-    Rejected(String),
 }
 
 /// What a view says beside the answer.
@@ -96,8 +83,7 @@ impl View {
     pub fn framed(
         history: &History,
         level: &str,
-        answer: &Answer,
-        audited: &Audited,
+        decision: &Decision,
         stats: Stats,
         frame: Frame<'_>,
     ) -> Self {
@@ -109,9 +95,10 @@ impl View {
                 subject: frame.subject,
                 level,
                 question,
-                engine: answer.engine,
-                verdict: &answer.verdict,
-                audited: audited.word(),
+                engine: decision.engine,
+                verdict: &decision.verdict,
+                audited: decision.audited.word(),
+                faults: faults(decision),
                 stats: stats.for_report(),
                 again: frame.again,
                 curves: frame.curves,
@@ -134,20 +121,14 @@ impl View {
     }
 }
 
-impl Audited {
-    /// What to say of a verdict that is not audited.
-    pub fn skipped(verdict: &Verdict) -> Self {
-        if verdict.certificate().is_some() { Audited::Skipped } else { Audited::Nothing }
-    }
-
-    fn word(&self) -> &'static str {
-        match self {
-            Audited::Accepted => "accepted",
-            Audited::Rejected(_) => "rejected",
-            Audited::Skipped => "skipped",
-            Audited::Nothing => "nothing",
-        }
-    }
+/// The rejected certificates, for the report.
+fn faults(decision: &Decision) -> Vec<EngineFault> {
+    let fault = |fault: &margay::Fault| EngineFault {
+        engine: fault.engine.to_owned(),
+        claimed: fault.claimed.to_owned(),
+        reason: fault.reason.clone(),
+    };
+    decision.faults.iter().map(fault).collect()
 }
 
 /// What to type to audit the proof, or to be able to.

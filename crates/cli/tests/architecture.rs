@@ -28,8 +28,9 @@ fn dependencies(manifest: &str, section: &str) -> BTreeSet<String> {
         .skip(1)
         .take_while(|line| !line.starts_with('['));
     lines
-        .filter_map(|line| line.strip_prefix("margay-"))
-        .map(|rest| rest.split(['.', ' ', '=']).next().unwrap_or_default().to_owned())
+        .filter_map(|line| line.split(['.', ' ', '=']).next())
+        .filter_map(|name| if name == "margay" { Some(name) } else { name.strip_prefix("margay-") })
+        .map(str::to_owned)
         .collect()
 }
 
@@ -52,7 +53,7 @@ fn documented() -> Arrows {
 
 /// The engines: those whose names are pinned, as far as they exist.
 fn engines(arrows: &Arrows) -> Vec<&str> {
-    arrows.keys().map(String::as_str).filter(|name| margay_engines::NAMES.contains(name)).collect()
+    arrows.keys().map(String::as_str).filter(|name| margay::NAMES.contains(name)).collect()
 }
 
 #[test]
@@ -92,6 +93,14 @@ fn only_the_registry_knows_the_engines() {
         for engine in &engines {
             assert!(!uses.contains(*engine) || exempt(engine), "{name} uses {engine}");
         }
+    }
+}
+
+/// One place decides: nobody else has the registry to ask an engine from.
+#[test]
+fn only_the_library_asks_engines() {
+    for (name, uses) in manifests("[dependencies]") {
+        assert!(!uses.contains("engines") || name == "margay", "{name} uses the registry of engines");
     }
 }
 

@@ -43,7 +43,7 @@ fn the_pinned_json_of_a_violation() {
     );
     assert_eq!((&json["verdict"], &json["level"]), (&Value::from("violated"), &Value::from("serializable")));
     assert_eq!(json["reason"], Value::Null);
-    assert!(margay_engines::NAMES.contains(&json["engine"].as_str().expect("a name")));
+    assert!(margay::NAMES.contains(&json["engine"].as_str().expect("a name")));
     let anomaly = &json["anomalies"][0];
     assert_eq!(keys(anomaly), ["explanation", "name", "transactions"]);
     let name = anomaly["name"].as_str().expect("a name");
@@ -242,4 +242,18 @@ fn the_database_is_named_by_whoever_asks() {
     fs::write(&file, "like = \"postgresql\"\nconsistent_read = \"begin\"\n").expect("written");
     let run = mirror(&file.to_string_lossy(), "read-committed").expect(2);
     assert!(run.stderr.contains("unknown key `consistent_read`"), "{}", run.stderr);
+}
+
+/// In 0.1.0 `infer` claimed `holds` here, the audit rejected that, and `auto` said `unknown`
+/// although `naive` and `solve` had a proof of the violation.
+#[test]
+fn auto_finds_the_proof_of_another_engine() {
+    let case = "crates/cli/tests/cases/scan-of-one-row-does-not-match.jsonl";
+    margay(["check", case, "--level", "serializable"]).expect(1);
+}
+
+#[test]
+fn no_audit_is_said() {
+    let run = margay(["check", TRANSFER, "--level", "serializable", "--no-audit"]).expect(0);
+    assert!(run.stdout.contains("not audited, because of --no-audit"), "{}", run.stdout);
 }

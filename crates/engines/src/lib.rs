@@ -4,17 +4,16 @@
 //! taken without being asked for, its place in [`auto`].
 //!
 //! # Algorithm
-//! `auto` is a list of engines in order of preference. The first that gives an answer wins; one that says that the level or the history is
-//! outside of what it decides hands over to the next. One that ran out of time or memory does not: the next would start with less.
+//! `auto` is a list of engines in order of preference. The crate `margay` asks them in that order.
 //!
 //! # Invariants
 //! - Every engine of [`all`] has a name of [`NAMES`], and no two have the same.
-//! - An answer names the engine that gave it, never `auto`.
+//! - Nothing here asks an engine.
 
 use std::fmt;
 
 use margay_certify::{Certify, Replay};
-use margay_history::{History, OpKind, Value, ValueId};
+use margay_history::{History, OpKind};
 use margay_infer::Infer;
 pub use margay_infer::{Ambiguity, Assume, ambiguities, assumed};
 use margay_levels::definition::Family;
@@ -26,7 +25,7 @@ pub use margay_observe::Backend;
 use margay_observe::Observe;
 use margay_solve::Solve;
 pub use margay_verdict::observed::Reading;
-use margay_verdict::{Budget, Checker, Question, Verdict, Why};
+use margay_verdict::{Checker, Question};
 
 /// An engine of the registry.
 pub type Engine = &'static (dyn Checker + Sync);
@@ -60,15 +59,6 @@ pub enum Choice {
     Mirror(Mirror),
 }
 
-/// What was answered, and by whom.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Answer {
-    /// The engine's name; none when no engine suits.
-    pub engine: Option<&'static str>,
-    /// What it said.
-    pub verdict: Verdict,
-}
-
 /// The mirror of a database with these mechanisms.
 #[must_use]
 pub fn mirror_of(mechanisms: Mechanisms) -> Choice {
@@ -94,18 +84,6 @@ pub fn observe_with(reading: Reading, backend: Backend) -> Result<Choice, String
 }
 
 impl Choice {
-    /// Answers the question with the chosen engine.
-    #[must_use]
-    pub fn check(self, history: &History, question: Question, budget: &Budget) -> Answer {
-        match self {
-            Choice::Engine(engine) => first_answer(&[engine], history, question, budget),
-            Choice::Auto => first_answer(&auto(history, question), history, question, budget),
-            Choice::Mirror(mirror) => {
-                Answer { engine: Some(mirror.name()), verdict: mirror.check(history, question, budget) }
-            }
-        }
-    }
-
     /// Whether it answers for the mechanisms of a database, so that naming one makes sense.
     #[must_use]
     pub fn asks_for_dbms(self) -> bool {
@@ -170,40 +148,6 @@ fn has_versions(history: &History) -> bool {
     !(evidence.version_orders.is_empty() && evidence.version_sets.is_empty() && evidence.commits.is_empty())
 }
 
-/// Asks one after the other. If none answers, the preferred one's reason is the one to tell.
-fn first_answer(candidates: &[Engine], history: &History, question: Question, budget: &Budget) -> Answer {
-    let mut preferred = None;
-    for engine in candidates {
-        let verdict = match engine.name() != "observe" && has_unknown_initial(history) {
-            true => Verdict::Unknown(Why::Outside("initial values that are not known".to_owned())),
-            false => engine.check(history, question, budget),
-        };
-        let answer = Answer { engine: Some(engine.name()), verdict };
-        if !hands_over(&answer.verdict) {
-            return answer;
-        }
-        preferred.get_or_insert(answer);
-    }
-    preferred.unwrap_or_else(|| Answer {
-        engine: None,
-        verdict: Verdict::Unknown(Why::Level("this version has no engine for it".to_owned())),
-    })
-}
-
-/// Whether something was there initially of which nobody knows what: most engines would take it for a value.
-fn has_unknown_initial(history: &History) -> bool {
-    let is_open = |value: ValueId| match history.value(value) {
-        Value::Unknown => true,
-        Value::Row(columns) => columns.iter().any(|column| column.1 == ValueId::UNKNOWN),
-        _ => false,
-    };
-    history.initial_values().iter().any(|&(_, value)| is_open(value))
-}
-
-fn hands_over(verdict: &Verdict) -> bool {
-    matches!(verdict, Verdict::Unknown(Why::MissingEvidence(_) | Why::Outside(_) | Why::Level(_)))
-}
-
 /// The database of this name, a simulated one among them.
 ///
 /// # Errors
@@ -261,44 +205,8 @@ impl std::error::Error for NoEngine {}
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
-    use std::time::Duration;
-
-    use margay_history::HistoryBuilder;
-    use margay_verdict::Exhausted;
 
     use super::*;
-
-    /// An engine that always says the same.
-    struct Says(&'static str, fn() -> Verdict);
-
-    impl Checker for Says {
-        fn name(&self) -> &'static str {
-            self.0
-        }
-
-        fn check(&self, _: &History, _: Question, _: &Budget) -> Verdict {
-            (self.1)()
-        }
-    }
-
-    static CLEAN: Says = Says("clean", || Verdict::Clean);
-    static OUTSIDE: Says = Says("outside", || Verdict::Unknown(Why::Outside("sql".to_owned())));
-    static OTHER_LEVEL: Says = Says("level", || Verdict::Unknown(Why::Level("causal".to_owned())));
-    static LATE: Says =
-        Says("late", || Verdict::Unknown(Why::Exhausted(Exhausted::Time(Duration::ZERO), String::new())));
-
-    fn asked(candidates: &[Engine]) -> Option<&'static str> {
-        let history = HistoryBuilder::new().finish().expect("an empty history");
-        first_answer(candidates, &history, Question::new(Level::Causal), &Budget::unlimited()).engine
-    }
-
-    #[test]
-    fn who_cannot_decide_hands_over_and_who_ran_out_does_not() {
-        assert_eq!(asked(&[&OUTSIDE, &OTHER_LEVEL, &CLEAN]), Some("clean"));
-        assert_eq!(asked(&[&LATE, &CLEAN]), Some("late"));
-        assert_eq!(asked(&[&OUTSIDE, &OTHER_LEVEL]), Some("outside"), "the preferred one's reason is told");
-        assert_eq!(asked(&[]), None);
-    }
 
     #[test]
     fn every_engine_is_found_by_its_own_pinned_name() {

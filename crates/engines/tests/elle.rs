@@ -6,15 +6,14 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use margay_engines::{Assume, Choice, assumed};
+use margay::{Assume, assumed};
 use margay_formats::{Source, read};
 use margay_history::{History, Version, VersionOrder};
-use margay_levels::definition::Family;
 use margay_levels::model::boundary;
 use margay_levels::{Anomaly, Level, Model};
-use margay_rows::{Sight, translate};
+
 use margay_testkit::corpora;
-use margay_verdict::{Budget, Finding, Question, Verdict, audit};
+use margay_verdict::{Budget, Finding, Question, Verdict};
 
 /// A row of a table.
 #[derive(Clone, Debug)]
@@ -108,24 +107,10 @@ fn transaction_order(history: &History, options: &str) -> Vec<VersionOrder> {
 }
 
 fn ask(history: &History, level: Level) -> Verdict {
-    let sight = match level.family() {
-        Family::Serial | Family::Snapshot => Sight::Stable,
-        _ => Sight::Changing,
-    };
-    let rows = translate(history, sight).filter(|rows| rows.left.is_none()).map(|rows| rows.history);
-    let history = rows.as_ref().unwrap_or(history);
-    let question = Question::new(level);
     let budget = Budget::unlimited().with_time(std::time::Duration::from_secs(60));
-    let answer = Choice::Auto.check(history, question, &budget);
-    let proofs: Vec<_> = match &answer.verdict {
-        Verdict::Holds(certificate) => vec![certificate],
-        Verdict::Violated(findings) => findings.iter().map(|finding| &finding.certificate).collect(),
-        _ => Vec::new(),
-    };
-    for proof in proofs {
-        audit(history, question, proof).unwrap_or_else(|why| panic!("{level}: {why}\n{proof:?}"));
-    }
-    answer.verdict
+    let decision = margay::decide(history, Question::new(level), &margay::Options::default(), &budget);
+    assert!(decision.faults.is_empty(), "{level}: {:?}", decision.faults);
+    decision.verdict
 }
 
 /// Asks at every level of the row, and for its extra anomalies at the levels that forbid them.

@@ -11,7 +11,7 @@ use crate::picture::Picture;
 use crate::series;
 use crate::slice;
 use crate::touches::Touches;
-use crate::view::{Again, Anomaly, Case, Details, Report, Stats, Word};
+use crate::view::{Again, Anomaly, Case, Details, EngineFault, Report, Stats, Word};
 use crate::{why, words};
 
 /// What a report is made from.
@@ -30,6 +30,8 @@ pub struct Source<'a> {
     pub verdict: &'a Verdict,
     /// What came of the audit: `accepted`, `rejected`, `skipped` or `nothing`.
     pub audited: &'a str,
+    /// The certificates that the audit rejected on the way.
+    pub faults: Vec<EngineFault>,
     /// Sizes and times.
     pub stats: Stats,
     /// How to do it again.
@@ -54,6 +56,7 @@ impl Report {
             real_time: source.question.is_some_and(|question| question.real_time),
             proof: source.verdict.certificate().map(|certificate| proof(certificate).to_owned()),
             audited: source.audited.to_owned(),
+            faults: source.faults.into_iter().map(cleaned_fault).collect(),
             again: cleaned(source.again),
             checks: Vec::new(),
             cases,
@@ -86,6 +89,10 @@ impl Report {
             more: Map::new(),
         }
     }
+}
+
+fn cleaned_fault(fault: EngineFault) -> EngineFault {
+    EngineFault { reason: clean(&fault.reason, LINE), ..fault }
 }
 
 fn cleaned(again: Again) -> Again {

@@ -14,7 +14,7 @@
 use crate::paint::Paint;
 use crate::picture::{Cycle, Edge, Picture};
 use crate::table::{Table, wrap};
-use crate::view::{Anomaly, Case, Check, Details, Report, Stats, Word};
+use crate::view::{Anomaly, Case, Check, Details, EngineFault, Report, Stats, Word};
 
 /// Anomalies that the text shows; JSON has all of them.
 const SHOWN: usize = 5;
@@ -113,10 +113,15 @@ impl Account {
             let audited = match details.audited.as_str() {
                 "accepted" => "audited: accepted",
                 "rejected" => "audited: rejected",
-                _ => "not audited (--audit does)",
+                _ => "not audited, because of --no-audit",
             };
             let dim = self.paint.dim(&format!("  proof: {proof}, {audited}; {}", details.again.audit));
             self.line(&dim);
+        }
+        for fault in details.iter().flat_map(|details| &details.faults) {
+            let EngineFault { engine, claimed, reason } = fault;
+            let text = format!("engine {engine} said {claimed}, and the audit rejected its proof: {reason}");
+            self.words(&text, "  fault of an engine: ", 4);
         }
     }
 

@@ -150,6 +150,9 @@ pub struct Details {
     pub proof: Option<String>,
     /// What came of auditing it: `accepted`, `rejected`, `skipped` or `nothing`.
     pub audited: String,
+    /// The certificates that the audit rejected on the way: bugs of engines.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<EngineFault>,
     /// How to do it again.
     pub again: Again,
     /// What each engine said, where more than one was asked.
@@ -161,6 +164,17 @@ pub struct Details {
     /// What happened over time.
     #[serde(default)]
     pub series: Option<Series>,
+}
+
+/// A certificate that the audit rejected.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct EngineFault {
+    /// The engine that made it.
+    pub engine: String,
+    /// What it was to prove: `holds` or `violated`.
+    pub claimed: String,
+    /// Why the audit rejected it.
+    pub reason: String,
 }
 
 /// How to do it again.

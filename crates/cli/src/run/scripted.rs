@@ -6,8 +6,8 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use margay::Options;
 use margay_drivers::Database;
-use margay_engines::Choice;
 use margay_history::History;
 use margay_levels::Level;
 use margay_runner::scripted::{Performance, play};
@@ -21,7 +21,6 @@ use super::drive::target;
 use crate::args::RunArgs;
 use crate::failure::{Failure, Status};
 use crate::progress::Progress;
-use crate::rows;
 use crate::terminal::{self, Paint};
 use crate::view::one_line;
 
@@ -162,9 +161,8 @@ impl<'a> Stage<'a> {
 }
 
 fn verdict(history: &History, level: Level) -> Verdict {
-    let rows = rows::instead(history, Choice::Auto, Some(level));
     let budget = Budget::unlimited().with_time(LIMIT);
-    Choice::Auto.check(rows.as_ref().unwrap_or(history), Question::new(level), &budget).verdict
+    margay::decide(history, Question::new(level), &Options::default(), &budget).verdict
 }
 
 impl Table {

@@ -14,14 +14,15 @@ mod shapes;
 
 use std::time::Duration;
 
-use margay_engines::{Choice, Engine, all};
+use margay::{Choice, Options};
+use margay_engines::{Engine, all};
 use margay_history::History;
 use margay_levels::Level;
 use margay_levels::definition::Family;
 use margay_rows::{Sight, translate};
 use margay_simdb::simulate_history;
 use margay_testkit::{Rng, random, show, shrink};
-use margay_verdict::{Budget, Question, Verdict, audit};
+use margay_verdict::{Budget, Question, Verdict};
 
 /// How long an engine may think; it says `unknown` then.
 const PATIENCE: Duration = Duration::from_millis(400);
@@ -142,22 +143,18 @@ fn ask_all(history: &History, question: Question) -> Result<Vec<Said>, String> {
 /// What one engine says; an error if the audit refuses its proof.
 fn ask(history: &History, question: Question, engine: Choice, who: &str) -> Result<Option<bool>, String> {
     let budget = Budget::unlimited().with_time(PATIENCE);
-    let answer =
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| engine.check(history, question, &budget)));
-    let answer = answer.map_err(|_| format!("{who} panics at {}", question.level))?;
-    let refused = |error| format!("{who} at {}: the audit refuses: {error}", question.level);
-    match answer.verdict {
-        Verdict::Holds(certificate) => {
-            audit(history, question, &certificate).map_err(refused)?;
-            Ok(Some(true))
-        }
-        Verdict::Violated(findings) => {
-            for finding in &findings {
-                audit(history, question, &finding.certificate).map_err(refused)?;
-            }
-            // The mirror accuses mechanisms, not the level.
-            Ok((answer.engine != Some("mirror")).then_some(false))
-        }
+    let options = Options::with_engine(engine);
+    let decided = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        margay::decide(history, question, &options, &budget)
+    }));
+    let decision = decided.map_err(|_| format!("{who} panics at {}", question.level))?;
+    if let Some(fault) = decision.faults.first() {
+        return Err(format!("{who} at {}: the audit rejects {fault:?}", question.level));
+    }
+    match decision.verdict {
+        Verdict::Holds(_) => Ok(Some(true)),
+        // The mirror accuses mechanisms, not the level.
+        Verdict::Violated(_) => Ok((decision.engine != Some("mirror")).then_some(false)),
         Verdict::Clean | Verdict::Unknown(_) => Ok(None),
     }
 }

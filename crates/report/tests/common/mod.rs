@@ -7,7 +7,7 @@ pub mod schema;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use margay_engines::Choice;
+use margay::{Decision, Options};
 use margay_history::History;
 use margay_levels::Level;
 use margay_report::view::{Again, Stats};
@@ -57,8 +57,8 @@ fn entry(path: &Path) -> Option<Entry> {
         .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let question = |level: &Level| Question { level: *level, real_time: false };
     let violated = |level: &Level| {
-        let answer = Choice::Auto.check(&history, question(level), &Budget::unlimited());
-        matches!(answer.verdict, Verdict::Violated(_))
+        let verdict = decide(&history, question(level)).verdict;
+        matches!(verdict, Verdict::Violated(_))
     };
     // Not every level of the list is decided by every engine for every construct.
     let level = fails.split(", ").filter_map(|name| name.parse().ok()).find(violated)?;
@@ -67,10 +67,14 @@ fn entry(path: &Path) -> Option<Entry> {
     Some(Entry { name, history, level })
 }
 
+fn decide(history: &History, question: Question) -> Decision {
+    margay::decide(history, question, &Options::default(), &Budget::unlimited())
+}
+
 /// The report of a history.
 pub fn report(history: &History, level: Level, subject: &str) -> Report {
     let question = Question { level, real_time: false };
-    let answer = Choice::Auto.check(history, question, &Budget::unlimited());
+    let answer = decide(history, question);
     Report::new(Source {
         history,
         subject,
@@ -78,7 +82,8 @@ pub fn report(history: &History, level: Level, subject: &str) -> Report {
         question: Some(question),
         engine: answer.engine,
         verdict: &answer.verdict,
-        audited: if answer.verdict.certificate().is_some() { "accepted" } else { "nothing" },
+        audited: answer.audited.word(),
+        faults: Vec::new(),
         stats: stats(history),
         again: Again {
             command: Some(format!("margay check {subject} --level {level}")),

@@ -1,4 +1,4 @@
-//! Statements as operations on rows, for the engines that know no SQL.
+//! SQL statements as operations on rows, for the engines that do not execute SQL.
 
 use margay_engines::Choice;
 use margay_history::History;
@@ -8,28 +8,28 @@ use margay_levels::profile::Dbms;
 use margay_rows::{Sight, translate, translate_partly};
 use margay_verdict::{Predicates, Translation};
 
-/// Up to so many transactions the definitions themselves can tell what an update did whose rows nobody saw.
-const SMALL: usize = 8;
+/// Up to this many transactions, `naive` can tell what an update did whose rows nobody saw.
+const SMALL_HISTORY: usize = 8;
 
-/// The history to check instead of one of statements: nothing when there are none, when the engine understands them, or when one of them is
-/// more than operations on rows.
-pub fn instead(history: &History, engine: Choice, level: Option<Level>) -> Option<History> {
+/// The rows to check instead of a history of statements. `None` if there are no statements, if the
+/// engine executes them, or if one of them is more than operations on rows.
+pub(crate) fn instead(history: &History, engine: Choice, level: Level) -> Option<History> {
     if matches!(engine, Choice::Engine(engine) if engine.name() == "observe") {
         return None;
     }
     if engine.asks_for_dbms() {
         return translate_partly(history, mirrored(history, engine, level)).map(|rows| rows.history);
     }
-    let rows = translate(history, sight(level?))?;
-    // Who chooses freely leaves updates whose rows nobody saw to the engine that executes statements.
-    let unseen = rows.unseen > 0 && matches!(engine, Choice::Auto) && history.txn_count() > SMALL;
+    let rows = translate(history, sight(level))?;
+    // `auto` leaves updates whose rows nobody saw to the engine that executes statements.
+    let unseen = rows.unseen > 0 && matches!(engine, Choice::Auto) && history.txn_count() > SMALL_HISTORY;
     let certified =
         rows.left.is_some() && certifies(history, engine) && Predicates::compile(&rows.history).is_ok();
     (rows.left.is_none() && !unseen || certified).then_some(rows.history)
 }
 
-/// Whether an engine answers that takes aggregates for what they are among operations on rows: who certifies. It is chosen freely where versions are told, which executions are not
-/// compared with.
+/// Whether `certify` answers, which understands aggregates among operations on rows. `auto` takes
+/// it where the evidence names versions.
 fn certifies(history: &History, engine: Choice) -> bool {
     let evidence = history.evidence();
     match engine {
@@ -39,11 +39,12 @@ fn certifies(history: &History, engine: Choice) -> bool {
     }
 }
 
-/// What a transaction sees by the mechanisms of its database, which are not those of the level: what an update finds may be newer than what was read before.
-fn mirrored(history: &History, engine: Choice, level: Option<Level>) -> Sight {
+/// What a transaction sees by the mechanisms of its database, which are not those of the level: an
+/// update may find something newer than what was read before.
+fn mirrored(history: &History, engine: Choice, level: Level) -> Sight {
     let named = || {
         let dbms: Dbms = margay_engines::dbms(history.header().dbms.as_deref()?).ok()?;
-        engine.for_dbms(&dbms, history, level?).ok()
+        engine.for_dbms(&dbms, history, level).ok()
     };
     let engine = if matches!(engine, Choice::Mirror(_)) { Some(engine) } else { named() };
     match engine {
@@ -54,13 +55,15 @@ fn mirrored(history: &History, engine: Choice, level: Option<Level>) -> Sight {
     }
 }
 
-/// All that may have been checked instead of a history, and how it came about.
-pub fn all_instead(history: &History) -> impl Iterator<Item = (Translation, History)> + '_ {
+/// All histories of rows that may have been checked instead of a history of statements, and how
+/// each was made.
+pub fn translations(history: &History) -> impl Iterator<Item = (Translation, History)> + '_ {
     let all = Translation::ALL.iter().map(|&(translation, _)| translation);
     all.filter_map(|translation| Some((translation, under(history, translation)?)))
 }
 
 /// The rows that statements become by a translation.
+#[must_use]
 pub fn under(history: &History, translation: Translation) -> Option<History> {
     let Translation::Rows { stable, partly } = translation else { return None };
     let sight = if stable { Sight::Stable } else { Sight::Changing };
@@ -69,6 +72,7 @@ pub fn under(history: &History, translation: Translation) -> Option<History> {
 }
 
 /// What a transaction sees at a level.
+#[must_use]
 pub fn sight(level: Level) -> Sight {
     match level.family() {
         Family::Serial | Family::Snapshot => Sight::Stable,

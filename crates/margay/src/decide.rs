@@ -1,0 +1,338 @@
+//! The one place where a verdict is made.
+//!
+//! # Problem
+//! Several engines can answer a question about a history; each understands other histories. The
+//! answer must be right whichever engine gave it.
+//!
+//! # Algorithm
+//! 1. Translate: statements that are plain operations on rows become rows ([`crate::translations`]).
+//! 2. Choose: the engine that was asked for, or the list of `auto`, the preferred one first.
+//! 3. Ask an engine, and audit its certificate. An accepted one is the answer. A rejected one is
+//!    recorded as a [`Fault`] of that engine, and the next engine is asked, as it is when an engine
+//!    says that the question is outside of what it decides. An engine that ran out of time or memory
+//!    does not hand over: the next one would start with less.
+//! 4. If rows left the question open, `auto` asks again about the statements themselves.
+//!
+//! # Invariants
+//! - No `holds` and no `violated` leaves this module unless the audit accepted its certificate, or
+//!   the caller asked for no audit; the decision says which.
+//! - A violation keeps only the findings that the audit accepted.
+//! - A decision names the engine that answered, never `auto`.
+
+use std::time::{Duration, Instant};
+
+use margay_engines::{Choice, auto};
+use margay_history::{History, Value, ValueId};
+use margay_levels::profile::Dbms;
+use margay_verdict::audit::Rejected;
+use margay_verdict::{Budget, Certificate, Checker, Question, Verdict, Why, audit};
+
+use crate::translate::instead;
+
+/// How to decide.
+#[derive(Clone)]
+pub struct Options {
+    /// The engine.
+    pub engine: Choice,
+    /// The database whose mechanisms `mirror` verifies, where the history does not name it.
+    pub dbms: Option<Dbms>,
+    /// Whether certificates are audited. Without it nothing vouches for the answer but the engine.
+    pub audit: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { engine: Choice::Auto, dbms: None, audit: true }
+    }
+}
+
+impl Options {
+    /// The defaults with this engine.
+    #[must_use]
+    pub fn with_engine(engine: Choice) -> Self {
+        Self { engine, ..Self::default() }
+    }
+}
+
+/// What became of the certificate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Audited {
+    /// There is none.
+    Nothing,
+    /// The caller asked for no audit.
+    Skipped,
+    /// The audit accepted it.
+    Accepted,
+    /// The audit rejected the certificates of all engines that had one.
+    Rejected,
+}
+
+impl Audited {
+    /// The word in results and reports.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Audited::Accepted => "accepted",
+            Audited::Rejected => "rejected",
+            Audited::Skipped => "skipped",
+            Audited::Nothing => "nothing",
+        }
+    }
+}
+
+/// A certificate that the audit rejected: a bug of the engine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// The engine.
+    pub engine: &'static str,
+    /// What it claimed: `holds` or `violated`.
+    pub claimed: &'static str,
+    /// Why the audit rejected it.
+    pub reason: String,
+}
+
+/// What was decided, by whom, and about what.
+#[derive(Debug)]
+pub struct Decision {
+    /// The engine that answered; none if no engine suits.
+    pub engine: Option<&'static str>,
+    /// The answer.
+    pub verdict: Verdict,
+    /// What became of its certificate.
+    pub audited: Audited,
+    /// The certificates that the audit rejected on the way.
+    pub faults: Vec<Fault>,
+    /// The history of rows that was decided about, where it was not the given one.
+    pub rows: Option<History>,
+    /// The time that all of it took.
+    pub took: Duration,
+}
+
+impl Decision {
+    /// No answer, and why; no engine was asked.
+    #[must_use]
+    pub fn unknown(why: Why) -> Self {
+        Self {
+            engine: None,
+            verdict: Verdict::Unknown(why),
+            audited: Audited::Nothing,
+            faults: Vec::new(),
+            rows: None,
+            took: Duration::ZERO,
+        }
+    }
+
+    fn of(engine: &'static str, verdict: Verdict, audited: Audited) -> Self {
+        Self { engine: Some(engine), verdict, audited, faults: Vec::new(), rows: None, took: Duration::ZERO }
+    }
+
+    /// The history that the certificate is about.
+    #[must_use]
+    pub fn about<'h>(&'h self, given: &'h History) -> &'h History {
+        self.rows.as_ref().unwrap_or(given)
+    }
+
+    fn is_open(&self) -> bool {
+        matches!(self.verdict, Verdict::Unknown(_))
+    }
+}
+
+/// Answers `question` about `history`.
+#[must_use]
+pub fn decide(history: &History, question: Question, options: &Options, budget: &Budget) -> Decision {
+    let start = Instant::now();
+    let mut decision = match for_dbms(history, question, options) {
+        Ok(choice) => rows_or_statements(history, choice, Terms { question, audit: options.audit, budget }),
+        Err(why) => Decision::unknown(why),
+    };
+    decision.took = start.elapsed();
+    decision
+}
+
+/// The choice, with the mechanisms of the database that the options name.
+fn for_dbms(history: &History, question: Question, options: &Options) -> Result<Choice, Why> {
+    let Some(dbms) = &options.dbms else { return Ok(options.engine) };
+    let choice = options.engine.for_dbms(dbms, history, question.level);
+    choice.map_err(|none| Why::Level(none.to_string()))
+}
+
+/// What every engine is asked, and within which limits.
+#[derive(Clone, Copy)]
+struct Terms<'a> {
+    question: Question,
+    audit: bool,
+    budget: &'a Budget,
+}
+
+fn rows_or_statements(history: &History, choice: Choice, terms: Terms<'_>) -> Decision {
+    let Some(rows) = instead(history, choice, terms.question.level) else {
+        return ask(history, choice, terms);
+    };
+    let mut decision = ask(&rows, choice, terms);
+    if decision.is_open() && matches!(choice, Choice::Auto) {
+        let mut executed = ask(history, choice, terms);
+        if !executed.is_open() {
+            executed.faults.splice(..0, decision.faults);
+            return executed;
+        }
+        decision.faults.append(&mut executed.faults);
+    }
+    decision.rows = Some(rows);
+    decision
+}
+
+fn ask(history: &History, choice: Choice, terms: Terms<'_>) -> Decision {
+    match choice {
+        Choice::Engine(engine) => first_answer([engine as &dyn Checker], history, terms),
+        Choice::Mirror(mirror) => first_answer([&mirror as &dyn Checker], history, terms),
+        Choice::Auto => {
+            let engines = auto(history, terms.question).into_iter();
+            first_answer(engines.map(|engine| engine as &dyn Checker), history, terms)
+        }
+    }
+}
+
+/// Asks one engine after the other until one answers and the audit agrees. If none does, the
+/// preferred engine's reason is told.
+fn first_answer<'e>(
+    engines: impl IntoIterator<Item = &'e dyn Checker>,
+    history: &History,
+    terms: Terms<'_>,
+) -> Decision {
+    let mut faults = Vec::new();
+    let mut preferred = None;
+    for engine in engines {
+        let said = said_by(engine, history, terms);
+        let (verdict, audited) = audited(engine, history, said, terms, &mut faults);
+        let goes_on = hands_over(&verdict);
+        let decision = Decision::of(engine.name(), verdict, audited);
+        if !goes_on {
+            return Decision { faults, ..decision };
+        }
+        preferred.get_or_insert(decision);
+    }
+    let preferred = preferred
+        .unwrap_or_else(|| Decision::unknown(Why::Level("this version has no engine for it".to_owned())));
+    Decision { faults, ..preferred }
+}
+
+fn said_by(engine: &dyn Checker, history: &History, terms: Terms<'_>) -> Verdict {
+    if engine.name() != "observe" && has_unknown_initial(history) {
+        return Verdict::Unknown(Why::Outside("initial values that are not known".to_owned()));
+    }
+    engine.check(history, terms.question, terms.budget)
+}
+
+/// The verdict as far as the audit accepts it, and what became of its certificate.
+fn audited(
+    engine: &dyn Checker,
+    history: &History,
+    verdict: Verdict,
+    terms: Terms<'_>,
+    faults: &mut Vec<Fault>,
+) -> (Verdict, Audited) {
+    if verdict.certificate().is_none() {
+        return (verdict, Audited::Nothing);
+    }
+    if !terms.audit {
+        return (verdict, Audited::Skipped);
+    }
+    let claimed = verdict.word();
+    let mut passes = |certificate: &Certificate| {
+        let checked = audit(history, terms.question, certificate);
+        let fault = |why: Rejected| Fault { engine: engine.name(), claimed, reason: why.to_string() };
+        checked.map_err(|why| faults.push(fault(why))).is_ok()
+    };
+    let accepted = match verdict {
+        Verdict::Holds(certificate) => passes(&certificate).then_some(Verdict::Holds(certificate)),
+        Verdict::Violated(mut findings) => {
+            findings.retain(|finding| passes(&finding.certificate));
+            (!findings.is_empty()).then_some(Verdict::Violated(findings))
+        }
+        other @ (Verdict::Clean | Verdict::Unknown(_)) => return (other, Audited::Nothing),
+    };
+    match accepted {
+        Some(verdict) => (verdict, Audited::Accepted),
+        None => {
+            let reason = faults.last().map_or_else(String::new, |fault| fault.reason.clone());
+            (Verdict::Unknown(Why::Rejected(reason)), Audited::Rejected)
+        }
+    }
+}
+
+/// Whether something was there initially whose value nobody knows: most engines would take it for
+/// a value.
+fn has_unknown_initial(history: &History) -> bool {
+    let is_open = |value: ValueId| match history.value(value) {
+        Value::Unknown => true,
+        Value::Row(columns) => columns.iter().any(|column| column.1 == ValueId::UNKNOWN),
+        _ => false,
+    };
+    history.initial_values().iter().any(|&(_, value)| is_open(value))
+}
+
+/// Whether the next engine is asked.
+fn hands_over(verdict: &Verdict) -> bool {
+    let Verdict::Unknown(why) = verdict else { return false };
+    matches!(why, Why::MissingEvidence(_) | Why::Outside(_) | Why::Level(_) | Why::Rejected(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use margay_levels::Level;
+    use margay_verdict::{Exhausted, Order};
+
+    use super::*;
+
+    /// An engine that always says the same.
+    struct Says(&'static str, fn() -> Verdict);
+
+    impl Checker for Says {
+        fn name(&self) -> &'static str {
+            self.0
+        }
+
+        fn check(&self, _: &History, _: Question, _: &Budget) -> Verdict {
+            (self.1)()
+        }
+    }
+
+    static CLEAN: Says = Says("clean", || Verdict::Clean);
+    static OUTSIDE: Says = Says("outside", || Verdict::Unknown(Why::Outside("sql".to_owned())));
+    static OTHER_LEVEL: Says = Says("level", || Verdict::Unknown(Why::Level("causal".to_owned())));
+    static LATE: Says =
+        Says("late", || Verdict::Unknown(Why::Exhausted(Exhausted::Time(Duration::ZERO), String::new())));
+    /// Its order leaves out the only transaction.
+    static WRONG: Says = Says("wrong", || Verdict::Holds(Certificate::Order(Order::default())));
+
+    fn asked(engines: &[&'static dyn Checker]) -> Decision {
+        let history = margay_testkit::history("T1: w(x,1)");
+        let (question, budget) = (Question::new(Level::Serializable), Budget::unlimited());
+        let terms = Terms { question, audit: true, budget: &budget };
+        first_answer(engines.iter().copied(), &history, terms)
+    }
+
+    #[test]
+    fn an_engine_that_cannot_decide_hands_over_and_one_that_ran_out_does_not() {
+        assert_eq!(asked(&[&OUTSIDE, &OTHER_LEVEL, &CLEAN]).engine, Some("clean"));
+        assert_eq!(asked(&[&LATE, &CLEAN]).engine, Some("late"));
+        let none = asked(&[&OUTSIDE, &OTHER_LEVEL]);
+        assert_eq!(none.engine, Some("outside"), "the preferred engine's reason is told");
+        assert_eq!(asked(&[]).engine, None);
+    }
+
+    /// In 0.1.0 the audit stood behind the hand-over: `auto` said `unknown` where the next engine
+    /// had a proof.
+    #[test]
+    fn a_rejected_proof_is_a_fault_and_the_next_engine_is_asked() {
+        let decision = asked(&[&WRONG, &CLEAN]);
+        assert_eq!((decision.engine, decision.verdict.word()), (Some("clean"), "clean"));
+        let [fault] = decision.faults.as_slice() else { panic!("{:?}", decision.faults) };
+        assert_eq!((fault.engine, fault.claimed), ("wrong", "holds"));
+        let alone = asked(&[&WRONG]);
+        assert_eq!(alone.audited, Audited::Rejected);
+        assert!(matches!(alone.verdict, Verdict::Unknown(Why::Rejected(_))), "{:?}", alone.verdict);
+    }
+}
