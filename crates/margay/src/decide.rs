@@ -24,8 +24,7 @@ use std::time::{Duration, Instant};
 use margay_engines::{Choice, auto};
 use margay_history::{History, Value, ValueId};
 use margay_levels::profile::Dbms;
-use margay_verdict::audit::Rejected;
-use margay_verdict::{Budget, Certificate, Checker, Question, Verdict, Why, audit};
+use margay_verdict::{Budget, Certificate, Checker, Question, Unaudited, Verdict, Why, audit_within};
 
 use crate::translate::instead;
 
@@ -238,10 +237,16 @@ fn audited(
         return (verdict, Audited::Skipped);
     }
     let claimed = verdict.word();
+    let mut exhausted = None;
     let mut passes = |certificate: &Certificate| {
-        let checked = audit(history, terms.question, certificate);
-        let fault = |why: Rejected| Fault { engine: engine.name(), claimed, reason: why.to_string() };
-        checked.map_err(|why| faults.push(fault(why))).is_ok()
+        match audit_within(history, terms.question, certificate, terms.budget) {
+            Ok(()) => return true,
+            Err(Unaudited::Exhausted(limit)) => exhausted = Some(limit),
+            Err(Unaudited::Rejected(why)) => {
+                faults.push(Fault { engine: engine.name(), claimed, reason: why.to_string() });
+            }
+        }
+        false
     };
     let accepted = match verdict {
         Verdict::Holds(certificate) => passes(&certificate).then_some(Verdict::Holds(certificate)),
@@ -251,9 +256,13 @@ fn audited(
         }
         other @ (Verdict::Clean | Verdict::Unknown(_)) => return (other, Audited::Nothing),
     };
-    match accepted {
-        Some(verdict) => (verdict, Audited::Accepted),
-        None => {
+    match (accepted, exhausted) {
+        (Some(verdict), _) => (verdict, Audited::Accepted),
+        (None, Some(limit)) => {
+            let progress = format!("{} said {claimed}, and the audit had not ended", engine.name());
+            (Verdict::Unknown(Why::Exhausted(limit, progress)), Audited::Nothing)
+        }
+        (None, None) => {
             let reason = faults.last().map_or_else(String::new, |fault| fault.reason.clone());
             (Verdict::Unknown(Why::Rejected(reason)), Audited::Rejected)
         }
