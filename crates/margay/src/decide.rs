@@ -24,7 +24,9 @@ use std::time::{Duration, Instant};
 use margay_engines::{Choice, auto};
 use margay_history::{History, Value, ValueId};
 use margay_levels::profile::Dbms;
-use margay_verdict::{Budget, Certificate, Checker, Question, Unaudited, Verdict, Why, audit_within};
+use margay_verdict::{
+    Budget, Certificate, Checker, Claim, Question, Translation, Unaudited, Verdict, Why, audit_within,
+};
 
 use crate::translate::instead;
 
@@ -129,6 +131,14 @@ impl Decision {
     #[must_use]
     pub fn about<'h>(&'h self, given: &'h History) -> &'h History {
         self.rows.as_ref().unwrap_or(given)
+    }
+
+    /// What the certificate proves, and by which rules; `None` if there is no certificate.
+    #[must_use]
+    pub fn claim(&self, given: &History, question: Question) -> Option<Claim> {
+        let certificate = self.verdict.certificate()?;
+        let rows = self.rows.is_some().then(|| Translation::to_rows(question, certificate));
+        Some(Claim::of(self.about(given), question, rows, certificate))
     }
 
     fn is_open(&self) -> bool {
