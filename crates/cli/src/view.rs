@@ -6,7 +6,7 @@ use std::time::Duration;
 use margay::Decision;
 use margay_history::History;
 use margay_levels::Level;
-use margay_report::view::{Again, Details, EngineFault};
+use margay_report::view::{Again, Details};
 use margay_report::{Report, Source};
 use margay_verdict::Question;
 use serde::Serialize;
@@ -98,7 +98,7 @@ impl View {
                 engine: decision.engine,
                 verdict: &decision.verdict,
                 audited: decision.audited.word(),
-                faults: faults(decision),
+                faults: decision.engine_faults(),
                 stats: stats.for_report(),
                 again: frame.again,
                 curves: frame.curves,
@@ -119,16 +119,6 @@ impl View {
     pub fn details(&mut self) -> &mut Details {
         self.report.report.get_or_insert_default()
     }
-}
-
-/// The rejected certificates, for the report.
-fn faults(decision: &Decision) -> Vec<EngineFault> {
-    let fault = |fault: &margay::Fault| EngineFault {
-        engine: fault.engine.to_owned(),
-        claimed: fault.claimed.to_owned(),
-        reason: fault.reason.clone(),
-    };
-    decision.faults.iter().map(fault).collect()
 }
 
 /// What to type to audit the proof, or to be able to.

@@ -222,6 +222,11 @@ fn decompressed<'a>(mut raw: Box<dyn Read + 'a>) -> io::Result<Box<dyn BufRead +
         let inner = Checked { what: "gzip", inner: MultiGzDecoder::new(whole) };
         return Ok(Box::new(BufReader::with_capacity(BLOCK, inner)));
     }
+    #[cfg(not(feature = "zstd"))]
+    if zstd {
+        return Err(io::Error::other("this build has no zstd"));
+    }
+    #[cfg(feature = "zstd")]
     if zstd {
         let inner = Checked { what: "zstd", inner: zstd::stream::read::Decoder::with_buffer(whole)? };
         return Ok(Box::new(BufReader::with_capacity(BLOCK, inner)));

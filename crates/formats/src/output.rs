@@ -100,6 +100,9 @@ fn write_path(
             fill(&mut out)?;
             out.into_inner().map_err(io::IntoInnerError::into_error)?.finish()?.flush()?;
         }
+        #[cfg(not(feature = "zstd"))]
+        Some("zst") => return Err(FormatError::new("this build has no zstd; write .gz instead")),
+        #[cfg(feature = "zstd")]
         Some("zst") => {
             let mut out = zstd::stream::write::Encoder::new(file, 3)?;
             fill(&mut out)?;

@@ -1,0 +1,66 @@
+//! The library in somebody else's project: a crate in a temporary folder that depends on it by path.
+//!
+//! The goal is a build from nothing within 60 CPU seconds, without drivers and without C code. The
+//! time is printed, not asserted; the absence of C code is.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace")
+}
+
+fn cargo(folder: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(args).arg("--offline").current_dir(folder);
+    command.env("CARGO_TARGET_DIR", folder.join("target")).env("CARGO_INCREMENTAL", "0");
+    let output = command.output().expect("cargo starts");
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+/// CPU seconds of all processes that this one has waited for.
+fn children_cpu_seconds() -> Option<f64> {
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
+    let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();
+    Some((ticks(13)? + ticks(14)?) / 100.0)
+}
+
+#[test]
+fn an_outside_crate_tests_its_own_store() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let here = folder.path();
+    let library = root().join("crates/margay");
+    let manifest = format!(
+        "[package]\nname = \"outside\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
+         [dev-dependencies]\nmargay = {{ path = {:?} }}\n\n[workspace]\n",
+        library.display().to_string()
+    );
+    fs::write(here.join("Cargo.toml"), manifest).expect("written");
+    // The same versions as here, so that nothing has to be looked up.
+    fs::copy(root().join("Cargo.lock"), here.join("Cargo.lock")).expect("copied");
+    fs::create_dir(here.join("src")).expect("made");
+    let test = "#[test]\nfn holds() {\n    let recorder = margay::Recorder::new();\n    \
+                let mut t = recorder.session(0).begin();\n    t.write(\"x\", 1);\n    t.commit();\n    \
+                margay::assert_isolated!(recorder, margay::Level::Serializable);\n}\n\n\
+                #[test]\n#[should_panic(expected = \"violated\")]\nfn a_read_of_nothing_fails() {\n    \
+                let recorder = margay::Recorder::new();\n    let mut t = recorder.session(0).begin();\n    \
+                t.read(\"x\", 7);\n    t.commit();\n    \
+                margay::assert_isolated!(recorder, margay::Level::ReadCommitted);\n}\n";
+    fs::write(here.join("src/lib.rs"), test).expect("written");
+
+    let tree = cargo(here, &["tree", "--edges", "normal,build,dev", "--prefix", "none"]);
+    let tree = String::from_utf8_lossy(&tree.stdout).into_owned();
+    for forbidden in ["cc ", "cmake ", "bindgen ", "rusqlite ", "ring ", "margay-drivers "] {
+        assert!(!tree.lines().any(|line| line.starts_with(forbidden)), "{forbidden} in\n{tree}");
+    }
+    let before = children_cpu_seconds();
+    let tested = cargo(here, &["test"]);
+    let tested = String::from_utf8_lossy(&tested.stdout).into_owned();
+    assert!(tested.contains("2 passed; 0 failed"), "{tested}");
+    if let (Some(before), Some(after)) = (before, children_cpu_seconds()) {
+        println!("built and tested from nothing in {:.0} CPU s; the goal is 60", after - before);
+    }
+}
