@@ -76,6 +76,7 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
         subject: &subject,
         real_time: args.real_time,
         again: Again { command: Some(again(&args)), audit, seed: None },
+        of_rows: rows.is_some(),
         curves: args.output.report.is_some() || (args.common.json && history.op_count() <= AUDITED_ALWAYS),
     };
     let view = View::framed(history, args.level.name(), &answer, &audited, stats, frame);

@@ -141,7 +141,7 @@ fn view(args: &RunArgs, done: &Done, decided: &[Decided], main: &Decided, histor
     };
     let again = Again { command: Some(account::again(args, done)), audit, seed: Some(args.seed) };
     let subject = "what the clients saw";
-    let frame = Frame { subject, real_time: false, again, curves: true };
+    let frame = Frame { subject, real_time: false, again, curves: true, of_rows: main.rows.is_some() };
     let stats = Stats::of(history, done.recording.elapsed, main.took);
     let mut view = View::framed(history, main.level.name(), &main.answer, &main.audited, stats, frame);
     view.report.run = Some(account::run_view(args, done));

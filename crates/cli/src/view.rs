@@ -54,6 +54,8 @@ pub struct Frame<'a> {
     pub again: Again,
     /// Whether curves over time are wanted.
     pub curves: bool,
+    /// Whether the history is what statements were taken as.
+    pub of_rows: bool,
 }
 
 impl Stats {
@@ -111,6 +113,7 @@ impl View {
                 question,
                 engine: answer.engine,
                 verdict: &answer.verdict,
+                of_rows: frame.of_rows,
                 audited: audited.word(),
                 stats: stats.for_report(),
                 again: frame.again,

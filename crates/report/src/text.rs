@@ -118,6 +118,13 @@ impl Account {
             let dim = self.paint.dim(&format!("  proof: {proof}, {audited}; {}", details.again.audit));
             self.line(&dim);
         }
+        for words in details.and_then(|details| details.claim.as_ref()).iter().flat_map(|claim| &claim.words)
+        {
+            for line in wrap(words, self.width, "  ", 4) {
+                let dim = self.paint.dim(&line);
+                self.line(&dim);
+            }
+        }
     }
 
     /// One anomaly; what its kind means is not told twice.

@@ -78,6 +78,7 @@ pub fn report(history: &History, level: Level, subject: &str) -> Report {
         question: Some(question),
         engine: answer.engine,
         verdict: &answer.verdict,
+        of_rows: false,
         audited: if answer.verdict.certificate().is_some() { "accepted" } else { "nothing" },
         stats: stats(history),
         again: Again {
