@@ -71,7 +71,7 @@ pub fn run(args: AuditArgs) -> Result<Status, Failure> {
     };
     report.print(args.common.json, quiet)?;
     if args.output.is_wanted() {
-        report::write(&args.output, &report.shown(&args, &history, question, &certificate))?;
+        report::write(&args.output, &report.shown(&args, &history, &claim, &certificate))?;
     }
     Ok(status)
 }
@@ -90,11 +90,13 @@ impl Report {
         &self,
         args: &AuditArgs,
         history: &History,
-        question: Question,
+        claim: &Claim,
         certificate: &Certificate,
     ) -> margay_report::Report {
+        let question = claim.question;
         let why = self.reason.clone().unwrap_or_default();
-        let verdict = match (self.audit, margay_report::gather::finding(history, certificate)) {
+        let verdict = match (self.audit, margay_report::gather::finding(history, question.level, certificate))
+        {
             ("accepted", Some(finding)) => Verdict::Violated(vec![finding]),
             ("accepted", None) => Verdict::Holds(certificate.clone()),
             _ => Verdict::Unknown(Why::MissingEvidence(format!("the certificate proves nothing: {why}"))),
@@ -108,6 +110,7 @@ impl Report {
             question: Some(question),
             engine: None,
             verdict: &verdict,
+            translation: claim.translation,
             audited: if self.audit == "unknown" { "skipped" } else { self.audit },
             faults: Vec::new(),
             stats: self.stats.for_report(),
