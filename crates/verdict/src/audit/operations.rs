@@ -156,7 +156,7 @@ impl<'p> Case<'p> {
         let txns = [history.txn_of(first), history.txn_of(second)];
         let overwrites = |read: OpId, object: ObjectId| {
             let writes = |op: &Op<'_>| op.kind.writes() && op.accesses.iter().any(|a| a.object == object);
-            history.ops(history.txn_of(read)).filter(writes).next().is_some_and(|write| write.id > read)
+            history.ops(history.txn_of(read)).find(writes).is_some_and(|write| write.id > read)
         };
         let shared = |seen: &margay_history::Access| {
             other.accesses.iter().any(|a| (a.object, a.value) == (seen.object, seen.value))
