@@ -9,7 +9,7 @@ use margay_history::History;
 use margay_report::Source;
 use margay_report::view::Again;
 use margay_verdict::audit::Rejected;
-use margay_verdict::{Certificate, Claim, Question, Translation, Verdict, Why, audit, wire};
+use margay_verdict::{Certificate, Claim, Translation, Verdict, Why, audit, wire};
 use serde::Serialize;
 
 use crate::args::AuditArgs;
