@@ -2,11 +2,11 @@
 
 use hashbrown::HashMap;
 use margay_history::{History, ObjectId, Op, OpKind, Outcome, PredicateId, TxnId};
+use margay_levels::Level;
 use margay_levels::definition::Family;
-use margay_levels::{Anomaly, Level};
 use margay_verdict::{
     Budget, Certificate, Checker, Exhausted, Finding, Lemma, Order, Point, Predicates, Question, ReadFrom,
-    Reason, Verdict, Versions, Why, audit,
+    Verdict, Versions, Why, audit, name,
 };
 
 use crate::candidate::{Tried, candidate};
@@ -95,10 +95,10 @@ fn effects_are_known(history: &History, taken: &[bool]) -> Result<(), Why> {
 
 /// `violated` by these lemmas, if audit agrees.
 fn refuted(history: &History, question: Question, lemmas: Vec<Lemma>) -> Result<Verdict, Why> {
-    let Some(shortest) = lemmas.iter().min_by_key(|lemma| lemma.edges.len()) else {
+    if lemmas.is_empty() {
         return Err(Why::MissingEvidence("a cycle that no certificate can show".to_string()));
-    };
-    let anomaly = name(history, question.level, shortest);
+    }
+    let anomaly = name(history, question.level, &lemmas);
     let mut txns: Vec<TxnId> = lemmas.iter().flat_map(|l| l.edges.iter().map(|edge| edge.from)).collect();
     txns.sort_unstable();
     txns.dedup();
@@ -109,20 +109,6 @@ fn refuted(history: &History, question: Question, lemmas: Vec<Lemma>) -> Result<
             "the recorded orders leave {anomaly} among {}, but what is recorded does not prove it: {why}",
             txns.iter().take(4).map(|&t| history.show_txn(t)).collect::<Vec<_>>().join(", ")
         ))),
-    }
-}
-
-/// What a cycle is called at a level: by its shape, or, where the level forbids it for another reason than its shape, by the level.
-fn name(history: &History, level: Level, lemma: &Lemma) -> Anomaly {
-    let shape = lemma.anomaly(history);
-    let recorded = lemma.edges.iter().any(|edge| matches!(edge.reason, Reason::Recorded(_)));
-    match (level.family(), level) {
-        (Family::Serial, _) if recorded => Anomaly::Pl3CycleExists,
-        (Family::Snapshot, _) if recorded => Anomaly::PlSiCycleExists,
-        _ if level.forbids(shape) => shape,
-        (_, Level::Prefix) => Anomaly::PrefixCycleExists,
-        (_, Level::ParallelSnapshot) => Anomaly::ParallelSnapshotCycleExists,
-        _ => shape,
     }
 }
 

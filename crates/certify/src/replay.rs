@@ -22,11 +22,10 @@
 //! Linear; a predicate looks at the rows in its range (`store`).
 
 use margay_history::{History, ObjectId, OpKind, Outcome, TxnId, Version};
-use margay_levels::Anomaly;
 use margay_levels::definition::Family;
 use margay_verdict::{
     Budget, Certificate, Checker, Effect, Fault, Finding, Lemma, Order, Point, Predicates, Question, Reason,
-    Stamp, Verdict, Why, audit,
+    Stamp, Verdict, Why, audit, name,
 };
 
 use crate::blame::{Misfit, Recorded, against, lemmas};
@@ -201,11 +200,10 @@ impl Case<'_> {
     }
 
     fn refuted(&self, lemmas: Vec<Lemma>, what: &str) -> Result<Verdict, Why> {
-        let anomaly = match self.question.level.family() {
-            Family::Serial => Anomaly::Pl3CycleExists,
-            Family::Snapshot => Anomaly::PlSiCycleExists,
-            _ => return Err(Why::MissingEvidence(format!("another order than the recorded one: {what}"))),
-        };
+        if !matches!(self.question.level.family(), Family::Serial | Family::Snapshot) {
+            return Err(Why::MissingEvidence(format!("another order than the recorded one: {what}")));
+        }
+        let anomaly = name(self.history, self.question.level, &lemmas);
         let mut txns: Vec<TxnId> = lemmas.iter().flat_map(|l| l.edges.iter().map(|edge| edge.from)).collect();
         txns.sort_unstable();
         txns.dedup();

@@ -9,7 +9,7 @@ use margay_history::History;
 use margay_report::Source;
 use margay_report::view::Again;
 use margay_verdict::audit::Rejected;
-use margay_verdict::{Certificate, Claim, Question, Translation, Verdict, Why, audit, wire};
+use margay_verdict::{Certificate, Claim, Translation, Verdict, Why, audit, wire};
 use serde::Serialize;
 
 use crate::args::AuditArgs;
@@ -77,7 +77,7 @@ pub fn run(args: AuditArgs) -> Result<Status, Failure> {
     };
     report.print(args.common.json, quiet)?;
     if args.output.is_wanted() {
-        report::write(&args.output, &report.shown(&args, &history, question, &certificate))?;
+        report::write(&args.output, &report.shown(&args, &history, &claim, &certificate))?;
     }
     Ok(status)
 }
@@ -96,12 +96,13 @@ impl Report {
         &self,
         args: &AuditArgs,
         history: &History,
-        question: Question,
+        claim: &Claim,
         certificate: &Certificate,
     ) -> margay_report::Report {
-        let of_rows = self.claim.translation.starts_with("rows");
+        let question = claim.question;
         let why = self.reason.clone().unwrap_or_default();
-        let verdict = match (self.audit, margay_report::gather::finding(history, certificate)) {
+        let verdict = match (self.audit, margay_report::gather::finding(history, question.level, certificate))
+        {
             ("accepted", Some(finding)) => Verdict::Violated(vec![finding]),
             ("accepted", None) => Verdict::Holds(certificate.clone()),
             _ => Verdict::Unknown(Why::MissingEvidence(format!("the certificate proves nothing: {why}"))),
@@ -115,7 +116,7 @@ impl Report {
             question: Some(question),
             engine: None,
             verdict: &verdict,
-            of_rows,
+            translation: claim.translation,
             audited: if self.audit == "unknown" { "skipped" } else { self.audit },
             faults: Vec::new(),
             stats: self.stats.for_report(),

@@ -1,8 +1,13 @@
 //! `margay elle`: the command line of elle-cli, answered by Margay's engines.
 //!
 //! # Algorithm
-//! Each model is a level, and the engines decide it. A model that is no level is ruled out by what they find, and holds if a level that is stronger does. An anomaly is
-//! looked for at the weakest levels that forbid it. What is found is told under Elle's names.
+//! Most models are levels, and the engines decide them. A model that is no level holds if a level
+//! that implies it holds, and is ruled out by a proof that refutes it; otherwise the answer is
+//! `unknown`. An anomaly is absent if a level that forbids it holds. What is found is told under
+//! Elle's names.
+//!
+//! # Invariants
+//! `true` and `false` both stand on what the audit accepted.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,9 +17,9 @@ use clap::{Args, ValueEnum};
 use margay::{Assume, Options, ambiguities, assumed};
 use margay_formats::Format;
 use margay_history::History;
-use margay_levels::model::boundary;
 use margay_levels::{Anomaly, Level, Model};
-use margay_verdict::{Budget, Finding, Question, Verdict, explain};
+use margay_verdict::reach::boundary;
+use margay_verdict::{Budget, Finding, Question, Reach, Translation, Verdict, explain, reach};
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, Status};
@@ -137,18 +142,29 @@ struct Outcome {
 }
 
 /// A finding, in the recorder's labels and in words.
-#[derive(PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 struct Told {
     anomaly: Anomaly,
     transactions: Vec<u64>,
     explanation: String,
+    reach: Reach,
 }
 
 impl Told {
-    fn of(history: &History, finding: &Finding) -> Self {
+    fn of(history: &History, question: Question, finding: &Finding, translation: Translation) -> Self {
         let transactions = finding.txns.iter().map(|&txn| history.txn_label(txn)).collect();
-        Self { anomaly: finding.anomaly, transactions, explanation: explain::finding(history, finding) }
+        let reach = reach(history, question, finding, translation);
+        let explanation = explain::finding_with(history, finding, &reach);
+        Self { anomaly: finding.anomaly, transactions, explanation, reach }
     }
+}
+
+/// What was said at a level.
+enum Said {
+    Holds,
+    /// At least one finding.
+    Violated(Vec<Told>),
+    Open,
 }
 
 /// Reads, asks, prints; one history after the other.
@@ -213,49 +229,75 @@ const NOTES: usize = 3;
 
 fn check(history: &History, args: &ElleArgs) -> Outcome {
     let mut outcome = Outcome::default();
+    let ask = |level| ask(history, level, args.timeout);
     for &model in &args.consistency_models {
-        match model.level() {
-            Some(level) => outcome.ask(history, level, args.timeout, |_| true),
-            None => {
-                let implied = Model::StrongSerializable.implies(model);
-                let forbidden = |anomaly| model.prohibits(anomaly);
-                outcome.ask(history, Level::StrictSerializable, args.timeout, forbidden);
-                outcome.open |= !implied;
-            }
+        match model.meaning() {
+            Some(level) => outcome.any_holds(&[level], ask, |_| true),
+            None => outcome.model(model, ask),
         }
     }
     for &wanted in &args.anomalies {
-        for level in wanted.weakest_forbidding() {
-            outcome.ask(history, level, args.timeout, |anomaly| anomaly.implies(wanted));
-        }
+        let is_wanted = |told: &Told| told.anomaly.implies(wanted);
+        outcome.any_holds(&wanted.weakest_forbidding(), ask, is_wanted);
     }
     outcome
 }
 
 impl Outcome {
-    /// Asks at a level, and takes what `counts` of what was found.
-    fn ask(
-        &mut self,
-        history: &History,
-        level: Level,
-        limit: Option<Duration>,
-        counts: impl Fn(Anomaly) -> bool,
-    ) {
-        let budget = limit.map_or(Budget::unlimited(), |limit| Budget::unlimited().with_time(limit));
-        let decision = margay::decide(history, Question::new(level), &Options::default(), &budget);
-        let history = decision.about(history);
-        match &decision.verdict {
-            Verdict::Holds(_) | Verdict::Clean => {}
-            Verdict::Unknown(_) => self.open = true,
-            Verdict::Violated(findings) => {
-                for finding in findings.iter().filter(|finding| counts(finding.anomaly)) {
-                    let told = Told::of(history, finding);
-                    if !self.findings.contains(&told) {
-                        self.findings.push(told);
-                    }
-                }
+    /// A model that is no level.
+    fn model(&mut self, model: Model, ask: impl Fn(Level) -> Said + Copy) {
+        let mut stronger = Outcome::default();
+        stronger.any_holds(&model.implied_by(), ask, |told| told.reach.models.contains(&model));
+        if !stronger.open {
+            return self.add(stronger.findings);
+        }
+        let weaker = model.implied_levels().into_iter().find_map(|level| match ask(level) {
+            Said::Violated(found) => Some(found),
+            _ => None,
+        });
+        match weaker {
+            Some(found) => self.add(found),
+            None => self.open = true,
+        }
+    }
+
+    /// Nothing is wrong if one of the levels holds. If none does, what `counts` of all that was found
+    /// is wrong; if nothing counts, that is open.
+    fn any_holds(&mut self, levels: &[Level], ask: impl Fn(Level) -> Said, counts: impl Fn(&Told) -> bool) {
+        let mut counting = Vec::new();
+        for &level in levels {
+            match ask(level) {
+                Said::Holds => return,
+                Said::Violated(found) => counting.extend(found.into_iter().filter(&counts)),
+                Said::Open => {}
             }
         }
+        self.open |= counting.is_empty();
+        self.add(counting);
+    }
+
+    fn add(&mut self, found: Vec<Told>) {
+        for told in found {
+            if !self.findings.contains(&told) {
+                self.findings.push(told);
+            }
+        }
+    }
+}
+
+/// Asks at a level. Whatever is decided was audited.
+fn ask(history: &History, level: Level, limit: Option<Duration>) -> Said {
+    let budget = limit.map_or(Budget::unlimited(), |limit| Budget::unlimited().with_time(limit));
+    let question = Question::new(level);
+    let decision = margay::decide(history, question, &Options::default(), &budget);
+    let translation = decision.claim(history, question).map_or_else(Default::default, |c| c.translation);
+    let history = decision.about(history);
+    match &decision.verdict {
+        Verdict::Holds(_) | Verdict::Clean => Said::Holds,
+        Verdict::Violated(findings) => Said::Violated(
+            findings.iter().map(|finding| Told::of(history, question, finding, translation)).collect(),
+        ),
+        Verdict::Unknown(_) => Said::Open,
     }
 }
 
@@ -279,18 +321,13 @@ fn object(word: &Value, findings: &[Told]) -> Value {
     let names = by_name(findings);
     let cases: BTreeMap<_, Vec<Value>> =
         names.iter().map(|(name, all)| (*name, all.iter().map(case).collect())).collect();
-    let boundary = boundary(findings.iter().map(|finding| finding.anomaly));
-    let sorted = |models: Vec<Model>| {
-        let mut names: Vec<_> = models.into_iter().map(Model::name).collect();
-        names.sort_unstable();
-        names
-    };
+    let (not, also_not) = boundary(findings.iter().map(|told| &told.reach)).names();
     json!({
         "valid?": word,
         "anomaly-types": names.keys().collect::<Vec<_>>(),
         "anomalies": cases,
-        "not": sorted(boundary.not),
-        "also-not": sorted(boundary.also_not),
+        "not": not,
+        "also-not": also_not,
     })
 }
 

@@ -8,7 +8,7 @@ use margay_history::History;
 use margay_levels::Level;
 use margay_report::view::{Again, Details};
 use margay_report::{Report, Source};
-use margay_verdict::Question;
+use margay_verdict::{Question, Translation};
 use serde::Serialize;
 
 use crate::memory;
@@ -89,6 +89,8 @@ impl View {
     ) -> Self {
         let question =
             level.parse::<Level>().ok().map(|level| Question { level, real_time: frame.real_time });
+        let claim = question.and_then(|question| decision.claim(history, question));
+        let translation: Option<Translation> = claim.map(|claim| claim.translation);
         Self {
             report: Report::new(Source {
                 history,
@@ -97,7 +99,7 @@ impl View {
                 question,
                 engine: decision.engine,
                 verdict: &decision.verdict,
-                of_rows: decision.rows.is_some(),
+                translation: translation.unwrap_or_default(),
                 audited: decision.audited.word(),
                 faults: decision.engine_faults(),
                 stats: stats.for_report(),

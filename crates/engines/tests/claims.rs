@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use margay_engines::{Backend, Choice, Reading, all, observe_with};
+use margay::{Backend, Choice, Options, Reading, all, observe_with};
 use margay_formats::{Source, read};
 use margay_history::History;
 use margay_levels::Level;
@@ -85,16 +85,17 @@ fn ask_all(history: &History, question: Question, tally: &mut Tally) -> Vec<Acce
         let Some(history) = history else { continue };
         for (who, choice) in choices() {
             let budget = Budget::unlimited().with_time(PATIENCE);
-            let verdict = choice.check(history, question, &budget).verdict;
-            let certificates: Vec<Certificate> = match verdict {
+            let options = Options { audit: false, ..Options::with_engine(choice) };
+            let decision = margay::decide(history, question, &options, &budget);
+            let certificates: Vec<&Certificate> = match &decision.verdict {
                 Verdict::Holds(certificate) => vec![certificate],
-                Verdict::Violated(findings) => {
-                    findings.into_iter().map(|finding| finding.certificate).collect()
-                }
+                Verdict::Violated(findings) => findings.iter().map(|finding| &finding.certificate).collect(),
                 Verdict::Clean | Verdict::Unknown(_) => continue,
             };
             for certificate in certificates {
-                accepted.extend(accept(&who, history, question, rows, &certificate, tally));
+                let translated = decision.rows.is_some().then(|| Translation::to_rows(question, certificate));
+                let about = decision.about(history);
+                accepted.extend(accept(&who, about, question, translated.or(rows), certificate, tally));
             }
         }
     }
@@ -365,7 +366,8 @@ fn breaches_name_their_profile() {
     let mirror = margay_engines::by_name("mirror").expect("an engine");
     let dbms = margay_engines::dbms("mysql/serializable").expect("a profile");
     let mirror = mirror.for_dbms(&dbms, &history, Level::Serializable).expect("it promises the level");
-    let answer = mirror.check(&history, Question::new(Level::Serializable), &Budget::unlimited());
+    let options = Options::with_engine(mirror);
+    let answer = margay::decide(&history, Question::new(Level::Serializable), &options, &Budget::unlimited());
     let certificate = answer.verdict.certificate().expect("a breach");
     let claim = Claim::of(&history, Question::new(Level::Serializable), None, certificate);
     assert_eq!(claim.profile.as_deref(), Some("mysql/serializable"));

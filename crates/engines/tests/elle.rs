@@ -9,11 +9,11 @@ use std::path::Path;
 use margay::{Assume, assumed};
 use margay_formats::{Source, read};
 use margay_history::{History, Version, VersionOrder};
-use margay_levels::model::boundary;
 use margay_levels::{Anomaly, Level, Model};
 
 use margay_testkit::corpora;
-use margay_verdict::{Budget, Finding, Question, Verdict};
+use margay_verdict::reach::boundary;
+use margay_verdict::{Budget, Finding, Question, Reach, Verdict, reach};
 
 /// A row of a table.
 #[derive(Clone, Debug)]
@@ -106,11 +106,20 @@ fn transaction_order(history: &History, options: &str) -> Vec<VersionOrder> {
     history.objects().map(order).collect()
 }
 
-fn ask(history: &History, level: Level) -> Verdict {
+fn ask(history: &History, level: Level) -> (Verdict, Vec<Reach>) {
     let budget = Budget::unlimited().with_time(std::time::Duration::from_secs(60));
-    let decision = margay::decide(history, Question::new(level), &margay::Options::default(), &budget);
+    let question = Question::new(level);
+    let decision = margay::decide(history, question, &margay::Options::default(), &budget);
     assert!(decision.faults.is_empty(), "{level}: {:?}", decision.faults);
-    decision.verdict
+    let translation = decision.claim(history, question).map_or_else(Default::default, |c| c.translation);
+    let reaches = match &decision.verdict {
+        Verdict::Violated(findings) => {
+            let about = decision.about(history);
+            findings.iter().map(|finding| reach(about, question, finding, translation)).collect()
+        }
+        _ => Vec::new(),
+    };
+    (decision.verdict, reaches)
 }
 
 /// Asks at every level of the row, and for its extra anomalies at the levels that forbid them.
@@ -123,10 +132,10 @@ fn say(row: &Row, history: &History) -> Said {
     if questions.is_empty() {
         questions.push((Level::StrictSerializable, None));
     }
-    let mut found: Vec<Anomaly> = Vec::new();
+    let (mut found, mut reaches): (Vec<Anomaly>, Vec<Reach>) = Default::default();
     let mut words = BTreeSet::new();
     for (level, wanted) in questions {
-        let verdict = ask(history, level);
+        let (verdict, all) = ask(history, level);
         let Verdict::Violated(findings) = &verdict else {
             words.insert(verdict.word());
             continue;
@@ -135,10 +144,12 @@ fn say(row: &Row, history: &History) -> Said {
         let counting: Vec<Anomaly> = findings.iter().filter(counts).map(|finding| finding.anomaly).collect();
         words.insert(if counting.is_empty() { "holds" } else { "violated" });
         found.extend(counting);
+        let counted = findings.iter().zip(all).filter(|(finding, _)| counts(finding));
+        reaches.extend(counted.map(|(_, reach)| reach));
     }
     let word =
         ["violated", "unknown", "clean"].into_iter().find(|word| words.contains(word)).unwrap_or("holds");
-    let not = boundary(found.iter().copied()).not.iter().map(|model| model.name().to_string()).collect();
+    let not = boundary(&reaches).not.iter().map(|model| model.name().to_string()).collect();
     Said { word, names: found.iter().map(|anomaly| elles_name(*anomaly)).collect(), not }
 }
 
@@ -340,7 +351,7 @@ fn small_histories_of_elle_cli() {
             read(Source::Stream(small.name.to_string(), Box::new(bytes)), Some(margay_formats::Format::Edn))
                 .expect("EDN")
                 .history;
-        let verdict = ask(&history, small.level);
+        let (verdict, _) = ask(&history, small.level);
         let names: BTreeSet<String> = match &verdict {
             Verdict::Violated(findings) => {
                 findings.iter().map(|finding| elles_name(finding.anomaly)).collect()

@@ -68,7 +68,7 @@ pub(crate) fn find(
                 Ok(cycle) => cycle,
             };
             let Some(lemma) = cycle.and_then(|cycle| prover.lemma(deps, &cycle)) else { continue };
-            let name = prover.name(&lemma);
+            let name = prover.name(std::slice::from_ref(&lemma));
             let news = !here.iter().any(|known| known.implies(name)) && !enough(&found, name);
             if let Some(finding) = news.then(|| prover.finding(None, vec![lemma])).flatten() {
                 here.push(finding.anomaly);

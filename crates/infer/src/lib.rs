@@ -48,7 +48,6 @@ mod writers;
 use hashbrown::HashMap;
 use margay_history::{History, VersionOrder};
 use margay_levels::definition::{Axiom, Family};
-use margay_levels::model::{Boundary, boundary};
 use margay_levels::{Anomaly, Level};
 use margay_verdict::{Budget, Checker, Exhausted, Finding, Question, Verdict, Why};
 
@@ -128,12 +127,6 @@ pub fn assumed(history: &History, assume: Assume) -> Result<Vec<VersionOrder>, S
         Err(Stop::Outside(what)) => Err(what),
         Err(Stop::Limit(limit)) => Err(limit.to_string()),
     }
-}
-
-/// The models that findings rule out: the weakest (Elle's `:not`), and with them the stronger ones (`:also-not`).
-#[must_use]
-pub fn ruled_out(findings: &[Finding]) -> Boundary {
-    boundary(findings.iter().map(|finding| finding.anomaly))
 }
 
 fn decide(case: &Case<'_>, budget: &Budget) -> Result<Verdict, Exhausted> {

@@ -21,7 +21,7 @@ use margay_levels::Anomaly;
 use margay_verdict::{Budget, Exhausted};
 
 use crate::case::{Case, FEW, ListRead, Local, Next, Read, unexplained};
-use crate::index::{Index, initial_items};
+use crate::index::{Append, Index, initial_items};
 
 /// Adds what the reads of lists show.
 ///
@@ -189,6 +189,11 @@ impl<'h> List<'_, 'h> {
         let ends = self.ends_with(elements, read.txn, read.own as usize);
         if !ends {
             self.unexplained(read, &[Anomaly::Internal]);
+            let future = |append: Append| append.txn == read.txn && append.place >= read.own;
+            let appends = elements.iter().filter_map(|&e| self.index.appender(self.object, e));
+            if appends.into_iter().any(future) {
+                self.unexplained(read, &[Anomaly::FutureRead]);
+            }
         }
     }
 

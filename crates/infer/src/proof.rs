@@ -9,10 +9,10 @@
 //! A finding counts only if the audit accepts it.
 
 use margay_history::{ObjectId, TxnId, Version};
+use margay_levels::Anomaly;
 use margay_levels::definition::{Axiom, Family};
-use margay_levels::{Anomaly, Level};
 use margay_order::{Graph, shortest_path};
-use margay_verdict::{Certificate, Edge, Finding, Lemma, Reason, audit};
+use margay_verdict::{Certificate, Edge, Finding, Lemma, Reason, audit, name};
 
 use crate::case::{Case, Local};
 use crate::deps::{Deps, INSIDE, Layout, Why};
@@ -182,9 +182,8 @@ impl<'c, 'h> Prover<'c, 'h> {
         Some(Lemma { edges })
     }
 
-    /// A finding of these lemmas, the first of which names it if nothing else does.
-    pub(crate) fn finding(&self, name: Option<Anomaly>, mut lemmas: Vec<Lemma>) -> Option<Finding> {
-        let anomaly = name.or_else(|| Some(self.name(lemmas.first()?)))?;
+    /// A finding of these lemmas, which name it if nothing else does.
+    pub(crate) fn finding(&self, named: Option<Anomaly>, mut lemmas: Vec<Lemma>) -> Option<Finding> {
         let mut txns: Vec<TxnId> =
             lemmas.iter().flat_map(|l| &l.edges).flat_map(|e| [e.from, e.to]).collect();
         txns.sort_unstable();
@@ -195,39 +194,20 @@ impl<'c, 'h> Prover<'c, 'h> {
                 lemmas.push(lemma);
             }
         }
+        let anomaly = named.unwrap_or_else(|| self.name(&lemmas));
         let certificate = Certificate::Refutation(lemmas);
         audit(self.case.history, self.case.question, &certificate).ok()?;
         Some(Finding { anomaly, txns, certificate })
     }
 
-    /// What a cycle is called at the level: by its shape, or by what only this level forbids.
-    pub(crate) fn name(&self, lemma: &Lemma) -> Anomaly {
+    /// What lemmas are called at the level: by what all of them share, or by what only this level forbids.
+    pub(crate) fn name(&self, lemmas: &[Lemma]) -> Anomaly {
         let level = self.case.question.level;
-        let count = |test: fn(&Reason) -> bool| lemma.edges.iter().filter(|edge| test(&edge.reason)).count();
-        let rw = count(|r| matches!(r, Reason::AntiRead { .. }));
-        let ww = count(|r| matches!(r, Reason::Write { .. }));
-        let visible = count(|r| matches!(r, Reason::Visible { .. }));
-        let shape = lemma.anomaly(self.case.history);
-        if self.is_of_versions(lemma) && level.forbids(Anomaly::CyclicVersions) {
-            return Anomaly::CyclicVersions;
-        }
-        let (one, several) = match level {
-            Level::BeReadCommitted => (Anomaly::NonMonotonicRead, Anomaly::BeReadCommittedCycleExists),
-            Level::ReadAtomic => (Anomaly::FracturedRead, Anomaly::ReadAtomicCycleExists),
-            Level::Causal => (Anomaly::CausalityViolation, Anomaly::CausalCycleExists),
-            Level::Prefix if !level.forbids(shape) => {
-                return match (rw, ww) {
-                    (1, 0) => Anomaly::CausalityViolation,
-                    (2, 0) => Anomaly::LongFork,
-                    _ => Anomaly::PrefixCycleExists,
-                };
+        match lemmas.first() {
+            Some(first) if self.is_of_versions(first) && level.forbids(Anomaly::CyclicVersions) => {
+                Anomaly::CyclicVersions
             }
-            _ => return shape,
-        };
-        match visible + rw {
-            0 => shape,
-            1 => one,
-            _ => several,
+            _ => name(self.case.history, level, lemmas),
         }
     }
 

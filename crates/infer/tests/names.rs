@@ -1,9 +1,10 @@
 //! Names: the examples of the table of anomalies, the most severe first, what is ruled out, and the options.
 
-use margay_infer::{Assume, Infer, ambiguities, assumed, ruled_out};
+use margay_infer::{Assume, Infer, ambiguities, assumed};
 use margay_levels::{Anomaly, Level, Model};
 use margay_testkit::history;
-use margay_verdict::{Budget, Checker, Finding, Question, Verdict};
+use margay_verdict::reach::boundary;
+use margay_verdict::{Budget, Checker, Finding, Question, Translation, Verdict, reach};
 
 fn ask(engine: Infer, text: &str, level: Level) -> Verdict {
     engine.check(&history(text), Question::new(level), &Budget::unlimited())
@@ -64,9 +65,12 @@ fn unknown_transactions_that_were_seen_count() {
 
 #[test]
 fn what_is_ruled_out() {
-    let found =
-        findings("T1: r(x,_) a(y,1) | T2: r(y,_) a(x,2) | T3: r(x,[2]) r(y,[1])", Level::Serializable);
-    let boundary = ruled_out(&found);
+    let text = "T1: r(x,_) a(y,1) | T2: r(y,_) a(x,2) | T3: r(x,[2]) r(y,[1])";
+    let (history, question) = (history(text), Question::new(Level::Serializable));
+    let found = findings(text, Level::Serializable);
+    let recorded = Translation::Recorded;
+    let all: Vec<_> = found.iter().map(|found| reach(&history, question, found, recorded)).collect();
+    let boundary = boundary(&all);
     assert_eq!(boundary.not, [Model::RepeatableRead]);
     assert!(boundary.also_not.contains(&Model::Serializable));
     assert!(!boundary.also_not.contains(&Model::SnapshotIsolation));
@@ -172,5 +176,25 @@ fn a_budget_that_is_over_ends_the_check() {
             matches!(verdict, Verdict::Unknown(margay_verdict::Why::Exhausted(..))),
             "{level}: {verdict:?}"
         );
+    }
+}
+
+/// Elle calls it `future-read`, too, if the transaction had appended to the list before; it was only `internal` here.
+#[test]
+fn a_future_read_after_an_own_append() {
+    let found = names("T1: a(x,1) r(x,[1 2]) a(x,2)", Level::ReadCommitted);
+    assert!(found.contains(&"internal") && found.contains(&"future-read"), "{found:?}");
+    let found = names("T1: a(x,1) r(x,[]) a(x,2)", Level::ReadCommitted);
+    assert_eq!(found, ["internal"]);
+}
+
+/// Elle calls it `lost-update` though nobody wrote the value that both read; it was only `garbage-read` here.
+#[test]
+fn a_lost_update_of_a_value_that_nobody_wrote() {
+    let found = names("init: x=0 | T1: r(x,7) w(x,1) | T2: r(x,7) w(x,2)", Level::Serializable);
+    assert!(found.contains(&"garbage-read") && found.contains(&"lost-update"), "{found:?}");
+    for text in ["T1: r(x,7) w(x,1) | T2: r(x,8) w(x,2)", "T1: r(x,7) w(x,1) | T2: r(x,7) w(y,2)"] {
+        let found = names(&format!("init: x=0 y=0 | {text}"), Level::Serializable);
+        assert!(!found.contains(&"lost-update"), "{text}: {found:?}");
     }
 }

@@ -208,6 +208,53 @@ impl Model {
     pub fn level(self) -> Option<Level> {
         Level::ALL.into_iter().find(|l| l.model() == Some(self))
     }
+
+    /// The level that decides this model: the one of the same meaning, or, of names that Elle knows
+    /// and gives no meaning, the one that the literature means by it.
+    ///
+    /// A history does not show the last state, so view serializability and one-copy serializability
+    /// both ask for a serial order that explains every read: that is `serializable`.
+    pub fn meaning(self) -> Option<Level> {
+        match self {
+            Model::ViewSerializable | Model::OneCopySerializable => Some(Level::Serializable),
+            Model::SessionSerializable => Some(Level::StrongSessionSerializable),
+            _ => self.level(),
+        }
+    }
+
+    /// The level that is this model with session order.
+    pub fn without_sessions(self) -> Option<Level> {
+        match self {
+            Model::ReadAtomic => Some(Level::ReadAtomic),
+            Model::CausalCerone => Some(Level::Causal),
+            Model::Prefix => Some(Level::Prefix),
+            Model::ParallelSnapshotIsolation => Some(Level::ParallelSnapshot),
+            _ => None,
+        }
+    }
+
+    /// The weakest levels that imply this model: where one of them holds, the model does.
+    pub fn implied_by(self) -> Vec<Level> {
+        let implies = |model: Option<Model>| model.is_some_and(|model| model.implies(self));
+        let stronger = |level: &Level| {
+            let sessions = Model::ALL.iter().find(|model| model.without_sessions() == Some(*level));
+            self.meaning() == Some(*level) || implies(level.model()) || implies(sessions.copied())
+        };
+        weakest(Level::ALL.into_iter().filter(stronger).collect())
+    }
+
+    /// The strongest levels that this model implies: where one of them is violated, the model is.
+    pub fn implied_levels(self) -> Vec<Level> {
+        let all = Level::ALL.into_iter();
+        let all: Vec<Level> = all.filter(|level| level.model().is_some_and(|m| self.implies(m))).collect();
+        let strongest = |level: &Level| !all.iter().any(|other| other != level && other.implies(*level));
+        all.iter().copied().filter(strongest).collect()
+    }
+}
+
+fn weakest(levels: Vec<Level>) -> Vec<Level> {
+    let weakest = |level: &Level| !levels.iter().any(|other| other != level && level.implies(*other));
+    levels.iter().copied().filter(weakest).collect()
 }
 
 /// What a set of anomalies says about models: Elle's `:not` and `:also-not`.
@@ -219,14 +266,34 @@ pub struct Boundary {
     pub also_not: Vec<Model>,
 }
 
-/// The models that these anomalies rule out.
+impl Boundary {
+    /// The boundary of the models that are ruled out.
+    pub fn of(models: impl IntoIterator<Item = Model>) -> Self {
+        let mut out: Vec<Model> = models.into_iter().collect();
+        out.sort_unstable();
+        out.dedup();
+        let weakest = |m: &Model| !out.iter().any(|o| o != m && m.implies(*o));
+        let (not, also_not) = out.iter().copied().partition(weakest);
+        Self { not, also_not }
+    }
+
+    /// The names of the weakest models, and of the others, in alphabetical order.
+    pub fn names(&self) -> (Vec<String>, Vec<String>) {
+        let names = |models: &[Model]| {
+            let mut names: Vec<String> = models.iter().map(|model| model.name().to_owned()).collect();
+            names.sort_unstable();
+            names
+        };
+        (names(&self.not), names(&self.also_not))
+    }
+}
+
+/// The models that Elle rules out where these anomalies occur. Whether a proof refutes them is
+/// another question: see `margay_verdict::reach`.
 pub fn boundary(anomalies: impl IntoIterator<Item = Anomaly>) -> Boundary {
     let anomalies: Vec<Anomaly> = anomalies.into_iter().collect();
-    let out: Vec<Model> =
-        Model::ALL.iter().copied().filter(|m| anomalies.iter().any(|&a| m.prohibits(a))).collect();
-    let weakest = |m: &Model| !out.iter().any(|o| o != m && m.implies(*o));
-    let (not, also_not) = out.iter().copied().partition(weakest);
-    Boundary { not, also_not }
+    let prohibits = |model: &Model| anomalies.iter().any(|&anomaly| model.prohibits(anomaly));
+    Boundary::of(Model::ALL.iter().copied().filter(prohibits))
 }
 
 impl fmt::Display for Model {

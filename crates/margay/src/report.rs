@@ -110,6 +110,7 @@ impl Report<'_> {
 
     fn view(&self) -> margay_report::Report {
         let history = self.decision.about(self.history);
+        let claim = self.decision.claim(self.history, self.question);
         margay_report::Report::new(Source {
             history,
             subject: "the history",
@@ -117,7 +118,7 @@ impl Report<'_> {
             question: Some(self.question),
             engine: self.decision.engine,
             verdict: &self.decision.verdict,
-            of_rows: self.decision.rows.is_some(),
+            translation: claim.map(|claim| claim.translation).unwrap_or_default(),
             audited: self.decision.audited.word(),
             faults: self.decision.engine_faults(),
             stats: Stats {

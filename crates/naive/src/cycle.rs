@@ -8,8 +8,7 @@ use std::collections::VecDeque;
 
 use hashbrown::HashMap;
 use margay_history::{TxnId, Version};
-use margay_levels::anomaly::{Cycle, Order, Rw};
-use margay_levels::{Anomaly, Level};
+use margay_levels::Level;
 use margay_verdict::{Edge, Reason, Stamp};
 
 use crate::graph::{Graph, Seen};
@@ -266,36 +265,4 @@ fn path(model: &Model<'_>, graph: &Graph, from: TxnId, seen: &Seen) -> Option<Ve
     }
     path.reverse();
     Some(path)
-}
-
-/// The name of a cycle, by Elle's rules.
-pub fn classify(level: Level, steps: &[Step]) -> Anomaly {
-    if steps.iter().any(|s| matches!(s.edge.reason, Reason::Visible { .. })) || be_initial(level, steps) {
-        return match level {
-            Level::BeReadCommitted => Anomaly::NonMonotonicRead,
-            Level::ReadAtomic => Anomaly::FracturedRead,
-            _ => Anomaly::CausalityViolation,
-        };
-    }
-    let rw: Vec<bool> = steps.iter().map(|s| is_rw(&s.edge)).collect();
-    let adjacent = (0..rw.len()).any(|i| rw[i] && rw[(i + 1) % rw.len()]);
-    let is = |test: fn(&Reason) -> bool| steps.iter().any(|s| test(&s.edge.reason));
-    let order = match () {
-        () if is(|r| *r == Reason::RealTime) => Order::RealTime,
-        () if is(|r| *r == Reason::Session) => Order::Session,
-        () => Order::Dependencies,
-    };
-    let rw = match rw.iter().filter(|&&rw| rw).count() {
-        0 => Rw::None,
-        1 => Rw::One,
-        _ if adjacent => Rw::Adjacent,
-        _ => Rw::NonAdjacent,
-    };
-    let wr = is(|r| matches!(r, Reason::Read { .. }));
-    Anomaly::of_cycle(Cycle { wr, rw, predicate_rw: steps.iter().any(|s| s.predicate), order })
-}
-
-/// A read of the initial version at a level of Biswas and Enea's.
-fn be_initial(level: Level, steps: &[Step]) -> bool {
-    is_axiomatic(level) && steps.iter().any(|s| is_rw(&s.edge))
 }

@@ -5,11 +5,10 @@
 //! a [refutation](crate::refute). A proposal counts only if the audit accepts it.
 
 use margay_history::{ObjectId, OpId, OpKind, Outcome, TxnId, Version};
-use margay_levels::definition::Family;
 use margay_levels::{Anomaly, Level};
-use margay_verdict::{Certificate, Edge, Finding, LOCAL_ANOMALIES, Lemma, Reason, audit};
+use margay_verdict::{Certificate, Edge, Finding, LOCAL_ANOMALIES, Lemma, Reason, audit, name};
 
-use crate::cycle::{Step, classify};
+use crate::cycle::Step;
 use crate::model::{Model, Search};
 use crate::refute::{lemma, refute};
 use crate::uncommitted;
@@ -108,9 +107,11 @@ fn operations(model: &Model<'_>, anomaly: Anomaly, ops: Vec<OpId>) -> Option<Fin
 }
 
 fn refutation(model: &Model<'_>, cycles: &[Vec<Step>]) -> Option<Finding> {
-    let first = cycles.iter().min_by_key(|cycle| cycle.len())?;
-    let anomaly = name(model.question.level, first);
+    if cycles.is_empty() {
+        return None;
+    }
     let mut lemmas: Vec<Lemma> = cycles.iter().map(|cycle| lemma(cycle)).collect();
+    let anomaly = name(model.history, model.question.level, &lemmas);
     lemmas.sort_by_key(|lemma| lemma.edges.len());
     let plain = Certificate::Refutation(lemmas.clone());
     if audit(model.history, model.question, &plain).is_ok() {
@@ -139,36 +140,6 @@ fn write_cycles(model: &Model<'_>) -> Vec<Lemma> {
         }
     }
     all
-}
-
-/// What a cycle is called at a level: by its shape, or by what only this level forbids.
-fn name(level: Level, cycle: &[Step]) -> Anomaly {
-    let shape = classify(level, cycle);
-    let recorded = cycle.iter().any(|step| matches!(step.edge.reason, Reason::Recorded(_)));
-    match level.family() {
-        Family::Serial if recorded => return Anomaly::Pl3CycleExists,
-        Family::Snapshot if recorded => return Anomaly::PlSiCycleExists,
-        _ if level.forbids(shape) => return shape,
-        _ => {}
-    }
-    match level {
-        Level::BeReadCommitted => Anomaly::BeReadCommittedCycleExists,
-        Level::ReadAtomic => Anomaly::ReadAtomicCycleExists,
-        Level::Causal => Anomaly::CausalCycleExists,
-        Level::Prefix => prefix_name(cycle),
-        _ => shape,
-    }
-}
-
-fn prefix_name(cycle: &[Step]) -> Anomaly {
-    let is = |test: fn(&Reason) -> bool| cycle.iter().filter(|s| test(&s.edge.reason)).count();
-    let rw = is(|r| matches!(r, Reason::AntiRead { .. }));
-    let ww = is(|r| matches!(r, Reason::Write { .. }));
-    match (rw, ww) {
-        (1, 0) => Anomaly::CausalityViolation,
-        (2, 0) => Anomaly::LongFork,
-        _ => Anomaly::PrefixCycleExists,
-    }
 }
 
 /// The transactions that lemmas speak of.

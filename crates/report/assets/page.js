@@ -205,7 +205,7 @@ function levels(told) {
   const chips = (names, kind) => h("ul", { class: `levels ${kind}` }, names.map((name) => h("li", { class: name === data.report.level ? "asked" : "" }, name)));
   return h("div", { class: "which" }, h("h3", {}, "Which levels this breaks"),
     h("p", {}, "Impossible under:"), chips(told.breaks, "breaks"),
-    told.allowed.length ? [h("p", {}, "Not ruled out by this alone:"), chips(told.allowed, "allowed")] : h("p", {}, "It is impossible under every level."),
+    told.allowed.length ? [h("p", {}, "Not ruled out by this alone:"), chips(told.allowed, "allowed")] : null,
     (data.report.not || []).length ? h("p", { class: "note" }, `All that was found together rules out, among Elle's models: ${data.report.not.join(", ")}`,
       data.report.also_not.length ? `; and with them ${data.report.also_not.join(", ")}.` : ".") : null);
 }

@@ -1,11 +1,11 @@
 //! From a verdict and its history to a [`Report`].
 
 use margay_history::{History, TxnId};
-use margay_levels::anomaly::Kind;
 use margay_levels::{Anomaly as Name, Level};
+use margay_verdict::reach::boundary;
 use margay_verdict::{
-    Breach, Broken, Certificate, Checked, Claim, Dialect, Edge, Finding, Question, Standing, Translation,
-    Verdict, explain,
+    Breach, Broken, Certificate, Checked, Claim, Dialect, Edge, Finding, Question, Reach, Standing, Translation,
+    Verdict, explain, name, reach,
 };
 use serde_json::Map;
 
@@ -31,8 +31,8 @@ pub struct Source<'a> {
     pub engine: Option<&'a str>,
     /// The answer.
     pub verdict: &'a Verdict,
-    /// Whether these operations are what statements were taken as.
-    pub of_rows: bool,
+    /// What the statements of the history were taken for.
+    pub translation: Translation,
     /// What came of the audit: `accepted`, `rejected`, `skipped` or `nothing`.
     pub audited: &'a str,
     /// The certificates that the audit rejected on the way.
@@ -49,9 +49,10 @@ impl Report {
     /// Gathers everything that there is to say.
     #[must_use]
     pub fn new(source: Source<'_>) -> Self {
-        let mut report = Self::pinned(&source);
         let findings = findings(source.verdict);
-        let cases = cases(source.history, findings, source.question);
+        let reaches = source.reaches();
+        let mut report = Self::pinned(&source, &reaches);
+        let cases = cases(&source, findings, &reaches);
         let shown = &findings[..findings.len().min(series::MARKS)];
         report.report = Some(Box::new(Details {
             version: 1,
@@ -72,12 +73,12 @@ impl Report {
     }
 
     /// The object of `--json` as it always was.
-    fn pinned(source: &Source<'_>) -> Self {
+    fn pinned(source: &Source<'_>, reaches: &[Reach]) -> Self {
         let reason = match source.verdict {
             Verdict::Unknown(why) => Some(clean(&why.to_string(), LINE)),
             _ => None,
         };
-        let (not, also_not) = ruled_out(findings(source.verdict));
+        let (not, also_not) = boundary(reaches).names();
         Report {
             verdict: word(source.verdict),
             level: source.level.to_owned(),
@@ -85,7 +86,8 @@ impl Report {
             reason,
             anomalies: findings(source.verdict)
                 .iter()
-                .map(|finding| anomaly(source.history, finding))
+                .zip(reaches)
+                .map(|(finding, reach)| anomaly(source.history, finding, reach))
                 .collect(),
             not,
             also_not,
@@ -106,18 +108,15 @@ fn cleaned(again: Again) -> Again {
     Again { command: again.command.map(line), audit: line(again.audit), seed: again.seed }
 }
 
-/// The models that findings rule out, by name: the weakest, and the others.
-fn ruled_out(findings: &[Finding]) -> (Vec<String>, Vec<String>) {
-    if findings.is_empty() {
-        return Default::default();
+impl Source<'_> {
+    /// What each finding says about other levels. A proof that was not audited says nothing.
+    fn reaches(&self) -> Vec<Reach> {
+        let reach = |finding: &Finding| match self.question {
+            Some(question) => reach(self.history, question, finding, self.translation),
+            None => Reach::default(),
+        };
+        findings(self.verdict).iter().map(reach).collect()
     }
-    let boundary = margay_levels::model::boundary(findings.iter().map(|finding| finding.anomaly));
-    let names = |models: Vec<margay_levels::Model>| {
-        let mut names: Vec<String> = models.into_iter().map(|model| model.name().to_owned()).collect();
-        names.sort_unstable();
-        names
-    };
-    (names(boundary.not), names(boundary.also_not))
 }
 
 /// A verdict's word.
@@ -147,9 +146,9 @@ pub fn proof(certificate: &Certificate) -> &'static str {
     }
 }
 
-/// A finding that a certificate of `violated` proves; nothing for one of `holds`.
+/// A finding that a certificate of `violated` at this level proves; nothing for one of `holds`.
 #[must_use]
-pub fn finding(history: &History, certificate: &Certificate) -> Option<Finding> {
+pub fn finding(history: &History, level: Level, certificate: &Certificate) -> Option<Finding> {
     let of_edges =
         |edges: &[Edge]| -> Vec<TxnId> { edges.iter().flat_map(|edge| [edge.from, edge.to]).collect() };
     let (anomaly, mut txns) = match certificate {
@@ -158,7 +157,7 @@ pub fn finding(history: &History, certificate: &Certificate) -> Option<Finding> 
         }
         Certificate::Refutation(lemmas) => {
             let txns = lemmas.iter().flat_map(|lemma| of_edges(&lemma.edges)).collect();
-            (lemmas.first()?.anomaly(history), txns)
+            (name(history, level, lemmas), txns)
         }
         Certificate::Intervals(breach) => {
             let txns = match &breach.broken {
@@ -200,7 +199,7 @@ fn breach(findings: &[Finding]) -> Option<&Breach> {
 /// What exactly the proof proves.
 fn claim(source: &Source<'_>) -> Option<view::Claim> {
     let (question, certificate) = (source.question?, source.verdict.certificate()?);
-    let rows = source.of_rows.then(|| Translation::to_rows(question, certificate));
+    let rows = matches!(source.translation, Translation::Rows { .. }).then_some(source.translation);
     Some(claimed(&Claim::of(source.history, question, rows, certificate), certificate))
 }
 
@@ -232,65 +231,52 @@ fn findings(verdict: &Verdict) -> &[Finding] {
     }
 }
 
-fn anomaly(history: &History, finding: &Finding) -> Anomaly {
+fn anomaly(history: &History, finding: &Finding, reach: &Reach) -> Anomaly {
     Anomaly {
         name: finding.anomaly.name().to_owned(),
         transactions: finding.txns.iter().map(|&txn| history.txn_label(txn)).collect(),
-        explanation: clean_lines(&explain::finding(history, finding)),
+        explanation: clean_lines(&explain::finding_with(history, finding, reach)),
     }
 }
 
 /// The first findings with pictures, as long as there is room.
-fn cases(history: &History, findings: &[Finding], question: Option<Question>) -> Vec<Case> {
+fn cases(source: &Source<'_>, findings: &[Finding], reaches: &[Reach]) -> Vec<Case> {
     let shown = &findings[..findings.len().min(CASES)];
+    let history = source.history;
     let touches = Touches::of(history, shown.iter().flat_map(|finding| slice::objects(history, finding)));
     let mut room = ALL_BYTES;
-    let case = |finding: &Finding| {
+    let case = |(finding, reach): (&Finding, &Reach)| {
         let mut picture = slice::picture(history, &touches, finding);
         match room.checked_sub(bytes(&picture)) {
             Some(left) => room = left,
             None => picture = None,
         }
-        case(history, finding, picture, question)
+        case(source, finding, reach, picture)
     };
-    shown.iter().map(case).collect()
+    shown.iter().zip(reaches).map(case).collect()
 }
 
-fn case(history: &History, finding: &Finding, picture: Option<Picture>, question: Option<Question>) -> Case {
-    let mechanism = finding.certificate.breach().is_some();
+fn case(source: &Source<'_>, finding: &Finding, reach: &Reach, picture: Option<Picture>) -> Case {
+    let (history, mechanism) = (source.history, finding.certificate.breach().is_some());
     let plain = words::case(finding.anomaly, picture.as_ref());
-    let (breaks, allowed) = levels(finding.anomaly, question, mechanism);
     let lines = explain::certificate(history, &finding.certificate);
     let steps: Vec<String> = lines.iter().map(|line| clean(line, LINE)).collect();
     let nothing = Picture::default();
     let known = explain::known(history, finding).map(|known| format!(" {}", clean(&known, LINE)));
     let txns: Vec<u64> = finding.txns.iter().map(|&txn| history.txn_label(txn)).collect();
+    let names = |levels: &[Level]| levels.iter().map(|level| level.name().to_owned()).collect();
     Case {
         title: plain.title,
         meaning: plain.meaning,
         impossible: why::impossible(
             picture.as_ref().unwrap_or(&nothing),
             &txns,
-            question.map(|question| question.level),
+            source.question.map(|question| question.level),
             mechanism,
         ) + &known.unwrap_or_default(),
         steps,
-        breaks,
-        allowed,
+        breaks: names(&reach.broken),
+        allowed: names(&reach.left),
         picture,
-    }
-}
-
-/// The levels that an anomaly breaks, and the others. Whatever implies the level in question is broken with it, unless more than the level was assumed.
-fn levels(anomaly: Name, question: Option<Question>, mechanism: bool) -> (Vec<String>, Vec<String>) {
-    let asked = question.filter(|question| !question.real_time && !mechanism).map(|question| question.level);
-    let broken = |level: &Level| level.forbids(anomaly) || asked.is_some_and(|asked| level.implies(asked));
-    let (breaks, allowed): (Vec<Level>, Vec<Level>) = Level::ALL.into_iter().partition(broken);
-    let names = |levels: Vec<Level>| levels.into_iter().map(|level| level.name().to_owned()).collect();
-    // A mechanism contradicts a profile; of the levels it says nothing either way.
-    if anomaly.entry().kind == Kind::Mechanism {
-        (Vec::new(), Vec::new())
-    } else {
-        (names(breaks), names(allowed))
     }
 }

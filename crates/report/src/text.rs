@@ -160,8 +160,9 @@ impl Account {
         self.words(&case.impossible, "  why not: ", 11);
         if !case.breaks.is_empty() && !known {
             self.words(&case.breaks.join(", "), "  breaks:  ", 11);
-            let allowed = if case.allowed.is_empty() { "none".to_owned() } else { case.allowed.join(", ") };
-            self.words(&allowed, "  allowed: ", 11);
+            if !case.allowed.is_empty() {
+                self.words(&case.allowed.join(", "), "  not ruled out: ", 11);
+            }
         }
     }
 

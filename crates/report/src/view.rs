@@ -236,9 +236,10 @@ pub struct Case {
     pub steps: Vec<String>,
     /// Why the level does not allow that.
     pub impossible: String,
-    /// The levels that it breaks, weakest first.
+    /// The levels that this proof refutes, weakest first.
     pub breaks: Vec<String>,
-    /// The levels that it does not break.
+    /// The levels that this proof does not refute. Where finding out would take a search, a level is
+    /// in neither list.
     pub allowed: Vec<String>,
     /// The picture, unless it would be too large.
     #[serde(default)]

@@ -44,7 +44,6 @@ mod line;
 mod lit;
 mod mend;
 mod moves;
-mod name;
 mod open;
 mod parts;
 mod points;
@@ -235,6 +234,6 @@ fn numbers(problem: &Problem<'_>, points: Points, order: &Certificate) -> Vec<u3
 
 fn violated(problem: &Problem<'_>, points: Points, lemmas: Vec<Lemma>, budget: &Budget) -> Verdict {
     let Slice { txns, lemmas } = minimal(problem, points, lemmas, budget);
-    let anomaly = name::name(problem.history, problem.question.level, &lemmas);
+    let anomaly = margay_verdict::name(problem.history, problem.question.level, &lemmas);
     Verdict::Violated(vec![Finding { anomaly, txns, certificate: Certificate::Refutation(lemmas) }])
 }

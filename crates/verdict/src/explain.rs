@@ -1,10 +1,11 @@
 //! Findings in words: what each edge of a cycle stands on, with operations and values.
 
 use margay_history::{History, ObjectId, OpId, OpKind, Outcome, TxnId, Value, ValueId, Version};
-use margay_levels::Anomaly;
+use margay_levels::{Anomaly, Level};
 
 use crate::certificate::{Breach, Broken, Certificate, Edge, Finding, Lemma, Reason, Stamp};
 use crate::mechanism::Certified;
+use crate::reach::Reach;
 use crate::timeline::timeline;
 
 /// Longer values are shortened in the middle.
@@ -16,11 +17,21 @@ const LEMMAS: usize = 3;
 /// A finding as a few lines of text: one for each edge or operation, and one that says what it is.
 #[must_use]
 pub fn finding(history: &History, finding: &Finding) -> String {
+    lines(history, finding, None).join("\n")
+}
+
+/// The same with a line about the levels that the finding rules out.
+#[must_use]
+pub fn finding_with(history: &History, finding: &Finding, reach: &Reach) -> String {
+    lines(history, finding, rules_out(reach)).join("\n")
+}
+
+fn lines(history: &History, finding: &Finding, rules_out: Option<String>) -> Vec<String> {
     let mut lines = certificate(history, &finding.certificate);
     lines.push(format!("This is {}: {}.", finding.anomaly, finding.anomaly.entry().summary));
-    lines.extend(rules_out(finding.anomaly));
+    lines.extend(rules_out);
     lines.extend(known(history, finding));
-    lines.join("\n")
+    lines
 }
 
 /// What a database is known for, where a finding is that: a sentence or two.
@@ -29,10 +40,17 @@ pub fn known(history: &History, finding: &Finding) -> Option<String> {
     crate::known::known(history, finding)
 }
 
-/// Which levels cannot hold with an anomaly.
-fn rules_out(anomaly: Anomaly) -> Option<String> {
-    let weakest: Vec<&str> = anomaly.weakest_forbidding().into_iter().map(|level| level.name()).collect();
-    (!weakest.is_empty()).then(|| format!("It rules out {}, and what is stronger.", weakest.join(", ")))
+/// Which levels a finding refutes.
+fn rules_out(reach: &Reach) -> Option<String> {
+    let weakest = reach.weakest();
+    let stronger = |level: &Level| weakest.iter().any(|weaker| level.implies(*weaker));
+    let all = Level::ALL.iter().filter(|level| stronger(level)).count() == reach.broken.len();
+    let names = |levels: &[Level]| levels.iter().map(|level| level.name()).collect::<Vec<_>>().join(", ");
+    match (reach.broken.is_empty(), all) {
+        (true, _) => None,
+        (false, true) => Some(format!("It rules out {}, and what is stronger.", names(&weakest))),
+        (false, false) => Some(format!("It rules out {}.", names(&reach.broken))),
+    }
 }
 
 /// What a certificate of `violated` says, line by line; nothing for one of `holds`.
@@ -386,6 +404,9 @@ impl Teller<'_> {
             }
             Anomaly::Internal => format!("Its own earlier write of {name} says otherwise."),
             Anomaly::FutureRead => "Only it wrote that, and only later.".to_string(),
+            Anomaly::LostUpdate => {
+                format!("Nobody ever wrote that to {name}; and both overwrote it, so one update was lost.")
+            }
             Anomaly::IncompatibleOrder => "Neither list is the beginning of the other.".to_string(),
             Anomaly::DuplicateElements => "One append took effect twice.".to_string(),
             Anomaly::Pl3CycleExists if ops.len() == 2 => {

@@ -20,6 +20,7 @@ mod known;
 pub mod mechanism;
 pub mod observed;
 mod predicates;
+pub mod reach;
 pub mod state;
 pub mod summaries;
 pub mod timeline;
@@ -36,6 +37,8 @@ pub use certificate::{
 pub use checker::{Checker, Question};
 pub use claim::{Claim, Standing, Translation};
 pub use margay_sql::Dialect;
+pub use classify::name;
 pub use predicates::{Outside, Predicates, dialect};
+pub use reach::{Reach, reach};
 pub use state::{Fault, Mismatch, State};
 pub use verdict::{Verdict, Why};

@@ -47,9 +47,13 @@ pub(super) fn audit(
         Anomaly::DuplicateElements => case.duplicate(),
         Anomaly::G1a | Anomaly::DirtyUpdate => case.aborted(),
         Anomaly::G1b => case.no_version(|object| !case.own_later_write(object) && !case.left_out(object))?,
-        Anomaly::FutureRead => case.no_version(|object| case.own_later_write(object))?,
+        Anomaly::FutureRead => {
+            let own = |object| case.own_later_write(object);
+            case.no_version(own)? || case.internal(own)?
+        }
+        Anomaly::LostUpdate => case.garbage() && case.lost_update(ops),
         Anomaly::PredicateReadMiss => case.no_version(|object| case.left_out(object))?,
-        Anomaly::Internal => case.internal()?,
+        Anomaly::Internal => case.internal(|_| true)?,
         Anomaly::ResultMismatch if case.op.kind == OpKind::Sql => case.wrong_summary(question)?,
         Anomaly::ResultMismatch => case.mismatch(),
         Anomaly::Pl3CycleExists if ops.len() == 2 => case.wrong_total(question, ops),
@@ -132,15 +136,38 @@ impl<'p> Case<'p> {
         refused.map_or(Ok(false), Err)
     }
 
-    fn internal(&self) -> Result<bool, Rejected> {
+    /// Of some object that `fits` the transaction's own writes do not allow what it saw.
+    fn internal(&self, fits: impl Fn(ObjectId) -> bool) -> Result<bool, Rejected> {
         let candidates = self.candidates();
-        for object in self.objects() {
+        for object in self.objects().into_iter().filter(|&o| fits(o)) {
             self.predicates.budget().poll()?;
             if candidates.sight(self.op.id, object)? == Sight::Internal(false) {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// Another committed transaction read the same value of an object, and both wrote it afterwards.
+    /// The version they share is one that nobody wrote, or no order of versions could tell more.
+    fn lost_update(&self, ops: &[OpId]) -> bool {
+        let &[first, second] = ops else { return false };
+        let (history, other) = (self.history, self.history.op(second));
+        let txns = [history.txn_of(first), history.txn_of(second)];
+        let overwrites = |read: OpId, object: ObjectId| {
+            let writes = |op: &Op<'_>| op.kind.writes() && op.accesses.iter().any(|a| a.object == object);
+            history.ops(history.txn_of(read)).find(writes).is_some_and(|write| write.id > read)
+        };
+        let shared = |seen: &margay_history::Access| {
+            other.accesses.iter().any(|a| (a.object, a.value) == (seen.object, seen.value))
+                && overwrites(first, seen.object)
+                && overwrites(second, seen.object)
+        };
+        txns[0] != txns[1]
+            && history.outcome(txns[1]) == Outcome::Committed
+            && self.reads()
+            && matches!(other.kind, OpKind::Read | OpKind::Scan)
+            && self.op.accesses.iter().any(shared)
     }
 
     fn left_out(&self, object: ObjectId) -> bool {
