@@ -15,7 +15,9 @@ use hashbrown::{HashMap, HashSet};
 use crate::columns::{Columns, unplaced};
 use crate::error::Invalid;
 use crate::evidence::Evidence;
-use crate::history::{Access, Header, History, OpKind, Predicate, ReadLock, Scan, Statement, Table, Update};
+use crate::history::{
+    Access, Header, History, OpKind, Predicate, ReadLock, Scan, Statement, Table, Update, sees_two_values,
+};
 use crate::ids::{ObjectId, OpId, PredicateId, TableId, TxnId, ValueId};
 use crate::intervals::{Interval, Intervals};
 use crate::object::{Object, Objects};
@@ -280,6 +282,9 @@ impl HistoryBuilder {
             }
             _ if kind.writes() && accesses.iter().any(|a| a.value == ValueId::UNKNOWN) => {
                 self.invalid(format!("a {} without its value", kind.name()))
+            }
+            _ if sees_two_values(kind, accesses) => {
+                self.invalid(format!("a {} that names one object twice, with different values", kind.name()))
             }
             _ if self.kinds.len() >= u32::MAX as usize - 1
                 || self.accesses.len() + accesses.len() >= u32::MAX as usize =>

@@ -8,8 +8,10 @@
 
 use crate::builder::check_clocks;
 use crate::error::Invalid;
-use crate::evidence::{Evidence, Version, check_order, check_sees, check_version};
-use crate::history::{Access, Header, History, OpKind, Predicate, Scan, Statement, Table, Update};
+use crate::evidence::{Evidence, Version, check_order, check_sees, check_set, check_version};
+use crate::history::{
+    Access, Header, History, OpKind, Predicate, Scan, Statement, Table, Update, sees_two_values,
+};
 use crate::ids::{ObjectId, OpId, PredicateId, SessionId, TableId, TxnId, ValueId};
 use crate::intervals::Intervals;
 use crate::object::Objects;
@@ -244,6 +246,9 @@ fn check_txn(history: &History, txn: TxnId) -> Check {
             kind if kind.writes() && op.accesses.iter().any(|a| a.value == ValueId::UNKNOWN) => {
                 return wrong("a write without its value");
             }
+            kind if sees_two_values(kind, op.accesses) => {
+                return wrong("one object twice, with different values");
+            }
             _ => {}
         }
         if op.at.is_some_and(|at| at.before > at.after) {
@@ -287,6 +292,7 @@ fn check_evidence(history: &History) -> Check {
             version(v)?;
             check_version(history, o, v)?;
         }
+        check_set(history, &set.versions)?;
     }
     let ordered = evidence.version_orders.is_sorted_by_key(|order| order.object)
         && evidence.version_sets.is_sorted_by(|a, b| a.op < b.op);

@@ -1,6 +1,6 @@
 //! Evidence: what is known beyond what clients saw.
 
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 
 use crate::error::Invalid;
 use crate::history::{History, Op, OpKind};
@@ -128,6 +128,17 @@ pub(crate) fn check_order(history: &History, object: ObjectId, versions: &[Versi
         true => Err("the initial version comes first in a version order".to_string()),
         false => Ok(()),
     }
+}
+
+/// An operation sees one version of an object.
+pub(crate) fn check_set(history: &History, versions: &[(ObjectId, Version)]) -> Result<(), String> {
+    let mut seen = HashMap::with_capacity(versions.len());
+    for &(object, version) in versions {
+        if seen.insert(object, version).is_some_and(|other| other != version) {
+            return Err(format!("a version set names two versions of {}", history.show_object(object)));
+        }
+    }
+    Ok(())
 }
 
 /// Only some operations see versions.

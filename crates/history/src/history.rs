@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use hashbrown::HashMap;
+
 use crate::evidence::Evidence;
 use crate::ids::{NameId, ObjectId, OpId, PredicateId, SessionId, TableId, TxnId, ValueId};
 use crate::intervals::{Interval, Intervals};
@@ -165,6 +167,19 @@ pub struct Access {
     pub object: ObjectId,
     /// The value; [`ValueId::UNKNOWN`] for a read whose result is not known.
     pub value: ValueId,
+}
+
+/// Whether an operation says two things of one object that it saw. A row that an update changed was changed once.
+pub(crate) fn sees_two_values(kind: OpKind, accesses: &[Access]) -> bool {
+    if accesses.len() < 2 || !matches!(kind, OpKind::Read | OpKind::Scan | OpKind::Update) {
+        return false;
+    }
+    let mut seen = HashMap::with_capacity(accesses.len());
+    let known = accesses.iter().filter(|access| access.value != ValueId::UNKNOWN);
+    known.into_iter().any(|access| {
+        let other = seen.insert(access.object, access.value);
+        other.is_some_and(|other| other != access.value || kind == OpKind::Update)
+    })
 }
 
 /// An operation, as seen through a [`History`].

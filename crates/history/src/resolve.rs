@@ -3,7 +3,9 @@
 use hashbrown::HashMap;
 
 use crate::error::Invalid;
-use crate::evidence::{Evidence, Version, VersionOrder, VersionSet, check_order, check_sees, check_version};
+use crate::evidence::{
+    Evidence, Version, VersionOrder, VersionSet, check_order, check_sees, check_set, check_version,
+};
 use crate::history::History;
 use crate::ids::{ObjectId, OpId, TxnId};
 
@@ -61,7 +63,8 @@ impl Resolver<'_> {
             Draft::VersionSet(txn, op, versions) => {
                 let op = self.op(txn, op)?;
                 let version = |&(object, txn)| Ok((object, self.version(object, txn)?));
-                let versions = versions.iter().map(version).collect::<Result<_, String>>()?;
+                let versions = versions.iter().map(version).collect::<Result<Vec<_>, String>>()?;
+                check_set(self.history, &versions)?;
                 all.version_sets.push(VersionSet { op, versions });
                 Some((0, op.0))
             }

@@ -18,6 +18,7 @@
 use hashbrown::{HashMap, HashSet};
 use margay_history::{ObjectId, TxnId, Value, ValueId, Version};
 use margay_levels::Anomaly;
+use margay_levels::definition::Family;
 use margay_verdict::{Budget, Exhausted};
 
 use crate::case::{Case, FEW, ListRead, Local, Next, Read, unexplained};
@@ -183,17 +184,24 @@ impl<'h> List<'_, 'h> {
         self.local.len() == before
     }
 
-    /// After its own appends a transaction sees them at the end.
+    /// After its own appends a transaction sees them at the end. What stands before them it saw, too: where more than the version order counts, that is a read.
     fn internal(&mut self, read: &ListRead) {
         let elements = self.items(read.value);
-        let ends = self.ends_with(elements, read.txn, read.own as usize);
-        if !ends {
+        if !self.ends_with(elements, read.txn, read.own as usize) {
             self.unexplained(read, &[Anomaly::Internal]);
             let future = |append: Append| append.txn == read.txn && append.place >= read.own;
             let appends = elements.iter().filter_map(|&e| self.index.appender(self.object, e));
             if appends.into_iter().any(future) {
                 self.unexplained(read, &[Anomaly::FutureRead]);
             }
+            return;
+        }
+        let counts = matches!(self.case.question.level.family(), Family::CommitOrder(_));
+        let before = &elements[..elements.len() - read.own as usize];
+        let last = before.last().and_then(|&last| self.appender(last));
+        if let Some(from) = last.filter(|&txn| counts && txn != read.txn && self.case.has(txn)) {
+            let (txn, op, object, from) = (read.txn, read.op, self.object, Version::Of(from));
+            self.case.reads.push(Read { txn, op, object, from, next: Next::Nothing });
         }
     }
 

@@ -61,6 +61,7 @@ impl<'a, 'h> Visit<'a, 'h> {
                     self.access(txn, &op, access);
                 }
                 if op.kind == OpKind::Scan {
+                    self.returned(txn, &op)?;
                     self.left_out(txn, &op)?;
                 }
             }
@@ -157,6 +158,19 @@ impl<'a, 'h> Visit<'a, 'h> {
                 }
             }
         }
+    }
+
+    /// A scan returns only rows that match its condition; what is absent matches none.
+    fn returned(&mut self, txn: TxnId, op: &Op<'_>) -> Result<(), String> {
+        let Some(scan) = self.history.scan(op.id).filter(|scan| scan.observed) else { return Ok(()) };
+        for access in op.accesses.iter().filter(|access| access.value != ValueId::UNKNOWN) {
+            let Some(scans) = &self.scans else { return Ok(()) };
+            if !scans.matches(scan.predicate, access.object, access.value)? {
+                self.unexplained(txn, op.id, &[Anomaly::ResultMismatch, Anomaly::G1b, Anomaly::Internal]);
+                return Ok(());
+            }
+        }
+        Ok(())
     }
 
     /// What a scan saw of the rows that it did not return.

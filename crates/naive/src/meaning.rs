@@ -156,6 +156,34 @@ impl<'a> Meaning<'a> {
         }
     }
 
+    /// The columns that a write merges into a row; nothing if it replaces what is there.
+    #[must_use]
+    pub fn merged_columns(&self, object: ObjectId, value: ValueId) -> Option<Vec<NameId>> {
+        self.history.object(object).table?;
+        self.columns(value).map(|columns| columns.iter().map(|column| column.0).collect())
+    }
+
+    /// The columns that a predicate update sets; nothing if it replaces what is there.
+    #[must_use]
+    pub fn assigned_columns(&self, op: OpId) -> Option<Vec<NameId>> {
+        let parsed = self.assignments.get(&op)?.as_ref().ok()?;
+        let name = |target: &str| {
+            let folded = if self.folds(target) { target.to_ascii_lowercase() } else { target.to_string() };
+            self.values.borrow_mut().values().intern_name(&folded)
+        };
+        Some(parsed.targets().map(name).collect())
+    }
+
+    /// Whether an observation shows a column that is not among `own` and not part of the key.
+    #[must_use]
+    pub fn shows_other_column(&self, object: ObjectId, seen: ValueId, own: &[NameId]) -> bool {
+        let Some(columns) = self.columns(seen) else { return false };
+        columns.iter().any(|&(name, value)| {
+            let text = self.values.borrow_mut().values().name(name).to_string();
+            value != ValueId::UNKNOWN && !own.contains(&name) && self.key_column(object, &text).is_none()
+        })
+    }
+
     /// Whether an object with this value matches a predicate. What is absent never does.
     ///
     /// # Errors

@@ -3,7 +3,8 @@
 //! # Problem
 //! A version is what a committed transaction's last write made of an object; its value is what that transaction's writes make of the value before.
 //! A read that comes before its transaction's own first write of the object is *external* and must have seen some version; one that comes after
-//! must show the own writes so far, on top of the version before the own one. A scan is a read of every object of its table: of a returned
+//! must show the own writes so far, on top of the version before the own one. If it shows something of that version (what stands before the own elements of a
+//! list, or a column that the own writes leave alone), it is a read of it, which counts where reads-from is more than part of the version order. A scan is a read of every object of its table: of a returned
 //! one as an item, of the others through the predicate, where it must have seen a version that does not match. So is the read half of a predicate
 //! update, whose assignments are computed from what it saw.
 //!
@@ -13,7 +14,8 @@
 //! # When it answers Unknown
 //! A predicate update whose rows were not seen writes objects that depend on what it read, so writers are not known beforehand.
 
-use margay_history::{History, ObjectId, Op, OpId, OpKind, PredicateId, TxnId, ValueId, Version};
+use margay_history::{History, NameId, ObjectId, Op, OpId, OpKind, PredicateId, TxnId, ValueId, Version};
+use margay_levels::definition::Family;
 
 use crate::meaning::Outside;
 use crate::model::{Model, Search};
@@ -291,10 +293,78 @@ impl Orders<'_, '_> {
                     break;
                 }
             }
+            self.own_sites(*txn, steps, &mut sites);
         }
         self.found.push(Layout { object: self.object, order: self.order.clone(), sites });
         Ok(())
     }
+}
+
+impl Orders<'_, '_> {
+    /// The reads of a transaction's own version that show something of the version before it. At the levels of graphs and of states that adds nothing.
+    fn own_sites(&self, txn: TxnId, steps: &[Step], sites: &mut Vec<Site>) {
+        let before = self.order.iter().position(|&writer| writer == txn);
+        let Some(before) = before.filter(|_| self.counts_own_reads()) else { return };
+        let mut left = Left::All;
+        for step in steps {
+            if let Step::Read { op, seen, .. } = step
+                && seen.iter().any(|&seen| self.shows(&left, seen))
+            {
+                sites.push(Site { op: *op, reader: txn, item: true, options: vec![before] });
+            }
+            if let Step::Scan { op, seen: Some(seen), .. } = step
+                && self.shows(&left, *seen)
+            {
+                sites.push(Site { op: *op, reader: txn, item: true, options: vec![before] });
+            }
+            left = self.after(left, step);
+        }
+    }
+
+    fn counts_own_reads(&self) -> bool {
+        matches!(self.model.question.level.family(), Family::CommitOrder(_))
+    }
+
+    /// Whether what was seen shows something of what own writes left of the version before.
+    fn shows(&self, left: &Left, seen: ValueId) -> bool {
+        match left {
+            // Nothing was written yet: an external read.
+            Left::All | Left::Nothing => false,
+            Left::Elements => seen != ValueId::UNKNOWN,
+            Left::AllColumnsBut(own) => self.model.meaning.shows_other_column(self.object, seen, own),
+        }
+    }
+
+    fn after(&self, left: Left, step: &Step) -> Left {
+        let meaning = &self.model.meaning;
+        let set = match step {
+            Step::Write { kind: OpKind::Append, .. } => {
+                return if matches!(left, Left::All | Left::Elements) {
+                    Left::Elements
+                } else {
+                    Left::Nothing
+                };
+            }
+            Step::Write { value, .. } => meaning.merged_columns(self.object, *value),
+            Step::Update { op, seen: Some(_), .. } => meaning.assigned_columns(*op),
+            _ => return left,
+        };
+        match (left, set) {
+            (Left::All, Some(set)) => Left::AllColumnsBut(set),
+            (Left::AllColumnsBut(own), Some(set)) => Left::AllColumnsBut([own, set].concat()),
+            _ => Left::Nothing,
+        }
+    }
+}
+
+/// What a transaction's own writes have left of the version before its own.
+enum Left {
+    All,
+    /// It was appended to.
+    Elements,
+    /// These columns were set.
+    AllColumnsBut(Vec<NameId>),
+    Nothing,
 }
 
 impl Step {

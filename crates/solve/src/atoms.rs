@@ -57,7 +57,7 @@ impl<'k> Atoms<'k> {
             sights: HashMap::new(),
             commits: HashMap::new(),
             antis: HashMap::new(),
-            facts: known.problem.facts.iter().copied().collect(),
+            facts: known.problem.sourced_facts().filter(|fact| fact.1.is_none()).map(|fact| fact.0).collect(),
             steps: Vec::new(),
         };
         atoms.open_commits(sat);
@@ -138,7 +138,8 @@ impl<'k> Atoms<'k> {
     /// The negated assumptions of one step.
     fn assumptions(&mut self, step: Step, clause: &mut Vec<Lit>, sat: &mut impl Clauses) {
         match step {
-            Step::Known(_) | Step::Session | Step::Fact { .. } => {}
+            Step::Known(_) | Step::Session => {}
+            Step::Fact { source, .. } => clause.extend(source.and_then(|txn| self.not_committed(txn))),
             Step::Saw { read, version } => clause.extend(self.unseen(read, version)),
             Step::Before { a, b } => clause.extend(self.order(a, b, sat).map(|lit| !lit)),
             Step::Anti { read, a, b } => {

@@ -1,6 +1,6 @@
 //! What an order of points has to meet, as demands that can be looked at one by one.
 //!
-//! There are three kinds. An edge of the known graph goes forward. A read sees a version that it may have seen: the last one before it is a candidate (where later versions may come before the
+//! There are three kinds. An edge of the known graph goes forward, and so does one between versions whose order is known if they are there. A read sees a version that it may have seen: the last one before it is a candidate (where later versions may come before the
 //! read, some candidate is before it). And where writers of one item may not overlap, nobody else commits a version of it between a writer's begin and commit.
 //!
 //! Each demand has a price, 0 if it is met. That of a read is how many versions are too many between its last candidate and itself, so that each that goes away is progress.
@@ -45,8 +45,12 @@ pub(crate) struct Demands<'k> {
 impl<'k> Demands<'k> {
     pub fn new(known: &'k Known<'k>, graph: &Graph, choices: &Choices) -> Self {
         let (problem, nodes) = (known.problem, graph.node_count() as u32);
-        let edges: Vec<(u32, u32)> =
+        let mut edges: Vec<(u32, u32)> =
             (0..nodes).flat_map(|from| graph.successors(from).iter().map(move |&to| (from, to))).collect();
+        let txn = |version: u32| problem.versions[version as usize].txn;
+        let facts = known.optional_facts(&choices.active);
+        let points = known.points;
+        edges.extend(facts.map(|fact| (points.commit(txn(fact.a)), points.after_earlier(txn(fact.b)))));
         let ends = edges.iter().zip(0..).flat_map(|(&(from, to), edge)| [(from, edge), (to, edge)]);
         let reads = || (0..problem.reads.len() as u32).map(|read| (read, problem.reads[read as usize]));
         let items = reads().filter(|(_, read)| choices.active[read.txn as usize]);
@@ -61,6 +65,11 @@ impl<'k> Demands<'k> {
     /// How many numbers there are for demands.
     pub fn count(&self) -> usize {
         self.edges.len() + self.known.problem.reads.len() + self.known.problem.versions.len()
+    }
+
+    /// How many edges there are, whose demands come first.
+    pub fn edge_count(&self) -> u32 {
+        self.edges.len() as u32
     }
 
     /// What the demand with a number is.

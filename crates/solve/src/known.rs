@@ -70,6 +70,14 @@ pub(crate) enum Forced {
     ByRead(u32),
 }
 
+/// Version `a` is before version `b`, if both are there, and if the source committed whose read of a list says so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OptionalFact {
+    pub a: u32,
+    pub b: u32,
+    pub source: Option<u32>,
+}
+
 /// The known graph.
 pub(crate) struct Known<'p> {
     pub problem: &'p Problem<'p>,
@@ -81,8 +89,8 @@ pub(crate) struct Known<'p> {
     helpers: Vec<(u32, u32)>,
     edges: GraphBuilder,
     pub derived: Vec<Derived>,
-    /// Facts about versions that need not be there.
-    optional_facts: Vec<(u32, u32)>,
+    /// Facts about versions that need not be there, or by a read that need not count.
+    optional_facts: Vec<OptionalFact>,
     /// Timestamps of transactions that need not have committed: from a point to a tick.
     optional_stamps: Vec<(u32, u32, u32)>,
     /// Reads by the version that they certainly saw.
@@ -223,12 +231,12 @@ impl<'p> Known<'p> {
     }
 
     fn add_facts(&mut self) {
-        for &(a, b) in &self.problem.facts {
+        for ((a, b), source) in self.problem.sourced_facts() {
             let [ta, tb] = [a, b].map(|v| self.problem.versions[v as usize].txn);
-            if self.forced(tb) && (ta == INITIAL || self.forced(ta)) {
+            if source.is_none() && self.forced(tb) && (ta == INITIAL || self.forced(ta)) {
                 self.order(a, b, Forced::Fact, 0, &Reach::Unknown);
-            } else {
-                self.optional_facts.push((a, b));
+            } else if ta != INITIAL {
+                self.optional_facts.push(OptionalFact { a, b, source });
             }
         }
     }
@@ -305,9 +313,14 @@ impl<'p> Known<'p> {
         self.problem.seen(read).is_some_and(|version| self.readers(version).contains(&read))
     }
 
-    /// What evidence and lists say of versions that need not be there.
-    pub fn optional_facts(&self) -> &[(u32, u32)] {
-        &self.optional_facts
+    /// What evidence and lists say of versions that need not be there, as far as it counts for these transactions.
+    pub fn optional_facts(&self, active: &[bool]) -> impl Iterator<Item = OptionalFact> {
+        let txn = |version: u32| self.problem.versions[version as usize].txn as usize;
+        let counts = move |fact: &OptionalFact| {
+            let read = fact.source.is_none_or(|source| active[source as usize]);
+            read && active[txn(fact.a)] && active[txn(fact.b)]
+        };
+        self.optional_facts.iter().copied().filter(counts)
     }
 
     /// Session order to and from transactions that need not have committed but are taken to have.

@@ -23,8 +23,8 @@ pub(crate) enum Step {
     Saw { read: u32, version: u32 },
     /// Version `a` is before version `b`.
     Before { a: u32, b: u32 },
-    /// Version `a` is before version `b`, if both committed: evidence or a list says so.
-    Fact { a: u32 },
+    /// Version `a` is before version `b`, if both committed: evidence says so, or a list that the source read, if it committed too.
+    Fact { a: u32, source: Option<u32> },
     /// A read saw `a`, and `a` is before `b`.
     Anti { read: u32, a: u32, b: u32 },
 }
@@ -154,7 +154,7 @@ impl<'k> Prover<'k> {
         Some(match step {
             Step::Session => Reason::Session,
             Step::Saw { read, .. } => saw(read),
-            Step::Before { a, .. } | Step::Fact { a } => write(a),
+            Step::Before { a, .. } | Step::Fact { a, .. } => write(a),
             Step::Anti { read, a, .. } => anti(read, a),
             Step::Known(label) => match self.known.label(label) {
                 Label::Inside => return None,

@@ -66,14 +66,16 @@ mod values;
 mod weak;
 
 use margay_history::History;
-use margay_verdict::{Budget, Certificate, Checker, Finding, Lemma, Order, Point, Question, Verdict, Why};
+use margay_verdict::{
+    Budget, Certificate, Checker, Finding, Lemma, Order, Point, Question, Verdict, Why, audit,
+};
 
 use crate::apart::{BATCH, apart};
 use crate::known::{Known, Reach, Saturated};
 use crate::lemma::Prover;
 use crate::points::Points;
 use crate::prepare::{Stop, prepare, uncertifiable};
-use crate::problem::Problem;
+use crate::problem::{Draft, Problem};
 use crate::prune::prune;
 use crate::search::{Effort, Outcome, Stopped, known_steps, search};
 use crate::slice::{Slice, minimal};
@@ -126,9 +128,7 @@ fn check(history: &History, question: Question, budget: &Budget) -> Verdict {
             Some(found) => Verdict::Violated(found),
             None => Verdict::Unknown(Why::Outside(BOLD.to_string())),
         },
-        Ok(Verdict::Violated(found)) if !certifiable(history, question, &draft, &found) => {
-            Verdict::Unknown(uncertifiable())
-        }
+        Ok(Verdict::Violated(found)) => shown(history, question, &draft, found, budget),
         Ok(Verdict::Holds(order)) => believed(&problem, points, &draft, order, budget),
         Ok(verdict) => verdict,
         Err(Stopped { limit, open }) => {
@@ -138,6 +138,24 @@ fn check(history: &History, question: Question, budget: &Budget) -> Verdict {
             }
             Verdict::Unknown(Why::Exhausted(limit, size))
         }
+    }
+}
+
+/// A violation with a proof that the audit accepts: that of a weaker level, if its own is none.
+fn shown(
+    history: &History,
+    question: Question,
+    draft: &Draft,
+    found: Vec<Finding>,
+    budget: &Budget,
+) -> Verdict {
+    if found.iter().all(|finding| audit(history, question, &finding.certificate).is_ok()) {
+        return Verdict::Violated(found);
+    }
+    match trust::by_weaker(history, question, budget) {
+        Some(found) => Verdict::Violated(found),
+        None if certifiable(history, draft, &found) => Verdict::Violated(found),
+        None => Verdict::Unknown(uncertifiable()),
     }
 }
 

@@ -118,8 +118,7 @@ impl<'k> Mending<'k> {
             random: Random(0x9E37_79B9_7F4A_7C15),
             moves: Moves::default(),
         };
-        let edges = graph.edge_count() as u32;
-        (0..edges).for_each(|demand| mending.look(demand));
+        (0..mending.demands.edge_count()).for_each(|demand| mending.look(demand));
         for item in known.problem.items() {
             mending.look_at(item);
         }

@@ -134,6 +134,7 @@ fn attempt(predicates: &Predicates<'_>, question: Question, dead: &HashSet<TxnId
         writers: &writers,
         parts: &parts,
         scans: &scans,
+        own_reads: matches!(question.level.family(), Family::CommitOrder(_)),
         overlap: points::of(question.level).overlap,
         rule: Rule::of(question.level),
         depends: question.level != Level::ReadCommitted,
@@ -147,6 +148,7 @@ fn attempt(predicates: &Predicates<'_>, question: Question, dead: &HashSet<TxnId
         own: Vec::new(),
         own_parts: Vec::new(),
         longest: Vec::new(),
+        uncertain: Vec::new(),
         findings: Vec::new(),
     };
     for txn in history.txns().filter(|&t| writers.may_commit(t)) {
@@ -180,6 +182,8 @@ struct Walk<'a, 'h> {
     writers: &'a Writers<'a>,
     parts: &'a Parts<'h>,
     scans: &'a Scans<'h>,
+    /// Whether what stands before own elements of a list counts as read.
+    own_reads: bool,
     /// Whether two writers of one object may overlap in a snapshot: what follows an own write then stands on the version before it, not on the snapshot.
     overlap: bool,
     rule: Rule,
@@ -193,8 +197,10 @@ struct Walk<'a, 'h> {
     own: Vec<(ObjectId, Own)>,
     /// The same for rows that are written in part.
     own_parts: Vec<(ObjectId, OwnPart)>,
-    /// The longest list that was read of each object, with its read: `(object, op, value)`.
+    /// The lists that committed transactions read: `(object, op, value)`.
     longest: Vec<(ObjectId, OpId, ValueId)>,
+    /// The same of transactions of unknown outcome.
+    uncertain: Vec<(ObjectId, OpId, ValueId)>,
     findings: Vec<Finding>,
 }
 
@@ -376,7 +382,7 @@ impl<'h> Walk<'_, 'h> {
         let object = self.parts.object(self.history, item);
         match self.rule {
             Rule::Items if self.has_written(object) || self.shown.contains(&object) => Stand::Firm,
-            _ if self.has_written(object) => Stand::Own,
+            _ if self.has_written(object) && (self.parts.has(object) || !self.own_reads) => Stand::Own,
             Rule::Apart if self.parts.has(object) => Stand::Point(self.point(op, object)),
             _ => Stand::Free,
         }

@@ -96,7 +96,7 @@ pub(crate) struct Problem<'h> {
     candidates: Vec<u32>,
     /// Pairs of versions of one object whose order is known from the start, by evidence or because a list shows it.
     pub facts: Vec<(u32, u32)>,
-    /// For each of them the transaction whose read of a list shows it, or [`INITIAL`].
+    /// For each of them the transaction whose read of a list shows it, or [`INITIAL`]. If that did not commit, it is no fact.
     sources: Vec<u32>,
     /// `(a, b)`: if `a` committed, so did `b`.
     pub needs: Vec<(u32, u32)>,
@@ -219,8 +219,10 @@ impl<'h> Problem<'h> {
 
     fn add_facts(&mut self, draft: &Draft, dense: &[u32]) {
         for &Fact { item, first, second, source } in &draft.facts {
+            let counts = source.is_none_or(|txn| dense[txn.index()] != INITIAL);
             if let (Some(a), Some(b)) = (self.find(dense, item, first), self.find(dense, item, second))
                 && a != b
+                && counts
             {
                 self.facts.push((a, b));
                 self.sources.push(source.map_or(INITIAL, |txn| dense[txn.index()]));
@@ -345,6 +347,12 @@ impl<'h> Problem<'h> {
     /// Whether some read may have seen several versions.
     pub fn has_open_reads(&self) -> bool {
         self.candidates.len() > self.reads.len()
+    }
+
+    /// The facts, each with the transaction that must have committed for it to count, if that is not certain.
+    pub fn sourced_facts(&self) -> impl Iterator<Item = ((u32, u32), Option<u32>)> {
+        let open = |&source: &u32| source != INITIAL && !self.forced[source as usize];
+        self.facts.iter().zip(&self.sources).map(move |(&fact, source)| (fact, Some(*source).filter(open)))
     }
 
     /// The transactions whose reads of lists show what is known of the order of some objects.

@@ -32,7 +32,7 @@ use hashbrown::HashMap;
 use margay_order::Graph;
 
 pub(crate) use self::priority::{linear, times};
-use crate::known::{Known, Reach};
+use crate::known::{Known, OptionalFact, Reach};
 use crate::lemma::Step;
 use crate::points::Points;
 use crate::problem::{INITIAL, Item, Problem};
@@ -174,11 +174,10 @@ impl<'k> Schedule<'k> {
         for (before, after) in self.known.optional_sessions(&self.choices.active) {
             self.add_extra(self.points.commit(before), self.points.begin(after), Step::Session);
         }
-        for &(a, b) in self.known.optional_facts() {
+        let active = self.choices.active.clone();
+        for OptionalFact { a, b, source } in self.known.optional_facts(&active) {
             let [ta, tb] = [a, b].map(|v| self.problem.versions[v as usize].txn);
-            if ta != INITIAL && self.choices.active[ta as usize] && self.choices.active[tb as usize] {
-                self.add_extra(self.points.commit(ta), self.points.after_earlier(tb), Step::Fact { a });
-            }
+            self.add_extra(self.points.commit(ta), self.points.after_earlier(tb), Step::Fact { a, source });
         }
         for &(point, tick, label) in self.known.optional_stamps() {
             if self.choices.active[self.points.txn(point) as usize] {

@@ -108,13 +108,27 @@ pub(crate) fn by_guess(history: &History, question: Question, budget: &Budget) -
     audit(history, question, &order).is_ok().then_some(order)
 }
 
-/// Whether a certificate can say what was found. What rests on the observations of an unknown transaction, or on timestamps of one transaction that contradict
-/// each other, is beyond some: audit decides.
-pub(crate) fn certifiable(history: &History, question: Question, draft: &Draft, found: &[Finding]) -> bool {
+/// A violation of a weaker level, with the proof of it, which is one for this level too.
+pub(crate) fn by_weaker(history: &History, question: Question, budget: &Budget) -> Option<Vec<Finding>> {
+    let level = match question.level {
+        Level::StrictSerializable | Level::StrongSessionSerializable => Level::Serializable,
+        Level::StrictSnapshotIsolation | Level::StrongSessionSnapshotIsolation | Level::Serializable => {
+            Level::SnapshotIsolation
+        }
+        _ => return None,
+    };
+    let Verdict::Violated(found) = crate::check(history, Question { level, ..question }, budget) else {
+        return None;
+    };
+    let accepted = |finding: &Finding| audit(history, question, &finding.certificate).is_ok();
+    found.iter().all(accepted).then_some(found)
+}
+
+/// Whether a certificate should say what was found. What rests on the observations of an unknown transaction, or on timestamps of one transaction that contradict
+/// each other, is beyond some.
+pub(crate) fn certifiable(history: &History, draft: &Draft, found: &[Finding]) -> bool {
     let unknown = |finding: &Finding| finding.txns.iter().any(|&t| history.outcome(t) == Outcome::Unknown);
-    let proved = |finding: &Finding| audit(history, question, &finding.certificate).is_ok();
     let evidence = history.evidence();
     let stamped = !evidence.snapshots.is_empty() || !evidence.serializations.is_empty();
-    let doubtful = stamped || !draft.dead.is_empty();
-    found.iter().all(|finding| !(doubtful || unknown(finding)) || proved(finding))
+    !stamped && draft.dead.is_empty() && !found.iter().any(unknown)
 }

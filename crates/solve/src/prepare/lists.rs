@@ -34,7 +34,12 @@ impl Walk<'_, '_> {
         let committed = self.history.outcome(txn) == Outcome::Committed;
         let shown = committed && !own.is_empty();
         let anomaly = match self.list_version(txn, object, seen) {
-            // Its own elements stand in the list, so the list itself shows what they came after.
+            // What stands before its own elements was seen; where version orders are all that counts, the list itself shows what they came after.
+            Ok(version) if self.own_reads && !own.is_empty() => {
+                self.draft.candidates.push(version);
+                self.finish_read(txn, op, object, first);
+                None
+            }
             Ok(_) | Err(Anomaly::G1b) if shown => None,
             Ok(_) if self.overlap && !own.is_empty() => None,
             Ok(version) => {
@@ -52,6 +57,7 @@ impl Walk<'_, '_> {
         match anomaly {
             Some(anomaly) => self.find(anomaly, txn, vec![op]),
             None if committed && !elements.is_empty() => self.longest.push((object, op, value)),
+            None if !elements.is_empty() => self.uncertain.push((object, op, value)),
             _ => {}
         }
     }
@@ -90,9 +96,10 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// Two reads of one list must agree; the longest then tells the version order.
+    /// Two reads of one list by committed transactions must agree; the longest then tells the version order.
     pub(super) fn lists(&mut self) {
         let mut reads = std::mem::take(&mut self.longest);
+        let mut certain: HashMap<ObjectId, &[ValueId]> = HashMap::new();
         let length = |value| elements(self.history, value).map_or(0, <[ValueId]>::len);
         reads.sort_by_key(|&(object, op, value)| (object, std::cmp::Reverse(length(value)), op));
         for reads in reads.chunk_by(|a, b| a.0 == b.0) {
@@ -105,7 +112,25 @@ impl Walk<'_, '_> {
                 Some(&(_, other, _)) => {
                     self.find(Anomaly::IncompatibleOrder, self.history.txn_of(op), vec![op, other])
                 }
-                None => self.list_order(object, self.history.txn_of(op), longest),
+                None => {
+                    self.list_order(object, self.history.txn_of(op), longest);
+                    certain.insert(object, longest);
+                }
+            }
+        }
+        self.uncertain_lists(&certain);
+    }
+
+    /// What transactions of unknown outcome read counts if they committed. Who saw something else than what is certain did not.
+    fn uncertain_lists(&mut self, certain: &HashMap<ObjectId, &[ValueId]>) {
+        for (object, op, value) in std::mem::take(&mut self.uncertain) {
+            let seen = elements(self.history, value).unwrap_or(&[]);
+            let longest = certain.get(&object).copied().unwrap_or(&[]);
+            let reader = self.history.txn_of(op);
+            match (longest.starts_with(seen), seen.starts_with(longest)) {
+                (true, _) => {}
+                (false, true) => self.list_order(object, reader, seen),
+                (false, false) => self.draft.impossible.push(reader),
             }
         }
     }

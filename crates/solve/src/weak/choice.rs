@@ -10,7 +10,7 @@ use super::Clash;
 use super::left::left_out;
 use super::sight::Sight;
 use crate::atoms::{Atoms, guess};
-use crate::known::Known;
+use crate::known::{Known, OptionalFact};
 use crate::lemma::{Step, Steps};
 use crate::lit::Sat;
 use crate::problem::{INITIAL, Item, Problem, Stand};
@@ -85,8 +85,11 @@ impl<'a> Choice<'a> {
         }
         let sessions = self.known.optional_sessions(&self.active).into_iter();
         edges.extend(sessions.map(|(a, b)| (a, b, Step::Session)));
-        let facts = self.known.optional_facts().iter().filter(|pair| both(pair));
-        edges.extend(facts.map(|&(a, b)| (txn(a), txn(b), Step::Fact { a })));
+        let facts = self.known.optional_facts(&self.active);
+        edges.extend(facts.map(|fact| {
+            let OptionalFact { a, b, source } = fact;
+            (txn(a), txn(b), Step::Fact { a, source })
+        }));
         let chosen = |(&(a, b), &var): (&(u32, u32), &u32)| if solver.value(var) { (a, b) } else { (b, a) };
         let mut orders: Vec<(u32, u32)> = atoms.orders.iter().map(chosen).filter(both).collect();
         orders.sort_unstable();

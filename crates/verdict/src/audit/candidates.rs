@@ -253,6 +253,66 @@ impl<'p> Candidates<'p> {
         Ok(Sight::External(found.map(|i| known.versions[i].0).collect()))
     }
 
+    /// The versions before its transaction's own of which a read or a scan shows something beside the own writes; `None` if it shows nothing of it.
+    pub(super) fn sight_before_own(
+        &self,
+        op: OpId,
+        object: ObjectId,
+    ) -> Result<Option<Vec<Version>>, Rejected> {
+        self.known(object)?;
+        let history = self.history();
+        let op = history.op(op);
+        let Some(known) = self.objects.get(&object) else { return Ok(None) };
+        let reads = matches!(op.kind, OpKind::Read | OpKind::Scan);
+        let look = self.look(&op, object).filter(|look| reads && look.returned);
+        let (Some(look), Some(own)) = (look, self.own(known, object, op.id)) else { return Ok(None) };
+        let Some(left) = look.values.iter().find_map(|&value| self.left_by_own(object, value, &own)) else {
+            return Ok(None);
+        };
+        let me = Version::Of(history.txn_of(op.id));
+        let fits = |(version, shape): &&(Version, Shape)| *version != me && self.had(object, &left, shape);
+        Ok(Some(known.versions.iter().filter(fits).map(|v| v.0).collect()))
+    }
+
+    /// What of a value that was seen own writes of this shape did not make; nothing if they made all of it.
+    fn left_by_own(&self, object: ObjectId, seen: ValueId, own: &Shape) -> Option<Left<'p>> {
+        let history = self.history();
+        match (own, history.value(seen)) {
+            (Shape::Ends(elements), Value::List(items)) => {
+                items.strip_suffix(elements.as_slice()).map(Left::Elements)
+            }
+            (Shape::Columns(set), Value::Row(columns)) if !set.is_empty() => {
+                let other = |&&(name, value): &&(NameId, ValueId)| {
+                    let key = key_column(history, object, history.name(name)).is_some();
+                    value != ValueId::UNKNOWN && !key && set.iter().all(|own| own.0 != name)
+                };
+                let left: Vec<_> = columns.iter().filter(other).copied().collect();
+                (!left.is_empty()).then_some(Left::Columns(left))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a version of this shape may have had what is left.
+    fn had(&self, object: ObjectId, left: &Left<'_>, shape: &Shape) -> bool {
+        match (left, shape) {
+            (Left::Elements(items), Shape::Exact(cell)) => {
+                cell.elements(self.history()).unwrap_or_default() == *items
+            }
+            (Left::Elements(items), Shape::Ends(elements)) => items.ends_with(elements),
+            (Left::Elements(items), Shape::Columns(_)) => items.is_empty(),
+            (Left::Columns(columns), Shape::Exact(cell)) if !cell.is_row(self.history()) => {
+                columns.iter().all(|column| column.1 == ValueId::NULL)
+            }
+            (Left::Columns(columns), Shape::Ends(_)) => {
+                columns.iter().all(|column| column.1 == ValueId::NULL)
+            }
+            (Left::Columns(columns), _) => {
+                columns.iter().all(|&(name, value)| self.may_have(object, name, value, shape))
+            }
+        }
+    }
+
     /// What the operation's own transaction had made of the object before it.
     fn own(&self, known: &Object, object: ObjectId, op: OpId) -> Option<Shape> {
         let own = self.history().op_range(self.history().txn_of(op));
@@ -462,10 +522,22 @@ impl<'p> Candidates<'p> {
         let Some(look) = self.look(op, object).filter(|look| look.returned && op.kind == OpKind::Scan) else {
             return false;
         };
+        // What is absent matches nothing.
+        if look.values.contains(&ValueId::NULL) {
+            return true;
+        }
         let any = Shape::Columns(Vec::new());
         let row = ShapeRow { all: self, object, shape: &any, look: &look };
         look.predicate.is_some_and(|predicate| self.predicates.holds(predicate, &row) == Ok(false))
     }
+}
+
+/// What of an observation is not of the transaction's own making.
+enum Left<'h> {
+    /// The elements before its own.
+    Elements(&'h [ValueId]),
+    /// Columns that it has not written.
+    Columns(Vec<(NameId, ValueId)>),
 }
 
 /// What the client recorded of one object in one operation.

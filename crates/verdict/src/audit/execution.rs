@@ -3,7 +3,7 @@
 //! # Algorithm
 //! Object by object: fold the writers' effects in version order, which gives every version its value; then go through each
 //! transaction's operations on the object. Before its own first write an operation sees the version that the certificate picks (or the only one that fits);
-//! after it, the version before its own with its own writes so far on top.
+//! after it, the version before its own with its own writes so far on top. An operation that shows something of that version saw it, too.
 //!
 //! # Cost
 //! Linear in the history, but for the objects that scans looked at, each of which counts as read.
@@ -299,13 +299,34 @@ impl<'e, 'p> Thread<'e, 'p> {
             }
             let cell = self.own_view(txn, own);
             tally.add(touch.op, self.object, &cell)?;
-            return strand::explain(self.execution.predicates, touch, &cell).map_err(rejected);
+            strand::explain(self.execution.predicates, touch, &cell).map_err(rejected)?;
+            if strand::shows_version_before(self.history, touch, own) {
+                seen.push(self.version_before(txn, touch)?);
+            }
+            return Ok(());
         }
         let rank = self.resolve(txn, touch)?;
         tally.add(touch.op, self.object, &self.chain.cell(rank))?;
         strand::explain(self.execution.predicates, touch, &self.chain.cell(rank)).map_err(rejected)?;
         seen.push(Seen { op: touch.op, txn, object: self.object, rank, item: !touch.left_out() });
         Ok(())
+    }
+
+    /// What stands beside the own writes was seen: the version before the own one, which must then be the one at the begin point, where there is one.
+    fn version_before(&self, txn: TxnId, touch: &Touch) -> Result<Seen, Rejected> {
+        let rank = self.ranks[&txn] - 1;
+        if let Picks::Before { begins, places } = &self.execution.picks
+            && let Some(&last) = rank.checked_sub(1).and_then(|place| self.writers.get(place))
+            && places[last.index()] >= begins[txn.index()]
+        {
+            return reject(format!(
+                "{} saw what {} made of {}, which committed after its begin point",
+                self.history.show_txn(txn),
+                self.history.show_txn(last),
+                self.history.show_object(self.object)
+            ));
+        }
+        Ok(Seen { op: touch.op, txn, object: self.object, rank, item: true })
     }
 
     fn recorded(&self, touch: &Touch) -> Option<Version> {

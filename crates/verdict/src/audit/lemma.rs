@@ -196,12 +196,19 @@ impl Reading<'_, '_> {
         let own = self.history.txn_of(op) == txn;
         match self.candidates.sight(op, object)? {
             Sight::External(_) if own => Ok(()),
+            Sight::Internal(_) if own && self.shows_version_before(op, object)? => Ok(()),
             _ => reject(format!(
                 "{} does not see another transaction's version of {} there",
                 self.history.show_txn(txn),
                 self.history.show_object(object)
             )),
         }
+    }
+
+    /// Whether an operation that sees its own transaction's writes also counts as a read of the version before them.
+    fn shows_version_before(&self, op: OpId, object: ObjectId) -> Result<bool, Rejected> {
+        let counts = matches!(self.question.level.family(), Family::CommitOrder(_));
+        Ok(counts && self.candidates.sight_before_own(op, object)?.is_some())
     }
 
     /// The operation is the transaction's, and sees what another transaction made of the column.

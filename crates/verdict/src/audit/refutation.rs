@@ -15,7 +15,7 @@
 
 use batsat::{BasicSolver, Lit, SolverInterface, lbool};
 use hashbrown::{HashMap, HashSet};
-use margay_history::{History, NameId, ObjectId, OpId, OpKind, Outcome, TxnId, Version};
+use margay_history::{History, NameId, ObjectId, Op, OpId, OpKind, Outcome, TxnId, Version};
 use margay_levels::Level;
 
 use super::candidates::{Candidates, Sight};
@@ -41,7 +41,7 @@ pub(super) fn audit(
         mentioned.extend(written_if_unknown(history, edge.from));
     }
     if question.level != Level::ReadUncommitted {
-        mentioned.extend(seen_if_unknown(history, &mentioned));
+        while touched_if_unknown(history, &mut mentioned) {}
     }
     let predicates = Predicates::lenient(history).within(budget);
     let candidates = Candidates::new(&predicates, |object| mentioned.contains(&object));
@@ -72,13 +72,17 @@ fn written_if_unknown(history: &History, txn: TxnId) -> Vec<ObjectId> {
     writes.flat_map(|op| op.accesses).map(|access| access.object).collect()
 }
 
-/// What transactions of unknown outcome looked at that write one of these objects.
-fn seen_if_unknown(history: &History, objects: &HashSet<ObjectId>) -> Vec<ObjectId> {
-    let unknown = history.txns().filter(|&txn| history.outcome(txn) == Outcome::Unknown);
-    let involved =
-        unknown.filter(|&txn| written_if_unknown(history, txn).iter().any(|object| objects.contains(object)));
-    let ops = involved.flat_map(|txn| history.ops(txn)).filter(|op| op.kind == OpKind::Read);
-    ops.flat_map(|op| op.accesses).map(|access| access.object).collect()
+/// Adds what transactions of unknown outcome read and write that touch one of these objects; answers whether anything is new.
+fn touched_if_unknown(history: &History, objects: &mut HashSet<ObjectId>) -> bool {
+    let before = objects.len();
+    for txn in history.txns().filter(|&txn| history.outcome(txn) == Outcome::Unknown) {
+        let touched = |op: &Op<'_>| op.kind == OpKind::Read || op.kind.writes();
+        let accesses = || history.ops(txn).filter(touched).flat_map(|op| op.accesses).map(|a| a.object);
+        if accesses().any(|object| objects.contains(&object)) {
+            objects.extend(accesses());
+        }
+    }
+    objects.len() > before
 }
 
 /// What was seen: an object by an operation, or one of its columns.
@@ -131,7 +135,8 @@ impl<'a, 'p> Axioms<'a, 'p> {
             Some(column) => self.candidates.column_sight(op, object, column),
             None => Ok(match self.candidates.sight(op, object)? {
                 Sight::External(versions) => Some(versions),
-                _ => None,
+                Sight::Internal(_) => self.candidates.sight_before_own(op, object)?,
+                Sight::Blind => None,
             }),
         }
     }
@@ -170,6 +175,10 @@ impl<'a, 'p> Axioms<'a, 'p> {
                 }
                 if self.reads_count {
                     self.sightings(txn)?;
+                    for reader in self.facts.shown_by(txn) {
+                        let read = self.literal(Atom::Committed(reader))?;
+                        self.clause(read.map(|l| !l).into_iter().chain([literal]).collect());
+                    }
                     if self.saw_the_impossible(txn) {
                         self.clause(vec![!literal]);
                     }
@@ -187,7 +196,7 @@ impl<'a, 'p> Axioms<'a, 'p> {
                 self.literals.insert(Atom::Before(object, b, a), !literal);
                 let both = self.both_committed(a, b)?;
                 for (first, second, literal) in [(a, b, literal), (b, a, !literal)] {
-                    if let Some(through) = self.facts.before_through(object, first, second) {
+                    for through in self.facts.before_through(object, first, second) {
                         let mut clause: Vec<Lit> = both.iter().map(|&l| !l).collect();
                         for txn in through {
                             clause.extend(self.literal(Atom::Committed(txn))?.map(|l| !l));

@@ -4,10 +4,10 @@
 //! object by object, as the levels below snapshots allow.
 
 use hashbrown::HashSet;
-use margay_history::{Access, History, ObjectId, Op, OpId, OpKind, TxnId, ValueId};
+use margay_history::{Access, History, NameId, ObjectId, Op, OpId, OpKind, TxnId, Value, ValueId};
 
 use super::{Rejected, reject};
-use crate::cell::{Cell, Effect, fold, observed_matches};
+use crate::cell::{Cell, Effect, fold, key_column, observed_matches};
 use crate::predicates::{Outside, Predicates, statement_outside};
 use crate::state::{Fault, Mismatch, plain_effect};
 
@@ -134,6 +134,33 @@ pub(super) fn explain(predicates: &Predicates<'_>, touch: &Touch, cell: &Cell) -
         true => Ok(()),
         false => Err(mismatch(history, touch, cell, &history.show_value(access.value))),
     }
+}
+
+/// Whether what a client saw shows something of the version before its transaction's own: what stands before the own elements of a list, or a column that the own
+/// writes leave alone.
+pub(super) fn shows_version_before(history: &History, touch: &Touch, own: &[Effect]) -> bool {
+    let op = history.op(touch.op);
+    let Some(access) = touch.access(&op).filter(|_| matches!(op.kind, OpKind::Read | OpKind::Scan)) else {
+        return false;
+    };
+    if access.value == ValueId::UNKNOWN {
+        return false;
+    }
+    if own.iter().all(|effect| matches!(effect, Effect::Append(_))) {
+        return !own.is_empty();
+    }
+    let sets = |effect: &Effect, column: NameId| match effect {
+        Effect::Merge(row) if matches!(history.value(*row), Value::Row(_)) => {
+            history.values().column(*row, column).is_some()
+        }
+        Effect::Set(columns) => columns.iter().any(|set| set.0 == column),
+        _ => true,
+    };
+    let Value::Row(columns) = history.value(access.value) else { return false };
+    columns.iter().any(|&(name, value)| {
+        let key = key_column(history, touch.object, history.name(name)).is_some();
+        value != ValueId::UNKNOWN && !key && !own.iter().any(|effect| sets(effect, name))
+    })
 }
 
 fn assigned(

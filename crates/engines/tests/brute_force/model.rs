@@ -1,0 +1,162 @@
+//! A tiny model of histories of its own: what clients saw, and evidence.
+
+use std::collections::BTreeMap;
+
+pub type Columns = BTreeMap<&'static str, i64>;
+
+/// What an object holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Value {
+    Absent,
+    Number(i64),
+    List(Vec<i64>),
+    /// Without the columns that are NULL.
+    Row(Columns),
+}
+
+/// What a client saw of an object.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Seen {
+    /// It did not tell.
+    Unknown,
+    Value(Value),
+    /// Some columns of a row; `None` is NULL.
+    Columns(BTreeMap<&'static str, Option<i64>>),
+}
+
+/// What a write does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Write {
+    Put(Value),
+    Append(i64),
+    /// Some columns of a row.
+    Merge(Columns),
+}
+
+/// The condition of a scan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Condition {
+    True,
+    /// A column between two numbers.
+    Between(&'static str, i64, i64),
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Op {
+    Read(usize, Seen),
+    Write(usize, Write),
+    /// Of all rows: those that match, and what was seen of them.
+    Scan(Condition, Vec<(usize, Seen)>),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    Committed,
+    Aborted,
+    Unknown,
+}
+
+#[derive(Clone, Debug)]
+pub struct Txn {
+    pub session: usize,
+    pub outcome: Outcome,
+    pub ops: Vec<Op>,
+    /// When it began and ended.
+    pub time: Option<(i64, i64)>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// Whether it is a row of the table.
+    pub row: bool,
+    pub initial: Value,
+}
+
+/// A version: of a transaction, or the initial one.
+pub type Version = Option<usize>;
+
+#[derive(Clone, Default, Debug)]
+pub struct Evidence {
+    pub orders: Vec<(usize, Vec<usize>)>,
+    /// By transaction and operation.
+    pub sets: Vec<(usize, usize, Vec<(usize, Version)>)>,
+    pub snapshots: BTreeMap<usize, i64>,
+    pub commits: BTreeMap<usize, i64>,
+    pub serializations: BTreeMap<usize, i64>,
+}
+
+/// Transactions of one session stand in their order.
+#[derive(Clone, Debug)]
+pub struct History {
+    pub objects: Vec<Object>,
+    pub txns: Vec<Txn>,
+    pub evidence: Evidence,
+}
+
+impl Write {
+    /// The value after it.
+    pub fn apply(&self, old: &Value) -> Value {
+        match (self, old) {
+            (Write::Put(new), _) => new.clone(),
+            (Write::Append(element), Value::List(items)) => {
+                Value::List(items.iter().copied().chain([*element]).collect())
+            }
+            (Write::Append(element), _) => Value::List(vec![*element]),
+            (Write::Merge(new), Value::Row(old)) => {
+                Value::Row(old.iter().chain(new).map(|(&name, &value)| (name, value)).collect())
+            }
+            (Write::Merge(new), _) => Value::Row(new.clone()),
+        }
+    }
+}
+
+impl Seen {
+    /// Whether this may be seen of a value. An absent list and an empty one are the same.
+    pub fn fits(&self, value: &Value) -> bool {
+        let nothing = |value: &Value| matches!(value, Value::Absent) || *value == Value::List(Vec::new());
+        match (self, value) {
+            (Seen::Unknown, _) => true,
+            (Seen::Value(seen), value) => seen == value || nothing(seen) && nothing(value),
+            (Seen::Columns(seen), Value::Row(row)) => {
+                seen.iter().all(|(name, value)| row.get(name).copied() == *value)
+            }
+            (Seen::Columns(_), _) => false,
+        }
+    }
+}
+
+impl Condition {
+    pub fn matches(self, value: &Value) -> bool {
+        match (self, value) {
+            (_, Value::Absent) => false,
+            (Condition::True, _) => true,
+            (Condition::Between(name, low, high), Value::Row(row)) => {
+                row.get(name).is_some_and(|value| (low..=high).contains(value))
+            }
+            _ => false,
+        }
+    }
+}
+
+impl History {
+    /// What evidence says that an operation saw of an object.
+    pub fn told(&self, txn: usize, op: usize, object: usize) -> Option<Version> {
+        let set = self.evidence.sets.iter().find(|set| (set.0, set.1) == (txn, op))?;
+        set.2.iter().find(|seen| seen.0 == object).map(|seen| seen.1)
+    }
+
+    pub fn writes(&self, txn: usize, object: usize) -> bool {
+        self.txns[txn].ops.iter().any(|op| matches!(op, Op::Write(written, _) if *written == object))
+    }
+
+    /// Whether evidence puts `a`'s version of the object before `b`'s.
+    pub fn told_before(&self, object: usize, a: usize, b: usize) -> bool {
+        let place = |order: &[usize], txn| order.iter().position(|&t| t == txn);
+        let in_order = |order: &(usize, Vec<usize>)| {
+            let places = (place(&order.1, a), place(&order.1, b));
+            order.0 == object && matches!(places, (Some(a), Some(b)) if a < b)
+        };
+        let commits = (self.evidence.commits.get(&a), self.evidence.commits.get(&b));
+        self.evidence.orders.iter().any(in_order) || matches!(commits, (Some(a), Some(b)) if a < b)
+    }
+}

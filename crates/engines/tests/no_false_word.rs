@@ -1,0 +1,123 @@
+//! Histories that engines or the audit once answered wrongly, each with its story.
+//!
+//! Every engine is asked. It may say `unknown`; what it says beyond that must be right, and pass the audit without the help of the command line.
+
+use std::path::PathBuf;
+
+use margay_engines::{Choice, all};
+use margay_formats::{Source, read};
+use margay_history::History;
+use margay_levels::Level;
+use margay_simdb::{SimConfig, simulate_history};
+use margay_verdict::{Budget, Question, Verdict, audit};
+
+fn case(name: &str) -> Result<History, String> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/cases").join(name);
+    read(Source::Path(path), None).map(|loaded| loaded.history).map_err(|error| error.to_string())
+}
+
+/// What an engine says: whether the level holds, if it decides. Its certificate must pass the audit.
+fn answer(history: &History, choice: Choice, level: Level) -> Option<bool> {
+    let question = Question::new(level);
+    let answer = choice.check(history, question, &Budget::unlimited());
+    let who = answer.engine.unwrap_or("nobody");
+    let accepted = |certificate| {
+        let audited = audit(history, question, certificate);
+        assert!(audited.is_ok(), "{who} at {level}: {}", audited.unwrap_err());
+    };
+    match &answer.verdict {
+        Verdict::Holds(certificate) => {
+            accepted(certificate);
+            Some(true)
+        }
+        Verdict::Violated(findings) => {
+            findings.iter().for_each(|finding| accepted(&finding.certificate));
+            Some(false)
+        }
+        Verdict::Clean | Verdict::Unknown(_) => None,
+    }
+}
+
+/// Every engine that decides says so, and these do.
+fn decided(name: &str, levels: &[Level], holds: bool, engines: &[&str]) {
+    let history = case(name).expect("the case is a history");
+    for &level in levels {
+        for &engine in all().iter().filter(|engine| !["mirror", "observe"].contains(&engine.name())) {
+            let said = answer(&history, Choice::Engine(engine), level);
+            let must = engines.contains(&engine.name());
+            let fine = said == Some(holds) || said.is_none() && !must;
+            assert!(fine, "{} says {said:?} of {name} at {level}", engine.name());
+        }
+        assert_eq!(answer(&history, Choice::Auto, level), Some(holds), "auto on {name} at {level}");
+    }
+}
+
+const ALL_THREE: [&str; 3] = ["infer", "solve", "naive"];
+
+/// `infer` looked returned rows up by their values and never asked whether they match: it said `holds`.
+#[test]
+fn a_scan_that_returned_a_row_that_does_not_match() {
+    let levels = [Level::ReadCommitted, Level::Causal, Level::Serializable];
+    decided("scan-row-does-not-match.jsonl", &levels, false, &ALL_THREE);
+    decided("scan-of-one-row-does-not-match.jsonl", &levels, false, &ALL_THREE);
+}
+
+/// The same for a row that is absent, which matches nothing.
+#[test]
+fn a_scan_that_returned_an_absent_row() {
+    let levels = [Level::ReadCommitted, Level::Causal, Level::Serializable];
+    decided("scan-returned-null-row.jsonl", &levels, false, &ALL_THREE);
+}
+
+/// `solve` and the audit took the order of a list's versions from committed readers only. T3 saw T2's element, so T2 committed, and what T2 saw of another list counts: `solve` said
+/// `holds`, and `naive` had no certificate.
+#[test]
+fn a_list_that_a_transaction_of_unknown_outcome_read() {
+    let levels =
+        [Level::Serializable, Level::StrictSerializable, Level::SnapshotIsolation, Level::ReadCommitted];
+    decided("list-unknown-outcome-reader.jsonl", &levels, false, &ALL_THREE);
+}
+
+/// T3 read an empty list, appended to it, and then read what T1 had appended before its own element: it saw T1, and had not seen it before. At `be-read-committed` only what was read
+/// earlier counts, so there it is legal.
+#[test]
+fn a_list_that_was_read_after_an_own_append() {
+    let levels = [Level::ReadAtomic, Level::Causal, Level::Prefix];
+    decided("list-after-own-append.jsonl", &levels, false, &ALL_THREE);
+    decided("list-after-own-append.jsonl", &[Level::BeReadCommitted], true, &ALL_THREE);
+}
+
+/// The lemmas of `solve` rested on more than the audit could see: `unknown`, although snapshot isolation itself is violated.
+#[test]
+fn a_refutation_that_the_audit_rejected() {
+    let levels = [
+        Level::SnapshotIsolation,
+        Level::StrongSessionSnapshotIsolation,
+        Level::StrongSessionSerializable,
+        Level::Serializable,
+    ];
+    decided("certificate-rejected.jsonl", &levels, false, &["solve"]);
+}
+
+/// The audit accepted `holds` and `violated` for one and the same history: it looked at one of the two values.
+#[test]
+fn one_read_that_names_an_object_twice_is_no_history() {
+    let error = case("one-read-names-object-twice.jsonl").unwrap_err();
+    assert!(error.contains(":4:") && error.contains("one object twice"), "{error}");
+}
+
+/// `solve` took the first version of a set that names two, and said `holds`.
+#[test]
+fn a_version_set_that_names_an_object_twice_is_no_history() {
+    let error = case("version-set-names-object-twice.jsonl").unwrap_err();
+    assert!(error.contains(":7:") && error.contains("two versions of t/0"), "{error}");
+}
+
+/// T921 may have committed, and so may T692, but not both in the order that `solve` found: what T921 read of a list lacks T692's elements. The order was the engine's own certificate, and the
+/// audit rejected it.
+#[test]
+fn an_unknown_reader_of_a_list_that_lacks_elements_of_unknown_transactions() {
+    let config = SimConfig { seed: 2, protocol: margay_simdb::Protocol::Ssi, ..SimConfig::default() };
+    let (history, _) = simulate_history(&config).expect("a simulation is a history");
+    assert_eq!(answer(&history, Choice::Auto, Level::Serializable), Some(true));
+}
