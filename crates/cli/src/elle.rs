@@ -18,7 +18,8 @@ use margay_verdict::{Budget, Finding, Question, Verdict, explain};
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, Status};
-use crate::{duration, files, terminal};
+use crate::files::Unread;
+use crate::{duration, files, limits, terminal};
 
 /// What elle-cli's models are; the history itself tells which it is.
 const MODELS: [&str; 11] = [
@@ -77,6 +78,9 @@ pub struct ElleArgs {
     /// Give up on a history after this time: 500ms, 10s, 2m
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     timeout: Option<Duration>,
+    /// Give up when the process holds more memory than this: 500M, 4G. By default half of the machine's memory
+    #[arg(long, value_name = "SIZE", value_parser = limits::size)]
+    memory: Option<u64>,
     #[command(flatten)]
     ignored: Ignored,
 }
@@ -155,8 +159,15 @@ impl Told {
 pub fn run(args: ElleArgs) -> Result<Status, Failure> {
     let mut worst = Status::Fine;
     for path in &args.files {
-        let history = read(path, &args)?;
-        let outcome = check(&history, &args);
+        let budget = limits::budget(args.timeout, args.memory);
+        let history = match read(path, &args, &budget) {
+            Err(Unread::Exhausted(_)) => None,
+            read => Some(read?),
+        };
+        let outcome = match &history {
+            Some(history) => check(history, &args, &budget),
+            None => Outcome { open: true, ..Outcome::default() },
+        };
         let (word, status) = match (outcome.findings.is_empty(), outcome.open) {
             (false, _) => (json!(false), Status::Violated),
             (true, true) => (json!("unknown"), Status::Unknown),
@@ -167,7 +178,7 @@ pub fn run(args: ElleArgs) -> Result<Status, Failure> {
         }
         if args.verbose || args.output == Output::Json {
             let mut object = object(&word, &outcome.findings);
-            object["ambiguities"] = notes(&history).into();
+            object["ambiguities"] = history.as_ref().map(notes).unwrap_or_default().into();
             terminal::print(&serde_json::to_string_pretty(&object).expect("plain JSON"))?;
         } else {
             terminal::print(&format!("{}\t{}", path.display(), word.as_str().unwrap_or(&word.to_string())))?;
@@ -177,13 +188,13 @@ pub fn run(args: ElleArgs) -> Result<Status, Failure> {
     Ok(worst)
 }
 
-fn read(path: &Path, args: &ElleArgs) -> Result<History, Failure> {
+fn read(path: &Path, args: &ElleArgs, budget: &Budget) -> Result<History, Unread> {
     let format = args.format.map(|format| match format {
         ElleFormat::Edn => Format::Edn,
         ElleFormat::Json => Format::ElleJson,
     });
-    let (loaded, _) = files::read_history(path, format, false)?;
-    assume(loaded.history, args.sequential_keys, args.linearizable_keys)
+    let (loaded, _) = files::read_history(path, format, false, budget)?;
+    Ok(assume(loaded.history, args.sequential_keys, args.linearizable_keys)?)
 }
 
 /// The history with the version orders that follow from what is taken for granted.
@@ -211,22 +222,22 @@ const LARGE: usize = 1_000_000;
 /// How many are told.
 const NOTES: usize = 3;
 
-fn check(history: &History, args: &ElleArgs) -> Outcome {
+fn check(history: &History, args: &ElleArgs, budget: &Budget) -> Outcome {
     let mut outcome = Outcome::default();
     for &model in &args.consistency_models {
         match model.level() {
-            Some(level) => outcome.ask(history, level, args.timeout, |_| true),
+            Some(level) => outcome.ask(history, level, budget, |_| true),
             None => {
                 let implied = Model::StrongSerializable.implies(model);
                 let forbidden = |anomaly| model.prohibits(anomaly);
-                outcome.ask(history, Level::StrictSerializable, args.timeout, forbidden);
+                outcome.ask(history, Level::StrictSerializable, budget, forbidden);
                 outcome.open |= !implied;
             }
         }
     }
     for &wanted in &args.anomalies {
         for level in wanted.weakest_forbidding() {
-            outcome.ask(history, level, args.timeout, |anomaly| anomaly.implies(wanted));
+            outcome.ask(history, level, budget, |anomaly| anomaly.implies(wanted));
         }
     }
     outcome
@@ -234,15 +245,8 @@ fn check(history: &History, args: &ElleArgs) -> Outcome {
 
 impl Outcome {
     /// Asks at a level, and takes what `counts` of what was found.
-    fn ask(
-        &mut self,
-        history: &History,
-        level: Level,
-        limit: Option<Duration>,
-        counts: impl Fn(Anomaly) -> bool,
-    ) {
-        let budget = limit.map_or(Budget::unlimited(), |limit| Budget::unlimited().with_time(limit));
-        let decision = margay::decide(history, Question::new(level), &Options::default(), &budget);
+    fn ask(&mut self, history: &History, level: Level, budget: &Budget, counts: impl Fn(Anomaly) -> bool) {
+        let decision = margay::decide(history, Question::new(level), &Options::default(), budget);
         let history = decision.about(history);
         match &decision.verdict {
             Verdict::Holds(_) | Verdict::Clean => {}
