@@ -52,12 +52,13 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
         read => read?,
     };
     let late = Late::of(&args, &loaded.history, read, to_stdout);
-    let _overdue = Overdue::guard(&task.budget, move |limit| late.text(limit));
+    let overdue = Overdue::guard(&task.budget, move |limit| late.text(limit));
     let decision = {
         let what = format!("checking {} transactions", loaded.history.txn_count());
         let _progress = Progress::show(&what, !quiet);
         decide(&task, &loaded.history)
     };
+    drop(overdue);
     let history = decision.about(&loaded.history);
     let in_time = task.budget.poll().is_ok();
     if !quiet && in_time {

@@ -5,6 +5,7 @@
 //! of the limit and a quarter of a second more, [`Overdue`] prints that there is no answer and ends the process.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -39,14 +40,23 @@ const BEAT: Duration = Duration::from_millis(20);
 
 /// What ends the process if an answer is late; it does nothing once it is dropped.
 pub struct Overdue {
-    _in_time: Sender<()>,
+    in_time: Arc<Mutex<bool>>,
+    _stop: Sender<()>,
+}
+
+impl Drop for Overdue {
+    /// Waits for the end of the process if the late answer is being printed.
+    fn drop(&mut self) {
+        *self.in_time.lock().unwrap_or_else(PoisonError::into_inner) = true;
+    }
 }
 
 impl Overdue {
     /// Waits until the budget has ended, and a little longer; then prints what `answer` gives.
     pub fn guard(budget: &Budget, answer: impl FnOnce(Exhausted) -> String + Send + 'static) -> Self {
         let (send, receive) = mpsc::channel::<()>();
-        let budget = budget.clone();
+        let in_time = Arc::new(Mutex::new(false));
+        let (budget, answered) = (budget.clone(), Arc::clone(&in_time));
         let watch = move || {
             let waits = |time| receive.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
             let limit = loop {
@@ -57,14 +67,17 @@ impl Overdue {
                     break limit;
                 }
             };
-            if waits(grace(limit)) {
-                let _ = terminal::print(&answer(limit));
+            let late = waits(grace(limit));
+            let answered = answered.lock().unwrap_or_else(PoisonError::into_inner);
+            if late && !*answered {
+                let text = answer(limit);
+                let _ = if text.is_empty() { Ok(Status::Unknown) } else { terminal::print(&text) };
                 std::process::exit(Status::Unknown as i32);
             }
         };
         // Without a thread there is still every poll of the budget.
         let _ = thread::Builder::new().name("overdue".to_owned()).spawn(watch);
-        Self { _in_time: send }
+        Self { in_time, _stop: send }
     }
 }
 
