@@ -6,7 +6,7 @@ use margay_levels::Level;
 use margay_levels::definition::Family;
 use margay_verdict::{
     Budget, Certificate, Checker, Exhausted, Finding, Lemma, Order, Point, Predicates, Question, ReadFrom,
-    Verdict, Versions, Why, audit, name,
+    Unaudited, Verdict, Versions, Why, audit_within, name,
 };
 
 use crate::candidate::{Tried, candidate};
@@ -69,7 +69,7 @@ fn check(history: &History, question: Question, rules: Rules, budget: &Budget) -
             let object = history.show_object(object);
             return Err(Why::MissingEvidence(format!("the versions of {object} have no complete order")));
         }
-        Err(NoOrder::Contradiction(lemma)) => return refuted(history, question, vec![lemma]),
+        Err(NoOrder::Contradiction(lemma)) => return refuted(history, question, vec![lemma], budget),
         Err(NoOrder::Exhausted(limit)) => return Err(exhausted(limit)),
     };
     let world = World { history, predicates: &predicates, taken: &taken, touches: &touches, orders };
@@ -94,7 +94,12 @@ fn effects_are_known(history: &History, taken: &[bool]) -> Result<(), Why> {
 }
 
 /// `violated` by these lemmas, if audit agrees.
-fn refuted(history: &History, question: Question, lemmas: Vec<Lemma>) -> Result<Verdict, Why> {
+fn refuted(
+    history: &History,
+    question: Question,
+    lemmas: Vec<Lemma>,
+    budget: &Budget,
+) -> Result<Verdict, Why> {
     if lemmas.is_empty() {
         return Err(Why::MissingEvidence("a cycle that no certificate can show".to_string()));
     }
@@ -103,8 +108,9 @@ fn refuted(history: &History, question: Question, lemmas: Vec<Lemma>) -> Result<
     txns.sort_unstable();
     txns.dedup();
     let certificate = Certificate::Refutation(lemmas);
-    match audit(history, question, &certificate) {
+    match audit_within(history, question, &certificate, budget) {
         Ok(()) => Ok(Verdict::Violated(vec![Finding { anomaly, txns, certificate }])),
+        Err(Unaudited::Exhausted(limit)) => Err(Why::Exhausted(limit, String::new())),
         Err(why) => Err(Why::MissingEvidence(format!(
             "the recorded orders leave {anomaly} among {}, but what is recorded does not prove it: {why}",
             txns.iter().take(4).map(|&t| history.show_txn(t)).collect::<Vec<_>>().join(", ")
@@ -139,9 +145,10 @@ impl<'a> Case<'a> {
             Some(Tried::Cycle) | None => {}
         }
         self.see_predicates(&mut seen, &guesser).map_err(failed)?;
-        if let Some(finding) = local(history, self.question, &seen.sights.unexplained) {
+        if let Some(finding) = local(history, self.question, &seen.sights.unexplained, self.budget) {
             return Ok(Verdict::Violated(vec![finding]));
         }
+        self.budget.poll().map_err(exhausted)?;
         let graph = deps(&self.world, self.question, self.rules, &seen.sights.all);
         let order = match self.order(&graph)? {
             Ok(order) => order,
@@ -247,7 +254,7 @@ impl<'a> Case<'a> {
                 None => self.unmatched(sight, chains, matches),
             };
             let Some(lemmas) = prover.lemmas(cycle, options) else { continue };
-            match refuted(self.world.history, self.question, lemmas) {
+            match refuted(self.world.history, self.question, lemmas, self.budget) {
                 Ok(verdict) => return Ok(verdict),
                 Err(why) => _ = refused.get_or_insert(why),
             }
@@ -340,8 +347,13 @@ impl<'a> Case<'a> {
         };
         let doubtful =
             guessed || matches!(self.question.level, Level::ReadUncommitted | Level::ParallelSnapshot);
-        if doubtful && let Err(why) = audit(self.world.history, self.question, &certificate) {
-            return Err(Why::MissingEvidence(why.0));
+        if !doubtful {
+            return Ok(Verdict::Holds(certificate));
+        }
+        match audit_within(self.world.history, self.question, &certificate, self.budget) {
+            Ok(()) => {}
+            Err(Unaudited::Exhausted(limit)) => return Err(Why::Exhausted(limit, String::new())),
+            Err(Unaudited::Rejected(why)) => return Err(Why::MissingEvidence(why.0)),
         }
         Ok(Verdict::Holds(certificate))
     }

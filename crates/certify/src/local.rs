@@ -6,7 +6,7 @@
 
 use margay_history::{History, ObjectId, OpId, OpKind, TxnId, Value, ValueId};
 use margay_levels::Anomaly;
-use margay_verdict::{Certificate, Finding, Question, audit};
+use margay_verdict::{Budget, Certificate, Finding, Question, audit_within};
 
 use crate::sights::Unexplained;
 
@@ -27,18 +27,23 @@ const NAMES: [Anomaly; 9] = [
 const FEW: usize = 8;
 
 /// The first finding among operations that nothing explains.
-pub(crate) fn local(history: &History, question: Question, unexplained: &[Unexplained]) -> Option<Finding> {
-    unexplained.iter().take(FEW).find_map(|case| finding(history, question, case))
+pub(crate) fn local(
+    history: &History,
+    question: Question,
+    unexplained: &[Unexplained],
+    budget: &Budget,
+) -> Option<Finding> {
+    unexplained.iter().take(FEW).find_map(|case| finding(history, question, case, budget))
 }
 
-fn finding(history: &History, question: Question, case: &Unexplained) -> Option<Finding> {
+fn finding(history: &History, question: Question, case: &Unexplained, budget: &Budget) -> Option<Finding> {
     let reader = history.txn_of(case.op);
     let writer = writer(history, case);
     let forbidden = |name: &Anomaly| question.level.forbids(*name);
     NAMES.into_iter().filter(forbidden).find_map(|anomaly| {
         let ops: Vec<OpId> = [Some(case.op), writer.map(|w| w.1)].into_iter().flatten().collect();
         let certificate = Certificate::Operations { anomaly, ops };
-        audit(history, question, &certificate).ok()?;
+        audit_within(history, question, &certificate, budget).ok()?;
         let mut txns: Vec<TxnId> = [Some(reader), writer.map(|w| w.0)].into_iter().flatten().collect();
         txns.sort_unstable();
         txns.dedup();

@@ -25,7 +25,7 @@ use margay_history::{History, ObjectId, OpKind, Outcome, TxnId, Version};
 use margay_levels::definition::Family;
 use margay_verdict::{
     Budget, Certificate, Checker, Effect, Fault, Finding, Lemma, Order, Point, Predicates, Question, Reason,
-    Stamp, Verdict, Why, audit, name,
+    Stamp, Unaudited, Verdict, Why, audit_within, name,
 };
 
 use crate::blame::{Misfit, Recorded, against, lemmas};
@@ -208,7 +208,7 @@ impl Case<'_> {
         txns.sort_unstable();
         txns.dedup();
         let certificate = Certificate::Refutation(lemmas);
-        match audit(self.history, self.question, &certificate) {
+        match audit_within(self.history, self.question, &certificate, self.budget) {
             Ok(()) => Ok(Verdict::Violated(vec![Finding { anomaly, txns, certificate }])),
             Err(why) => {
                 Err(Why::MissingEvidence(format!("{what}, but what is recorded does not prove it: {why}")))
@@ -219,7 +219,7 @@ impl Case<'_> {
     /// A mismatch: by single operations if they show it, or by the recorded order.
     fn mismatch(&self, halt: &Halt) -> Result<Verdict, Why> {
         let unexplained = [Unexplained { op: halt.op, object: halt.object }];
-        if let Some(finding) = local(self.history, self.question, &unexplained) {
+        if let Some(finding) = local(self.history, self.question, &unexplained, self.budget) {
             return Ok(Verdict::Violated(vec![finding]));
         }
         if self.history.op(halt.op).kind == OpKind::Sql {
@@ -247,7 +247,8 @@ impl Case<'_> {
     /// One lemma if one is enough, or else all that are needed together.
     fn needed(&self, lemmas: Vec<Lemma>) -> Vec<Lemma> {
         let alone = |lemma: &&Lemma| {
-            audit(self.history, self.question, &Certificate::Refutation(vec![(*lemma).clone()])).is_ok()
+            let alone = Certificate::Refutation(vec![(*lemma).clone()]);
+            audit_within(self.history, self.question, &alone, self.budget).is_ok()
         };
         match lemmas.iter().take(16).find(alone) {
             Some(lemma) => vec![lemma.clone()],
@@ -282,9 +283,10 @@ impl Case<'_> {
                 if !self.is_open() {
                     return Ok(Verdict::Holds(certificate));
                 }
-                match audit(self.history, self.question, &certificate) {
+                match audit_within(self.history, self.question, &certificate, self.budget) {
                     Ok(()) => Ok(Verdict::Holds(certificate)),
-                    Err(why) => Err(Why::MissingEvidence(why.0)),
+                    Err(Unaudited::Exhausted(limit)) => Err(Why::Exhausted(limit, "audited".to_owned())),
+                    Err(Unaudited::Rejected(why)) => Err(Why::MissingEvidence(why.0)),
                 }
             }
             Err(Stop::Why(why)) => Err(why),

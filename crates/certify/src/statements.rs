@@ -42,7 +42,7 @@ pub(crate) fn run(
         return Err(Why::Outside("initial values that are not known".to_owned()));
     }
     let case = Case { history, question, rules, order: placed(points) };
-    let mut machine = Machine::new(history, true).map_err(outside)?;
+    let mut machine = Machine::new(history, true).map_err(outside)?.within(budget);
     match case.walk(&mut machine, budget)? {
         None => Ok(Verdict::Holds(Certificate::Execution(case.execution(&mut machine).map_err(outside)?))),
         Some(halt) => case.violated(halt),

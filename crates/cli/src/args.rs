@@ -15,7 +15,7 @@ use margay_workloads::{WORKLOADS, Workload};
 use crate::elle::ElleArgs;
 use crate::level::Asked;
 use crate::simulate::{self, Simulation};
-use crate::{duration, run, serve};
+use crate::{duration, limits, run, serve};
 
 /// Decides whether a recorded database history is possible under a promised isolation level, and proves its answer.
 #[derive(Parser)]
@@ -335,9 +335,12 @@ pub struct CommonArgs {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
-    /// Give up after this time: 500ms, 10s, 2m, 1h
+    /// Give up after this time, reading included: 500ms, 10s, 2m, 1h. Without it `check` and `audit` take as long as they take; `run` gives each engine 60s after the clients have gone
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub timeout: Option<Duration>,
+    /// Give up when the process holds more memory than this: 500M, 4G. By default half of the machine's memory
+    #[arg(long, value_name = "SIZE", value_parser = limits::size)]
+    pub memory: Option<u64>,
     /// Print nothing but errors (and the object of --json); the exit status tells
     #[arg(long, short)]
     pub quiet: bool,

@@ -1,23 +1,21 @@
-//! `margay audit`: exit status 0 accepted, 1 rejected, 2 unreadable, 3 out of time.
+//! `margay audit`: exit status 0 accepted, 1 rejected, 2 unreadable, 3 out of time or memory.
 
 use std::path::Path;
-use std::sync::{Arc, mpsc};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use margay_history::History;
 use margay_report::Source;
 use margay_report::view::Again;
-use margay_verdict::audit::Rejected;
-use margay_verdict::{Certificate, Claim, Translation, Verdict, Why, audit, wire};
+use margay_verdict::{Certificate, Claim, Translation, Unaudited, Verdict, Why, audit_within, wire};
 use serde::Serialize;
 
 use crate::args::AuditArgs;
 use crate::failure::{Failure, Status};
+use crate::files::{Unread, WHILE_READING};
 use crate::progress::Progress;
 use crate::terminal::{self, Paint};
 use crate::view::{self, Stats, how_to_audit};
-use crate::{duration, files, report};
+use crate::{files, limits, report};
 
 /// The object of `--json`.
 #[derive(Serialize)]
@@ -44,25 +42,28 @@ pub fn run(args: AuditArgs) -> Result<Status, Failure> {
     }
     let to_stdout = report::one_stream(args.common.json, &args.output, [])?;
     let quiet = args.common.quiet || to_stdout;
-    let (mut loaded, read) = files::read_input(&args.history, &args.input, quiet)?;
+    let budget = limits::budget(args.common.timeout, args.common.memory);
+    let (mut loaded, read) = match files::read_input(&args.history, &args.input, quiet, &budget) {
+        // What the certificate is to prove was not read.
+        Err(Unread::Exhausted(limit)) => {
+            eprintln!("unknown: {limit} ({WHILE_READING})");
+            return Ok(Status::Unknown);
+        }
+        read => read?,
+    };
     let (claim, certificate) = read_certificate(&args.certificate, &mut loaded.history)?;
     let (question, start) = (claim.question, Instant::now());
     let (verdict, proof) = (certificate.proves(), margay_report::gather::proof(&certificate));
     let stats = Stats::of(&loaded.history, read, Duration::ZERO);
-    let (history, certificate) = (Arc::new(loaded.history), Arc::new(certificate));
+    let history = loaded.history;
     let checked = {
         let _progress = Progress::show("auditing", !quiet);
-        let (history, certificate) = (Arc::clone(&history), Arc::clone(&certificate));
-        within(args.common.timeout, move || audit(&history, question, &certificate))
+        audit_within(&history, question, &certificate, &budget)
     };
     let (word, status, reason) = match checked {
-        Some(Ok(())) => ("accepted", Status::Fine, None),
-        Some(Err(Rejected(why))) => ("rejected", Status::Violated, Some(why)),
-        None => (
-            "unknown",
-            Status::Unknown,
-            args.common.timeout.map(|limit| format!("out of time: the limit is {}", duration::show(limit))),
-        ),
+        Ok(()) => ("accepted", Status::Fine, None),
+        Err(Unaudited::Rejected(why)) => ("rejected", Status::Violated, Some(why.to_string())),
+        Err(Unaudited::Exhausted(limit)) => ("unknown", Status::Unknown, Some(limit.to_string())),
     };
     let report = Report {
         audit: word,
@@ -154,28 +155,4 @@ fn read_certificate(path: &Path, history: &mut History) -> Result<(Claim, Certif
     let certified = wire::from_json(&rows, Some(translation), &text).map_err(failed)?;
     *history = rows;
     Ok(certified)
-}
-
-/// What `work` gives, unless it takes longer than `limit`. The audit itself knows no budget: it is the part that must stay simple. Work that is
-/// late is left behind; the process ends soon.
-fn within<T: Send + 'static>(
-    limit: Option<Duration>,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Option<T> {
-    let Some(limit) = limit else { return Some(work()) };
-    let (send, receive) = mpsc::channel();
-    thread::spawn(move || send.send(work()));
-    receive.recv_timeout(limit).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn late_work_is_left_behind() {
-        assert_eq!(within(None, || 1), Some(1));
-        assert_eq!(within(Some(Duration::from_secs(60)), || 2), Some(2));
-        assert_eq!(within(Some(Duration::from_millis(1)), || thread::sleep(Duration::from_secs(5))), None);
-    }
 }

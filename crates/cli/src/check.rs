@@ -4,16 +4,17 @@ use std::path::Path;
 use std::time::Duration;
 
 use margay::{Backend, Choice, Decision, Options, Reading};
-use margay_history::History;
+use margay_history::{History, HistoryBuilder};
 use margay_levels::profile::Dbms;
 use margay_report::view::Again;
-use margay_verdict::{Budget, Question, Verdict, Why, wire};
+use margay_verdict::{Budget, Exhausted, Question, Verdict, Why, default_memory, wire};
 
 use crate::args::CheckArgs;
 use crate::elle;
 use crate::failure::{Failure, Status};
-use crate::files;
+use crate::files::{self, Unread, WHILE_READING};
 use crate::level::Asked;
+use crate::limits::{self, Overdue};
 use crate::progress::Progress;
 use crate::report;
 use crate::terminal::{self, Paint};
@@ -28,7 +29,7 @@ pub struct Task {
     pub level: Asked,
     pub real_time: bool,
     pub options: Options,
-    pub timeout: Option<Duration>,
+    pub budget: Budget,
 }
 
 /// Reads, asks the engine, audits, writes the certificate, prints.
@@ -44,16 +45,23 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
             dbms,
             audit: !args.no_audit,
         },
-        timeout: args.common.timeout,
+        budget: limits::budget(args.common.timeout, args.common.memory),
     };
-    let (loaded, read) = files::read_input(&args.history, &args.input, quiet)?;
+    let (loaded, read) = match files::read_input(&args.history, &args.input, quiet, &task.budget) {
+        Err(Unread::Exhausted(limit)) => return unread(&args, limit, to_stdout),
+        read => read?,
+    };
+    let late = Late::of(&args, &loaded.history, read, to_stdout);
+    let overdue = Overdue::guard(&task.budget, move |limit| late.text(limit));
     let decision = {
         let what = format!("checking {} transactions", loaded.history.txn_count());
         let _progress = Progress::show(&what, !quiet);
         decide(&task, &loaded.history)
     };
+    drop(overdue);
     let history = decision.about(&loaded.history);
-    if !quiet {
+    let in_time = task.budget.poll().is_ok();
+    if !quiet && in_time {
         elle::notes(history).iter().for_each(|note| eprintln!("note: {note}"));
     }
     if let Some(path) = &args.certificate {
@@ -66,16 +74,69 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
         subject: &subject,
         real_time: args.real_time,
         again: Again { command: Some(again(&args)), audit, seed: None },
-        curves: args.output.report.is_some() || (args.common.json && history.op_count() <= CURVES_UP_TO),
+        curves: args.output.report.is_some()
+            || (args.common.json && history.op_count() <= CURVES_UP_TO && in_time),
     };
     let view = View::framed(history, args.level.name(), &decision, stats, frame);
+    show(&args, &view, to_stdout)?;
+    Ok(status(&decision.verdict))
+}
+
+/// Writes and prints what is wanted.
+fn show(args: &CheckArgs, view: &View, to_stdout: bool) -> Result<(), Failure> {
     report::write(&args.output, &view.report)?;
     if args.common.json {
         terminal::print(&view.json())?;
-    } else if !quiet && !to_stdout {
+    } else if !args.common.quiet && !to_stdout {
         terminal::print(&view.shown(Paint::for_stdout()))?;
     }
-    Ok(status(&decision.verdict))
+    Ok(())
+}
+
+/// The answer when the budget ended before there was a history.
+fn unread(args: &CheckArgs, limit: Exhausted, to_stdout: bool) -> Result<Status, Failure> {
+    let nothing = HistoryBuilder::new().finish().expect("an empty history");
+    let why = Why::Exhausted(limit, WHILE_READING.to_owned());
+    let view = without_answer(args, &nothing, args.common.timeout.unwrap_or_default(), why);
+    show(args, &view, to_stdout)?;
+    Ok(Status::Unknown)
+}
+
+/// A view of a history about which there is no answer, because of a limit.
+fn without_answer(args: &CheckArgs, history: &History, read: Duration, why: Why) -> View {
+    let subject = args.history.display().to_string();
+    let audit = how_to_audit(&args.history, args.certificate.as_deref());
+    let again = Again { command: Some(again(args)), audit, seed: None };
+    let frame = Frame { subject: &subject, real_time: args.real_time, again, curves: false };
+    let stats = Stats::of(history, read, Duration::ZERO);
+    View::framed(history, args.level.name(), &Decision::unknown(why), stats, frame)
+}
+
+/// What is printed if the answer is late. It is made before: then it is too late for it.
+struct Late {
+    time: String,
+    memory: String,
+}
+
+impl Late {
+    fn of(args: &CheckArgs, history: &History, read: Duration, to_stdout: bool) -> Self {
+        let text = |limit: Exhausted| {
+            let why = Why::Exhausted(limit, "and stopped by force".to_owned());
+            let view = without_answer(args, history, read, why);
+            match (args.common.json, args.common.quiet || to_stdout) {
+                (true, _) => view.json(),
+                (false, true) => String::new(),
+                (false, false) => view.shown(Paint::for_stdout()),
+            }
+        };
+        let memory = args.common.memory.or_else(default_memory).unwrap_or_default();
+        let time = args.common.timeout.unwrap_or_default();
+        Self { time: text(Exhausted::Time(time)), memory: text(Exhausted::Memory(memory)) }
+    }
+
+    fn text(self, limit: Exhausted) -> String {
+        if matches!(limit, Exhausted::Time(_)) { self.time } else { self.memory }
+    }
 }
 
 /// The command that gives the same answer.
@@ -108,8 +169,7 @@ pub fn decide(task: &Task, history: &History) -> Decision {
         let why = format!("no engine decides Elle's model {}", task.level.name());
         return Decision::unknown(Why::Level(why));
     };
-    let budget = task.timeout.map_or(Budget::unlimited(), |limit| Budget::unlimited().with_time(limit));
-    margay::decide(history, question, &task.options, &budget)
+    margay::decide(history, question, &task.options, &task.budget)
 }
 
 /// The engine, if it is the one that reads statements, with what they may have seen and who answers.

@@ -5,6 +5,7 @@ use std::path::Path;
 use margay_formats::Format;
 use margay_history::History;
 use margay_rows::Sight;
+use margay_verdict::Budget;
 
 use crate::args::ConvertArgs;
 use crate::failure::{Failure, Status};
@@ -15,7 +16,7 @@ use crate::{files, terminal};
 pub fn run(args: ConvertArgs) -> Result<Status, Failure> {
     let to = args.to.unwrap_or_else(|| format_of(&args.output));
     must_be_writable(to)?;
-    let (loaded, _) = files::read_input(&args.input, &args.from, args.quiet)?;
+    let (loaded, _) = files::read_input(&args.input, &args.from, args.quiet, &Budget::unlimited())?;
     let rows = if args.rows { as_rows(&args.input, &loaded.history)? } else { None };
     let history = rows.as_ref().unwrap_or(&loaded.history);
     {

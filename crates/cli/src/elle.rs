@@ -23,7 +23,8 @@ use margay_verdict::{Budget, Finding, Question, Reach, Translation, Verdict, exp
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, Status};
-use crate::{duration, files, terminal};
+use crate::files::Unread;
+use crate::{duration, files, limits, terminal};
 
 /// What elle-cli's models are; the history itself tells which it is.
 const MODELS: [&str; 11] = [
@@ -82,6 +83,9 @@ pub struct ElleArgs {
     /// Give up on a history after this time: 500ms, 10s, 2m
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     timeout: Option<Duration>,
+    /// Give up when the process holds more memory than this: 500M, 4G. By default half of the machine's memory
+    #[arg(long, value_name = "SIZE", value_parser = limits::size)]
+    memory: Option<u64>,
     #[command(flatten)]
     ignored: Ignored,
 }
@@ -171,8 +175,15 @@ enum Said {
 pub fn run(args: ElleArgs) -> Result<Status, Failure> {
     let mut worst = Status::Fine;
     for path in &args.files {
-        let history = read(path, &args)?;
-        let outcome = check(&history, &args);
+        let budget = limits::budget(args.timeout, args.memory);
+        let history = match read(path, &args, &budget) {
+            Err(Unread::Exhausted(_)) => None,
+            read => Some(read?),
+        };
+        let outcome = match &history {
+            Some(history) => check(history, &args, &budget),
+            None => Outcome { open: true, ..Outcome::default() },
+        };
         let (word, status) = match (outcome.findings.is_empty(), outcome.open) {
             (false, _) => (json!(false), Status::Violated),
             (true, true) => (json!("unknown"), Status::Unknown),
@@ -183,7 +194,7 @@ pub fn run(args: ElleArgs) -> Result<Status, Failure> {
         }
         if args.verbose || args.output == Output::Json {
             let mut object = object(&word, &outcome.findings);
-            object["ambiguities"] = notes(&history).into();
+            object["ambiguities"] = history.as_ref().map(notes).unwrap_or_default().into();
             terminal::print(&serde_json::to_string_pretty(&object).expect("plain JSON"))?;
         } else {
             terminal::print(&format!("{}\t{}", path.display(), word.as_str().unwrap_or(&word.to_string())))?;
@@ -193,13 +204,13 @@ pub fn run(args: ElleArgs) -> Result<Status, Failure> {
     Ok(worst)
 }
 
-fn read(path: &Path, args: &ElleArgs) -> Result<History, Failure> {
+fn read(path: &Path, args: &ElleArgs, budget: &Budget) -> Result<History, Unread> {
     let format = args.format.map(|format| match format {
         ElleFormat::Edn => Format::Edn,
         ElleFormat::Json => Format::ElleJson,
     });
-    let (loaded, _) = files::read_history(path, format, false)?;
-    assume(loaded.history, args.sequential_keys, args.linearizable_keys)
+    let (loaded, _) = files::read_history(path, format, false, budget)?;
+    Ok(assume(loaded.history, args.sequential_keys, args.linearizable_keys)?)
 }
 
 /// The history with the version orders that follow from what is taken for granted.
@@ -227,9 +238,9 @@ const LARGE: usize = 1_000_000;
 /// How many are told.
 const NOTES: usize = 3;
 
-fn check(history: &History, args: &ElleArgs) -> Outcome {
+fn check(history: &History, args: &ElleArgs, budget: &Budget) -> Outcome {
     let mut outcome = Outcome::default();
-    let ask = |level| ask(history, level, args.timeout);
+    let ask = |level| ask(history, level, budget);
     for &model in &args.consistency_models {
         match model.meaning() {
             Some(level) => outcome.any_holds(&[level], ask, |_| true),
@@ -286,10 +297,9 @@ impl Outcome {
 }
 
 /// Asks at a level. Whatever is decided was audited.
-fn ask(history: &History, level: Level, limit: Option<Duration>) -> Said {
-    let budget = limit.map_or(Budget::unlimited(), |limit| Budget::unlimited().with_time(limit));
+fn ask(history: &History, level: Level, budget: &Budget) -> Said {
     let question = Question::new(level);
-    let decision = margay::decide(history, question, &Options::default(), &budget);
+    let decision = margay::decide(history, question, &Options::default(), budget);
     let translation = decision.claim(history, question).map_or_else(Default::default, |c| c.translation);
     let history = decision.about(history);
     match &decision.verdict {

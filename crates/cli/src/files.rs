@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use margay_formats::{Format, Loaded, Source, Target};
+use margay_verdict::{Budget, Exhausted};
 
 use crate::args::InputArgs;
 use crate::elle;
@@ -13,13 +14,47 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::terminal;
 
+/// Why a history was not read.
+pub enum Unread {
+    /// It cannot be.
+    Failed(Failure),
+    /// The budget ended before.
+    Exhausted(Exhausted),
+}
+
+impl From<Unread> for Failure {
+    fn from(unread: Unread) -> Self {
+        match unread {
+            Unread::Failed(failure) => failure,
+            Unread::Exhausted(limit) => Failure::new(format!("{limit} ({WHILE_READING})")),
+        }
+    }
+}
+
+impl From<Failure> for Unread {
+    fn from(failure: Failure) -> Self {
+        Unread::Failed(failure)
+    }
+}
+
+/// How far a command came whose budget ended before there was a history.
+pub const WHILE_READING: &str = "while reading the history";
+
 /// Reads a history, with a line of progress and its warnings unless `quiet`; and says how long it took.
-pub fn read_history(path: &Path, from: Option<Format>, quiet: bool) -> Result<(Loaded, Duration), Failure> {
+pub fn read_history(
+    path: &Path,
+    from: Option<Format>,
+    quiet: bool,
+    budget: &Budget,
+) -> Result<(Loaded, Duration), Unread> {
     let start = Instant::now();
     let loaded = {
         let _progress = Progress::show(&format!("reading {}", path.display()), !quiet);
-        margay_formats::read(source(path), from)?
+        let asked = budget.clone();
+        margay_formats::read_unless(source(path), from, move || asked.poll().is_err())
     };
+    budget.poll().map_err(Unread::Exhausted)?;
+    let loaded = loaded.map_err(Failure::from)?;
     if !quiet {
         loaded.warnings.iter().for_each(|warning| eprintln!("warning: {}: {warning}", path.display()));
     }
@@ -27,8 +62,13 @@ pub fn read_history(path: &Path, from: Option<Format>, quiet: bool) -> Result<(L
 }
 
 /// Reads a history, with what the options say of it and take for granted.
-pub fn read_input(path: &Path, input: &InputArgs, quiet: bool) -> Result<(Loaded, Duration), Failure> {
-    let (mut loaded, read) = read_history(path, input.from, quiet)?;
+pub fn read_input(
+    path: &Path,
+    input: &InputArgs,
+    quiet: bool,
+    budget: &Budget,
+) -> Result<(Loaded, Duration), Unread> {
+    let (mut loaded, read) = read_history(path, input.from, quiet, budget)?;
     loaded.history = elle::assume(loaded.history, input.sequential_keys, input.linearizable_keys)?;
     Ok((loaded, read))
 }

@@ -14,6 +14,7 @@ mod elle;
 mod failure;
 mod files;
 mod level;
+mod limits;
 mod memory;
 mod progress;
 mod report;

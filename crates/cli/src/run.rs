@@ -16,7 +16,7 @@ use margay_history::History;
 use margay_report::view::{Again, Check};
 use margay_runner::Every;
 use margay_simdb::{Fault, Protocol};
-use margay_verdict::Verdict;
+use margay_verdict::{Exhausted, Verdict, Why};
 use margay_workloads::{Body, Options, WORKLOADS, Workload};
 
 use crate::args::{EXIT_STATUS, OutputArgs, RunArgs};
@@ -26,7 +26,7 @@ use crate::level::Asked;
 use crate::progress::Progress;
 use crate::terminal;
 use crate::view::{Frame, Stats, View, how_to_audit};
-use crate::{duration, report};
+use crate::{duration, limits, report};
 use drive::Done;
 
 /// How long the check may take when nobody says, and what is left of the live verification when clients have gone.
@@ -66,12 +66,31 @@ pub fn run(mut args: RunArgs) -> Result<Status, Failure> {
         terminal::print(&view.json())?;
     } else if !args.common.quiet && !to_stdout {
         let page = page(&args, &view);
-        terminal::print(&account::account(&args, &done, &view, page.as_deref()))?;
+        let mut account = account::account(&args, &done, &view, page.as_deref());
+        account.extend(more_time(&args, main));
+        terminal::print(&account)?;
     }
     if let Some(serving) = &done.serving {
         serving.finish(&view.report, args.common.quiet);
     }
     Ok(check::status(&main.decision.verdict))
+}
+
+/// How to get an answer, if there was no time for it.
+fn more_time(args: &RunArgs, decided: &Decided) -> Option<String> {
+    let Verdict::Unknown(Why::Exhausted(Exhausted::Time(limit), _)) = decided.decision.verdict else {
+        return None;
+    };
+    let (limit, level) = (duration::show(limit), decided.level.name());
+    Some(match &args.record {
+        Some(path) => format!(
+            "\n  The check was given {limit}. The recording is {path}: `margay check {path} --level {level}` takes as long as it needs.\n",
+            path = path.display()
+        ),
+        None => format!(
+            "\n  The check was given {limit}: --timeout TIME gives it more, and --record FILE keeps the recording for `margay check FILE --level {level}`.\n"
+        ),
+    })
 }
 
 /// Where the report is. A person who reads the account gets one without asking; if it cannot be written, the verdict matters more.
@@ -90,7 +109,8 @@ fn page(args: &RunArgs, view: &View) -> Option<PathBuf> {
 }
 
 fn task(args: &RunArgs, level: Asked, engine: Choice) -> Task {
-    Task { level, real_time: false, options: Deciding::with_engine(engine), timeout: timeout(args) }
+    let budget = limits::budget(timeout(args), args.common.memory);
+    Task { level, real_time: false, options: Deciding::with_engine(engine), budget }
 }
 
 fn timeout(args: &RunArgs) -> Option<Duration> {

@@ -40,7 +40,7 @@ pub(crate) fn detect(input: &mut Input<'_>) -> Result<Format, FormatError> {
 
 fn of_directory(path: &Path) -> Result<Format, FormatError> {
     let name = path.display().to_string();
-    let files = Input::open(path)?.files()?;
+    let files = Input::open(path, crate::stop::Stop::default())?.files()?;
     let named = |predicate: &dyn Fn(&str) -> bool| files.iter().any(|file| predicate(&file.name));
     if named(&|name| name.ends_with("history.bincode")) {
         return Ok(Format::Dbcop);

@@ -196,7 +196,8 @@ pub(crate) fn with_line_of_file(error: FormatError) -> FormatError {
 }
 
 fn line_of_file(file: &str, number: u64) -> Option<Vec<u8>> {
-    let mut lines = crate::input::Input::open(file.as_ref()).ok()?.lines().ok()?;
+    let mut lines =
+        crate::input::Input::open(file.as_ref(), crate::stop::Stop::default()).ok()?.lines().ok()?;
     while lines.advance().ok()? {
         if lines.number() == number {
             return Some(lines.line().to_vec());

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use flate2::bufread::MultiGzDecoder;
 
 use crate::FormatError;
+use crate::stop::Stop;
 
 pub(crate) use crate::binary_input::Bytes;
 pub(crate) use crate::lines::Lines;
@@ -42,10 +43,10 @@ impl<'a> Source<'a> {
         Source::Stream("<bytes>".to_string(), Box::new(bytes))
     }
 
-    pub(crate) fn open(self) -> Result<Input<'a>, FormatError> {
+    pub(crate) fn open(self, stop: Stop) -> Result<Input<'a>, FormatError> {
         match self {
-            Source::Path(path) => Input::open(&path),
-            Source::Stream(name, reader) => Input::stream(name, reader),
+            Source::Path(path) => Input::open(&path, stop),
+            Source::Stream(name, reader) => Input::stream(name, reader, stop),
         }
     }
 }
@@ -61,6 +62,7 @@ pub(crate) struct Input<'a> {
     /// What to call it in errors.
     pub name: String,
     kind: Kind<'a>,
+    stop: Stop,
 }
 
 enum Kind<'a> {
@@ -69,19 +71,20 @@ enum Kind<'a> {
 }
 
 impl<'a> Input<'a> {
-    pub fn open(path: &Path) -> Result<Input<'static>, FormatError> {
+    pub fn open(path: &Path, stop: Stop) -> Result<Input<'static>, FormatError> {
         let name = path.display().to_string();
         let failed = |e: io::Error| FormatError::from(e).in_file(&name);
         if path.metadata().map_err(failed)?.is_dir() {
-            return Ok(Input { name, kind: Kind::Directory(path.to_path_buf()) });
+            return Ok(Input { name, kind: Kind::Directory(path.to_path_buf()), stop });
         }
         let file = File::open(path).map_err(failed)?;
-        Input::stream(name, Box::new(file))
+        Input::stream(name, Box::new(file), stop)
     }
 
-    pub fn stream(name: String, reader: Box<dyn Read + 'a>) -> Result<Self, FormatError> {
+    pub fn stream(name: String, reader: Box<dyn Read + 'a>, stop: Stop) -> Result<Self, FormatError> {
         let reader = decompressed(reader).map_err(|e| FormatError::from(e).in_file(&name))?;
-        Ok(Input { name, kind: Kind::Stream(reader) })
+        let reader = stop.on(reader);
+        Ok(Input { name, kind: Kind::Stream(reader), stop })
     }
 
     pub fn is_directory(&self) -> bool {
@@ -126,6 +129,7 @@ impl<'a> Input<'a> {
 
     /// The files of a directory and of its directories, in natural order of their names (`T2` before `T10`); of a file, itself.
     pub fn files(self) -> Result<Vec<Entry<'a>>, FormatError> {
+        let stop = self.stop.clone();
         let root = match self.kind {
             Kind::Stream(_) => {
                 let name = Path::new(&self.name).file_name().map(|n| n.to_string_lossy().into_owned());
@@ -135,7 +139,7 @@ impl<'a> Input<'a> {
         };
         let mut paths = Vec::new();
         walk(&root, 0, &mut paths).map_err(|e| FormatError::from(e).in_file(&self.name))?;
-        let mut entries: Vec<_> = paths.into_iter().map(|path| Entry::of(&root, path)).collect();
+        let mut entries: Vec<_> = paths.into_iter().map(|path| Entry::of(&root, path, &stop)).collect();
         entries.sort_by_cached_key(|entry| natural_key(&entry.name));
         Ok(entries)
     }
@@ -149,20 +153,20 @@ pub(crate) struct Entry<'a> {
 }
 
 enum EntrySource<'a> {
-    Path(PathBuf),
+    Path(PathBuf, Stop),
     Opened(Input<'a>),
 }
 
 impl<'a> Entry<'a> {
-    fn of(root: &Path, path: PathBuf) -> Self {
+    fn of(root: &Path, path: PathBuf, stop: &Stop) -> Self {
         let inside = path.strip_prefix(root).unwrap_or(&path);
         let parts: Vec<_> = inside.iter().map(|part| part.to_string_lossy()).collect();
-        Self { name: parts.join("/"), source: EntrySource::Path(path) }
+        Self { name: parts.join("/"), source: EntrySource::Path(path, stop.clone()) }
     }
 
     pub fn open(self) -> Result<Input<'a>, FormatError> {
         match self.source {
-            EntrySource::Path(path) => Input::open(&path),
+            EntrySource::Path(path, stop) => Input::open(&path, stop),
             EntrySource::Opened(input) => Ok(input),
         }
     }

@@ -19,6 +19,7 @@ mod input;
 mod lines;
 mod native;
 mod output;
+mod stop;
 mod suggest;
 
 use margay_history::History;
@@ -29,6 +30,7 @@ pub use format::Format;
 use input::Input;
 pub use input::Source;
 pub use output::Target;
+use stop::Stop;
 
 /// A history that was read, with what is worth saying of it.
 #[derive(Debug)]
@@ -72,18 +74,35 @@ impl Warnings {
 /// # Errors
 /// When there is nothing to read, the format is not recognised, or the content is ill-formed.
 pub fn read(source: Source<'_>, format: Option<Format>) -> Result<Loaded, FormatError> {
+    read_stoppable(source, format, Stop::default())
+}
+
+/// The same, until `over` says that there is no more time for it.
+///
+/// # Errors
+/// As [`read`]; and when it was stopped.
+pub fn read_unless(
+    source: Source<'_>,
+    format: Option<Format>,
+    over: impl Fn() -> bool + Send + Sync + 'static,
+) -> Result<Loaded, FormatError> {
+    read_stoppable(source, format, Stop::when(over))
+}
+
+fn read_stoppable(source: Source<'_>, format: Option<Format>, stop: Stop) -> Result<Loaded, FormatError> {
     let path = match &source {
         Source::Path(path) => Some(path.clone()),
         Source::Stream(..) => None,
     };
-    read_input(source, format).map_err(|error| match path {
-        Some(_) => error::with_line_of_file(error),
-        None => error,
+    read_input(source, format, stop.clone()).map_err(|error| match path {
+        // That reads the file again, for which there is no time either.
+        Some(_) if stop.check().is_ok() => error::with_line_of_file(error),
+        _ => error,
     })
 }
 
-fn read_input(source: Source<'_>, format: Option<Format>) -> Result<Loaded, FormatError> {
-    let mut input = source.open()?;
+fn read_input(source: Source<'_>, format: Option<Format>, stop: Stop) -> Result<Loaded, FormatError> {
+    let mut input = source.open(stop)?;
     let format = match format {
         Some(format) => format,
         None => detect::detect(&mut input)?,
@@ -107,7 +126,7 @@ fn dispatch_read(input: Input<'_>, format: Format, warnings: &mut Warnings) -> R
 /// # Errors
 /// When there is nothing to read or the format is not recognised.
 pub fn detect(source: Source<'_>) -> Result<Format, FormatError> {
-    detect::detect(&mut source.open()?)
+    detect::detect(&mut source.open(Stop::default())?)
 }
 
 /// Writes a history, whole or not at all.

@@ -98,6 +98,7 @@ pub(crate) struct Case<'h> {
     pub(crate) local: Vec<Local>,
     /// Why what stands here is not everything, if it is not.
     pub(crate) open: Option<String>,
+    pub(crate) budget: Budget,
 }
 
 /// How many findings of one sort are kept.
@@ -132,6 +133,7 @@ impl<'h> Case<'h> {
             antis: Vec::new(),
             local: Vec::new(),
             open,
+            budget: budget.clone(),
         };
         lists::infer(&mut case, &index, lists, &mut local, budget)?;
         case.reads.sort_unstable_by_key(|read| (read.op, read.object));

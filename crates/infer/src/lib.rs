@@ -95,8 +95,8 @@ impl Checker for Infer {
             let size = format!("{} transactions, {} operations", history.txn_count(), history.op_count());
             Verdict::Unknown(Why::Exhausted(limit, size))
         };
-        if let Some(verdict) = bank::decide(history, question) {
-            return verdict;
+        if let Some(verdict) = bank::decide(history, question, budget) {
+            return budget.poll().map_or_else(exhausted, |()| verdict);
         }
         match Case::new(history, question, self, budget) {
             Ok(case) => decide(&case, budget).unwrap_or_else(exhausted),
@@ -162,7 +162,10 @@ fn decide(case: &Case<'_>, budget: &Budget) -> Result<Verdict, Exhausted> {
     if !findings.is_empty() {
         return Ok(Verdict::Violated(most_severe(findings)));
     }
-    order::holds(case, &deps, order, &mut prover, budget)
+    let verdict = order::holds(case, &deps, order, &mut prover, budget)?;
+    // What the audit had no time for was not found.
+    budget.poll()?;
+    Ok(verdict)
 }
 
 /// Whether rw edges count at a level. Where they do not, the version orders of registers add nothing to what the reads say.

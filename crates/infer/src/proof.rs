@@ -12,7 +12,7 @@ use margay_history::{ObjectId, TxnId, Version};
 use margay_levels::Anomaly;
 use margay_levels::definition::{Axiom, Family};
 use margay_order::{Graph, shortest_path};
-use margay_verdict::{Certificate, Edge, Finding, Lemma, Reason, audit, name};
+use margay_verdict::{Certificate, Edge, Finding, Lemma, Reason, audit_within, name};
 
 use crate::case::{Case, Local};
 use crate::deps::{Deps, INSIDE, Layout, Why};
@@ -196,7 +196,7 @@ impl<'c, 'h> Prover<'c, 'h> {
         }
         let anomaly = named.unwrap_or_else(|| self.name(&lemmas));
         let certificate = Certificate::Refutation(lemmas);
-        audit(self.case.history, self.case.question, &certificate).ok()?;
+        audit_within(self.case.history, self.case.question, &certificate, &self.case.budget).ok()?;
         Some(Finding { anomaly, txns, certificate })
     }
 
@@ -227,7 +227,7 @@ impl<'c, 'h> Prover<'c, 'h> {
         let Case { history, question, .. } = self.case;
         let named = |&anomaly: &Anomaly| {
             let certificate = Certificate::Operations { anomaly, ops: local.ops.clone() };
-            audit(history, *question, &certificate).ok()?;
+            audit_within(history, *question, &certificate, &self.case.budget).ok()?;
             let mut txns: Vec<TxnId> = local.ops.iter().map(|&op| history.txn_of(op)).collect();
             txns.sort_unstable();
             txns.dedup();

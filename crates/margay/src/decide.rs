@@ -229,7 +229,13 @@ fn said_by(engine: &dyn Checker, history: &History, terms: Terms<'_>) -> Verdict
     if engine.name() != "observe" && has_unknown_initial(history) {
         return Verdict::Unknown(Why::Outside("initial values that are not known".to_owned()));
     }
-    engine.check(history, terms.question, terms.budget)
+    match (engine.check(history, terms.question, terms.budget), terms.budget.poll()) {
+        // Once the budget has ended, that is why there is no answer, whatever the engine lacks.
+        (Verdict::Unknown(why), Err(limit)) if !matches!(why, Why::Exhausted(..)) => {
+            Verdict::Unknown(Why::Exhausted(limit, String::new()))
+        }
+        (verdict, _) => verdict,
+    }
 }
 
 /// The verdict as far as the audit accepts it, and what became of its certificate.

@@ -5,7 +5,7 @@ use margay_levels::Anomaly;
 use margay_verdict::observed::{
     Answer, Constraints, Execution, Initial, Misrun, Rules, Unexplained, exhaust, unknowns,
 };
-use margay_verdict::{Budget, Certificate, Checker, Finding, Outside, Question, Verdict, Why, audit};
+use margay_verdict::{Budget, Certificate, Checker, Finding, Outside, Question, Verdict, Why, audit_within};
 
 use crate::formula::Formula;
 use crate::learn::{self, Learned};
@@ -179,7 +179,7 @@ impl Observe {
         match smt::ask(history, rules, solver, budget)? {
             Said::Execution(execution) => {
                 let certificate = Certificate::Execution(execution);
-                Ok(match audit(history, question, &certificate) {
+                Ok(match audit_within(history, question, &certificate, budget) {
                     Ok(()) => Verdict::Holds(certificate),
                     Err(rejected) => Verdict::Unknown(Why::Outside(format!(
                         "{name} found an execution that the interpreter does not confirm: {rejected}"
@@ -457,6 +457,13 @@ impl Checker for Observe {
             Ok(None) => self.answer(history, question, rules, budget),
             Ok(Some(solver)) => self.ask(solver, history, question, budget),
         };
-        answer.unwrap_or_else(|outside| Verdict::Unknown(Why::Outside(outside.to_string())))
+        let verdict = answer.unwrap_or_else(|outside| Verdict::Unknown(Why::Outside(outside.to_string())));
+        match (verdict, budget.poll()) {
+            // A statement that was stopped is none outside the fragment.
+            (Verdict::Unknown(Why::Outside(_)), Err(exhausted)) => {
+                Verdict::Unknown(Why::Exhausted(exhausted, String::new()))
+            }
+            (verdict, _) => verdict,
+        }
     }
 }

@@ -6,7 +6,7 @@ use margay_verdict::observed::formula::{Clash, Open};
 use margay_verdict::observed::{
     Family, Reading, Rules, Unexplained, show_observed, show_statement, unknown_rows,
 };
-use margay_verdict::{Budget, Certificate, Finding, Outside, Verdict, audit};
+use margay_verdict::{Budget, Certificate, Finding, Outside, Verdict, audit_within};
 
 use crate::clash::{Limits, Solved, solve};
 use crate::engine::{Asked, isolation};
@@ -52,7 +52,7 @@ impl Formula<'_, '_, '_> {
         };
         let certificate = Certificate::Execution(execution);
         // The formula has no overflow halfway, and the interpreter has.
-        let confirmed = audit(history, question, &certificate).is_ok();
+        let confirmed = audit_within(history, question, &certificate, self.budget).is_ok();
         Ok(confirmed.then_some(Verdict::Holds(certificate)))
     }
 

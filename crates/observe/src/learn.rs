@@ -59,7 +59,7 @@ pub fn learn(
     if !has_lemmas(history, rules) {
         return Ok(Learned::Nothing);
     }
-    let mut machine = Machine::new(history, options.indexes)?;
+    let mut machine = Machine::new(history, options.indexes)?.within(budget);
     let Some(prints) = Prints::new(history, &mut machine)? else { return Ok(Learned::Nothing) };
     let Some(orders) = Orders::new(history, rules, constraints) else { return Ok(Learned::Nothing) };
     let mut orders = orders.within(budget);

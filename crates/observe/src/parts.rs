@@ -19,7 +19,7 @@ use margay_sql::{TableId, Touched};
 use margay_verdict::observed::{
     Answer, Machine, Orders, Part, RowSet, Rules, Touch, Touches, Unexplained, exhaust,
 };
-use margay_verdict::{Budget, Certificate, Finding, Outside, Question, Verdict, audit};
+use margay_verdict::{Budget, Certificate, Finding, Outside, Question, Verdict, audit_within};
 
 use crate::engine::Observe;
 use crate::options::Options;
@@ -47,7 +47,7 @@ pub(crate) fn refuted(
     misfit: Misfit,
     budget: &Budget,
 ) -> Result<Option<Verdict>, Outside> {
-    let mut machine = Machine::new(history, false)?;
+    let mut machine = Machine::new(history, false)?.within(budget);
     let Some(touches) = Touches::new(history, &mut machine)? else { return Ok(None) };
     let most = LARGEST / Orders::moments_of_each(rules);
     let seeker = Seeker {
@@ -216,7 +216,7 @@ impl Seeker<'_> {
         notes.extend(outer.notes);
         let outer = Unexplained { rows: Some(named), notes, ..outer };
         let certificate = Certificate::Unexplained(outer);
-        audit(self.history, self.question, &certificate).ok()?;
+        audit_within(self.history, self.question, &certificate, budget).ok()?;
         let txns = finding.txns.iter().map(|&txn| part.outer(txn)).collect::<Option<Vec<TxnId>>>()?;
         Some(Finding { anomaly: finding.anomaly, txns, certificate })
     }

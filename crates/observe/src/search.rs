@@ -181,6 +181,7 @@ impl<'c, 'h> Search<'c, 'h> {
     /// Runs to an answer.
     pub fn run(&mut self, budget: &Budget) -> Found {
         self.budget = budget.clone();
+        self.machine.limit(budget);
         while !self.placed.is_complete() {
             self.open();
             match self.advance() {

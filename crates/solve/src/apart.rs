@@ -273,8 +273,8 @@ mod tests {
     /// Whether a history that comes apart has the same answer apart and as a whole; nothing if it does not.
     fn same(history: &History, level: Level) -> Option<bool> {
         let question = Question::new(level);
-        let (draft, points) = (prepare(history, question).ok()?, points::of(level));
-        let problem = Problem::new(history, question, &draft);
+        let (draft, points) = (prepare(history, question, &Budget::unlimited()).ok()?, points::of(level));
+        let problem = Problem::new(history, question, &draft, &Budget::unlimited()).expect("no limits");
         let budget = Budget::unlimited();
         let verdict = apart(&problem, points, 1, &budget).ok()??;
         let whole = crate::solve(&problem, points, &budget).ok()?;

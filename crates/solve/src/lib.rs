@@ -5,6 +5,7 @@
 //!
 //! # Algorithm
 //! 1. `prepare`: last writes and external reads, each read with the versions it may have seen; what nothing explains is a violation.
+//!    At `read-committed` the order in which commits began is tried before that (`commits`).
 //! 2. `schedule` on the base graph alone: the guess by time or session place is verified as it is made; most valid histories end here.
 //!    Where it is not known what some reads saw, local search mends the order by time first (`mend`). What is independent is then solved apart (`apart`).
 //! 3. `known`: saturation to a fixpoint ([Cobra §3.3], [Vbox §4.3]); most violations show as a cycle here.
@@ -36,6 +37,7 @@ mod bat;
 mod blind;
 #[cfg(feature = "cadical")]
 mod cadical;
+mod commits;
 mod demands;
 mod index;
 mod known;
@@ -99,8 +101,10 @@ impl Checker for Solve {
 
     fn check(&self, history: &History, question: Question, budget: &Budget) -> Verdict {
         match check(history, question, budget) {
-            Verdict::Unknown(Why::Outside(what)) => trust::by_stronger(history, question, budget)
-                .map_or(Verdict::Unknown(Why::Outside(what)), Verdict::Holds),
+            Verdict::Unknown(Why::Outside(what)) if budget.poll().is_ok() => {
+                trust::by_stronger(history, question, budget)
+                    .map_or(Verdict::Unknown(Why::Outside(what)), Verdict::Holds)
+            }
             verdict => verdict,
         }
     }
@@ -108,13 +112,19 @@ impl Checker for Solve {
 
 /// The verdict at this level.
 fn check(history: &History, question: Question, budget: &Budget) -> Verdict {
+    if let Some(order) = commits::in_order(history, question, budget) {
+        return Verdict::Holds(order);
+    }
     let points = points::of(question.level);
-    let draft = match prepare(history, question) {
+    let draft = match prepare(history, question, budget) {
         Ok(draft) => draft,
         Err(Stop::Violated(findings)) => return Verdict::Violated(findings),
         Err(Stop::Unknown(why)) => return Verdict::Unknown(why),
     };
-    let problem = Problem::new(history, question, &draft);
+    let problem = match Problem::new(history, question, &draft, budget) {
+        Ok(problem) => problem,
+        Err(limit) => return Verdict::Unknown(Why::Exhausted(limit, "before the search".to_string())),
+    };
     if points.weak
         && problem.has_open_reads()
         && let Some(order) = trust::by_guess(history, question, budget)
@@ -124,7 +134,7 @@ fn check(history: &History, question: Question, budget: &Budget) -> Verdict {
     let found =
         if points.weak { solve_weak(&problem, points, budget) } else { solve(&problem, points, budget) };
     match found {
-        Ok(Verdict::Violated(found)) if draft.bold => match trust::proved(history, question, found) {
+        Ok(Verdict::Violated(found)) if draft.bold => match trust::proved(history, question, found, budget) {
             Some(found) => Verdict::Violated(found),
             None => Verdict::Unknown(Why::Outside(BOLD.to_string())),
         },
@@ -149,7 +159,9 @@ fn shown(
     found: Vec<Finding>,
     budget: &Budget,
 ) -> Verdict {
-    if found.iter().all(|finding| audit(history, question, &finding.certificate).is_ok()) {
+    let accepted =
+        |finding: &Finding| audit_within(history, question, &finding.certificate, budget).is_ok();
+    if found.iter().all(accepted) {
         return Verdict::Violated(found);
     }
     match trust::by_weaker(history, question, budget) {

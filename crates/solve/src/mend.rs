@@ -376,8 +376,8 @@ mod tests {
         for level in [Level::Serializable, Level::SnapshotIsolation] {
             let history = heavy_write(400, 400, &mut random);
             let question = Question::new(level);
-            let Ok(draft) = prepare(&history, question) else { panic!("a draft") };
-            let problem = Problem::new(&history, question, &draft);
+            let Ok(draft) = prepare(&history, question, &Budget::unlimited()) else { panic!("a draft") };
+            let problem = Problem::new(&history, question, &draft, &Budget::unlimited()).expect("no limits");
             let mut known = Known::new(&problem, crate::points::of(level), false);
             let Ok(Saturated::Acyclic(reach)) = known.saturate(&budget) else { panic!("no cycle") };
             let graph = known.graph();

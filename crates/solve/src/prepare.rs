@@ -18,7 +18,9 @@ use hashbrown::HashSet;
 use margay_history::{Access, History, ObjectId, Op, OpId, OpKind, Outcome, TxnId, ValueId, Version};
 use margay_levels::definition::Family;
 use margay_levels::{Anomaly, Level};
-use margay_verdict::{Certificate, Finding, LOCAL_ANOMALIES, Predicates, Question, Why, audit};
+use margay_verdict::{
+    Budget, Certificate, Exhausted, Finding, LOCAL_ANOMALIES, Predicates, Question, Why, audit_within,
+};
 
 use crate::index::Writers;
 use crate::parts::{Own as OwnPart, Parts};
@@ -36,19 +38,26 @@ pub(crate) enum Stop {
     Unknown(Why),
 }
 
+impl From<Exhausted> for Stop {
+    fn from(limit: Exhausted) -> Self {
+        Stop::Unknown(Why::Exhausted(limit, "before the search".to_string()))
+    }
+}
+
 /// How many findings are reported at most.
 const FINDINGS: usize = 8;
 
-pub(crate) fn prepare(history: &History, question: Question) -> Result<Draft, Stop> {
+pub(crate) fn prepare(history: &History, question: Question, budget: &Budget) -> Result<Draft, Stop> {
     outside(history).map_err(|what| Stop::Unknown(Why::Outside(what)))?;
     let predicates = Predicates::compile(history).map_err(|what| Stop::Unknown(Why::Outside(what.0)))?;
+    let predicates = predicates.within(budget);
     if question.level == Level::ReadUncommitted {
-        return uncommitted::draft(&predicates).map_err(|stop| certified(history, question, stop));
+        return uncommitted::draft(&predicates).map_err(|stop| certified(history, question, stop, budget));
     }
     let mut dead = HashSet::new();
     loop {
-        let mut draft =
-            attempt(&predicates, question, &dead).map_err(|stop| certified(history, question, stop))?;
+        let mut draft = attempt(&predicates, question, &dead)
+            .map_err(|stop| certified(history, question, stop, budget))?;
         let known = dead.len();
         dead.extend(draft.impossible.drain(..));
         if dead.len() == known {
@@ -96,7 +105,7 @@ fn folds(history: &History) -> bool {
 
 /// Findings under names that audit accepts. One operation may be wrong in several ways, and audit has the last word on which; what it cannot see (because
 /// it rests on an unknown transaction that cannot have committed) has no certificate.
-fn certified(history: &History, question: Question, stop: Stop) -> Stop {
+fn certified(history: &History, question: Question, stop: Stop, budget: &Budget) -> Stop {
     let Stop::Violated(findings) = stop else { return stop };
     let mut kept = Vec::new();
     for mut finding in findings {
@@ -105,14 +114,18 @@ fn certified(history: &History, question: Question, stop: Stop) -> Stop {
             .chain(LOCAL_ANOMALIES)
             .filter(|&name| question.level.forbids(name));
         let proofs = names.map(|anomaly| Certificate::Operations { anomaly, ops: ops.clone() });
-        let proof = proofs.into_iter().find(|proof| audit(history, question, proof).is_ok());
+        let proof = proofs.into_iter().find(|proof| audit_within(history, question, proof, budget).is_ok());
         if let Some(Certificate::Operations { anomaly, ops }) = proof {
             finding.anomaly = anomaly;
             finding.certificate = Certificate::Operations { anomaly, ops };
             kept.push(finding);
         }
     }
-    if kept.is_empty() { Stop::Unknown(uncertifiable()) } else { Stop::Violated(kept) }
+    match (kept.is_empty(), budget.poll()) {
+        (false, _) => Stop::Violated(kept),
+        (true, Err(limit)) => limit.into(),
+        (true, Ok(())) => Stop::Unknown(uncertifiable()),
+    }
 }
 
 /// The answer when the level is violated because of what an unknown transaction saw.
@@ -122,13 +135,21 @@ pub(crate) fn uncertifiable() -> Why {
     Why::MissingEvidence(format!("{what}, so it cannot have committed; no certificate can say that"))
 }
 
+/// What is outside the fragment; or the budget, if it has ended.
+fn stopped(predicates: &Predicates<'_>, what: String) -> Stop {
+    match predicates.budget().poll() {
+        Err(limit) => limit.into(),
+        Ok(()) => Stop::Unknown(Why::Outside(what)),
+    }
+}
+
 /// The draft if those in `dead` did not commit.
 fn attempt(predicates: &Predicates<'_>, question: Question, dead: &HashSet<TxnId>) -> Result<Draft, Stop> {
     let history = predicates.history();
     let writers = Writers::of(history, dead);
     let parts = Parts::of(predicates, writers.partial(), |txn| writers.may_commit(txn));
     let parts = parts.map_err(|what| Stop::Unknown(Why::Outside(what)))?;
-    let scans = Scans::of(predicates, &writers, &parts).map_err(|what| Stop::Unknown(Why::Outside(what)))?;
+    let scans = Scans::of(predicates, &writers, &parts).map_err(|what| stopped(predicates, what))?;
     let mut walk = Walk {
         history,
         writers: &writers,
@@ -152,7 +173,7 @@ fn attempt(predicates: &Predicates<'_>, question: Question, dead: &HashSet<TxnId
         findings: Vec::new(),
     };
     for txn in history.txns().filter(|&t| writers.may_commit(t)) {
-        walk.txn(txn).map_err(|what| Stop::Unknown(Why::Outside(what)))?;
+        walk.txn(txn).map_err(|what| stopped(predicates, what))?;
     }
     walk.lists();
     if !walk.findings.is_empty() {
@@ -209,6 +230,7 @@ impl<'h> Walk<'_, 'h> {
         self.own.clear();
         self.own_parts.clear();
         for op in self.history.ops(txn) {
+            self.poll()?;
             if self.rule == Rule::Items {
                 self.shown.clear();
                 self.shown.extend(op.accesses.iter().map(|access| access.object));
@@ -231,6 +253,10 @@ impl<'h> Walk<'_, 'h> {
         self.draft.writes.extend(self.own.iter().map(|(object, _)| (txn, Item::from(*object))));
         self.draft.writes.extend(self.parts.written(&self.own_parts).map(|item| (txn, item)));
         Ok(())
+    }
+
+    fn poll(&self) -> Result<(), String> {
+        self.scans.predicates().budget().poll().map_err(|limit| limit.to_string())
     }
 
     fn writes(&mut self, op: Op<'_>) -> Result<(), String> {
@@ -421,6 +447,7 @@ impl<'h> Walk<'_, 'h> {
             return Ok(());
         }
         for (object, predicate) in self.scans.part_reads(&op, self.parts, &self.own_parts) {
+            self.poll()?;
             self.scan_row(txn, op, object, predicate);
         }
         let mut wrong = Vec::new();
@@ -433,6 +460,7 @@ impl<'h> Walk<'_, 'h> {
         }
         wrong.into_iter().for_each(|writer| self.find(Anomaly::Internal, txn, vec![op.id, writer]));
         for read in self.scans.reads(&op, self.writers)? {
+            self.poll()?;
             if self.own(read.object).is_some() {
                 continue;
             }

@@ -20,7 +20,7 @@ use std::ops::Range;
 
 use hashbrown::HashMap;
 use margay_history::{History, NameId, ObjectId, OpId, Outcome, TxnId, ValueId, Version as Origin};
-use margay_verdict::Question;
+use margay_verdict::{Budget, Exhausted, Question};
 
 /// The transaction of an initial version.
 pub(crate) const INITIAL: u32 = u32::MAX;
@@ -145,7 +145,12 @@ pub(crate) struct DraftRead {
 }
 
 impl<'h> Problem<'h> {
-    pub fn new(history: &'h History, question: Question, draft: &Draft) -> Self {
+    pub fn new(
+        history: &'h History,
+        question: Question,
+        draft: &Draft,
+        budget: &Budget,
+    ) -> Result<Self, Exhausted> {
         let status = Status::of(history, draft);
         let txns: Vec<TxnId> = history.txns().filter(|t| status.included[t.index()]).collect();
         let mut dense = vec![INITIAL; history.txn_count()];
@@ -172,17 +177,18 @@ impl<'h> Problem<'h> {
             needs: Vec::new(),
             own_points: Vec::new(),
         };
-        problem.add_reads(draft, &dense);
+        problem.add_reads(draft, &dense, budget)?;
         problem.add_facts(draft, &dense);
         let needs = draft.needs.iter().map(|(a, b)| (dense[a.index()], dense[b.index()]));
         problem.needs = needs.filter(|&(a, _)| a != INITIAL).collect();
-        problem
+        Ok(problem)
     }
 
-    fn add_reads(&mut self, draft: &Draft, dense: &[u32]) {
+    fn add_reads(&mut self, draft: &Draft, dense: &[u32], budget: &Budget) -> Result<(), Exhausted> {
         self.read_starts.push(0);
         let mut points = HashMap::new();
         for read in &draft.reads {
+            budget.poll()?;
             let txn = dense[read.txn.index()];
             if txn == INITIAL {
                 continue;
@@ -205,6 +211,7 @@ impl<'h> Problem<'h> {
         while self.read_starts.len() <= self.txns.len() {
             self.read_starts.push(self.reads.len() as u32);
         }
+        Ok(())
     }
 
     /// The same with a number of this problem for a point, which is new when it is first met.

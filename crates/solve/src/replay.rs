@@ -27,7 +27,7 @@ use margay_history::{ObjectId, TxnId};
 use margay_order::Graph;
 use margay_verdict::cell::{Field, fold};
 use margay_verdict::state::{View, check, effects};
-use margay_verdict::{Budget, Cell, Certificate, Predicates, Verdict, audit};
+use margay_verdict::{Budget, Cell, Certificate, Predicates, Verdict, audit_within};
 
 use crate::known::{Known, Saturated};
 use crate::points::Points;
@@ -183,7 +183,7 @@ impl<'a, 'h> Runs<'a, 'h> {
             }
             if self.left == 0 && self.pending.is_empty() {
                 let order = self.order();
-                if audit(self.problem.history, self.problem.question, &order).is_ok() {
+                if audit_within(self.problem.history, self.problem.question, &order, budget).is_ok() {
                     return Some(order);
                 }
                 audits += 1;

@@ -50,6 +50,7 @@ impl<'h> Scans<'h> {
         let mut values = Values::new(writers, parts);
         for op in history.txns().filter(|&t| writers.may_commit(t)).flat_map(|t| history.ops(t)) {
             let Some((predicate, _)) = asked(history, &op) else { continue };
+            predicates.budget().poll().map_err(|limit| limit.to_string())?;
             if writers.blind().has_table(history.predicate(predicate).table) {
                 continue;
             }
@@ -72,6 +73,7 @@ impl<'h> Scans<'h> {
         let mut reads = Vec::new();
         let matching = &self.matching[&predicate];
         for (object, matches) in matching {
+            self.predicates.budget().poll().map_err(|limit| limit.to_string())?;
             let returned = op.accesses.iter().find(|a| a.object == *object).map(|a| a.value);
             let mut candidates = Vec::new();
             for (&matches, (version, value)) in matches.iter().zip(versions(self.history, writers, *object)) {
@@ -187,6 +189,7 @@ fn evaluate(
     let history = predicates.history();
     let mut all = Vec::new();
     for &object in objects.iter().filter(|&&object| !parts.has(object)) {
+        predicates.budget().poll().map_err(|limit| limit.to_string())?;
         let mut matches = Vec::new();
         for (_, value) in versions(history, writers, object) {
             let matched = predicates.matches(predicate, object, &Cell::Value(value));

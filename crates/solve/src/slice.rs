@@ -65,6 +65,9 @@ impl Shrink<'_> {
         loop {
             let all = self.part.txns.clone();
             for group in all.chunks(size) {
+                if self.budget.poll().is_err() {
+                    break;
+                }
                 let left = |txn: &u32| !group.contains(&self.part.txns[*txn as usize]);
                 let left: Vec<u32> = (0..self.part.txns.len() as u32).filter(left).collect();
                 if self.keep(left) {

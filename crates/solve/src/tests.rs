@@ -124,8 +124,8 @@ fn back_ends_agree_with_enumeration() {
 /// Searches at once, without first looking for an easy way out; if not saturated, the search has to find what saturation would.
 fn search_only<S: Sat>(history: &History, question: Question, saturated: bool) -> Option<Verdict> {
     let points = points::of(question.level);
-    let draft = prepare(history, question).ok()?;
-    let problem = Problem::new(history, question, &draft);
+    let draft = prepare(history, question, &Budget::unlimited()).ok()?;
+    let problem = Problem::new(history, question, &draft, &Budget::unlimited()).expect("no limits");
     let budget = Budget::unlimited();
     let mut known = Known::new(&problem, points, question.uses_session_order());
     let reach = match saturated {

@@ -10,7 +10,9 @@
 use margay_history::{History, Outcome};
 use margay_levels::Level;
 use margay_levels::definition::Family;
-use margay_verdict::{Budget, Certificate, Edge, Finding, Lemma, Question, Reason, Verdict, Why, audit};
+use margay_verdict::{
+    Budget, Certificate, Edge, Finding, Lemma, Question, Reason, Verdict, Why, audit_within,
+};
 
 use crate::known::Known;
 use crate::points::{self, Points};
@@ -23,8 +25,13 @@ use crate::told::Told;
 pub(crate) const BOLD: &str = "rows that are written in part, or lists, with writers that may overlap";
 
 /// The findings as far as they must be, if they can be proved: with whole rows, where columns are not heard of.
-pub(crate) fn proved(history: &History, question: Question, found: Vec<Finding>) -> Option<Vec<Finding>> {
-    let accepted = |finding: &Finding| audit(history, question, &finding.certificate).is_ok();
+pub(crate) fn proved(
+    history: &History,
+    question: Question,
+    found: Vec<Finding>,
+    budget: &Budget,
+) -> Option<Vec<Finding>> {
+    let accepted = |finding: &Finding| audit_within(history, question, &finding.certificate, budget).is_ok();
     let prove = |finding: Finding| match finding {
         finding if accepted(&finding) => Some(finding),
         Finding { certificate: Certificate::Refutation(lemmas), anomaly, txns } => {
@@ -58,7 +65,7 @@ pub(crate) fn believed(
 ) -> Verdict {
     let shown = shown(problem, &order);
     match &draft.loose {
-        Some(what) if audit(problem.history, problem.question, &shown).is_err() => {
+        Some(what) if audit_within(problem.history, problem.question, &shown, budget).is_err() => {
             match replay(problem, points, &order, budget) {
                 Some(order) => Verdict::Holds(order),
                 None => Verdict::Unknown(Why::Outside(what.clone())),
@@ -91,7 +98,7 @@ pub(crate) fn by_stronger(history: &History, question: Question, budget: &Budget
     }
     let stronger = Question { level: Level::StrongSessionSnapshotIsolation, ..question };
     match crate::check(history, stronger, budget) {
-        Verdict::Holds(order) => audit(history, question, &order).is_ok().then_some(order),
+        Verdict::Holds(order) => audit_within(history, question, &order, budget).is_ok().then_some(order),
         _ => None,
     }
 }
@@ -101,11 +108,11 @@ pub(crate) fn by_stronger(history: &History, question: Question, budget: &Budget
 pub(crate) fn by_guess(history: &History, question: Question, budget: &Budget) -> Option<Certificate> {
     let stronger = Question { level: Level::StrongSessionSnapshotIsolation, ..question };
     let points = points::of(stronger.level);
-    let draft = prepare(history, stronger).ok()?;
-    let problem = Problem::new(history, stronger, &draft);
+    let draft = prepare(history, stronger, budget).ok()?;
+    let problem = Problem::new(history, stronger, &draft, budget).ok()?;
     let order = crate::guess(&Known::new(&problem, points, true), budget).ok()??;
     let Verdict::Holds(order) = crate::holds(&problem, points, order) else { return None };
-    audit(history, question, &order).is_ok().then_some(order)
+    audit_within(history, question, &order, budget).is_ok().then_some(order)
 }
 
 /// A violation of a weaker level, with the proof of it, which is one for this level too.
@@ -120,7 +127,8 @@ pub(crate) fn by_weaker(history: &History, question: Question, budget: &Budget) 
     let Verdict::Violated(found) = crate::check(history, Question { level, ..question }, budget) else {
         return None;
     };
-    let accepted = |finding: &Finding| audit(history, question, &finding.certificate).is_ok();
+    let accepted =
+        |finding: &Finding| audit_within(history, question, &finding.certificate, budget).is_ok();
     found.iter().all(accepted).then_some(found)
 }
 

@@ -19,6 +19,7 @@ use crate::procedure::{Procedural, Variable};
 use crate::run::{self, Context};
 use crate::schema::Schema;
 use crate::statement::{Plan, Statement};
+use crate::stop::Stop;
 use crate::store::{PENDING, Record, Table, View};
 use crate::value::Value;
 
@@ -90,6 +91,7 @@ pub struct Database {
     pub(crate) indexed: bool,
     /// Whether statements that would number rows are refused.
     pub(crate) unnumbered: bool,
+    stop: Stop,
 }
 
 /// A transaction on a [`Database`].
@@ -125,7 +127,13 @@ impl Database {
             generation: 0,
             indexed: false,
             unnumbered: false,
+            stop: Stop::default(),
         }
+    }
+
+    /// Has statements end with [`SqlError::Stopped`] once `over` is true. It is asked for every row that they look at.
+    pub fn stop_when(&mut self, over: impl Fn() -> bool + Send + Sync + 'static) {
+        self.stop = Stop::when(over);
     }
 
     pub(crate) fn set_clock(&mut self, stamp: u64) {
@@ -203,6 +211,7 @@ impl Database {
             shared: RefCell::default(),
             unnumbered: self.unnumbered,
             wanted: self.indexed.then(RefCell::default),
+            stop: &self.stop,
         }
     }
 

@@ -53,6 +53,8 @@ pub enum SqlError {
     Constraint(String),
     /// A scalar subquery that gives several rows.
     SubqueryRows,
+    /// The statement took too long: see [`Database::stop_when`](crate::Database::stop_when).
+    Stopped,
     /// A raised condition, or a loop that exceeded its budget, in a stored procedure.
     Procedure(String),
 }
@@ -99,6 +101,7 @@ impl fmt::Display for SqlError {
             SqlError::Type(message) | SqlError::Procedure(message) => f.write_str(message),
             SqlError::Overflow(what) => write!(f, "{what} is out of range"),
             SqlError::DivisionByZero => f.write_str("division by zero"),
+            SqlError::Stopped => f.write_str("the statement was stopped"),
             SqlError::Constraint(name) => write!(f, "constraint violated: {name}"),
             SqlError::SubqueryRows => f.write_str("a scalar subquery gives more than one row"),
         }

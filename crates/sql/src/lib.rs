@@ -54,6 +54,7 @@ mod schema;
 mod scope;
 mod shapes;
 mod statement;
+mod stop;
 mod store;
 mod summary;
 mod symbolic;

@@ -16,6 +16,7 @@ use crate::expr::{Cmp, Expr, Slot};
 use crate::outcome::{PredicateRead, Reads, RowRead};
 use crate::plan::{Asked, Group, Order, OrderBy, Output, Select, Source, SourceRows, TableId};
 use crate::predicate::cell;
+use crate::stop::Stop;
 use crate::store::{Found, Key, Record, Table, View};
 use crate::value::Value;
 
@@ -35,6 +36,7 @@ pub(crate) struct Context<'a> {
     pub unnumbered: bool,
     /// The columns that should have an index, if indexes are made.
     pub wanted: Option<RefCell<Vec<(TableId, usize)>>>,
+    pub stop: &'a Stop,
 }
 
 impl Context<'_> {
@@ -387,6 +389,7 @@ impl Join<'_> {
             }
             (SourceRows::Derived(_), Some(rows)) => {
                 for values in rows {
+                    self.context.stop.check()?;
                     let joined: Vec<Value> = row.iter().chain(values).cloned().collect();
                     let at = At { context: self.context, row: &joined, outer: self.outer };
                     if hold(&source.on, &at)? {
@@ -454,6 +457,7 @@ pub(crate) fn found(
     let ways = Ways::of(source, table, &prefix, before);
     let mut visited = 0;
     for (key, stamp, record) in ways.rows(table, &prefix, context.view) {
+        context.stop.check()?;
         visited += 1;
         if accepted(record)? {
             context.note_row(id, key, Some(stamp), true);

@@ -157,8 +157,9 @@ mod tests {
         for history in (1..400).map(random) {
             for level in [Level::Serializable, Level::StrictSnapshotIsolation] {
                 let question = Question::new(level);
-                let Ok(draft) = prepare(&history, question) else { continue };
-                let problem = Problem::new(&history, question, &draft);
+                let Ok(draft) = prepare(&history, question, &Budget::unlimited()) else { continue };
+                let problem =
+                    Problem::new(&history, question, &draft, &Budget::unlimited()).expect("no limits");
                 let known = Known::new(&problem, points::of(level), true);
                 let graph = known.graph();
                 let Some(order) = topological_order(&graph) else { continue };

@@ -47,8 +47,8 @@ pub(super) fn guess(problem: &Problem<'_>, points: Points, budget: &Budget) -> R
             None => budget.clone(),
         };
         let question = Question { level, ..problem.question };
-        let Ok(draft) = prepare(problem.history, question) else { continue };
-        let stronger = Problem::new(problem.history, question, &draft);
+        let Ok(draft) = prepare(problem.history, question, &budget) else { continue };
+        let Ok(stronger) = Problem::new(problem.history, question, &draft, &budget) else { continue };
         let found = Attempt { problem, points, stronger, budget }.run(points::of(level), tries);
         if !matches!(found, Guess::Nothing) {
             return Ok(found);

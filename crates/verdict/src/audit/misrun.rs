@@ -20,7 +20,7 @@ pub(super) fn refuted(
     if !has_lemmas(history, rules) {
         return reject("lemmas about executions have no meaning at this level, or with snapshot timestamps");
     }
-    let mut machine = Machine::new(history, true)?;
+    let mut machine = Machine::new(history, true)?.within(budget);
     let Some(prints) = Prints::new(history, &mut machine)? else {
         return reject("a statement may touch anything");
     };

@@ -45,7 +45,7 @@ pub(super) fn holds(
     let hides = hides_writers(history, rules, &execution.order);
     let constraints = Constraints::new(history, rules);
     let mut placed = constraints.placed();
-    let mut machine = Machine::starting(history, false, &execution.initial)?;
+    let mut machine = Machine::starting(history, false, &execution.initial)?.within(budget);
     for (here, &txn) in (0..).zip(&execution.order) {
         budget.poll()?;
         if !placed.may_follow(txn) {

@@ -44,7 +44,7 @@ pub fn exhaust(
     budget: &Budget,
 ) -> Result<Answer, Outside> {
     let constraints = Constraints::new(history, rules);
-    let mut machine = Machine::new(history, true)?;
+    let mut machine = Machine::new(history, true)?.within(budget);
     let mut wanted = vec![txns.is_none(); history.txn_count()];
     txns.into_iter().flatten().for_each(|txn| wanted[txn.index()] = true);
     let is_left = |txn: &TxnId| wanted[txn.index()] && history.outcome(*txn) == Outcome::Committed;

@@ -16,6 +16,7 @@ use margay_sql::{Key, Lock, RowRead, Value};
 
 use super::gaps::Gaps;
 use super::{Initial, Pin, Sight, compare, setup};
+use crate::budget::Budget;
 use crate::cell::to_sql;
 use crate::predicates::Outside;
 
@@ -121,6 +122,19 @@ impl<'h> Machine<'h> {
             gaps: Gaps::default(),
             moves: false,
         })
+    }
+
+    /// The same, with statements that end with the budget: as outside the fragment, which whoever polls the budget knows better.
+    #[must_use]
+    pub fn within(mut self, budget: &Budget) -> Self {
+        self.limit(budget);
+        self
+    }
+
+    /// From now on statements end with the budget.
+    pub fn limit(&mut self, budget: &Budget) {
+        let budget = budget.clone();
+        self.database.stop_when(move || budget.poll().is_err());
     }
 
     /// The history.

@@ -1,0 +1,91 @@
+//! Engines keep within their budgets: each is asked with budgets of 1, 10 and 100 ms about histories that take long.
+//!
+//! The stories of the files, all of version 0.1.0:
+//! - `predicate-scans-ignore-timeout`: `solve` made a list of versions for each scan and each object
+//!   that the scan had left out, and did not look at the clock: 146 s and 2.2 GB for a limit of 5 s.
+//! - `mariadb-predicate-memory`: the same with 6.9 GB, until the kernel ended it.
+//! - `cross-join-ignores-timeout`: six tables of 40 rows joined; the SQL interpreter went through all
+//!   four billion rows.
+//! - `shrink-ignores-timeout`: at `parallel-snapshot`, `solve` went on making its refutation smaller.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use margay_engines::all;
+use margay_formats::Source;
+use margay_history::History;
+use margay_levels::Level;
+use margay_verdict::{Budget, Question, Verdict, Why, audit, audit_within};
+
+/// What an answer may take beyond a tenth of its limit. Tests run side by side on slow machines; what is
+/// caught here took seconds and minutes.
+const SLACK: Duration = Duration::from_millis(1500);
+
+fn case(name: &str) -> History {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/cases").join(name);
+    margay_formats::read(Source::Path(path), None).expect("a history").history
+}
+
+/// Asks every engine; counts those that had no time.
+fn ask_all(history: &History, level: Level) -> usize {
+    let mut exhausted = 0;
+    for engine in all() {
+        for limit in [1, 10, 100].map(Duration::from_millis) {
+            let start = Instant::now();
+            let budget = Budget::unlimited().with_time(limit);
+            let verdict = engine.check(history, Question::new(level), &budget);
+            let took = start.elapsed();
+            assert!(
+                took <= limit + limit / 10 + SLACK,
+                "{} at {level}: {took:?} for {limit:?}",
+                engine.name()
+            );
+            exhausted += usize::from(matches!(verdict, Verdict::Unknown(Why::Exhausted(..))));
+        }
+    }
+    exhausted
+}
+
+#[test]
+fn scans_of_postgres() {
+    let history = case("predicate-scans-ignore-timeout.jsonl.zst");
+    for level in [Level::ReadCommitted, Level::Causal, Level::ParallelSnapshot, Level::Serializable] {
+        assert!(ask_all(&history, level) > 0, "{level} is no test: every engine answers at once");
+    }
+}
+
+#[test]
+fn scans_of_mariadb() {
+    let history = case("mariadb-predicate-memory.jsonl.zst");
+    for level in [Level::ReadCommitted, Level::SnapshotIsolation] {
+        assert!(ask_all(&history, level) > 0, "{level} is no test: every engine answers at once");
+    }
+}
+
+#[test]
+fn a_join_of_billions() {
+    let history = case("cross-join-ignores-timeout.jsonl");
+    assert!(ask_all(&history, Level::Serializable) >= 3, "no engine executes four billion rows in 100 ms");
+}
+
+#[test]
+fn shrinking_a_refutation() {
+    let history = case("shrink-ignores-timeout.jsonl");
+    ask_all(&history, Level::ParallelSnapshot);
+}
+
+/// Both were `unknown`, or never ended. The level is decided by the order of commits, without a list of versions.
+#[test]
+fn read_committed_scans_are_decided() {
+    for name in ["predicate-scans-ignore-timeout.jsonl.zst", "mariadb-predicate-memory.jsonl.zst"] {
+        let (history, question) = (case(name), Question::new(Level::ReadCommitted));
+        let budget = Budget::unlimited().with_time(Duration::from_secs(60));
+        let solve = all().iter().find(|engine| engine.name() == "solve").expect("there is one");
+        let verdict = solve.check(&history, question, &budget);
+        let Verdict::Holds(certificate) = verdict else { panic!("{name}: {}", verdict.word()) };
+        assert_eq!(audit(&history, question, &certificate), Ok(()));
+        // The audit, too, says in time that there was none.
+        let ended = Budget::unlimited().with_time(Duration::ZERO);
+        assert!(audit_within(&history, question, &certificate, &ended).is_err());
+    }
+}

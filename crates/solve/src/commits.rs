@@ -1,0 +1,257 @@
+//! `read-committed` in the order in which commits began.
+//!
+//! # Problem
+//! At this level an operation may have seen any committed version of each object. Of an object that a
+//! scan left out, that is every version that does not match: a list of them for each scan and object
+//! is quadratic, and nearly always useless.
+//!
+//! # Algorithm
+//! Let versions appear in the order in which their transactions began to commit, by the clock. Walk
+//! through the transactions in that order. Each operation saw the latest version so far that explains
+//! what its client saw; of an object that a scan left out, the initial version if that does not match.
+//! Whoever was seen is earlier then, so that ww and wr have no cycle.
+//!
+//! A database that shows committed data only and lets a row have one uncommitted writer at a time
+//! passes: the commit of whatever a transaction saw or overwrote began before its own did.
+//!
+//! # Invariants
+//! Only an order that the audit accepts is answered. That there is none proves nothing.
+//!
+//! # Cost
+//! Linear in what operations returned, but for how far they look back, and for the objects whose
+//! initial version matches a condition: these are found once per condition.
+
+use hashbrown::{HashMap, HashSet};
+use margay_history::{Access, History, ObjectId, Op, OpKind, Outcome, PredicateId, TxnId, ValueId, Version};
+use margay_levels::Level;
+use margay_verdict::cell::{fold, observed_matches};
+use margay_verdict::state::plain_effects;
+use margay_verdict::{
+    Budget, Cell, Certificate, Effect, Predicates, Question, ReadFrom, Versions, audit_within,
+};
+
+/// The order by commits, if the level is `read-committed` and everything is explained by it.
+pub(crate) fn in_order(history: &History, question: Question, budget: &Budget) -> Option<Certificate> {
+    let evidence = history.evidence();
+    let recorded = !evidence.version_orders.is_empty()
+        || !evidence.version_sets.is_empty()
+        || !evidence.commits.is_empty();
+    let other = question.level != Level::ReadCommitted || question.uses_session_order();
+    // Lists are long, and tell their own order.
+    let lists = history.has_kind(OpKind::Append) || history.has_kind(OpKind::Sql);
+    if other || recorded || lists {
+        return None;
+    }
+    let predicates = Predicates::compile(history).ok()?.within(budget);
+    let unknown = history.txns().any(|txn| history.outcome(txn) == Outcome::Unknown);
+    let attempts: &[bool] = if unknown { &[false, true] } else { &[false] };
+    attempts.iter().find_map(|&taken| {
+        let versions = Walk::new(&predicates).run(&by_commit(history, taken)?)?;
+        let certificate = Certificate::Versions(versions);
+        audit_within(history, question, &certificate, budget).ok()?;
+        Some(certificate)
+    })
+}
+
+/// The transactions that committed by when that began, with those of unknown outcome or without.
+fn by_commit(history: &History, unknown: bool) -> Option<Vec<TxnId>> {
+    let counts = |txn: &TxnId| match history.outcome(*txn) {
+        Outcome::Committed => true,
+        Outcome::Unknown => unknown,
+        Outcome::Aborted => false,
+    };
+    let began = |txn: TxnId| Some((history.ops(txn).last()?.at?.before, txn));
+    let mut all: Vec<(i64, TxnId)> = history.txns().filter(counts).map(began).collect::<Option<_>>()?;
+    all.sort_unstable();
+    Some(all.into_iter().map(|(_, txn)| txn).collect())
+}
+
+/// The versions of one object so far, the initial one first.
+type Chain = Vec<(Version, Cell)>;
+
+struct Walk<'p> {
+    history: &'p History,
+    predicates: &'p Predicates<'p>,
+    /// The objects that were written so far.
+    chains: HashMap<ObjectId, Chain>,
+    /// By condition: the objects whose initial version matches it.
+    initially: HashMap<PredicateId, Vec<ObjectId>>,
+    /// What the present transaction did to each object so far.
+    own: HashMap<ObjectId, Vec<Effect>>,
+    reads: Vec<ReadFrom>,
+}
+
+impl<'p> Walk<'p> {
+    fn new(predicates: &'p Predicates<'p>) -> Self {
+        Self {
+            history: predicates.history(),
+            predicates,
+            chains: HashMap::new(),
+            initially: HashMap::new(),
+            own: HashMap::new(),
+            reads: Vec::new(),
+        }
+    }
+
+    fn run(mut self, order: &[TxnId]) -> Option<Versions> {
+        for &txn in order {
+            for op in self.history.ops(txn) {
+                self.predicates.budget().poll().ok()?;
+                self.op(&op)?;
+            }
+            self.commit(txn);
+        }
+        let unknown = |txn: &TxnId| self.history.outcome(*txn) == Outcome::Unknown;
+        let committed = order.iter().copied().filter(unknown).collect();
+        let writers = |chain: &Chain| chain.iter().filter_map(|(version, _)| txn_of(*version)).collect();
+        let mut orders: Vec<(ObjectId, Vec<TxnId>)> =
+            self.chains.iter().map(|(&object, chain)| (object, writers(chain))).collect();
+        orders.sort_unstable_by_key(|order| order.0);
+        Some(Versions { committed, orders, reads: self.reads })
+    }
+
+    /// Nothing if no version explains what the operation saw.
+    fn op(&mut self, op: &Op<'_>) -> Option<()> {
+        match op.kind {
+            OpKind::Read => op.accesses.iter().try_for_each(|access| self.read(op, access)),
+            OpKind::Write => {
+                for (object, effect) in plain_effects(self.history, op) {
+                    self.own.entry(object).or_default().push(effect);
+                }
+                Some(())
+            }
+            OpKind::Scan => match self.history.scan(op.id) {
+                Some(scan) if scan.observed => self.search(op, scan.predicate),
+                _ => Some(()),
+            },
+            OpKind::Update => {
+                let update = self.history.update(op.id).filter(|update| update.observed)?;
+                self.search(op, update.predicate)
+            }
+            _ => Some(()),
+        }
+    }
+
+    fn read(&mut self, op: &Op<'_>, access: &Access) -> Option<()> {
+        if access.value == ValueId::UNKNOWN {
+            return Some(());
+        }
+        let fits = |cell: &Cell| observed_matches(self.history, access.object, access.value, cell);
+        let seen = self.latest(access.object, fits)?;
+        self.saw(op, access.object, seen);
+        Some(())
+    }
+
+    /// A scan, or the read half of an update.
+    fn search(&mut self, op: &Op<'_>, predicate: PredicateId) -> Option<()> {
+        let returned: HashSet<ObjectId> = op.accesses.iter().map(|access| access.object).collect();
+        for access in op.accesses {
+            self.returned(op, predicate, access)?;
+        }
+        let table = Some(self.predicates.table_of(predicate));
+        let mut left_out = self.initially(predicate).to_vec();
+        left_out.extend(self.own.keys().filter(|&&object| self.history.object(object).table == table));
+        left_out.retain(|object| !returned.contains(object));
+        left_out.sort_unstable();
+        left_out.dedup();
+        for object in left_out {
+            self.predicates.budget().poll().ok()?;
+            let fits = |cell: &Cell| self.predicates.matches(predicate, object, cell) == Ok(false);
+            let seen = self.latest(object, fits)?;
+            self.saw(op, object, seen);
+        }
+        Some(())
+    }
+
+    /// A row that was found, and what an update made of it.
+    fn returned(&mut self, op: &Op<'_>, predicate: PredicateId, access: &Access) -> Option<()> {
+        let (history, predicates, object) = (self.history, self.predicates, access.object);
+        let set = history.update(op.id).map(|update| update.set.as_deref());
+        let made = |cell: &Cell| set.map(|set| predicates.assign(set, object, cell)).transpose();
+        let fits = |cell: &Cell| {
+            let shown = match made(cell) {
+                Ok(Some(effect)) => fold(history, cell.clone(), &effect),
+                Ok(None) => cell.clone(),
+                Err(_) => return false,
+            };
+            predicates.matches(predicate, object, cell) == Ok(true)
+                && observed_matches(history, object, access.value, &shown)
+        };
+        let seen = self.latest(object, fits)?;
+        let effect = made(&self.cell(object, seen)).ok()?;
+        self.saw(op, object, seen);
+        if let Some(effect) = effect {
+            self.own.entry(object).or_default().push(effect);
+        }
+        Some(())
+    }
+
+    /// The latest version that fits, by its place among the object's; the transaction's own state of the object
+    /// ([`OWN`]) if it has written it.
+    fn latest(&self, object: ObjectId, fits: impl Fn(&Cell) -> bool) -> Option<usize> {
+        if self.own.contains_key(&object) {
+            return fits(&self.cell(object, OWN)).then_some(OWN);
+        }
+        match self.chains.get(&object) {
+            Some(chain) => (0..chain.len())
+                .rev()
+                .find(|&at| self.predicates.budget().poll().is_ok() && fits(&chain[at].1)),
+            None => fits(&self.initial(object)).then_some(0),
+        }
+    }
+
+    fn initial(&self, object: ObjectId) -> Cell {
+        Cell::Value(self.history.initial(object))
+    }
+
+    fn cell(&self, object: ObjectId, at: usize) -> Cell {
+        let chain = self.chains.get(&object);
+        let version = |at: usize| chain.map_or_else(|| self.initial(object), |chain| chain[at].1.clone());
+        match self.own.get(&object) {
+            Some(own) if at == OWN => {
+                let last = version(chain.map_or(0, |chain| chain.len() - 1));
+                own.iter().fold(last, |cell, effect| fold(self.history, cell, effect))
+            }
+            _ => version(at),
+        }
+    }
+
+    /// Remembers what was seen of others.
+    fn saw(&mut self, op: &Op<'_>, object: ObjectId, at: usize) {
+        if at != OWN {
+            let version = self.chains.get(&object).map_or(Version::Initial, |chain| chain[at].0);
+            self.reads.push(ReadFrom { op: op.id, object, version });
+        }
+    }
+
+    fn initially(&mut self, predicate: PredicateId) -> &[ObjectId] {
+        let (history, predicates) = (self.history, self.predicates);
+        self.initially.entry(predicate).or_insert_with(|| {
+            let matches = |object: &ObjectId| {
+                let cell = Cell::Value(history.initial(*object));
+                predicates.matches(predicate, *object, &cell) != Ok(false)
+            };
+            predicates.domain(predicate).iter().copied().filter(matches).collect()
+        })
+    }
+
+    fn commit(&mut self, txn: TxnId) {
+        for (object, own) in std::mem::take(&mut self.own) {
+            let initial = self.initial(object);
+            let chain = self.chains.entry(object).or_insert_with(|| vec![(Version::Initial, initial)]);
+            let last = chain[chain.len() - 1].1.clone();
+            let cell = own.iter().fold(last, |cell, effect| fold(self.history, cell, effect));
+            chain.push((Version::Of(txn), cell));
+        }
+    }
+}
+
+/// The place of what a transaction has made of an object itself.
+const OWN: usize = usize::MAX;
+
+fn txn_of(version: Version) -> Option<TxnId> {
+    match version {
+        Version::Of(txn) => Some(txn),
+        Version::Initial => None,
+    }
+}
