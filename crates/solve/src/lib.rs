@@ -69,7 +69,7 @@ mod weak;
 
 use margay_history::History;
 use margay_verdict::{
-    Budget, Certificate, Checker, Finding, Lemma, Order, Point, Question, Verdict, Why, audit,
+    Budget, Certificate, Checker, Finding, Lemma, Order, Point, Question, Verdict, Why, audit_within,
 };
 
 use crate::apart::{BATCH, apart};
