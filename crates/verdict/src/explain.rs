@@ -26,7 +26,7 @@ pub fn finding(history: &History, finding: &Finding) -> String {
 /// What a database is known for, where a finding is that: a sentence or two.
 #[must_use]
 pub fn known(history: &History, finding: &Finding) -> Option<String> {
-    crate::known::known(history, finding)
+    crate::known::known(history, finding).map(|(_, told)| told)
 }
 
 /// Which levels cannot hold with an anomaly.
