@@ -82,16 +82,26 @@ pub(crate) fn postgres(url: &str, around: &Environment<'_>) -> Result<(Config, O
         config.port(port);
     }
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-        config.host(around.get("PGHOST").unwrap_or_else(|| local_server(config.get_ports())));
+        let host = around.get("PGHOST").unwrap_or_else(|| local_server(config.get_ports()));
+        config.host(&host);
     }
     let fill = |said: bool, name: &str| around.get(name).filter(|_| !said);
-    fill(config.get_user().is_some(), "PGUSER").map(|user| config.user(user));
-    fill(config.get_dbname().is_some(), "PGDATABASE").map(|name| config.dbname(name));
-    fill(config.get_options().is_some(), "PGOPTIONS").map(|options| config.options(options));
-    fill(config.get_application_name().is_some(), "PGAPPNAME").map(|name| config.application_name(name));
-    fill(config.get_connect_timeout().is_some(), "PGCONNECT_TIMEOUT")
-        .and_then(|seconds| seconds.parse().ok())
-        .map(|seconds| config.connect_timeout(Duration::from_secs(seconds)));
+    if let Some(user) = fill(config.get_user().is_some(), "PGUSER") {
+        config.user(&user);
+    }
+    if let Some(database) = fill(config.get_dbname().is_some(), "PGDATABASE") {
+        config.dbname(&database);
+    }
+    if let Some(options) = fill(config.get_options().is_some(), "PGOPTIONS") {
+        config.options(&options);
+    }
+    if let Some(name) = fill(config.get_application_name().is_some(), "PGAPPNAME") {
+        config.application_name(&name);
+    }
+    let timeout = fill(config.get_connect_timeout().is_some(), "PGCONNECT_TIMEOUT");
+    if let Some(seconds) = timeout.and_then(|seconds| seconds.parse().ok()) {
+        config.connect_timeout(Duration::from_secs(seconds));
+    }
     if config.get_password().is_some() {
         return Ok((config, None));
     }
