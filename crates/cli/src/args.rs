@@ -67,8 +67,8 @@ pub enum Command {
 #[derive(Args)]
 #[command(after_help = run::names())]
 pub struct RunArgs {
-    /// The database: `sqlite[:FILE][?begin=immediate|exclusive&cache=shared]`, `fjall`, `redb` or `surrealkv[:FOLDER]`, `postgres://…`, `mysql://…` (tried with MariaDB; MySQL itself is untried), `slatedb`, `turso`, `rocksdb` or `duckdb[:PATH]` if it was built with them (docs/DRIVERS.md), or `sim:PROTOCOL+FAULT…`; without one, SQLite in a temporary folder
-    #[arg(value_name = "TARGET", value_parser = |text: &str| text.parse::<Target>())]
+    /// The database: `sqlite[:FILE][?begin=immediate|exclusive&cache=shared]`, `fjall`, `redb` or `surrealkv[:FOLDER]`, `postgres://…` or `"host=… user=…"`, `mysql://…` (tried with MariaDB; MySQL itself is untried), `slatedb`, `turso`, `rocksdb` or `duckdb[:PATH]` if it was built with them (docs/DRIVERS.md), or `sim:PROTOCOL+FAULT…`; without one, SQLite in a temporary folder
+    #[arg(value_name = "TARGET", value_parser = TargetParser)]
     pub target: Option<Target>,
     /// Start a private server of the installed binaries, and remove it afterwards
     #[arg(long, value_name = "SERVER", conflicts_with = "target", value_parser = ["postgres", "mariadb"])]
@@ -114,6 +114,18 @@ pub struct RunArgs {
     /// them, and what is not verified by then is verified after the run
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub max_lag: Option<Duration>,
+    /// End the run when no client has had an answer for this long: 30s, 2m. By default 15s, and a minute with --fault
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub give_up_after: Option<Duration>,
+    /// Say `unknown` if fewer transactions were committed than this. By default at least one must be, and clients must have had answers for half of --duration, or to half of --transactions
+    #[arg(long, value_name = "N")]
+    pub require_transactions: Option<u64>,
+    /// Count also what the database documents to do although its level forbids it (see `margay explain postgresql/repeatable-read`)
+    #[arg(long)]
+    pub strict: bool,
+    /// Accept what this TOML file lists: [[accept]] with anomaly, tables, reason, and until, the last day. What it accepts is reported and does not count; a rule that accepts nothing any more is an error
+    #[arg(long, value_name = "FILE.toml")]
+    pub accept: Option<PathBuf>,
     /// Harm the server that --start has started every now and then: kill, pause or disconnect, or kill=5s for how often
     #[arg(long, value_name = "FAULT", value_parser = run::fault, requires = "start")]
     pub fault: Vec<margay_runner::Every>,
@@ -263,7 +275,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = true, default_missing_value = "0", value_parser = serve::address)]
     pub serve: Option<SocketAddr>,
     /// The access token of the page; made up if ADDR is not this machine alone
-    #[arg(long, value_name = "TOKEN", requires = "serve")]
+    #[arg(long, value_name = "TOKEN", requires = "serve", value_parser = serve::token)]
     pub token: Option<String>,
     /// How long the page stays when the run is over; by default until you interrupt, and not at all without a terminal
     #[arg(long, value_name = "TIME", requires = "serve", value_parser = duration::parse)]
@@ -344,6 +356,24 @@ pub struct CommonArgs {
     /// Print nothing but errors (and the object of --json); the exit status tells
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+/// A target may hold a password, which an error must not repeat.
+#[derive(Clone)]
+struct TargetParser;
+
+impl TypedValueParser for TargetParser {
+    type Value = Target;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        _: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<Target, clap::Error> {
+        let target = value.to_str().ok_or("a target is text".to_owned()).and_then(str::parse);
+        target.map_err(|why: String| command.clone().error(clap::error::ErrorKind::ValueValidation, why))
+    }
 }
 
 /// A value known by name: parsed leniently, completed from the names that are printed.

@@ -4,8 +4,11 @@ mod account;
 mod curves;
 mod drive;
 mod evidence;
+mod expected;
+mod interrupt;
 mod record;
 mod scripted;
+mod shortfall;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,6 +31,7 @@ use crate::terminal;
 use crate::view::{Frame, Stats, View, how_to_audit};
 use crate::{duration, limits, report};
 use drive::Done;
+use expected::{Aside, Expectation};
 
 /// How long the check may take when nobody says, and what is left of the live verification when clients have gone.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -52,15 +56,20 @@ pub fn run(mut args: RunArgs) -> Result<Status, Failure> {
     args.workload = args.workload.with(Options { keys: args.keys, distribution: args.distribution });
     let kept = [args.record.as_deref(), args.certificate.as_deref()];
     let to_stdout = report::one_stream(args.common.json, &args.output, kept)?;
+    let expectation = Expectation::read(&args)?;
     let done = drive::drive(&args)?;
-    let decided = decide_all(&args, &done);
+    let mut decided = decide_all(&args, &done);
+    let aside = set_aside(&args, &done, &expectation, &mut decided);
+    if let Some(why) = shortfall::of(&args, &done) {
+        decided.iter_mut().for_each(|decided| shortfall::apply(&why, &mut decided.decision));
+    }
     let main = decisive(&decided);
     let history = main.decision.about(&done.recording.history);
     if let Some(path) = &args.certificate {
         let question = check::question(&task(&args, main.level, Choice::Auto));
         check::write_certificate(path, &done.recording.history, question, &main.decision)?;
     }
-    let view = view(&args, &done, &decided, main, history);
+    let view = view(&args, &done, &decided, main, history, &aside);
     report::write(&args.output, &view.report)?;
     if args.common.json {
         terminal::print_json(&view.json())?;
@@ -73,6 +82,7 @@ pub fn run(mut args: RunArgs) -> Result<Status, Failure> {
     if let Some(serving) = &done.serving {
         serving.finish(&view.report, args.common.quiet);
     }
+    aside.complain(&args)?;
     Ok(check::status(&main.decision.verdict))
 }
 
@@ -91,6 +101,16 @@ fn more_time(args: &RunArgs, decided: &Decided) -> Option<String> {
             "\n  The check was given {limit}: --timeout TIME gives it more, and --record FILE keeps the recording for `margay check FILE --level {level}`.\n"
         ),
     })
+}
+
+/// Takes out of the verdicts what does not count. A deviation leaves a weaker level untouched, and whoever breaks that one too has found something else.
+fn set_aside(args: &RunArgs, done: &Done, expectation: &Expectation, decided: &mut Vec<Decided>) -> Aside {
+    let aside = expectation.sort(done, decided);
+    if let Some(level) = aside.keeps {
+        let weaker = decide(args, done, level, Choice::Auto);
+        decided.extend(matches!(weaker.decision.verdict, Verdict::Violated(_)).then_some(weaker));
+    }
+    aside
 }
 
 /// Where the report is. A person who reads the account gets one without asking; if it cannot be written, the verdict matters more.
@@ -148,7 +168,14 @@ fn decisive(decided: &[Decided]) -> &Decided {
     decided.iter().min_by_key(weight).expect("at least one engine is asked")
 }
 
-fn view(args: &RunArgs, done: &Done, decided: &[Decided], main: &Decided, history: &History) -> View {
+fn view(
+    args: &RunArgs,
+    done: &Done,
+    decided: &[Decided],
+    main: &Decided,
+    history: &History,
+    aside: &Aside,
+) -> View {
     let audit = match (&args.record, &args.certificate) {
         (Some(record), certificate) => how_to_audit(record, certificate.as_deref()),
         (None, _) => "--record FILE and --certificate FILE keep both for margay audit".to_owned(),
@@ -161,7 +188,11 @@ fn view(args: &RunArgs, done: &Done, decided: &[Decided], main: &Decided, histor
     view.report.run = Some(account::run_view(args, done));
     let curves = curves::of(&done.recording.statistics);
     let details = view.details();
-    details.checks = checks(done, decided);
+    details.checks = checks(done, decided, aside);
+    details.expected.clone_from(&aside.shown);
+    if let (Verdict::Clean, Some(headline)) = (&main.decision.verdict, aside.headline(main.level.name())) {
+        details.headline = headline;
+    }
     if let Some(series) = &mut details.series {
         let marks = std::mem::take(&mut series.marks);
         let told = std::mem::replace(series, margay_report::series::Series { marks, ..curves });
@@ -171,7 +202,7 @@ fn view(args: &RunArgs, done: &Done, decided: &[Decided], main: &Decided, histor
 }
 
 /// A line for the live verification, and one for each engine.
-fn checks(done: &Done, decided: &[Decided]) -> Vec<Check> {
+fn checks(done: &Done, decided: &[Decided], aside: &Aside) -> Vec<Check> {
     let after = decided.iter().map(|decided| Check {
         engine: decided.decision.engine.unwrap_or("none").to_owned(),
         level: decided.level.name().to_owned(),
@@ -179,7 +210,9 @@ fn checks(done: &Done, decided: &[Decided]) -> Vec<Check> {
         reason: said(&decided.decision.verdict),
         seconds: decided.decision.took.as_secs_f64(),
     });
-    account::live_check(done).into_iter().chain(after).collect()
+    let mirror = decided.iter().rfind(|decided| decided.decision.engine == Some("mirror"));
+    let live = account::live_check(done).map(|check| aside.live_check(check, mirror));
+    live.into_iter().chain(after).collect()
 }
 
 fn said(verdict: &Verdict) -> Option<String> {

@@ -168,6 +168,15 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     found.next().ok_or_else(|| "no address".to_owned())
 }
 
+/// An access token of the command line. It stands in an address, so it has only what may stand there.
+pub fn token(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
+    match text.chars().all(fits) && !text.is_empty() {
+        true => Ok(text.to_owned()),
+        false => Err("a token has letters, digits and -._~, at least one of them".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,5 +187,14 @@ mod tests {
         assert_eq!(address("0.0.0.0:9"), Ok(SocketAddr::from(([0, 0, 0, 0], 9))));
         assert!(address("localhost:80").is_ok_and(|address| address.ip().is_loopback()));
         assert!(address("nowhere").is_err());
+    }
+
+    /// A regression: whoever gave an empty token, from a variable that was not set say, served everybody.
+    #[test]
+    fn an_empty_token_is_none() {
+        assert_eq!(token("Se-cret.1"), Ok("Se-cret.1".to_owned()));
+        for text in ["", " ", "a b", "a&b", "a#b"] {
+            assert!(token(text).is_err(), "{text:?}");
+        }
     }
 }

@@ -86,6 +86,152 @@ fn half_a_line_at_the_end_is_left_out() {
     margay(["check", text, "--level", "strict-serializable"]).expect(2);
 }
 
+/// A regression: a compressed recording was one frame, which was complete only in the end; what was left of it after a kill could not be read.
+#[test]
+fn a_compressed_recording_that_was_killed_is_readable() {
+    for extension in ["gz", "zst"] {
+        let folder = folder();
+        let path = folder.path().join(format!("killed.jsonl.{extension}"));
+        let mut child = start(&format!("--duration 60s --record {}", path.display()), folder.path());
+        // More than one frame, and the last one at most a second old.
+        let begun = Instant::now();
+        wait_for("recording", || fs::metadata(&path).is_ok_and(|told| told.len() > 1000));
+        thread::sleep(Duration::from_millis(2500));
+        signal(&child, "KILL");
+        let ran = begun.elapsed();
+        child.wait().expect("it is dead");
+        let path = path.to_str().expect("text");
+        let converted = folder.path().join("whole.jsonl");
+        margay(["convert", path, converted.to_str().expect("text")]).expect(0);
+        let last = ends(&converted).last().copied().unwrap_or(0);
+        // Opening the database takes its part of the time, too.
+        assert!(ran.as_nanos() as i64 - last < 2_000_000_000, "{extension}: {last} of {ran:?}");
+        margay(["check", path, "--level", "strict-serializable"]).expect(0);
+    }
+}
+
+/// A regression: the server was dead for good after 4 of 15 seconds, and the verdict was `holds`, with exit status 0 and not a word.
+#[test]
+fn a_dead_server_does_not_pass() {
+    for server in [Server::postgres(), Server::mariadb()] {
+        let Some(mut server) = started(server) else { continue };
+        let folder = folder();
+        let record = folder.path().join("run.jsonl");
+        let args = format!("{} --workload increment --duration 120s --give-up-after 3s --json", server.url());
+        let child = start(&format!("{args} --record {}", record.display()), folder.path());
+        wait_for("recording", || lines(&record) > 500);
+        server.kill();
+        let killed = Instant::now();
+        let output = child.wait_with_output().expect("it ends");
+        assert!(killed.elapsed() < Duration::from_secs(60), "{:?}", killed.elapsed());
+        let told: Value = serde_json::from_slice(&output.stdout).expect("an account");
+        assert_eq!((output.status.code(), told["verdict"].as_str()), (Some(3), Some("unknown")), "{told}");
+        let reason = told["reason"].as_str().unwrap_or_default();
+        for part in ["clients got answers for", "no client got an answer for 3 s", "what was recorded holds"]
+        {
+            assert!(reason.contains(part), "{part}: {reason}");
+        }
+        assert!(told["run"]["lost_connections"].as_u64() >= Some(1), "{told}");
+        assert!(told["run"]["first_loss"].is_string(), "{told}");
+    }
+}
+
+#[test]
+fn a_run_that_did_too_little_is_no_proof() {
+    let told = run("--transactions 100 --require-transactions 1000 --json").expect(3).json();
+    let reason = told["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("--require-transactions asks for 1000"), "{told}");
+    run("--transactions 100 --require-transactions 50").expect(0);
+    let told = run("--transactions 0 --json").expect(3).json();
+    assert!(
+        told["reason"].as_str().is_some_and(|why| why.contains("no transaction was committed")),
+        "{told}"
+    );
+}
+
+/// Runs on SQLite until a signal comes; answers the exit status and what was printed.
+fn signalled(name: &str, args: &str) -> (Option<i32>, String) {
+    let folder = folder();
+    let record = folder.path().join("run.jsonl");
+    let child = start(&format!("--duration 60s {args} --record {}", record.display()), folder.path());
+    wait_for("recording", || lines(&record) > 200);
+    signal(&child, name);
+    let output = child.wait_with_output().expect("it ends");
+    (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// A regression: nothing said that a run had been interrupted, and one that a CI server terminated passed.
+#[test]
+fn who_ends_a_run_is_told_what_the_verdict_is_about() {
+    let (status, told) = signalled("INT", "");
+    assert_eq!(status, Some(0), "{told}");
+    assert!(
+        told.contains("interrupted after ") && told.contains(" of 60.0 s: the verdict is about the"),
+        "{told}"
+    );
+    for (name, status, verdict, word) in
+        [("INT", 0, "holds", "interrupted"), ("TERM", 3, "unknown", "terminated")]
+    {
+        let (ended, told) = signalled(name, "--json");
+        let told: Value = serde_json::from_str(&told).expect("an account");
+        assert_eq!((ended, told["verdict"].as_str()), (Some(status), Some(verdict)), "{told}");
+        assert_eq!((&told["run"]["ended"], &told["run"]["asked"]["seconds"]), (&word.into(), &60.0.into()));
+    }
+    assert_eq!(run("--transactions 50 --json").expect(0).json()["run"]["ended"], "complete");
+}
+
+/// Clients wait for a server that does not answer; who has had enough of that does not have to.
+#[test]
+fn a_second_interrupt_ends_at_once() {
+    let Some(mut server) = started(Server::postgres()) else { return };
+    let folder = folder();
+    let record = folder.path().join("run.jsonl");
+    let args = format!("{} --duration 60s --record {}", server.url(), record.display());
+    let mut child = start(&args, folder.path());
+    wait_for("recording", || lines(&record) > 200);
+    server.pause();
+    signal(&child, "INT");
+    thread::sleep(Duration::from_millis(500));
+    assert!(matches!(child.try_wait(), Ok(None)), "clients wait for answers");
+    signal(&child, "INT");
+    wait_for("its end", || matches!(child.try_wait(), Ok(Some(_))));
+    assert_eq!(child.wait().expect("its end").code(), Some(130));
+    server.resume();
+}
+
+/// A small disk, for as long as it is kept.
+struct SmallDisk(TempDir);
+
+impl SmallDisk {
+    fn mount() -> Option<Self> {
+        let folder = folder();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(folder.path()).stderr(Stdio::null());
+        if mount.status().is_ok_and(|status| status.success()) {
+            return Some(Self(folder));
+        }
+        println!("SKIPPED: a small disk cannot be mounted here");
+        None
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+/// A regression: the disk under SQLite was full, and the account had 2,717 transactions of unknown outcome and no reason.
+#[test]
+fn a_full_disk_is_named() {
+    let Some(disk) = SmallDisk::mount() else { return };
+    let database = disk.0.path().join("file.db");
+    let told = run(&format!("sqlite:{} --duration 60s --json", database.display())).expect(3).json();
+    let reason = told["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("the disk of the database is full"), "{told}");
+    assert!(told["run"]["unknown"].as_u64() < Some(10), "{told}");
+}
+
 #[test]
 fn an_interrupt_ends_the_run_and_its_server() {
     if !installed(Server::postgres()) {

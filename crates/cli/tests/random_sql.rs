@@ -3,7 +3,7 @@
 mod common;
 
 use common::margay;
-use margay_servers::Server;
+use margay_servers::{Server, started};
 
 /// Runs random statements, and asks the engines that understand them. `unknown` is an answer, `violated` is none.
 fn accuses_nobody(target: &str, level: &str, workloads: &[&str]) {
@@ -36,10 +36,7 @@ fn sqlite_in_all_modes() {
 /// At REPEATABLE READ a key comes back although a snapshot has the row that was there before: snapshot isolation, by its definition, does not allow that.
 #[test]
 fn postgresql_at_its_levels() {
-    let server = match Server::postgres() {
-        Ok(server) => server,
-        Err(reason) => return println!("SKIPPED: {reason}"),
-    };
+    let Some(server) = started(Server::postgres()) else { return };
     accuses_nobody(server.url(), "serializable", &BOTH);
     accuses_nobody(server.url(), "repeatable-read", &BOTH[..1]);
     accuses_nobody(server.url(), "read-committed", &BOTH);
@@ -47,10 +44,7 @@ fn postgresql_at_its_levels() {
 
 #[test]
 fn mariadb_at_its_levels() {
-    let server = match Server::mariadb() {
-        Ok(server) => server,
-        Err(reason) => return println!("SKIPPED: {reason}"),
-    };
+    let Some(server) = started(Server::mariadb()) else { return };
     for level in ["serializable", "repeatable-read", "read-committed", "read-uncommitted"] {
         accuses_nobody(server.url(), level, &BOTH);
     }

@@ -11,7 +11,7 @@ fn folder() -> tempfile::TempDir {
 
 fn certified(server: &str, program: &str, options: &[&str]) {
     if !installed(program) {
-        return println!("skipped: {program} is not installed");
+        return println!("SKIPPED: {program} is not installed");
     }
     let folder = folder();
     let path = |name: &str| folder.path().join(name).display().to_string();
@@ -75,7 +75,7 @@ fn simulated_databases_tell_their_evidence() {
 #[test]
 fn shadows_confirm_what_snapshots_saw() {
     if !installed("initdb") {
-        return println!("skipped: initdb is not installed");
+        return println!("SKIPPED: initdb is not installed");
     }
     let run = [
         "run",

@@ -173,9 +173,68 @@ fn what_cannot_be_run_says_why() {
         ("--clients 0", "clients"),
         ("--start oracle", "postgres"),
         ("--json --record -", "standard output"),
+        ("--serve --token=", "token"),
     ] {
         let run = run(args).expect(2);
         assert!(run.stderr.contains(part), "{args}: {}", run.stderr);
+    }
+}
+
+/// A regression: a target in libpq's words was repeated with its password by the error that refused it.
+#[test]
+fn no_error_repeats_a_password() {
+    for target in [
+        "host=127.0.0.1 port=1 user=u password=secret",
+        "hots=127.0.0.1 password=secret",
+        "postgres://u:secret@127.0.0.1:1/d",
+        "postgres://127.0.0.1:1/d?user=u&password=secret",
+        "oracle://u:secret@h/d",
+    ] {
+        let run = margay(["run", "--no-report", target]).expect(2);
+        assert!(!run.stderr.contains("secret") && !run.stderr.is_empty(), "{target}: {}", run.stderr);
+    }
+}
+
+/// A regression: none of what other clients of these servers know was looked at.
+#[test]
+fn what_an_address_leaves_out_is_found_where_other_clients_find_it() {
+    for (server, kind) in [(Server::postgres(), "postgres"), (Server::mariadb(), "mysql")] {
+        let Some(server) = started(server) else { continue };
+        let (_, rest) = server.url().split_once("://").expect("an address");
+        let (login, _) = rest.split_once('@').expect("a login");
+        let (user, password) = login.split_once(':').expect("a password");
+        let home = TempDir::new().expect("a folder");
+        let private = |name: &str, text: String| {
+            let file = home.path().join(name);
+            fs::write(&file, text).expect("written");
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("its owner");
+        };
+        let run = |target: &str, variables: &[(&str, &str)]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_margay"));
+            command.args(["run", "--no-report", "--transactions", "20", "--clients", "1", target]);
+            command.env("HOME", home.path()).envs(variables.iter().copied());
+            finish(command, b"")
+        };
+        let port = server.port.to_string();
+        if kind == "postgres" {
+            let place =
+                [("PGHOST", "127.0.0.1"), ("PGPORT", &port), ("PGUSER", user), ("PGDATABASE", "postgres")];
+            let refused = run("postgres://", &place).expect(2);
+            assert!(refused.stderr.contains("password"), "{}", refused.stderr);
+            run("postgres://", &[&place[..], &[("PGPASSWORD", password)]].concat()).expect(0);
+            private(".pgpass", format!("127.0.0.1:{port}:*:{user}:{password}\n"));
+            run("postgres://", &place).expect(0);
+            run(&format!("host=127.0.0.1 port={port} user={user} dbname=postgres"), &[]).expect(0);
+        } else {
+            let refused = run(&format!("mysql://{user}@127.0.0.1:{port}/mysql"), &[]).expect(2);
+            assert!(refused.stderr.contains("denied"), "{}", refused.stderr);
+            private(
+                ".my.cnf",
+                format!("[client]\nuser={user}\npassword={password}\nhost=127.0.0.1\nport={port}\n"),
+            );
+            run("mysql:///mysql", &[]).expect(0);
+            run(&format!("mysql://127.0.0.1:{port}/mysql"), &[]).expect(0);
+        }
     }
 }
 

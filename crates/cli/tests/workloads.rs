@@ -74,7 +74,7 @@ fn is_installed(server: &str) -> bool {
     };
     let there = programs.iter().any(|program| std::path::Path::new(program).exists());
     if !there {
-        eprintln!("skipped: {server} is not installed");
+        eprintln!("SKIPPED: {server} is not installed");
     }
     there
 }

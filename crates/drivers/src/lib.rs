@@ -9,6 +9,8 @@
 
 mod alone;
 mod around;
+mod conninfo;
+mod defaults;
 #[cfg(feature = "duckdb")]
 mod duckdb;
 mod fjall;
@@ -47,4 +49,4 @@ pub use mysql_tls::mysql_options;
 pub use postgres_tls::PostgresAddress;
 pub use sqlite::{Begin, Mode as SqliteMode};
 pub use stores::Kind;
-pub use target::{Target, Wishes, open, open_for};
+pub use target::{Target, Wishes, open, open_for, without_secrets};

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use mysql::{Conn, DriverError, Error, Opts, OptsBuilder, SslOpts};
 
+use crate::defaults::{Environment, MysqlDefaults};
 use crate::tls::{Security, Wanted, Words, provider};
 
 const WORDS: Words = Words {
@@ -11,13 +12,30 @@ const WORDS: Words = Words {
     values: ["DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY"],
 };
 
-/// How connections are made to the server at an address with the options `ssl-mode` and `ssl-ca` of MySQL's clients. A server whose encryption is only preferred is asked whether it has any.
+/// How connections are made to the server at an address with the options `ssl-mode` and `ssl-ca` of MySQL's clients. What it leaves out, their option file says. A server whose encryption is only preferred is asked whether it has any.
 ///
 /// # Errors
 /// When it is no address, or asks for what cannot be had.
 pub fn mysql_options(url: &str) -> Result<Opts, String> {
-    let (wanted, url) = Wanted::take(&url.replacen("mariadb://", "mysql://", 1), &WORDS)?;
-    let options = Opts::from_url(&url).map_err(|error| error.to_string())?;
+    let defaults = MysqlDefaults::new(&Environment::own());
+    let default = |key| defaults.get(key).map(str::to_owned);
+    let url = url.replacen("mariadb://", "mysql://", 1);
+    let (wanted, url) = Wanted::take(&url, &WORDS, WORDS.options.map(default))?;
+    let options = Opts::from_url(&defaults.complete(&url)).map_err(|error| error.to_string())?;
+    let mut builder = OptsBuilder::from_opts(options.clone());
+    if options.get_user().is_none() {
+        builder = builder.user(default("user"));
+    }
+    if options.get_pass().is_none() {
+        builder = builder.pass(default("password"));
+    }
+    if options.get_db_name().is_none() {
+        builder = builder.db_name(default("database"));
+    }
+    if let Some(socket) = defaults.socket(&url).filter(|_| options.get_socket().is_none()) {
+        builder = builder.socket(Some(socket));
+    }
+    let options = Opts::from(builder);
     if options.get_ssl_opts().is_some() {
         return Err("encryption is asked for with ssl-mode and ssl-ca".to_owned());
     }

@@ -18,6 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use crate::defaults::{self, Environment};
 use crate::ready::Ready;
 use crate::tls::{Security, Wanted, Words, handshake};
 
@@ -26,10 +27,13 @@ const WORDS: Words = Words {
     values: ["disable", "prefer", "require", "verify-ca", "verify-full"],
 };
 
-/// Where a PostgreSQL server is, and how connections to it are secured: an address with libpq's options `sslmode` and `sslrootcert`.
+/// Where a PostgreSQL server is, and how connections to it are secured: an address with libpq's options `sslmode` and `sslrootcert`. What it leaves out, libpq's environment variables and
+/// password file say.
 #[derive(Clone)]
 pub struct PostgresAddress {
     config: Config,
+    /// What may be the reason if no connection can be made.
+    note: Option<String>,
     connector: Connector,
 }
 
@@ -39,8 +43,10 @@ impl PostgresAddress {
     /// # Errors
     /// When it is none, or its authorities cannot be read.
     pub fn new(url: &str) -> Result<Self, String> {
-        let (wanted, url) = Wanted::take(url, &WORDS)?;
-        let mut config: Config = url.parse().map_err(shown)?;
+        let around = Environment::own();
+        let (wanted, url) =
+            Wanted::take(url, &WORDS, ["PGSSLMODE", "PGSSLROOTCERT"].map(|name| around.get(name)))?;
+        let (mut config, note) = defaults::postgres(&url, &around)?;
         config.ssl_mode(match wanted.security {
             Security::Disable => SslMode::Disable,
             Security::Prefer => SslMode::Prefer,
@@ -52,7 +58,7 @@ impl PostgresAddress {
         }
         let connector =
             Connector { rustls: MakeRustlsConnect::new(handshake), limit: None, met: Arc::default() };
-        Ok(Self { config, connector })
+        Ok(Self { config, note, connector })
     }
 
     /// Connects.
@@ -60,7 +66,11 @@ impl PostgresAddress {
     /// # Errors
     /// What the server says, or what is wrong with its certificate.
     pub fn connect(&self) -> Result<Client, String> {
-        self.config.connect(self.connector.clone()).map_err(shown)
+        let connected = self.config.connect(self.connector.clone()).map_err(shown);
+        connected.map_err(|error| match &self.note {
+            Some(note) => format!("{error} ({note})"),
+            None => error,
+        })
     }
 
     /// Asks the server to give up what a connection is about. It may not hear.
@@ -82,7 +92,7 @@ impl PostgresAddress {
     /// The same for clients who do not wait for an answer longer than this. Only encrypted connections know.
     pub(crate) fn limited(&self, limit: Duration) -> Self {
         let connector = Connector { limit: Some(limit), ..self.connector.clone() };
-        Self { config: self.config.clone(), connector }
+        Self { connector, ..self.clone() }
     }
 
     /// The same, through a relay on this port.
@@ -93,7 +103,7 @@ impl PostgresAddress {
         self.config.get_password().map(|password| config.password(password));
         self.config.get_dbname().map(|dbname| config.dbname(dbname));
         self.config.get_options().map(|options| config.options(options));
-        Self { config, connector: self.connector.clone() }
+        Self { config, ..self.clone() }
     }
 }
 

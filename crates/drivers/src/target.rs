@@ -11,6 +11,7 @@ use margay_servers::Server;
 use margay_simdb::{Fault, Ppm, Protocol, SimConfig};
 
 use crate::alone::alone;
+use crate::conninfo;
 use crate::mysql::MysqlDatabase;
 use crate::postgres::PostgresDatabase;
 use crate::sim::SimDatabase;
@@ -104,15 +105,16 @@ impl Default for Target {
 impl FromStr for Target {
     type Err = String;
 
-    /// `sqlite`, `sqlite:PATH`, `sqlite:PATH?begin=immediate&cache=shared`, `fjall`, `redb:FOLDER`, `sim:PROTOCOL[+FAULT[=PROBABILITY]]…`, `postgres://…`, `mysql://…`.
+    /// `sqlite`, `sqlite:PATH`, `sqlite:PATH?begin=immediate&cache=shared`, `fjall`, `redb:FOLDER`, `sim:PROTOCOL[+FAULT[=PROBABILITY]]…`, `postgres://…`, `host=… user=…` as libpq reads it, `mysql://…`.
     fn from_str(text: &str) -> Result<Self, String> {
         let scheme = text.split(':').next().unwrap_or_default();
         let rest = &text[(scheme.len() + 1).min(text.len())..];
         match scheme {
             "sqlite" => sqlite(rest),
             "sim" => simulated(rest),
-            "postgres" | "postgresql" => Ok(Target::Postgres(text.to_owned())),
-            "mysql" | "mariadb" => Ok(Target::Mysql(text.to_owned())),
+            "postgres" | "postgresql" if text.contains("://") => Ok(Target::Postgres(text.to_owned())),
+            "mysql" | "mariadb" if text.contains("://") => Ok(Target::Mysql(text.to_owned())),
+            _ if conninfo::is_one(text) => conninfo::url(text).map(Target::Postgres),
             name => match Kind::named(name) {
                 Some(kind) => Ok(Target::Store(kind, (!rest.is_empty()).then(|| PathBuf::from(rest)))),
                 None => Err(no_target(text)),
@@ -129,8 +131,9 @@ fn sqlite(text: &str) -> Result<Target, String> {
 
 fn no_target(text: &str) -> String {
     let stores = Kind::ALL.map(|kind| format!("{kind}[:PATH]")).join(", ");
+    let text = without_secrets(text);
     format!(
-        "`{text}` is no target; there are sqlite[:FILE][?OPTIONS], {stores}, postgres://…, mysql://… and sim:PROTOCOL[+FAULT]"
+        "`{text}` is no target; there are sqlite[:FILE][?OPTIONS], {stores}, postgres://…, \"host=… user=…\", mysql://… and sim:PROTOCOL[+FAULT]"
     )
 }
 
@@ -161,15 +164,48 @@ fn fault(text: &str) -> Result<(Fault, Ppm), String> {
     }
 }
 
-/// What is printed must not tell a password: `scheme://user:***@host`.
-fn without_password(url: &str) -> String {
+/// A text without the passwords that may be in it: `scheme://user:***@host`, `password=***`. What is printed must not tell them.
+#[must_use]
+pub fn without_secrets(text: &str) -> String {
+    let mut shown = without_login(text);
+    for key in ["password", "passwd", "pwd", "pass"] {
+        let mut from = 0;
+        while let Some(at) = shown[from..].to_ascii_lowercase().find(key) {
+            from += at + key.len();
+            let Some(value) = shown[from..].trim_start().strip_prefix('=') else { continue };
+            let value = value.trim_start();
+            let start = shown.len() - value.len();
+            let end = start + secret_length(value);
+            shown.replace_range(start..end, "***");
+        }
+    }
+    shown
+}
+
+fn without_login(text: &str) -> String {
     let hidden = || {
-        let (scheme, rest) = url.split_once("://")?;
-        let (login, host) = rest.rsplit_once('@')?;
-        let (user, _) = login.split_once(':')?;
-        Some(format!("{scheme}://{user}:***@{host}"))
+        let (login, host) = text.rsplit_once('@')?;
+        let user = login.find("://").map_or(0, |at| at + 3);
+        let colon = user + login[user..].find(':')?;
+        Some(format!("{}:***@{host}", &login[..colon]))
     };
-    hidden().unwrap_or_else(|| url.to_owned())
+    hidden().unwrap_or_else(|| text.to_owned())
+}
+
+/// How long the value of an option is, in quotes or not.
+fn secret_length(value: &str) -> usize {
+    match value.strip_prefix('\'') {
+        Some(quoted) => {
+            let mut escaped = false;
+            let end = quoted.find(|c| {
+                let ends = c == '\'' && !escaped;
+                escaped = c == '\\' && !escaped;
+                ends
+            });
+            end.map_or(value.len(), |at| at + 2)
+        }
+        None => value.find(['&', ' ']).unwrap_or(value.len()),
+    }
 }
 
 impl fmt::Display for Target {
@@ -186,7 +222,7 @@ impl fmt::Display for Target {
                 write!(f, "sim:{protocol}")?;
                 faults.iter().try_for_each(|(fault, ppm)| write!(f, "+{fault}={ppm}"))
             }
-            Target::Postgres(url) | Target::Mysql(url) => f.write_str(&without_password(url)),
+            Target::Postgres(url) | Target::Mysql(url) => f.write_str(&without_secrets(url)),
             Target::StartPostgres => f.write_str("--start postgres"),
             Target::StartMariadb => f.write_str("--start mariadb"),
         }
@@ -215,7 +251,34 @@ mod tests {
         }
         let secret: Target = "mysql://me:secret@h:1/d".parse().expect("a target");
         assert_eq!(secret.to_string(), "mysql://me:***@h:1/d");
+        let queried: Target =
+            "postgres://h/d?user=u&password=secret&sslmode=disable".parse().expect("a target");
+        assert_eq!(queried.to_string(), "postgres://h/d?user=u&password=***&sslmode=disable");
         assert_eq!("sim:si".parse(), Ok(Target::Sim(Protocol::SiFuw, Vec::new())));
+    }
+
+    /// A regression: an address in libpq's words was no target, and was printed as it was.
+    #[test]
+    fn no_password_is_ever_printed() {
+        for text in [
+            "host=h user=u password=secret dbname=d",
+            "host=h password='sec ret\\'secret' user=u",
+            "postgres://u:secret@h/d?PASSWORD=secret",
+            "oracle://u:secret@h",
+            "u:secret@h",
+            "hots=h password = 'secret' pwd=secret",
+            "host=h password=secret port",
+        ] {
+            let shown = match text.parse::<Target>() {
+                Ok(target) => target.to_string(),
+                Err(why) => why,
+            };
+            assert!(!shown.contains("secret"), "{text}: {shown}");
+        }
+        let target: Target = "host=h port=7 user=u password=s dbname='a b'".parse().expect("a target");
+        let url = "postgres:///?host=h&port=7&user=u&password=s&dbname=a%20b";
+        assert_eq!(target, Target::Postgres(url.to_owned()));
+        assert_eq!(target.to_string(), "postgres:///?host=h&port=7&user=u&password=***&dbname=a%20b");
     }
 
     #[test]
@@ -223,6 +286,8 @@ mod tests {
         for (text, part) in [
             ("oracle:x", "no target"),
             ("", "no target"),
+            ("postgres", "no target"),
+            ("host=h port", "libpq"),
             ("sqlite:x?begin=now", "no option"),
             ("sim:", "protocol"),
             ("sim:sii", "did you mean"),

@@ -52,9 +52,11 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Takes what an address says of encryption out of it.
-    pub fn take(url: &str, words: &Words) -> Result<(Wanted, String), String> {
+    /// Takes what an address says of encryption out of it. What it does not say the defaults say.
+    pub fn take(url: &str, words: &Words, defaults: [Option<String>; 2]) -> Result<(Wanted, String), String> {
         let (rest, [security, authorities]) = take(url, words.options)?;
+        let [default_security, default_authorities] = defaults;
+        let (security, authorities) = (security.or(default_security), authorities.or(default_authorities));
         let [name, file] = words.options;
         let security = match security {
             None => Security::Prefer,
@@ -206,7 +208,7 @@ mod tests {
 
     #[test]
     fn options_are_taken_out_of_an_address() {
-        let taken = |url: &str| Wanted::take(url, &WORDS).expect("an address");
+        let taken = |url: &str| Wanted::take(url, &WORDS, [None, None]).expect("an address");
         let (wanted, rest) = taken("pg://u@h/d");
         assert_eq!((wanted.security, rest.as_str()), (Security::Prefer, "pg://u@h/d"));
         let (wanted, rest) = taken("pg://u@h/d?a=1&mode=Verify-Full&file=a%20b.pem&c=2");
@@ -225,7 +227,7 @@ mod tests {
             ("pg://h?file=x", "say mode=verify-full too"),
             ("pg://h?mode=disable&file=x", "nothing would be verified"),
         ] {
-            let why = Wanted::take(url, &WORDS).expect_err("it is refused");
+            let why = Wanted::take(url, &WORDS, [None, None]).expect_err("it is refused");
             assert!(why.contains(part), "{url}: {why}");
         }
         for file in ["no/such/file", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")] {

@@ -246,7 +246,7 @@ const DIFFERENCES: &[(&str, &str)] = &[
 
 #[test]
 fn elles_answers() {
-    let Some(root) = corpora() else { return println!("skipped: no corpora beside the workspace") };
+    let Some(root) = corpora() else { return println!("SKIPPED: no corpora beside the workspace") };
     let (mut same, mut wrong, mut used) = (0, Vec::new(), BTreeSet::new());
     for row in rows(&root, "elle-tests").into_iter().chain(rows(&root, "elle-cli")) {
         let Some(history) = history(&root, &row).filter(|_| row.valid != "-") else { continue };

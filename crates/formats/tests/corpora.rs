@@ -12,7 +12,7 @@ fn corpora() -> Option<PathBuf> {
     if root.is_dir() {
         return Some(root);
     }
-    println!("skipped: there are no corpora at {}", root.display());
+    println!("SKIPPED: there are no corpora at {}", root.display());
     None
 }
 

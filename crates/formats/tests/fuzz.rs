@@ -69,7 +69,7 @@ fn memory_stays_bounded() {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let Some(peak) = peak.and_then(|kb| kb.trim().trim_end_matches(" kB").parse::<u64>().ok()) else {
-        eprintln!("skipped: this system does not tell a process's peak of memory");
+        eprintln!("SKIPPED: this system does not tell a process's peak of memory");
         return;
     };
     assert!(peak < MEMORY_LIMIT_KB, "the peak was {peak} kB");

@@ -63,7 +63,7 @@ impl Score {
 
 #[test]
 fn weak_levels() {
-    let Some(root) = corpora() else { return println!("skipped: no corpora beside the workspace") };
+    let Some(root) = corpora() else { return println!("SKIPPED: no corpora beside the workspace") };
     let mut score = Score::default();
     for case in cases(&root).into_iter().filter(|case| WEAK.contains(&case.level)) {
         score.hold(&case.name, &case.path, case.level, case.holds);
@@ -78,7 +78,7 @@ fn weak_levels() {
 
 #[test]
 fn weak_levels_of_a_galera_cluster() {
-    let Some(root) = corpora() else { return println!("skipped: no corpora beside the workspace") };
+    let Some(root) = corpora() else { return println!("SKIPPED: no corpora beside the workspace") };
     let mut score = Score::default();
     let table = std::fs::read_to_string(root.join("dbcop/VERDICTS.tsv")).expect("a table");
     for line in table.lines().filter(|line| !line.starts_with('#')) {
@@ -130,7 +130,7 @@ const DIFFERENCES: &[(&str, &str)] = &[
 
 #[test]
 fn elle() {
-    let Some(root) = corpora() else { return println!("skipped: no corpora beside the workspace") };
+    let Some(root) = corpora() else { return println!("SKIPPED: no corpora beside the workspace") };
     let (mut same, mut wrong) = (0, Vec::new());
     for (set, valid, anomalies) in [("elle-tests", 5, 6), ("elle-cli", 3, 5)] {
         let table = std::fs::read_to_string(root.join(set).join("EXPECTED.tsv")).expect("a table");
@@ -169,7 +169,7 @@ fn elle() {
 /// What Elle's finders of single anomalies complain of never holds. (Some of these fragments append an element twice, which is outside.)
 #[test]
 fn elle_finders() {
-    let Some(root) = corpora() else { return println!("skipped: no corpora beside the workspace") };
+    let Some(root) = corpora() else { return println!("SKIPPED: no corpora beside the workspace") };
     let table = std::fs::read_to_string(root.join("elle-tests/EXPECTED.tsv")).expect("a table");
     let mut asked = 0;
     for line in table.lines() {

@@ -12,6 +12,7 @@ use crate::names::{UnknownName, fold};
 use crate::{Anomaly, Level};
 
 mod choose;
+mod deviation;
 mod embedded;
 mod file;
 mod generic;
@@ -20,6 +21,7 @@ mod stores;
 mod versioned;
 
 pub use choose::{Dbms, NoProfile};
+pub use deviation::{Deviation, INSERT_OVER_UNSEEN_DELETION};
 pub use file::BadProfile;
 
 /// One DBMS at one of its own levels.
@@ -50,6 +52,8 @@ pub struct Profile {
     pub modes: [Mode; 6],
     /// The strongest of our levels that the DBMS promises; several where they are incomparable.
     pub promises: &'static [Level],
+    /// What the DBMS documents to do all the same.
+    pub deviations: &'static [Deviation],
     /// Why the row is as it is; one paragraph.
     pub note: &'static str,
     /// Keys of the sources.

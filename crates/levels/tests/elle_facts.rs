@@ -20,7 +20,7 @@ fn rows(name: &str) -> Option<Vec<Row>> {
     match std::fs::read_to_string(&path) {
         Ok(text) => Some(text.lines().skip(1).map(|l| l.split('\t').map(str::to_owned).collect()).collect()),
         Err(error) => {
-            println!("skipped: {}: {error}", path.display());
+            println!("SKIPPED: {}: {error}", path.display());
             None
         }
     }

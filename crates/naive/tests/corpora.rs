@@ -49,7 +49,7 @@ fn outcome(case: &Case) -> Outcome {
 #[test]
 fn documented_answers() {
     let Some(root) = corpora() else {
-        eprintln!("skipped: the corpora are not there");
+        eprintln!("SKIPPED: the corpora are not there");
         return;
     };
     let (mut same, mut large, mut wrong) = (0, 0, Vec::new());

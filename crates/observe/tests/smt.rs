@@ -17,7 +17,7 @@ use support::{LEVELS, check};
 fn solvers() -> Vec<Solver> {
     let there: Vec<Solver> = Solver::ALL.into_iter().filter(|solver| solver.is_there()).collect();
     for solver in Solver::ALL.into_iter().filter(|solver| !there.contains(solver)) {
-        eprintln!("skipped: {} is not installed (Debian package {})", solver.name(), solver.name());
+        eprintln!("SKIPPED: {} is not installed (Debian package {})", solver.name(), solver.name());
     }
     there
 }

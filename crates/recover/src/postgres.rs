@@ -263,6 +263,7 @@ pub(crate) fn shown(error: postgres::Error) -> String {
 mod tests {
     use std::thread;
 
+    use margay_servers::started;
     use postgres::NoTls;
 
     use super::*;
@@ -303,11 +304,7 @@ mod tests {
     /// Both plugins read one log while clients run on it, and tell the same.
     #[test]
     fn both_plugins_tell_the_same() {
-        let server = match margay_servers::Server::postgres() {
-            Ok(server) => server,
-            Err(why) if why.contains("not installed") => return println!("skipped: {why}"),
-            Err(why) => panic!("{why}"),
-        };
+        let Some(server) = started(margay_servers::Server::postgres()) else { return };
         connect(server.url()).batch_execute(SCHEMA).expect("tables");
         let open = |plugin| Box::new(Slot::open(server.url(), plugin).expect("a slot"));
         let mut slots = [open(Plugin::TestDecoding), open(Plugin::Pgoutput)];
@@ -337,11 +334,7 @@ mod tests {
     /// A run whose connection ends without a word leaves its publication, and the next one drops it; but neither that of a run that goes on, nor what is not ours.
     #[test]
     fn what_a_killed_run_leaves_is_dropped_by_the_next_one() {
-        let server = match margay_servers::Server::postgres() {
-            Ok(server) => server,
-            Err(why) if why.contains("not installed") => return println!("skipped: {why}"),
-            Err(why) => panic!("{why}"),
-        };
+        let Some(server) = started(margay_servers::Server::postgres()) else { return };
         let mut client = connect(server.url());
         let others = "CREATE TABLE t (k INT PRIMARY KEY); CREATE PUBLICATION margay_99999999; CREATE PUBLICATION margay_mine;
             COMMENT ON PUBLICATION margay_mine IS 'of a run of margay, which drops it'";

@@ -220,9 +220,12 @@ function again() {
 function runSection() {
   const { run } = data.report;
   if (!run) return null;
+  const ended = [run.ended && run.ended !== "complete" ? `${run.ended} before its end` : null,
+    run.lost_connections ? `connections lost: ${run.lost_connections}; the first: ${run.first_loss}` : null].filter(Boolean);
   const rows = [["Database", run.dbms], ["Asked for", run.level], ["Workload", run.workload], ["Clients", run.clients], ["Committed", run.committed], ["Aborted", run.aborted],
     ["Unknown outcome", run.unknown], ["Time", seconds(run.seconds)]];
   return h("section", { class: "run" }, h("h2", {}, "The run"), h("dl", {}, rows.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, typeof value === "number" ? value.toLocaleString("en") : value)))),
+    ended.length ? h("ul", {}, ended.map((what) => h("li", {}, what))) : null,
     run.dropped.length ? h("ul", {}, run.dropped.map((why) => h("li", {}, `gave up before its time: ${why}`))) : null);
 }
 
@@ -233,6 +236,14 @@ function checks() {
     h("thead", {}, h("tr", {}, ["Engine", "Level", "Verdict", "Time", "What it says"].map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, all.map((check) => h("tr", {}, h("th", { scope: "row" }, check.engine), h("td", {}, check.level), h("td", { class: check.verdict }, check.verdict),
       h("td", {}, seconds(check.seconds)), h("td", {}, check.reason || "")))))));
+}
+
+function expected() {
+  const all = details().expected || [];
+  if (!all.length) return null;
+  const name = (one) => `${one.anomaly}, ${one.deviation || "accepted"}: `;
+  return h("section", { class: "expected" }, h("h2", {}, "Found, and not counted"),
+    h("ul", {}, all.slice(0, 50).map((one) => h("li", {}, name(one) + one.reason))));
 }
 
 function statistics() {
@@ -247,6 +258,7 @@ const PARTS = {
   banner: [banner, () => ({ ...data.report, anomalies: 0, report: { ...details(), cases: 0, checks: 0, series: 0 } })],
   findings: [findings, () => [data.report.anomalies, details().cases.map((told) => told.title)]],
   case: [caseSection, () => [data.report.anomalies[state.anomaly], current()]],
+  expected: [expected, () => details().expected],
   checks: [checks, () => details().checks],
   run: [runSection, () => data.report.run],
   statistics: [statistics, () => details().series],

@@ -66,6 +66,7 @@ impl Report {
             faults: source.faults.into_iter().map(cleaned_fault).collect(),
             again: cleaned(source.again),
             checks: Vec::new(),
+            expected: Vec::new(),
             cases,
             series: source.curves.then(|| series::of_history(source.history, shown)).flatten(),
         }));

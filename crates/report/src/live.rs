@@ -1,7 +1,8 @@
 //! The live page: a small server that shows a report while it is being made.
 //!
 //! # Design
-//! One thread accepts, one thread serves each connection, at most [`CONNECTIONS`] at a time. A browser gets the page as it is now and then follows `events`:
+//! One thread accepts, one thread serves each connection. At most [`CONNECTIONS`] are answered at a time, and at most as many are waited for to ask: if another one comes, the one that has said
+//! nothing for longest is closed. So whoever connects and says nothing keeps nobody out. A browser gets the page as it is now and then follows `events`:
 //! whenever something is published, everybody who follows is sent the whole new data. So a reload, or a connection that was lost, costs nothing. When the
 //! last report is published, followers are told that it was the last, and from then on the page is the static one.
 //!
@@ -12,9 +13,10 @@
 
 pub mod http;
 
+use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -24,7 +26,7 @@ use crate::html::{self, Place};
 use crate::view::Report;
 use http::Request;
 
-/// Connections at a time.
+/// Connections at a time that are answered, and as many that have not asked yet.
 pub const CONNECTIONS: usize = 32;
 /// How often followers hear something, so that a lost connection is noticed.
 const ALIVE: Duration = Duration::from_secs(5);
@@ -38,7 +40,10 @@ pub struct Live {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
-    connections: AtomicUsize,
+    /// How many connections are answered.
+    answered: AtomicUsize,
+    /// Those that have not asked yet, the oldest first.
+    silent: Mutex<VecDeque<Arc<TcpStream>>>,
     token: Option<String>,
 }
 
@@ -55,11 +60,14 @@ impl Live {
     /// Binds the address and begins to serve `report`.
     ///
     /// # Errors
-    /// When the address cannot be bound, or is not a loopback address and there is no token.
+    /// When the address cannot be bound, or is not a loopback address and there is no token, or the token is empty.
     pub fn start(address: SocketAddr, token: Option<String>, report: Report) -> io::Result<Self> {
         if !address.ip().is_loopback() && token.is_none() {
             let why = "only loopback addresses are served without an access token";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
+        if token.as_ref().is_some_and(String::is_empty) {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the access token is empty"));
         }
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
@@ -67,7 +75,8 @@ impl Live {
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
             changed: Condvar::new(),
-            connections: AtomicUsize::new(0),
+            answered: AtomicUsize::new(0),
+            silent: Mutex::default(),
             token,
         });
         let accepting = Arc::clone(&shared);
@@ -111,6 +120,26 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn silent(&self) -> MutexGuard<'_, VecDeque<Arc<TcpStream>>> {
+        self.silent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A new connection, which has not asked yet. The oldest such one makes room for it.
+    fn wait_for(&self, stream: &Arc<TcpStream>) {
+        let mut silent = self.silent();
+        silent.push_back(Arc::clone(stream));
+        if silent.len() > CONNECTIONS
+            && let Some(oldest) = silent.pop_front()
+        {
+            let _ = oldest.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// A connection that has asked, or has gone.
+    fn forget(&self, stream: &Arc<TcpStream>) {
+        self.silent().retain(|other| !Arc::ptr_eq(other, stream));
+    }
 }
 
 fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
@@ -120,31 +149,26 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             thread::sleep(Duration::from_millis(50));
             continue;
         };
-        if shared.connections.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS {
-            shared.connections.fetch_sub(1, Ordering::Relaxed);
-            let _ = http::answer(
-                &stream,
-                "503 Service Unavailable",
-                "text/plain; charset=utf-8",
-                "too many connections\n",
-            );
-            continue;
-        }
-        let own = Arc::clone(shared);
+        let (stream, own) = (Arc::new(stream), Arc::clone(shared));
+        own.wait_for(&stream);
         let serving = thread::Builder::new().spawn(move || {
             // A connection that breaks concerns nobody else.
             let _ = serve(&stream, &own);
-            own.connections.fetch_sub(1, Ordering::Relaxed);
+            own.forget(&stream);
         });
         if serving.is_err() {
-            shared.connections.fetch_sub(1, Ordering::Relaxed);
+            // Too many threads: those that wait for nothing end.
+            shared.silent().drain(..).for_each(|silent| drop(silent.shutdown(Shutdown::Both)));
         }
     }
 }
 
-fn serve(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
-    const TEXT: &str = "text/plain; charset=utf-8";
-    let Some(request) = Request::read(stream)? else {
+const TEXT: &str = "text/plain; charset=utf-8";
+
+fn serve(stream: &Arc<TcpStream>, shared: &Shared) -> io::Result<()> {
+    let request = Request::read(stream)?;
+    shared.forget(stream);
+    let Some(request) = request else {
         return http::answer(stream, "400 Bad Request", TEXT, "only plain GET requests are answered\n");
     };
     if !request.is_allowed(shared.token.as_deref()) {
@@ -155,6 +179,16 @@ fn serve(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
             "the access token is missing or wrong, or the host is not this machine\n",
         );
     }
+    let busy = shared.answered.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS;
+    let answered = match busy {
+        true => http::answer(stream, "503 Service Unavailable", TEXT, "too many connections\n"),
+        false => answer(stream, &request, shared),
+    };
+    shared.answered.fetch_sub(1, Ordering::Relaxed);
+    answered
+}
+
+fn answer(stream: &TcpStream, request: &Request, shared: &Shared) -> io::Result<()> {
     match request.path.as_str() {
         "/" => http::answer(stream, "200 OK", "text/html; charset=utf-8", &page(shared)),
         "/report.json" => {

@@ -14,7 +14,7 @@
 use crate::paint::Paint;
 use crate::picture::{Cycle, Edge, Picture};
 use crate::table::{Table, wrap};
-use crate::view::{Anomaly, Case, Check, Details, EngineFault, Report, Stats, Word};
+use crate::view::{Anomaly, Case, Check, Details, EngineFault, Expected, Report, Stats, Word};
 
 /// Anomalies that the text shows; JSON has all of them.
 const SHOWN: usize = 5;
@@ -43,6 +43,7 @@ pub fn text(report: &Report, paint: Paint, width: usize) -> String {
     }
     out.models(report);
     if let Some(details) = &report.report {
+        out.expected(&details.expected);
         out.checks(&details.checks);
         out.statistics(details);
     }
@@ -206,6 +207,27 @@ impl Account {
             for line in wrap(&report.also_not.join(", "), self.width, "also not: ", 10) {
                 let dim = self.paint.dim(&line);
                 self.line(&dim);
+            }
+        }
+    }
+
+    /// What does not count.
+    fn expected(&mut self, all: &[Expected]) {
+        let (deviations, accepted): (Vec<_>, Vec<_>) = all.iter().partition(|one| one.deviation.is_some());
+        for (title, some) in [("known deviations", deviations), ("accepted", accepted)] {
+            if some.is_empty() {
+                continue;
+            }
+            self.line("");
+            let bold = self.paint.bold(&format!("{title}: {}", some.len()));
+            self.line(&bold);
+            for one in some.iter().take(SHOWN) {
+                let name = one.deviation.as_deref().map(|name| format!(", {name}")).unwrap_or_default();
+                let head = format!("{} {}{name}: {}", one.anomaly, among(&one.transactions), one.reason);
+                self.words(&head, "  ", 4);
+            }
+            if some.len() > SHOWN {
+                self.line(&format!("  and {} more; --json has all", some.len() - SHOWN));
             }
         }
     }

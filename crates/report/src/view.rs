@@ -161,6 +161,9 @@ pub struct Details {
     /// What each engine said, where more than one was asked.
     #[serde(default)]
     pub checks: Vec<Check>,
+    /// What was found and does not count: documented deviations of the product, and what the user accepts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expected: Vec<Expected>,
     /// The first anomalies with their pictures, in the order of [`Report::anomalies`].
     #[serde(default)]
     pub cases: Vec<Case>,
@@ -223,6 +226,19 @@ pub struct Check {
     pub reason: Option<String>,
     /// How long it took.
     pub seconds: f64,
+}
+
+/// Something that was found and does not count.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Expected {
+    /// The name of the deviation that the product documents; nothing if the user accepts it.
+    pub deviation: Option<String>,
+    /// The anomaly.
+    pub anomaly: String,
+    /// The recorder's labels of the transactions that show it.
+    pub transactions: Vec<u64>,
+    /// Why it does not count.
+    pub reason: String,
 }
 
 /// One anomaly for someone who has never heard of it.

@@ -7,7 +7,7 @@
 //! Nothing is allocated beside what the database and the workload allocate anyway; a test counts.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use margay_client::{Answer, Ask, Cell, Change, Connection, Obj, Rng, Trouble, Value};
 use margay_workloads::{End as Wish, Generator, Plan, Procedure, Script, Session, Stop};
@@ -41,6 +41,10 @@ pub(crate) struct Client<'a> {
 pub(crate) struct Span {
     pub first: Option<i64>,
     pub last: i64,
+    /// When it got its last answer.
+    pub answered: Option<i64>,
+    /// When it first lost a connection, and why.
+    pub lost: Option<(i64, String)>,
     /// How long it waited for the collector.
     pub waited: Duration,
     pub dropped: Option<String>,
@@ -124,13 +128,28 @@ impl<'a> Client<'a> {
             self.shared.monitor.count(end.ended);
             let again = end.refused && tries < job.retries;
             (next, tries) = if again { (source.again(next), tries + 1) } else { (source.next(), 0) };
-            if let Some(why) = end.lost {
-                match self.reconnect(level) {
-                    Some(new) => connections[level] = new,
-                    None => return self.drop_out(&why),
-                }
+            let Some(why) = end.lost else { continue };
+            self.lose(&why);
+            if is_disk_full(&why) {
+                return self.end_run(&format!("the disk of the database is full: {why}"));
+            }
+            match self.reconnect(level) {
+                Ok(new) => connections[level] = new,
+                Err(why) => return self.drop_out(&why),
             }
         }
+    }
+
+    fn lose(&mut self, why: &str) {
+        self.shared.monitor.lose();
+        let now = self.clock();
+        self.span.lost.get_or_insert_with(|| (now, why.to_owned()));
+    }
+
+    /// No client can go on with this. What was recorded until now is still worth a verdict.
+    fn end_run(&mut self, why: &str) {
+        self.drop_out(why);
+        self.shared.monitor.stop();
     }
 
     fn drop_out(&mut self, why: &str) {
@@ -262,6 +281,7 @@ impl<'a> Client<'a> {
         }
         let ended = if commits { Ended::Committed } else { Ended::Aborted };
         self.answered = (!self.shared.silent).then_some(after);
+        self.span.answered = Some(after);
         self.recorder.ended(before, after, ended);
         Ok(End { ended, refused: false, lost: None })
     }
@@ -282,37 +302,55 @@ impl<'a> Client<'a> {
     ) -> Result<Option<End>, String> {
         let (ended, refused, why) = match called {
             Ok(()) => return Ok(None),
+            Err(Trouble::Failed(why)) if is_disk_full(&why) => (lost, false, Some(why)),
             Err(Trouble::Failed(why)) => return Err(why),
             Err(Trouble::Refused(_)) => (Ended::Aborted, true, None),
             Err(Trouble::Lost(why)) => (lost, false, Some(why)),
         };
         let after = self.now();
+        if refused {
+            self.span.answered = Some(after);
+        }
         self.recorder.ended(before, after, ended);
         Ok(Some(End { ended, refused, lost: why }))
     }
 
-    fn reconnect(&mut self, level: usize) -> Option<Box<dyn Connection + 'a>> {
+    fn reconnect(&mut self, level: usize) -> Result<Box<dyn Connection + 'a>, String> {
         self.lost += 1;
-        let own_name = self.shared.job.levels().nth(level)?;
-        self.connect(own_name, TRIES).ok()
+        let own_name = self.shared.job.levels().nth(level).unwrap_or_default();
+        self.connect(own_name, TRIES)
     }
 
-    /// A server that is busy or just being started, or a relay that is impatient, may not take a connection at once.
+    /// A server that is busy or just being started, or a relay that is impatient, may not take a connection at once. If nobody else gets an answer either, it is dead.
     fn connect(&self, own_name: &str, tries: u32) -> Result<Box<dyn Connection + 'a>, String> {
-        let mut connected = Err("the run is over".to_owned());
+        let (mut answered, mut since) = (self.shared.monitor.answered(), Instant::now());
+        let mut failed = "the run is over".to_owned();
         for _ in 0..tries {
             if self.is_over() {
                 break;
             }
             self.tape.call(self.now());
-            connected = self.shared.database.connect(self.number as usize, own_name);
-            if connected.is_ok() {
-                break;
-            }
+            failed = match self.shared.database.connect(self.number as usize, own_name) {
+                Ok(connection) => return Ok(connection),
+                Err(why) => why,
+            };
             thread::sleep(REST);
+            let now_answered = self.shared.monitor.answered();
+            if std::mem::replace(&mut answered, now_answered) != now_answered {
+                since = Instant::now();
+            } else if since.elapsed() > self.shared.silence {
+                let silence = self.shared.silence.as_secs_f64();
+                return Err(format!("no client got an answer for {silence} s: {failed}"));
+            }
         }
-        connected
+        Err(failed)
     }
+}
+
+/// What databases say when there is no room for what they write.
+fn is_disk_full(why: &str) -> bool {
+    let why = why.to_ascii_lowercase();
+    ["no space left on device", "disk is full", "disk full", "(53100)"].iter().any(|part| why.contains(part))
 }
 
 fn reads(ask: &Ask) -> bool {

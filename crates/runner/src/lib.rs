@@ -42,6 +42,9 @@ use statistics::Thread;
 pub use statistics::{PART, Point, Statistics};
 use trace::Tape;
 
+/// A server that was killed and does not come back within this time is taken for dead.
+pub const SILENCE: Duration = Duration::from_secs(15);
+
 /// What a run does beside running.
 #[derive(Default)]
 pub struct Extras<'a> {
@@ -53,6 +56,8 @@ pub struct Extras<'a> {
     pub max_lag: Option<Duration>,
     /// How long the verification may go on when all clients have gone; without end if nothing is said. What is left then is not verified.
     pub patience: Option<Duration>,
+    /// After how long without an answer to any client a client that has lost its connection gives up. By default [`SILENCE`].
+    pub silence: Option<Duration>,
     /// Whether nothing is recorded at all: only how fast clients are is of interest.
     pub silent: bool,
 }
@@ -66,6 +71,10 @@ pub struct Recording {
     pub counts: Counts,
     /// How long they took, all in all.
     pub elapsed: Duration,
+    /// How long it was from when clients began until one of them got its last answer.
+    pub answered: Duration,
+    /// Connections that clients lost.
+    pub lost: Lost,
     /// Why clients had to stop early, if some had to.
     pub dropped: Vec<String>,
     /// What the live verification came to, if there was one.
@@ -82,6 +91,15 @@ pub struct Recording {
     pub harmed: Vec<(Harm, u32)>,
 }
 
+/// Connections that clients lost.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Lost {
+    /// How many.
+    pub count: u64,
+    /// Why the first one was.
+    pub first: Option<String>,
+}
+
 /// What clients share.
 struct Shared<'a> {
     database: &'a dyn Database,
@@ -94,6 +112,7 @@ struct Shared<'a> {
     clock: Instant,
     silent: bool,
     max_lag: Option<Duration>,
+    silence: Duration,
     ready: Barrier,
     /// The first thing that no client can go on with.
     failure: Mutex<Option<String>>,
@@ -134,6 +153,7 @@ pub fn run(
         clock,
         silent: extras.silent,
         max_lag: extras.max_lag,
+        silence: extras.silence.unwrap_or(silence(job)),
         ready,
         failure: Mutex::new(None),
     };
@@ -146,6 +166,11 @@ pub fn run(
         Some(why) => Err(why),
         None => recording,
     }
+}
+
+/// A server that we kill ourselves is also started again by us, which may take long on a busy machine.
+fn silence(job: &Job) -> Duration {
+    if job.harms.is_empty() { SILENCE } else { 4 * SILENCE }
 }
 
 fn record(shared: &Shared<'_>, start: &Start, extras: Extras<'_>) -> Result<Recording, String> {
@@ -180,10 +205,16 @@ fn record(shared: &Shared<'_>, start: &Start, extras: Extras<'_>) -> Result<Reco
         spans.into_iter().collect::<Result<Vec<_>, _>>().map_err(|_| "a client panicked".to_owned())?;
     let first = spans.iter().filter_map(|span| span.first).min().unwrap_or_default();
     let last = spans.iter().map(|span| span.last).max().unwrap_or_default();
+    let answered = spans.iter().filter_map(|span| span.answered).max().unwrap_or(first);
+    let first_lost = spans.iter().filter_map(|span| span.lost.as_ref()).min();
+    let lost = Lost { count: shared.monitor.lost(), first: first_lost.map(|(_, why)| why.clone()) };
+    let time = |nanos: i64| Duration::from_nanos(nanos.max(0) as u64);
     Ok(Recording {
         history,
         counts: shared.monitor.counts(),
-        elapsed: Duration::from_nanos((last - first).max(0) as u64),
+        elapsed: time(last - first),
+        answered: time(answered - first),
+        lost,
         waited: spans.iter().map(|span| span.waited).sum(),
         dropped: spans.into_iter().filter_map(|span| span.dropped).collect(),
         verified,

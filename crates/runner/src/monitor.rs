@@ -13,6 +13,7 @@ pub struct Monitor {
     committed: AtomicU64,
     aborted: AtomicU64,
     unknown: AtomicU64,
+    lost: AtomicU64,
     verified: AtomicU64,
     violations: AtomicU64,
     lag: AtomicU64,
@@ -60,6 +61,22 @@ impl Monitor {
             aborted: number(&self.aborted),
             unknown: number(&self.unknown),
         }
+    }
+
+    /// How many connections were lost.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        number(&self.lost)
+    }
+
+    /// How many transactions were answered to their end.
+    pub(crate) fn answered(&self) -> u64 {
+        self.counts().total().saturating_sub(self.lost())
+    }
+
+    /// A connection was lost, and with it a transaction that was counted.
+    pub(crate) fn lose(&self) {
+        self.lost.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How far the live verification has come.

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use crate::{folder_of, temporary};
+use crate::folder_of;
+use crate::home::private;
 
 /// What `openssl` reads. The name that a certificate is for comes in the end.
 const CONFIGURATION: &str = "[req]\ndistinguished_name = name\nprompt = no\n[name]\nCN = margay\n\
@@ -32,7 +33,7 @@ impl Authority {
     /// When the program is not installed, or fails.
     pub fn new() -> Result<Self, String> {
         folder_of("openssl", "openssl", &[PathBuf::from("/usr/bin")])?;
-        let authority = Self { folder: temporary("authority", None)? };
+        let authority = Self { folder: private("authority", None)? };
         authority.openssl("", "req -x509 -extensions authority -keyout authority.key -out authority.pem")?;
         Ok(authority)
     }

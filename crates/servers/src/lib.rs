@@ -1,7 +1,8 @@
 //! Private database servers of the installed binaries: started in a temporary folder on a free loopback port, and stopped and removed with
-//! their handle, also when the owner panics.
+//! their handle, also when the owner panics or is killed.
 //!
 //! # Invariants
+//! - Only who knows the random password in [`Server::url`] can use a server; only its user can look into its folder.
 //! - Nothing that belongs to the machine's own servers is read or touched: own folder, own port, no configuration files.
 //! - Servers refuse to run as root; as root they run as their own user, or as `nobody`.
 //! - What a server acknowledged is with the operating system, so it outlives the server's death, but not the machine's: nothing is synced to a disk.
@@ -11,14 +12,14 @@
 //! - A server is ready when its own process says so. That somebody answers on its port says little: it may be another's, or not ready yet.
 
 mod certificates;
+mod home;
 mod processes;
 
 use std::collections::hash_map::RandomState;
 use std::fs;
 use std::hash::BuildHasher;
-use std::io::{self, Write};
 use std::net::TcpListener;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, chown};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 pub use certificates::{Authority, Certificate};
+use home::{Home, random};
 
 /// Ports that no system gives to outgoing connections by itself: one of those might be open by the time that a server wants it.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
@@ -43,7 +45,8 @@ pub struct Server {
     user: User,
     command: Command,
     child: Child,
-    folder: PathBuf,
+    home: Home,
+    password: String,
     url: String,
     /// Where it listens, on 127.0.0.1.
     pub port: u16,
@@ -73,9 +76,8 @@ impl Server {
     /// # Errors
     /// When there is none, and why.
     pub fn postgres_with(settings: &[&str]) -> Result<Server, String> {
-        let (bin, user, folder) = Self::new_postgres()?;
         let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
-        Self::start(Dbms::Postgres { bin, settings }, user, folder)
+        New::postgres()?.start(|bin| Dbms::Postgres { bin, settings })
     }
 
     /// The same with a certificate. It takes no connection that is not encrypted.
@@ -83,34 +85,21 @@ impl Server {
     /// # Errors
     /// When there is none, and why.
     pub fn postgres_encrypted(certificate: &Certificate) -> Result<Server, String> {
-        let (bin, user, folder) = Self::new_postgres()?;
-        let [file, key] = certificate.write(&folder, user)?;
-        let only = fs::write(folder.join("data/pg_hba.conf"), "hostssl all all all trust\n");
+        let new = New::postgres()?;
+        let [file, key] = certificate.write(&new.home)?;
+        let only = fs::write(new.home.folder.join("data/pg_hba.conf"), "hostssl all all all scram-sha-256\n");
         only.map_err(|error| error.to_string())?;
         let settings =
             vec!["ssl=on".to_owned(), format!("ssl_cert_file={file}"), format!("ssl_key_file={key}")];
-        Self::start(Dbms::Postgres { bin, settings }, user, folder)
+        new.start(|bin| Dbms::Postgres { bin, settings })
     }
 
-    /// What a PostgreSQL server needs to be started: the folder of its programs, its user, and what is set up in a folder of its own.
-    fn new_postgres() -> Result<(PathBuf, User, PathBuf), String> {
-        let bin = folder_of("initdb", "postgres", &debian_folders("/usr/lib/postgresql"))?;
-        let user = user("postgres")?;
-        let folder = temporary("postgres", user)?;
-        let data = folder.join("data");
-        let mut init = Command::new(bin.join("initdb"));
-        init.arg("-D").arg(&data).args(["-U", "margay", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]);
-        finish(init, user, &folder)?;
-        Ok((bin, user, folder))
-    }
-
-    /// MariaDB with the collation utf8mb4_general_ci, the user `root` without password, and a binary log of rows.
+    /// MariaDB with the collation utf8mb4_general_ci, the superuser `root`, and a binary log of rows.
     ///
     /// # Errors
     /// When there is none, and why.
     pub fn mariadb() -> Result<Server, String> {
-        let (bin, user, folder) = Self::new_mariadb()?;
-        Self::start(Dbms::Mariadb { bin, settings: Vec::new() }, user, folder)
+        New::mariadb()?.start(|bin| Dbms::Mariadb { bin, settings: Vec::new() })
     }
 
     /// The same with a certificate. It takes connections with and without encryption.
@@ -118,33 +107,10 @@ impl Server {
     /// # Errors
     /// When there is none, and why.
     pub fn mariadb_encrypted(certificate: &Certificate) -> Result<Server, String> {
-        let (bin, user, folder) = Self::new_mariadb()?;
-        let [file, key] = certificate.write(&folder, user)?;
+        let new = New::mariadb()?;
+        let [file, key] = certificate.write(&new.home)?;
         let settings = vec![format!("--ssl-cert={file}"), format!("--ssl-key={key}")];
-        Self::start(Dbms::Mariadb { bin, settings }, user, folder)
-    }
-
-    /// What a MariaDB server needs to be started, as for PostgreSQL.
-    fn new_mariadb() -> Result<(PathBuf, User, PathBuf), String> {
-        let bin = folder_of("mariadbd", "mariadbd", &[PathBuf::from("/usr/sbin")])?;
-        let install = folder_of("mariadb-install-db", "mariadb-install-db", &[PathBuf::from("/usr/bin")])?;
-        let user = user("mysql")?;
-        let folder = temporary("mariadb", user)?;
-        let data = format!("--datadir={}", folder.join("data").display());
-        let mut init = Command::new(install.join("mariadb-install-db"));
-        init.args(["--no-defaults", &data, "--auth-root-authentication-method=normal", "--skip-test-db"]);
-        finish(init, user, &folder)?;
-        Ok((bin, user, folder))
-    }
-
-    /// Starts a server on what is set up in its folder. Between when a port was found to be free and when the server takes it somebody else may have.
-    fn start(dbms: Dbms, user: User, folder: PathBuf) -> Result<Server, String> {
-        let port = free_port()?;
-        let mut command = dbms.command(user, &folder, port)?;
-        let child = command.spawn().map_err(|error| error.to_string())?;
-        let url = dbms.url(port);
-        let mut server = Server { dbms, user, command, child, folder, url, port };
-        server.settle().map(|()| server)
+        new.start(|bin| Dbms::Mariadb { bin, settings })
     }
 
     /// Waits until it is ready; if it ends, it is started on other ports.
@@ -155,8 +121,8 @@ impl Server {
                 result => return result,
             }
             self.port = free_port()?;
-            self.url = self.dbms.url(self.port);
-            self.command = self.dbms.command(self.user, &self.folder, self.port)?;
+            self.url = self.dbms.url(&self.password, self.port);
+            self.command = self.dbms.command(self.user, &self.home.folder, self.port)?;
             self.child = self.command.spawn().map_err(|error| error.to_string())?;
         }
         self.listens()
@@ -220,11 +186,11 @@ impl Server {
     fn listens(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
-            if self.dbms.is_ready(&self.folder, self.child.id()) {
+            if self.dbms.is_ready(&self.home.folder, self.child.id()) {
                 return Ok(());
             }
             if let Ok(Some(status)) = self.child.try_wait() {
-                let log = fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+                let log = fs::read_to_string(self.home.folder.join("log")).unwrap_or_default();
                 let lines: Vec<&str> = log.lines().collect();
                 let last = lines[lines.len().saturating_sub(8)..].join("\n");
                 return Err(format!("the server ended at once: {status} {last}"));
@@ -235,31 +201,79 @@ impl Server {
     }
 }
 
+/// What is set up in a folder, but not started yet.
+struct New {
+    bin: PathBuf,
+    user: User,
+    home: Home,
+    password: String,
+}
+
+impl New {
+    fn postgres() -> Result<Self, String> {
+        let bin = folder_of("initdb", "postgres", &debian_folders("/usr/lib/postgresql"))?;
+        let user = user("postgres")?;
+        let (home, password) = (Home::new("postgres", user)?, random()?);
+        let secret = home.write("password", &password)?;
+        let mut init = Command::new(bin.join("initdb"));
+        init.arg("-D").arg(home.folder.join("data")).args(["-U", "margay", "-E", "UTF8", "--locale=C", "-N"]);
+        init.args(["-A", "scram-sha-256"]).arg(format!("--pwfile={}", secret.display()));
+        finish(init, user, &home.folder)?;
+        Ok(Self { bin, user, home, password })
+    }
+
+    fn mariadb() -> Result<Self, String> {
+        let bin = folder_of("mariadbd", "mariadbd", &[PathBuf::from("/usr/sbin")])?;
+        let install = folder_of("mariadb-install-db", "mariadb-install-db", &[PathBuf::from("/usr/bin")])?;
+        let user = user("mysql")?;
+        let (home, password) = (Home::new("mariadb", user)?, random()?);
+        let data = format!("--datadir={}", home.folder.join("data").display());
+        let mut init = Command::new(install.join("mariadb-install-db"));
+        init.args(["--no-defaults", &data, "--auth-root-authentication-method=normal", "--skip-test-db"]);
+        finish(init, user, &home.folder)?;
+        home.write(ACCOUNTS, &accounts(&password))?;
+        Ok(Self { bin, user, home, password })
+    }
+
+    /// Starts a server on what is set up. Between when a port was found to be free and when the server takes it somebody else may have.
+    fn start(self, dbms: impl FnOnce(PathBuf) -> Dbms) -> Result<Server, String> {
+        let Self { bin, user, home, password } = self;
+        let (dbms, port) = (dbms(bin), free_port()?);
+        let mut command = dbms.command(user, &home.folder, port)?;
+        let child = command.spawn().map_err(|error| error.to_string())?;
+        let url = dbms.url(&password, port);
+        let mut server = Server { dbms, user, command, child, home, password, url, port };
+        server.settle().map(|()| server)
+    }
+}
+
+/// The file that MariaDB executes before it takes connections.
+const ACCOUNTS: &str = "accounts.sql";
+
+/// Leaves one account. The server is started more than once, so all of it can be done again.
+fn accounts(password: &str) -> String {
+    format!(
+        "SET sql_log_bin = 0;\n\
+         DELETE FROM mysql.global_priv WHERE User <> 'mariadb.sys';\n\
+         FLUSH PRIVILEGES;\n\
+         CREATE USER root@'%' IDENTIFIED BY '{password}';\n\
+         GRANT ALL PRIVILEGES ON *.* TO root@'%' WITH GRANT OPTION;\n"
+    )
+}
+
 impl Certificate {
     /// Writes both into a server's folder, where nobody else reads the key; answers where.
-    fn write(&self, folder: &Path, user: User) -> Result<[String; 2], String> {
-        let write = |name: &str, text: &str| {
-            let file = folder.join(name);
-            let mut options = fs::OpenOptions::new();
-            let mut written = options.write(true).create_new(true).mode(0o600).open(&file)?;
-            written.write_all(text.as_bytes())?;
-            if let Some((uid, gid)) = user {
-                chown(&file, Some(uid), Some(gid))?;
-            }
-            Ok(file.display().to_string())
-        };
-        let both = [("server.pem", &self.certificate), ("server.key", &self.key)];
-        let [file, key] =
-            both.map(|(name, text)| write(name, text).map_err(|error: io::Error| error.to_string()));
-        Ok([file?, key?])
+    fn write(&self, home: &Home) -> Result<[String; 2], String> {
+        let write = |name, text| home.write(name, text).map(|file| file.display().to_string());
+        Ok([write("server.pem", &self.certificate)?, write("server.key", &self.key)?])
     }
 }
 
 impl Dbms {
-    fn url(&self, port: u16) -> String {
+    fn url(&self, password: &str, port: u16) -> String {
         match self {
-            Dbms::Postgres { .. } => format!("postgres://margay@127.0.0.1:{port}/postgres"),
-            Dbms::Mariadb { .. } => format!("mysql://root@127.0.0.1:{port}/mysql"),
+            Dbms::Postgres { .. } => format!("postgres://margay:{password}@127.0.0.1:{port}/postgres"),
+            Dbms::Mariadb { .. } => format!("mysql://root:{password}@127.0.0.1:{port}/mysql"),
         }
     }
 
@@ -303,7 +317,8 @@ fn mariadb(bin: &Path, settings: &[String], folder: &Path, port: u16) -> Command
     let data = format!("--datadir={}", folder.join("data").display());
     let socket = format!("--socket={}", folder.join("socket").display());
     server.args(["--no-defaults", &data, &socket, "--bind-address=127.0.0.1", &format!("--port={port}")]);
-    server.args(["--skip-grant-tables", "--skip-name-resolve", "--innodb-flush-log-at-trx-commit=2"]);
+    server.arg(format!("--init-file={}", folder.join(ACCOUNTS).display()));
+    server.args(["--skip-name-resolve", "--innodb-flush-log-at-trx-commit=2"]);
     server.args(["--character-set-server=utf8mb4", "--collation-server=utf8mb4_general_ci"]);
     server.args(["--log-bin=log", "--server-id=1", "--binlog-format=ROW", "--binlog-row-image=FULL"]);
     server.args(settings);
@@ -320,7 +335,6 @@ impl Drop for Server {
             std::thread::sleep(Duration::from_millis(20));
         }
         self.kill();
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -353,17 +367,6 @@ fn user(name: &str) -> Result<User, String> {
     found.map(Some).ok_or_else(|| format!("no user {name} to run the server as"))
 }
 
-fn temporary(name: &str, user: User) -> Result<PathBuf, String> {
-    let nanos =
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_nanos();
-    let folder = std::env::temp_dir().join(format!("margay-{name}-{}-{nanos}", std::process::id()));
-    fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-    if let Some((uid, gid)) = user {
-        chown(&folder, Some(uid), Some(gid)).map_err(|error| error.to_string())?;
-    }
-    Ok(folder)
-}
-
 /// A port that nobody listens on. Two who ask at the same time hardly get the same one.
 fn free_port() -> Result<u16, String> {
     let random = RandomState::new().hash_one(std::process::id());
@@ -389,7 +392,7 @@ fn prepare(command: &mut Command, user: User, folder: &Path) -> Result<(), Strin
     Ok(())
 }
 
-/// Runs a program to its end; removes the folder if it fails.
+/// Runs a program to its end.
 fn finish(mut command: Command, user: User, folder: &Path) -> Result<(), String> {
     let ran = prepare(&mut command, user, folder)
         .and_then(|()| command.status().map_err(|error| error.to_string()));
@@ -397,7 +400,6 @@ fn finish(mut command: Command, user: User, folder: &Path) -> Result<(), String>
         Ok(status) if status.success() => Ok(()),
         other => {
             let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
-            let _ = fs::remove_dir_all(folder);
             Err(format!("setting up the server failed: {other:?} {log}"))
         }
     }

@@ -1,11 +1,15 @@
 //! Processes by their numbers, as Linux tells of them in `/proc`.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long a signal may take: it acts when the process runs next, and on a busy machine that is not at once.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What the programs are called that run in a server's folder.
+const SERVERS: [&str; 3] = ["postgres", "initdb", "mariadbd"];
 
 /// Sends a signal; who is gone needs none.
 pub(crate) fn signal(name: &str, processes: &[u32]) {
@@ -35,9 +39,8 @@ fn signal_until(name: &str, processes: &[u32], done: impl Fn(char) -> bool) {
 
 /// A process and its descendants, each after its parent.
 pub(crate) fn family(root: u32) -> Vec<u32> {
-    let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let parents: Vec<(u32, u32)> = numbers.filter_map(|process| Some((process, state(process)?.1))).collect();
+    let parents: Vec<(u32, u32)> =
+        numbers().filter_map(|process| Some((process, state(process)?.1))).collect();
     let mut family = vec![root];
     let mut next = 0;
     while let Some(&parent) = family.get(next) {
@@ -45,6 +48,22 @@ pub(crate) fn family(root: u32) -> Vec<u32> {
         next += 1;
     }
     family
+}
+
+/// The servers whose working directory is in a folder.
+pub(crate) fn servers_in(folder: &Path) -> Vec<u32> {
+    let is_server = |process: &u32| {
+        let place = format!("/proc/{process}");
+        let name = fs::read_to_string(format!("{place}/comm")).unwrap_or_default();
+        let inside = fs::read_link(format!("{place}/cwd")).is_ok_and(|at| at.starts_with(folder));
+        inside && SERVERS.contains(&name.trim_end())
+    };
+    numbers().filter(is_server).collect()
+}
+
+fn numbers() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// The letter of a process's state, and its parent.

@@ -37,7 +37,7 @@ fn lines(history: &History, finding: &Finding, rules_out: Option<String>) -> Vec
 /// What a database is known for, where a finding is that: a sentence or two.
 #[must_use]
 pub fn known(history: &History, finding: &Finding) -> Option<String> {
-    crate::known::known(history, finding)
+    crate::known::known(history, finding).map(|(_, told)| told)
 }
 
 /// Which levels a finding refutes.

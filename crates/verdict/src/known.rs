@@ -9,26 +9,26 @@
 
 use margay_history::{History, ObjectId, Op, OpId, OpKind, Outcome, TxnId, Value, ValueId, Version};
 use margay_levels::Level;
-use margay_levels::profile::same_dbms;
+use margay_levels::profile::{Deviation, Found, INSERT_OVER_UNSEEN_DELETION};
 
 use crate::audit;
 use crate::certificate::{Broken, Certificate, Finding, Lemma, Reason};
 use crate::checker::Question;
 
-/// What is known about a finding.
-pub(crate) fn known(history: &History, finding: &Finding) -> Option<String> {
+/// Which deviation of the history's database a finding is, and what happened in a sentence or two.
+pub(crate) fn known(history: &History, finding: &Finding) -> Option<(&'static Deviation, String)> {
     let header = history.header();
-    let postgres = header.dbms.as_deref().is_some_and(|dbms| same_dbms(dbms, "postgresql"));
-    if !postgres || header.level.as_deref() != Some("repeatable-read") {
-        return None;
-    }
+    let name = format!("{}/{}", header.dbms.as_deref()?, header.level.as_deref()?);
+    let Found(profile) = name.parse().ok()?;
+    let deviation = profile.deviations.iter().find(|one| **one == INSERT_OVER_UNSEEN_DELETION)?;
     let (deleter, inserter, object) = Known { history }.insertion(&finding.certificate)?;
     let (name, by) = (history.show_object(object), history.show_txn(deleter));
-    Some(format!(
+    let told = format!(
         "PostgreSQL is known to allow this at REPEATABLE READ: {} inserted {name} after {by} had deleted it, which its snapshot does not see. \
          For PostgreSQL that is another row, to which its rule about concurrent updates does not apply. By the definition of the level it is a violation.",
         history.show_txn(inserter)
-    ))
+    );
+    Some((deviation, told))
 }
 
 /// Who deleted, who inserted, and what.

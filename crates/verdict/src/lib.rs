@@ -8,6 +8,7 @@
 //! - Certificates are data in the history's ids; files hold them in the recorder's labels ([`wire`]).
 //! - A violation is a result, not an error. Ill-formed input never reaches this crate.
 
+pub mod accept;
 pub mod audit;
 mod budget;
 pub mod cell;

@@ -55,6 +55,8 @@ pub enum Why {
     Level(String),
     /// A program that the engine runs is not there.
     Program(String),
+    /// Too little happened for an answer about what was asked.
+    Incomplete(String),
     /// The audit rejected the engine's own certificate: the engine is wrong, and nobody should believe it.
     Rejected(String),
 }
@@ -66,7 +68,7 @@ impl fmt::Display for Why {
             Why::Exhausted(limit, progress) => write!(f, "{limit} ({progress})"),
             Why::MissingEvidence(what) => write!(f, "missing evidence: {what}"),
             Why::Outside(what) => write!(f, "outside this engine's fragment: {what}"),
-            Why::Level(what) | Why::Program(what) => f.write_str(what),
+            Why::Level(what) | Why::Program(what) | Why::Incomplete(what) => f.write_str(what),
             Why::Rejected(what) => write!(f, "the engine's own certificate does not pass the audit: {what}"),
         }
     }

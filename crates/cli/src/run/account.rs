@@ -10,6 +10,7 @@ use margay_runner::Verified;
 use serde_json::{Map, Value, json};
 
 use super::drive::{Done, level_names, target};
+use super::interrupt::Ending;
 use crate::args::RunArgs;
 use crate::duration;
 use crate::level::Asked;
@@ -64,12 +65,35 @@ fn asides(done: &Done) -> Vec<String> {
         let waited = duration::show(recording.waited / done.job.clients.max(1));
         lines.push(format!("clients waited for the live verification, each {waited} of its time"));
     }
+    lines.extend(interruption(done));
+    if recording.lost.count > 0 {
+        let first = recording.lost.first.as_deref().unwrap_or_default();
+        lines.push(format!("connections lost: {}; the first: {first}", recording.lost.count));
+    }
     for (harm, times) in &recording.harmed {
         lines.push(format!("fault {harm}: {times} times"));
     }
     let dropped = recording.dropped.iter();
     lines.extend(dropped.map(|why| format!("gave up before its time: {why}")));
     lines
+}
+
+/// What part of the run the verdict is about, if somebody ended it.
+fn interruption(done: &Done) -> Option<String> {
+    let (word, recording) = (done.ending.word(), &done.recording);
+    let limits = [
+        done.job.duration.map(duration::show),
+        done.job.transactions.map(|many| format!("{many} transactions")),
+    ];
+    let limits: Vec<String> = limits.into_iter().flatten().collect();
+    (done.ending != Ending::Complete).then(|| {
+        format!(
+            "{word} after {} of {}: the verdict is about the {} transactions recorded until then",
+            duration::show(recording.elapsed),
+            limits.join(" or "),
+            recording.counts.total(),
+        )
+    })
 }
 
 /// The line of the live verification.
@@ -129,8 +153,20 @@ fn more(done: &Done) -> Map<String, Value> {
     });
     let faults: Map<String, Value> =
         recording.harmed.iter().map(|(harm, times)| (harm.to_string(), json!(times))).collect();
-    let all =
-        [("promised", json!(done.promised.name())), ("live", json!(live)), ("faults", Value::Object(faults))];
+    let asked = json!({
+        "transactions": done.job.transactions,
+        "seconds": done.job.duration.map(|limit| limit.as_secs_f64()),
+    });
+    let all = [
+        ("promised", json!(done.promised.name())),
+        ("live", json!(live)),
+        ("faults", Value::Object(faults)),
+        ("ended", json!(done.ending.word())),
+        ("asked", asked),
+        ("answered_seconds", json!(recording.answered.as_secs_f64())),
+        ("lost_connections", json!(recording.lost.count)),
+        ("first_loss", json!(recording.lost.first)),
+    ];
     all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
@@ -160,6 +196,18 @@ pub fn again(args: &RunArgs, done: &Done) -> String {
     }
     if let Some(limit) = args.max_lag {
         let _ = write!(command, " --max-lag {}ms", limit.as_millis());
+    }
+    if let Some(limit) = args.give_up_after {
+        let _ = write!(command, " --give-up-after {}ms", limit.as_millis());
+    }
+    if let Some(many) = args.require_transactions {
+        let _ = write!(command, " --require-transactions {many}");
+    }
+    if args.strict {
+        command += " --strict";
+    }
+    if let Some(file) = &args.accept {
+        let _ = write!(command, " --accept {}", file.display());
     }
     for (harm, every) in &job.harms {
         let _ = write!(command, " --fault {harm}={}ms", every.as_millis());

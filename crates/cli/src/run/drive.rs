@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use margay_drivers::{Database, Harm, Target, Wishes};
@@ -11,13 +10,14 @@ use margay_report::view::Run;
 use margay_runner::{Extras, Job, Mechanisms, Monitor, Recording, choose_level, level_name, mechanisms};
 
 use super::evidence::Subject;
+use super::interrupt::{Ending, Interrupts};
 use super::{curves, record};
 use crate::args::RunArgs;
 use crate::failure::Failure;
 use crate::files;
 use crate::level::Asked;
 use crate::progress::Progress;
-use crate::serve::{self, Serving};
+use crate::serve::Serving;
 
 /// When neither limit is given, both of these are.
 const TRANSACTIONS: u64 = 3000;
@@ -35,6 +35,8 @@ pub struct Done {
     pub claim: Asked,
     /// By what it was verified while it ran.
     pub mechanisms: Option<Mechanisms>,
+    /// Whether a signal ended it.
+    pub ending: Ending,
     /// The page on which it is shown.
     pub serving: Option<Serving>,
 }
@@ -46,8 +48,7 @@ pub fn drive(args: &RunArgs) -> Result<Done, Failure> {
     let failed = |error: String| Failure::new(format!("{target}: {error}"));
     let setting = Job::setting(&args.workload, args.clients, args.seed);
     let monitor = Arc::new(Monitor::default());
-    let over = Arc::new(AtomicBool::new(false));
-    stop_on_interrupt(&monitor, &over)?;
+    let interrupts = Interrupts::listen(&monitor)?;
     let subject = {
         let _progress = Progress::show(&format!("opening {target}"), !quiet);
         let harms: Vec<Harm> = args.fault.iter().map(|(harm, _)| *harm).collect();
@@ -71,13 +72,14 @@ pub fn drive(args: &RunArgs) -> Result<Done, Failure> {
     let recording = {
         let _progress = Progress::follow(live_line(&monitor), !quiet);
         let patience = super::timeout(args);
-        let extras = Extras { output, mechanisms, max_lag: args.max_lag, patience, silent: false };
+        let (max_lag, silence) = (args.max_lag, args.give_up_after);
+        let extras = Extras { output, mechanisms, max_lag, patience, silence, silent: false };
         let recording = margay_runner::run(database, &job, &monitor, extras).map_err(failed)?;
         subject.recover(recording, record, quiet)?
     };
     drop(subject);
-    over.store(true, Ordering::Relaxed);
-    Ok(Done { recording, dbms, job, promised, claim, mechanisms, serving })
+    let ending = interrupts.end();
+    Ok(Done { recording, dbms, job, promised, claim, mechanisms, ending, serving })
 }
 
 /// The page of the run, if one is wanted.
@@ -148,19 +150,6 @@ fn job(args: &RunArgs, mut levels: Vec<String>) -> Job {
 /// The mirror follows one level at a time.
 fn live_mechanisms(database: &dyn Database, job: &Job) -> Option<Mechanisms> {
     if job.others.is_empty() { mechanisms(database, &job.own_name) } else { None }
-}
-
-/// An interrupt ends the run, and what was recorded is checked; one that comes later, when no server has to be stopped, ends the program.
-fn stop_on_interrupt(monitor: &Arc<Monitor>, over: &Arc<AtomicBool>) -> Result<(), Failure> {
-    let (monitor, over) = (Arc::clone(monitor), Arc::clone(over));
-    let interrupted = move || {
-        monitor.stop();
-        if !serve::interrupted() && over.load(Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-    };
-    ctrlc::set_handler(interrupted)
-        .map_err(|error| Failure::new(format!("no handler of interrupts: {error}")))
 }
 
 /// What is shown while clients run.

@@ -27,6 +27,7 @@ pub(super) const OPTIMISTIC: Profile = Profile {
     one_clock: true,
     modes: UNLOCKED,
     promises: &[Level::SnapshotIsolation],
+    deviations: &[],
     note: "OptimisticTransactionDB with a snapshot set at the begin: written keys are validated at commit. Reads \
         without the snapshot see the newest committed version.",
     cites: &["RocksDB", "Leopard"],

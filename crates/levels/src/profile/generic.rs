@@ -19,6 +19,7 @@ const STRICT_SERIALIZABLE: Profile = Profile {
     one_clock: true,
     modes: UNLOCKED,
     promises: &[Level::StrictSerializable],
+    deviations: &[],
     note: "Any database: each transaction takes place at one point between its first statement and its end. Whatever \
         contradicts that contradicts the level itself.",
     cites: &["Adya1999", "Leopard"],

@@ -42,6 +42,7 @@ const TWO_PHASE: Profile = Profile {
     one_clock: true,
     modes: PREDICATES,
     promises: &[Level::Serializable],
+    deviations: &[],
     note: "Two-phase locking with range locks. The order of commits is a serial order, so real time holds in \
         practice; the documentation promises serializable only.",
     cites: &["Derby", "Leopard"],

@@ -1,6 +1,9 @@
 //! Databases whose plain reads see a snapshot.
 
-use super::{Certifier, Granularity, Lock, Mode, PredicateLock, Profile, Read, Snapshot, mode, mode_over};
+use super::{
+    Certifier, Granularity, INSERT_OVER_UNSEEN_DELETION, Lock, Mode, PredicateLock, Profile, Read, Snapshot,
+    mode, mode_over,
+};
 use crate::Level;
 
 /// Statements that find rows in the snapshot and re-check those changed since: read committed, PostgreSQL's way.
@@ -70,6 +73,7 @@ const POSTGRESQL: Profile = Profile {
     one_clock: true,
     modes: RECHECK,
     promises: &[Level::ReadCommitted],
+    deviations: &[],
     note: "Each statement has its own snapshot. UPDATE, DELETE and locking reads wait for a row's writer and then \
         re-check the newest version, so one statement may see rows of two states: not even be-read-committed. \
         READ UNCOMMITTED behaves the same. Leopard's Table I marks first updater wins here; its own IL-Description \
@@ -84,6 +88,7 @@ const POSTGRESQL_RR: Profile = Profile {
     first_updater_wins: true,
     modes: ONE_SNAPSHOT,
     promises: &[Level::StrictSnapshotIsolation],
+    deviations: &[INSERT_OVER_UNSEEN_DELETION],
     note: "Snapshot isolation. The snapshot is taken by the first statement after BEGIN, and contains whatever was \
         acknowledged before. Known and intended: after another transaction's committed DELETE of a key, an INSERT \
         of it makes both versions visible to the inserting transaction. It is another row, so that first updater wins \
@@ -104,6 +109,7 @@ const POSTGRESQL_SER: Profile = Profile {
         transactions commits first, and with a read-only first transaction only if that commit came before its \
         snapshot. The serial order is some order, not the order of commits, and real time is not promised.",
     cites: &["PostgreSQL", "PortsGrittner2012", "ONeil2016", "Hermitage", "Leopard"],
+    deviations: &[],
     ..POSTGRESQL_RR
 };
 
@@ -116,6 +122,7 @@ const OPENGAUSS_RR: Profile = Profile {
     promises: &[Level::SnapshotIsolation],
     note: "As PostgreSQL's. Some drivers take the snapshot at BEGIN. SERIALIZABLE is accepted and means this.",
     cites: &["OpenGauss", "Leopard"],
+    deviations: &[],
     ..POSTGRESQL_RR
 };
 
@@ -135,6 +142,7 @@ const YUGABYTE_RR: Profile = Profile {
     promises: &[Level::SnapshotIsolation],
     note: "Snapshot isolation over hybrid logical clocks; real time holds only within the clock skew.",
     cites: &["YugabyteDB", "Hermitage", "Leopard"],
+    deviations: &[],
     ..POSTGRESQL_RR
 };
 
@@ -159,6 +167,7 @@ const MYSQL_RC: Profile = Profile {
     one_clock: true,
     modes: SNAPSHOT_AND_NEWEST,
     promises: &[Level::ReadCommitted],
+    deviations: &[],
     note: "InnoDB. A plain SELECT has a snapshot of its own; everything else reads the newest committed version.",
     cites: &["MySQL", "Hermitage", "Leopard"],
 };
@@ -227,6 +236,7 @@ const COCKROACH: Profile = Profile {
     one_clock: false,
     modes: UNLOCKED,
     promises: &[Level::Serializable],
+    deviations: &[],
     note: "A transaction may move to a later timestamp if what it read is still current there, so its snapshot is \
         that of its final timestamp. Real time holds for transactions that touch common keys, not in general \
         (causal reverse), hence not strict. Locks of FOR UPDATE are best effort and prove nothing.",

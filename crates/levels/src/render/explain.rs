@@ -90,6 +90,10 @@ fn explain_profile(p: &Profile) -> String {
     page.field("First updater wins", &first_updater);
     page.field("Certifier", &certifier);
     page.field("Promises", &promises);
+    for deviation in p.deviations {
+        let told = format!("{}: {} ({})", deviation.name, deviation.explanation, deviation.documented);
+        page.field("Known deviation", &told);
+    }
     for statement in Statement::ALL {
         let mode = p.mode(statement);
         let words = [mode.lock.name(), mode.read.name(), mode.predicate.name()];

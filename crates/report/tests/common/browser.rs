@@ -36,7 +36,7 @@ impl Browser {
     /// Starts Chromium; `None`, with a printed reason, where there is none.
     pub fn start() -> Option<Self> {
         let Some(program) = NAMES.into_iter().find(|name| on_path(name)) else {
-            eprintln!("skipped: no Chromium on this machine ({} are looked for)", NAMES.join(", "));
+            eprintln!("SKIPPED: no Chromium on this machine ({} are looked for)", NAMES.join(", "));
             return None;
         };
         let profile = TempDir::new().expect("a temporary folder");

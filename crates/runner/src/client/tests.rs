@@ -136,6 +136,7 @@ fn with_job(
         clock: Instant::now(),
         silent: false,
         max_lag,
+        silence: Duration::from_millis(300),
         ready: Barrier::new(1),
         failure: Mutex::new(None),
     };
@@ -368,6 +369,44 @@ fn a_connection_is_tried_for_several_times() {
         assert!(client.connect("", 2).is_err_and(|why| why == "down"));
         assert!(client.connect("", 2).is_ok(), "the second attempt");
     });
+}
+
+/// A regression: clients of a server that was dead for good went on trying until the run was over, and nobody heard of it.
+#[test]
+fn a_client_gives_up_when_nobody_gets_an_answer() {
+    let job = Job { transactions: Some(100), ..job() };
+    let lost = Mutex::new(vec![Trouble::Lost("gone".to_owned())]);
+    let connects = Mutex::new([vec![Err("refused".to_owned()); 1000], vec![Ok(())]].concat());
+    let database = Troubled { commits: lost, connects, ..Troubled::default() };
+    with_job(&database, &job, None, |client, _, monitor| {
+        client.work(vec![client.shared.database.connect(0, "").expect("a connection")]);
+        assert_eq!((monitor.lost(), monitor.counts().total()), (1, 1));
+        let dropped = client.span.dropped.as_deref();
+        assert_eq!(dropped, Some("client 0: no client got an answer for 0.3 s: refused"));
+        assert_eq!(client.span.lost.as_ref().map(|(_, why)| why.as_str()), Some("gone"));
+        assert_eq!(client.span.answered, None);
+    });
+}
+
+/// A regression: a full disk under SQLite was recorded as thousands of commits of unknown outcome, and as nothing else.
+#[test]
+fn a_full_disk_ends_the_run_and_is_named() {
+    let full = "database or disk is full";
+    for (at_commit, trouble) in
+        [(true, Trouble::Lost(full.to_owned())), (false, Trouble::Failed(full.to_owned()))]
+    {
+        let job = Job { transactions: Some(100), ..job() };
+        let (commits, statements) =
+            if at_commit { (vec![trouble; 50], vec![]) } else { (vec![], vec![trouble; 50]) };
+        let (commits, statements) = (Mutex::new(commits), Mutex::new(statements));
+        let database = Troubled { commits, statements, ..Troubled::default() };
+        with_job(&database, &job, None, |client, _, monitor| {
+            client.work(vec![client.shared.database.connect(0, "").expect("a connection")]);
+            assert_eq!((monitor.counts().total(), monitor.stopped()), (1, true));
+            let dropped = client.span.dropped.clone().expect("a reason");
+            assert!(dropped.contains("the disk of the database is full: database or disk"), "{dropped}");
+        });
+    }
 }
 
 /// Connecting takes long on a busy machine, and is no part of what was wanted.
