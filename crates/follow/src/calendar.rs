@@ -78,7 +78,8 @@ impl Calendar {
     /// Whether one comes before the other by session order or real time.
     pub fn precedes(&self, a: u32, b: u32) -> bool {
         let (from, to) = (a as usize, b as usize);
-        self.ends[from] < self.starts[to] || self.sessions[from] == self.sessions[to] && self.txns[from] < self.txns[to]
+        self.ends[from] < self.starts[to]
+            || self.sessions[from] == self.sessions[to] && self.txns[from] < self.txns[to]
     }
 
     /// Whether it has taken effect, or no longer can.

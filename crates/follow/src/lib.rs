@@ -23,13 +23,14 @@ mod candidate;
 mod repair;
 mod search;
 mod strand;
+mod suspects;
 mod world;
 
 use margay_history::History;
 use margay_levels::definition::Family;
-use margay_verdict::{Budget, Checker, Predicates, Question, Verdict, Why, audit};
+use margay_verdict::{Budget, Checker, Predicates, Question, Unaudited, Verdict, Why, audit_within};
 
-use crate::search::{DeadEnd, Outcome, Search};
+use crate::search::{Furthest, Outcome, Search};
 use crate::world::World;
 
 /// The engine.
@@ -50,12 +51,21 @@ impl Checker for Follow {
         let mut why = None;
         for split in shapes(question) {
             match Search::new(World::initial(&predicates), split).run(limit, budget) {
-                Outcome::Found(certificate) => match audit(history, question, &certificate) {
+                Outcome::Found(certificate) => match audit_within(history, question, &certificate, budget) {
                     Ok(()) => return Verdict::Holds(certificate),
-                    Err(rejected) => why = Some(Why::Outside(rejected.0)),
+                    Err(Unaudited::Exhausted(limit)) => {
+                        return Verdict::Unknown(Why::Exhausted(limit, String::new()));
+                    }
+                    Err(Unaudited::Rejected(rejected)) => why = Some(Why::Outside(rejected.0)),
                 },
-                Outcome::Stuck(end) => why = Some(no_order(history, &end, "there is none")),
-                Outcome::TooLong(end) => why = Some(no_order(history, &end, "none was found soon")),
+                Outcome::Stuck(furthest) | Outcome::TooLong(furthest) => {
+                    if question.uses_real_time()
+                        && let Some(finding) = suspects::prove(history, question, &furthest, budget)
+                    {
+                        return Verdict::Violated(vec![finding]);
+                    }
+                    why = Some(no_order(history, &furthest));
+                }
                 Outcome::Exhausted(limit) => return Verdict::Unknown(Why::Exhausted(limit, String::new())),
             }
         }
@@ -80,10 +90,10 @@ fn limit(history: &History, question: Question) -> usize {
     if question.uses_real_time() { 200 * size + 2_000_000 } else { 8 * size + 20_000 }
 }
 
-fn no_order(history: &History, end: &DeadEnd, found: &str) -> Why {
+fn no_order(history: &History, end: &Furthest) -> Why {
     let blocked: Vec<String> = end.blocked.iter().take(8).map(|(txn, _)| history.show_txn(*txn)).collect();
     Why::Outside(format!(
-        "an order in real time: {found}; after {} transactions, nothing that may come next agrees with the state ({})",
+        "no order in real time was found: after {} transactions, nothing that may come next agrees with the state ({})",
         end.taken,
         blocked.join(", ")
     ))

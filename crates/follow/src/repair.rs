@@ -104,9 +104,12 @@ impl Search<'_> {
             let behind: Vec<usize> = (from + 1..=last).chain([from]).collect();
             let ahead: Vec<usize> = std::iter::once(last).chain(from..last).collect();
             [behind, ahead].into_iter().find_map(|order| {
-                let places: Vec<u32> = order.iter().map(|&i| self.steps()[writers[i] as usize].place).collect();
+                let places: Vec<u32> =
+                    order.iter().map(|&i| self.steps()[writers[i] as usize].place).collect();
                 let fits = self.may_follow(&places)
-                    && self.outcome(&places, object, start).is_some_and(|c| candidate.fits(self.world(), object, &c));
+                    && self
+                        .outcome(&places, object, start)
+                        .is_some_and(|c| candidate.fits(self.world(), object, &c));
                 fits.then(|| (advice(&places, order[0] == last), writers[from] as usize))
             })
         })

@@ -31,6 +31,9 @@ use crate::world::{Made, World, cell_mark, mark};
 /// How many transactions that took effect stay prepared, in case the search goes back.
 const PREPARED: usize = 256;
 
+/// How many transactions before a dead end are suspects.
+const NEIGHBOURS: usize = 16;
+
 /// How often one piece of advice is followed.
 const MOST_TRIES: u32 = 4;
 
@@ -39,20 +42,22 @@ pub(crate) enum Outcome {
     /// There is an order.
     Found(Certificate),
     /// There is none.
-    Stuck(DeadEnd),
+    Stuck(Furthest),
     /// It took more steps than it may.
-    TooLong(DeadEnd),
+    TooLong(Furthest),
     /// A limit of the budget.
     Exhausted(Exhausted),
 }
 
 /// Where the search got furthest.
 #[derive(Clone, Default)]
-pub(crate) struct DeadEnd {
+pub(crate) struct Furthest {
     /// How many committed transactions had taken effect.
     pub taken: usize,
     /// The transactions that were under way and did not agree, with what was against them.
     pub blocked: Vec<(TxnId, Vec<ObjectId>)>,
+    /// Those that had taken effect last.
+    pub lately: Vec<TxnId>,
     /// Something that has no meaning here, if anything was met.
     pub outside: Option<Outside>,
 }
@@ -117,7 +122,7 @@ pub(crate) struct Search<'p> {
     /// A number for who has taken effect, and who has begun.
     mark: u64,
     left: usize,
-    furthest: DeadEnd,
+    furthest: Furthest,
     window: Vec<u32>,
 }
 
@@ -143,7 +148,7 @@ impl<'p> Search<'p> {
             tried: HashMap::new(),
             mark: 0,
             left,
-            furthest: DeadEnd::default(),
+            furthest: Furthest::default(),
             window: Vec::new(),
         }
     }
@@ -195,7 +200,8 @@ impl<'p> Search<'p> {
 
     /// At a dead end: goes back to where the order went wrong, if that can be told. The frontiers in between were not tried to the end.
     fn restart(&mut self, turns: &mut Vec<Turn>, visited: &mut HashSet<u64>) {
-        let mut blocked: Vec<u32> = self.window.iter().copied().filter(|&place| self.is_blocked(place)).collect();
+        let mut blocked: Vec<u32> =
+            self.window.iter().copied().filter(|&place| self.is_blocked(place)).collect();
         blocked.sort_unstable_by_key(|&place| self.calendar.end(place));
         let Some((advice, step)) = self.learn(&blocked) else { return };
         for (first, second) in advice {
@@ -278,6 +284,9 @@ impl<'p> Search<'p> {
         let blocked = self.window.iter().filter(|&&place| self.is_blocked(place));
         let of = |&place: &u32| (self.calendar.txns[place as usize], self.candidate(place).against.clone());
         (self.furthest.blocked, self.furthest.taken) = (blocked.map(of).collect(), taken);
+        let lately =
+            self.steps.iter().rev().take(NEIGHBOURS).map(|step| self.calendar.txns[step.place as usize]);
+        self.furthest.lately = lately.collect();
     }
 
     /// What may be done now, the most promising first.
@@ -290,7 +299,8 @@ impl<'p> Search<'p> {
             if self.begun.contains_key(&place) {
                 ready.push(place);
             } else if self.may_begin(place) {
-                if !self.candidate(place).strands.writes && self.calendar.open_before(place).next().is_none() {
+                if !self.candidate(place).strands.writes && self.calendar.open_before(place).next().is_none()
+                {
                     at_once = Some(place);
                     break;
                 }
@@ -326,7 +336,8 @@ impl<'p> Search<'p> {
         let changes = |made: &Made| made.iter().any(|(object, cell)| world.cell(*object) != cell);
         (self.calendar.must(place) || changes(&candidate.made))
             && !(self.split && candidate.made.iter().any(|made| self.held.contains_key(&made.0)))
-            && !(self.split && self.calendar.open_before(place).any(|before| self.begun.contains_key(&before)))
+            && !(self.split
+                && self.calendar.open_before(place).any(|before| self.begun.contains_key(&before)))
     }
 
     fn ranked(&self, ready: &[u32]) -> Vec<Move> {
@@ -367,7 +378,7 @@ impl<'p> Search<'p> {
                 && !self.begun.contains_key(&other)
                 && self.calendar.must(other)
                 && !self.candidate(other).bears(&self.world, made)
-                && !(self.split && !self.candidate(other).collides(made))
+                && (!self.split || self.candidate(other).collides(made))
         };
         ready.iter().filter(harmed).count()
     }
@@ -434,7 +445,8 @@ impl<'p> Search<'p> {
     }
 
     fn begun_mark(&self, place: u32, made: &Made) -> u64 {
-        let of = |(object, cell): &(ObjectId, _)| mark(&(place, cell_mark(self.world.history(), *object, cell)));
+        let of =
+            |(object, cell): &(ObjectId, _)| mark(&(place, cell_mark(self.world.history(), *object, cell)));
         made.iter().fold(mark(&(1u8, place)), |all, made| all ^ of(made))
     }
 

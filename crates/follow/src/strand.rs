@@ -118,7 +118,10 @@ impl Strands {
     pub fn touches(&self, history: &History, object: ObjectId) -> bool {
         self.touches.binary_search_by_key(&object, |touch| touch.0).is_ok()
             || !self.queries.is_empty()
-                && history.object(object).table.is_some_and(|table| self.queries.iter().any(|q| q.table == table))
+                && history
+                    .object(object)
+                    .table
+                    .is_some_and(|table| self.queries.iter().any(|q| q.table == table))
     }
 
     /// Everything that it touches, each object once.
@@ -163,7 +166,8 @@ impl Strands {
                     }
                     _ => {}
                 }
-            } else if let Some(new) = queries.next().map(|q| q.run(predicates, object, &now)).transpose()?.flatten()
+            } else if let Some(new) =
+                queries.next().map(|q| q.run(predicates, object, &now)).transpose()?.flatten()
             {
                 now = Cow::Owned(new);
             }
@@ -205,7 +209,8 @@ impl Query {
     ) -> Result<Option<Cell>, Against> {
         let history = predicates.history();
         let matches = predicates.matches(self.predicate, object, cell)?;
-        let seen = |cell: &Cell| self.seen(object).all(|value| observed_matches(history, object, value, cell));
+        let seen =
+            |cell: &Cell| self.seen(object).all(|value| observed_matches(history, object, value, cell));
         if self.rows.is_some() && matches != self.seen(object).next().is_some() {
             return Err(Against::Seen);
         }

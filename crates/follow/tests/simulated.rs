@@ -28,7 +28,8 @@ fn no_false_alarm_on_correct_protocols() {
         for (_, mix) in Mix::NAMED {
             for &level in protocol.promises_on(&mix) {
                 for seed in 0..seeds() {
-                    let config = SimConfig { mix, transactions: 300, keys: 20, ..SimConfig::new(protocol, seed) };
+                    let config =
+                        SimConfig { mix, transactions: 300, keys: 20, ..SimConfig::new(protocol, seed) };
                     match verdict(&config, level) {
                         Verdict::Holds(_) => held += 1,
                         Verdict::Unknown(why) => unknown.push((protocol, level, why)),

@@ -135,6 +135,7 @@ pub fn proof(certificate: &Certificate) -> &'static str {
         Certificate::Operations { .. } => "operations that no order explains",
         Certificate::Refutation(lemmas) if lemmas.len() == 1 => "a cycle",
         Certificate::Refutation(_) => "cycles that leave no possibility",
+        Certificate::DeadEnd(_) => "objects whose transactions have no order in real time",
         Certificate::Intervals(_) => "intervals that a mechanism of the database rules out",
         Certificate::Execution(_) => "an execution of its statements",
         Certificate::Unexplained(_) => "statements that no execution explains",
@@ -163,6 +164,8 @@ pub fn finding(history: &History, certificate: &Certificate) -> Option<Finding> 
             };
             (breach.broken.anomaly(), txns)
         }
+        // Which level it was is not in the certificate: what both forbid.
+        Certificate::DeadEnd(end) => (Name::PlSsCycleExists, end.txns.clone()),
         Certificate::Unexplained(unexplained) => (Name::ResultMismatch, unexplained.txns.clone()),
         _ => return None,
     };
