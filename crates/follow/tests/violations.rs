@@ -5,7 +5,7 @@ use margay_history::{History, ObjectId, TxnId};
 use margay_levels::Level;
 use margay_testkit::{Rng, history, random, show};
 use margay_verdict::audit::dead_end;
-use margay_verdict::{Budget, Certificate, Checker, DeadEnd, Finding, Question, Verdict, audit, wire};
+use margay_verdict::{Budget, Certificate, Checker, Claim, DeadEnd, Finding, Question, Verdict, audit, wire};
 
 fn ask(history: &History, level: Level) -> Verdict {
     Follow.check(history, Question::new(level), &Budget::unlimited())
@@ -63,9 +63,10 @@ fn certificates_are_written_and_read_back() {
     let history = history(WRITE_SKEW);
     let question = Question::new(Level::StrictSerializable);
     let certificate = finding(&history, question.level).certificate;
-    let text = wire::to_json(&history, question, &certificate);
-    let (again, read) = wire::from_json(&history, &text).expect("our own text");
-    assert_eq!((again, read), (question, certificate));
+    let claim = Claim::of(&history, question, None, &certificate);
+    let text = wire::to_json(&history, &claim, &certificate);
+    let (again, read) = wire::from_json(&history, None, &text).expect("our own text");
+    assert_eq!((again, read), (claim, certificate));
 }
 
 #[test]
