@@ -13,7 +13,8 @@
 use std::fmt;
 
 use margay_certify::{Certify, Replay};
-use margay_history::{History, OpKind};
+use margay_follow::Follow;
+use margay_history::{History, OpKind, Outcome};
 use margay_infer::Infer;
 pub use margay_infer::{Ambiguity, Assume, ambiguities, assumed};
 use margay_levels::definition::Family;
@@ -31,12 +32,12 @@ use margay_verdict::{Checker, Question};
 pub type Engine = &'static (dyn Checker + Sync);
 
 /// The names of all engines that Margay is designed to have, in the order of the command line. [`all`] tells which exist.
-pub const NAMES: [&str; 7] = ["solve", "mirror", "certify", "replay", "observe", "infer", "naive"];
+pub const NAMES: [&str; 8] = ["solve", "follow", "mirror", "certify", "replay", "observe", "infer", "naive"];
 
 /// The engines of this version, in the order in which `auto` prefers them.
 #[must_use]
 pub fn all() -> &'static [Engine] {
-    &[&Observe::DEFAULT, &Replay, &Certify, &Infer::DEFAULT, &Naive, &Solve, &MIRROR]
+    &[&Observe::DEFAULT, &Replay, &Certify, &Follow, &Infer::DEFAULT, &Naive, &Solve, &MIRROR]
 }
 
 /// The mirror takes its mechanisms from the profile that the history names.
@@ -47,6 +48,9 @@ const TINY: usize = 8;
 
 /// Up to so many transactions [`auto`] asks `infer` even if it may have no answer.
 const MANY: usize = 20_000;
+
+/// Up to so many transactions [`auto`] does not ask `follow`.
+const FEW: usize = 64;
 
 /// Which engine to use.
 #[derive(Clone, Copy)]
@@ -119,6 +123,7 @@ pub fn auto(history: &History, question: Question) -> Vec<Engine> {
         "naive" => history.txn_count() <= TINY,
         "replay" => has_order(history, question),
         "certify" => has_versions(history),
+        "follow" => may_follow(history),
         "infer" => may_infer(history, question),
         // It answers for the mechanisms of one database, not for the level as such: only who asks for it gets it.
         "mirror" => false,
@@ -131,6 +136,18 @@ pub fn auto(history: &History, question: Question) -> Vec<Engine> {
 fn may_infer(history: &History, question: Question) -> bool {
     let searched = matches!(question.level.family(), Family::Serial | Family::Snapshot);
     !searched || history.has_kind(OpKind::Append) || history.txn_count() <= MANY
+}
+
+/// Whether to run the transactions in the order of real time first: where conditions say what was seen and every transaction has its interval. The other engines decide
+/// the rest quickly, and name what they find as people know it; so they come first where there are few transactions.
+fn may_follow(history: &History) -> bool {
+    let timed = |txn| match history.outcome(txn) {
+        Outcome::Committed => history.start(txn).is_some() && history.end(txn).is_some(),
+        Outcome::Unknown => history.start(txn).is_some(),
+        Outcome::Aborted => true,
+    };
+    let conditions = history.has_kind(OpKind::Scan) || history.has_kind(OpKind::Update);
+    conditions && history.txn_count() > FEW && history.txns().all(timed)
 }
 
 /// Whether timestamps may order everything, at this level.

@@ -141,6 +141,7 @@ pub fn proof(certificate: &Certificate) -> &'static str {
         Certificate::Operations { .. } => "operations that no order explains",
         Certificate::Refutation(lemmas) if lemmas.len() == 1 => "a cycle",
         Certificate::Refutation(_) => "cycles that leave no possibility",
+        Certificate::DeadEnd(_) => "objects whose transactions have no order in real time",
         Certificate::Intervals(_) => "intervals that a mechanism of the database rules out",
         Certificate::Execution(_) => "an execution of its statements",
         Certificate::Unexplained(_) => "statements that no execution explains",
@@ -169,6 +170,8 @@ pub fn finding(history: &History, level: Level, certificate: &Certificate) -> Op
             };
             (breach.broken.anomaly(), txns)
         }
+        // Which level it was is not in the certificate: what both forbid.
+        Certificate::DeadEnd(end) => (Name::PlSsCycleExists, end.txns.clone()),
         Certificate::Unexplained(unexplained) => (Name::ResultMismatch, unexplained.txns.clone()),
         _ => return None,
     };

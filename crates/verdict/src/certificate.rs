@@ -54,6 +54,8 @@ pub enum Certificate {
     },
     /// `violated`: lemmas that leave no possibility.
     Refutation(Vec<Lemma>),
+    /// `violated`, at the serializable and snapshot levels with real time: what was seen of these objects has no order; audit tries all.
+    DeadEnd(DeadEnd),
     /// `violated`, in the sense of a mechanism: the intervals prove that a database with these mechanisms did not do this.
     Intervals(Breach),
     /// `holds`, for histories of SQL statements: the order, and what each statement saw; audit executes it.
@@ -73,6 +75,7 @@ impl Certificate {
             | Certificate::Execution(_) => "holds",
             Certificate::Operations { .. }
             | Certificate::Refutation(_)
+            | Certificate::DeadEnd(_)
             | Certificate::Intervals(_)
             | Certificate::Unexplained(_) => "violated",
         }
@@ -127,6 +130,16 @@ impl Checked {
             Checked::Reexecuted => "re-executed",
         }
     }
+}
+
+/// A few objects whose transactions have no order in real time.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct DeadEnd {
+    /// The objects: what was seen of them alone is enough.
+    pub objects: Vec<ObjectId>,
+    /// The committed transactions that touch them, from the last moment at which there was only one possibility, and those that overlap them; by the end of the last
+    /// one there is none.
+    pub txns: Vec<TxnId>,
 }
 
 /// A mechanism that was not at work, by the intervals alone.

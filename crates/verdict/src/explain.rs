@@ -3,7 +3,7 @@
 use margay_history::{History, ObjectId, OpId, OpKind, Outcome, TxnId, Value, ValueId, Version};
 use margay_levels::{Anomaly, Level};
 
-use crate::certificate::{Breach, Broken, Certificate, Edge, Finding, Lemma, Reason, Stamp};
+use crate::certificate::{Breach, Broken, Certificate, DeadEnd, Edge, Finding, Lemma, Reason, Stamp};
 use crate::mechanism::Certified;
 use crate::reach::Reach;
 use crate::timeline::timeline;
@@ -61,6 +61,7 @@ pub fn certificate(history: &History, certificate: &Certificate) -> Vec<String> 
         Certificate::Operations { anomaly, ops } => teller.operations(*anomaly, ops),
         Certificate::Refutation(lemmas) => teller.refutation(lemmas),
         Certificate::Intervals(breach) => teller.breach(breach),
+        Certificate::DeadEnd(end) => teller.dead_end(end),
         Certificate::Unexplained(unexplained) => unexplained.notes.clone(),
         _ => Vec::new(),
     }
@@ -360,6 +361,22 @@ impl Teller<'_> {
         if let Some(why) = self.why(anomaly, ops) {
             lines.push(why);
         }
+        lines
+    }
+
+    /// What the transactions saw of the objects, one by one.
+    fn dead_end(&self, end: &DeadEnd) -> Vec<String> {
+        let objects: Vec<String> = end.objects.iter().map(|&o| self.history.show_object(o)).collect();
+        let mut lines = Vec::new();
+        for op in end.txns.iter().flat_map(|&txn| self.history.ops(txn)) {
+            if op.accesses.iter().any(|access| end.objects.contains(&access.object)) {
+                lines.extend(self.operation(op.id));
+            }
+        }
+        lines.push(format!(
+            "Nothing of {} is left to choose before these transactions, and no order of them within their intervals explains what they saw.",
+            objects.join(", ")
+        ));
         lines
     }
 

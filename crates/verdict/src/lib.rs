@@ -32,7 +32,7 @@ pub use audit::{Unaudited, audit, audit_within};
 pub use budget::{Budget, Exhausted, default_memory};
 pub use cell::{Cell, Effect, Field};
 pub use certificate::{
-    Breach, Broken, Certificate, Checked, Edge, Finding, LOCAL_ANOMALIES, Lemma, Order, Point, ReadFrom,
+    Breach, Broken, Certificate, Checked, DeadEnd, Edge, Finding, LOCAL_ANOMALIES, Lemma, Order, Point, ReadFrom,
     Reason, Stamp, Versions,
 };
 pub use checker::{Checker, Question};

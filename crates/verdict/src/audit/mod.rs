@@ -9,6 +9,7 @@
 //! The last two and the commit orders share [`execution`], which computes the value of every version and checks that every read saw
 //! what it says. `violated` is audited by [`operations`] (no version explains what an operation saw) and [`refutation`] (every lemma is true of the
 //! history, and together with the axioms they leave no possibility); both take what a read may have seen from [`candidates`].
+//! Where only search in the order of real time can tell, [`mod@dead_end`] searches again.
 //! What a statement summed up is computed again from the versions that it can have seen ([`summary`]), or from the only state that timestamps leave ([`recorded`]).
 //! That a mechanism was not at work is audited by [`intervals`], from the intervals of the whole history.
 //!
@@ -35,6 +36,7 @@ mod axioms;
 mod bank;
 mod candidates;
 mod chain;
+mod dead_end;
 mod execution;
 mod facts;
 mod graph;
@@ -56,6 +58,7 @@ mod versions;
 mod written;
 
 pub use bank::Bank;
+pub use dead_end::dead_end;
 pub use linear::unlinearizable;
 
 /// Why a certificate proves nothing.
@@ -151,6 +154,7 @@ fn audit_by(
             operations::audit(history, question, (*anomaly, ops), budget)
         }
         Certificate::Refutation(lemmas) => refutation::audit(history, question, lemmas, budget),
+        Certificate::DeadEnd(end) => dead_end::audit(history, question, end, budget),
         Certificate::Intervals(breach) => intervals::audit(history, breach, budget),
         Certificate::Execution(execution) => observed::holds(history, question, execution, budget),
         Certificate::Unexplained(unexplained) => observed::violated(history, question, unexplained, budget),

@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json};
 use super::sql::json_sql;
 use super::{VERSION, fingerprint, object_json};
 use crate::certificate::{
-    Breach, Broken, Certificate, Edge, Lemma, Order, Point, ReadFrom, Reason, Stamp, Versions,
+    Breach, Broken, Certificate, DeadEnd, Edge, Lemma, Order, Point, ReadFrom, Reason, Stamp, Versions,
 };
 use crate::checker::Question;
 use crate::claim::{Claim, Translation};
@@ -255,6 +255,7 @@ impl<'h> Reader<'h> {
             "versions",
             "operations",
             "refutation",
+            "dead-end",
             "intervals",
             "execution",
             "unexplained",
@@ -272,6 +273,7 @@ impl<'h> Reader<'h> {
             }
             "versions" => self.versions(body),
             "operations" => self.operations(body),
+            "dead-end" => self.dead_end(body),
             "intervals" => self.breach(body),
             "execution" => self.execution(body),
             "unexplained" => self.unexplained(body),
@@ -310,6 +312,15 @@ impl<'h> Reader<'h> {
         let ops = fields.list("ops")?.into_iter().map(|op| self.op(op)).collect::<Result<_, _>>()?;
         fields.end()?;
         Ok(Certificate::Operations { anomaly, ops })
+    }
+
+    fn dead_end(&self, body: Json) -> Result<Certificate, String> {
+        let mut fields = Fields::new(body, "\"dead-end\"")?;
+        let objects = fields.list("objects")?;
+        let objects = objects.iter().map(|object| self.object(object)).collect::<Result<_, _>>()?;
+        let txns = self.txns(fields.list("txns")?)?;
+        fields.end()?;
+        Ok(Certificate::DeadEnd(DeadEnd { objects, txns }))
     }
 
     fn breach(&self, body: Json) -> Result<Certificate, String> {

@@ -70,6 +70,10 @@ impl Writer<'_> {
             Certificate::Refutation(lemmas) => {
                 ("refutation", lemmas.iter().map(|lemma| self.edges(&lemma.edges)).collect())
             }
+            Certificate::DeadEnd(end) => {
+                let objects: Json = end.objects.iter().map(|&object| self.object(object)).collect();
+                ("dead-end", json!({ "objects": objects, "txns": self.txns(&end.txns) }))
+            }
             Certificate::Intervals(breach) => ("intervals", self.breach(breach)),
             Certificate::Execution(execution) => ("execution", self.execution(execution)),
             Certificate::Unexplained(unexplained) => ("unexplained", self.unexplained(unexplained)),

@@ -1,0 +1,152 @@
+//! Which transactions may take effect next, by session order and real time.
+//!
+//! # Design
+//! The transactions that have not taken effect stand in a linked list, by start. A transaction may begin only if none that is left had ended before
+//! it began. So the ones to consider are a prefix of the list: up to the first start after the earliest end so far. With `n` clients that prefix has about
+//! `n` members, and finding it costs as much.
+//!
+//! A transaction of unknown outcome has no end and need not take effect. It can no longer do so once a later one of its session has.
+//!
+//! # Invariants
+//! Removals are undone in reverse order ("dancing links"), so a removed member still knows its neighbours.
+
+use margay_history::{History, OpKind, Outcome, SessionId, TxnId};
+
+/// No transaction.
+const NONE: u32 = u32::MAX;
+
+/// The transactions by start, and which of them are left.
+pub(crate) struct Calendar {
+    /// By start.
+    pub txns: Vec<TxnId>,
+    starts: Vec<i64>,
+    /// With the skew; `i64::MAX` where nothing is known.
+    ends: Vec<i64>,
+    must: Vec<bool>,
+    sessions: Vec<SessionId>,
+    /// The previous one of the same session, if any.
+    previous: Vec<u32>,
+    /// The list; the last place stands for both of its ends.
+    next: Vec<u32>,
+    prior: Vec<u32>,
+    removed: Vec<bool>,
+}
+
+impl Calendar {
+    /// Everything that committed, and what has an unknown outcome and writes.
+    pub fn new(history: &History) -> Self {
+        let matters = |&txn: &TxnId| match history.outcome(txn) {
+            Outcome::Committed => true,
+            Outcome::Aborted => false,
+            Outcome::Unknown => history.ops(txn).any(|op| op.kind.writes() || op.kind == OpKind::Sql),
+        };
+        let mut txns: Vec<TxnId> = history.txns().filter(matters).collect();
+        let start = |txn: TxnId| history.start(txn).unwrap_or(i64::MIN);
+        txns.sort_by_key(|&txn| (start(txn), txn));
+        let skew = history.header().skew;
+        let end = |&txn: &TxnId| history.end(txn).map_or(i64::MAX, |end| end.saturating_add(skew));
+        let count = txns.len() as u32;
+        let must: Vec<bool> = txns.iter().map(|&txn| history.outcome(txn) == Outcome::Committed).collect();
+        Self {
+            starts: txns.iter().map(|&txn| start(txn)).collect(),
+            ends: txns.iter().map(end).collect(),
+            must,
+            sessions: txns.iter().map(|&txn| history.session_of(txn)).collect(),
+            previous: previous(history, &txns),
+            next: (1..=count).chain([0]).collect(),
+            prior: std::iter::once(count).chain(0..count).collect(),
+            removed: vec![false; txns.len()],
+            txns,
+        }
+    }
+
+    /// Whether it committed for certain.
+    pub fn must(&self, place: u32) -> bool {
+        self.must[place as usize]
+    }
+
+    /// How many committed for certain.
+    pub fn must_count(&self) -> usize {
+        self.must.iter().filter(|&&must| must).count()
+    }
+
+    /// The latest moment at which it may take effect.
+    pub fn end(&self, place: u32) -> i64 {
+        self.ends[place as usize]
+    }
+
+    /// Whether one comes before the other by session order or real time.
+    pub fn precedes(&self, a: u32, b: u32) -> bool {
+        let (from, to) = (a as usize, b as usize);
+        self.ends[from] < self.starts[to]
+            || self.sessions[from] == self.sessions[to] && self.txns[from] < self.txns[to]
+    }
+
+    /// Whether it has taken effect, or no longer can.
+    pub fn is_removed(&self, place: u32) -> bool {
+        self.removed[place as usize]
+    }
+
+    /// Those that may be under way now: nothing that is left had ended before they began.
+    pub fn window(&self, into: &mut Vec<u32>) {
+        into.clear();
+        let tail = self.txns.len();
+        let (mut at, mut earliest) = (self.next[tail] as usize, i64::MAX);
+        while at != tail && self.starts[at] <= earliest {
+            into.push(at as u32);
+            if self.must[at] {
+                earliest = earliest.min(self.ends[at]);
+            }
+            at = self.next[at] as usize;
+        }
+        into.retain(|&place| self.starts[place as usize] <= earliest && self.follows_session(place));
+    }
+
+    /// Whether everything of its session that committed before it has taken effect.
+    fn follows_session(&self, place: u32) -> bool {
+        let mut at = self.previous[place as usize];
+        while at != NONE && !self.must[at as usize] {
+            at = self.previous[at as usize];
+        }
+        at == NONE || self.removed[at as usize]
+    }
+
+    /// The earlier ones of its session that may still take effect, all of unknown outcome.
+    pub fn open_before(&self, place: u32) -> impl Iterator<Item = u32> + '_ {
+        let known = |at: u32| (at != NONE).then_some(at);
+        std::iter::successors(known(self.previous[place as usize]), move |&at| {
+            known(self.previous[at as usize])
+        })
+        .take_while(|&at| !self.removed[at as usize])
+    }
+
+    /// Takes it out of the list.
+    pub fn remove(&mut self, place: u32) {
+        let (prior, next) = (self.prior[place as usize], self.next[place as usize]);
+        self.next[prior as usize] = next;
+        self.prior[next as usize] = prior;
+        self.removed[place as usize] = true;
+    }
+
+    /// Undoes the last removal.
+    pub fn restore(&mut self, place: u32) {
+        let (prior, next) = (self.prior[place as usize], self.next[place as usize]);
+        self.next[prior as usize] = place;
+        self.prior[next as usize] = place;
+        self.removed[place as usize] = false;
+    }
+}
+
+/// The previous member of each one's session.
+fn previous(history: &History, txns: &[TxnId]) -> Vec<u32> {
+    let mut by_id: Vec<u32> = (0..txns.len() as u32).collect();
+    by_id.sort_unstable_by_key(|&place| txns[place as usize]);
+    let mut previous = vec![NONE; txns.len()];
+    for pair in by_id.windows(2) {
+        let (a, b) = (txns[pair[0] as usize], txns[pair[1] as usize]);
+        if history.session_of(a) == history.session_of(b) {
+            previous[pair[1] as usize] = pair[0];
+        }
+    }
+    previous
+}

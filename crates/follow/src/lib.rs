@@ -1,0 +1,100 @@
+//! Engine `follow`: complete checking in the order of real time.
+//!
+//! # Problem
+//! With intervals, at most as many transactions as there are clients can take effect at any moment. Whether some order of them explains what clients saw is then a
+//! matter of running them, whatever their operations are: registers, lists, rows written in part, scans, predicate updates, values that repeat.
+//!
+//! # Algorithm
+//! Depth-first search over who takes effect next ([`search`]), on one state that changes in place ([`world`]). Each transaction under way knows the objects that
+//! speak against it ([`candidate`]); when an object changes, only what concerns that object is run again ([`strand`]). The search is Wing and Gong's, with Lowe's memory of frontiers
+//! [WingGong1993, Lowe2017]; at the snapshot levels each transaction has two points.
+//!
+//! # Invariants
+//! An order that is found is one that the audit accepts.
+//!
+//! # Cost
+//! A step costs the transactions under way, times what the last step changed. On correct databases with eight clients there are two or three steps per transaction.
+//!
+//! # When it answers unknown
+//! Levels without real time, where no order in real time exists; conditions and statements outside the fragment; more steps than it may take.
+
+mod calendar;
+mod candidate;
+mod repair;
+mod search;
+mod strand;
+mod suspects;
+mod world;
+
+use margay_history::History;
+use margay_levels::definition::Family;
+use margay_verdict::{Budget, Checker, Predicates, Question, Unaudited, Verdict, Why, audit_within};
+
+use crate::search::{Furthest, Outcome, Search};
+use crate::world::World;
+
+/// The engine.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Follow;
+
+impl Checker for Follow {
+    fn name(&self) -> &'static str {
+        "follow"
+    }
+
+    fn check(&self, history: &History, question: Question, budget: &Budget) -> Verdict {
+        let predicates = match Predicates::compile(history) {
+            Ok(predicates) => predicates,
+            Err(outside) => return Verdict::Unknown(Why::Outside(outside.0)),
+        };
+        let limit = limit(history, question);
+        let mut why = None;
+        for split in shapes(question) {
+            match Search::new(World::initial(&predicates), split).run(limit, budget) {
+                Outcome::Found(certificate) => match audit_within(history, question, &certificate, budget) {
+                    Ok(()) => return Verdict::Holds(certificate),
+                    Err(Unaudited::Exhausted(limit)) => {
+                        return Verdict::Unknown(Why::Exhausted(limit, String::new()));
+                    }
+                    Err(Unaudited::Rejected(rejected)) => why = Some(Why::Outside(rejected.0)),
+                },
+                Outcome::Stuck(furthest) | Outcome::TooLong(furthest) => {
+                    if question.uses_real_time()
+                        && let Some(finding) = suspects::prove(history, question, &furthest, budget)
+                    {
+                        return Verdict::Violated(vec![finding]);
+                    }
+                    why = Some(no_order(history, &furthest));
+                }
+                Outcome::Exhausted(limit) => return Verdict::Unknown(Why::Exhausted(limit, String::new())),
+            }
+        }
+        Verdict::Unknown(why.unwrap_or_else(|| Why::Level(question.level.to_string())))
+    }
+}
+
+/// One point for each transaction, or two.
+fn shapes(question: Question) -> Vec<bool> {
+    let level = question.level;
+    match level.family() {
+        Family::Serial => vec![false],
+        Family::Snapshot if question.uses_real_time() => vec![true],
+        _ if margay_levels::Level::StrictSnapshotIsolation.implies(level) => vec![false, true],
+        _ => vec![false],
+    }
+}
+
+/// How many steps are worth it: at levels with real time the search decides; at the others it is a guess.
+fn limit(history: &History, question: Question) -> usize {
+    let size = history.txn_count();
+    if question.uses_real_time() { 200 * size + 2_000_000 } else { 8 * size + 20_000 }
+}
+
+fn no_order(history: &History, end: &Furthest) -> Why {
+    let blocked: Vec<String> = end.blocked.iter().take(8).map(|(txn, _)| history.show_txn(*txn)).collect();
+    Why::Outside(format!(
+        "no order in real time was found: after {} transactions, nothing that may come next agrees with the state ({})",
+        end.taken,
+        blocked.join(", ")
+    ))
+}

@@ -1,0 +1,487 @@
+//! Depth-first search for an order in real time.
+//!
+//! # Problem
+//! Find an order of all committed transactions, and of some of unknown outcome, that contains session order and real time and in which every
+//! transaction sees what it saw. At the snapshot levels, an order of begin and commit points.
+//!
+//! # Algorithm
+//! Wing and Gong's search with Lowe's memory of frontiers: at each point, take a transaction that may be under way and agrees with the state. If none does, go
+//! back. A frontier (who has taken effect, the state, who has begun) that led nowhere is not tried again.
+//!
+//! - A transaction that only reads and agrees now is taken at once, without an alternative: any order that takes it later can take it now.
+//! - Writers are tried in this order: those that leave the other agreeing ones as they are come first; then by their end.
+//! - Transactions of unknown outcome come last, and only if they change something.
+//! - With two points, a transaction begins directly before its commit, or directly before another's commit that changes what it saw. So the first thing to
+//!   try with a commit is to begin all that agree now and would not afterwards.
+//!
+//! # Invariants
+//! `held` says which of those that have begun writes an object; of two transactions that write one object, one commits before the other begins.
+
+use std::collections::VecDeque;
+
+use hashbrown::{HashMap, HashSet};
+use margay_history::{ObjectId, TxnId};
+use margay_verdict::{Budget, Certificate, Exhausted, Order, Outside, Point};
+
+use crate::calendar::Calendar;
+use crate::candidate::Candidate;
+use crate::repair::Advice;
+use crate::world::{Made, World, cell_mark, mark};
+
+/// How many transactions that took effect stay prepared, in case the search goes back.
+const PREPARED: usize = 256;
+
+/// How many transactions before a dead end are suspects.
+const NEIGHBOURS: usize = 16;
+
+/// How often one piece of advice is followed.
+const MOST_TRIES: u32 = 4;
+
+/// How a search ended.
+pub(crate) enum Outcome {
+    /// There is an order.
+    Found(Certificate),
+    /// There is none.
+    Stuck(Furthest),
+    /// It took more steps than it may.
+    TooLong(Furthest),
+    /// A limit of the budget.
+    Exhausted(Exhausted),
+}
+
+/// Where the search got furthest.
+#[derive(Clone, Default)]
+pub(crate) struct Furthest {
+    /// How many committed transactions had taken effect.
+    pub taken: usize,
+    /// The transactions that were under way and did not agree, with what was against them.
+    pub blocked: Vec<(TxnId, Vec<ObjectId>)>,
+    /// Those that had taken effect last.
+    pub lately: Vec<TxnId>,
+    /// Something that has no meaning here, if anything was met.
+    pub outside: Option<Outside>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Begins and commits.
+    Whole,
+    Begin,
+    Commit,
+}
+
+/// What may be done at a frontier.
+#[derive(Clone, Copy)]
+struct Move {
+    kind: Kind,
+    place: u32,
+    /// Whether those begin first that it would turn against.
+    saves: bool,
+}
+
+/// What was done.
+pub(crate) struct Step {
+    kind: Kind,
+    /// By whom.
+    pub place: u32,
+    /// What was there before.
+    pub replaced: Made,
+    /// How many of unknown outcome can no longer take effect.
+    closed: u32,
+}
+
+/// What is left to try at a frontier.
+struct Turn {
+    moves: Vec<Move>,
+    next: usize,
+    /// How many steps lead here.
+    steps: usize,
+    /// The number of the frontier.
+    mark: u64,
+}
+
+/// A search.
+pub(crate) struct Search<'p> {
+    world: World<'p>,
+    calendar: Calendar,
+    /// Whether a transaction has two points.
+    split: bool,
+    candidates: Vec<Option<Box<Candidate>>>,
+    /// Taken lately; they stay prepared.
+    lately: VecDeque<u32>,
+    begun: HashMap<u32, Made>,
+    held: HashMap<ObjectId, u32>,
+    steps: Vec<Step>,
+    /// By object: the steps that wrote it.
+    writers: Vec<Vec<u32>>,
+    /// Those of unknown outcome that can no longer take effect, and the steps that made it so.
+    closed: Vec<(u32, u32)>,
+    /// By transaction: which others are better taken before it.
+    advice: HashMap<u32, Vec<u32>>,
+    tried: HashMap<Advice, u32>,
+    /// A number for who has taken effect, and who has begun.
+    mark: u64,
+    left: usize,
+    furthest: Furthest,
+    window: Vec<u32>,
+}
+
+impl<'p> Search<'p> {
+    /// At the initial state.
+    pub fn new(world: World<'p>, split: bool) -> Self {
+        let calendar = Calendar::new(world.history());
+        let left = calendar.must_count();
+        let candidates = std::iter::repeat_with(|| None).take(calendar.txns.len()).collect();
+        let objects = world.history().object_count();
+        Self {
+            world,
+            calendar,
+            split,
+            candidates,
+            lately: VecDeque::new(),
+            begun: HashMap::new(),
+            held: HashMap::new(),
+            steps: Vec::new(),
+            writers: vec![Vec::new(); objects],
+            closed: Vec::new(),
+            advice: HashMap::new(),
+            tried: HashMap::new(),
+            mark: 0,
+            left,
+            furthest: Furthest::default(),
+            window: Vec::new(),
+        }
+    }
+
+    /// Searches for at most so many steps.
+    pub fn run(mut self, limit: usize, budget: &Budget) -> Outcome {
+        let all = self.left;
+        let mut visited: HashSet<u64> = HashSet::new();
+        let mut turns: Vec<Turn> = Vec::new();
+        let mut taken = 0;
+        while self.left > 0 {
+            if let Err(exhausted) = budget.poll().and_then(|()| budget.charge(16 * visited.len() as u64)) {
+                return Outcome::Exhausted(exhausted);
+            }
+            let mark = self.mark ^ self.world.mark;
+            if visited.insert(mark) {
+                let moves = self.moves();
+                let is_end = moves.is_empty();
+                turns.push(Turn { moves, next: 0, steps: self.steps.len(), mark });
+                if is_end {
+                    self.note_dead_end(all - self.left);
+                    self.restart(&mut turns, &mut visited);
+                }
+            }
+            let Some(next) = self.next_move(&mut turns) else { return Outcome::Stuck(self.furthest) };
+            taken += 1;
+            if taken > limit {
+                return Outcome::TooLong(self.furthest);
+            }
+            self.make(next);
+        }
+        Outcome::Found(self.certificate())
+    }
+
+    /// Goes back to the last frontier with something left to try.
+    fn next_move(&mut self, turns: &mut Vec<Turn>) -> Option<Move> {
+        loop {
+            let turn = turns.last_mut()?;
+            while self.steps.len() > turn.steps {
+                self.undo();
+            }
+            if let Some(&next) = turn.moves.get(turn.next) {
+                turn.next += 1;
+                return Some(next);
+            }
+            turns.pop();
+        }
+    }
+
+    /// At a dead end: goes back to where the order went wrong, if that can be told. The frontiers in between were not tried to the end.
+    fn restart(&mut self, turns: &mut Vec<Turn>, visited: &mut HashSet<u64>) {
+        let mut blocked: Vec<u32> =
+            self.window.iter().copied().filter(|&place| self.is_blocked(place)).collect();
+        blocked.sort_unstable_by_key(|&place| self.calendar.end(place));
+        let Some((advice, step)) = self.learn(&blocked) else { return };
+        for (first, second) in advice {
+            *self.tried.entry((first, second)).or_default() += 1;
+            self.advice.entry(first).or_default().retain(|&other| other != second);
+            let others = self.advice.entry(second).or_default();
+            if !others.contains(&first) {
+                others.push(first);
+            }
+        }
+        while turns.last().is_some_and(|turn| turn.steps > step) {
+            turns.pop().iter().for_each(|turn| _ = visited.remove(&turn.mark));
+        }
+        let Some(turn) = turns.last() else { return };
+        while self.steps.len() > turn.steps {
+            self.undo();
+        }
+        let moves = self.moves();
+        if let Some(turn) = turns.last_mut() {
+            (turn.moves, turn.next) = (moves, 0);
+        }
+    }
+
+    fn is_blocked(&self, place: u32) -> bool {
+        let known = self.candidates[place as usize].as_ref();
+        self.calendar.must(place) && known.is_some_and(|candidate| !candidate.against.is_empty())
+    }
+
+    /// Whether advice may be followed once more.
+    pub(crate) fn is_open(&self, advice: Advice) -> bool {
+        self.tried.get(&advice).is_none_or(|&times| times < MOST_TRIES)
+    }
+
+    pub(crate) fn closed(&self) -> &[(u32, u32)] {
+        &self.closed
+    }
+
+    pub(crate) fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    pub(crate) fn writers(&self, object: ObjectId) -> &[u32] {
+        &self.writers[object.index()]
+    }
+
+    pub(crate) fn calendar(&self) -> &Calendar {
+        &self.calendar
+    }
+
+    pub(crate) fn world(&self) -> &World<'_> {
+        &self.world
+    }
+
+    pub(crate) fn prepared(&self, place: u32) -> Option<&Candidate> {
+        self.candidates[place as usize].as_deref()
+    }
+
+    fn certificate(&self) -> Certificate {
+        let txn = |step: &Step| self.calendar.txns[step.place as usize];
+        if !self.split {
+            let txns = self.steps.iter().map(txn).collect();
+            return Certificate::Order(Order { txns, reads: Vec::new() });
+        }
+        let mut points = Vec::with_capacity(2 * self.steps.len());
+        for step in self.steps.iter().filter(|step| !self.begun.contains_key(&step.place)) {
+            if step.kind != Kind::Commit {
+                points.push(Point::Begin(txn(step)));
+            }
+            if step.kind != Kind::Begin {
+                points.push(Point::Commit(txn(step)));
+            }
+        }
+        Certificate::Points(points)
+    }
+
+    fn note_dead_end(&mut self, taken: usize) {
+        if taken < self.furthest.taken || taken == self.furthest.taken && !self.furthest.blocked.is_empty() {
+            return;
+        }
+        let blocked = self.window.iter().filter(|&&place| self.is_blocked(place));
+        let of = |&place: &u32| (self.calendar.txns[place as usize], self.candidate(place).against.clone());
+        (self.furthest.blocked, self.furthest.taken) = (blocked.map(of).collect(), taken);
+        let lately =
+            self.steps.iter().rev().take(NEIGHBOURS).map(|step| self.calendar.txns[step.place as usize]);
+        self.furthest.lately = lately.collect();
+    }
+
+    /// What may be done now, the most promising first.
+    fn moves(&mut self) -> Vec<Move> {
+        let mut window = std::mem::take(&mut self.window);
+        self.calendar.window(&mut window);
+        let mut ready = Vec::new();
+        let mut at_once = None;
+        for &place in &window {
+            if self.begun.contains_key(&place) {
+                ready.push(place);
+            } else if self.may_begin(place) {
+                if !self.candidate(place).strands.writes && self.calendar.open_before(place).next().is_none()
+                {
+                    at_once = Some(place);
+                    break;
+                }
+                ready.push(place);
+            }
+        }
+        self.window = window;
+        match at_once {
+            Some(place) => vec![Move { kind: Kind::Whole, place, saves: false }],
+            None => self.ranked(&ready),
+        }
+    }
+
+    pub(crate) fn candidate(&self, place: u32) -> &Candidate {
+        self.candidates[place as usize].as_ref().expect("it was looked at")
+    }
+
+    /// What a ready transaction writes.
+    fn made(&self, place: u32) -> &Made {
+        self.begun.get(&place).unwrap_or_else(|| &self.candidate(place).made)
+    }
+
+    fn may_begin(&mut self, place: u32) -> bool {
+        let (world, txn) = (&self.world, self.calendar.txns[place as usize]);
+        let slot = &mut self.candidates[place as usize];
+        let candidate = slot.get_or_insert_with(|| Box::new(Candidate::new(world, txn)));
+        if !candidate.agrees(world) {
+            if let Some(outside) = candidate.outside.take() {
+                self.furthest.outside.get_or_insert(outside);
+            }
+            return false;
+        }
+        let changes = |made: &Made| made.iter().any(|(object, cell)| world.cell(*object) != cell);
+        (self.calendar.must(place) || changes(&candidate.made))
+            && !(self.split && candidate.made.iter().any(|made| self.held.contains_key(&made.0)))
+            && !(self.split
+                && self.calendar.open_before(place).any(|before| self.begun.contains_key(&before)))
+    }
+
+    fn ranked(&self, ready: &[u32]) -> Vec<Move> {
+        let rank = |&place: &u32| {
+            let harm = if ready.len() > 1 { self.harm(place, ready) } else { 0 };
+            (self.waits(place), !self.calendar.must(place), harm, self.calendar.end(place), place)
+        };
+        let mut ranked: Vec<_> = ready.iter().map(rank).collect();
+        ranked.sort_unstable();
+        let commits = ranked.iter().map(|&(.., place)| {
+            let kind = if self.begun.contains_key(&place) { Kind::Commit } else { Kind::Whole };
+            Move { kind, place, saves: self.split }
+        });
+        let mut moves: Vec<Move> = commits.collect();
+        if self.split {
+            let begins = moves.clone().into_iter().filter(|m| m.kind == Kind::Whole);
+            let begins = begins.filter(|m| self.candidate(m.place).strands.reads);
+            let begins: Vec<Move> = begins.map(|m| Move { kind: Kind::Begin, saves: false, ..m }).collect();
+            let bare: Vec<Move> = moves.iter().map(|m| Move { saves: false, ..*m }).collect();
+            moves.extend(begins);
+            moves.extend(bare);
+        }
+        moves
+    }
+
+    /// How many others are better taken first.
+    fn waits(&self, place: u32) -> usize {
+        let others = self.advice.get(&place).map_or(&[][..], Vec::as_slice);
+        let open = |other: u32| !self.calendar.is_removed(other) && !self.begun.contains_key(&other);
+        others.iter().filter(|&&other| open(other)).count()
+    }
+
+    /// How many ready transactions would no longer agree after this one, and cannot begin before it.
+    fn harm(&self, place: u32, ready: &[u32]) -> usize {
+        let made = self.made(place);
+        let harmed = |&&other: &&u32| {
+            other != place
+                && !self.begun.contains_key(&other)
+                && self.calendar.must(other)
+                && !self.candidate(other).bears(&self.world, made)
+                && (!self.split || self.candidate(other).collides(made))
+        };
+        ready.iter().filter(harmed).count()
+    }
+
+    fn make(&mut self, next: Move) {
+        // The search may have come back from elsewhere since it was found ready.
+        let ready = next.kind == Kind::Commit || self.may_begin(next.place);
+        debug_assert!(ready, "what was ready at a frontier still is");
+        if next.saves {
+            self.save(next.place);
+        }
+        let made = match next.kind {
+            Kind::Commit => self.begun.remove(&next.place).unwrap_or_default(),
+            _ => self.candidate(next.place).made.clone(),
+        };
+        let mut step = Step { kind: next.kind, place: next.place, replaced: Vec::new(), closed: 0 };
+        if next.kind != Kind::Commit {
+            let open: Vec<u32> = self.calendar.open_before(next.place).collect();
+            step.closed = open.len() as u32;
+            open.iter().for_each(|&before| self.calendar.remove(before));
+            let index = self.steps.len() as u32;
+            self.closed.extend(open.iter().map(|&before| (before, index)));
+        }
+        if next.kind == Kind::Begin {
+            self.hold(next.place, made);
+        } else {
+            if next.kind == Kind::Commit {
+                self.mark ^= self.begun_mark(next.place, &made);
+                made.iter().for_each(|(object, _)| _ = self.held.remove(object));
+            }
+            step.replaced = self.world.install(made);
+            let index = self.steps.len() as u32;
+            step.replaced.iter().for_each(|(object, _)| self.writers[object.index()].push(index));
+            self.calendar.remove(next.place);
+            self.left -= usize::from(self.calendar.must(next.place));
+            self.mark ^= mark(&next.place);
+            self.retire(next.place);
+        }
+        self.steps.push(step);
+    }
+
+    /// Begins those that agree now and would not after this one's commit.
+    fn save(&mut self, place: u32) {
+        let made = self.made(place).clone();
+        let mut window = std::mem::take(&mut self.window);
+        self.calendar.window(&mut window);
+        for &other in window.iter().filter(|&&other| other != place) {
+            let lost = !self.begun.contains_key(&other)
+                && self.calendar.must(other)
+                && self.may_begin(other)
+                && !self.candidate(other).bears(&self.world, &made)
+                && !self.candidate(other).collides(&made);
+            if lost {
+                self.make(Move { kind: Kind::Begin, place: other, saves: false });
+            }
+        }
+        self.window = window;
+    }
+
+    fn hold(&mut self, place: u32, made: Made) {
+        self.mark ^= self.begun_mark(place, &made);
+        made.iter().for_each(|(object, _)| _ = self.held.insert(*object, place));
+        self.begun.insert(place, made);
+    }
+
+    fn begun_mark(&self, place: u32, made: &Made) -> u64 {
+        let of =
+            |(object, cell): &(ObjectId, _)| mark(&(place, cell_mark(self.world.history(), *object, cell)));
+        made.iter().fold(mark(&(1u8, place)), |all, made| all ^ of(made))
+    }
+
+    /// Forgets how to run those that took effect a while ago.
+    fn retire(&mut self, place: u32) {
+        self.lately.push_back(place);
+        if self.lately.len() > PREPARED
+            && let Some(old) = self.lately.pop_front()
+            && self.calendar.is_removed(old)
+        {
+            self.candidates[old as usize] = None;
+        }
+    }
+
+    fn undo(&mut self) {
+        let Some(step) = self.steps.pop() else { return };
+        if step.kind == Kind::Begin {
+            let made = self.begun.remove(&step.place).unwrap_or_default();
+            self.mark ^= self.begun_mark(step.place, &made);
+            made.iter().for_each(|(object, _)| _ = self.held.remove(object));
+        } else {
+            self.mark ^= mark(&step.place);
+            self.left += usize::from(self.calendar.must(step.place));
+            self.calendar.restore(step.place);
+            step.replaced.iter().for_each(|(object, _)| _ = self.writers[object.index()].pop());
+            let mut made = self.world.install(step.replaced);
+            if step.kind == Kind::Commit {
+                made.sort_unstable_by_key(|made| made.0);
+                self.hold(step.place, made);
+            }
+        }
+        for _ in 0..step.closed {
+            if let Some((before, _)) = self.closed.pop() {
+                self.calendar.restore(before);
+            }
+        }
+    }
+}

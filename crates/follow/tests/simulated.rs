@@ -1,0 +1,66 @@
+//! Simulated databases of known isolation: what a protocol promises with real time is found to hold, whatever the mix.
+
+use margay_follow::Follow;
+use margay_levels::Level;
+use margay_simdb::{Fault, Mix, Ppm, Protocol, SimConfig, simulate_history};
+use margay_verdict::{Budget, Checker, Question, Verdict, audit};
+
+/// Seeds per protocol, level and mix.
+fn seeds() -> u64 {
+    std::env::var("MARGAY_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(6)
+}
+
+fn verdict(config: &SimConfig, level: Level) -> Verdict {
+    let (history, _) = simulate_history(config).expect("a history");
+    let question = Question::new(level);
+    let verdict = Follow.check(&history, question, &Budget::unlimited());
+    if let Some(certificate) = verdict.certificate() {
+        let audited = audit(&history, question, certificate);
+        assert!(audited.is_ok(), "{level}: {audited:?}: {}", config.command("OUT"));
+    }
+    verdict
+}
+
+#[test]
+fn no_false_alarm_on_correct_protocols() {
+    let (mut held, mut unknown) = (0, Vec::new());
+    for protocol in Protocol::ALL {
+        for (_, mix) in Mix::NAMED {
+            for &level in protocol.promises_on(&mix) {
+                for seed in 0..seeds() {
+                    let config =
+                        SimConfig { mix, transactions: 300, keys: 20, ..SimConfig::new(protocol, seed) };
+                    match verdict(&config, level) {
+                        Verdict::Holds(_) => held += 1,
+                        Verdict::Unknown(why) => unknown.push((protocol, level, why)),
+                        other => panic!("{protocol}, {level}: {}: {}", other.word(), config.command("OUT")),
+                    }
+                }
+            }
+        }
+    }
+    println!("{held} hold, {} are unknown", unknown.len());
+    let ordered = unknown.iter().filter(|(protocol, ..)| KEEPS_REAL_TIME.contains(protocol)).count();
+    assert!(50 * ordered < held, "{held} held, {unknown:#?}");
+}
+
+/// Their transactions take effect between their begins and their ends.
+const KEEPS_REAL_TIME: [Protocol; 1] = [Protocol::Ss2pl];
+
+/// Nothing that a fault did is said to hold where it broke the level for certain, and the audit accepts what is said.
+#[test]
+fn faults_give_audited_answers() {
+    let mut answers = 0;
+    for fault in Fault::ALL {
+        for protocol in Protocol::ALL {
+            let Some(level) = fault.breaks(protocol) else { continue };
+            for seed in 0..seeds().min(3) {
+                let mix = Mix::NAMED[3].1;
+                let config = SimConfig { mix, transactions: 60, keys: 8, ..SimConfig::new(protocol, seed) };
+                let config = config.with_fault(fault, Ppm::percent(30));
+                answers += usize::from(!matches!(verdict(&config, level), Verdict::Unknown(_)));
+            }
+        }
+    }
+    assert!(answers > 0);
+}
