@@ -12,9 +12,9 @@ mod around;
 #[cfg(feature = "duckdb")]
 mod duckdb;
 mod fjall;
+mod folder;
 mod mysql;
 mod mysql_tls;
-mod pairs;
 mod postgres;
 mod postgres_cells;
 mod postgres_shadow;
@@ -27,10 +27,8 @@ mod rocksdb;
 mod sim;
 #[cfg(feature = "slatedb")]
 mod slatedb;
-mod sql;
 mod sqlite;
 mod started;
-mod statement;
 mod stores;
 mod surrealkv;
 mod target;
@@ -43,6 +41,7 @@ pub use margay_client::{
     Answer, Ask, Cell, Change, Cond, Connection, Database, Harm, Obj, Row, Schema, Setting, Shadow, Space,
     Start, Testimony, Told, Trouble, Value, Witness,
 };
+use margay_client::{sql, text as statement};
 pub use mysql_tls::mysql_options;
 pub use postgres_tls::PostgresAddress;
 pub use sqlite::{Begin, Mode as SqliteMode};
