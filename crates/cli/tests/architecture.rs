@@ -111,6 +111,28 @@ fn the_audit_depends_on_no_engine_and_no_file() {
     assert!(verdict.iter().all(|name| allowed.contains(&name.as_str())), "{verdict:?}");
 }
 
+/// Whoever drives a database of their own builds no other database, and no simulator.
+#[test]
+fn driving_needs_no_driver() {
+    let arrows = manifests("[dependencies]");
+    let mut needed = BTreeSet::from(["runner"]);
+    while let Some(more) =
+        needed.iter().flat_map(|name| &arrows[*name]).find(|name| !needed.contains(name.as_str()))
+    {
+        needed.insert(more);
+    }
+    for forbidden in ["drivers", "servers", "simdb", "recover", "cli"] {
+        assert!(!needed.contains(forbidden), "the runner needs {forbidden}: {needed:?}");
+    }
+}
+
+#[test]
+fn the_simulator_is_a_leaf() {
+    for (name, uses) in manifests("[dependencies]") {
+        assert!(!uses.contains("simdb") || ["drivers", "cli"].contains(&name.as_str()), "{name} uses simdb");
+    }
+}
+
 #[test]
 fn tests_help_tests_only() {
     for (name, uses) in manifests("[dependencies]") {

@@ -87,6 +87,12 @@ pub trait Connection {
     /// What follows belongs to the transaction that the recording calls so.
     fn enter(&mut self, _label: u64) {}
 
+    /// Waits until the next call may be made, and answers whether it has waited. The clock is read
+    /// afterwards.
+    fn wait_for_turn(&mut self) -> bool {
+        false
+    }
+
     /// Begins a transaction.
     ///
     /// # Errors

@@ -16,7 +16,10 @@ use std::time::{Duration, Instant};
 
 use crate::Database;
 use crate::around::{Around, Wrapped};
-use crate::sql::OTHER_RUN;
+
+/// Why a database is not opened.
+pub(crate) const OTHER_RUN: &str =
+    "another run of margay is at work in this database; wait for its end, or take another database";
 
 /// How long a run that is about to end is waited for.
 const PATIENCE: Duration = Duration::from_secs(3);

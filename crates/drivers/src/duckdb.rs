@@ -7,7 +7,7 @@ use duckdb::types::Value;
 use duckdb::{Connection as Duck, Error, params_from_iter};
 use margay_client::Start;
 
-use crate::pairs::Folder;
+use crate::folder::Folder;
 use crate::sql::{Session, Sql, Upsert, preparation, removal, texts};
 use crate::{Answer, Cell, Connection, Database, Schema, Trouble, statement};
 

@@ -9,8 +9,10 @@ use std::sync::OnceLock;
 use fjall::{KeyspaceCreateOptions, OptimisticTxDatabase, OptimisticTxKeyspace, OptimisticWriteTx, Readable};
 use fjall::{SingleWriterTxDatabase, SingleWriterTxKeyspace, SingleWriterWriteTx, Snapshot};
 
-use crate::Trouble;
-use crate::pairs::{Bytes, Folder, Pairs, Store, begun};
+use margay_client::{Begin, Bytes, Either, Pair, Store, Trouble, Txn};
+
+use crate::folder::Folder;
+use crate::stores::only_reads;
 
 /// A test compares it with the lock file.
 pub(crate) const VERSION: &str = "3.1";
@@ -50,152 +52,112 @@ impl FjallStore {
 }
 
 impl Store for FjallStore {
-    fn identity(&self) -> (&'static str, &'static str) {
-        ("fjall", VERSION)
+    type Txn<'a> = Either<Optimistic<'a>, SingleWriter<'a>>;
+
+    fn identity(&self) -> (String, String) {
+        ("fjall".to_owned(), VERSION.to_owned())
     }
 
     fn levels(&self) -> Vec<&'static str> {
         vec![OPTIMISTIC, SINGLE_WRITER]
     }
 
-    fn connect(&self, own_name: &str) -> Result<Box<dyn Pairs + '_>, String> {
-        if own_name == SINGLE_WRITER {
-            let (database, keyspace) = self.single_writer().map_err(|error| error.to_string())?;
-            return Ok(Box::new(SingleWriter { database, keyspace, open: Open::Nothing }));
+    fn begin(&self, how: Begin<'_>) -> Result<Self::Txn<'_>, Trouble> {
+        if how.level == SINGLE_WRITER {
+            let (database, keyspace) = self.single_writer().map_err(failed)?;
+            let open = match how.reading {
+                true => Open::Reading(database.read_tx()),
+                false => Open::Writing(database.write_tx()),
+            };
+            return Ok(Either::B(SingleWriter { keyspace, open }));
         }
-        let (database, keyspace) = self.optimistic().map_err(|error| error.to_string())?;
-        Ok(Box::new(Optimistic { database, keyspace, open: None }))
+        let (database, keyspace) = self.optimistic().map_err(failed)?;
+        let open = database.write_tx().map_err(failed)?;
+        Ok(Either::A(Optimistic { keyspace, open }))
     }
 }
 
-struct Optimistic<'a> {
-    database: &'a OptimisticTxDatabase,
+pub(crate) struct Optimistic<'a> {
     keyspace: &'a OptimisticTxKeyspace,
-    open: Option<OptimisticWriteTx>,
+    open: OptimisticWriteTx,
 }
 
-impl Optimistic<'_> {
-    fn open(&mut self) -> Result<&mut OptimisticWriteTx, Trouble> {
-        begun(self.open.as_mut())
-    }
-}
-
-impl Pairs for Optimistic<'_> {
-    fn begin(&mut self, _reading: bool) -> Result<(), Trouble> {
-        self.open = Some(self.database.write_tx().map_err(failed)?);
-        Ok(())
-    }
-
+impl Txn for Optimistic<'_> {
     fn get(&mut self, key: &[u8]) -> Result<Option<Bytes>, Trouble> {
-        let keyspace = self.keyspace;
-        Ok(self.open()?.get(keyspace, key).map_err(failed)?.map(|value| value.to_vec()))
+        Ok(self.open.get(self.keyspace, key).map_err(failed)?.map(|value| value.to_vec()))
     }
 
     fn put(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), Trouble> {
-        let keyspace = self.keyspace;
-        let open = self.open()?;
         match value {
-            Some(value) => open.insert(keyspace, key, value),
-            None => open.remove(keyspace, key),
+            Some(value) => self.open.insert(self.keyspace, key, value),
+            None => self.open.remove(self.keyspace, key),
         }
         Ok(())
     }
 
-    fn range(&mut self, from: &[u8], to: &[u8]) -> Result<Vec<(Bytes, Bytes)>, Trouble> {
-        let keyspace = self.keyspace;
-        collected(self.open()?.range(keyspace, from..to))
+    fn range(&mut self, from: &[u8], to: &[u8]) -> Result<Option<Vec<Pair>>, Trouble> {
+        collected(self.open.range(self.keyspace, from..to))
     }
 
-    fn commit(&mut self) -> Result<(), Trouble> {
-        let open = begun(self.open.take())?;
-        match open.commit() {
+    fn commit(self) -> Result<(), Trouble> {
+        match self.open.commit() {
             Ok(Ok(())) => Ok(()),
             Ok(Err(conflict)) => Err(Trouble::Refused(conflict.to_string())),
             Err(error) => Err(failed(error)),
         }
     }
-
-    fn rollback(&mut self) {
-        self.open = None;
-    }
 }
 
 /// A reader does not wait for the writer.
 enum Open<'a> {
-    Nothing,
     Reading(Snapshot),
     Writing(SingleWriterWriteTx<'a>),
 }
 
-struct SingleWriter<'a> {
-    database: &'a SingleWriterTxDatabase,
+pub(crate) struct SingleWriter<'a> {
     keyspace: &'a SingleWriterTxKeyspace,
     open: Open<'a>,
 }
 
-impl<'a> SingleWriter<'a> {
-    fn writing(&mut self) -> Result<&mut SingleWriterWriteTx<'a>, Trouble> {
-        match &mut self.open {
-            Open::Writing(open) => Ok(open),
-            _ => begun(None),
-        }
-    }
-}
-
-impl Pairs for SingleWriter<'_> {
-    fn begin(&mut self, reading: bool) -> Result<(), Trouble> {
-        self.open = match reading {
-            true => Open::Reading(self.database.read_tx()),
-            false => Open::Writing(self.database.write_tx()),
-        };
-        Ok(())
-    }
-
+impl Txn for SingleWriter<'_> {
     fn get(&mut self, key: &[u8]) -> Result<Option<Bytes>, Trouble> {
         let found = match &self.open {
             Open::Reading(open) => open.get(self.keyspace, key),
             Open::Writing(open) => open.get(self.keyspace, key),
-            Open::Nothing => return begun(None),
         };
         Ok(found.map_err(failed)?.map(|value| value.to_vec()))
     }
 
     fn put(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), Trouble> {
-        let keyspace = self.keyspace;
-        let open = self.writing()?;
+        let Open::Writing(open) = &mut self.open else { return Err(only_reads()) };
         match value {
-            Some(value) => open.insert(keyspace, key, value),
-            None => open.remove(keyspace, key),
+            Some(value) => open.insert(self.keyspace, key, value),
+            None => open.remove(self.keyspace, key),
         }
         Ok(())
     }
 
-    fn range(&mut self, from: &[u8], to: &[u8]) -> Result<Vec<(Bytes, Bytes)>, Trouble> {
+    fn range(&mut self, from: &[u8], to: &[u8]) -> Result<Option<Vec<Pair>>, Trouble> {
         match &self.open {
             Open::Reading(open) => collected(open.range(self.keyspace, from..to)),
             Open::Writing(open) => collected(open.range(self.keyspace, from..to)),
-            Open::Nothing => begun(None),
         }
     }
 
-    fn commit(&mut self) -> Result<(), Trouble> {
-        match std::mem::replace(&mut self.open, Open::Nothing) {
+    fn commit(self) -> Result<(), Trouble> {
+        match self.open {
             Open::Writing(open) => open.commit().map_err(failed),
-            _ => Ok(()),
+            Open::Reading(_) => Ok(()),
         }
-    }
-
-    fn rollback(&mut self) {
-        self.open = Open::Nothing;
     }
 }
 
-fn collected(found: fjall::Iter) -> Result<Vec<(Bytes, Bytes)>, Trouble> {
+fn collected(found: fjall::Iter) -> Result<Option<Vec<Pair>>, Trouble> {
     let pair = |guard: fjall::Guard| {
         let (key, value) = guard.into_inner().map_err(failed)?;
         Ok((key.to_vec(), value.to_vec()))
     };
-    found.map(pair).collect()
+    found.map(pair).collect::<Result<_, _>>().map(Some)
 }
 
 fn failed(error: fjall::Error) -> Trouble {

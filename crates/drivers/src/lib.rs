@@ -14,9 +14,9 @@ mod defaults;
 #[cfg(feature = "duckdb")]
 mod duckdb;
 mod fjall;
+mod folder;
 mod mysql;
 mod mysql_tls;
-mod pairs;
 mod postgres;
 mod postgres_cells;
 mod postgres_shadow;
@@ -29,10 +29,8 @@ mod rocksdb;
 mod sim;
 #[cfg(feature = "slatedb")]
 mod slatedb;
-mod sql;
 mod sqlite;
 mod started;
-mod statement;
 mod stores;
 mod surrealkv;
 mod target;
@@ -45,6 +43,7 @@ pub use margay_client::{
     Answer, Ask, Cell, Change, Cond, Connection, Database, Harm, Obj, Row, Schema, Setting, Shadow, Space,
     Start, Testimony, Told, Trouble, Value, Witness,
 };
+use margay_client::{sql, text as statement};
 pub use mysql_tls::mysql_options;
 pub use postgres_tls::PostgresAddress;
 pub use sqlite::{Begin, Mode as SqliteMode};

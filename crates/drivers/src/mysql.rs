@@ -9,8 +9,9 @@ use mysql::consts::ColumnType;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts, OptsBuilder, Params};
 
+use crate::alone::OTHER_RUN;
 use crate::mysql_tls::{mysql_options, shown};
-use crate::sql::{OTHER_RUN, Session, Sql, Upsert, preparation, removal, texts};
+use crate::sql::{Session, Sql, Upsert, preparation, removal, texts};
 use crate::statement::{self, translate};
 use crate::{Answer, Cell, Connection, Database, Schema, Testimony, Trouble, Witness};
 

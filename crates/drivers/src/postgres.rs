@@ -8,11 +8,12 @@ use postgres::config::Host;
 use postgres::error::SqlState;
 use postgres::{Client, Config, SimpleQueryMessage};
 
+use crate::alone::OTHER_RUN;
 use crate::postgres_cells::Prepared;
 use crate::postgres_shadow::Shadows;
 use crate::postgres_tls::{PostgresAddress, shown};
 use crate::proxy::{Address, Proxy};
-use crate::sql::{OTHER_RUN, Session, Sql, Statement, Upsert, preparation, removal, texts};
+use crate::sql::{Session, Sql, Statement, Upsert, preparation, removal, texts};
 use crate::statement;
 use crate::{Answer, Cell, Connection, Database, Schema, Testimony, Trouble, Witness};
 

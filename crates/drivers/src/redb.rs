@@ -5,8 +5,10 @@ use std::path::Path;
 use redb::{Database, Durability, ReadTransaction, ReadableDatabase, ReadableTable};
 use redb::{TableDefinition, TableError, WriteTransaction};
 
-use crate::Trouble;
-use crate::pairs::{Bytes, Folder, Pairs, Store, begun};
+use margay_client::{Begin, Bytes, Pair, Store, Trouble, Txn};
+
+use crate::folder::Folder;
+use crate::stores::only_reads;
 
 /// A test compares it with the lock file.
 pub(crate) const VERSION: &str = "4.4";
@@ -27,66 +29,47 @@ impl RedbStore {
 }
 
 impl Store for RedbStore {
-    fn identity(&self) -> (&'static str, &'static str) {
-        ("redb", VERSION)
+    type Txn<'a> = RedbTxn;
+
+    fn identity(&self) -> (String, String) {
+        ("redb".to_owned(), VERSION.to_owned())
     }
 
     fn levels(&self) -> Vec<&'static str> {
         vec!["SERIALIZABLE"]
     }
 
-    fn connect(&self, _own_name: &str) -> Result<Box<dyn Pairs + '_>, String> {
-        Ok(Box::new(RedbPairs { database: &self.database, open: Open::Nothing }))
+    fn begin(&self, how: Begin<'_>) -> Result<RedbTxn, Trouble> {
+        if how.reading {
+            return Ok(RedbTxn::Reading(self.database.begin_read().map_err(failed)?));
+        }
+        let mut open = self.database.begin_write().map_err(failed)?;
+        // Nothing here outlives a crash of the machine, so nothing needs to reach its disk.
+        open.set_durability(Durability::None).map_err(failed)?;
+        Ok(RedbTxn::Writing(Box::new(open)))
     }
 }
 
 /// A reader does not wait for the writer.
-enum Open {
-    Nothing,
+pub(crate) enum RedbTxn {
     Reading(ReadTransaction),
     Writing(Box<WriteTransaction>),
 }
 
-struct RedbPairs<'a> {
-    database: &'a Database,
-    open: Open,
-}
-
-impl RedbPairs<'_> {
-    fn writing(&self) -> Result<&WriteTransaction, Trouble> {
-        match &self.open {
-            Open::Writing(open) => Ok(open),
-            _ => begun(None),
-        }
-    }
-}
-
-impl Pairs for RedbPairs<'_> {
-    fn begin(&mut self, reading: bool) -> Result<(), Trouble> {
-        self.open = if reading {
-            Open::Reading(self.database.begin_read().map_err(failed)?)
-        } else {
-            let mut open = self.database.begin_write().map_err(failed)?;
-            // Nothing here outlives a crash of the machine, so nothing needs to reach its disk.
-            open.set_durability(Durability::None).map_err(failed)?;
-            Open::Writing(Box::new(open))
-        };
-        Ok(())
-    }
-
+impl Txn for RedbTxn {
     fn get(&mut self, key: &[u8]) -> Result<Option<Bytes>, Trouble> {
-        match &self.open {
-            Open::Reading(open) => match open.open_table(TABLE) {
+        match self {
+            RedbTxn::Reading(open) => match open.open_table(TABLE) {
                 Err(TableError::TableDoesNotExist(_)) => Ok(None),
                 table => get(&table.map_err(failed)?, key),
             },
-            Open::Writing(open) => get(&open.open_table(TABLE).map_err(failed)?, key),
-            Open::Nothing => begun(None),
+            RedbTxn::Writing(open) => get(&open.open_table(TABLE).map_err(failed)?, key),
         }
     }
 
     fn put(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), Trouble> {
-        let mut table = self.writing()?.open_table(TABLE).map_err(failed)?;
+        let RedbTxn::Writing(open) = self else { return Err(only_reads()) };
+        let mut table = open.open_table(TABLE).map_err(failed)?;
         let put = match value {
             Some(value) => table.insert(key, value).map(drop),
             None => table.remove(key).map(drop),
@@ -94,27 +77,26 @@ impl Pairs for RedbPairs<'_> {
         put.map_err(failed)
     }
 
-    fn range(&mut self, from: &[u8], to: &[u8]) -> Result<Vec<(Bytes, Bytes)>, Trouble> {
-        match &self.open {
-            Open::Reading(open) => match open.open_table(TABLE) {
-                Err(TableError::TableDoesNotExist(_)) => Ok(Vec::new()),
-                table => range(&table.map_err(failed)?, from, to),
+    fn range(&mut self, from: &[u8], to: &[u8]) -> Result<Option<Vec<Pair>>, Trouble> {
+        match self {
+            RedbTxn::Reading(open) => match open.open_table(TABLE) {
+                Err(TableError::TableDoesNotExist(_)) => Ok(Some(Vec::new())),
+                table => range(&table.map_err(failed)?, from, to).map(Some),
             },
-            Open::Writing(open) => range(&open.open_table(TABLE).map_err(failed)?, from, to),
-            Open::Nothing => begun(None),
+            RedbTxn::Writing(open) => range(&open.open_table(TABLE).map_err(failed)?, from, to).map(Some),
         }
     }
 
-    fn commit(&mut self) -> Result<(), Trouble> {
-        match std::mem::replace(&mut self.open, Open::Nothing) {
-            Open::Writing(open) => open.commit().map_err(failed),
-            _ => Ok(()),
+    fn commit(self) -> Result<(), Trouble> {
+        match self {
+            RedbTxn::Writing(open) => open.commit().map_err(failed),
+            RedbTxn::Reading(_) => Ok(()),
         }
     }
 
-    fn rollback(&mut self) {
+    fn rollback(self) {
         // Dropping it rolls back too; an error then is one of the disk, and what is not committed stays unseen.
-        if let Open::Writing(open) = std::mem::replace(&mut self.open, Open::Nothing) {
+        if let RedbTxn::Writing(open) = self {
             let _ = open.abort();
         }
     }
@@ -131,7 +113,7 @@ fn range(
     table: &impl ReadableTable<&'static [u8], &'static [u8]>,
     from: &[u8],
     to: &[u8],
-) -> Result<Vec<(Bytes, Bytes)>, Trouble> {
+) -> Result<Vec<Pair>, Trouble> {
     let found = table.range(from..to).map_err(failed)?;
     let pair = |pair: Result<_, redb::StorageError>| {
         let (key, value): (redb::AccessGuard<'_, &[u8]>, redb::AccessGuard<'_, &[u8]>) =

@@ -11,8 +11,9 @@ use rocksdb::{
     Options, Transaction, TransactionDB, TransactionDBOptions, TransactionOptions, WriteOptions,
 };
 
-use crate::Trouble;
-use crate::pairs::{Bytes, Folder, Pairs, Store, begun};
+use margay_client::{Begin, Bytes, Either, Pair, Store, Trouble, Txn};
+
+use crate::folder::Folder;
 
 /// The versions of the library that the crate fits; which one it is, the library does not tell.
 pub(crate) const VERSION: &str = "7";
@@ -58,39 +59,39 @@ impl RocksStore {
 }
 
 impl Store for RocksStore {
-    fn identity(&self) -> (&'static str, &'static str) {
-        ("rocksdb", VERSION)
+    type Txn<'a> = Either<RocksTxn<'a, OptimisticTransactionDB>, RocksTxn<'a, TransactionDB>>;
+
+    fn identity(&self) -> (String, String) {
+        ("rocksdb".to_owned(), VERSION.to_owned())
     }
 
     fn levels(&self) -> Vec<&'static str> {
         vec![PESSIMISTIC, OPTIMISTIC]
     }
 
-    fn connect(&self, own_name: &str) -> Result<Box<dyn Pairs + '_>, String> {
-        if own_name == OPTIMISTIC {
-            let database = self.optimistic().map_err(|error| error.to_string())?;
-            return Ok(Box::new(RocksPairs { database, open: None }));
+    fn begin(&self, how: Begin<'_>) -> Result<Self::Txn<'_>, Trouble> {
+        if how.level == OPTIMISTIC {
+            return Ok(Either::A(RocksTxn(self.optimistic().map_err(trouble)?.open())));
         }
-        let database = self.pessimistic().map_err(|error| error.to_string())?;
-        Ok(Box::new(RocksPairs { database, open: None }))
+        Ok(Either::B(RocksTxn(self.pessimistic().map_err(trouble)?.open())))
     }
 }
 
 /// A database that transactions are begun on.
-trait Begin: Sized {
-    fn begin(&self) -> Transaction<'_, Self>;
+trait Opens: Sized {
+    fn open(&self) -> Transaction<'_, Self>;
 }
 
-impl Begin for OptimisticTransactionDB {
-    fn begin(&self) -> Transaction<'_, Self> {
+impl Opens for OptimisticTransactionDB {
+    fn open(&self) -> Transaction<'_, Self> {
         let mut options = OptimisticTransactionOptions::default();
         options.set_snapshot(true);
         self.transaction_opt(&WriteOptions::default(), &options)
     }
 }
 
-impl Begin for TransactionDB {
-    fn begin(&self) -> Transaction<'_, Self> {
+impl Opens for TransactionDB {
+    fn open(&self) -> Transaction<'_, Self> {
         let mut options = TransactionOptions::default();
         options.set_snapshot(true);
         options.set_deadlock_detect(true);
@@ -99,42 +100,26 @@ impl Begin for TransactionDB {
     }
 }
 
-struct RocksPairs<'a, D> {
-    database: &'a D,
-    open: Option<Transaction<'a, D>>,
-}
+pub(crate) struct RocksTxn<'a, D>(Transaction<'a, D>);
 
-impl<'a, D> RocksPairs<'a, D> {
-    fn open(&self) -> Result<&Transaction<'a, D>, Trouble> {
-        begun(self.open.as_ref())
-    }
-}
-
-impl<'a, D: Begin> Pairs for RocksPairs<'a, D>
+impl<'a, D> Txn for RocksTxn<'a, D>
 where
     Transaction<'a, D>: DBAccess,
 {
-    fn begin(&mut self, _reading: bool) -> Result<(), Trouble> {
-        self.open = Some(self.database.begin());
-        Ok(())
-    }
-
     fn get(&mut self, key: &[u8]) -> Result<Option<Bytes>, Trouble> {
-        self.open()?.snapshot().get(key).map_err(trouble)
+        self.0.snapshot().get(key).map_err(trouble)
     }
 
     fn put(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), Trouble> {
-        let open = self.open()?;
         match value {
-            Some(value) => open.put(key, value),
-            None => open.delete(key),
+            Some(value) => self.0.put(key, value),
+            None => self.0.delete(key),
         }
         .map_err(trouble)
     }
 
-    fn range(&mut self, from: &[u8], to: &[u8]) -> Result<Vec<(Bytes, Bytes)>, Trouble> {
-        let open = self.open()?;
-        let snapshot = open.snapshot();
+    fn range(&mut self, from: &[u8], to: &[u8]) -> Result<Option<Vec<Pair>>, Trouble> {
+        let snapshot = self.0.snapshot();
         let mut pairs = Vec::new();
         for pair in snapshot.iterator(IteratorMode::From(from, Direction::Forward)) {
             let (key, value) = pair.map_err(trouble)?;
@@ -143,18 +128,15 @@ where
             }
             pairs.push((key.into_vec(), value.into_vec()));
         }
-        Ok(pairs)
+        Ok(Some(pairs))
     }
 
-    fn commit(&mut self) -> Result<(), Trouble> {
-        let Some(open) = self.open.take() else { return Ok(()) };
-        open.commit().map_err(trouble)
+    fn commit(self) -> Result<(), Trouble> {
+        self.0.commit().map_err(trouble)
     }
 
-    fn rollback(&mut self) {
-        if let Some(open) = self.open.take() {
-            let _ = open.rollback();
-        }
+    fn rollback(self) {
+        let _ = self.0.rollback();
     }
 }
 

@@ -12,8 +12,7 @@ use slatedb::object_store::memory::InMemory;
 use slatedb::{Db, DbTransaction, Error, ErrorKind, IsolationLevel};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::Trouble;
-use crate::pairs::{Bytes, Pairs, Store, begun};
+use margay_client::{Begin, Bytes, Pair, Store, Trouble, Txn};
 
 /// A test compares it with the lock file.
 pub(crate) const VERSION: &str = "0.18";
@@ -50,78 +49,63 @@ impl Drop for SlateStore {
 }
 
 impl Store for SlateStore {
-    fn identity(&self) -> (&'static str, &'static str) {
-        ("slatedb", VERSION)
+    type Txn<'a> = SlateTxn<'a>;
+
+    fn identity(&self) -> (String, String) {
+        ("slatedb".to_owned(), VERSION.to_owned())
     }
 
     fn levels(&self) -> Vec<&'static str> {
         vec![SERIALIZABLE, "SNAPSHOT"]
     }
 
-    fn connect(&self, own_name: &str) -> Result<Box<dyn Pairs + '_>, String> {
-        let level = match own_name {
+    fn begin(&self, how: Begin<'_>) -> Result<SlateTxn<'_>, Trouble> {
+        let level = match how.level {
             SERIALIZABLE => IsolationLevel::SerializableSnapshot,
             _ => IsolationLevel::Snapshot,
         };
-        Ok(Box::new(SlatePairs { store: self, level, open: None }))
+        Ok(SlateTxn { runtime: &self.runtime, open: self.db.begin(level).map_err(trouble)? })
     }
 }
 
-struct SlatePairs<'a> {
-    store: &'a SlateStore,
-    level: IsolationLevel,
-    open: Option<DbTransaction>,
+pub(crate) struct SlateTxn<'a> {
+    runtime: &'a Runtime,
+    open: DbTransaction,
 }
 
-impl SlatePairs<'_> {
-    fn open(&self) -> Result<&DbTransaction, Trouble> {
-        begun(self.open.as_ref())
-    }
-}
-
-impl Pairs for SlatePairs<'_> {
-    fn begin(&mut self, _reading: bool) -> Result<(), Trouble> {
-        self.open = Some(self.store.db.begin(self.level).map_err(trouble)?);
-        Ok(())
-    }
-
+impl Txn for SlateTxn<'_> {
     fn get(&mut self, key: &[u8]) -> Result<Option<Bytes>, Trouble> {
-        let found = self.store.runtime.block_on(self.open()?.get(key)).map_err(trouble)?;
+        let found = self.runtime.block_on(self.open.get(key)).map_err(trouble)?;
         Ok(found.map(|value| value.to_vec()))
     }
 
     fn put(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), Trouble> {
-        let open = self.open()?;
         match value {
-            Some(value) => open.put(key, value),
-            None => open.delete(key),
+            Some(value) => self.open.put(key, value),
+            None => self.open.delete(key),
         }
         .map_err(trouble)
     }
 
-    fn range(&mut self, from: &[u8], to: &[u8]) -> Result<Vec<(Bytes, Bytes)>, Trouble> {
-        let open = self.open()?;
+    fn range(&mut self, from: &[u8], to: &[u8]) -> Result<Option<Vec<Pair>>, Trouble> {
         let found = async {
-            let mut at = open.scan(from.to_vec()..to.to_vec()).await?;
+            let mut at = self.open.scan(from.to_vec()..to.to_vec()).await?;
             let mut pairs = Vec::new();
             while let Some(pair) = at.next().await? {
                 pairs.push((pair.key.to_vec(), pair.value.to_vec()));
             }
-            Ok(pairs)
+            Ok(Some(pairs))
         };
-        self.store.runtime.block_on(found).map_err(trouble)
+        self.runtime.block_on(found).map_err(trouble)
     }
 
-    fn commit(&mut self) -> Result<(), Trouble> {
-        let Some(open) = self.open.take() else { return Ok(()) };
+    fn commit(self) -> Result<(), Trouble> {
         // Nothing here outlives a crash, so nobody waits for the handle that tells when the object store has it.
-        self.store.runtime.block_on(open.commit()).map(drop).map_err(trouble)
+        self.runtime.block_on(self.open.commit()).map(drop).map_err(trouble)
     }
 
-    fn rollback(&mut self) {
-        if let Some(open) = self.open.take() {
-            open.rollback();
-        }
+    fn rollback(self) {
+        self.open.rollback();
     }
 }
 

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::path::Path;
 
-use crate::Database;
+use margay_client::Stored;
+
 use crate::fjall::FjallStore;
-use crate::pairs::Stored;
 use crate::redb::RedbStore;
 use crate::surrealkv::SurrealStore;
+use crate::{Database, Trouble};
 
 /// A store that is part of the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,14 +82,19 @@ macro_rules! optional {
 /// Opens the store of this folder or file, or one in a temporary folder.
 pub(crate) fn open(kind: Kind, path: Option<&Path>) -> Result<Box<dyn Database>, String> {
     Ok(match kind {
-        Kind::Fjall => Box::new(Stored(FjallStore::open(path)?)),
-        Kind::Redb => Box::new(Stored(RedbStore::open(path)?)),
-        Kind::Surrealkv => Box::new(Stored(SurrealStore::open(path)?)),
-        Kind::Slatedb => optional!("slatedb", Stored(crate::slatedb::SlateStore::open(path)?)),
+        Kind::Fjall => Box::new(Stored::new(FjallStore::open(path)?)),
+        Kind::Redb => Box::new(Stored::new(RedbStore::open(path)?)),
+        Kind::Surrealkv => Box::new(Stored::new(SurrealStore::open(path)?)),
+        Kind::Slatedb => optional!("slatedb", Stored::new(crate::slatedb::SlateStore::open(path)?)),
         Kind::Turso => optional!("turso", crate::turso::TursoDatabase::open(path)?),
-        Kind::Rocksdb => optional!("rocksdb", Stored(crate::rocksdb::RocksStore::open(path)?)),
+        Kind::Rocksdb => optional!("rocksdb", Stored::new(crate::rocksdb::RocksStore::open(path)?)),
         Kind::Duckdb => optional!("duckdb", crate::duckdb::DuckDatabase::open(path)?),
     })
+}
+
+/// A transaction that was announced to read only is asked to write.
+pub(crate) fn only_reads() -> Trouble {
+    Trouble::Failed("a transaction that only reads cannot write".to_owned())
 }
 
 #[cfg(test)]

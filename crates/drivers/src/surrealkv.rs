@@ -5,8 +5,9 @@ use std::path::Path;
 use surrealkv::{Error, LSMIterator, Transaction, Tree, TreeBuilder};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::Trouble;
-use crate::pairs::{Bytes, Folder, Pairs, Store, begun};
+use margay_client::{Begin, Bytes, Pair, Store, Trouble, Txn};
+
+use crate::folder::Folder;
 
 /// A test compares it with the lock file.
 pub(crate) const VERSION: &str = "1.2";
@@ -38,73 +39,59 @@ impl Drop for SurrealStore {
 }
 
 impl Store for SurrealStore {
-    fn identity(&self) -> (&'static str, &'static str) {
-        ("surrealkv", VERSION)
+    type Txn<'a> = SurrealTxn<'a>;
+
+    fn identity(&self) -> (String, String) {
+        ("surrealkv".to_owned(), VERSION.to_owned())
     }
 
     fn levels(&self) -> Vec<&'static str> {
         vec!["SNAPSHOT"]
     }
 
-    fn connect(&self, _own_name: &str) -> Result<Box<dyn Pairs + '_>, String> {
-        Ok(Box::new(SurrealPairs { store: self, open: None }))
+    fn begin(&self, _how: Begin<'_>) -> Result<SurrealTxn<'_>, Trouble> {
+        Ok(SurrealTxn { runtime: &self.runtime, open: self.tree.begin().map_err(trouble)? })
     }
 }
 
-struct SurrealPairs<'a> {
-    store: &'a SurrealStore,
-    open: Option<Transaction>,
+pub(crate) struct SurrealTxn<'a> {
+    runtime: &'a Runtime,
+    open: Transaction,
 }
 
-impl SurrealPairs<'_> {
-    fn open(&mut self) -> Result<&mut Transaction, Trouble> {
-        begun(self.open.as_mut())
-    }
-}
-
-impl Pairs for SurrealPairs<'_> {
-    fn begin(&mut self, _reading: bool) -> Result<(), Trouble> {
-        self.open = Some(self.store.tree.begin().map_err(trouble)?);
-        Ok(())
-    }
-
+impl Txn for SurrealTxn<'_> {
     fn get(&mut self, key: &[u8]) -> Result<Option<Bytes>, Trouble> {
-        Ok(self.open()?.get(key).map_err(trouble)?.map(|value| value.to_vec()))
+        Ok(self.open.get(key).map_err(trouble)?.map(|value| value.to_vec()))
     }
 
     fn put(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), Trouble> {
-        let open = self.open()?;
         match value {
-            Some(value) => open.set(key, value),
-            None => open.delete(key),
+            Some(value) => self.open.set(key, value),
+            None => self.open.delete(key),
         }
         .map_err(trouble)
     }
 
-    fn range(&mut self, from: &[u8], to: &[u8]) -> Result<Vec<(Bytes, Bytes)>, Trouble> {
-        let open = self.open()?;
+    fn range(&mut self, from: &[u8], to: &[u8]) -> Result<Option<Vec<Pair>>, Trouble> {
         let found = || {
-            let mut at = open.range(from, to)?;
+            let mut at = self.open.range(from, to)?;
             let mut pairs = Vec::new();
             at.seek_first()?;
             while at.valid() {
                 pairs.push((at.key().user_key().to_vec(), at.value()?.to_vec()));
                 at.next()?;
             }
-            Ok(pairs)
+            Ok(Some(pairs))
         };
         found().map_err(trouble)
     }
 
-    fn commit(&mut self) -> Result<(), Trouble> {
-        let Some(mut open) = self.open.take() else { return Ok(()) };
-        self.store.runtime.block_on(open.commit()).map_err(trouble)
+    fn commit(mut self) -> Result<(), Trouble> {
+        self.runtime.block_on(self.open.commit()).map_err(trouble)
     }
 
-    fn rollback(&mut self) {
-        if let Some(mut open) = self.open.take() {
-            open.rollback();
-        }
+    fn rollback(mut self) {
+        self.open.rollback();
     }
 }
 

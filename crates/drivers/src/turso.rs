@@ -6,7 +6,7 @@ use margay_client::Start;
 use tokio::runtime::{Builder, Runtime};
 use turso::{Connection as Turso, Error, Value};
 
-use crate::pairs::Folder;
+use crate::folder::Folder;
 use crate::sql::{Session, Sql, Upsert, preparation, removal, texts};
 use crate::statement::{self, translate};
 use crate::{Answer, Cell, Connection, Database, Schema, Trouble};

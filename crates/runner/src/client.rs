@@ -214,8 +214,20 @@ impl<'a> Client<'a> {
         answered + 1
     }
 
+    /// The time of a call that comes at once after an answer, unless the connection waits for its turn.
+    fn call_after(&mut self, connection: &mut dyn Connection, answered: i64) -> i64 {
+        if connection.wait_for_turn() {
+            return self.call();
+        }
+        self.tape.call(answered);
+        answered
+    }
+
     fn attempt(&mut self, connection: &mut dyn Connection, next: &Next) -> Result<End, String> {
         let reads = matches!(next, Next::Plan(plan) if plan.asks.iter().all(reads));
+        if connection.wait_for_turn() {
+            self.answered = None;
+        }
         let before = self.call_next();
         let begun = if reads { connection.begin_reading() } else { connection.begin() };
         let after = self.now();
@@ -233,7 +245,7 @@ impl<'a> Client<'a> {
         let mut before = begun;
         for &ask in &plan.asks {
             self.rows.clear();
-            self.tape.call(before);
+            before = self.call_after(connection, before);
             let executed = connection.execute(ask, &mut self.rows);
             let after = self.now();
             if matches!((&executed, ask), (Err(Trouble::Lost(_)), Ask::Write(..)))
@@ -271,7 +283,7 @@ impl<'a> Client<'a> {
     }
 
     fn end(&mut self, connection: &mut dyn Connection, commits: bool, before: i64) -> Result<End, String> {
-        self.tape.call(before);
+        let before = self.call_after(connection, before);
         let ended = if commits { connection.commit() } else { connection.rollback() };
         let after = self.now();
         // A rollback without an answer is one all the same: the server gives up what its client left.
@@ -374,6 +386,7 @@ impl Session for Open<'_, '_> {
         if self.over.is_some() {
             return Err(Stop);
         }
+        self.connection.wait_for_turn();
         let before = self.client.call();
         let answered = self.connection.sql(text, params);
         let after = self.client.now();

@@ -12,6 +12,7 @@
 
 mod client;
 mod collect;
+pub mod drive;
 mod harm;
 mod job;
 mod lines;
@@ -21,6 +22,7 @@ pub mod scripted;
 mod statements;
 mod statistics;
 mod trace;
+mod turns;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex, OnceLock, PoisonError};

@@ -1,17 +1,21 @@
-//! Statements of programs: one text for all databases, which differ little in what programs say.
+//! Texts of statements: one for all databases, which differ little in what programs say.
 //!
 //! A text has parameters `$1`, `$2`, …, which may come in any order and more than once. PostgreSQL takes it as it is.
 
-use margay_client::{Cell, Schema, TableDef};
+use crate::{Cell, Schema, TableDef};
 
 /// A text as a database understands it, and the numbers of the parameters that it wants, from 0 on.
-pub(crate) struct Translated {
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Translated {
+    /// The text.
     pub text: String,
+    /// The numbers of the parameters, in the order of their places.
     pub params: Vec<usize>,
 }
 
 /// The text with each parameter as `place` writes it, given its number from 1 on.
-pub(crate) fn translate(text: &str, place: impl Fn(usize) -> String) -> Translated {
+#[must_use]
+pub fn translate(text: &str, place: impl Fn(usize) -> String) -> Translated {
     let (mut out, mut params) = (String::with_capacity(text.len()), Vec::new());
     let mut parts = text.split('$');
     out += parts.next().unwrap_or_default();
@@ -33,7 +37,8 @@ pub(crate) fn translate(text: &str, place: impl Fn(usize) -> String) -> Translat
 }
 
 /// Statements that make the tables of a program, with their rows.
-pub(crate) fn creation(schema: &Schema) -> Vec<String> {
+#[must_use]
+pub fn creation(schema: &Schema) -> Vec<String> {
     let mut all = removal(schema);
     all.extend(schema.tables.iter().flat_map(create));
     for (at, def) in schema.tables.iter().enumerate() {
@@ -65,12 +70,14 @@ fn tuple(row: &[Cell]) -> String {
 }
 
 /// Statements that remove the tables of a program.
-pub(crate) fn removal(schema: &Schema) -> Vec<String> {
+#[must_use]
+pub fn removal(schema: &Schema) -> Vec<String> {
     schema.tables.iter().map(|def| format!("DROP TABLE IF EXISTS {}", def.name)).collect()
 }
 
 /// A number that a database wrote as text, if it is whole: sums are decimals in some databases.
-pub(crate) fn number(text: &str) -> Cell {
+#[must_use]
+pub fn number(text: &str) -> Cell {
     let whole = text
         .split_once('.')
         .map_or(text, |(whole, rest)| if rest.bytes().all(|digit| digit == b'0') { whole } else { text });
@@ -79,7 +86,7 @@ pub(crate) fn number(text: &str) -> Cell {
 
 #[cfg(test)]
 mod tests {
-    use margay_client::ColumnType;
+    use crate::ColumnType;
 
     use super::*;
 

@@ -1,17 +1,24 @@
-//! What SQL databases have in common: three tables, eight statements, and what their results mean.
+//! Databases that understand SQL: what their author implements, and what workloads make of it.
 //!
-//! Registers and rows are rows of two tables. A list is one row with a text, `,1,2,3`, so that an append is one statement on one row.
+//! An author implements five methods: [`SqlStore::connect`], and [`Session::begin`], [`Session::sql`],
+//! [`Session::commit`] and [`Session::rollback`]. [`SqlStored`] makes a [`Database`] of it, which every
+//! workload can drive.
+//!
+//! # What is stored
+//! Registers and rows are rows of two tables. A list is one row with a text, `,1,2,3`, so that an append
+//! is one statement on one row. Programs make tables of their own.
 
-use margay_client::{Ask, Change, Cond, Obj, Row, Space, Start, Value};
-
-use crate::{Answer, Cell, Connection, Trouble};
+use crate::{
+    Answer, Ask, Cell, Change, Cond, Connection, Database, Obj, Row, Schema, Space, Start, Trouble, Value,
+    text,
+};
 
 /// The tables. Their names are such that nobody else's are touched.
-pub(crate) const TABLES: [&str; 3] = ["margay_registers", "margay_lists", "margay_rows"];
+pub const TABLES: [&str; 3] = ["margay_registers", "margay_lists", "margay_rows"];
 
 /// How a database writes an upsert.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Upsert {
+pub enum Upsert {
     /// `ON CONFLICT (k) DO UPDATE`.
     OnConflict,
     /// `ON DUPLICATE KEY UPDATE`.
@@ -21,26 +28,36 @@ pub(crate) enum Upsert {
 /// The statements, by their place in [`texts`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Statement {
+pub enum Statement {
+    /// Reads a register.
     ReadRegister,
+    /// Writes a register.
     WriteRegister,
+    /// Reads a list.
     ReadList,
+    /// Appends to a list.
     Append,
+    /// Reads a row by its key.
     ReadRow,
+    /// Writes a row: an insert if there is none.
     WriteRow,
+    /// Deletes a row by its key.
     DeleteRow,
+    /// Reads the rows that match.
     Scan,
 }
 
 impl Statement {
     /// Whether it has results.
+    #[must_use]
     pub const fn reads(self) -> bool {
         matches!(self, Self::ReadRegister | Self::ReadList | Self::ReadRow | Self::Scan)
     }
 }
 
 /// The texts of all statements, as [`Session::sql`] takes them.
-pub(crate) fn texts(upsert: Upsert) -> [String; 8] {
+#[must_use]
+pub fn texts(upsert: Upsert) -> [String; 8] {
     let (append, write_row) = match upsert {
         Upsert::OnConflict => (
             "ON CONFLICT (k) DO UPDATE SET v = margay_lists.v || excluded.v",
@@ -63,12 +80,9 @@ pub(crate) fn texts(upsert: Upsert) -> [String; 8] {
     ]
 }
 
-/// Why a database is not opened.
-pub(crate) const OTHER_RUN: &str =
-    "another run of margay is at work in this database; wait for its end, or take another database";
-
 /// Statements that make the tables and their initial values.
-pub(crate) fn preparation(start: &Start) -> Vec<String> {
+#[must_use]
+pub fn preparation(start: &Start) -> Vec<String> {
     let [registers, lists, rows] = TABLES;
     let mut all = removal();
     all.extend([
@@ -91,51 +105,170 @@ pub(crate) fn preparation(start: &Start) -> Vec<String> {
 }
 
 /// Many rows in few statements.
-pub(crate) fn inserts(table: &str, tuples: &[String]) -> impl Iterator<Item = String> {
+pub fn inserts(table: &str, tuples: &[String]) -> impl Iterator<Item = String> {
     tuples.chunks(200).map(move |some| format!("INSERT INTO {table} VALUES {}", some.join(", ")))
 }
 
 /// Statements that remove the tables.
-pub(crate) fn removal() -> Vec<String> {
+#[must_use]
+pub fn removal() -> Vec<String> {
     TABLES.map(|table| format!("DROP TABLE IF EXISTS {table}")).to_vec()
 }
 
-/// A connection that understands SQL: what is left for a driver to do.
-pub(crate) trait Session {
+/// A database that understands SQL.
+pub trait SqlStore: Send + Sync {
+    /// One client's session.
+    type Session<'a>: Session
+    where
+        Self: 'a;
+
+    /// Opens a session for transactions at this level, one of [`SqlStore::levels`].
+    ///
+    /// # Errors
+    /// What the database says.
+    fn connect(&self, level: &str) -> Result<Self::Session<'_>, String>;
+
+    /// The name that profiles know it by, and its version.
+    fn identity(&self) -> (String, String) {
+        ("database".to_owned(), "0".to_owned())
+    }
+
+    /// The levels that it can be asked for, in its own words, the default first.
+    fn levels(&self) -> Vec<&'static str> {
+        vec!["SERIALIZABLE"]
+    }
+
+    /// How it writes an upsert.
+    fn upsert(&self) -> Upsert {
+        Upsert::OnConflict
+    }
+}
+
+/// A session that understands SQL, in at most one transaction at a time. Four methods are required.
+pub trait Session {
+    /// Begins a transaction.
+    ///
+    /// # Errors
+    /// [`Trouble::Refused`] when there is no transaction after all.
+    fn begin(&mut self) -> Result<(), Trouble>;
+
+    /// Runs a statement, whose parameters are `$1`, `$2`, … in the text. [`crate::text::translate`]
+    /// writes them another way.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    fn sql(&mut self, text: &str, params: &[Cell]) -> Result<Answer, Trouble>;
+
+    /// Asks for the commit.
+    ///
+    /// # Errors
+    /// [`Trouble::Refused`] when the transaction certainly has not committed. After any other trouble its
+    /// outcome is recorded as unknown.
+    fn commit(&mut self) -> Result<(), Trouble>;
+
+    /// Rolls back. It is called after a refused statement or commit, too.
+    ///
+    /// # Errors
+    /// [`Trouble::Lost`] when there is no answer; the transaction is gone all the same.
+    fn rollback(&mut self) -> Result<(), Trouble>;
+
     /// What follows belongs to the transaction that the recording calls so.
     fn enter(&mut self, _label: u64) {}
+
     /// What follows belongs to the transaction's next operation.
     fn step(&mut self) {}
-    fn begin(&mut self) -> Result<(), Trouble>;
-    /// Runs one of the statements, whose text this is; a session that watches adds to what it asks, and takes that out of the answer.
+
+    /// Runs one of the statements on registers, lists and rows, whose text this is. A session that
+    /// watches adds to what it asks, and takes that out of the answer.
+    ///
+    /// # Errors
+    /// As [`Session::sql`].
     fn statement(&mut self, _which: Statement, text: &str, params: &[Cell]) -> Result<Answer, Trouble> {
         self.sql(text, params)
     }
-    /// Runs any statement.
-    fn sql(&mut self, text: &str, params: &[Cell]) -> Result<Answer, Trouble>;
-    /// Whether an UPDATE can tell the rows it found.
+
+    /// Whether UPDATE and DELETE can return the rows that they found.
     fn has_returning(&self) -> bool {
         true
     }
-    /// Whether who sets what is there already has written it, so that the transaction's own reads show it, whatever their snapshot does.
+
+    /// Whether an UPDATE that sets what is there already writes it, so that the transaction's own reads
+    /// show it, whatever their snapshot does.
     fn writes_alike(&self) -> bool {
         true
     }
-    /// The row of this key that the transaction itself has written, where a read may find another one beside it.
+
+    /// The row of this key that the transaction itself has written, where a read may find another one
+    /// beside it.
+    ///
+    /// # Errors
+    /// As [`Session::sql`].
     fn own_row(&mut self, _key: Cell) -> Result<Option<Answer>, Trouble> {
         Ok(None)
     }
+
     /// As [`Connection::deletes_read`].
     fn deletes_read(&self) -> bool {
         true
     }
-    /// Asks for the commit. What trouble means then, and what follows from it, is not the session's business.
-    fn commit(&mut self) -> Result<(), Trouble>;
-    fn rollback(&mut self) -> Result<(), Trouble>;
+}
+
+/// A database that understands SQL, as a [`Database`].
+#[derive(Debug)]
+pub struct SqlStored<D>(pub D);
+
+impl<D: SqlStore> SqlStored<D> {
+    /// Runs statements, each in a transaction of its own.
+    fn run(&self, level: &str, texts: &[String]) -> Result<(), String> {
+        let mut session = self.0.connect(level)?;
+        let mut run = |text: &String| {
+            session.begin()?;
+            session.sql(text, &[])?;
+            session.commit()
+        };
+        texts.iter().try_for_each(|text| run(text).map_err(|trouble| format!("{text}: {trouble}")))
+    }
+
+    fn clean(&self, texts: &[String]) {
+        if let Some(level) = self.0.levels().first() {
+            let _ = self.run(level, texts);
+        }
+    }
+}
+
+impl<D: SqlStore> Database for SqlStored<D> {
+    fn identity(&self) -> (String, String) {
+        self.0.identity()
+    }
+
+    fn levels(&self) -> Vec<&'static str> {
+        self.0.levels()
+    }
+
+    fn prepare(&self, own_name: &str, start: &Start) -> Result<(), String> {
+        self.run(own_name, &preparation(start))
+    }
+
+    fn connect(&self, _client: usize, own_name: &str) -> Result<Box<dyn Connection + '_>, String> {
+        Ok(Box::new(Sql::new(self.0.connect(own_name)?, texts(self.0.upsert()))))
+    }
+
+    fn prepare_sql(&self, own_name: &str, schema: &Schema) -> Result<(), String> {
+        self.run(own_name, &text::creation(schema))
+    }
+
+    fn clean_up_sql(&self, schema: &Schema) {
+        self.clean(&text::removal(schema));
+    }
+
+    fn clean_up(&self) {
+        self.clean(&removal());
+    }
 }
 
 /// A connection over a session.
-pub(crate) struct Sql<S> {
+#[derive(Debug)]
+pub struct Sql<S> {
     session: S,
     texts: [String; 8],
 }
