@@ -4,12 +4,12 @@
 
 use std::path::PathBuf;
 
-use margay_engines::{Choice, all};
+use margay::{Choice, Options, all};
 use margay_formats::{Source, read};
 use margay_history::History;
 use margay_levels::Level;
 use margay_simdb::{SimConfig, simulate_history};
-use margay_verdict::{Budget, Question, Verdict, audit};
+use margay_verdict::{Budget, Question, Verdict};
 
 fn case(name: &str) -> Result<History, String> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/cases").join(name);
@@ -18,22 +18,12 @@ fn case(name: &str) -> Result<History, String> {
 
 /// What an engine says: whether the level holds, if it decides. Its certificate must pass the audit.
 fn answer(history: &History, choice: Choice, level: Level) -> Option<bool> {
-    let question = Question::new(level);
-    let answer = choice.check(history, question, &Budget::unlimited());
-    let who = answer.engine.unwrap_or("nobody");
-    let accepted = |certificate| {
-        let audited = audit(history, question, certificate);
-        assert!(audited.is_ok(), "{who} at {level}: {}", audited.unwrap_err());
-    };
-    match &answer.verdict {
-        Verdict::Holds(certificate) => {
-            accepted(certificate);
-            Some(true)
-        }
-        Verdict::Violated(findings) => {
-            findings.iter().for_each(|finding| accepted(&finding.certificate));
-            Some(false)
-        }
+    let (question, options) = (Question::new(level), Options::with_engine(choice));
+    let decision = margay::decide(history, question, &options, &Budget::unlimited());
+    assert!(decision.faults.is_empty(), "{level}: {:?}", decision.faults);
+    match decision.verdict {
+        Verdict::Holds(_) => Some(true),
+        Verdict::Violated(_) => Some(false),
         Verdict::Clean | Verdict::Unknown(_) => None,
     }
 }

@@ -192,8 +192,7 @@ impl<'a> Input<'a> {
         };
         let mut paths = Vec::new();
         walk(&root, 0, &mut paths).map_err(|e| FormatError::from(e).in_file(&self.name))?;
-        let mut entries: Vec<_> =
-            paths.into_iter().map(|path| Entry::of(&root, path, &stop, &cut)).collect();
+        let mut entries: Vec<_> = paths.into_iter().map(|path| Entry::of(&root, path, &stop, &cut)).collect();
         entries.sort_by_cached_key(|entry| natural_key(&entry.name));
         Ok(entries)
     }
@@ -217,8 +216,8 @@ impl<'a> Entry<'a> {
     fn of(root: &Path, path: PathBuf, stop: &Stop, cut: &Cut) -> Self {
         let inside = path.strip_prefix(root).unwrap_or(&path);
         let parts: Vec<_> = inside.iter().map(|part| part.to_string_lossy()).collect();
-        let source = EntrySource::Path(path, stop.clone());
-        Self { name: parts.join("/"), source, cut: cut.clone() }
+        let name = parts.join("/");
+        Self { name, source: EntrySource::Path(path, stop.clone()), cut: cut.clone() }
     }
 
     pub fn open(self) -> Result<Input<'a>, FormatError> {

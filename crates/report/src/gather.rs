@@ -4,8 +4,8 @@ use margay_history::{History, TxnId};
 use margay_levels::{Anomaly as Name, Level};
 use margay_verdict::reach::boundary;
 use margay_verdict::{
-    Breach, Broken, Certificate, Checked, Claim, Dialect, Edge, Finding, Question, Reach, Standing, Translation,
-    Verdict, explain, name, reach,
+    Breach, Broken, Certificate, Checked, Claim, Dialect, Edge, Finding, Question, Reach, Standing,
+    Translation, Verdict, explain, name, reach,
 };
 use serde_json::Map;
 

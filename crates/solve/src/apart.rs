@@ -258,7 +258,7 @@ mod tests {
     use margay_verdict::{Question, audit};
 
     use super::*;
-    use crate::trust::{believed, certifiable, proved};
+    use crate::trust::{believed, proved};
     use crate::{points, prepare::prepare};
 
     const LEVELS: [Level; 6] = [
@@ -280,8 +280,13 @@ mod tests {
         let whole = crate::solve(&problem, points, &budget).ok()?;
         assert_eq!(verdict.word(), whole.word(), "{level}: {}", margay_testkit::show(history));
         let verdict = match verdict {
-            Verdict::Violated(found) if draft.bold => Verdict::Violated(proved(history, question, found)?),
-            Verdict::Violated(found) if !certifiable(history, question, &draft, &found) => return None,
+            Verdict::Violated(found) if draft.bold => {
+                Verdict::Violated(proved(history, question, found, &budget)?)
+            }
+            Verdict::Violated(found) => match crate::shown(history, question, &draft, found, &budget) {
+                Verdict::Unknown(_) => return None,
+                shown => shown,
+            },
             Verdict::Holds(order) => match believed(&problem, points, &draft, order, &budget) {
                 Verdict::Unknown(_) => return None,
                 believed => believed,

@@ -159,8 +159,7 @@ fn shown(
     found: Vec<Finding>,
     budget: &Budget,
 ) -> Verdict {
-    let accepted =
-        |finding: &Finding| audit_within(history, question, &finding.certificate, budget).is_ok();
+    let accepted = |finding: &Finding| audit_within(history, question, &finding.certificate, budget).is_ok();
     if found.iter().all(accepted) {
         return Verdict::Violated(found);
     }

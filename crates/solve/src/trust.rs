@@ -127,8 +127,7 @@ pub(crate) fn by_weaker(history: &History, question: Question, budget: &Budget) 
     let Verdict::Violated(found) = crate::check(history, Question { level, ..question }, budget) else {
         return None;
     };
-    let accepted =
-        |finding: &Finding| audit_within(history, question, &finding.certificate, budget).is_ok();
+    let accepted = |finding: &Finding| audit_within(history, question, &finding.certificate, budget).is_ok();
     found.iter().all(accepted).then_some(found)
 }
 

@@ -13,10 +13,10 @@ mod generate;
 mod judge;
 mod model;
 
-use margay_engines::{Choice, all};
+use margay::{Choice, Options, all};
 use margay_history::{Access, HistoryBuilder, Interval, OpDetail, OpKind, Table, ValueId};
 use margay_levels::Level;
-use margay_verdict::{Budget, Question, Verdict, audit};
+use margay_verdict::{Budget, Question, Verdict};
 
 use crate::judge::{Order, holds};
 use crate::model::{Condition, History, Op, Outcome, Seen, Value, Write};
@@ -74,25 +74,23 @@ fn difference(history: &History, count: &mut Count) -> Option<String> {
         *(if truth { &mut count.holds } else { &mut count.violated }) += 1;
         let engines = all().iter().filter(|engine| engine.name() != "mirror");
         for choice in engines.map(|&engine| Choice::Engine(engine)).chain([Choice::Auto]) {
-            let question = Question::new(level);
-            let answer = choice.check(&recorded, question, &Budget::unlimited());
+            let (question, options) = (Question::new(level), Options::with_engine(choice));
+            let decision = margay::decide(&recorded, question, &options, &Budget::unlimited());
             let who = match choice {
                 Choice::Auto => "auto",
-                _ => answer.engine.unwrap_or("nobody"),
+                _ => decision.engine.unwrap_or("nobody"),
             };
-            let (said, certificates) = match &answer.verdict {
-                Verdict::Holds(certificate) => (true, vec![certificate]),
-                Verdict::Violated(found) => (false, found.iter().map(|f| &f.certificate).collect()),
+            if let Some(fault) = decision.faults.first() {
+                return Some(format!("{who} at {level}, and the audit: {fault:?}"));
+            }
+            let said = match &decision.verdict {
+                Verdict::Holds(_) => true,
+                Verdict::Violated(_) => false,
                 Verdict::Clean | Verdict::Unknown(_) => continue,
             };
             *count.decided.entry(who).or_default() += 1;
             if said != truth {
                 return Some(format!("{who} says holds = {said} at {level}, the definition {truth}"));
-            }
-            for certificate in certificates {
-                if let Err(why) = audit(&recorded, question, certificate) {
-                    return Some(format!("{who} says holds = {said} at {level}, and the audit: {why}"));
-                }
             }
         }
     }
