@@ -290,7 +290,7 @@ pub struct ConvertArgs {
     pub output: PathBuf,
     #[command(flatten)]
     pub from: InputArgs,
-    /// The format to write; by default the one that OUT's extension names (.edn, .margay-bin), else the native one
+    /// The format to write; by default the one that OUT's extension stands for (.jsonl, .mgb, .edn, …); without an extension the native one
     #[arg(long, value_name = "FORMAT", value_parser = WRITTEN)]
     pub to: Option<Format>,
     /// Write SQL statements as the operations on rows that they are; an error if one is more than that
@@ -309,7 +309,7 @@ pub struct SimulateArgs {
     /// Where to write the history, compressed if the name ends in .gz or .zst; or `-`
     #[arg(value_name = "OUT")]
     pub output: PathBuf,
-    /// The format to write; by default the one that OUT's extension names (.edn, .margay-bin), else the native one
+    /// The format to write; by default the one that OUT's extension stands for (.jsonl, .mgb, .edn, …); without an extension the native one
     #[arg(long, value_name = "FORMAT", value_parser = WRITTEN)]
     pub to: Option<Format>,
     /// Print nothing but errors

@@ -79,7 +79,7 @@ pub fn run(args: AuditArgs) -> Result<Status, Failure> {
 impl Report {
     fn print(&self, json: bool, quiet: bool) -> Result<Status, Failure> {
         match (json, quiet) {
-            (true, _) => terminal::print(&view::one_line(self)),
+            (true, _) => terminal::print_json(&view::one_line(self)),
             (false, true) => Ok(Status::Fine),
             (false, false) => terminal::print(&self.text(Paint::for_stdout())),
         }

@@ -54,7 +54,7 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
     };
     let history = decision.about(&loaded.history);
     if !quiet {
-        elle::notes(history).iter().for_each(|note| eprintln!("note: {note}"));
+        elle::notes(history).iter().for_each(|note| terminal::tell("note", note));
     }
     if let Some(path) = &args.certificate {
         write_certificate(path, &loaded.history, question(&task), &decision)?;
@@ -71,7 +71,7 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
     let view = View::framed(history, args.level.name(), &decision, stats, frame);
     report::write(&args.output, &view.report)?;
     if args.common.json {
-        terminal::print(&view.json())?;
+        terminal::print_json(&view.json())?;
     } else if !quiet && !to_stdout {
         terminal::print(&view.shown(Paint::for_stdout()))?;
     }
@@ -132,7 +132,7 @@ fn dbms(name: &str, engine: Choice) -> Result<Dbms, Failure> {
     if path.extension().is_none_or(|extension| extension != "toml") {
         return margay::dbms(name).map_err(|error| Failure::new(error.to_string()));
     }
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::new(format!("{name}: {error}")))?;
+    let text = files::read_text(path)?;
     Dbms::from_toml(&text).map_err(|error| Failure::new(format!("{name}: {error}")))
 }
 
@@ -156,8 +156,8 @@ pub fn write_certificate(
     if let (Some(claim), Some(certificate)) = (claim, decision.verdict.certificate()) {
         return files::write_text(path, &wire::to_json(decision.about(history), &claim, certificate));
     }
-    let word = decision.verdict.word();
-    eprintln!("warning: {}: not written, because `{word}` has no certificate", path.display());
+    let (path, word) = (path.display(), decision.verdict.word());
+    terminal::warn(&format!("{path}: not written, because `{word}` has no certificate"));
     Ok(())
 }
 

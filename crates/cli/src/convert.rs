@@ -13,7 +13,7 @@ use crate::{files, terminal};
 
 /// Reads one format and writes another, whole or not at all.
 pub fn run(args: ConvertArgs) -> Result<Status, Failure> {
-    let to = args.to.unwrap_or_else(|| format_of(&args.output));
+    let to = args.to.map_or_else(|| format_of(&args.output), Ok)?;
     must_be_writable(to)?;
     let (loaded, _) = files::read_input(&args.input, &args.from, args.quiet)?;
     let rows = if args.rows { as_rows(&args.input, &loaded.history)? } else { None };
@@ -26,7 +26,7 @@ pub fn run(args: ConvertArgs) -> Result<Status, Failure> {
         let left_out = margay_formats::omissions(history, to);
         left_out
             .iter()
-            .for_each(|what| eprintln!("warning: {}: {to} leaves out {what}", args.output.display()));
+            .for_each(|what| terminal::warn(&format!("{}: {to} leaves out {what}", args.output.display())));
     }
     if args.quiet || files::is_stream(&args.output) {
         return Ok(Status::Fine);
@@ -50,12 +50,31 @@ fn as_rows(path: &Path, history: &History) -> Result<Option<History>, Failure> {
     }
 }
 
-/// The format that the file's extension names, compression aside; else the native one.
-pub fn format_of(path: &Path) -> Format {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
-    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
-    extension.parse().unwrap_or(Format::Margay)
+/// The format that the file's extension stands for, compression aside; without one, the native format.
+pub fn format_of(path: &Path) -> Result<Format, Failure> {
+    let plain = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("gz" | "zst") => path.with_extension(""),
+        _ => path.to_path_buf(),
+    };
+    match (plain.extension(), Format::from_extension(&plain)) {
+        (None, _) => Ok(Format::Margay),
+        (_, Some(format)) => Ok(format),
+        (Some(extension), None) => Err(Failure::new(format!(
+            "{}: no format has the extension .{}; choose another name, or a format with --to: {}",
+            path.display(),
+            extension.to_string_lossy(),
+            writable().join(", ")
+        ))),
+    }
+}
+
+/// The formats that can be written, with the extensions that choose them.
+fn writable() -> Vec<String> {
+    let shown = |format: Format| match format.extensions() {
+        [] => format!("{format} (.{format})"),
+        all => format!("{format} (.{})", all.join(", .")),
+    };
+    Format::ALL.into_iter().filter(|format| format.can_write()).map(shown).collect()
 }
 
 /// Says so before any work is done.
@@ -77,10 +96,28 @@ mod tests {
             ("h.jsonl.gz", Format::Margay),
             ("h.edn.zst", Format::Edn),
             ("dir.x/h", Format::Margay),
+            ("h.gz", Format::Margay),
             ("h.margay-bin", Format::MargayBin),
+            ("h.mgb", Format::MargayBin),
+            ("h.mgb.zst", Format::MargayBin),
+            ("h.txt", Format::Text),
+            ("h.json", Format::ElleJson),
+            ("h.bincode", Format::Dbcop),
+            ("logs.cobra", Format::Cobra),
             ("-", Format::Margay),
         ] {
-            assert_eq!(format_of(Path::new(name)), format, "{name}");
+            assert_eq!(format_of(Path::new(name)), Ok(format), "{name}");
+        }
+    }
+
+    /// `.mgb` was documented as the binary form and wrote JSON lines; so did every unknown extension.
+    #[test]
+    fn an_unknown_extension_is_an_error_that_lists_the_formats() {
+        for name in ["h.parquet", "h.parquet.gz"] {
+            let error = format_of(Path::new(name)).expect_err(name);
+            let error = error.text();
+            assert!(error.contains("extension .parquet") && error.contains("margay-bin (.mgb)"), "{error}");
+            assert!(!error.contains("viper"), "{error}");
         }
     }
 }

@@ -168,7 +168,7 @@ pub fn run(args: ElleArgs) -> Result<Status, Failure> {
         if args.verbose || args.output == Output::Json {
             let mut object = object(&word, &outcome.findings);
             object["ambiguities"] = notes(&history).into();
-            terminal::print(&serde_json::to_string_pretty(&object).expect("plain JSON"))?;
+            terminal::print_json(&serde_json::to_string_pretty(&object).expect("plain JSON"))?;
         } else {
             terminal::print(&format!("{}\t{}", path.display(), word.as_str().unwrap_or(&word.to_string())))?;
         }

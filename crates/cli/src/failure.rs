@@ -1,9 +1,10 @@
 //! How a command can end.
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use margay_formats::FormatError;
+
+use crate::terminal;
 
 /// The exit status.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,15 +35,19 @@ impl Failure {
         Self(what.into())
     }
 
+    #[cfg(test)]
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
     /// Prints it where it is not one: something is missing, and the rest goes on.
     pub fn print_as_warning(&self) {
-        let _ = writeln!(io::stderr(), "warning: {}", self.0);
+        terminal::warn(&self.0);
     }
 
     /// Prints it.
     pub fn print(&self) {
-        // Standard error may be gone; the exit status still tells.
-        let _ = writeln!(io::stderr(), "error: {}", self.0);
+        terminal::tell("error", &self.0);
     }
 }
 

@@ -21,7 +21,7 @@ pub fn read_history(path: &Path, from: Option<Format>, quiet: bool) -> Result<(L
         margay_formats::read(source(path), from)?
     };
     if !quiet {
-        loaded.warnings.iter().for_each(|warning| eprintln!("warning: {}: {warning}", path.display()));
+        loaded.warnings.iter().for_each(|warning| terminal::warn(&format!("{}: {warning}", path.display())));
     }
     Ok((loaded, start.elapsed()))
 }
@@ -43,21 +43,28 @@ pub fn target(path: &Path) -> Target<'static> {
     if is_stream(path) { Target::named("-") } else { Target::Path(path.to_path_buf()) }
 }
 
-/// The text of a small file, or of standard input.
+/// The largest certificate or result that is read: more is an error instead of a full memory.
+const TEXT_LIMIT: u64 = 256 << 20;
+
+/// The text of a certificate, a result or another file that is held in memory, or of standard input.
 pub fn read_text(path: &Path) -> Result<String, Failure> {
     let mut bytes = Vec::new();
     let read = match is_stream(path) {
-        true => io::stdin().lock().read_to_end(&mut bytes).map(drop),
-        false => fs::read(path).map(|content| bytes = content),
+        true => io::stdin().lock().take(TEXT_LIMIT + 1).read_to_end(&mut bytes),
+        false => fs::File::open(path).and_then(|file| file.take(TEXT_LIMIT + 1).read_to_end(&mut bytes)),
     };
     read.map_err(|error| failed(path, &error))?;
+    if bytes.len() as u64 > TEXT_LIMIT {
+        let limit = TEXT_LIMIT >> 20;
+        return Err(Failure::new(format!("{}: this file is larger than {limit} MiB", path.display())));
+    }
     String::from_utf8(bytes).map_err(|_| Failure::new(format!("{}: this is not text", path.display())))
 }
 
 /// Writes a text: to standard output, or to a file that takes its name only when all of it is there.
 pub fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
     if is_stream(path) {
-        return terminal::print(text).map(drop);
+        return terminal::print_document(text).map(drop);
     }
     // What is no regular file (a pipe, a device) cannot be replaced by renaming.
     let written = match path.exists() && !path.is_file() {

@@ -5,6 +5,8 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use margay_report::limit::visible;
+
 /// Shows its line until it is dropped; nothing at all where standard error is no terminal.
 pub struct Progress {
     worker: Option<(Sender<()>, JoinHandle<()>)>,
@@ -34,7 +36,11 @@ impl Progress {
             let mut ticks = 0;
             while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
                 let seconds = start.elapsed().as_secs_f64();
-                draw(&format!("\r\x1b[K{} {} {seconds:.1} s", SPINNER[ticks % SPINNER.len()], what()));
+                draw(&format!(
+                    "\r\x1b[K{} {} {seconds:.1} s",
+                    SPINNER[ticks % SPINNER.len()],
+                    visible(&what())
+                ));
                 (wait, ticks) = (TICK, ticks + 1);
             }
             if ticks > 0 {

@@ -3,12 +3,14 @@
 use std::path::Path;
 
 use margay_report::html::{self, Place};
+use margay_report::limit::visible;
 use margay_report::{Report, dot, junit, svg, text};
+use serde_json::Value;
 
 use crate::args::{Form, OutputArgs, ReportArgs};
 use crate::failure::{Failure, Status};
 use crate::files;
-use crate::terminal::{Paint, width};
+use crate::terminal::{self, Paint, width};
 
 /// Shows a result that was kept.
 pub fn run(args: ReportArgs) -> Result<Status, Failure> {
@@ -34,8 +36,25 @@ pub fn run(args: ReportArgs) -> Result<Status, Failure> {
 fn read(path: &Path) -> Result<Report, Failure> {
     let text = files::read_text(path)?;
     let failed = |error| Failure::new(format!("{}: no result of --json: {error}", path.display()));
-    let report: Report = serde_json::from_str(&text).map_err(failed)?;
-    Ok(report)
+    let mut value: Value = serde_json::from_str(&text).map_err(failed)?;
+    make_visible(&mut value);
+    serde_json::from_value(value).map_err(failed)
+}
+
+/// Whoever wrote the file, nothing in it may speak to a terminal. The parser limits how deep values nest.
+fn make_visible(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = visible(text),
+        Value::Array(items) => items.iter_mut().for_each(make_visible),
+        Value::Object(fields) => {
+            let all = std::mem::take(fields);
+            for (name, mut field) in all {
+                make_visible(&mut field);
+                fields.insert(visible(&name), field);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 fn by_name(path: &Path) -> Form {
@@ -60,7 +79,7 @@ pub fn write(wanted: &OutputArgs, report: &Report) -> Result<(), Failure> {
         match (path, drawn) {
             (Some(path), Some(drawn)) => files::write_text(path, &drawn)?,
             (Some(path), None) => {
-                eprintln!("warning: {}: not written, because there is no cycle", path.display())
+                terminal::warn(&format!("{}: not written, because there is no cycle", path.display()));
             }
             (None, _) => {}
         }

@@ -63,7 +63,7 @@ pub fn run(mut args: RunArgs) -> Result<Status, Failure> {
     let view = view(&args, &done, &decided, main, history);
     report::write(&args.output, &view.report)?;
     if args.common.json {
-        terminal::print(&view.json())?;
+        terminal::print_json(&view.json())?;
     } else if !args.common.quiet && !to_stdout {
         let page = page(&args, &view);
         terminal::print(&account::account(&args, &done, &view, page.as_deref()))?;

@@ -16,7 +16,7 @@ pub struct Simulation(SimConfig);
 
 /// Simulates, writes the history, and says what was done on purpose.
 pub fn run(args: SimulateArgs) -> Result<Status, Failure> {
-    let to = args.to.unwrap_or_else(|| convert::format_of(&args.output));
+    let to = args.to.map_or_else(|| convert::format_of(&args.output), Ok)?;
     convert::must_be_writable(to)?;
     let (history, report) = {
         let _progress = Progress::show(&format!("simulating {}", args.simulation.0.protocol), !args.quiet);

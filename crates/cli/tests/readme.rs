@@ -87,7 +87,10 @@ fn the_table_of_formats_is_the_programs() {
         .iter()
         .map(|format| {
             let write = if format.can_write() { "yes" } else { "–" };
-            format!("| `{format}` | {} | yes | {write} |", format.about())
+            let name = [format.name()];
+            let extensions = if format.extensions().is_empty() { &name[..] } else { format.extensions() };
+            let extensions: Vec<_> = extensions.iter().map(|extension| format!("`.{extension}`")).collect();
+            format!("| `{format}` | {} | {} | yes | {write} |", format.about(), extensions.join(", "))
         })
         .collect();
     assert_eq!(rows, expected);

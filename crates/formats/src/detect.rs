@@ -10,17 +10,11 @@ impl Format {
     #[must_use]
     pub fn from_extension(path: &Path) -> Option<Format> {
         let extension = path.extension()?.to_str()?;
-        match extension {
-            "gz" | "zst" => Self::from_extension(Path::new(path.file_stem()?)),
-            "jsonl" | "ndjson" | "margay" => Some(Format::Margay),
-            "mgb" => Some(Format::MargayBin),
-            "edn" => Some(Format::Edn),
-            "json" => Some(Format::ElleJson),
-            "txt" | "text" => Some(Format::Text),
-            "bincode" => Some(Format::Dbcop),
-            "hist" => Some(Format::DbcopHist),
-            _ => None,
+        if matches!(extension, "gz" | "zst") {
+            return Self::from_extension(Path::new(path.file_stem()?));
         }
+        let stands = |format: &Format| format.name() == extension || format.extensions().contains(&extension);
+        Format::ALL.into_iter().find(stands)
     }
 }
 
@@ -112,6 +106,7 @@ fn of_text(text: &str) -> Option<Format> {
     let start = text.trim_start();
     match start.as_bytes().first()? {
         b'{' | b'[' | b'(' | b';' | b'#' | b'"' => of_document(start),
+        _ if start.lines().any(super::foreign::is_jepsen_log) => Some(Format::JepsenLog),
         _ => start.lines().map(str::trim).find(|line| !line.is_empty()).and_then(of_line),
     }
 }
@@ -125,6 +120,7 @@ fn of_document(text: &str) -> Option<Format> {
         () if has("operationTraceType") => Some(Format::Leopard),
         () if has("sts") && has("cts") => Some(Format::Chronos),
         () if has("data") && (has("params") || has("events")) => Some(Format::DbcopJson),
+        () if text.starts_with('[') && has("events") && has("committed") => Some(Format::DbcopJson),
         () if has("type") && (has("process") || has("f") || has("value")) => Some(Format::ElleJson),
         () if text.starts_with('{') && (has("isInitial") || has("value")) => Some(Format::Viper),
         () if [":type", ":process", ":f "].iter().any(|key| text.contains(key)) => Some(Format::Edn),

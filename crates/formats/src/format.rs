@@ -34,11 +34,13 @@ pub enum Format {
     Chronos,
     /// A directory of Leopard traces.
     Leopard,
+    /// The text logs of old Jepsen, which Porcupine's etcd logs are.
+    JepsenLog,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Format; 14] = [
+    pub const ALL: [Format; 15] = [
         Format::Margay,
         Format::MargayBin,
         Format::Edn,
@@ -53,6 +55,7 @@ impl Format {
         Format::Viper,
         Format::Chronos,
         Format::Leopard,
+        Format::JepsenLog,
     ];
 
     /// The format's name on the command line.
@@ -73,6 +76,7 @@ impl Format {
             Format::Viper => "viper",
             Format::Chronos => "chronos",
             Format::Leopard => "leopard",
+            Format::JepsenLog => "jepsen-log",
         }
     }
 
@@ -94,6 +98,7 @@ impl Format {
             Format::Viper => "directory of Viper logs",
             Format::Chronos => "JSON of Chronos and Aion",
             Format::Leopard => "directory of Leopard traces",
+            Format::JepsenLog => "text logs of old Jepsen, Porcupine's etcd logs",
         }
     }
 
@@ -102,8 +107,28 @@ impl Format {
     pub fn can_write(self) -> bool {
         !matches!(
             self,
-            Format::DbcopJson | Format::DbcopHist | Format::Viper | Format::Chronos | Format::Leopard
+            Format::DbcopJson
+                | Format::DbcopHist
+                | Format::Viper
+                | Format::Chronos
+                | Format::Leopard
+                | Format::JepsenLog
         )
+    }
+
+    /// The extensions that stand for it in the name of a file; its own name is one too.
+    #[must_use]
+    pub fn extensions(self) -> &'static [&'static str] {
+        match self {
+            Format::Margay => &["jsonl", "ndjson"],
+            Format::MargayBin => &["mgb"],
+            Format::Edn => &[],
+            Format::ElleJson => &["json"],
+            Format::Text => &["txt"],
+            Format::Dbcop => &["bincode"],
+            Format::DbcopHist => &["hist"],
+            _ => &[],
+        }
     }
 
     /// Whether a history in this format is a directory.
@@ -139,6 +164,18 @@ impl FromStr for Format {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn extensions_are_of_one_format_each() {
+        for format in Format::ALL {
+            for extension in format.extensions().iter().chain([&format.name()]) {
+                let path = format!("h.{extension}");
+                assert_eq!(Format::from_extension(path.as_ref()), Some(format), "{path}");
+                assert_eq!(Format::from_extension(format!("{path}.zst").as_ref()), Some(format), "{path}");
+            }
+        }
+        assert_eq!(Format::from_extension("h.parquet".as_ref()), None);
+    }
 
     #[test]
     fn names_lead_back() {

@@ -3,9 +3,11 @@
 //! # Invariants
 //! Nothing here holds a whole file: streams are read in blocks, and a [`Lines`] reader holds one line of at most `LINE_LIMIT` bytes.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use flate2::bufread::MultiGzDecoder;
 
@@ -61,6 +63,21 @@ pub(crate) struct Input<'a> {
     /// What to call it in errors.
     pub name: String,
     kind: Kind<'a>,
+    cut: Cut,
+}
+
+/// Whether compressed data turned out to end too early, and which compression it is.
+///
+/// A recorder that was killed leaves such a file. What was decompressed until there is what it recorded, so
+/// it reads like a file that ends there, and whoever reads it asks here afterwards.
+#[derive(Clone, Default)]
+pub(crate) struct Cut(Rc<Cell<Option<&'static str>>>);
+
+impl Cut {
+    /// What to say of it, if the data ended too early.
+    pub fn problem(&self) -> Option<String> {
+        self.0.get().map(|what| format!("the {what} data ends too early"))
+    }
 }
 
 enum Kind<'a> {
@@ -70,18 +87,31 @@ enum Kind<'a> {
 
 impl<'a> Input<'a> {
     pub fn open(path: &Path) -> Result<Input<'static>, FormatError> {
+        Input::open_noting(path, Cut::default())
+    }
+
+    fn open_noting(path: &Path, cut: Cut) -> Result<Input<'static>, FormatError> {
         let name = path.display().to_string();
         let failed = |e: io::Error| FormatError::from(e).in_file(&name);
         if path.metadata().map_err(failed)?.is_dir() {
-            return Ok(Input { name, kind: Kind::Directory(path.to_path_buf()) });
+            return Ok(Input { name, kind: Kind::Directory(path.to_path_buf()), cut });
         }
         let file = File::open(path).map_err(failed)?;
-        Input::stream(name, Box::new(file))
+        Input::stream_noting(name, Box::new(file), cut)
     }
 
     pub fn stream(name: String, reader: Box<dyn Read + 'a>) -> Result<Self, FormatError> {
-        let reader = decompressed(reader).map_err(|e| FormatError::from(e).in_file(&name))?;
-        Ok(Input { name, kind: Kind::Stream(reader) })
+        Input::stream_noting(name, reader, Cut::default())
+    }
+
+    fn stream_noting(name: String, reader: Box<dyn Read + 'a>, cut: Cut) -> Result<Self, FormatError> {
+        let reader = decompressed(reader, &cut).map_err(|e| FormatError::from(e).in_file(&name))?;
+        Ok(Input { name, kind: Kind::Stream(reader), cut })
+    }
+
+    /// Whether the stream's data, or that of a file of the directory, ended too early. To be asked when it was read.
+    pub fn cut(&self) -> Cut {
+        self.cut.clone()
     }
 
     pub fn is_directory(&self) -> bool {
@@ -96,6 +126,9 @@ impl<'a> Input<'a> {
         let result = reader.by_ref().take(HEAD as u64).read_to_end(&mut head);
         if head.is_empty() {
             result.map_err(|e| FormatError::from(e).in_file(&self.name))?;
+            if let Some(problem) = self.cut.problem() {
+                return Err(FormatError::new(problem).in_file(&self.name));
+            }
         }
         let rest = std::mem::replace(reader, Box::new(io::empty()));
         *reader = Box::new(Cursor::new(head.clone()).chain(rest));
@@ -124,18 +157,34 @@ impl<'a> Input<'a> {
         Ok(Bytes::new(name, self.reader()?))
     }
 
+    /// The logs among the files of a directory, by their names; of a file, itself. None at all is an error: a
+    /// history without transactions would hold.
+    pub fn logs(self, is_log: impl Fn(&Entry<'_>) -> bool) -> Result<Vec<Entry<'a>>, FormatError> {
+        let (name, whole) = (self.name.clone(), self.is_directory());
+        let mut files = self.files()?;
+        if whole {
+            files.retain(is_log);
+        }
+        match files.is_empty() {
+            true => Err(FormatError::new("no log file is in this directory").in_file(&name)),
+            false => Ok(files),
+        }
+    }
+
     /// The files of a directory and of its directories, in natural order of their names (`T2` before `T10`); of a file, itself.
     pub fn files(self) -> Result<Vec<Entry<'a>>, FormatError> {
+        let cut = self.cut();
         let root = match self.kind {
             Kind::Stream(_) => {
                 let name = Path::new(&self.name).file_name().map(|n| n.to_string_lossy().into_owned());
-                return Ok(vec![Entry { name: name.unwrap_or_default(), source: EntrySource::Opened(self) }]);
+                let source = EntrySource::Opened(self);
+                return Ok(vec![Entry { name: name.unwrap_or_default(), source, cut }]);
             }
             Kind::Directory(root) => root,
         };
         let mut paths = Vec::new();
         walk(&root, 0, &mut paths).map_err(|e| FormatError::from(e).in_file(&self.name))?;
-        let mut entries: Vec<_> = paths.into_iter().map(|path| Entry::of(&root, path)).collect();
+        let mut entries: Vec<_> = paths.into_iter().map(|path| Entry::of(&root, path, &cut)).collect();
         entries.sort_by_cached_key(|entry| natural_key(&entry.name));
         Ok(entries)
     }
@@ -146,6 +195,8 @@ pub(crate) struct Entry<'a> {
     /// Its path inside the directory, with `/`.
     pub name: String,
     source: EntrySource<'a>,
+    /// The directory's.
+    cut: Cut,
 }
 
 enum EntrySource<'a> {
@@ -154,15 +205,15 @@ enum EntrySource<'a> {
 }
 
 impl<'a> Entry<'a> {
-    fn of(root: &Path, path: PathBuf) -> Self {
+    fn of(root: &Path, path: PathBuf, cut: &Cut) -> Self {
         let inside = path.strip_prefix(root).unwrap_or(&path);
         let parts: Vec<_> = inside.iter().map(|part| part.to_string_lossy()).collect();
-        Self { name: parts.join("/"), source: EntrySource::Path(path) }
+        Self { name: parts.join("/"), source: EntrySource::Path(path), cut: cut.clone() }
     }
 
     pub fn open(self) -> Result<Input<'a>, FormatError> {
         match self.source {
-            EntrySource::Path(path) => Input::open(&path),
+            EntrySource::Path(path) => Input::open_noting(&path, self.cut),
             EntrySource::Opened(input) => Ok(input),
         }
     }
@@ -213,13 +264,13 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// The content of a stream that may be compressed, by its magic bytes.
-fn decompressed<'a>(mut raw: Box<dyn Read + 'a>) -> io::Result<Box<dyn BufRead + 'a>> {
+fn decompressed<'a>(mut raw: Box<dyn Read + 'a>, cut: &Cut) -> io::Result<Box<dyn BufRead + 'a>> {
     let mut magic = Vec::with_capacity(4);
     raw.by_ref().take(4).read_to_end(&mut magic)?;
     let (gzip, zstd) = (magic.starts_with(&GZIP), magic.starts_with(&ZSTD));
     let whole = BufReader::with_capacity(BLOCK, Cursor::new(magic).chain(raw));
     if gzip {
-        let inner = Checked { what: "gzip", inner: MultiGzDecoder::new(whole) };
+        let inner = Checked { what: "gzip", inner: MultiGzDecoder::new(whole), cut: cut.clone() };
         return Ok(Box::new(BufReader::with_capacity(BLOCK, inner)));
     }
     #[cfg(not(feature = "zstd"))]
@@ -228,27 +279,35 @@ fn decompressed<'a>(mut raw: Box<dyn Read + 'a>) -> io::Result<Box<dyn BufRead +
     }
     #[cfg(feature = "zstd")]
     if zstd {
-        let inner = Checked { what: "zstd", inner: zstd::stream::read::Decoder::with_buffer(whole)? };
+        let inner = zstd::stream::read::Decoder::with_buffer(whole)?;
+        let inner = Checked { what: "zstd", inner, cut: cut.clone() };
         return Ok(Box::new(BufReader::with_capacity(BLOCK, inner)));
     }
     Ok(Box::new(whole))
 }
 
-/// A decompressor whose errors say that it is one.
+/// A decompressor whose errors say that it is one, and which notes where its data ends too early.
 struct Checked<R> {
     what: &'static str,
     inner: R,
+    cut: Cut,
 }
 
 impl<R: Read> Read for Checked<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.inner.read(buffer).map_err(|e| match e.kind() {
-            io::ErrorKind::Interrupted => e,
-            io::ErrorKind::UnexpectedEof => {
-                io::Error::other(format!("the {} data ends too early", self.what))
+        if self.cut.0.get().is_some() {
+            return Ok(0);
+        }
+        match self.inner.read(buffer) {
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
+                self.cut.0.set(Some(self.what));
+                Ok(0)
             }
-            _ => io::Error::other(format!("the {} data is damaged: {e}", self.what)),
-        })
+            Err(e) if e.kind() != io::ErrorKind::Interrupted => {
+                Err(io::Error::other(format!("the {} data is damaged: {e}", self.what)))
+            }
+            read => read,
+        }
     }
 }
 

@@ -88,9 +88,18 @@ fn read_input(source: Source<'_>, format: Option<Format>) -> Result<Loaded, Form
         Some(format) => format,
         None => detect::detect(&mut input)?,
     };
-    let name = input.name.clone();
+    let (name, cut) = (input.name.clone(), input.cut());
     let mut warnings = Warnings::default();
-    let history = dispatch_read(input, format, &mut warnings).map_err(|error| error.in_file(&name))?;
+    let read = dispatch_read(input, format, &mut warnings).map_err(|error| error.in_file(&name));
+    let history = match cut.problem() {
+        None => read?,
+        // A recording that grows while clients run is worth reading as far as it got; other files are whole or wrong.
+        Some(problem) if format == Format::Margay => {
+            warnings.add(format!("{problem}: read up to there"));
+            read?
+        }
+        Some(problem) => return Err(FormatError::new(problem).in_file(&name)),
+    };
     Ok(Loaded { history, format, warnings: warnings.finish() })
 }
 

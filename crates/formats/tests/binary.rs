@@ -112,3 +112,20 @@ fn the_written_form_does_not_drift() {
     let kept = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all.mgb")).unwrap();
     assert_eq!(kept, bytes);
 }
+
+/// Values name earlier ones: a small file could name one whose text fills the stack or the memory.
+#[test]
+fn values_that_are_too_deep_or_too_large_are_refused() {
+    for (width, depth) in [(1, 100_000), (2, 60)] {
+        let mut builder = HistoryBuilder::new();
+        let mut value = builder.values().text("x");
+        for _ in 0..depth {
+            value = builder.values().list(&vec![value; width]);
+        }
+        let object = builder.object(None, ValueId::NULL);
+        builder.push(0, 0, None, OpKind::Write, &[Access { object, value }], OpDetail::None).unwrap();
+        let bytes = written(&builder.finish().unwrap());
+        let error = read(&bytes, Format::MargayBin).unwrap_err();
+        assert!(error.what.starts_with("a value that is nested too deeply or too large"), "{error}");
+    }
+}

@@ -51,36 +51,91 @@ fn compression_follows_the_name_when_writing_and_the_content_when_reading() {
     }
 }
 
+/// A killed recorder leaves a compressed file without its end: eight of eight were unreadable.
 #[test]
-fn archives_cut_off_or_damaged_are_refused() {
-    let text = include_bytes!("all.jsonl").to_vec();
-    let refused = |bytes: &[u8]| {
-        let error = margay_formats::read(Source::bytes(bytes), Some(Format::Margay)).unwrap_err();
-        assert!(error.line.is_some() || bytes.len() < 20, "{error}");
-        error.what
+fn a_recording_whose_archive_is_cut_off_is_read_up_to_there() {
+    let text = include_bytes!("all.jsonl").repeat(1);
+    let whole = sample();
+    for (what, archive) in [("gzip", common::gzip(&text)), ("zstd", common::zstd(&text))] {
+        let (mut read, mut most) = (0, 0);
+        for end in 4..archive.len() {
+            let Ok(loaded) = margay_formats::read(Source::bytes(&archive[..end]), Some(Format::Margay))
+            else {
+                continue;
+            };
+            read += 1;
+            most = most.max(loaded.history.op_count());
+            assert!(loaded.history.op_count() <= whole.op_count());
+            let told = loaded.warnings.iter().any(|warning| {
+                warning.as_str() == format!("the {what} data ends too early: read up to there")
+            });
+            assert!(told, "{what} cut at {end}: {:?}", loaded.warnings);
+        }
+        assert!(read > 0 && most == whole.op_count(), "{what}: {read} cuts could be read, {most} operations");
+    }
+    let lines = |count: u32| (0..count).map(|n| format!("{{\"session\":0,\"txn\":{n},\"commit\":true}}\n"));
+    let parts = [format!("{{\"margay\":1}}\n{}", lines(5).collect::<String>()), "x".repeat(99)];
+    // Whole frames, as a recorder writes them, and a part of one.
+    for pack in [common::gzip, common::zstd] {
+        let frames: Vec<u8> = parts.iter().flat_map(|part| pack(part.as_bytes())).collect();
+        let first = pack(parts[0].as_bytes()).len();
+        for end in first + 1..first + 8 {
+            let loaded = margay_formats::read(Source::bytes(&frames[..end]), None).unwrap();
+            assert_eq!(loaded.history.txn_count(), 5);
+            assert_eq!(loaded.warnings.len(), 1, "{end}: {:?}", loaded.warnings);
+        }
+    }
+}
+
+#[test]
+fn archives_of_other_formats_that_are_cut_off_are_refused() {
+    let edn = b"{:type :ok :process 0 :value [[:w 1 1]]}\n".repeat(20);
+    let bin = {
+        let mut bytes = Vec::new();
+        let target = Target::Stream(Box::new(&mut bytes));
+        margay_formats::write(&sample(), Format::MargayBin, target).unwrap();
+        bytes
     };
+    for (format, content) in [(Format::Edn, edn), (Format::MargayBin, bin)] {
+        for archive in [common::gzip(&content), common::zstd(&content)] {
+            for end in 4..archive.len() {
+                let error = margay_formats::read(Source::bytes(&archive[..end]), Some(format)).unwrap_err();
+                assert!(error.what.ends_with("data ends too early"), "{format} cut at {end}: {error}");
+            }
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let archive = common::gzip(b"{\"value\":[[\"w\",1,1,true]]}\n");
+    fs::write(folder.path().join("J0.log"), &archive[..archive.len() - 3]).unwrap();
+    let error = margay_formats::read(Source::from(folder.path()), Some(Format::Viper)).unwrap_err();
+    assert_eq!(error.what, "the gzip data ends too early");
+}
+
+#[test]
+fn damaged_archives_are_refused() {
+    let text = include_bytes!("all.jsonl").to_vec();
+    let refused =
+        |bytes: &[u8]| margay_formats::read(Source::bytes(bytes), Some(Format::Margay)).unwrap_err().what;
     let (gzip, zstd) = (common::gzip(&text), common::zstd(&text));
-    assert_eq!(refused(&gzip[..gzip.len() / 2]), "the gzip data ends too early");
-    assert_eq!(refused(&gzip[..gzip.len() - 1]), "the gzip data ends too early");
-    assert_eq!(refused(&zstd[..zstd.len() / 2]), "the zstd data ends too early");
-    assert_eq!(refused(&zstd[..zstd.len() - 1]), "the zstd data ends too early");
     let mut damaged = gzip.clone();
     damaged[gzip.len() - 6] ^= 1;
     assert!(refused(&damaged).starts_with("the gzip data is damaged"));
     let mut damaged = zstd.clone();
     damaged[8] ^= 0xff;
     assert!(refused(&damaged).starts_with("the zstd data is damaged"));
-    for end in 4..zstd.len() {
-        assert!(
-            margay_formats::read(Source::bytes(&zstd[..end]), Some(Format::Margay)).is_err(),
-            "cut at {end}"
-        );
-    }
-    for end in 4..gzip.len() {
-        assert!(
-            margay_formats::read(Source::bytes(&gzip[..end]), Some(Format::Margay)).is_err(),
-            "cut at {end}"
-        );
+}
+
+/// A folder without logs was a history without transactions, of which every level holds.
+#[test]
+fn a_directory_without_logs_is_an_error() {
+    for format in [Format::Cobra, Format::Vbox, Format::Viper, Format::Leopard, Format::Dbcop] {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("README.md"), "nothing here").unwrap();
+        fs::create_dir(folder.path().join("init_data")).unwrap();
+        fs::write(folder.path().join("init_data/t.csv"), "id,v\n1,2\n").unwrap();
+        let error = margay_formats::read(Source::from(folder.path()), Some(format)).unwrap_err();
+        assert!(error.what.starts_with("no "), "{format}: {error}");
+        assert!(margay_formats::read(Source::from(folder.path()), None).is_err());
     }
 }
 

@@ -74,6 +74,19 @@ pub fn clean_lines(text: &str) -> String {
     text.split('\n').map(|line| clean(line, LINE)).collect::<Vec<_>>().join("\n")
 }
 
+/// A text that is safe to print on a terminal, whole: lines and tabs stay, other control characters become visible.
+#[must_use]
+pub fn visible(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\n' | '\t' => out.push(character),
+            other => push_visible(&mut out, other),
+        }
+    }
+    out
+}
+
 fn push_visible(out: &mut String, character: char) {
     let directs =
         matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
@@ -94,6 +107,7 @@ mod tests {
         assert_eq!(clean("a\x1b[31mb\0\u{202e}c\u{2028}", 99), "a\\u{1b}[31mb\\u{0}\\u{202e}c\\u{2028}");
         assert_eq!(clean("naïve <b>", 99), "naïve <b>");
         assert_eq!(clean_lines("a\r\nb"), "a\\r\nb");
+        assert_eq!(visible("a\t\x1b[2J\u{9b}2J\nb\r"), "a\t\\u{1b}[2J\\u{9b}2J\nb\\r");
     }
 
     #[test]

@@ -11,6 +11,20 @@ impl Paint {
     /// No colours.
     pub const OFF: Paint = Paint { on: false };
 
+    /// All that is ever printed to colour something.
+    pub const CODES: [&str; 10] = [
+        "\x1b[0m",
+        "\x1b[1m",
+        "\x1b[2m",
+        "\x1b[33m",
+        "\x1b[34m",
+        "\x1b[35m",
+        "\x1b[36m",
+        "\x1b[1;31m",
+        "\x1b[1;32m",
+        "\x1b[1;33m",
+    ];
+
     /// A verdict's word in its colour.
     #[must_use]
     pub fn verdict(self, word: &str) -> String {
@@ -47,5 +61,24 @@ impl Paint {
 
     fn paint(self, code: &str, text: &str) -> String {
         if self.on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_of_codes_is_complete() {
+        let on = Paint { on: true };
+        let mut all = ["holds", "violated", "unknown"].map(|word| on.verdict(word)).to_vec();
+        all.extend([on.bold("x"), on.dim("x")]);
+        all.extend(["rw", "wr", "ww", "so"].map(|kind| on.arrow(kind, "x")));
+        for text in all {
+            for code in text.split_inclusive('m').filter(|part| part.contains('\x1b')) {
+                let code = &code[code.find('\x1b').expect("it is there")..];
+                assert!(Paint::CODES.contains(&code), "{code:?}");
+            }
+        }
     }
 }

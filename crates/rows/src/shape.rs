@@ -12,6 +12,7 @@ use sqlparser::ast::{
 };
 use sqlparser::dialect as grammar;
 use sqlparser::parser::Parser;
+use sqlparser::tokenizer::Tokenizer;
 
 use crate::fill::numbered;
 use crate::split::{Operand, column, conjuncts, equality, last, only_table, operand, target};
@@ -96,7 +97,11 @@ pub(crate) fn shape(text: &str, tables: &[Table], dialect: Dialect, partly: bool
 pub(crate) fn parsed(text: &str, dialect: Dialect) -> Result<Statement, String> {
     let text = numbered(text).ok_or("parameters of two kinds")?;
     let text = share_mode(&text);
-    let mut parsed = Parser::parse_sql(rules(dialect), &text).map_err(|error| error.to_string())?;
+    let tokens = Tokenizer::new(rules(dialect), &text).tokenize_with_location();
+    let tokens = tokens.map_err(|error| error.to_string())?;
+    margay_sql::check_depth(&tokens).map_err(|error| error.to_string())?;
+    let mut parser = Parser::new(rules(dialect)).with_tokens_with_locations(tokens);
+    let mut parsed = parser.parse_statements().map_err(|error| error.to_string())?;
     match (parsed.pop(), parsed.is_empty()) {
         (Some(statement), true) => Ok(statement),
         _ => Err("more than one statement".into()),

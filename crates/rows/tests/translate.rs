@@ -310,3 +310,12 @@ fn a_part_of_what_was_read() {
         assert!(rows.left.is_some(), "{statement}");
     }
 }
+
+/// A chain of 30,000 additions ended the process by an overflow of the stack: its tree is as deep as it is long.
+#[test]
+fn a_long_chain_of_operators_stays() {
+    let sum = vec!["1"; 30_000].join("+");
+    stays("postgresql-15", &format!("\"sql\":\"SELECT {sum}\",\"rows\":[[30000]]"), "this many operators");
+    let calls = vec!["abs(1, 2)"; 30_000].join("+");
+    stays("mysql-8.0", &format!("\"sql\":\"SELECT v FROM t WHERE id = {calls}\""), "this many operators");
+}

@@ -7,11 +7,7 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
 use crate::dialect::Dialect;
 use crate::error::{Position, SqlError};
-
-/// Operators that nest one level deeper each; conjunctions are lists to us, and
-/// only dropping the parser's tree recurses along them.
-const MAX_OPERATORS: usize = 400;
-const MAX_CONNECTIVES: usize = 1_500;
+use crate::limits::check_depth;
 
 /// Nesting up to which the caller's stack is enough.
 const SHALLOW: usize = 8;
@@ -31,32 +27,8 @@ pub(crate) fn tokenize(text: &str, dialect: Dialect) -> Result<Vec<TokenWithSpan
             *name = format!("?{count}");
         }
     }
-    check_size(&tokens)?;
+    check_depth(&tokens)?;
     Ok(tokens)
-}
-
-fn check_size(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
-    let (mut operators, mut connectives) = (0, 0);
-    for token in tokens {
-        match &token.token {
-            Token::Plus | Token::Minus | Token::Mul | Token::Div | Token::Mod | Token::StringConcat => {
-                operators += 1;
-            }
-            Token::Word(word) => match word.keyword {
-                Keyword::AND | Keyword::OR => connectives += 1,
-                Keyword::IS | Keyword::UNION => operators += 1,
-                _ => {}
-            },
-            // Row constructors in parentheses separate the operators of one from those of the next.
-            Token::Comma => operators = 0,
-            Token::SemiColon => (operators, connectives) = (0, 0),
-            _ => {}
-        }
-        if operators > MAX_OPERATORS || connectives > MAX_CONNECTIVES {
-            return Err(SqlError::unsupported("an expression with this many operators"));
-        }
-    }
-    Ok(())
 }
 
 /// Runs a parser over tokens to their end. What nests deeply is parsed on a stack of its own, because the

@@ -152,6 +152,48 @@ fn long_and_deep_texts_do_not_break_the_stack() {
     }
 }
 
+/// Some chains were not counted (comparisons, casts, a chain whose operands are calls with commas), and
+/// the process ended by an overflow of the stack.
+#[test]
+fn chains_of_every_operator_are_limited() {
+    let chains = [
+        "= 1",
+        "< 2",
+        "<=> 1",
+        "+ f(1, 2)",
+        "|| 'a'",
+        ":: int",
+        "-> 'a'",
+        "& 1",
+        "^ 1",
+        "[1]",
+        "IS NULL",
+        "IS NOT DISTINCT FROM 1",
+        "ISNULL",
+        "LIKE 'a'",
+        "NOT LIKE 'a'",
+        "RLIKE 'a'",
+        "IN (1, 2)",
+        "BETWEEN 1 AND 2",
+        "DIV 2",
+        "XOR 1",
+        "AND (v = 1)",
+        "OR v",
+        "COLLATE x",
+        "AT TIME ZONE 'UTC'",
+        "OVERLAPS v",
+    ];
+    for dialect in [Dialect::Generic, Dialect::Postgres, Dialect::MySql, Dialect::Sqlite] {
+        for chain in chains {
+            let text = format!("v {}", format!("{chain} ").repeat(50_000));
+            let error = Predicate::parse(&text, dialect).expect_err(chain);
+            assert!(!error.to_string().is_empty(), "{chain}");
+            let nested = format!("v = (v {0} ) {0}", format!("{chain} ").repeat(300));
+            drop(Predicate::parse(&nested, dialect));
+        }
+    }
+}
+
 #[test]
 fn integer_overflow_is_an_error() {
     let max = [("v", Value::Int(i64::MAX))];

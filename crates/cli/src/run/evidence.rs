@@ -8,7 +8,7 @@ use margay_recover::{Plugin, Watched};
 use margay_runner::Recording;
 
 use crate::failure::Failure;
-use crate::files;
+use crate::{files, terminal};
 
 /// How many gaps are told one by one.
 const TOLD: usize = 5;
@@ -51,10 +51,11 @@ impl Subject {
         let recovered = watched.recover(&recording.history).map_err(Failure::new)?;
         if !quiet {
             for gap in recovered.gaps.iter().take(TOLD) {
-                eprintln!("warning: the certificate is incomplete: {}", gap.show(&recording.history));
+                let gap = gap.show(&recording.history);
+                terminal::warn(&format!("the certificate is incomplete: {gap}"));
             }
             if recovered.gaps.len() > TOLD {
-                eprintln!("warning: and {} more", recovered.gaps.len() - TOLD);
+                terminal::warn(&format!("and {} more", recovered.gaps.len() - TOLD));
             }
         }
         let history = recording.history.with_evidence(recovered.evidence);

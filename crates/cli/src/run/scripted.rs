@@ -79,7 +79,7 @@ pub fn run(args: &RunArgs, which: Scripted) -> Result<Status, Failure> {
     drop(database);
     drop(_progress);
     if args.common.json {
-        terminal::print(&one_line(&table))?;
+        terminal::print_json(&one_line(&table))?;
     } else if !args.common.quiet {
         terminal::print(&table.text(which, Paint::for_stdout()))?;
     }

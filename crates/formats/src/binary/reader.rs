@@ -160,8 +160,9 @@ fn names(columns: &mut Columns, section: &mut Section<'_>) -> Result<(), FormatE
 }
 
 fn values(columns: &mut Columns, section: &mut Section<'_>) -> Result<(), FormatError> {
+    let mut extents = Extents::default();
     for expected in FIXED_VALUES..FIXED_VALUES + section.count {
-        let id = value(columns, section)?;
+        let id = value(columns, section, &mut extents)?;
         if id.small_int().is_some() || id.index() != expected {
             return Err(section.error("a value occurs twice"));
         }
@@ -169,9 +170,50 @@ fn values(columns: &mut Columns, section: &mut Section<'_>) -> Result<(), Format
     Ok(())
 }
 
-fn value(columns: &mut Columns, section: &mut Section<'_>) -> Result<ValueId, FormatError> {
+/// How deep values are, and how large they are when written out. Values are named by later ones, so a small file could name one that fills
+/// the stack or the memory of whoever shows it.
+#[derive(Default)]
+struct Extents {
+    /// Of the values that are listed, in their order.
+    all: Vec<(usize, u64)>,
+}
+
+/// How deep a value may be: more than any other format gives.
+const MAX_DEPTH: usize = 256;
+/// How large a value may be when written out: what a line of JSON can hold.
+const MAX_SIZE: u64 = crate::lines::LINE_LIMIT as u64;
+
+impl Extents {
+    fn add<'v>(
+        &mut self,
+        section: &Section<'_>,
+        parts: impl Iterator<Item = &'v ValueId>,
+    ) -> Result<(), FormatError> {
+        let (mut depth, mut size) = (0, 1_u64);
+        for part in parts {
+            let listed = part.small_int().is_none().then(|| part.index().checked_sub(FIXED_VALUES)).flatten();
+            let (below, inside) = listed.and_then(|at| self.all.get(at).copied()).unwrap_or((0, 1));
+            (depth, size) = (depth.max(below + 1), size.saturating_add(inside));
+        }
+        if depth > MAX_DEPTH || size > MAX_SIZE {
+            return Err(section.error("a value that is nested too deeply or too large"));
+        }
+        self.all.push((depth, size));
+        Ok(())
+    }
+}
+
+fn value(
+    columns: &mut Columns,
+    section: &mut Section<'_>,
+    extents: &mut Extents,
+) -> Result<ValueId, FormatError> {
     let values = &mut columns.values;
-    Ok(match section.byte()? {
+    let kind = section.byte()?;
+    if !matches!(kind, LIST | ROW) {
+        extents.add(section, [].iter())?;
+    }
+    Ok(match kind {
         INT => values.int(section.int()?),
         UINT => values.uint(section.uint()?),
         FLOAT => {
@@ -182,6 +224,7 @@ fn value(columns: &mut Columns, section: &mut Section<'_>) -> Result<ValueId, Fo
         TEXT => values.text(section.text()?),
         LIST => {
             let items = section.values()?;
+            extents.add(section, items.iter())?;
             match items.iter().all(|&item| values.contains(item)) {
                 true => values.list(&items),
                 false => return Err(section.error("a list of values that come later")),
@@ -193,6 +236,7 @@ fn value(columns: &mut Columns, section: &mut Section<'_>) -> Result<ValueId, Fo
             let known = |&(name, value): &(NameId, ValueId)| {
                 name.index() < values.name_count() && values.contains(value)
             };
+            extents.add(section, row.iter().map(|(_, value)| value))?;
             match row.iter().all(known) && row.is_sorted_by(|a, b| a.0 < b.0) {
                 true => values.row(&row),
                 false => return Err(section.error("a row of names or values that are not there")),

@@ -29,10 +29,7 @@ pub(super) const SPECIAL: [u64; 7] = [INITIAL, NULL, DELETE, MISSING, UNKNOWN, 0
 pub(crate) fn read(input: Input<'_>, _: &mut Warnings) -> Result<History, FormatError> {
     let mut logs = Logs::default();
     let mut taken = HashSet::new();
-    for file in input.files()? {
-        if !file.name.ends_with(".log") && !file.name.is_empty() && file.name.contains('.') {
-            continue;
-        }
+    for file in input.logs(|file| file.name.ends_with(".log") || !file.name.contains('.'))? {
         let session = session_number(file.file_name(), &mut taken);
         let input = file.open()?;
         let base = logs.places.begin(&input.name);

@@ -2,6 +2,7 @@
 //!
 //! `{"params":…,"info":…,"start":…,"end":…,"data":[session…]}`; a session is a list of `{"events":[…],"committed":bool}`; an event is
 //! `{"Read":{"variable":v,"version":n}}`, `{"Write":…}`, `["r",v,n]` or `["w",v,n]`. See `dbcop_draft` for reads of `null`.
+//! The list of sessions may also stand alone.
 
 use margay_history::{History, OpKind};
 
@@ -17,6 +18,14 @@ pub(crate) fn read(input: Input<'_>, _: &mut Warnings) -> Result<History, Format
     let mut draft = Draft::default();
     if !stream.advance()? {
         return Err(stream.error(0, "the file has no history"));
+    }
+    if stream.form().sequence().is_some() {
+        loop {
+            session(&mut draft, stream.form()).map_err(|Fault { at, what }| stream.error(at, what))?;
+            if !stream.advance()? {
+                return Ok(draft.finish()?);
+            }
+        }
     }
     document(&mut draft, stream.form()).map_err(|Fault { at, what }| stream.error(at, what))?;
     if stream.advance()? {
@@ -34,13 +43,15 @@ fn document(draft: &mut Draft, form: Form<'_>) -> Result<(), Fault> {
     let Some(sessions) = field(form, "data").and_then(Form::sequence) else {
         return fault(form, "expected an object with a list \"data\" of sessions");
     };
-    for session in sessions {
-        let Some(txns) = session.sequence() else { return fault(session, "a session is a list") };
-        for txn in txns {
-            transaction(draft, txn)?;
-        }
-        draft.end_session();
+    sessions.into_iter().try_for_each(|form| session(draft, form))
+}
+
+fn session(draft: &mut Draft, form: Form<'_>) -> Result<(), Fault> {
+    let Some(txns) = form.sequence() else { return fault(form, "a session is a list") };
+    for txn in txns {
+        transaction(draft, txn)?;
     }
+    draft.end_session();
     Ok(())
 }
 
@@ -120,6 +131,22 @@ mod tests {
         let seen: Vec<_> = seen.iter().map(|op| history.show_value(op.accesses[0].value)).collect();
         assert_eq!(seen, ["0", "0", "5", "absent"]);
         assert_eq!(history.outcome(margay_history::TxnId(1)), Outcome::Aborted);
+    }
+
+    /// dbcop documents the list of sessions without an object around it; it was not recognised.
+    #[test]
+    fn the_list_of_sessions_alone() {
+        let inside = r#"[{"events":[["w",1,5]],"committed":true}],[],
+            [{"events":[["r",1,5],["r",2,null]],"committed":true}]"#;
+        let array = format!("[{inside}]");
+        assert_eq!(crate::detect(crate::Source::bytes(array.as_bytes())), Ok(Format::DbcopJson));
+        let alone = reads(Format::DbcopJson, array.as_bytes()).history;
+        let document = format!("{{\"data\":[{inside}]}}");
+        let whole = reads(Format::DbcopJson, document.as_bytes()).history;
+        assert_eq!(alone.difference(&whole), None);
+        assert_eq!((alone.session_count(), alone.txn_count()), (2, 2));
+        let found = fails(Format::DbcopJson, br#"[[{"events":[],"committed":true}],7]"#);
+        assert!(found.starts_with("<bytes>:1:35: a session is a list"), "{found}");
     }
 
     #[test]

@@ -84,6 +84,57 @@ mod tests {
         assert_eq!(history.ops(TxnId(1)).next().unwrap().accesses[0].value.small_int(), Some(1));
     }
 
+    /// It was read as a blind write, so that a value could come from nowhere.
+    #[test]
+    fn a_swap_in_doubt_found_what_it_wanted_or_did_not_happen() {
+        let text =
+            b"{:type :invoke :process 0 :f :cas :value [7 2]} {:type :info :process 0 :f :cas :value [7 2]}
+            {:type :invoke :process 1 :f :cas :value [8 3]}";
+        let history = reads(Format::Edn, text).history;
+        for (txn, wanted) in [(TxnId(0), 7), (TxnId(1), 8)] {
+            assert_eq!(history.outcome(txn), Outcome::Unknown);
+            assert_eq!(history.ops(txn).next().unwrap().accesses[0].value.small_int(), Some(wanted));
+        }
+        let mutex = b"{:type :invoke :process 0 :f :acquire :value nil}";
+        let history = reads(Format::Edn, mutex).history;
+        assert_eq!(history.show_value(history.ops(TxnId(0)).next().unwrap().accesses[0].value), "\"free\"");
+    }
+
+    /// Jepsen's independent keys: `[key value]` was read as a set of two elements, `[key [old new]]` as a swap of the key.
+    #[test]
+    fn independent_registers() {
+        let text = b"{:type :invoke :process 0 :f :write :value [1 5]} {:type :ok :process 0 :f :write :value [1 5]}
+            {:type :invoke :process 0 :f :read :value [1 nil]} {:type :ok :process 0 :f :read :value [1 5]}
+            {:type :invoke :process 0 :f :read :value [2 nil]} {:type :ok :process 0 :f :read :value [2 nil]}
+            {:type :invoke :process 0 :f :cas :value [1 [5 6]]} {:type :info :process 0 :f :cas :value [1 [5 6]]}";
+        let history = round_trip(Format::Edn, text);
+        let shown: Vec<_> = history
+            .txns()
+            .flat_map(|txn| history.ops(txn))
+            .filter_map(|op| Some((op.kind.name(), op.accesses.first()?)))
+            .map(|(kind, access)| {
+                format!("{kind} {} {}", history.show_object(access.object), history.show_value(access.value))
+            })
+            .collect();
+        assert_eq!(shown, ["write 1 5", "read 1 5", "read 2 absent", "read 1 5", "write 1 6"]);
+    }
+
+    /// Knossos spells its micro-operations out, and its model has the initial values, which the log has not.
+    #[test]
+    fn multi_registers() {
+        let text = b"{:type :invoke, :f :txn, :value [[:read :x nil]], :process 3}
+            {:type :ok, :f :txn, :value [[:read :x 0] [:read :y nil]], :process 3}
+            {:type :ok, :f :txn, :value [[:write :x 1] [:read :y 5]], :process 4}
+            {:type :ok, :f :txn, :value [[:read :x 1] [:read :y 6]], :process 3}";
+        let loaded = reads(Format::Edn, text);
+        let history = loaded.history;
+        let initial = history.initial_values().iter().map(|&(_, value)| history.show_value(value));
+        assert_eq!(initial.collect::<Vec<_>>(), ["0", "5"]);
+        let second = history.ops(TxnId(0)).nth(1).unwrap().accesses[0].value;
+        assert_eq!(second, ValueId::UNKNOWN);
+        assert_eq!(loaded.warnings.len(), 1);
+    }
+
     #[test]
     fn closed_predicates() {
         let text = b"{:index 0 :type :invoke :process 0 :f :init :value {:x 0, 5 \"it's\"}}

@@ -77,6 +77,8 @@ struct Operation<'t> {
     kind: Kind,
     f: &'t str,
     value: Option<Form<'t>>,
+    /// In Porcupine's key-value logs the key stands beside the value.
+    key: Option<Form<'t>>,
     whole: Form<'t>,
 }
 
@@ -103,8 +105,8 @@ impl Reader {
             return Ok(());
         }
         let f = fields.f.and_then(Form::word).unwrap_or_default();
-        let op =
-            Operation { index, line, kind: kind(form, fields.kind)?, f, value: fields.value, whole: form };
+        let Fields { value, key, .. } = fields;
+        let op = Operation { index, line, kind: kind(form, fields.kind)?, f, value, key, whole: form };
         match process {
             Process::Client(session) => {
                 self.clients += 1;
@@ -187,7 +189,13 @@ impl Reader {
     fn steps(&mut self, op: &Operation<'_>, seen: Seen, key: Option<ValueId>) -> Result<Vec<Step>, Problem> {
         let mut converter =
             Converter { builder: &mut self.builder, seen, keywords: self.keywords, key, closed: false };
-        let steps = converter.steps(op.f, op.value.map(Form::untagged), op.whole)?;
+        let value = op.value.map(Form::untagged);
+        let steps = match op.key {
+            Some(key) if matches!(op.f, "get" | "put" | "append") => {
+                vec![converter.pair_store(op.f, key, value, op.whole)?]
+            }
+            _ => converter.steps(op.f, value, op.whole)?,
+        };
         if converter.closed && !self.emitter.set_closed() {
             return Ok(fault(op.whole, "a predicate after many transactions without one, or among appends")?);
         }
@@ -274,6 +282,9 @@ impl Reader {
                 self.dropped
             ));
         }
+        if let Some(assumed) = self.emitter.assumed_initial() {
+            warnings.add(assumed);
+        }
         if self.emitter.lacks_balances() {
             warnings
                 .add("the initial balances are not known: no read was done before the first transfer began");
@@ -289,6 +300,7 @@ struct Fields<'t> {
     process: Option<Form<'t>>,
     f: Option<Form<'t>>,
     value: Option<Form<'t>>,
+    key: Option<Form<'t>>,
     index: Option<Form<'t>>,
 }
 
@@ -302,6 +314,7 @@ impl<'t> Fields<'t> {
                 Some("process") => &mut fields.process,
                 Some("f") => &mut fields.f,
                 Some("value") => &mut fields.value,
+                Some("key") => &mut fields.key,
                 Some("index") => &mut fields.index,
                 _ => continue,
             };

@@ -21,15 +21,19 @@ use crate::input::{Entry, Input, Lines};
 use crate::{FormatError, Warnings};
 
 pub(crate) fn read(input: Input<'_>, warnings: &mut Warnings) -> Result<History, FormatError> {
-    let (tables, traces): (Vec<_>, Vec<_>) =
-        input.files()?.into_iter().partition(|file| file.name.ends_with(".csv"));
+    let is_trace = |file: &Entry<'_>| file.file_name().ends_with(".json") || !file.name.contains('.');
+    let is_table = |file: &Entry<'_>| file.name.ends_with(".csv") && file.name.contains("init_data/");
+    let name = input.name.clone();
+    let files = input.logs(|file| is_trace(file) || is_table(file))?;
+    let (tables, traces): (Vec<_>, Vec<_>) = files.into_iter().partition(is_table);
+    if traces.is_empty() {
+        return Err(FormatError::new("no trace is in this directory").in_file(&name));
+    }
     let mut reader = Reader::default();
-    for file in tables.into_iter().filter(|file| file.name.contains("init_data/")) {
+    for file in tables {
         initial_rows(&mut reader, file)?;
     }
-    for file in
-        traces.into_iter().filter(|file| file.file_name().ends_with(".json") || !file.name.contains('.'))
-    {
+    for file in traces {
         trace(&mut reader, file.open()?)?;
     }
     reader.finish(warnings)

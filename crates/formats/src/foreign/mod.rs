@@ -15,6 +15,7 @@ mod edn;
 mod elle_json;
 mod forms;
 mod jepsen;
+mod jepsen_log;
 mod jepsen_write;
 mod leopard;
 mod omissions;
@@ -26,6 +27,8 @@ mod steps;
 #[cfg(test)]
 pub(crate) mod testing;
 mod text;
+mod texts;
+mod unwritten;
 mod vbox;
 mod vbox_write;
 mod viper;
@@ -33,6 +36,7 @@ mod workload;
 
 use margay_history::History;
 
+pub(crate) use jepsen_log::is_operation as is_jepsen_log;
 pub use omissions::omissions;
 
 use crate::input::Input;
@@ -57,6 +61,7 @@ pub(crate) fn read(
         Format::Viper => viper::read(input, warnings),
         Format::Chronos => chronos::read(input, warnings),
         Format::Leopard => leopard::read(input, warnings),
+        Format::JepsenLog => jepsen_log::read(input, warnings),
         Format::Margay | Format::MargayBin => {
             Err(FormatError::new(format!("the format {format} is not a foreign one")))
         }

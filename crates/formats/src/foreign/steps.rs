@@ -13,6 +13,13 @@ pub(crate) enum Step {
     Read(ValueId, ValueId),
     Write(ValueId, ValueId),
     Append(ValueId, ValueId),
+    /// A read of a register of Knossos' multi-register workload, whose initial values are not in the log.
+    ReadRegister(ValueId, ValueId),
+    WriteRegister(ValueId, ValueId),
+    /// Porcupine's key-value store: values are texts, and appending joins them.
+    GetText(ValueId, ValueId),
+    PutText(ValueId, ValueId),
+    AppendText(ValueId, ValueId),
     /// A predicate and the rows it returned, if seen.
     Rows(String, Option<Vec<(ValueId, ValueId)>>),
     /// The initial rows of the closed-predicate workload.
@@ -28,6 +35,10 @@ pub(crate) enum Step {
     /// A register's write, or an element's insertion.
     Store(ValueId),
     Swap(ValueId, ValueId),
+    /// Of one of several independent registers: its key, the old value and the new one.
+    SwapOf(ValueId, ValueId, ValueId),
+    /// A read of one of several independent registers.
+    ReadOf(ValueId, ValueId),
     Acquire,
     Release,
     /// A read of the one object there is, with its scalar value.
@@ -109,9 +120,12 @@ pub(crate) enum Seen {
 pub(crate) fn asked(steps: &[Step]) -> Vec<Step> {
     let forget = |step: &Step| match step {
         Step::Read(key, _) => Step::Read(*key, ValueId::UNKNOWN),
+        Step::ReadRegister(key, _) => Step::ReadRegister(*key, ValueId::UNKNOWN),
+        Step::GetText(key, _) => Step::GetText(*key, ValueId::UNKNOWN),
         Step::Rows(condition, _) => Step::Rows(condition.clone(), None),
         Step::Balances(_) | Step::Scalar(_) => Step::Unseen(None),
         Step::Elements(key, _) => Step::Unseen(*key),
+        Step::ReadOf(key, _) => Step::Unseen(Some(*key)),
         other => other.clone(),
     };
     steps.iter().map(forget).collect()
@@ -152,15 +166,26 @@ impl Converter<'_> {
             ("transfer", Some(form)) => self.transfer(form)?,
             ("add", Some(form)) => Step::Add(self.value(form)?),
             ("write", Some(form)) => Step::Store(self.value(form)?),
-            ("cas", Some(form)) => match self.pair(form)? {
-                Some((old, new)) => Step::Swap(old, new),
-                None => return fault(form, "a cas wants a pair of values"),
-            },
+            ("cas", Some(form)) => self.swap(form)?,
             (_, Some(form)) => {
                 return fault(form, format!("what an operation {f:?} with this value does is not known"));
             }
         };
         Ok(vec![step])
+    }
+
+    /// `[old new]`, or `[key [old new]]` of one of several registers.
+    fn swap(&mut self, form: Form<'_>) -> Result<Step, Fault> {
+        let parts: Vec<_> = form.sequence().into_iter().flatten().take(3).collect();
+        if let [key, inner] = parts[..]
+            && let Some((old, new)) = self.pair(inner)?
+        {
+            return Ok(Step::SwapOf(self.value(key)?, old, new));
+        }
+        match self.pair(form)? {
+            Some((old, new)) => Ok(Step::Swap(old, new)),
+            None => fault(form, "a cas wants a pair of values"),
+        }
     }
 
     /// Notes that the closed-predicate workload was met. JSON would turn the keys of its rows into texts.
@@ -193,6 +218,31 @@ impl Converter<'_> {
         }
     }
 
+    /// An operation of Porcupine's key-value store. The empty text is what an absent key reads as.
+    pub fn pair_store(
+        &mut self,
+        f: &str,
+        key: Form<'_>,
+        value: Option<Form<'_>>,
+        whole: Form<'_>,
+    ) -> Result<Step, Fault> {
+        let key = self.value(key)?;
+        let value = value.filter(|value| !value.is_nil());
+        let text = match value.map(|value| (value, value.node())) {
+            None => ValueId::UNKNOWN,
+            Some((_, Node::Text(span))) if span.start == span.end => ValueId::NULL,
+            Some((value, Node::Text(_))) => self.value(value)?,
+            Some((value, _)) => return fault(value, "a value of a key-value store is a text"),
+        };
+        match f {
+            "get" if self.seen == Seen::Nothing => Ok(Step::GetText(key, ValueId::UNKNOWN)),
+            "get" => Ok(Step::GetText(key, text)),
+            _ if text == ValueId::UNKNOWN => fault(whole, format!("an operation {f:?} without a value")),
+            "put" => Ok(Step::PutText(key, text)),
+            _ => Ok(Step::AppendText(key, text)),
+        }
+    }
+
     fn mop(&mut self, mop: Form<'_>) -> Result<Step, Fault> {
         let mut parts = mop.sequence().into_iter().flatten();
         let name = parts.next().and_then(Form::word).unwrap_or_default();
@@ -210,9 +260,13 @@ impl Converter<'_> {
         let key = self.value(first)?;
         match (name, second) {
             ("r", seen) => Ok(Step::Read(key, self.result(seen)?)),
+            // Knossos takes a read of nothing for one whose result is not known.
+            ("read", seen) if seen.is_none_or(Form::is_nil) => Ok(Step::ReadRegister(key, ValueId::UNKNOWN)),
+            ("read", seen) => Ok(Step::ReadRegister(key, self.result(seen)?)),
+            ("write", Some(form)) if !is_empty(form) => Ok(Step::WriteRegister(key, self.value(form)?)),
             ("delete", _) => Ok(Step::Write(key, ValueId::NULL)),
-            ("w" | "insert" | "append", None) => fault(mop, "a write without its value"),
-            ("w", Some(form)) if is_empty(form) => {
+            ("w" | "write" | "insert" | "append", None) => fault(mop, "a write without its value"),
+            ("w" | "write", Some(form)) if is_empty(form) => {
                 fault(form, "an empty list cannot be written: it is how an absent one reads")
             }
             ("w" | "insert", Some(form)) => Ok(Step::Write(key, self.value(form)?)),
@@ -278,6 +332,10 @@ impl Converter<'_> {
         if form.is_map() {
             return self.balances(form);
         }
+        // Old logs give the reason of a failure in place of a result.
+        if self.seen == Seen::Values && matches!(form.node(), Node::Keyword(_)) {
+            return Ok(Step::Unseen(self.key));
+        }
         match form.collection() {
             Some(items) => self.elements(form, items),
             None => Ok(Step::Scalar(self.value(form)?)),
@@ -301,6 +359,14 @@ impl Converter<'_> {
         {
             let key = self.value(key)?;
             return Ok(Step::Elements(Some(key), self.all(inner)?));
+        }
+        // What was asked for is a register of a key, so this is no set of two elements.
+        if let ([key, seen], Some(asked)) = (&parts[..], self.key)
+            && self.value(*key)? == asked
+        {
+            let told = !seen.is_nil() || self.seen == Seen::All;
+            let seen = if told { self.value(*seen)? } else { ValueId::UNKNOWN };
+            return Ok(Step::ReadOf(asked, seen));
         }
         Ok(Step::Elements(self.key, self.all(items)?))
     }

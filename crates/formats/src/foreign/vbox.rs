@@ -8,6 +8,10 @@
 //! A write of some fields leaves the others as they are, as writes of rows do.
 //!
 //! The initial version (transaction 0, operation 0) is absent, unless a predicate returned it: then its bounds must pin its value.
+//!
+//! A version that no log has is a row that nobody wrote: its column `version` is all that is known of it. Some logs give a row of a
+//! predicate the number of its transaction where that of the operation belongs. Then the row is the last version
+//! that the transaction made of the key, of those that the predicate can have returned.
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{
@@ -25,10 +29,7 @@ pub(crate) fn read(input: Input<'_>, _: &mut Warnings) -> Result<History, Format
     let mut places = Places::default();
     let mut logs = Logs::default();
     let mut taken = HashSet::new();
-    for file in input.files()? {
-        if !file.name.ends_with(".log") && file.name.contains('.') {
-            continue;
-        }
+    for file in input.logs(|file| file.name.ends_with(".log") || !file.name.contains('.'))? {
         let session = session_number(file.file_name(), &mut taken);
         let input = file.open()?;
         let base = places.begin(&input.name);
@@ -158,6 +159,10 @@ fn rows(bytes: &mut Bytes<'_>) -> Result<Vec<(u64, Version)>, FormatError> {
 /// What the logs say about versions.
 #[derive(Default)]
 struct Versions {
+    /// Whether rows of predicates name their transaction twice, and no operation.
+    without_ops: bool,
+    /// The operations of a transaction that write a key, in their order.
+    ops: HashMap<(u64, u32), Vec<u32>>,
     /// The fields of each version of a key, by field.
     rows: HashMap<(u64, Version), Vec<(u64, u32)>>,
     /// The fields of the initial version of a key, where they are known.
@@ -171,8 +176,10 @@ impl Versions {
         for (txn, record) in records() {
             if let What::Write { key, field, value } = &record.what {
                 versions.write((txn, record.op), record.place, (*key, *field, *value))?;
+                versions.ops.entry((*key, txn)).or_default().push(record.op);
             }
         }
+        versions.find_numbering(records().map(|(_, record)| record));
         versions.find_initial(records().map(|(_, record)| record))?;
         Ok(versions)
     }
@@ -191,6 +198,36 @@ impl Versions {
                 Ok(())
             }
         }
+    }
+
+    /// Finds out whether the rows of predicates name operations: not if all of them repeat the transaction's
+    /// number, and one names no write by that.
+    fn find_numbering<'r>(&mut self, records: impl Iterator<Item = &'r Record>) {
+        let mut missing = false;
+        for record in records {
+            let What::Predicate { rows, .. } = &record.what else { continue };
+            for &(key, from) in rows.iter().filter(|(_, from)| *from != INITIAL) {
+                if from.0 != from.1 {
+                    return;
+                }
+                missing |= !self.rows.contains_key(&(key, from));
+            }
+        }
+        self.without_ops = missing;
+    }
+
+    /// The version of a row that a predicate returned.
+    fn of_row(&self, key: u64, from: Version, (field, left, right): (u64, u32, u32)) -> Version {
+        if !self.without_ops || from == INITIAL {
+            return from;
+        }
+        let fits = |op: &&u32| {
+            let row = self.rows.get(&(key, (from.0, **op))).map_or(&[][..], Vec::as_slice);
+            row.iter().any(|&(of, value)| of == field && (left..=right).contains(&value))
+        };
+        let ops = self.ops.get(&(key, from.0)).map_or(&[][..], Vec::as_slice);
+        let last = ops.iter().rev().find(fits).or(ops.last());
+        last.map_or(from, |op| (from.0, *op))
     }
 
     /// Initial values, from the predicates that returned initial versions.
@@ -254,16 +291,12 @@ impl Build {
         if columns.is_empty() { ValueId::NULL } else { values.row(&columns) }
     }
 
-    /// The row that a version of a key is.
-    fn row(&mut self, key: u64, version: Version, place: u64) -> Result<ValueId, Invalid> {
+    /// The row that a version of a key is. `known` is what is known of one that no log has.
+    fn row(&mut self, key: u64, version: Version, known: &[(u64, u32)]) -> ValueId {
         if version == INITIAL {
-            return Ok(self.initial_row(key));
+            return self.initial_row(key);
         }
-        let Some(fields) = self.versions.rows.get(&(key, version)) else {
-            let what =
-                format!("key {key} was not written by operation {} of transaction {}", version.1, version.0);
-            return Err(Invalid { what, place });
-        };
+        let fields = self.versions.rows.get(&(key, version)).map_or(known, Vec::as_slice);
         let values = self.builder.values();
         let mut columns = Vec::with_capacity(fields.len() + 1);
         for &(field, value) in fields {
@@ -271,12 +304,12 @@ impl Build {
         }
         let tag = values.text(&format!("{}.{}", version.0, version.1));
         columns.push((values.intern_name("version"), tag));
-        Ok(values.row(&columns))
+        values.row(&columns)
     }
 
-    fn access(&mut self, key: u64, version: Version, place: u64) -> Result<Access, Invalid> {
-        let value = self.row(key, version, place)?;
-        Ok(Access { object: self.object(key), value })
+    fn access(&mut self, key: u64, version: Version, known: &[(u64, u32)]) -> Access {
+        let value = self.row(key, version, known);
+        Access { object: self.object(key), value }
     }
 
     /// Records of one operation that follow each other are one operation of several accesses.
@@ -307,16 +340,17 @@ impl Build {
         for record in group {
             match &record.what {
                 What::Write { key, .. } => {
-                    let access = self.access(*key, (txn.id, record.op), record.place)?;
+                    let access = self.access(*key, (txn.id, record.op), &[]);
                     // The row holds all fields that the operation writes.
                     if !accesses.contains(&access) {
                         accesses.push(access);
                     }
                 }
-                What::Read { key, from } => accesses.push(self.access(*key, *from, record.place)?),
+                What::Read { key, from } => accesses.push(self.access(*key, *from, &[])),
                 What::Predicate { field, left, right, rows } => {
                     for &(key, from) in rows {
-                        accesses.push(self.access(key, from, record.place)?);
+                        let version = self.versions.of_row(key, from, (*field, *left, *right));
+                        accesses.push(self.access(key, version, &[(*field, *left)]));
                     }
                     condition = Some(format!("f{field} >= {left} AND f{field} <= {right}"));
                 }

@@ -11,6 +11,8 @@ use margay_history::{
 };
 
 use super::steps::Step;
+use super::texts::Texts;
+use super::unwritten::Unwritten;
 
 /// The table of the closed-predicate workload: key `k`, column `value`.
 pub(crate) const CLOSED: &str = "closed";
@@ -34,6 +36,8 @@ pub(crate) struct Txn {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Single {
     Register,
+    /// Several independent registers, each with its key.
+    Registers,
     Counter,
     Set,
     Bank,
@@ -49,9 +53,13 @@ struct Signs {
     adds: bool,
     stores: bool,
     swaps: bool,
+    /// Operations on registers with keys.
+    tuples: bool,
     scalars: bool,
     elements: bool,
     bank: bool,
+    /// What is read of some keys is understood only when all writes are known.
+    whole: bool,
 }
 
 impl Signs {
@@ -59,12 +67,15 @@ impl Signs {
         match step {
             Step::Read(..) | Step::Write(..) => self.keyed = true,
             Step::Append(..) => self.appends = true,
+            Step::ReadRegister(..) | Step::WriteRegister(..) => self.whole = true,
+            Step::GetText(..) | Step::PutText(..) | Step::AppendText(..) => self.whole = true,
             Step::Rows(..) | Step::Init(_) | Step::Acquire | Step::Release => {}
             single => {
                 self.single = true;
                 self.adds |= matches!(single, Step::Add(_));
                 self.stores |= matches!(single, Step::Store(_));
                 self.swaps |= matches!(single, Step::Swap(..));
+                self.tuples |= matches!(single, Step::SwapOf(..) | Step::ReadOf(..));
                 self.scalars |= matches!(single, Step::Scalar(value) if *value != ValueId::NULL);
                 self.elements |= matches!(single, Step::Elements(..));
                 self.bank |= matches!(single, Step::Balances(_) | Step::Transfer { .. });
@@ -75,6 +86,7 @@ impl Signs {
     fn single(&self) -> Option<Single> {
         match () {
             () if self.bank => Some(Single::Bank),
+            () if self.tuples => Some(Single::Registers),
             () if self.elements => Some(Single::Set),
             () if self.swaps || self.scalars && self.stores => Some(Single::Register),
             () if self.scalars && self.adds => Some(Single::Counter),
@@ -95,6 +107,8 @@ pub(crate) struct Emitter {
     counter: Option<ObjectId>,
     mutex: Option<ObjectId>,
     balances: Balances,
+    registers: Unwritten,
+    texts: Texts,
 }
 
 /// What is known of the initial balances of a bank.
@@ -141,7 +155,9 @@ impl Emitter {
             self.closed = Some(false);
         }
         self.single = self.single.or_else(|| self.signs.single());
-        let wait = self.signs.keyed && self.closed.is_none() || self.signs.single && self.single.is_none();
+        let wait = self.signs.whole
+            || self.signs.keyed && self.closed.is_none()
+            || self.signs.single && self.single.is_none();
         if wait { Ok(()) } else { self.flush(builder) }
     }
 
@@ -152,7 +168,38 @@ impl Emitter {
         if self.signs.single {
             self.single.get_or_insert(default);
         }
+        if self.signs.whole {
+            self.look_ahead(builder)?;
+        }
         self.flush(builder)
+    }
+
+    /// What the reads of all transactions need to know of the writes of all.
+    fn look_ahead(&mut self, builder: &mut HistoryBuilder) -> Result<(), Invalid> {
+        for txn in &self.queue {
+            for step in &txn.steps {
+                match *step {
+                    Step::WriteRegister(key, value) => {
+                        let object = builder.object(None, key);
+                        self.registers.write(object, value);
+                    }
+                    Step::ReadRegister(key, value) => {
+                        let object = builder.object(None, key);
+                        self.registers.read(object, value, txn.outcome);
+                    }
+                    Step::PutText(key, text) | Step::AppendText(key, text) => {
+                        self.texts.add(builder, key, text);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        self.registers.initialise(builder)
+    }
+
+    /// Which initial values were taken from reads, if any.
+    pub fn assumed_initial(&self) -> Option<String> {
+        self.registers.warning()
     }
 
     fn flush(&mut self, builder: &mut HistoryBuilder) -> Result<(), Invalid> {
@@ -280,6 +327,20 @@ impl Emission<'_> {
             Step::Read(key, value) => self.keyed(OpKind::Read, *key, *value),
             Step::Write(key, value) => self.keyed(OpKind::Write, *key, *value),
             Step::Append(key, value) => self.keyed(OpKind::Append, *key, *value),
+            Step::ReadRegister(key, value) => self.keyed(OpKind::Read, *key, *value),
+            Step::WriteRegister(key, value) => self.keyed(OpKind::Write, *key, *value),
+            Step::GetText(key, text) => {
+                let value = self.to.texts.split(self.builder, *key, *text, self.txn.line)?;
+                self.keyed(OpKind::Read, *key, value)
+            }
+            Step::PutText(key, ValueId::NULL) => self.keyed(OpKind::Write, *key, ValueId::NULL),
+            Step::PutText(key, text) => {
+                let value = self.builder.values().list(&[*text]);
+                self.keyed(OpKind::Write, *key, value)
+            }
+            // Nobody can see that nothing was appended.
+            Step::AppendText(_, ValueId::NULL) => Ok(()),
+            Step::AppendText(key, text) => self.keyed(OpKind::Append, *key, *text),
             Step::Rows(condition, rows) => self.rows(condition, rows.as_deref()),
             // The initial state was taken from it before.
             Step::Init(_) => Ok(()),
@@ -294,7 +355,16 @@ impl Emission<'_> {
                 self.to.counter(self.builder)?;
                 self.sql(COUNT, &[*value])
             }
-            Step::Store(value) => self.register(OpKind::Write, *value),
+            Step::Store(value) => match self.tuple(*value) {
+                Some((key, value)) => self.keyed(OpKind::Write, key, value),
+                None => self.register(OpKind::Write, *value),
+            },
+            Step::ReadOf(key, value) => self.keyed(OpKind::Read, *key, *value),
+            Step::SwapOf(key, old, new) => {
+                let old = self.expected(*old);
+                self.keyed(OpKind::Read, *key, old)?;
+                self.keyed(OpKind::Write, *key, *new)
+            }
             Step::Swap(old, new) => {
                 let old = self.expected(*old);
                 self.register(OpKind::Read, old)?;
@@ -304,6 +374,9 @@ impl Emission<'_> {
             Step::Release => self.mutex("held", "free"),
             Step::Elements(key, elements) => self.scan(*key, Some(elements)),
             Step::Unseen(key) if set => self.scan(*key, None),
+            Step::Unseen(Some(key)) if self.to.single == Some(Single::Registers) => {
+                self.keyed(OpKind::Read, *key, ValueId::UNKNOWN)
+            }
             Step::Unseen(_) => self.scalar(ValueId::UNKNOWN),
             Step::Scalar(_) if set => self.scan(None, None),
             Step::Scalar(value) => self.scalar(*value),
@@ -358,6 +431,14 @@ impl Emission<'_> {
         }
     }
 
+    /// The key and the value of a write to one of several registers.
+    fn tuple(&mut self, value: ValueId) -> Option<(ValueId, ValueId)> {
+        match self.builder.values().get(value) {
+            Value::List(&[key, value]) if self.to.single == Some(Single::Registers) => Some((key, value)),
+            _ => None,
+        }
+    }
+
     fn register(&mut self, kind: OpKind, value: ValueId) -> Result<(), Invalid> {
         let key = self.builder.values().text("register");
         let object = self.builder.object(None, key);
@@ -372,9 +453,10 @@ impl Emission<'_> {
         self.one(OpKind::Write, object, to)
     }
 
-    /// What a conditional write found. One that failed found something else, and one in doubt perhaps too.
+    /// What a conditional write found. One that failed found something else. One in doubt either found
+    /// what it wanted and wrote, or did not happen: then what it read does not count either.
     fn expected(&self, value: ValueId) -> ValueId {
-        if self.txn.outcome == Outcome::Committed { value } else { ValueId::UNKNOWN }
+        if self.txn.outcome == Outcome::Aborted { ValueId::UNKNOWN } else { value }
     }
 
     /// The table of a set, or of the sets of several keys.

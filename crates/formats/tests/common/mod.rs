@@ -16,6 +16,8 @@ pub fn seeds(format: Format) -> Vec<Vec<u8>> {
              {:index 3, :type :info, :process 1, :f :txn, :value [[:r 1 nil]] :error \"timeout\"}\n",
             "[{:type :ok, :process 0, :f :txn, :value [[:w :x 1] [:r :y nil]]} ; a register\n\
              {:type :fail, :process 1, :f :txn, :value [[:w :x 2]]}]",
+            "{:process 0, :type :invoke, :f :put, :key \"0\", :value \"ab\"}\n{:process 1, :type :ok, :f :get, :key \"0\", :value \"ab\"}\n",
+            "{:type :ok, :f :txn, :value [[:read :x 0] [:write :x 1]], :process 3}\n",
         ],
         Format::ElleJson => &[
             "[{\"index\":0,\"type\":\"invoke\",\"process\":0,\"f\":\"txn\",\"value\":[[\"append\",1,1],[\"r\",1,null]]},\n\
@@ -30,6 +32,7 @@ pub fn seeds(format: Format) -> Vec<Vec<u8>> {
              \"start\":\"2020-01-01T00:00:00Z\",\"end\":\"2020-01-01T00:00:01Z\",\"data\":[[{\"events\":[{\"Write\":{\"variable\":0,\
              \"version\":1}},{\"Read\":{\"variable\":0,\"version\":1}}],\"committed\":true},{\"events\":[[\"r\",1,null],[\"w\",1,2]],\
              \"committed\":false}]]}",
+            "[[{\"events\":[[\"w\",1,2]],\"committed\":true}]]",
         ],
         Format::DbcopHist => &["// a history\n[x:=1 y==2 z==?]\n[y:=2]!\n---\n[x==1]\n---\n"],
         Format::Viper => &["{\"value\":[[\"w\",1,5,true],[\"r\",2,7,false]]}\n\
@@ -46,6 +49,10 @@ pub fn seeds(format: Format) -> Vec<Vec<u8>> {
              \"finishTimestamp\":4,\"writeTupleList\":[{\"table\":\"t\",\"primaryKey\":\"1\",\"valueMap\":{\"c\":\"7\"}}],\"sql\":\"UPDATE t SET c=7\"},\
              {\"threadID\":\"0-0-3\",\"transactionID\":\"0-0-3,1\",\"operationID\":\"0-0-3,1,2\",\"operationTraceType\":\"COMMIT\",\
              \"startTimestamp\":5,\"finishTimestamp\":6}]",
+        ],
+        Format::JepsenLog => &[
+            "INFO  jepsen.core - Worker 0 starting\nINFO  jepsen.util - 0\t:invoke\t:write\t1\nINFO  jepsen.util - 0\t:ok\t:write\t1\n\
+             INFO  jepsen.util - 1\t:invoke\t:cas\t[1 2]\nINFO  jepsen.util - 1\t:info\t:cas\t:timed-out\n",
         ],
         Format::Cobra => return vec![cobra()],
         Format::Dbcop => return vec![dbcop()],
