@@ -170,9 +170,11 @@ fn texts_of(value: &serde_json::Value, at: String) -> Vec<String> {
 #[test]
 fn a_swap_in_doubt_needs_its_condition() {
     let path = case("in-doubt-cas.edn");
-    for engine in ["auto", "solve", "naive"] {
+    for engine in ["auto", "infer", "naive"] {
         margay(["check", &path, "--level", "strict-serializable", "--engine", engine]).expect(1);
     }
+    let run = margay(["check", &path, "--level", "strict-serializable", "--engine", "solve"]);
+    assert!(matches!(run.status, 1 | 3), "{}", run.stdout);
     // If nobody saw what it would have written, it did not happen.
     let folder = TempDir::new().expect("a folder");
     let text = fs::read_to_string(&path).expect("the case").replace(":read, :value 2", ":read, :value 1");
@@ -205,15 +207,15 @@ fn logs_of_others_are_recognised_and_decided() {
         ]
         .concat()
     };
-    let kv = |seen: &str| {
+    let kv = |second: &str, seen: &str| {
         let op = |process: u32, kind: &str, f: &str, value: &str| {
             format!("{{:process {process}, :type :{kind}, :f :{f}, :key \"0\", :value {value}}}\n")
         };
         [
             op(0, "invoke", "append", "\"x 0 0 y\""),
             op(0, "ok", "append", "\"x 0 0 y\""),
-            op(1, "invoke", "put", "\"x 1 0 y\""),
-            op(1, "ok", "put", "\"x 1 0 y\""),
+            op(1, "invoke", second, "\"x 1 0 y\""),
+            op(1, "ok", second, "\"x 1 0 y\""),
             op(0, "invoke", "append", "\"x 0 1 y\""),
             op(0, "ok", "append", "\"x 0 1 y\""),
             op(1, "invoke", "get", "nil"),
@@ -222,14 +224,18 @@ fn logs_of_others_are_recognised_and_decided() {
         .concat()
     };
     for (name, text, status) in [
-        ("etcd-1.log", log("1"), 0),
-        ("etcd-2.log", log("2"), 0),
-        ("etcd-3.log", log("3"), 1),
-        ("kv-1.txt", kv("\"x 1 0 yx 0 1 y\""), 0),
-        ("kv-2.txt", kv("\"x 0 0 yx 0 1 y\""), 1),
+        ("etcd-1.log", log("1"), [0, 0]),
+        ("etcd-2.log", log("2"), [0, 0]),
+        ("etcd-3.log", log("3"), [1, 1]),
+        ("kv-1.txt", kv("put", "\"x 1 0 yx 0 1 y\""), [0, 0]),
+        // No certificate can say yet what is wrong with a list that is both written and appended to.
+        ("kv-2.txt", kv("put", "\"x 0 0 yx 0 1 y\""), [1, 3]),
+        ("kv-3.txt", kv("append", "\"x 0 0 yx 1 0 yx 0 1 y\""), [0, 0]),
+        ("kv-4.txt", kv("append", "\"x 0 0 yx 0 1 y\""), [1, 1]),
     ] {
         let path = file(&folder, name, text);
-        margay(["check", &path, "--level", "strict-serializable"]).expect(status);
+        let run = margay(["check", &path, "--level", "strict-serializable"]);
+        assert!(status.contains(&run.status), "{name}: {}{}", run.stdout, run.stderr);
     }
 }
 

@@ -96,7 +96,7 @@ fn read_input(source: Source<'_>, format: Option<Format>) -> Result<Loaded, Form
         // A recording that grows while clients run is worth reading as far as it got; other files are whole or wrong.
         Some(problem) if format == Format::Margay => {
             warnings.add(format!("{problem}: read up to there"));
-            read?
+            read.map_err(|error| FormatError { what: format!("{problem}: {}", error.what), ..error })?
         }
         Some(problem) => return Err(FormatError::new(problem).in_file(&name)),
     };

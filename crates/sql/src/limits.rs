@@ -23,7 +23,7 @@ pub fn check_depth(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
     let mut chains = Chains::default();
     for token in tokens {
         chains.take(&token.token);
-        let Chain { operators, connectives } = chains.total();
+        let Chain { operators, connectives, .. } = chains.total();
         if operators > MAX_OPERATORS || connectives > MAX_CONNECTIVES {
             return Err(SqlError::unsupported("an expression with this many operators"));
         }
@@ -37,6 +37,8 @@ struct Chain {
     /// Since the last connective, which binds less tightly.
     operators: usize,
     connectives: usize,
+    /// How many BETWEEN wait for their AND, which is no connective.
+    betweens: usize,
 }
 
 /// The chains around a token: one per open parenthesis, and what all but the last add up to.
@@ -54,9 +56,13 @@ impl Chains {
             Token::RParen | Token::RBracket | Token::RBrace => self.close(),
             Token::Comma => self.inner = Chain::default(),
             Token::SemiColon => *self = Self::default(),
-            Token::Assignment => self.connect(),
             Token::Word(word) => match word.keyword {
-                Keyword::AND | Keyword::OR | Keyword::XOR => self.connect(),
+                Keyword::AND if self.inner.betweens > 0 => self.inner.betweens -= 1,
+                Keyword::AND | Keyword::OR => self.connect(),
+                Keyword::BETWEEN => {
+                    self.inner.operators += 1;
+                    self.inner.betweens += 1;
+                }
                 keyword if is_operator(keyword) => self.inner.operators += 1,
                 _ => {}
             },
@@ -88,6 +94,7 @@ impl Chains {
         Chain {
             operators: self.sum.operators + self.inner.operators,
             connectives: self.sum.connectives + self.inner.connectives,
+            betweens: 0,
         }
     }
 }
@@ -105,7 +112,7 @@ fn is_operator(keyword: Keyword) -> bool {
             | Keyword::RLIKE
             | Keyword::REGEXP
             | Keyword::SIMILAR
-            | Keyword::BETWEEN
+            | Keyword::XOR
             | Keyword::COLLATE
             | Keyword::AT
             | Keyword::DIV

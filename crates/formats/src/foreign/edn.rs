@@ -116,7 +116,10 @@ mod tests {
                 format!("{kind} {} {}", history.show_object(access.object), history.show_value(access.value))
             })
             .collect();
-        assert_eq!(shown, ["write 1 5", "read 1 5", "read 2 absent", "read 1 5", "write 1 6"]);
+        assert_eq!(
+            shown,
+            ["write key 1 5", "read key 1 5", "read key 2 absent", "read key 1 5", "write key 1 6"]
+        );
     }
 
     /// Knossos spells its micro-operations out, and its model has the initial values, which the log has not.

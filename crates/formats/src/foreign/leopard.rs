@@ -26,12 +26,12 @@ pub(crate) fn read(input: Input<'_>, warnings: &mut Warnings) -> Result<History,
     let name = input.name.clone();
     let files = input.logs(|file| is_trace(file) || is_table(file))?;
     let (tables, traces): (Vec<_>, Vec<_>) = files.into_iter().partition(is_table);
-    if traces.is_empty() {
-        return Err(FormatError::new("no trace is in this directory").in_file(&name));
-    }
     let mut reader = Reader::default();
     for file in tables {
         initial_rows(&mut reader, file)?;
+    }
+    if traces.is_empty() {
+        return Err(FormatError::new("no trace is in this directory").in_file(&name));
     }
     for file in traces {
         trace(&mut reader, file.open()?)?;

@@ -411,7 +411,7 @@ mod tests {
             .ops(TxnId(0))
             .filter_map(|op| op.accesses.first().map(|access| history.show_value(access.value)))
             .collect();
-        assert_eq!(shown, ["{version: \"4.3\"}", "{f7: 2, version: \"4.9\"}"]);
+        assert_eq!(shown, ["{version: \"4.3\"}", "{version: \"4.9\", f7: 2}"]);
     }
 
     /// Published logs of predicates have the transaction where the operation belongs.
