@@ -23,7 +23,7 @@ pub fn check_depth(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
     let mut chains = Chains::default();
     for token in tokens {
         chains.take(&token.token);
-        let Chain { operators, connectives, .. } = chains.total();
+        let (operators, connectives) = chains.total();
         if operators > MAX_OPERATORS || connectives > MAX_CONNECTIVES {
             return Err(SqlError::unsupported("an expression with this many operators"));
         }
@@ -31,21 +31,41 @@ pub fn check_depth(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Operators in a row, between two commas of one pair of parentheses.
+/// Operators in a row, within one pair of parentheses.
 #[derive(Clone, Copy, Default)]
 struct Chain {
-    /// Since the last connective, which binds less tightly.
+    /// Since the last comma or connective, which bind less tightly.
     operators: usize,
+    /// Since the last comma.
     connectives: usize,
     /// How many BETWEEN wait for their AND, which is no connective.
     betweens: usize,
+    /// The most of both so far.
+    most: (usize, usize),
+}
+
+impl Chain {
+    fn note(&mut self) {
+        self.most = (self.most.0.max(self.operators), self.most.1.max(self.connectives));
+    }
+
+    fn comma(&mut self) {
+        self.note();
+        (self.operators, self.connectives, self.betweens) = (0, 0, 0);
+    }
+
+    fn connect(&mut self) {
+        self.note();
+        self.operators = 0;
+        self.connectives += 1;
+    }
 }
 
 /// The chains around a token: one per open parenthesis, and what all but the last add up to.
 #[derive(Default)]
 struct Chains {
     outer: Vec<Chain>,
-    sum: Chain,
+    sum: (usize, usize),
     inner: Chain,
 }
 
@@ -54,11 +74,11 @@ impl Chains {
         match token {
             Token::LParen | Token::LBracket | Token::LBrace => self.open(),
             Token::RParen | Token::RBracket | Token::RBrace => self.close(),
-            Token::Comma => self.inner = Chain::default(),
+            Token::Comma => self.inner.comma(),
             Token::SemiColon => *self = Self::default(),
             Token::Word(word) => match word.keyword {
                 Keyword::AND if self.inner.betweens > 0 => self.inner.betweens -= 1,
-                Keyword::AND | Keyword::OR => self.connect(),
+                Keyword::AND | Keyword::OR => self.inner.connect(),
                 Keyword::BETWEEN => {
                     self.inner.operators += 1;
                     self.inner.betweens += 1;
@@ -71,31 +91,27 @@ impl Chains {
         }
     }
 
-    fn connect(&mut self) {
-        self.inner.operators = 0;
-        self.inner.connectives += 1;
-    }
-
     /// What is in parentheses is a level deeper than what it is an operand of.
     fn open(&mut self) {
         self.inner.operators += 1;
-        self.sum.operators += self.inner.operators;
-        self.sum.connectives += self.inner.connectives;
+        self.sum.0 += self.inner.operators;
+        self.sum.1 += self.inner.connectives;
         self.outer.push(std::mem::take(&mut self.inner));
     }
 
+    /// A chain may go on behind the parentheses, with what is in them at its far end.
     fn close(&mut self) {
+        self.inner.note();
+        let (operators, connectives) = self.inner.most;
         self.inner = self.outer.pop().unwrap_or_default();
-        self.sum.operators -= self.inner.operators;
-        self.sum.connectives -= self.inner.connectives;
+        self.sum.0 -= self.inner.operators;
+        self.sum.1 -= self.inner.connectives;
+        self.inner.operators += operators;
+        self.inner.connectives += connectives;
     }
 
-    fn total(&self) -> Chain {
-        Chain {
-            operators: self.sum.operators + self.inner.operators,
-            connectives: self.sum.connectives + self.inner.connectives,
-            betweens: 0,
-        }
+    fn total(&self) -> (usize, usize) {
+        (self.sum.0 + self.inner.operators, self.sum.1 + self.inner.connectives)
     }
 }
 
