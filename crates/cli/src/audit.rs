@@ -25,6 +25,10 @@ struct Report {
     audit: &'static str,
     /// What the certificate is to prove.
     verdict: &'static str,
+    /// The same in words.
+    statement: String,
+    /// By which rules.
+    claim: margay_report::view::Claim,
     level: &'static str,
     real_time: bool,
     reason: Option<String>,
@@ -63,6 +67,8 @@ pub fn run(args: AuditArgs) -> Result<Status, Failure> {
     let report = Report {
         audit: word,
         verdict,
+        statement: claim.sentence(&certificate),
+        claim: margay_report::gather::claimed(&claim, &certificate),
         level: question.level.name(),
         real_time: question.real_time,
         reason,
@@ -93,6 +99,7 @@ impl Report {
         question: Question,
         certificate: &Certificate,
     ) -> margay_report::Report {
+        let of_rows = self.claim.translation.starts_with("rows");
         let why = self.reason.clone().unwrap_or_default();
         let verdict = match (self.audit, margay_report::gather::finding(history, certificate)) {
             ("accepted", Some(finding)) => Verdict::Violated(vec![finding]),
@@ -108,6 +115,7 @@ impl Report {
             question: Some(question),
             engine: None,
             verdict: &verdict,
+            of_rows,
             audited: if self.audit == "unknown" { "skipped" } else { self.audit },
             faults: Vec::new(),
             stats: self.stats.for_report(),
@@ -117,14 +125,8 @@ impl Report {
     }
 
     fn text(&self, paint: Paint) -> String {
-        let real_time = if self.real_time { " with real time" } else { "" };
-        let mut out = format!(
-            "{}: {} under {}{real_time}, by {}\n",
-            paint.verdict(self.audit),
-            self.verdict,
-            self.level,
-            self.proof
-        );
+        let mut out = format!("{}: {}, by {}\n", paint.verdict(self.audit), self.statement, self.proof);
+        self.claim.words.iter().for_each(|words| out += &format!("  {words}\n"));
         if let Some(reason) = &self.reason {
             out += &format!("  reason: {reason}\n");
         }

@@ -97,6 +97,7 @@ impl View {
                 question,
                 engine: decision.engine,
                 verdict: &decision.verdict,
+                of_rows: decision.rows.is_some(),
                 audited: decision.audited.word(),
                 faults: decision.engine_faults(),
                 stats: stats.for_report(),

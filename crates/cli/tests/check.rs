@@ -257,3 +257,95 @@ fn no_audit_is_said() {
     let run = margay(["check", TRANSFER, "--level", "serializable", "--no-audit"]).expect(0);
     assert!(run.stdout.contains("not audited, because of --no-audit"), "{}", run.stdout);
 }
+
+/// Files of `crates/engines/tests/cases`.
+fn case(name: &str) -> String {
+    format!("crates/engines/tests/cases/{name}")
+}
+
+/// A made-up set of mechanisms "proved" `violated under serializable`, and the page said "is impossible under snapshot-isolation".
+#[test]
+fn made_up_mechanisms_are_no_violation_of_a_level() {
+    let history = case("forged-mechanisms.jsonl");
+    for file in ["forged-mechanisms-1.json", "forged-mechanisms-2.json"] {
+        let (file, folder) = (case(file), TempDir::new().expect("a folder"));
+        let page = folder.path().join("audit.html").display().to_string();
+        let run = margay(["audit", &history, &file, "--report", &page]).expect(0);
+        assert!(
+            run.stdout.starts_with("accepted: not possible for a database with the mechanisms"),
+            "{}",
+            run.stdout
+        );
+        assert!(run.stdout.contains("no profile has these mechanisms"), "{}", run.stdout);
+        let html = fs::read_to_string(&page).expect("a page");
+        assert!(!html.contains("is impossible under s") && html.contains("no profile has these mechanisms"));
+        let json = margay(["audit", &history, &file, "--json"]).expect(0).json();
+        assert_eq!(json["claim"]["about"], "mechanisms");
+        assert!(json["claim"]["words"].to_string().contains("no profile has these mechanisms"));
+    }
+}
+
+/// `holds` and `violated` of one history and level were both accepted, and neither said by which reading.
+#[test]
+fn an_audit_names_the_reading() {
+    let history = case("reading-item-or-statement.jsonl");
+    for (file, reading, checked) in [
+        ("reading-item.json", "item", "independently"),
+        ("reading-statement.json", "statement", "re-executed"),
+    ] {
+        let run = margay(["audit", &history, &case(file)]).expect(0);
+        assert!(run.stdout.contains(&format!("reading {reading}")), "{}", run.stdout);
+        assert_eq!(run.stdout.contains("no independent check"), checked == "re-executed", "{}", run.stdout);
+        let json = margay(["audit", &history, &case(file), "--json"]).expect(0).json();
+        assert_eq!(
+            (&json["claim"]["reading"], &json["claim"]["checked"]),
+            (&reading.into(), &checked.into())
+        );
+    }
+    let check = |reading: &str| {
+        let args = [
+            "check",
+            &history,
+            "--level",
+            "read-committed",
+            "--engine",
+            "observe",
+            "--reading",
+            reading,
+            "--json",
+        ];
+        margay(args).json()["report"]["claim"].clone()
+    };
+    for reading in ["item", "statement"] {
+        assert_eq!(check(reading)["reading"], reading);
+        assert_eq!(check(reading)["translation"], "executed");
+    }
+}
+
+/// What was proved about rows says so, and is audited as that.
+#[test]
+fn a_certificate_names_its_translation_and_dialect() {
+    for (file, status, dialect) in [("dialect-innodb.jsonl", 0, "mysql"), ("dialect-tidb.jsonl", 1, "tidb")] {
+        for engine in ["auto", "naive", "solve", "observe"] {
+            let (history, folder) = (case(file), TempDir::new().expect("a folder"));
+            let proof = folder.path().join("proof.json").display().to_string();
+            let args = [
+                "check",
+                &history,
+                "--level",
+                "serializable",
+                "--engine",
+                engine,
+                "--certificate",
+                &proof,
+                "--json",
+            ];
+            let json = margay(args).expect(status).json();
+            assert_eq!(json["report"]["claim"]["dialect"], dialect);
+            let translation = if engine == "observe" { "executed" } else { "rows-stable" };
+            let claim = margay(["audit", &history, &proof, "--json"]).expect(0).json()["claim"].clone();
+            assert_eq!(claim["translation"], json["report"]["claim"]["translation"], "{engine}");
+            assert!(engine == "auto" || claim["translation"] == translation, "{engine}: {claim}");
+        }
+    }
+}

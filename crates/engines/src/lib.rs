@@ -40,7 +40,7 @@ pub fn all() -> &'static [Engine] {
 }
 
 /// The mirror takes its mechanisms from the profile that the history names.
-const MIRROR: Mirror = Mirror { mechanisms: None };
+const MIRROR: Mirror = Mirror { mechanisms: None, profile: None };
 
 /// Up to so many transactions [`auto`] asks `naive`.
 const TINY: usize = 8;
@@ -62,7 +62,7 @@ pub enum Choice {
 /// The mirror of a database with these mechanisms.
 #[must_use]
 pub fn mirror_of(mechanisms: Mechanisms) -> Choice {
-    Choice::Mirror(Mirror { mechanisms: Some(mechanisms) })
+    Choice::Mirror(Mirror { mechanisms: Some(mechanisms), profile: None })
 }
 
 /// The engine observe, with what `read-committed` lets a statement see, and who answers.

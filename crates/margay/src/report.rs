@@ -117,6 +117,7 @@ impl Report<'_> {
             question: Some(self.question),
             engine: self.decision.engine,
             verdict: &self.decision.verdict,
+            of_rows: self.decision.rows.is_some(),
             audited: self.decision.audited.word(),
             faults: self.decision.engine_faults(),
             stats: Stats {

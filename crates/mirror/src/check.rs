@@ -4,7 +4,7 @@ use std::thread::available_parallelism;
 
 use margay_history::{History, OpId, TxnId};
 use margay_levels::Level;
-use margay_levels::profile::{self, Dbms, NoProfile};
+use margay_levels::profile::{self, Dbms, NoProfile, Profile};
 use margay_verdict::mechanism::{Mechanisms, Searches, Unseen, interval, unfit};
 use margay_verdict::{Budget, Certificate, Checker, Exhausted, Finding, Question, Verdict, Why};
 
@@ -26,6 +26,8 @@ const LARGE: usize = 100_000;
 pub struct Engine {
     /// The mechanisms, where they do not come from the history's header.
     pub mechanisms: Option<Mechanisms>,
+    /// The profile that they are of, if they are of one.
+    pub profile: Option<Profile>,
 }
 
 impl Engine {
@@ -34,11 +36,13 @@ impl Engine {
     /// # Errors
     /// When no profile fits, or it does not promise the level.
     pub fn of(dbms: &Dbms, history: &History, level: Level) -> Result<Self, NoProfile> {
-        let mechanisms = match dbms {
-            Dbms::Named(name) if simulated(name).is_some() => simulated(name),
-            _ => Some(Mechanisms::of(&dbms.profile(recorded(dbms, history), level)?)),
-        };
-        Ok(Self { mechanisms })
+        if let Dbms::Named(name) = dbms
+            && let Some(mechanisms) = simulated(name)
+        {
+            return Ok(Self { mechanisms: Some(mechanisms), profile: None });
+        }
+        let profile = dbms.profile(recorded(dbms, history), level)?;
+        Ok(Self { mechanisms: Some(Mechanisms::of(&profile)), profile: Some(profile) })
     }
 }
 
@@ -75,6 +79,8 @@ impl Engine {
         Self::play(&mut mirror, history, budget)?;
         let mut found = Vec::new();
         take(&mut mirror, &mut found);
+        let name = self.profile.map(|profile| profile.name()).or_else(|| named(history, &mechanisms));
+        found.iter_mut().for_each(|finding| name_profile(finding, name.as_ref()));
         match first_statement(history) {
             _ if !found.is_empty() => Ok(Verdict::Violated(found)),
             Some(text) if mirror.statistics().judged == 0 => {
@@ -156,6 +162,26 @@ fn take(mirror: &mut Mirror, found: &mut Vec<Finding>) {
             let anomaly = breach.broken.anomaly();
             found.push(Finding { anomaly, txns, certificate: Certificate::Intervals(breach) });
         }
+    }
+}
+
+/// Whose mechanisms these are, by what the history says of its database.
+fn named(history: &History, mechanisms: &Mechanisms) -> Option<String> {
+    let header = history.header();
+    let dbms = header.dbms.as_deref()?;
+    if simulated(dbms).is_some() {
+        return Some(dbms.to_owned());
+    }
+    let recorded = header.level.as_deref().map(|level| level.replace([' ', '_'], "-").to_lowercase());
+    let has = |row: &&Profile| profile::same_dbms(row.dbms, dbms) && Mechanisms::of(row) == *mechanisms;
+    let names = || profile::all().filter(has).map(Profile::name);
+    let asked = |name: &String| recorded.as_ref().is_some_and(|level| name.ends_with(&format!("/{level}")));
+    names().find(asked).or_else(|| names().next())
+}
+
+fn name_profile(finding: &mut Finding, name: Option<&String>) {
+    if let Certificate::Intervals(breach) = &mut finding.certificate {
+        breach.profile = name.cloned();
     }
 }
 

@@ -15,7 +15,11 @@ fn mechanisms(profile: &str) -> Mechanisms {
 const ANY: Question = Question { level: Level::ReadUncommitted, real_time: false };
 
 fn check(profile: &str, history: &History) -> Verdict {
-    Engine { mechanisms: Some(mechanisms(profile)) }.check(history, ANY, &Budget::unlimited())
+    Engine { mechanisms: Some(mechanisms(profile)), ..Engine::default() }.check(
+        history,
+        ANY,
+        &Budget::unlimited(),
+    )
 }
 
 /// Finds this anomaly, with a certificate that the audit accepts, also after a way through a file.

@@ -20,7 +20,7 @@ fn mechanisms(profile: &str) -> Mechanisms {
 }
 
 fn check(mechanisms: Mechanisms, history: &History) -> Verdict {
-    Engine { mechanisms: Some(mechanisms) }.check(history, ANY, &Budget::unlimited())
+    Engine { mechanisms: Some(mechanisms), ..Engine::default() }.check(history, ANY, &Budget::unlimited())
 }
 
 /// The anomalies that are found, each with a certificate that the audit accepts.

@@ -83,7 +83,11 @@ fn the_mirror_is_fed_live() {
         let (history, _) = simulate_history(&config).expect("a simulation is a history");
         let mechanisms = simulated("simdb-si-fuw").expect("a simulated database");
         let question = Question::new(Protocol::SiFuw.promises()[0]);
-        let offline = Engine { mechanisms: Some(mechanisms) }.check(&history, question, &Budget::unlimited());
+        let offline = Engine { mechanisms: Some(mechanisms), ..Engine::default() }.check(
+            &history,
+            question,
+            &Budget::unlimited(),
+        );
         let mut mirror = Mirror::new(mechanisms, history.header().skew);
         history.initial_values().iter().for_each(|&(object, value)| mirror.initial(object, value));
         live(&history, &mut mirror);

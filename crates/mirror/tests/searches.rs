@@ -18,7 +18,11 @@ fn mechanisms(profile: &str) -> Mechanisms {
 }
 
 fn check(profile: &str, history: &History) -> Verdict {
-    Engine { mechanisms: Some(mechanisms(profile)) }.check(history, ANY, &Budget::unlimited())
+    Engine { mechanisms: Some(mechanisms(profile)), ..Engine::default() }.check(
+        history,
+        ANY,
+        &Budget::unlimited(),
+    )
 }
 
 #[track_caller]

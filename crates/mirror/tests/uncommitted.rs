@@ -12,7 +12,7 @@ const ANY: Question = Question { level: Level::ReadUncommitted, real_time: false
 fn check(history: &History, locks: bool) -> Verdict {
     let locking = simulated("simdb-read-uncommitted").expect("a simulated database");
     let mechanisms = if locks { locking } else { Mechanisms { write_locks: None, ..locking } };
-    Engine { mechanisms: Some(mechanisms) }.check(history, ANY, &Budget::unlimited())
+    Engine { mechanisms: Some(mechanisms), ..Engine::default() }.check(history, ANY, &Budget::unlimited())
 }
 
 /// The anomalies that are found, each once; the audit accepts every finding.

@@ -12,6 +12,8 @@ function parse(text) {
 const details = () => data.report.report || { cases: [], checks: [], again: {}, headline: "", promise: "", subject: "" };
 const current = () => details().cases[state.anomaly];
 
+const BREACH = "The database does not keep its promise in the way that its profile describes. This is no violation of a level.";
+
 const WORDS = {
   holds: "This could have happened under the promised level, and there is a proof of it.",
   clean: "Nothing was found that contradicts the promised level. That is no proof.",
@@ -34,10 +36,11 @@ function banner() {
   return h("header", { class: `banner ${report.verdict}`, role: "banner" },
     h("p", { class: "brand" }, "margay", h("button", { class: "theme", type: "button", onclick: theme, "aria-label": "Switch between light and dark" }, "◐")),
     h("h1", {}, h("span", { class: "word" }, report.verdict), h("span", { class: "headline" }, more.headline)),
-    h("p", { class: "plainly" }, WORDS[report.verdict] || "", report.reason ? ` ${report.reason}.` : ""),
+    h("p", { class: "plainly" }, (more.claim && more.claim.about === "mechanisms" ? BREACH : WORDS[report.verdict]) || "", report.reason ? ` ${report.reason}.` : ""),
     more.promise ? h("p", { class: "promise" }, h("b", {}, `${report.level} promises: `), more.promise,
       more.real_time ? " In addition, the order of real time was assumed." : "") : null,
-    h("p", { class: "facts" }, facts.join(" · "), more.proof ? ` · proof: ${more.proof}${audited ? ", " + audited : ""}` : ""));
+    h("p", { class: "facts" }, facts.join(" · "), more.proof ? ` · proof: ${more.proof}${audited ? ", " + audited : ""}` : ""),
+    more.claim ? more.claim.words.map((words) => h("p", { class: "facts" }, words)) : null);
 }
 
 function theme() {

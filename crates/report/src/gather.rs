@@ -3,7 +3,10 @@
 use margay_history::{History, TxnId};
 use margay_levels::anomaly::Kind;
 use margay_levels::{Anomaly as Name, Level};
-use margay_verdict::{Broken, Certificate, Edge, Finding, Question, Verdict, explain};
+use margay_verdict::{
+    Breach, Broken, Certificate, Checked, Claim, Dialect, Edge, Finding, Question, Standing, Translation,
+    Verdict, explain,
+};
 use serde_json::Map;
 
 use crate::limit::{ALL_BYTES, CASES, LINE, bytes, clean, clean_lines};
@@ -11,7 +14,7 @@ use crate::picture::Picture;
 use crate::series;
 use crate::slice;
 use crate::touches::Touches;
-use crate::view::{Again, Anomaly, Case, Details, EngineFault, Report, Stats, Word};
+use crate::view::{self, Again, Anomaly, Case, Details, EngineFault, Report, Stats, Word};
 use crate::{why, words};
 
 /// What a report is made from.
@@ -28,6 +31,8 @@ pub struct Source<'a> {
     pub engine: Option<&'a str>,
     /// The answer.
     pub verdict: &'a Verdict,
+    /// Whether these operations are what statements were taken as.
+    pub of_rows: bool,
     /// What came of the audit: `accepted`, `rejected`, `skipped` or `nothing`.
     pub audited: &'a str,
     /// The certificates that the audit rejected on the way.
@@ -46,7 +51,7 @@ impl Report {
     pub fn new(source: Source<'_>) -> Self {
         let mut report = Self::pinned(&source);
         let findings = findings(source.verdict);
-        let cases = cases(source.history, findings, source.question, source.engine == Some("mirror"));
+        let cases = cases(source.history, findings, source.question);
         let shown = &findings[..findings.len().min(series::MARKS)];
         report.report = Some(Box::new(Details {
             version: 1,
@@ -55,6 +60,7 @@ impl Report {
             promise: source.question.map_or("", |question| words::promise(question.level)).to_owned(),
             real_time: source.question.is_some_and(|question| question.real_time),
             proof: source.verdict.certificate().map(|certificate| proof(certificate).to_owned()),
+            claim: claim(&source),
             audited: source.audited.to_owned(),
             faults: source.faults.into_iter().map(cleaned_fault).collect(),
             again: cleaned(source.again),
@@ -176,12 +182,46 @@ fn headline(source: &Source<'_>) -> String {
     match source.verdict {
         Verdict::Holds(_) => format!("{subject} is possible under {level}"),
         Verdict::Clean => format!("nothing in {subject} contradicts {level}; this is no proof"),
-        // The mirror judges mechanisms, which promise more than the level's definition.
-        Verdict::Violated(_) if source.engine == Some("mirror") => {
-            format!("{subject} breaks a mechanism by which its database keeps {level}")
+        // Mechanisms promise more than the level's definition.
+        Verdict::Violated(findings) if breach(findings).is_some() => {
+            let standing = breach(findings).map(Standing::of);
+            format!("{subject} is {}", standing.map_or(String::new(), |standing| standing.sentence()))
         }
         Verdict::Violated(_) => format!("{subject} is impossible under {level}"),
         Verdict::Unknown(_) => format!("whether {subject} is possible under {level}"),
+    }
+}
+
+/// The breach that a verdict is about, if it is about mechanisms.
+fn breach(findings: &[Finding]) -> Option<&Breach> {
+    findings.first()?.certificate.breach()
+}
+
+/// What exactly the proof proves.
+fn claim(source: &Source<'_>) -> Option<view::Claim> {
+    let (question, certificate) = (source.question?, source.verdict.certificate()?);
+    let rows = source.of_rows.then(|| Translation::to_rows(question, certificate));
+    Some(claimed(&Claim::of(source.history, question, rows, certificate), certificate))
+}
+
+/// A claim as data, with words for what does not go without saying.
+#[must_use]
+pub fn claimed(claim: &Claim, certificate: &Certificate) -> view::Claim {
+    let plain = claim.translation == Translation::Recorded && claim.dialect == Dialect::Generic;
+    let rules = (!plain).then(|| claim.rules());
+    let standing = certificate.breach().map(|breach| Standing::of(breach).note());
+    let again = (certificate.checked() == Checked::Reexecuted).then(|| {
+        "the audit re-executes this kind of proof with the engine's own code; it is no independent check"
+            .to_owned()
+    });
+    view::Claim {
+        about: if standing.is_some() { "mechanisms" } else { "level" }.to_owned(),
+        dialect: claim.dialect.name().to_owned(),
+        translation: claim.translation.name().to_owned(),
+        reading: claim.reading.name().to_owned(),
+        profile: claim.profile.clone(),
+        checked: certificate.checked().name().to_owned(),
+        words: rules.into_iter().chain(standing).chain(again).map(|words| clean(&words, LINE)).collect(),
     }
 }
 
@@ -201,7 +241,7 @@ fn anomaly(history: &History, finding: &Finding) -> Anomaly {
 }
 
 /// The first findings with pictures, as long as there is room.
-fn cases(history: &History, findings: &[Finding], question: Option<Question>, mechanism: bool) -> Vec<Case> {
+fn cases(history: &History, findings: &[Finding], question: Option<Question>) -> Vec<Case> {
     let shown = &findings[..findings.len().min(CASES)];
     let touches = Touches::of(history, shown.iter().flat_map(|finding| slice::objects(history, finding)));
     let mut room = ALL_BYTES;
@@ -211,18 +251,13 @@ fn cases(history: &History, findings: &[Finding], question: Option<Question>, me
             Some(left) => room = left,
             None => picture = None,
         }
-        case(history, finding, picture, question, mechanism)
+        case(history, finding, picture, question)
     };
     shown.iter().map(case).collect()
 }
 
-fn case(
-    history: &History,
-    finding: &Finding,
-    picture: Option<Picture>,
-    question: Option<Question>,
-    mechanism: bool,
-) -> Case {
+fn case(history: &History, finding: &Finding, picture: Option<Picture>, question: Option<Question>) -> Case {
+    let mechanism = finding.certificate.breach().is_some();
     let plain = words::case(finding.anomaly, picture.as_ref());
     let (breaks, allowed) = levels(finding.anomaly, question, mechanism);
     let lines = explain::certificate(history, &finding.certificate);

@@ -123,6 +123,13 @@ impl Account {
             let text = format!("engine {engine} said {claimed}, and the audit rejected its proof: {reason}");
             self.words(&text, "  fault of an engine: ", 4);
         }
+        for words in details.and_then(|details| details.claim.as_ref()).iter().flat_map(|claim| &claim.words)
+        {
+            for line in wrap(words, self.width, "  ", 4) {
+                let dim = self.paint.dim(&line);
+                self.line(&dim);
+            }
+        }
     }
 
     /// One anomaly; what its kind means is not told twice.

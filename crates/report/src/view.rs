@@ -148,6 +148,9 @@ pub struct Details {
     pub real_time: bool,
     /// What kind of proof there is.
     pub proof: Option<String>,
+    /// What exactly the proof proves, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<Claim>,
     /// What came of auditing it: `accepted`, `rejected`, `skipped` or `nothing`.
     pub audited: String,
     /// The certificates that the audit rejected on the way: bugs of engines.
@@ -175,6 +178,25 @@ pub struct EngineFault {
     pub claimed: String,
     /// Why the audit rejected it.
     pub reason: String,
+}
+
+/// What exactly a proof proves: the rules by which the history was read.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Claim {
+    /// `level`, or `mechanisms`: a breach of mechanisms is no violation of a level.
+    pub about: String,
+    /// What statements and conditions mean: `postgresql`, `mysql`, …
+    pub dialect: String,
+    /// What statements were taken for: `recorded`, `executed`, `rows-stable`, …
+    pub translation: String,
+    /// What `read-committed` lets a statement see: `item` or `statement`.
+    pub reading: String,
+    /// The profile whose mechanisms are broken.
+    pub profile: Option<String>,
+    /// `independently`, or `re-executed`: the audit then runs the engine's own code once more.
+    pub checked: String,
+    /// All that in words, where it is not what goes without saying.
+    pub words: Vec<String>,
 }
 
 /// How to do it again.

@@ -90,12 +90,41 @@ impl Certificate {
         }
     }
 
+    /// How far the audit is a second opinion. Where it is not, the audit does once more what the engine did, with the same code.
+    #[must_use]
+    pub fn checked(&self) -> Checked {
+        match self {
+            Certificate::Unexplained(_) => Checked::Reexecuted,
+            _ => Checked::Independently,
+        }
+    }
+
     /// The breach of a mechanism, if it is one: that says nothing of the level's definition.
     #[must_use]
     pub fn breach(&self) -> Option<&Breach> {
         match self {
             Certificate::Intervals(breach) => Some(breach),
             _ => None,
+        }
+    }
+}
+
+/// How far the audit of a certificate is a second opinion; `docs/CERTIFICATES.md` says which code has to be right for it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Checked {
+    /// The audit has code of its own for what it decides.
+    Independently,
+    /// The audit executes statements and tries possibilities with the code that the engine has.
+    Reexecuted,
+}
+
+impl Checked {
+    /// The word in JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Checked::Independently => "independently",
+            Checked::Reexecuted => "re-executed",
         }
     }
 }

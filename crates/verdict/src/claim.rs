@@ -170,10 +170,15 @@ impl Claim {
 /// Whose mechanisms a breach is about.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Standing {
-    /// A profile has the mechanisms.
-    Profile(Profile),
-    /// No profile that is named has them; those listed here do.
-    Others(Vec<String>),
+    /// The profile that is named has the mechanisms.
+    Profile(Box<Profile>),
+    /// No profile is named that has them.
+    Others {
+        /// The name in the certificate: of a profile from a file, of a simulated database, or a wrong one.
+        named: Option<String>,
+        /// The profiles that have the mechanisms.
+        having: Vec<String>,
+    },
 }
 
 impl Standing {
@@ -181,13 +186,12 @@ impl Standing {
     #[must_use]
     pub fn of(breach: &Breach) -> Self {
         let having = || profile::all().filter(|row| Mechanisms::of(row) == breach.mechanisms);
-        let named = having().find(|row| breach.profile.as_deref() == Some(row.name().as_str()));
-        match named {
-            Some(row) => Standing::Profile(*row),
+        match having().find(|row| breach.profile.as_deref() == Some(row.name().as_str())) {
+            Some(row) => Standing::Profile(Box::new(*row)),
             None => {
                 let mut names: Vec<String> = having().map(Profile::name).collect();
                 names.dedup();
-                Standing::Others(names)
+                Standing::Others { named: breach.profile.clone(), having: names }
             }
         }
     }
@@ -199,7 +203,10 @@ impl Standing {
             Standing::Profile(profile) => {
                 format!("not possible for {} as its profile describes it", profile.title())
             }
-            Standing::Others(_) => {
+            Standing::Others { named: Some(name), .. } => {
+                format!("not possible for a database with the mechanisms that the certificate gives {name}")
+            }
+            Standing::Others { named: None, .. } => {
                 "not possible for a database with the mechanisms of the certificate".to_owned()
             }
         }
@@ -208,15 +215,18 @@ impl Standing {
     /// What to know about the mechanisms.
     #[must_use]
     pub fn note(&self) -> String {
+        let level = "a breach of mechanisms is no violation of a level";
         match self {
             Standing::Profile(profile) => {
-                format!("the mechanisms are those of the profile {}", profile.name())
+                format!("the mechanisms are those of the profile {}; {level}", profile.name())
             }
-            Standing::Others(names) if names.is_empty() => "no profile has these mechanisms".to_owned(),
-            Standing::Others(names) => {
+            Standing::Others { having, .. } if having.is_empty() => {
+                format!("no profile has these mechanisms; {level}")
+            }
+            Standing::Others { having, .. } => {
+                let having = having.join(", ");
                 format!(
-                    "the certificate names no profile that has these mechanisms; these have them: {}",
-                    names.join(", ")
+                    "the certificate names no profile that has these mechanisms; these have them: {having}; {level}"
                 )
             }
         }

@@ -30,11 +30,12 @@ pub use audit::{Unaudited, audit, audit_within};
 pub use budget::{Budget, Exhausted, default_memory};
 pub use cell::{Cell, Effect, Field};
 pub use certificate::{
-    Breach, Broken, Certificate, Edge, Finding, LOCAL_ANOMALIES, Lemma, Order, Point, ReadFrom, Reason,
-    Stamp, Versions,
+    Breach, Broken, Certificate, Checked, Edge, Finding, LOCAL_ANOMALIES, Lemma, Order, Point, ReadFrom,
+    Reason, Stamp, Versions,
 };
 pub use checker::{Checker, Question};
 pub use claim::{Claim, Standing, Translation};
+pub use margay_sql::Dialect;
 pub use predicates::{Outside, Predicates, dialect};
 pub use state::{Fault, Mismatch, State};
 pub use verdict::{Verdict, Why};

@@ -82,6 +82,7 @@ pub fn report(history: &History, level: Level, subject: &str) -> Report {
         question: Some(question),
         engine: answer.engine,
         verdict: &answer.verdict,
+        of_rows: answer.rows.is_some(),
         audited: answer.audited.word(),
         faults: Vec::new(),
         stats: stats(history),

@@ -17,8 +17,8 @@ use crate::budget::Budget;
 use crate::checker::Question;
 use crate::observed::formula::{Clash, Clauses, Open, encode, row_of};
 use crate::observed::{
-    Answer, Constraints, Execution, Family, Machine, Part, PartRow, Ran, Reading, Rules, Sight, Unexplained,
-    exhaust, in_row_order, unknown_rows,
+    Answer, Constraints, Execution, Family, Machine, Part, PartRow, Pin, Ran, Reading, Rules, Sight, Step,
+    Unexplained, exhaust, in_row_order, unknown_rows,
 };
 
 /// The most statements that are executed to find that there is no execution.
@@ -34,7 +34,7 @@ pub(super) fn holds(
     execution: &Execution,
     budget: &Budget,
 ) -> Result<(), Rejected> {
-    let rules = rules(question, Reading::Item)?;
+    let rules = rules(question, execution.reading)?;
     committed_set(history, execution.order.iter().copied())?;
     let recorded = Recorded::new(history, &execution.order)?;
     if execution.initial.iter().any(|cell| !unknown_rows(history).contains(&cell.object)) {
@@ -197,7 +197,11 @@ fn run(
                     && items_are_latest(machine, &step, place.here)
                     && !sight.pins.iter().any(|pin| pin.missed)
             }
-            Family::Committed(_) => gaps,
+            Family::Committed(Reading::Item) => gaps,
+            Family::Committed(Reading::Statement) => {
+                let before = Before { txn, op, sights, latest: &latest };
+                sees_one_state(machine, &before, sight, &step, place.here)?
+            }
         };
         if !allowed {
             return told("the level does not allow what it sees");
@@ -228,8 +232,74 @@ fn run(
     Ok(())
 }
 
+/// A statement, and what those of its transaction before it saw.
+struct Before<'a> {
+    txn: TxnId,
+    op: OpId,
+    sights: &'a HashMap<OpId, &'a Sight>,
+    latest: &'a Sight,
+}
+
+/// Whether a statement sees one committed state, and writes the newest versions. One that locks rows looks again at those that it found in that state: each is as
+/// of the state before its transaction's commit, or gone if it ended meanwhile; what it only reads on the way need not be looked at again.
+fn sees_one_state(
+    machine: &mut Machine<'_>,
+    before: &Before<'_>,
+    sight: &Sight,
+    step: &Step,
+    here: u32,
+) -> Result<bool, Rejected> {
+    let Ok(outcome) = &step.result else { return Ok(false) };
+    let name = |machine: &Machine<'_>, table| machine.database().schema(table).name.clone();
+    let is_of = |pin: &Pin, table: &str, key: &[Value]| pin.table == *table && *pin.key == *key;
+    for write in &outcome.writes {
+        let table = name(machine, write.table);
+        let newest = machine.last_writer(write.table, &write.key, here).is_none_or(|(at, _)| at <= sight.at);
+        let again = |pin: &Pin| pin.at == here && !pin.missed && is_of(pin, &table, &write.key);
+        if !newest && !sight.pins.iter().any(again) {
+            return Ok(false);
+        }
+    }
+    if sight.pins.is_empty() {
+        return Ok(true);
+    }
+    let found = in_whole_state(machine, before, sight.at)?;
+    let Ok(first) = &found.result else { return Ok(false) };
+    let mut looked_at = 0;
+    for read in first.reads.rows.iter().filter(|read| read.present) {
+        let newer = machine.last_writer(read.table, &read.key, here).is_some_and(|(at, _)| at > sight.at);
+        let table = name(machine, read.table);
+        let pins: Vec<&Pin> = sight.pins.iter().filter(|pin| is_of(pin, &table, &read.key)).collect();
+        let only_read =
+            !first.writes.is_empty() && first.writes.iter().all(|write| write.table != read.table);
+        let end = machine.end_of(read.table, &read.key, sight.at, here);
+        let allowed = match pins.as_slice() {
+            [] => !newer || only_read,
+            [pin] => **pin == machine.pin(read.table, &read.key, here) || end.as_ref() == Some(*pin),
+            _ => false,
+        };
+        if !allowed {
+            return Ok(false);
+        }
+        looked_at += pins.len();
+    }
+    Ok(found.looks_again && sight.at < here && looked_at == sight.pins.len())
+}
+
+/// What a statement gives on one whole state, after those before it.
+fn in_whole_state(machine: &mut Machine<'_>, before: &Before<'_>, at: u32) -> Result<Step, Rejected> {
+    let mut transaction = machine.begin();
+    for op in machine.statements(before.txn)?.into_iter().take_while(|&op| op != before.op) {
+        let sight = before.sights.get(&op).copied().unwrap_or(before.latest);
+        machine.step(&mut transaction, op, sight)?;
+    }
+    let step = machine.step(&mut transaction, before.op, &Sight::state(at))?;
+    machine.drop(transaction);
+    Ok(step)
+}
+
 /// Whether the rows that a statement read are the latest ones, or its transaction's own.
-fn items_are_latest(machine: &Machine<'_>, step: &crate::observed::Step, here: u32) -> bool {
+fn items_are_latest(machine: &Machine<'_>, step: &Step, here: u32) -> bool {
     let rows = step.result.iter().flat_map(|outcome| &outcome.reads.rows).filter(|read| read.present);
     let mut rows = rows.filter_map(|read| Some((read, read.stamp.filter(|stamp| stamp >> 63 == 0)?)));
     rows.all(|(read, stamp)| {
