@@ -48,10 +48,8 @@ impl Target for MariaDb {
     }
 }
 
-fn connect(port: u16) -> mysql::Conn {
-    let options =
-        mysql::OptsBuilder::new().ip_or_hostname(Some("127.0.0.1")).tcp_port(port).user(Some("root"));
-    let options = options.prefer_socket(false);
+fn connect(url: &str) -> mysql::Conn {
+    let options = mysql::OptsBuilder::from_opts(mysql::Opts::from_url(url).unwrap()).prefer_socket(false);
     for _ in 0..200 {
         if let Ok(connection) = mysql::Conn::new(options.clone()) {
             return connection;
@@ -63,8 +61,8 @@ fn connect(port: u16) -> mysql::Conn {
 
 /// A server of one's own, for as long as it is kept, and a client of it.
 fn started() -> Option<(Server, MariaDb)> {
-    let server = Server::mariadb().inspect_err(|reason| println!("SKIPPED: {reason}")).ok()?;
-    let client = connect(server.port);
+    let server = margay_servers::started(Server::mariadb())?;
+    let client = connect(server.url());
     Some((server, MariaDb(client)))
 }
 

@@ -86,11 +86,10 @@ impl Target for Postgres {
 }
 
 /// The port opens a little before the server takes connections.
-fn connect(port: u16) -> Client {
-    let address = format!("host=127.0.0.1 port={port} user=margay dbname=postgres");
+fn connect(url: &str) -> Client {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
-        match Client::connect(&address, NoTls) {
+        match Client::connect(url, NoTls) {
             Ok(client) => return client,
             Err(error) if Instant::now() > deadline => panic!("{error}"),
             Err(_) => std::thread::sleep(Duration::from_millis(50)),
@@ -100,8 +99,8 @@ fn connect(port: u16) -> Client {
 
 /// A server of one's own, for as long as it is kept, and a client of it that is told of errors only.
 fn started() -> Option<(Server, Postgres)> {
-    let server = Server::postgres().inspect_err(|reason| println!("SKIPPED: {reason}")).ok()?;
-    let mut client = connect(server.port);
+    let server = margay_servers::started(Server::postgres())?;
+    let mut client = connect(server.url());
     client.batch_execute("SET client_min_messages = error").unwrap();
     Some((server, Postgres(client)))
 }
