@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use margay_history::History;
 use margay_report::Source;
 use margay_report::view::Again;
-use margay_verdict::{Certificate, Claim, Translation, Unaudited, Verdict, Why, audit_within, wire};
+use margay_verdict::{Budget, Certificate, Claim, Translation, Unaudited, Verdict, Why, audit_within, wire};
 use serde::Serialize;
 
 use crate::args::AuditArgs;
@@ -78,7 +78,7 @@ pub fn run(args: AuditArgs) -> Result<Status, Failure> {
     };
     report.print(args.common.json, quiet)?;
     if args.output.is_wanted() {
-        report::write(&args.output, &report.shown(&args, &history, &claim, &certificate))?;
+        report::write(&args.output, &report.shown(&args, &history, &claim, &certificate, &budget))?;
     }
     Ok(status)
 }
@@ -99,6 +99,7 @@ impl Report {
         history: &History,
         claim: &Claim,
         certificate: &Certificate,
+        budget: &Budget,
     ) -> margay_report::Report {
         let question = claim.question;
         let why = self.reason.clone().unwrap_or_default();
@@ -118,6 +119,7 @@ impl Report {
             engine: None,
             verdict: &verdict,
             translation: claim.translation,
+            budget,
             audited: if self.audit == "unknown" { "skipped" } else { self.audit },
             faults: Vec::new(),
             stats: self.stats.for_report(),

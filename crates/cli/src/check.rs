@@ -72,6 +72,7 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
     let audit = how_to_audit(&args.history, args.certificate.as_deref());
     let frame = Frame {
         subject: &subject,
+        budget: &task.budget,
         real_time: args.real_time,
         again: Again { command: Some(again(&args)), audit, seed: None },
         curves: args.output.report.is_some()
@@ -107,7 +108,8 @@ fn without_answer(args: &CheckArgs, history: &History, read: Duration, why: Why)
     let subject = args.history.display().to_string();
     let audit = how_to_audit(&args.history, args.certificate.as_deref());
     let again = Again { command: Some(again(args)), audit, seed: None };
-    let frame = Frame { subject: &subject, real_time: args.real_time, again, curves: false };
+    let budget = Budget::unlimited();
+    let frame = Frame { subject: &subject, budget: &budget, real_time: args.real_time, again, curves: false };
     let stats = Stats::of(history, read, Duration::ZERO);
     View::framed(history, args.level.name(), &Decision::unknown(why), stats, frame)
 }

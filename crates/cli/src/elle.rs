@@ -155,9 +155,15 @@ struct Told {
 }
 
 impl Told {
-    fn of(history: &History, question: Question, finding: &Finding, translation: Translation) -> Self {
+    fn of(
+        history: &History,
+        question: Question,
+        finding: &Finding,
+        translation: Translation,
+        budget: &Budget,
+    ) -> Self {
         let transactions = finding.txns.iter().map(|&txn| history.txn_label(txn)).collect();
-        let reach = reach(history, question, finding, translation);
+        let reach = reach(history, question, finding, translation, budget);
         let explanation = explain::finding_with(history, finding, &reach);
         Self { anomaly: finding.anomaly, transactions, explanation, reach }
     }
@@ -305,7 +311,10 @@ fn ask(history: &History, level: Level, budget: &Budget) -> Said {
     match &decision.verdict {
         Verdict::Holds(_) | Verdict::Clean => Said::Holds,
         Verdict::Violated(findings) => Said::Violated(
-            findings.iter().map(|finding| Told::of(history, question, finding, translation)).collect(),
+            findings
+                .iter()
+                .map(|finding| Told::of(history, question, finding, translation, budget))
+                .collect(),
         ),
         Verdict::Unknown(_) => Said::Open,
     }

@@ -19,7 +19,7 @@ use margay_history::History;
 use margay_report::view::{Again, Check};
 use margay_runner::Every;
 use margay_simdb::{Fault, Protocol};
-use margay_verdict::{Exhausted, Verdict, Why};
+use margay_verdict::{Budget, Exhausted, Verdict, Why};
 use margay_workloads::{Body, Options, WORKLOADS, Workload};
 
 use crate::args::{EXIT_STATUS, OutputArgs, RunArgs};
@@ -35,6 +35,8 @@ use expected::{Aside, Expectation};
 
 /// How long the check may take when nobody says, and what is left of the live verification when clients have gone.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// How long claims about other levels may take.
+const CLAIMS_TIME: Duration = Duration::from_secs(10);
 /// Where the report goes when nobody says.
 const REPORT: &str = "margay-report.html";
 /// How often harm is done when nobody says.
@@ -182,7 +184,8 @@ fn view(
     };
     let again = Again { command: Some(account::again(args, done)), audit, seed: Some(args.seed) };
     let subject = "what the clients saw";
-    let frame = Frame { subject, real_time: false, again, curves: true };
+    let budget = Budget::unlimited().with_time(CLAIMS_TIME);
+    let frame = Frame { subject, budget: &budget, real_time: false, again, curves: true };
     let stats = Stats::of(history, done.recording.elapsed, main.decision.took);
     let mut view = View::framed(history, main.level.name(), &main.decision, stats, frame);
     view.report.run = Some(account::run_view(args, done));

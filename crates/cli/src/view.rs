@@ -8,7 +8,7 @@ use margay_history::History;
 use margay_levels::Level;
 use margay_report::view::{Again, Details};
 use margay_report::{Report, Source};
-use margay_verdict::{Question, Translation};
+use margay_verdict::{Budget, Question, Translation};
 use serde::Serialize;
 
 use crate::memory;
@@ -36,6 +36,8 @@ pub struct Stats {
 pub struct Frame<'a> {
     /// What people call the history.
     pub subject: &'a str,
+    /// How much may be spent on claims about other levels.
+    pub budget: &'a Budget,
     pub real_time: bool,
     /// How to do it again.
     pub again: Again,
@@ -100,6 +102,7 @@ impl View {
                 engine: decision.engine,
                 verdict: &decision.verdict,
                 translation: translation.unwrap_or_default(),
+                budget: frame.budget,
                 audited: decision.audited.word(),
                 faults: decision.engine_faults(),
                 stats: stats.for_report(),

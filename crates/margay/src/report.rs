@@ -119,6 +119,7 @@ impl Report<'_> {
             engine: self.decision.engine,
             verdict: &self.decision.verdict,
             translation: claim.map(|claim| claim.translation).unwrap_or_default(),
+            budget: &Budget::unlimited(),
             audited: self.decision.audited.word(),
             faults: self.decision.engine_faults(),
             stats: Stats {

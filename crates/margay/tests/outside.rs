@@ -64,3 +64,31 @@ fn an_outside_crate_tests_its_own_store() {
         println!("built and tested from nothing in {:.0} CPU s; the goal is 60", after - before);
     }
 }
+
+/// What is needed to publish the library: it and every crate that it needs can be packaged.
+#[test]
+fn the_library_can_be_packaged() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let cargo = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO"));
+        command.args(args).arg("--offline").current_dir(root());
+        command.env("CARGO_TARGET_DIR", folder.path());
+        let output = command.output().expect("cargo starts");
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let tree = cargo(&["tree", "-p", "margay", "--edges", "normal", "--prefix", "none"]);
+    let names: std::collections::BTreeSet<&str> = tree
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .filter(|name| name.starts_with("margay"))
+        .collect();
+    assert!(names.len() > 10, "{names:?}");
+    let mut args = vec!["package", "--no-verify", "--allow-dirty", "--quiet"];
+    names.iter().for_each(|name| args.extend(["-p", name]));
+    cargo(&args);
+    for name in names {
+        let file = format!("package/{name}-{}.crate", env!("CARGO_PKG_VERSION"));
+        assert!(folder.path().join(&file).exists(), "{file}");
+    }
+}

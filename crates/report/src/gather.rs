@@ -4,7 +4,7 @@ use margay_history::{History, TxnId};
 use margay_levels::{Anomaly as Name, Level};
 use margay_verdict::reach::boundary;
 use margay_verdict::{
-    Breach, Broken, Certificate, Checked, Claim, Dialect, Edge, Finding, Question, Reach, Standing,
+    Breach, Broken, Budget, Certificate, Checked, Claim, Dialect, Edge, Finding, Question, Reach, Standing,
     Translation, Verdict, explain, name, reach,
 };
 use serde_json::Map;
@@ -33,6 +33,8 @@ pub struct Source<'a> {
     pub verdict: &'a Verdict,
     /// What the statements of the history were taken for.
     pub translation: Translation,
+    /// How much may be spent on finding out which other levels are broken.
+    pub budget: &'a Budget,
     /// What came of the audit: `accepted`, `rejected`, `skipped` or `nothing`.
     pub audited: &'a str,
     /// The certificates that the audit rejected on the way.
@@ -113,7 +115,7 @@ impl Source<'_> {
     /// What each finding says about other levels. A proof that was not audited says nothing.
     fn reaches(&self) -> Vec<Reach> {
         let reach = |finding: &Finding| match self.question {
-            Some(question) => reach(self.history, question, finding, self.translation),
+            Some(question) => reach(self.history, question, finding, self.translation, self.budget),
             None => Reach::default(),
         };
         findings(self.verdict).iter().map(reach).collect()

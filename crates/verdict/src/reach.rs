@@ -20,7 +20,8 @@ use margay_levels::definition::Family;
 use margay_levels::model::Boundary;
 use margay_levels::{Anomaly, Level, Model};
 
-use crate::audit;
+use crate::audit::{Unaudited, audit_within};
+use crate::budget::Budget;
 use crate::certificate::{Certificate, Edge, Finding, Lemma, Reason};
 use crate::checker::Question;
 use crate::claim::Translation;
@@ -39,10 +40,17 @@ pub struct Reach {
     pub anomaly: Option<Anomaly>,
 }
 
-/// What an audited finding says about levels and models. `question` is what was asked.
+/// What an audited finding says about levels and models. `question` is what was asked. Once the
+/// budget has ended, nothing more is claimed.
 #[must_use]
-pub fn reach(history: &History, question: Question, finding: &Finding, translation: Translation) -> Reach {
-    let proof = Proof { history, question, certificate: &finding.certificate, translation };
+pub fn reach(
+    history: &History,
+    question: Question,
+    finding: &Finding,
+    translation: Translation,
+    budget: &Budget,
+) -> Reach {
+    let proof = Proof { history, question, certificate: &finding.certificate, translation, budget };
     let (broken, left) = proof.levels();
     let models = Model::ALL.iter().copied().filter(|&model| proof.refutes(model, &broken)).collect();
     Reach { broken, left, models, anomaly: Some(finding.anomaly) }
@@ -79,9 +87,20 @@ struct Proof<'a> {
     question: Question,
     certificate: &'a Certificate,
     translation: Translation,
+    budget: &'a Budget,
 }
 
 impl Proof<'_> {
+    /// Whether the audit accepts the certificate as an answer to a question; `None` if there was no
+    /// time to ask.
+    fn accepted(&self, question: Question) -> Option<bool> {
+        match audit_within(self.history, question, self.certificate, self.budget) {
+            Ok(()) => Some(true),
+            Err(Unaudited::Rejected(_)) => Some(false),
+            Err(Unaudited::Exhausted(_)) => None,
+        }
+    }
+
     /// The levels that are broken, and those that are not ruled out.
     fn levels(&self) -> (Vec<Level>, Vec<Level>) {
         let (mut broken, mut left) = (Vec::new(), Vec::new());
@@ -125,7 +144,6 @@ impl Proof<'_> {
     /// take a search.
     fn asked(&self, level: Level) -> Option<bool> {
         let question = Question::new(level);
-        let accepts = || audit(self.history, question, self.certificate).is_ok();
         match self.certificate {
             Certificate::Unexplained(unexplained) => {
                 // One state for each statement is more than the level's definition asks for; what
@@ -139,9 +157,16 @@ impl Proof<'_> {
             }
             _ if question == self.question => Some(true),
             Certificate::Refutation(lemmas) => {
-                Some(lemmas.iter().all(|lemma| may_refute(level, lemma)) && accepts())
+                let may = lemmas.iter().all(|lemma| may_refute(level, lemma));
+                if may { self.accepted(question) } else { Some(false) }
             }
-            Certificate::Operations { anomaly, .. } => Some(may_show(level, *anomaly) && accepts()),
+            Certificate::Operations { anomaly, .. } => {
+                if may_show(level, *anomaly) {
+                    self.accepted(question)
+                } else {
+                    Some(false)
+                }
+            }
             _ => Some(false),
         }
     }
@@ -183,7 +208,7 @@ impl Proof<'_> {
             _ => return false,
         };
         let question = Question { level: Level::ReadUncommitted, real_time: true };
-        known && audit(self.history, question, self.certificate).is_ok()
+        known && self.accepted(question) == Some(true)
     }
 }
 

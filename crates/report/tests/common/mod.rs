@@ -83,6 +83,7 @@ pub fn report(history: &History, level: Level, subject: &str) -> Report {
         engine: answer.engine,
         verdict: &answer.verdict,
         translation: margay_verdict::Translation::Recorded,
+        budget: &Budget::unlimited(),
         audited: answer.audited.word(),
         faults: Vec::new(),
         stats: stats(history),
