@@ -109,8 +109,10 @@ fn more_time(args: &RunArgs, decided: &Decided) -> Option<String> {
 fn set_aside(args: &RunArgs, done: &Done, expectation: &Expectation, decided: &mut Vec<Decided>) -> Aside {
     let aside = expectation.sort(done, decided);
     if let Some(level) = aside.keeps {
-        let weaker = decide(args, done, level, Choice::Auto);
-        decided.extend(matches!(weaker.decision.verdict, Verdict::Violated(_)).then_some(weaker));
+        let mut weaker = [decide(args, done, level, Choice::Auto)];
+        expectation.sort(done, &mut weaker);
+        let counts = |weaker: &Decided| matches!(weaker.decision.verdict, Verdict::Violated(_));
+        decided.extend(weaker.into_iter().filter(counts));
     }
     aside
 }

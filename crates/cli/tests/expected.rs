@@ -22,11 +22,13 @@ fn expected(told: &Value) -> Vec<Value> {
 fn a_deviation_that_postgresql_documents_does_not_count() {
     let Some(server) = started(Server::postgres()) else { return };
     let args = format!("{} --level repeatable-read --workload predicate", server.url());
-    let set_aside = (0..12).find_map(|seed| {
-        let told = run(&format!("{args} --transactions 3000 --seed {seed} --json")).expect(0).json();
-        (!expected(&told).is_empty()).then_some(told)
+    // Longer runs show more of it, and more that clients' clocks leave in doubt.
+    let set_aside = (0..24).find_map(|seed| {
+        let transactions = 300 * (1 + seed / 3);
+        let run = run(&format!("{args} --transactions {transactions} --seed {seed} --json"));
+        (run.status == 0 && !expected(&run.json()).is_empty()).then(|| run.json())
     });
-    let told = set_aside.expect("twelve runs without an insertion over a deletion");
+    let told = set_aside.expect("a run with an insertion over a deletion, and nothing else");
     assert_eq!(told["verdict"], "clean", "{told}");
     let first = &expected(&told)[0];
     assert_eq!(first["deviation"], "insert-over-unseen-deletion", "{told}");
@@ -66,8 +68,8 @@ fn rule(anomaly: &str, until: &str) -> String {
 #[test]
 fn what_a_file_accepts_is_reported_and_does_not_count() {
     let folder = TempDir::new().expect("a folder");
-    let skewed = "sim:si --claim serializable --workload write-skew --clients 4";
-    let told = found(run, skewed, 300, |told| told["anomalies"].as_array().map(Vec::len) == Some(1));
+    let skewed = "sim:si --claim serializable --workload write-skew --engine solve";
+    let told = found(run, skewed, 300, |_| true);
     let anomaly = told["anomalies"][0]["name"].as_str().expect("a name").to_owned();
     let accepted = |until: &str, wanted: i32| {
         let file = accept(&folder, &rule(&anomaly, until));

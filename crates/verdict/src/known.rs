@@ -126,27 +126,37 @@ impl Known<'_> {
         }
     }
 
-    /// The writer that committed last before another, if the intervals of the commits leave no doubt.
+    /// The writer whose version comes directly before another's, if times leave no doubt.
     fn committed_before(&self, txn: TxnId, object: ObjectId) -> Option<TxnId> {
-        let ended = |txn: TxnId| self.history.op(OpId(self.history.op_range(txn).end.checked_sub(1)?)).at;
-        let own = ended(txn)?;
+        let others = self.history.txns().filter(|&other| other != txn && self.is_live(other));
         let mut before = Vec::new();
-        for other in self.history.txns().filter(|&other| other != txn && self.is_live(other)) {
-            if self.writes(other, object).is_empty() {
-                continue;
-            }
-            let at = ended(other)?;
-            match (at.after <= own.before, own.after <= at.before) {
-                (true, _) => before.push((at.before, at.after, other)),
-                (false, true) => {}
-                (false, false) => return None,
+        for other in others.filter(|&other| !self.writes(other, object).is_empty()) {
+            if self.comes_first(other, txn, object)? {
+                before.push(other);
             }
         }
-        before.sort_unstable();
-        match before[..] {
-            [.., (_, after, _), (start, _, last)] => (after <= start).then_some(last),
-            [(_, _, last)] => Some(last),
-            [] => None,
+        let is_last = |last: &TxnId| {
+            before.iter().all(|&other| other == *last || self.comes_first(other, *last, object) == Some(true))
+        };
+        before.iter().copied().find(is_last)
+    }
+
+    /// Whether one writer of an object comes before another. Their commits tell if they do not overlap. Otherwise
+    /// locks tell: who has written before the other asked to commit did not wait for that, so it comes first.
+    fn comes_first(&self, one: TxnId, other: TxnId, object: ObjectId) -> Option<bool> {
+        let commit = |txn: TxnId| self.history.op(OpId(self.history.op_range(txn).end.checked_sub(1)?)).at;
+        let write = |txn: TxnId| self.history.op(self.writes(txn, object).first()?.0).at;
+        let (one_commit, other_commit) = (commit(one)?, commit(other)?);
+        let (one_write, other_write) = (write(one)?, write(other)?);
+        match (one_commit.after <= other_commit.before, other_commit.after <= one_commit.before) {
+            (true, _) => return Some(true),
+            (_, true) => return Some(false),
+            (false, false) => {}
+        }
+        match (one_write.after <= other_commit.before, other_write.after <= one_commit.before) {
+            (true, false) => Some(true),
+            (false, true) => Some(false),
+            _ => None,
         }
     }
 

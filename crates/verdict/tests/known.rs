@@ -23,6 +23,8 @@ struct Twist {
     third: bool,
     /// What is read in the end instead of the old version.
     again: Option<i64>,
+    /// The client of the second transaction hears of its commit only when all is over.
+    late: bool,
 }
 
 /// T1 reads a row, T2 deletes it, T1 inserts it and reads the old one again.
@@ -46,7 +48,8 @@ fn story(twist: Twist) -> History {
     let mut step = |txn: u64, kind: OpKind, value: Option<margay_history::ValueId>| {
         at += 10;
         let accesses: Vec<Access> = value.map(|value| Access { object, value }).into_iter().collect();
-        let interval = Interval { before: at, after: at + 5 };
+        let late = twist.late && txn == 2 && kind == OpKind::Commit;
+        let interval = Interval { before: at, after: at + if late { 1000 } else { 5 } };
         builder.push(txn, txn, Some(interval), kind, &accesses, OpDetail::None).expect("an operation");
     };
     step(1, OpKind::Read, Some(old));
@@ -117,6 +120,13 @@ fn the_insertion_of_a_deleted_row_is_known() {
     for certificate in findings(&history) {
         assert!(is_known(&history, certificate.clone()), "{certificate:?}");
     }
+}
+
+/// A regression: a busy client made the commits of deleter and inserter overlap, and nothing was known of the finding. The deleter had written long before the inserter asked to commit, so it came first.
+#[test]
+fn locks_tell_which_came_first_where_commits_overlap() {
+    let history = story(Twist { late: true, ..Twist::default() });
+    assert!(is_known(&history, lost_update(&history)));
 }
 
 #[test]

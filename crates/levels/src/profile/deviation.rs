@@ -12,7 +12,7 @@ pub struct Deviation {
     pub name: &'static str,
     /// What happens, and why the product does not count it; one paragraph.
     pub explanation: &'static str,
-    /// The strongest of our levels that it does not touch.
+    /// A weaker level at which only findings that are this deviation may be left.
     pub keeps: Level,
     /// Where it is documented, for people.
     pub documented: &'static str,
