@@ -12,6 +12,8 @@
 
 use margay_history::{History, OpKind, Outcome, SessionId, TxnId};
 
+use crate::seen::seen;
+
 /// No transaction.
 const NONE: u32 = u32::MAX;
 
@@ -44,9 +46,14 @@ impl Calendar {
         let start = |txn: TxnId| history.start(txn).unwrap_or(i64::MIN);
         txns.sort_by_key(|&txn| (start(txn), txn));
         let skew = history.header().skew;
-        let end = |&txn: &TxnId| history.end(txn).map_or(i64::MAX, |end| end.saturating_add(skew));
+        let seen = seen(history);
+        let end = |txn: &TxnId| history.end(*txn).or(seen.get(txn).copied());
+        let end = |txn: &TxnId| end(txn).map_or(i64::MAX, |end| end.saturating_add(skew));
         let count = txns.len() as u32;
-        let must: Vec<bool> = txns.iter().map(|&txn| history.outcome(txn) == Outcome::Committed).collect();
+        let must: Vec<bool> = txns
+            .iter()
+            .map(|txn| history.outcome(*txn) == Outcome::Committed || seen.contains_key(txn))
+            .collect();
         Self {
             starts: txns.iter().map(|&txn| start(txn)).collect(),
             ends: txns.iter().map(end).collect(),
@@ -60,7 +67,7 @@ impl Calendar {
         }
     }
 
-    /// Whether it committed for certain.
+    /// Whether it committed for certain, as far as can be seen.
     pub fn must(&self, place: u32) -> bool {
         self.must[place as usize]
     }

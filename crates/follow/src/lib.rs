@@ -22,11 +22,13 @@ mod calendar;
 mod candidate;
 mod repair;
 mod search;
+mod seen;
 mod strand;
 mod suspects;
 mod world;
 
 use margay_history::History;
+use margay_levels::Level;
 use margay_levels::definition::Family;
 use margay_verdict::{Budget, Checker, Predicates, Question, Unaudited, Verdict, Why, audit_within};
 
@@ -48,46 +50,37 @@ impl Checker for Follow {
             Err(outside) => return Verdict::Unknown(Why::Outside(outside.0)),
         };
         let limit = limit(history, question);
-        let mut why = None;
-        for split in shapes(question) {
-            match Search::new(World::initial(&predicates), split).run(limit, budget) {
-                Outcome::Found(certificate) => match audit_within(history, question, &certificate, budget) {
-                    Ok(()) => return Verdict::Holds(certificate),
-                    Err(Unaudited::Exhausted(limit)) => {
-                        return Verdict::Unknown(Why::Exhausted(limit, String::new()));
-                    }
-                    Err(Unaudited::Rejected(rejected)) => why = Some(Why::Outside(rejected.0)),
-                },
-                Outcome::Stuck(furthest) | Outcome::TooLong(furthest) => {
-                    if question.uses_real_time()
-                        && let Some(finding) = suspects::prove(history, question, &furthest, budget)
-                    {
-                        return Verdict::Violated(vec![finding]);
-                    }
-                    why = Some(no_order(history, &furthest));
+        match Search::new(World::initial(&predicates), is_split(question)).run(limit, budget) {
+            Outcome::Found(certificate) => match audit_within(history, question, &certificate, budget) {
+                Ok(()) => Verdict::Holds(certificate),
+                Err(Unaudited::Exhausted(limit)) => Verdict::Unknown(Why::Exhausted(limit, String::new())),
+                Err(Unaudited::Rejected(rejected)) => Verdict::Unknown(Why::Outside(rejected.0)),
+            },
+            Outcome::Stuck(furthest) | Outcome::TooLong(furthest) => {
+                let proved = || suspects::prove(history, question, &furthest, budget);
+                match question.uses_real_time().then(proved).flatten() {
+                    Some(finding) => Verdict::Violated(vec![finding]),
+                    None => Verdict::Unknown(no_order(history, &furthest)),
                 }
-                Outcome::Exhausted(limit) => return Verdict::Unknown(Why::Exhausted(limit, String::new())),
             }
+            Outcome::Exhausted(limit) => Verdict::Unknown(Why::Exhausted(limit, String::new())),
         }
-        Verdict::Unknown(why.unwrap_or_else(|| Why::Level(question.level.to_string())))
     }
 }
 
-/// One point for each transaction, or two.
-fn shapes(question: Question) -> Vec<bool> {
-    let level = question.level;
-    match level.family() {
-        Family::Serial => vec![false],
-        Family::Snapshot if question.uses_real_time() => vec![true],
-        _ if margay_levels::Level::StrictSnapshotIsolation.implies(level) => vec![false, true],
-        _ => vec![false],
+/// Whether a transaction may have two points: a begin and a commit.
+fn is_split(question: Question) -> bool {
+    match question.level.family() {
+        Family::Snapshot => true,
+        Family::Serial => false,
+        _ => Level::StrictSnapshotIsolation.implies(question.level),
     }
 }
 
 /// How many steps are worth it: at levels with real time the search decides; at the others it is a guess.
 fn limit(history: &History, question: Question) -> usize {
     let size = history.txn_count();
-    if question.uses_real_time() { 200 * size + 2_000_000 } else { 8 * size + 20_000 }
+    if question.uses_real_time() { 200 * size + 2_000_000 } else { 40 * size + 50_000 }
 }
 
 fn no_order(history: &History, end: &Furthest) -> Why {

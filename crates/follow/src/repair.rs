@@ -8,7 +8,7 @@
 //! Take a transaction that cannot be taken, and each object that is against it. One of these would make it agree with the object:
 //! 1. to be taken before the last writers of the object, together with everything that has to come before it;
 //! 2. another order of these writers: one of them moved behind the others, or the last one moved to the front;
-//! 3. a write of unknown outcome that was left out, because a later transaction of its session came first.
+//! 3. a write of unknown outcome that was left out, because a later transaction of its session came first, or because something else changed what it saw.
 //!
 //! The search goes back to the first step that this concerns, and prefers that order from then on.
 //!
@@ -49,7 +49,8 @@ impl Search<'_> {
             let earlier = self.earlier(place, object).filter(is_new);
             let reorder = || self.reorder(place, object).filter(is_new);
             let revive = || self.revive(place, object).filter(is_new);
-            earlier.or_else(reorder).or_else(revive)
+            let late = || self.late(place, object).filter(is_new);
+            earlier.or_else(reorder).or_else(revive).or_else(late)
         });
         lessons.reduce(|(mut all, step), (more, other)| {
             all.extend(more);
@@ -87,6 +88,20 @@ impl Search<'_> {
             let made = self.outcome(&[left_out], object, self.world().cell(object))?;
             let helps = candidate.fits(self.world(), object, &made);
             helps.then(|| (vec![(left_out, self.steps()[step as usize].place)], step as usize))
+        })
+    }
+
+    /// Which transaction of unknown outcome would make the transaction agree with the object, had it been taken while it agreed itself.
+    fn late(&self, place: u32, object: ObjectId) -> Option<Lesson> {
+        let candidate = self.candidate(place);
+        let unknown = self.window().iter().copied().filter(|&other| !self.calendar().must(other));
+        unknown.filter(|&other| self.prepared(other).is_some()).find_map(|other| {
+            let made = self.outcome(&[other], object, self.world().cell(object))?;
+            let against = &self.candidate(other).against;
+            if against.is_empty() || !candidate.fits(self.world(), object, &made) {
+                return None;
+            }
+            against.iter().find_map(|&object| self.earlier(other, object))
         })
     }
 

@@ -247,6 +247,10 @@ impl<'p> Search<'p> {
         &self.writers[object.index()]
     }
 
+    pub(crate) fn window(&self) -> &[u32] {
+        &self.window
+    }
+
     pub(crate) fn calendar(&self) -> &Calendar {
         &self.calendar
     }
