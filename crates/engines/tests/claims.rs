@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use margay_engines::{Backend, Choice, Reading, all, observe_with};
+use margay_engines::{Backend, Choice, Engine, Reading, all, observe_with};
 use margay_formats::{Source, read};
 use margay_history::History;
 use margay_levels::Level;
@@ -19,7 +19,7 @@ use margay_levels::definition::Family;
 use margay_rows::{Sight, translate};
 use margay_testkit::{Rng, corpora, parse, random};
 use margay_verdict::{
-    Budget, Certificate, Claim, Dialect, Question, Standing, Translation, Verdict, audit, wire,
+    Budget, Certificate, Checker, Claim, Dialect, Question, Standing, Translation, Verdict, audit, wire,
 };
 
 /// How long an engine may think; it says `unknown` then.
@@ -68,9 +68,10 @@ fn load(path: &Path) -> Option<History> {
 }
 
 /// Everybody who can be asked.
-fn choices() -> Vec<(String, Choice)> {
-    let statement = observe_with(Reading::Statement, Backend::default()).expect("a backend of our own");
-    let named = all().iter().map(|&engine| (engine.name().to_owned(), Choice::Engine(engine)));
+fn engines() -> Vec<(String, Engine)> {
+    let statement = observe_with(Reading::Statement, Backend::default());
+    let Ok(Choice::Engine(statement)) = statement else { panic!("an engine with a backend of our own") };
+    let named = all().iter().map(|&engine| (engine.name().to_owned(), engine));
     named.chain([("observe by statement".to_owned(), statement)]).collect()
 }
 
@@ -83,9 +84,9 @@ fn ask_all(history: &History, question: Question, tally: &mut Tally) -> Vec<Acce
     let mut accepted = Vec::new();
     for (history, rows) in [(Some(history), None), (rows.as_ref(), Some(as_rows))] {
         let Some(history) = history else { continue };
-        for (who, choice) in choices() {
+        for (who, engine) in engines() {
             let budget = Budget::unlimited().with_time(PATIENCE);
-            let verdict = choice.check(history, question, &budget).verdict;
+            let verdict = engine.check(history, question, &budget);
             let certificates: Vec<Certificate> = match verdict {
                 Verdict::Holds(certificate) => vec![certificate],
                 Verdict::Violated(findings) => {
@@ -364,9 +365,10 @@ fn breaches_name_their_profile() {
 
     let mirror = margay_engines::by_name("mirror").expect("an engine");
     let dbms = margay_engines::dbms("mysql/serializable").expect("a profile");
-    let mirror = mirror.for_dbms(&dbms, &history, Level::Serializable).expect("it promises the level");
-    let answer = mirror.check(&history, Question::new(Level::Serializable), &Budget::unlimited());
-    let certificate = answer.verdict.certificate().expect("a breach");
+    let mirror = mirror.for_dbms(&dbms, &history, Level::Serializable);
+    let Ok(Choice::Mirror(mirror)) = mirror else { panic!("it promises the level") };
+    let verdict = mirror.check(&history, Question::new(Level::Serializable), &Budget::unlimited());
+    let certificate = verdict.certificate().expect("a breach");
     let claim = Claim::of(&history, Question::new(Level::Serializable), None, certificate);
     assert_eq!(claim.profile.as_deref(), Some("mysql/serializable"));
     assert_eq!(
