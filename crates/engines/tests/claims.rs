@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use margay::{Backend, Choice, Options, Reading, all, observe_with};
+use margay_engines::{Backend, Choice, Engine, Reading, all, observe_with};
 use margay_formats::{Source, read};
 use margay_history::History;
 use margay_levels::Level;
@@ -19,7 +19,7 @@ use margay_levels::definition::Family;
 use margay_rows::{Sight, translate};
 use margay_testkit::{Rng, corpora, parse, random};
 use margay_verdict::{
-    Budget, Certificate, Claim, Dialect, Question, Standing, Translation, Verdict, audit, wire,
+    Budget, Certificate, Checker, Claim, Dialect, Question, Standing, Translation, Verdict, audit, wire,
 };
 
 /// How long an engine may think; it says `unknown` then.
@@ -68,9 +68,10 @@ fn load(path: &Path) -> Option<History> {
 }
 
 /// Everybody who can be asked.
-fn choices() -> Vec<(String, Choice)> {
-    let statement = observe_with(Reading::Statement, Backend::default()).expect("a backend of our own");
-    let named = all().iter().map(|&engine| (engine.name().to_owned(), Choice::Engine(engine)));
+fn engines() -> Vec<(String, Engine)> {
+    let statement = observe_with(Reading::Statement, Backend::default());
+    let Ok(Choice::Engine(statement)) = statement else { panic!("an engine with a backend of our own") };
+    let named = all().iter().map(|&engine| (engine.name().to_owned(), engine));
     named.chain([("observe by statement".to_owned(), statement)]).collect()
 }
 
@@ -83,19 +84,18 @@ fn ask_all(history: &History, question: Question, tally: &mut Tally) -> Vec<Acce
     let mut accepted = Vec::new();
     for (history, rows) in [(Some(history), None), (rows.as_ref(), Some(as_rows))] {
         let Some(history) = history else { continue };
-        for (who, choice) in choices() {
+        for (who, engine) in engines() {
             let budget = Budget::unlimited().with_time(PATIENCE);
-            let options = Options { audit: false, ..Options::with_engine(choice) };
-            let decision = margay::decide(history, question, &options, &budget);
-            let certificates: Vec<&Certificate> = match &decision.verdict {
+            let verdict = engine.check(history, question, &budget);
+            let certificates: Vec<Certificate> = match verdict {
                 Verdict::Holds(certificate) => vec![certificate],
-                Verdict::Violated(findings) => findings.iter().map(|finding| &finding.certificate).collect(),
+                Verdict::Violated(findings) => {
+                    findings.into_iter().map(|finding| finding.certificate).collect()
+                }
                 Verdict::Clean | Verdict::Unknown(_) => continue,
             };
             for certificate in certificates {
-                let translated = decision.rows.is_some().then(|| Translation::to_rows(question, certificate));
-                let about = decision.about(history);
-                accepted.extend(accept(&who, about, question, translated.or(rows), certificate, tally));
+                accepted.extend(accept(&who, history, question, rows, &certificate, tally));
             }
         }
     }
@@ -338,7 +338,7 @@ fn certificates_name_their_reading() {
     }
 }
 
-/// A set of mechanisms that no database has "proved" a violation of any level that was written beside it.
+/// Mechanisms that belong to no database of the history "proved" a violation of any level that was written beside them.
 #[test]
 fn made_up_mechanisms_accuse_no_level() {
     let history = case("forged-mechanisms.jsonl");
@@ -349,7 +349,15 @@ fn made_up_mechanisms_accuse_no_level() {
         let said = claim.sentence(&certificate);
         assert!(!said.contains("violated") && !said.contains(claim.question.level.name()), "{said}");
         let standing = Standing::of(certificate.breach().expect("a breach"));
-        assert!(standing.note().starts_with("no profile has these mechanisms"), "{}", standing.note());
+        let note = standing.note();
+        assert!(
+            note.contains("names no profile that has these mechanisms")
+                && note.contains("mysql/serializable")
+        );
+        let odd = text.replace("\"update-search\":false", "\"update-search\":true");
+        let (_, certificate) = wire::from_json(&history, None, &odd).expect("a certificate");
+        let note = Standing::of(certificate.breach().expect("a breach")).note();
+        assert!(note.starts_with("no profile has these mechanisms"), "{note}");
     }
 }
 
@@ -365,10 +373,10 @@ fn breaches_name_their_profile() {
 
     let mirror = margay_engines::by_name("mirror").expect("an engine");
     let dbms = margay_engines::dbms("mysql/serializable").expect("a profile");
-    let mirror = mirror.for_dbms(&dbms, &history, Level::Serializable).expect("it promises the level");
-    let options = Options::with_engine(mirror);
-    let answer = margay::decide(&history, Question::new(Level::Serializable), &options, &Budget::unlimited());
-    let certificate = answer.verdict.certificate().expect("a breach");
+    let mirror = mirror.for_dbms(&dbms, &history, Level::Serializable);
+    let Ok(Choice::Mirror(mirror)) = mirror else { panic!("it promises the level") };
+    let verdict = mirror.check(&history, Question::new(Level::Serializable), &Budget::unlimited());
+    let certificate = verdict.certificate().expect("a breach");
     let claim = Claim::of(&history, Question::new(Level::Serializable), None, certificate);
     assert_eq!(claim.profile.as_deref(), Some("mysql/serializable"));
     assert_eq!(
