@@ -338,7 +338,7 @@ fn certificates_name_their_reading() {
     }
 }
 
-/// A set of mechanisms that no database has "proved" a violation of any level that was written beside it.
+/// Mechanisms that belong to no database of the history "proved" a violation of any level that was written beside them.
 #[test]
 fn made_up_mechanisms_accuse_no_level() {
     let history = case("forged-mechanisms.jsonl");
@@ -349,7 +349,15 @@ fn made_up_mechanisms_accuse_no_level() {
         let said = claim.sentence(&certificate);
         assert!(!said.contains("violated") && !said.contains(claim.question.level.name()), "{said}");
         let standing = Standing::of(certificate.breach().expect("a breach"));
-        assert!(standing.note().starts_with("no profile has these mechanisms"), "{}", standing.note());
+        let note = standing.note();
+        assert!(
+            note.contains("names no profile that has these mechanisms")
+                && note.contains("mysql/serializable")
+        );
+        let odd = text.replace("\"update-search\":false", "\"update-search\":true");
+        let (_, certificate) = wire::from_json(&history, None, &odd).expect("a certificate");
+        let note = Standing::of(certificate.breach().expect("a breach")).note();
+        assert!(note.starts_with("no profile has these mechanisms"), "{note}");
     }
 }
 
