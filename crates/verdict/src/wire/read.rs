@@ -70,7 +70,9 @@ pub fn from_json(
     let dialect = stated(&mut fields, "dialect", Dialect::from_name)?;
     let translation = stated(&mut fields, "translation", Translation::from_name)?;
     let reading = stated(&mut fields, "reading", Reading::from_name)?;
-    let profile = stated(&mut fields, "profile", |name| Some(name.to_owned()))?;
+    // The name is shown to people as it is.
+    let short = |name: &str| name.len() <= 100 && !name.chars().any(char::is_control);
+    let profile = stated(&mut fields, "profile", |name| short(name).then(|| name.to_owned()))?;
     let mut certificate = Reader::new(history).certificate(fields)?;
     if verdict != certificate.proves() {
         return Err(format!("the certificate says {verdict:?} and proves {:?}", certificate.proves()));
