@@ -117,7 +117,8 @@ fn a_cycle_through_sessions_breaks_no_level_without_them() {
     let level = Level::StrongSessionSerializable;
     let Verdict::Violated(findings) = ask(&history, level).verdict else { panic!("it is violated") };
     for finding in &findings {
-        let reach = reach(&history, Question::new(level), finding, Translation::Recorded);
+        let reach =
+            reach(&history, Question::new(level), finding, Translation::Recorded, &Budget::unlimited());
         let name = finding.anomaly.name();
         assert!(name.ends_with("-process") || name == "cyclic-versions", "{name} is no plain anomaly");
         for level in [Level::ReadCommitted, Level::SnapshotIsolation, Level::Serializable] {
