@@ -115,7 +115,10 @@ fn ask(history: &History, level: Level) -> (Verdict, Vec<Reach>) {
     let reaches = match &decision.verdict {
         Verdict::Violated(findings) => {
             let about = decision.about(history);
-            findings.iter().map(|finding| reach(about, question, finding, translation)).collect()
+            findings
+                .iter()
+                .map(|finding| reach(about, question, finding, translation, &Budget::unlimited()))
+                .collect()
         }
         _ => Vec::new(),
     };
