@@ -69,7 +69,8 @@ fn what_is_ruled_out() {
     let (history, question) = (history(text), Question::new(Level::Serializable));
     let found = findings(text, Level::Serializable);
     let recorded = Translation::Recorded;
-    let all: Vec<_> = found.iter().map(|found| reach(&history, question, found, recorded, &Budget::unlimited())).collect();
+    let all: Vec<_> =
+        found.iter().map(|found| reach(&history, question, found, recorded, &Budget::unlimited())).collect();
     let boundary = boundary(&all);
     assert_eq!(boundary.not, [Model::RepeatableRead]);
     assert!(boundary.also_not.contains(&Model::Serializable));

@@ -34,12 +34,18 @@
 //! Before 1.0 a minor version may change this interface, and the changelog says how. The native
 //! format, certificates and the object of `--json` stay readable.
 //!
+//! # Testing a database of your own
+//! The module `drive` has the traits that an author implements, four methods for a store of keys and
+//! values, and runs every workload on it.
+//!
 //! # Features
-//! None are on by default, and none of the dependencies is C code. `zstd` reads and writes histories
-//! compressed with zstd.
+//! `run` (on by default) is the module `drive`, and `tokio` is its asynchronous part. `zstd` reads and
+//! writes histories compressed with zstd, which is C code; nothing else here is.
 
 mod datum;
 mod decide;
+#[cfg(feature = "run")]
+pub mod drive;
 mod recorder;
 mod report;
 mod translate;

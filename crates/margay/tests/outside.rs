@@ -35,7 +35,7 @@ fn an_outside_crate_tests_its_own_store() {
     let library = root().join("crates/margay");
     let manifest = format!(
         "[package]\nname = \"outside\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
-         [dev-dependencies]\nmargay = {{ path = {:?} }}\n\n[workspace]\n",
+         [dev-dependencies]\nmargay = {{ path = {:?}, default-features = false }}\n\n[workspace]\n",
         library.display().to_string()
     );
     fs::write(here.join("Cargo.toml"), manifest).expect("written");
