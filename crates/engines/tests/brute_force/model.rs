@@ -79,7 +79,7 @@ pub type Version = Option<usize>;
 pub struct Evidence {
     pub orders: Vec<(usize, Vec<usize>)>,
     /// By transaction and operation.
-    pub sets: Vec<(usize, usize, Vec<(usize, Version)>)>,
+    pub sets: Vec<VersionSet>,
     pub snapshots: BTreeMap<usize, i64>,
     pub commits: BTreeMap<usize, i64>,
     pub serializations: BTreeMap<usize, i64>,
@@ -160,3 +160,6 @@ impl History {
         self.evidence.orders.iter().any(in_order) || matches!(commits, (Some(a), Some(b)) if a < b)
     }
 }
+
+/// What one operation saw: its transaction, its place there, and objects with their versions.
+pub type VersionSet = (usize, usize, Vec<(usize, Version)>);

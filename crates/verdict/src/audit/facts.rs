@@ -184,8 +184,8 @@ impl<'h> Facts<'h> {
         may_be: impl Fn(TxnId, Option<TxnId>) -> bool,
     ) -> Option<Vec<TxnId>> {
         let mut walked = vec![usize::MAX; known.len()];
-        let (mut from, mut open): (HashMap<TxnId, (TxnId, Option<TxnId>)>, Vec<TxnId>) =
-            (HashMap::from([(a, (a, None))]), vec![a]);
+        let mut from: HashMap<TxnId, (TxnId, Option<TxnId>)> = HashMap::from([(a, (a, None))]);
+        let mut open = vec![a];
         while let Some(c) = open.pop() {
             if c != a
                 && let Some(last) = self.told(known, c, b, |source| may_be(c, source))
