@@ -1,7 +1,7 @@
 //! The engine **certify**.
 
 use hashbrown::HashMap;
-use margay_history::{History, ObjectId, Op, OpKind, Outcome, PredicateId, TxnId};
+use margay_history::{History, ObjectId, Op, OpKind, Outcome, PredicateId, TxnId, Value};
 use margay_levels::Level;
 use margay_levels::definition::Family;
 use margay_verdict::{
@@ -62,6 +62,7 @@ fn check(history: &History, question: Question, rules: Rules, budget: &Budget) -
     let predicates = Predicates::compile(history).map_err(|outside| Why::Outside(outside.0))?;
     let taken = taken(history);
     effects_are_known(history, &taken)?;
+    sees_no_mixture(history, question)?;
     let touches = Touches::new(history, &taken);
     let orders = match Orders::new(history, &taken, &touches, budget) {
         Ok(orders) => orders,
@@ -91,6 +92,30 @@ fn effects_are_known(history: &History, taken: &[bool]) -> Result<(), Why> {
         ))),
         None => Ok(()),
     }
+}
+
+/// At `prefix` what a list or a row shows beside the transaction's own write was seen, too, which
+/// the dependencies here do not say.
+fn sees_no_mixture(history: &History, question: Question) -> Result<(), Why> {
+    if question.level != Level::Prefix {
+        return Ok(());
+    }
+    let grows = |op: &Op<'_>, value| {
+        op.kind == OpKind::Append || op.kind.writes() && matches!(history.value(value), Value::Row(_))
+    };
+    for txn in history.txns() {
+        let mut own: Vec<ObjectId> = Vec::new();
+        for op in history.ops(txn) {
+            let reads = matches!(op.kind, OpKind::Read | OpKind::Scan | OpKind::Update);
+            if reads && op.accesses.iter().any(|access| own.contains(&access.object)) {
+                let what = "reads after a transaction's own append or write of a row, at prefix";
+                return Err(Why::Outside(what.to_owned()));
+            }
+            let grown = op.accesses.iter().filter(|access| grows(&op, access.value));
+            own.extend(grown.map(|access| access.object));
+        }
+    }
+    Ok(())
 }
 
 /// `violated` by these lemmas, if audit agrees.

@@ -152,7 +152,8 @@ fn judge(history: &History, from: &str, tally: &mut Tally) {
         let against = |no: &&Accepted| !no.holds && contradict(&yes.claim, &no.claim, timestamps);
         if let Some(no) = accepted.iter().find(against) {
             panic!(
-                "{from}: {} proves that {} holds, {} that {} does not: {} / {}",
+                "{from}: {}\n{} proves that {} holds, {} that {} does not: {} / {}",
+                margay_testkit::show(history),
                 yes.who,
                 yes.claim.question.level,
                 no.who,
@@ -182,6 +183,9 @@ fn no_contradictions_in_the_corpus() {
     files(&root().join("crates/engines/tests/cases"), &mut paths);
     paths
         .retain(|path| path.extension().is_some_and(|extension| extension == "hist" || extension == "jsonl"));
+    // These two are no histories, which is what they are kept for.
+    let refused = ["one-read-names-object-twice.jsonl", "version-set-names-object-twice.jsonl"];
+    paths.retain(|path| !refused.iter().any(|name| path.ends_with(name)));
     for path in paths {
         let history = load(&path).unwrap_or_else(|| panic!("{} is unreadable", path.display()));
         if history.txn_count() <= SMALL {
@@ -195,7 +199,7 @@ fn no_contradictions_in_the_corpus() {
 #[test]
 fn no_contradictions_in_the_corpora() {
     let Some(root) = corpora() else {
-        eprintln!("skipped: the corpora are not there");
+        println!("SKIPPED: the corpora are not there");
         return;
     };
     let (mut paths, mut tally) = (Vec::new(), Tally::default());

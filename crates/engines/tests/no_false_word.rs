@@ -19,7 +19,8 @@ fn case(name: &str) -> Result<History, String> {
 /// What an engine says: whether the level holds, if it decides. Its certificate must pass the audit.
 fn answer(history: &History, choice: Choice, level: Level) -> Option<bool> {
     let (question, options) = (Question::new(level), Options::with_engine(choice));
-    let decision = margay::decide(history, question, &options, &Budget::unlimited());
+    let budget = Budget::unlimited().with_time(std::time::Duration::from_secs(20));
+    let decision = margay::decide(history, question, &options, &budget);
     assert!(decision.faults.is_empty(), "{level}: {:?}", decision.faults);
     match decision.verdict {
         Verdict::Holds(_) => Some(true),

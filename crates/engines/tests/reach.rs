@@ -177,7 +177,7 @@ fn random_histories() {
 /// Every violated history of the other tools that is not too large.
 #[test]
 fn histories_of_other_tools() {
-    let Some(root) = corpora() else { return println!("skipped: no corpora beside the workspace") };
+    let Some(root) = corpora() else { return println!("SKIPPED: no corpora beside the workspace") };
     let mut tally = Tally::default();
     let mut paths: Vec<PathBuf> =
         cases(&root).into_iter().filter(|case| !case.holds).map(|case| case.path).collect();

@@ -10,7 +10,8 @@
 //! 3. Ask an engine, and audit its certificate. An accepted one is the answer. A rejected one is
 //!    recorded as a [`Fault`] of that engine, and the next engine is asked, as it is when an engine
 //!    says that the question is outside of what it decides. An engine that ran out of time or memory
-//!    does not hand over: the next one would start with less.
+//!    does not hand over: the next one would start with less. A violation that is proved only by
+//!    trying all orders is kept, and the other engines get a few seconds to explain it better.
 //! 4. If rows left the question open, `auto` asks again about the statements themselves.
 //!
 //! # Invariants
@@ -25,10 +26,14 @@ use margay_engines::{Choice, auto};
 use margay_history::{History, Value, ValueId};
 use margay_levels::profile::Dbms;
 use margay_verdict::{
-    Budget, Certificate, Checker, Claim, Question, Translation, Unaudited, Verdict, Why, audit_within,
+    Budget, Certificate, Checker, Claim, Finding, Question, Translation, Unaudited, Verdict, Why,
+    audit_within,
 };
 
 use crate::translate::instead;
+
+/// How long other engines may look for a better explanation of a violation that is proved already.
+const EXPLANATION_TIME: Duration = Duration::from_secs(3);
 
 /// How to decide.
 #[derive(Clone)]
@@ -210,15 +215,30 @@ fn first_answer<'e>(
 ) -> Decision {
     let mut faults = Vec::new();
     let mut preferred = None;
+    let limited = terms.budget.clone().at_most(EXPLANATION_TIME);
+    let mut terms = terms;
     for engine in engines {
         let said = said_by(engine, history, terms);
         let (verdict, audited) = audited(engine, history, said, terms, &mut faults);
         let goes_on = hands_over(&verdict);
+        let unexplained = is_dead_end(&verdict);
         let decision = Decision::of(engine.name(), verdict, audited);
-        if !goes_on {
-            return Decision { faults, ..decision };
+        match &preferred {
+            // A second opinion counts only if it says more.
+            Some(Decision { verdict: Verdict::Violated(_), .. }) => {
+                if matches!(decision.verdict, Verdict::Violated(_)) {
+                    preferred = Some(decision);
+                    break;
+                }
+            }
+            _ if unexplained => {
+                terms = Terms { budget: &limited, ..terms };
+                preferred = Some(decision);
+            }
+            _ if !goes_on => return Decision { faults, ..decision },
+            Some(_) => {}
+            None => preferred = Some(decision),
         }
-        preferred.get_or_insert(decision);
     }
     let preferred = preferred
         .unwrap_or_else(|| Decision::unknown(Why::Level("this version has no engine for it".to_owned())));
@@ -294,6 +314,12 @@ fn has_unknown_initial(history: &History) -> bool {
         _ => false,
     };
     history.initial_values().iter().any(|&(_, value)| is_open(value))
+}
+
+/// Whether a violation is proved by nothing but that all orders fail: other engines may name it.
+fn is_dead_end(verdict: &Verdict) -> bool {
+    let dead_end = |finding: &Finding| matches!(finding.certificate, Certificate::DeadEnd(_));
+    matches!(verdict, Verdict::Violated(findings) if findings.iter().all(dead_end))
 }
 
 /// Whether the next engine is asked.

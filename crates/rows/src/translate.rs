@@ -216,6 +216,7 @@ impl Copy<'_> {
                 continue;
             };
             let became = self.translator.statement(&mut self.known, statement, &mut self.builder);
+            let became = self.keeps_count(statement, became);
             self.count(txn, statement, &became);
             let (kind, accesses, detail, lock) = match &became {
                 Ok(became) => became.operation(),
@@ -225,6 +226,16 @@ impl Copy<'_> {
             lock.into_iter().for_each(|lock| self.builder.lock(lock));
         }
         Some(())
+    }
+
+    /// An update whose rows nobody saw says nothing of how many there were. Where that was observed,
+    /// rows would explain less than what happened: the statement stays.
+    fn keeps_count(&self, statement: &Statement, became: Result<Became, String>) -> Result<Became, String> {
+        let loses = matches!(became, Ok(Became::Update { nothing: false, .. })) && statement.count.is_some();
+        if loses && !self.translator.partly {
+            return Err("only the number of rows that it changed is known".to_owned());
+        }
+        became
     }
 
     fn count(&mut self, txn: TxnId, statement: &Statement, became: &Result<Became, String>) {

@@ -103,8 +103,11 @@ impl<'h> Writers<'h> {
             Some((_, values)) => values.push(value),
             None => appends.push((txn, vec![value])),
         }
-        if self.elements.insert((object, value), txn).is_some() {
-            let history = self.history;
+        // An element of the initial list counts: who saw it need not have seen this append.
+        let history = self.history;
+        let initial =
+            matches!(history.value(history.initial(object)), Value::List(items) if items.contains(&value));
+        if self.elements.insert((object, value), txn).is_some() || initial {
             self.blind.add(history, object, || {
                 format!("{} is appended twice to {}", history.show_value(value), history.show_object(object))
             });
