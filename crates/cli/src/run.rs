@@ -84,8 +84,13 @@ pub fn run(mut args: RunArgs) -> Result<Status, Failure> {
     if let Some(serving) = &done.serving {
         serving.finish(&view.report, args.common.quiet);
     }
-    aside.complain(&args)?;
-    Ok(check::status(&main.decision.verdict))
+    let status = check::status(&main.decision.verdict);
+    match aside.complain(&args) {
+        // A violation says more than a rule that has ended or is not needed any more.
+        Err(unused) if status == Status::Violated => unused.print_as_warning(),
+        complaint => complaint?,
+    }
+    Ok(status)
 }
 
 /// How to get an answer, if there was no time for it.

@@ -136,7 +136,11 @@ fn push(builder: &mut HistoryBuilder, step: &Step, label: u64) -> bool {
         let value = intern(builder, model);
         let hidden = kind == OpKind::Read && *number > 200;
         let value = if hidden { ValueId::UNKNOWN } else { value };
-        accesses.push(Access { object: object(builder, *number), value });
+        let object = object(builder, *number);
+        // A read names an object once.
+        if kind != OpKind::Read || accesses.iter().all(|access| access.object != object) {
+            accesses.push(Access { object, value });
+        }
     }
     let table = builder.table(if step.seen { "accounts" } else { "t" });
     let (text, set) = (step.texts.0.as_str(), step.seen.then_some(step.texts.1.as_str()));

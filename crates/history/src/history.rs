@@ -169,16 +169,17 @@ pub struct Access {
     pub value: ValueId,
 }
 
-/// Whether an operation says two things of one object that it saw. A row that an update changed was changed once.
+/// Whether a read says two things of one object. A scan or an update may: databases have returned two
+/// rows of one key, which is a finding and no ill-formed input.
 pub(crate) fn sees_two_values(kind: OpKind, accesses: &[Access]) -> bool {
-    if accesses.len() < 2 || !matches!(kind, OpKind::Read | OpKind::Scan | OpKind::Update) {
+    if accesses.len() < 2 || kind != OpKind::Read {
         return false;
     }
     let mut seen = HashMap::with_capacity(accesses.len());
     let known = accesses.iter().filter(|access| access.value != ValueId::UNKNOWN);
     known.into_iter().any(|access| {
         let other = seen.insert(access.object, access.value);
-        other.is_some_and(|other| other != access.value || kind == OpKind::Update)
+        other.is_some_and(|other| other != access.value)
     })
 }
 

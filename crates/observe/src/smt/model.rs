@@ -71,7 +71,8 @@ impl<'a, 'h> Model<'a, 'h> {
             let at = writer.map_or(Some(0), |writer| self.places.get(&writer).map(|place| place + 1))?;
             (!self.is(seen.is_latest)).then(|| machine.pin(*table, key, at))
         });
-        let pins: Vec<Pin> = again.chain(versions).collect();
+        // A pin to the statement's own state says nothing.
+        let pins: Vec<Pin> = again.chain(versions).filter(|pin| pin.missed || pin.at != at).collect();
         vec![(sighted.op, Sight { at, pins })]
     }
 }
