@@ -43,7 +43,11 @@ fn is_clean(args: &str, engines: &[&str], answers: &[&str]) {
 /// Every engine has an answer where a history is one of those that it decides. Clients tell what they saw; the order of versions, which `certify` wants, the database itself tells.
 fn every_engine_is_clean(url: &str, workload: &str) {
     let args = format!("{url} --workload {workload} --transactions 60");
-    let mut answers = vec!["mirror", "solve"];
+    let mut answers = vec!["mirror"];
+    // Of its updates bank-server learns only how many rows they changed, which rows cannot say.
+    if workload != "bank-server" {
+        answers.push("solve");
+    }
     if TELLING.contains(&workload) {
         answers.push("infer");
     }
