@@ -120,7 +120,7 @@ fn what_is_computed_from_a_known_row_is_known() {
         r#""sql":"SELECT v FROM t WHERE id = 7","rows":[[10]]"#,
         r#""sql":"UPDATE t SET v = v + $1 WHERE id = 7","params":[5],"count":1"#,
         r#""sql":"UPDATE t SET v = v * 2 WHERE id = 7","count":1"#,
-        r#""sql":"UPDATE t SET v = v - 1 WHERE id = 8","count":1"#,
+        r#""sql":"UPDATE t SET v = v - 1 WHERE id = 8""#,
     ];
     let unseen = r#""update":{"table":"t","where":"id = 8","set":"v = v - 1"}"#;
     becomes(
@@ -132,8 +132,15 @@ fn what_is_computed_from_a_known_row_is_known() {
             unseen,
         ],
     );
-    let (ops, _) = rows("postgresql-15", Sight::Changing, &statements);
-    assert_eq!(ops[1], r#""update":{"table":"t","where":"id = 7","set":"v = v + 5"}"#);
+}
+
+/// A regression: the count got lost, so that rows held where the statement had changed more rows than
+/// there were.
+#[test]
+fn an_update_of_which_only_the_count_is_known_stays_a_statement() {
+    let statement = r#""sql":"UPDATE t SET v = v + 5 WHERE id = 7","count":1"#;
+    let (ops, left) = rows("postgresql-15", Sight::Changing, &[statement]);
+    assert_eq!((ops[0].as_str(), left.is_some()), (statement, true));
 }
 
 #[test]
@@ -162,8 +169,8 @@ fn a_predicate_update_makes_the_table_unknown() {
     becomes(
         &[
             r#""sql":"SELECT v FROM t WHERE id = 7","rows":[[10]]"#,
-            r#""sql":"DELETE FROM t WHERE v > 100","count":0"#,
-            r#""sql":"UPDATE t SET v = v + 1 WHERE id = 7","count":1"#,
+            r#""sql":"DELETE FROM t WHERE v > 100""#,
+            r#""sql":"UPDATE t SET v = v + 1 WHERE id = 7""#,
         ],
         &[
             r#""read":[[["t",7],{"v":10}]]"#,
