@@ -213,36 +213,61 @@ fn first_answer<'e>(
     history: &History,
     terms: Terms<'_>,
 ) -> Decision {
-    let mut faults = Vec::new();
-    let mut preferred = None;
-    let limited = terms.budget.clone().at_most(EXPLANATION_TIME);
-    let mut terms = terms;
-    for engine in engines {
-        let said = said_by(engine, history, terms);
-        let (verdict, audited) = audited(engine, history, said, terms, &mut faults);
-        let goes_on = hands_over(&verdict);
-        let unexplained = is_dead_end(&verdict);
-        let decision = Decision::of(engine.name(), verdict, audited);
-        match &preferred {
-            // A second opinion counts only if it says more.
-            Some(Decision { verdict: Verdict::Violated(_), .. }) => {
-                if matches!(decision.verdict, Verdict::Violated(_)) {
-                    preferred = Some(decision);
-                    break;
-                }
-            }
-            _ if unexplained => {
-                terms = Terms { budget: &limited, ..terms };
-                preferred = Some(decision);
-            }
-            _ if !goes_on => return Decision { faults, ..decision },
-            Some(_) => {}
-            None => preferred = Some(decision),
+    let (mut faults, mut preferred) = (Vec::new(), None);
+    let mut engines = engines.into_iter();
+    while let Some(engine) = engines.next() {
+        let decision = answered_by(engine, history, terms, &mut faults);
+        if is_dead_end(&decision.verdict) {
+            let decision = better_explained(decision, engines, history, terms, &mut faults);
+            return Decision { faults, ..decision };
         }
+        if !hands_over(&decision.verdict) {
+            return Decision { faults, ..decision };
+        }
+        preferred.get_or_insert(decision);
     }
     let preferred = preferred
         .unwrap_or_else(|| Decision::unknown(Why::Level("this version has no engine for it".to_owned())));
     Decision { faults, ..preferred }
+}
+
+/// The violation as another engine proves it, if one does soon; else as it is. An engine that proves
+/// the opposite shows that one of the two is wrong: then nobody is believed.
+fn better_explained<'e>(
+    found: Decision,
+    engines: impl Iterator<Item = &'e dyn Checker>,
+    history: &History,
+    terms: Terms<'_>,
+    faults: &mut Vec<Fault>,
+) -> Decision {
+    let budget = terms.budget.clone().at_most(EXPLANATION_TIME);
+    let terms = Terms { budget: &budget, ..terms };
+    for engine in engines {
+        let second = answered_by(engine, history, terms, faults);
+        match second.verdict {
+            Verdict::Violated(_) => return second,
+            Verdict::Holds(_) => {
+                let reason = format!("{} proves the opposite", engine.name());
+                let engine = found.engine.unwrap_or_default();
+                faults.push(Fault { engine, claimed: found.verdict.word(), reason: reason.clone() });
+                return Decision::of(engine, Verdict::Unknown(Why::Rejected(reason)), Audited::Rejected);
+            }
+            Verdict::Clean | Verdict::Unknown(_) => {}
+        }
+    }
+    found
+}
+
+/// What one engine says, as far as the audit accepts it.
+fn answered_by(
+    engine: &dyn Checker,
+    history: &History,
+    terms: Terms<'_>,
+    faults: &mut Vec<Fault>,
+) -> Decision {
+    let said = said_by(engine, history, terms);
+    let (verdict, audited) = audited(engine, history, said, terms, faults);
+    Decision::of(engine.name(), verdict, audited)
 }
 
 fn said_by(engine: &dyn Checker, history: &History, terms: Terms<'_>) -> Verdict {
@@ -332,8 +357,8 @@ fn hands_over(verdict: &Verdict) -> bool {
 mod tests {
     use std::time::Duration;
 
-    use margay_levels::Level;
-    use margay_verdict::{Exhausted, Order};
+    use margay_levels::{Anomaly, Level};
+    use margay_verdict::{DeadEnd, Exhausted, Order};
 
     use super::*;
 
@@ -359,10 +384,13 @@ mod tests {
     static WRONG: Says = Says("wrong", || Verdict::Holds(Certificate::Order(Order::default())));
 
     fn asked(engines: &[&'static dyn Checker]) -> Decision {
+        asked_with(true, engines)
+    }
+
+    fn asked_with(audit: bool, engines: &[&'static dyn Checker]) -> Decision {
         let history = margay_testkit::history("T1: w(x,1)");
         let (question, budget) = (Question::new(Level::Serializable), Budget::unlimited());
-        let terms = Terms { question, audit: true, budget: &budget };
-        first_answer(engines.iter().copied(), &history, terms)
+        first_answer(engines.iter().copied(), &history, Terms { question, audit, budget: &budget })
     }
 
     #[test]
@@ -385,5 +413,29 @@ mod tests {
         let alone = asked(&[&WRONG]);
         assert_eq!(alone.audited, Audited::Rejected);
         assert!(matches!(alone.verdict, Verdict::Unknown(Why::Rejected(_))), "{:?}", alone.verdict);
+    }
+
+    fn violated(certificate: Certificate) -> Verdict {
+        Verdict::Violated(vec![Finding { anomaly: Anomaly::G2Item, txns: Vec::new(), certificate }])
+    }
+
+    static DEAD_END: Says = Says("dead end", || violated(Certificate::DeadEnd(DeadEnd::default())));
+    static CYCLE: Says = Says("cycle", || violated(Certificate::Refutation(Vec::new())));
+
+    /// Nothing here is audited: it is about which of two answers is taken.
+    #[test]
+    fn a_violation_that_only_trying_shows_is_explained_by_others_or_kept() {
+        assert_eq!(asked_with(false, &[&DEAD_END, &OUTSIDE, &CYCLE]).engine, Some("cycle"));
+        assert_eq!(asked_with(false, &[&DEAD_END, &OUTSIDE, &LATE]).engine, Some("dead end"));
+        assert_eq!(asked_with(false, &[&CYCLE, &WRONG]).engine, Some("cycle"));
+    }
+
+    /// Two accepted proofs that contradict each other: a false alarm would be the worst of the two
+    /// mistakes.
+    #[test]
+    fn contradicting_proofs_are_no_answer() {
+        let decision = asked_with(false, &[&DEAD_END, &WRONG]);
+        assert!(matches!(decision.verdict, Verdict::Unknown(Why::Rejected(_))), "{:?}", decision.verdict);
+        assert_eq!(decision.faults.len(), 1);
     }
 }
