@@ -65,6 +65,9 @@ impl Scans<'_, '_> {
             return self.summary(txn, op, asked, wrote);
         }
         let predicate = self.asked(op);
+        if let Some(object) = op.shows_twice() {
+            self.sights.unexplained.push(Unexplained { op: op.id, object });
+        }
         let set = self.world.history.evidence().version_set(op.id);
         if predicate.is_none() && set.is_none() {
             return Ok(());

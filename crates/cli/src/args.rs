@@ -123,7 +123,8 @@ pub struct RunArgs {
     /// Count also what the database documents to do although its level forbids it (see `margay explain postgresql/repeatable-read`)
     #[arg(long)]
     pub strict: bool,
-    /// Accept what this TOML file lists: [[accept]] with anomaly, tables, reason, and until, the last day. What it accepts is reported and does not count; a rule that accepts nothing any more is an error
+    /// Accept what this TOML file lists: [[accept]] with anomaly, tables, reason, and until, the last day. What it
+    /// accepts is reported and does not count; a rule that accepts nothing any more is an error
     #[arg(long, value_name = "FILE.toml")]
     pub accept: Option<PathBuf>,
     /// Harm the server that --start has started every now and then: kill, pause or disconnect, or kill=5s for how often
@@ -193,6 +194,10 @@ pub struct CheckArgs {
     /// Audit the certificate, as is always done unless --no-audit is given
     #[arg(long, hide = true, conflicts_with = "no_audit")]
     pub audit: bool,
+    /// Accept what this TOML file lists: [[accept]] with anomaly, tables, reason, and until, the last day. What it
+    /// accepts is reported and does not count; a rule that accepts nothing any more is an error
+    #[arg(long, value_name = "FILE.toml")]
+    pub accept: Option<PathBuf>,
     #[command(flatten)]
     pub input: InputArgs,
     #[command(flatten)]

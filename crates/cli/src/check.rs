@@ -11,6 +11,7 @@ use margay_verdict::{Budget, Exhausted, Question, Verdict, Why, default_memory, 
 
 use crate::args::CheckArgs;
 use crate::elle;
+use crate::expected::Expectation;
 use crate::failure::{Failure, Status};
 use crate::files::{self, Unread, WHILE_READING};
 use crate::level::Asked;
@@ -36,6 +37,7 @@ pub struct Task {
 pub fn run(args: CheckArgs) -> Result<Status, Failure> {
     let to_stdout = report::one_stream(args.common.json, &args.output, [args.certificate.as_deref()])?;
     let quiet = args.common.quiet;
+    let expectation = Expectation::read(args.accept.as_deref(), false)?;
     let dbms = args.dbms.as_deref().map(|name| dbms(name, args.engine)).transpose()?;
     let task = Task {
         level: args.level,
@@ -53,12 +55,13 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
     };
     let late = Late::of(&args, &loaded.history, read, to_stdout);
     let overdue = Overdue::guard(&task.budget, move |limit| late.text(limit));
-    let decision = {
+    let mut decision = {
         let what = format!("checking {} transactions", loaded.history.txn_count());
         let _progress = Progress::show(&what, !quiet);
         decide(&task, &loaded.history)
     };
     drop(overdue);
+    let aside = expectation.sort(&loaded.history, std::iter::once(&mut decision));
     let history = decision.about(&loaded.history);
     let in_time = task.budget.poll().is_ok();
     if !quiet && in_time {
@@ -78,9 +81,12 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
         curves: args.output.report.is_some()
             || (args.common.json && history.op_count() <= CURVES_UP_TO && in_time),
     };
-    let view = View::framed(history, args.level.name(), &decision, stats, frame);
+    let mut view = View::framed(history, args.level.name(), &decision, stats, frame);
+    if !aside.shown.is_empty() {
+        aside.show(&decision.verdict, args.level.name(), view.details());
+    }
     show(&args, &view, to_stdout)?;
-    Ok(status(&decision.verdict))
+    expectation.status(&aside, status(&decision.verdict))
 }
 
 /// Writes and prints what is wanted.
@@ -155,6 +161,9 @@ fn again(args: &CheckArgs) -> String {
     }
     if args.no_audit {
         command += " --no-audit";
+    }
+    if let Some(file) = &args.accept {
+        command += &format!(" --accept {}", file.display());
     }
     for (flag, given) in [
         (" --sequential-keys", args.input.sequential_keys),

@@ -11,6 +11,7 @@ mod check;
 mod convert;
 mod duration;
 mod elle;
+mod expected;
 mod failure;
 mod files;
 mod level;

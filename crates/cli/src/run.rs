@@ -4,7 +4,6 @@ mod account;
 mod curves;
 mod drive;
 mod evidence;
-mod expected;
 mod interrupt;
 mod record;
 mod scripted;
@@ -16,6 +15,7 @@ use std::time::Duration;
 use margay::{Choice, Decision, Options as Deciding};
 use margay_drivers::Harm;
 use margay_history::History;
+use margay_report::Word;
 use margay_report::view::{Again, Check};
 use margay_runner::Every;
 use margay_simdb::{Fault, Protocol};
@@ -24,6 +24,7 @@ use margay_workloads::{Body, Options, WORKLOADS, Workload};
 
 use crate::args::{EXIT_STATUS, OutputArgs, RunArgs};
 use crate::check::{self, Task};
+use crate::expected::{Aside, Expectation};
 use crate::failure::{Failure, Status};
 use crate::level::Asked;
 use crate::progress::Progress;
@@ -31,7 +32,6 @@ use crate::terminal;
 use crate::view::{Frame, Stats, View, how_to_audit};
 use crate::{duration, limits, report};
 use drive::Done;
-use expected::{Aside, Expectation};
 
 /// How long the check may take when nobody says, and what is left of the live verification when clients have gone.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -58,7 +58,7 @@ pub fn run(mut args: RunArgs) -> Result<Status, Failure> {
     args.workload = args.workload.with(Options { keys: args.keys, distribution: args.distribution });
     let kept = [args.record.as_deref(), args.certificate.as_deref()];
     let to_stdout = report::one_stream(args.common.json, &args.output, kept)?;
-    let expectation = Expectation::read(&args)?;
+    let expectation = Expectation::read(args.accept.as_deref(), !args.strict)?;
     let done = drive::drive(&args)?;
     let mut decided = decide_all(&args, &done);
     let aside = set_aside(&args, &done, &expectation, &mut decided);
@@ -84,13 +84,7 @@ pub fn run(mut args: RunArgs) -> Result<Status, Failure> {
     if let Some(serving) = &done.serving {
         serving.finish(&view.report, args.common.quiet);
     }
-    let status = check::status(&main.decision.verdict);
-    match aside.complain(&args) {
-        // A violation says more than a rule that has ended or is not needed any more.
-        Err(unused) if status == Status::Violated => unused.print_as_warning(),
-        complaint => complaint?,
-    }
-    Ok(status)
+    expectation.status(&aside, check::status(&main.decision.verdict))
 }
 
 /// How to get an answer, if there was no time for it.
@@ -112,14 +106,26 @@ fn more_time(args: &RunArgs, decided: &Decided) -> Option<String> {
 
 /// Takes out of the verdicts what does not count. A deviation leaves a weaker level untouched, and whoever breaks that one too has found something else.
 fn set_aside(args: &RunArgs, done: &Done, expectation: &Expectation, decided: &mut Vec<Decided>) -> Aside {
-    let aside = expectation.sort(done, decided);
+    let aside = sort(done, expectation, decided);
     if let Some(level) = aside.keeps {
         let mut weaker = [decide(args, done, level, Choice::Auto)];
-        expectation.sort(done, &mut weaker);
+        sort(done, expectation, &mut weaker);
         let counts = |weaker: &Decided| matches!(weaker.decision.verdict, Verdict::Violated(_));
         decided.extend(weaker.into_iter().filter(counts));
     }
     aside
+}
+
+/// If the live verification has found more than is shown, nobody knows whether the rest is expected, too:
+/// then all of it counts.
+fn sort(done: &Done, expectation: &Expectation, decided: &mut [Decided]) -> Aside {
+    let found = done.recording.verified.as_ref().map_or(0, |verified| verified.violations);
+    let is_whole = |decision: &Decision| match &decision.verdict {
+        Verdict::Violated(shown) => decision.engine != Some("mirror") || found <= shown.len() as u64,
+        _ => true,
+    };
+    let decisions = decided.iter_mut().map(|decided| &mut decided.decision);
+    expectation.sort(&done.recording.history, decisions.filter(|decision| is_whole(decision)))
 }
 
 /// Where the report is. A person who reads the account gets one without asking; if it cannot be written, the verdict matters more.
@@ -198,11 +204,8 @@ fn view(
     view.report.run = Some(account::run_view(args, done));
     let curves = curves::of(&done.recording.statistics);
     let details = view.details();
-    details.checks = checks(done, decided, aside);
-    details.expected.clone_from(&aside.shown);
-    if let (Verdict::Clean, Some(headline)) = (&main.decision.verdict, aside.headline(main.level.name())) {
-        details.headline = headline;
-    }
+    details.checks = checks(done, decided);
+    aside.show(&main.decision.verdict, main.level.name(), details);
     if let Some(series) = &mut details.series {
         let marks = std::mem::take(&mut series.marks);
         let told = std::mem::replace(series, margay_report::series::Series { marks, ..curves });
@@ -212,7 +215,7 @@ fn view(
 }
 
 /// A line for the live verification, and one for each engine.
-fn checks(done: &Done, decided: &[Decided], aside: &Aside) -> Vec<Check> {
+fn checks(done: &Done, decided: &[Decided]) -> Vec<Check> {
     let after = decided.iter().map(|decided| Check {
         engine: decided.decision.engine.unwrap_or("none").to_owned(),
         level: decided.level.name().to_owned(),
@@ -221,8 +224,18 @@ fn checks(done: &Done, decided: &[Decided], aside: &Aside) -> Vec<Check> {
         seconds: decided.decision.took.as_secs_f64(),
     });
     let mirror = decided.iter().rfind(|decided| decided.decision.engine == Some("mirror"));
-    let live = account::live_check(done).map(|check| aside.live_check(check, mirror));
+    let live = account::live_check(done).map(|check| as_expected(check, mirror));
     live.into_iter().chain(after).collect()
+}
+
+/// The line of the live verification: what it found is what was looked at afterwards.
+fn as_expected(check: Check, mirror: Option<&Decided>) -> Check {
+    let kept = mirror.is_some_and(|mirror| matches!(mirror.decision.verdict, Verdict::Clean));
+    if check.verdict != Word::Violated || !kept {
+        return check;
+    }
+    let told = check.reason.unwrap_or_default();
+    Check { verdict: Word::Clean, reason: Some(format!("expected: {told}")), ..check }
 }
 
 fn said(verdict: &Verdict) -> Option<String> {

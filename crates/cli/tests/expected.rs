@@ -108,3 +108,21 @@ fn a_rule_that_accepts_nothing_any_more_is_an_error() {
     let told = run(&format!("--transactions 100 --accept {file}")).expect(2);
     assert!(told.stdout.is_empty() && told.stderr.contains("`reason` is missing"), "{}", told.stderr);
 }
+
+/// `--accept` was for runs alone: a recording that a run accepts did not pass a check.
+#[test]
+fn a_check_takes_the_same_file() {
+    let folder = TempDir::new().expect("a folder");
+    let skew = "corpus/taxonomy/G2-item.hist";
+    let check =
+        |more: &[&str]| margay(["check", skew, "--level", "serializable", "--json"].iter().chain(more));
+    let told = check(&[]).expect(1).json();
+    let anomaly = told["anomalies"][0]["name"].as_str().expect("a name").to_owned();
+    let file = accept(&folder, &rule(&anomaly, "2999-12-31"));
+    let told = check(&["--accept", &file]).expect(0).json();
+    assert_eq!(told["verdict"], "clean", "{told}");
+    assert_eq!(expected(&told)[0]["reason"], "ticket 7 (until 2999-12-31)", "{told}");
+    let file = accept(&folder, &format!("{}{}", rule(&anomaly, "2999-12-31"), rule("G1a", "2999-12-31")));
+    let told = check(&["--accept", &file]).expect(2);
+    assert!(told.stderr.contains("accepted by G1a"), "{}", told.stderr);
+}

@@ -99,6 +99,28 @@ fn one_read_that_names_an_object_twice_is_no_history() {
     assert!(error.contains(":4:") && error.contains("one object twice"), "{error}");
 }
 
+/// A scan may, because databases have done it. But it sees one version of an object: `naive` and `solve` took the first of the two rows, and said `holds`.
+/// Who may have committed did not, if that explains it.
+#[test]
+fn a_scan_that_shows_two_rows_of_one_object() {
+    let levels = [Level::ReadCommitted, Level::Causal, Level::SnapshotIsolation, Level::StrictSerializable];
+    decided("scan-shows-row-twice.jsonl", &levels, false, &ALL_THREE);
+    decided("scan-shows-row-in-two-parts.jsonl", &levels, false, &["solve", "naive"]);
+    decided("unknown-scan-shows-row-twice.jsonl", &levels, true, &["solve", "naive"]);
+    decided("scan-shows-row-twice.jsonl", &[Level::ReadUncommitted], true, &ALL_THREE);
+}
+
+/// Engines disagreed about a row that the condition cannot be about.
+#[test]
+fn a_scan_with_a_row_of_another_table_is_no_history() {
+    let text = r#"{"margay":1}
+{"session":0,"txn":1,"scan":{"table":"t","where":"TRUE"},"rows":[[["u",1],{"v":1}]]}
+"#;
+    let read = read(Source::Stream("text".into(), Box::new(text.as_bytes())), None);
+    let error = read.map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains(":2:") && error.contains("a row of another table"), "{error}");
+}
+
 /// `solve` took the first version of a set that names two, and said `holds`.
 #[test]
 fn a_version_set_that_names_an_object_twice_is_no_history() {

@@ -42,6 +42,8 @@ struct Query {
     predicate: PredicateId,
     /// Sorted; none if they were not seen.
     rows: Option<Vec<(ObjectId, ValueId)>>,
+    /// The object of which it shows two rows, if there is one.
+    twice: Option<ObjectId>,
     updates: bool,
 }
 
@@ -111,7 +113,8 @@ impl Strands {
         });
         let updates = op.kind == OpKind::Update;
         let table = predicates.table_of(predicate);
-        self.queries.push(Query { op: op.id, table, predicate, rows, updates });
+        let twice = op.shows_twice();
+        self.queries.push(Query { op: op.id, table, predicate, rows, twice, updates });
     }
 
     /// Whether what becomes of the object can make a difference.
@@ -211,7 +214,8 @@ impl Query {
         let matches = predicates.matches(self.predicate, object, cell)?;
         let seen =
             |cell: &Cell| self.seen(object).all(|value| observed_matches(history, object, value, cell));
-        if self.rows.is_some() && matches != self.seen(object).next().is_some() {
+        let differs = self.rows.is_some() && matches != self.seen(object).next().is_some();
+        if differs || self.twice == Some(object) {
             return Err(Against::Seen);
         }
         if !matches || !self.updates {

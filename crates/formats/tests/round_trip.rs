@@ -159,6 +159,9 @@ fn push(builder: &mut HistoryBuilder, step: &Step, label: u64) -> bool {
     if bare || (matches!(kind, OpKind::Scan | OpKind::Update) && !observed) {
         accesses.clear();
     }
+    if matches!(kind, OpKind::Scan | OpKind::Update) {
+        accesses.retain(|access| builder.object_of(access.object).table == Some(table));
+    }
     builder.push(step.session, label, at, kind, &accesses, detail).unwrap();
     kind.outcome().is_some()
 }

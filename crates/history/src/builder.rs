@@ -16,7 +16,7 @@ use crate::columns::{Columns, unplaced};
 use crate::error::Invalid;
 use crate::evidence::Evidence;
 use crate::history::{
-    Access, Header, History, OpKind, Predicate, ReadLock, Scan, Statement, Table, Update, sees_two_values,
+    Access, Header, History, OpKind, Predicate, ReadLock, Scan, Statement, Table, Update, shown_twice,
 };
 use crate::ids::{ObjectId, OpId, PredicateId, TableId, TxnId, ValueId};
 use crate::intervals::{Interval, Intervals};
@@ -283,8 +283,11 @@ impl HistoryBuilder {
             _ if kind.writes() && accesses.iter().any(|a| a.value == ValueId::UNKNOWN) => {
                 self.invalid(format!("a {} without its value", kind.name()))
             }
-            _ if sees_two_values(kind, accesses) => {
-                self.invalid(format!("a {} that names one object twice, with different values", kind.name()))
+            _ if self.is_foreign(accesses, detail) => {
+                self.invalid(format!("a {} with a row of another table", kind.name()))
+            }
+            OpKind::Read if shown_twice(accesses).is_some() => {
+                self.invalid("a read that names one object twice, with different values")
             }
             _ if self.kinds.len() >= u32::MAX as usize - 1
                 || self.accesses.len() + accesses.len() >= u32::MAX as usize =>
@@ -293,6 +296,12 @@ impl HistoryBuilder {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether an object is not of the table that was asked about.
+    fn is_foreign(&self, accesses: &[Access], detail: &OpDetail<'_>) -> bool {
+        let (OpDetail::Scan { table, .. } | OpDetail::Update { table, .. }) = detail else { return false };
+        accesses.iter().any(|access| self.objects.get(access.object).table != Some(*table))
     }
 
     fn check_room(&self) -> Result<(), Invalid> {

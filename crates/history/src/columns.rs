@@ -10,7 +10,7 @@ use crate::builder::check_clocks;
 use crate::error::Invalid;
 use crate::evidence::{Evidence, Version, check_order, check_sees, check_set, check_version};
 use crate::history::{
-    Access, Header, History, OpKind, Predicate, Scan, Statement, Table, Update, sees_two_values,
+    Access, Header, History, Op, OpKind, Predicate, Scan, Statement, Table, Update, shown_twice,
 };
 use crate::ids::{ObjectId, OpId, PredicateId, SessionId, TableId, TxnId, ValueId};
 use crate::intervals::Intervals;
@@ -246,7 +246,10 @@ fn check_txn(history: &History, txn: TxnId) -> Check {
             kind if kind.writes() && op.accesses.iter().any(|a| a.value == ValueId::UNKNOWN) => {
                 return wrong("a write without its value");
             }
-            kind if sees_two_values(kind, op.accesses) => {
+            OpKind::Scan | OpKind::Update if has_foreign_row(history, &op) => {
+                return wrong("a row of another table");
+            }
+            OpKind::Read if shown_twice(op.accesses).is_some() => {
                 return wrong("one object twice, with different values");
             }
             _ => {}
@@ -256,6 +259,14 @@ fn check_txn(history: &History, txn: TxnId) -> Check {
         }
     }
     Ok(())
+}
+
+/// Whether a scan or an update shows a row that is not of the table that it asked about.
+fn has_foreign_row(history: &History, op: &Op<'_>) -> bool {
+    let scan = history.scan(op.id).map(|scan| scan.predicate);
+    let predicate = scan.or_else(|| history.update(op.id).map(|update| update.predicate));
+    let table = predicate.map(|predicate| history.predicate(predicate).table);
+    op.accesses.iter().any(|access| history.object(access.object).table != table)
 }
 
 impl History {

@@ -169,18 +169,18 @@ pub struct Access {
     pub value: ValueId,
 }
 
-/// Whether a read says two things of one object. A scan or an update may: databases have returned two
-/// rows of one key, which is a finding and no ill-formed input.
-pub(crate) fn sees_two_values(kind: OpKind, accesses: &[Access]) -> bool {
-    if accesses.len() < 2 || kind != OpKind::Read {
-        return false;
+/// The object that is shown twice, with different values, if one is.
+pub(crate) fn shown_twice(accesses: &[Access]) -> Option<ObjectId> {
+    if accesses.len() < 2 {
+        return None;
     }
     let mut seen = HashMap::with_capacity(accesses.len());
-    let known = accesses.iter().filter(|access| access.value != ValueId::UNKNOWN);
-    known.into_iter().any(|access| {
+    let mut known = accesses.iter().filter(|access| access.value != ValueId::UNKNOWN);
+    let twice = known.find(|access| {
         let other = seen.insert(access.object, access.value);
         other.is_some_and(|other| other != access.value)
-    })
+    });
+    twice.map(|access| access.object)
 }
 
 /// An operation, as seen through a [`History`].
@@ -194,6 +194,15 @@ pub struct Op<'a> {
     pub at: Option<Interval>,
     /// What it touched.
     pub accesses: &'a [Access],
+}
+
+impl Op<'_> {
+    /// The object that a scan or an update shows twice, with different values, if it does. Databases have
+    /// returned two rows of one key, so this is no ill-formed input; but it sees one version of an object.
+    #[must_use]
+    pub fn shows_twice(&self) -> Option<ObjectId> {
+        matches!(self.kind, OpKind::Scan | OpKind::Update).then(|| shown_twice(self.accesses)).flatten()
+    }
 }
 
 /// A table and the text of a WHERE clause.

@@ -160,9 +160,13 @@ impl<'a, 'h> Visit<'a, 'h> {
         }
     }
 
-    /// A scan returns only rows that match its condition; what is absent matches none.
+    /// A scan returns each row once, and only rows that match its condition; what is absent matches none.
     fn returned(&mut self, txn: TxnId, op: &Op<'_>) -> Result<(), String> {
         let Some(scan) = self.history.scan(op.id).filter(|scan| scan.observed) else { return Ok(()) };
+        if op.shows_twice().is_some() {
+            self.unexplained(txn, op.id, &[Anomaly::ResultMismatch]);
+            return Ok(());
+        }
         for access in op.accesses.iter().filter(|access| access.value != ValueId::UNKNOWN) {
             let Some(scans) = &self.scans else { return Ok(()) };
             if !scans.matches(scan.predicate, access.object, access.value)? {

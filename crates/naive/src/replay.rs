@@ -119,6 +119,7 @@ impl Run<'_, '_> {
 }
 
 fn same_objects(op: Op<'_>, found: &[ObjectId]) -> bool {
-    op.accesses.iter().all(|a| found.contains(&a.object))
+    op.shows_twice().is_none()
+        && op.accesses.iter().all(|a| found.contains(&a.object))
         && found.iter().all(|&object| op.accesses.iter().any(|a| a.object == object))
 }

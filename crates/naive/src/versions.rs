@@ -67,6 +67,9 @@ impl Layout {
 pub fn layouts(model: &Model<'_>, committed: &[TxnId], object: ObjectId) -> Search<Vec<Layout>> {
     let mut readers = Vec::new();
     for &txn in committed {
+        if model.history.ops(txn).any(|op| op.shows_twice() == Some(object)) {
+            return Ok(Vec::new());
+        }
         readers.push((txn, project(model, txn, object)?));
     }
     let writes = |steps: &[Step]| {

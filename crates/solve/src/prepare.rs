@@ -443,6 +443,10 @@ impl<'h> Walk<'_, 'h> {
     }
 
     fn scan(&mut self, txn: TxnId, op: Op<'h>) -> Result<(), String> {
+        if op.shows_twice().is_some() {
+            self.find(Anomaly::ResultMismatch, txn, vec![op.id]);
+            return Ok(());
+        }
         if self.scans.table(&op).is_some_and(|table| self.writers.blind().has_table(table)) {
             return Ok(());
         }

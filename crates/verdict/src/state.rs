@@ -230,6 +230,15 @@ fn mismatch(history: &History, op: OpId, object: ObjectId, expected: String, obs
 
 /// The rows that the client saw are exactly those that matched.
 fn same_objects(history: &History, op: &Op<'_>, matched: &[ObjectId], view: &impl View) -> Result<(), Fault> {
+    if let Some(object) = op.shows_twice() {
+        let expected = "one row of it".to_owned();
+        return Err(Fault::Mismatch(Mismatch {
+            op: op.id,
+            object,
+            expected,
+            observed: "two rows".to_owned(),
+        }));
+    }
     let mut seen: Vec<ObjectId> = op.accesses.iter().map(|a| a.object).collect();
     seen.sort_unstable();
     let mut matched = matched.to_vec();

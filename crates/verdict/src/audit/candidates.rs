@@ -239,6 +239,9 @@ impl<'p> Candidates<'p> {
         if look.is_none() && recorded.is_none() {
             return Ok(Sight::Blind);
         }
+        if op.shows_twice() == Some(object) {
+            return Ok(Sight::External(Vec::new()));
+        }
         if let Some(shape) = self.own(known, object, op.id) {
             return Ok(Sight::Internal(look.is_none_or(|look| self.explains(object, &look, &shape))));
         }

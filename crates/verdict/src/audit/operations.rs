@@ -190,6 +190,9 @@ impl<'p> Case<'p> {
     }
 
     fn mismatch(&self) -> bool {
+        if self.op.shows_twice().is_some() {
+            return true;
+        }
         let candidates = self.candidates();
         self.objects().iter().any(|&object| candidates.mismatches(&self.op, object))
     }

@@ -126,6 +126,9 @@ pub(super) fn explain(predicates: &Predicates<'_>, touch: &Touch, cell: &Cell) -
         }
     }
     let Some(access) = access else { return Ok(()) };
+    if op.shows_twice() == Some(touch.object) {
+        return Err(mismatch(history, touch, cell, "two rows"));
+    }
     let new = match op.kind {
         OpKind::Update => assigned(predicates, &op, touch, cell)?,
         _ => None,
