@@ -10,6 +10,7 @@
 //! - Every engine of [`all`] has a name of [`NAMES`], and no two have the same.
 //! - Nothing here asks an engine.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use margay_certify::{Certify, Replay};
@@ -31,7 +32,7 @@ use margay_verdict::{Checker, Question};
 /// An engine of the registry.
 pub type Engine = &'static (dyn Checker + Sync);
 
-/// The names of all engines that Margay is designed to have, in the order of the command line. [`all`] tells which exist.
+/// The names of all engines, in the order of the command line.
 pub const NAMES: [&str; 8] = ["solve", "follow", "mirror", "certify", "replay", "observe", "infer", "naive"];
 
 /// The engines of this version, in the order in which `auto` prefers them.
@@ -44,13 +45,13 @@ pub fn all() -> &'static [Engine] {
 const MIRROR: Mirror = Mirror { mechanisms: None, profile: None };
 
 /// Up to so many transactions [`auto`] asks `naive`.
-const TINY: usize = 8;
+const NAIVE_UP_TO: usize = 8;
 
 /// Up to so many transactions [`auto`] asks `infer` even if it may have no answer.
-const MANY: usize = 20_000;
+const INFER_UP_TO: usize = 20_000;
 
-/// Up to so many transactions [`auto`] does not ask `follow`.
-const FEW: usize = 64;
+/// From more transactions than this on, [`auto`] asks `follow`.
+const FOLLOW_FROM: usize = 64;
 
 /// Which engine to use.
 #[derive(Clone, Copy)]
@@ -112,18 +113,21 @@ impl Choice {
 
 /// The engines that may answer, the preferred one first.
 ///
-/// Histories of SQL statements go to the engine that executes them. Where there is evidence, the linear engines that need it come first; they hand over if it is not complete. Then comes the engine that infers: it is linear, it decides lists
-/// and the weak levels, it finds most of what is wrong with registers, and it names what it finds as people know it. What it leaves open goes to the definitions
-/// themselves if the history is tiny, and else to the engine that searches.
+/// Histories of SQL statements go to the engine that executes them. Where there is evidence, the linear engines
+/// that need it come first; they hand over if it is not complete. Conditions, and values that repeat, say little
+/// about who saw whom; where there are times, such transactions are run in the order of real time. Then comes the
+/// engine that infers: it is linear, it decides lists and the weak levels, it finds most of what is wrong with
+/// registers, and it names what it finds as people know it. What it leaves open goes to the definitions themselves
+/// if the history is tiny, and else to the engine that searches.
 #[must_use]
 pub fn auto(history: &History, question: Question) -> Vec<Engine> {
     let suits = |engine: &Engine| match engine.name() {
         // Only its own question is about statements; what it cannot execute may still be read as rows.
         "observe" => history.has_kind(OpKind::Sql),
-        "naive" => history.txn_count() <= TINY,
+        "naive" => history.txn_count() <= NAIVE_UP_TO,
         "replay" => has_order(history, question),
         "certify" => has_versions(history),
-        "follow" => may_follow(history),
+        "follow" => may_follow(history, question),
         "infer" => may_infer(history, question),
         // It answers for the mechanisms of one database, not for the level as such: only who asks for it gets it.
         "mirror" => false,
@@ -135,19 +139,31 @@ pub fn auto(history: &History, question: Question) -> Vec<Engine> {
 /// Whether inference is worth its time: lists tell the order of their versions, and the weak levels do not need it. Of many registers it tells too little to decide.
 fn may_infer(history: &History, question: Question) -> bool {
     let searched = matches!(question.level.family(), Family::Serial | Family::Snapshot);
-    !searched || history.has_kind(OpKind::Append) || history.txn_count() <= MANY
+    !searched || history.has_kind(OpKind::Append) || history.txn_count() <= INFER_UP_TO
 }
 
-/// Whether to run the transactions in the order of real time first: where conditions say what was seen and every transaction has its interval. The other engines decide
+/// Whether to run the transactions in the order of real time first: where every one has its interval, and conditions
+/// say what was seen; or values repeat, and real time counts, so that its answer is final. The other engines decide
 /// the rest quickly, and name what they find as people know it; so they come first where there are few transactions.
-fn may_follow(history: &History) -> bool {
+fn may_follow(history: &History, question: Question) -> bool {
     let timed = |txn| match history.outcome(txn) {
         Outcome::Committed => history.start(txn).is_some() && history.end(txn).is_some(),
         Outcome::Unknown => history.start(txn).is_some(),
         Outcome::Aborted => true,
     };
     let conditions = history.has_kind(OpKind::Scan) || history.has_kind(OpKind::Update);
-    conditions && history.txn_count() > FEW && history.txns().all(timed)
+    history.txn_count() > FOLLOW_FROM
+        && (conditions || question.uses_real_time())
+        && history.txns().all(timed)
+        && (conditions || values_repeat(history))
+}
+
+/// Whether some value was written to an object twice.
+fn values_repeat(history: &History) -> bool {
+    let writes = history.txns().flat_map(|txn| history.ops(txn)).filter(|op| op.kind == OpKind::Write);
+    let mut seen = HashSet::new();
+    let mut written = writes.flat_map(|op| op.accesses.iter().map(|access| (access.object, access.value)));
+    written.any(|write| !seen.insert(write))
 }
 
 /// Whether timestamps may order everything, at this level.

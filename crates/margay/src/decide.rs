@@ -33,7 +33,7 @@ use margay_verdict::{
 use crate::translate::instead;
 
 /// How long other engines may look for a better explanation of a violation that is proved already.
-const EXPLANATION_TIME: Duration = Duration::from_secs(3);
+const EXPLANATION_TIME: Duration = Duration::from_millis(300);
 
 /// How to decide.
 #[derive(Clone)]
