@@ -1,11 +1,11 @@
 //! Which transactions may take effect next, by session order and real time.
 //!
 //! # Design
-//! The transactions that have not taken effect stand in a linked list, by start. A transaction may begin only if none that is left had ended before
-//! it began. So the ones to consider are a prefix of the list: up to the first start after the earliest end so far. With `n` clients that prefix has about
-//! `n` members, and finding it costs as much.
+//! The transactions that committed and have not taken effect stand in a linked list, by start. A transaction may begin only if none that is left had
+//! ended before it began. So the ones to consider are a prefix of the list: up to the first start after the earliest end so far. With `n` clients that
+//! prefix has about `n` members, and finding it costs as much.
 //!
-//! A transaction of unknown outcome has no end and need not take effect. It can no longer do so once a later one of its session has.
+//! A transaction of unknown outcome has no end and need not take effect. It can no longer do so once a later one of its session has. It is in no list.
 //!
 //! # Invariants
 //! Removals are undone in reverse order ("dancing links"), so a removed member still knows its neighbours.
@@ -49,19 +49,19 @@ impl Calendar {
         let seen = seen(history);
         let end = |txn: &TxnId| history.end(*txn).or(seen.get(txn).copied());
         let end = |txn: &TxnId| end(txn).map_or(i64::MAX, |end| end.saturating_add(skew));
-        let count = txns.len() as u32;
         let must: Vec<bool> = txns
             .iter()
             .map(|txn| history.outcome(*txn) == Outcome::Committed || seen.contains_key(txn))
             .collect();
+        let (next, prior) = linked(&must);
         Self {
             starts: txns.iter().map(|&txn| start(txn)).collect(),
             ends: txns.iter().map(end).collect(),
             must,
             sessions: txns.iter().map(|&txn| history.session_of(txn)).collect(),
             previous: previous(history, &txns),
-            next: (1..=count).chain([0]).collect(),
-            prior: std::iter::once(count).chain(0..count).collect(),
+            next,
+            prior,
             removed: vec![false; txns.len()],
             txns,
         }
@@ -94,19 +94,23 @@ impl Calendar {
         self.removed[place as usize]
     }
 
-    /// Those that may be under way now: nothing that is left had ended before they began.
-    pub fn window(&self, into: &mut Vec<u32>) {
+    /// Those that committed and may be under way now: nothing that is left had ended before they began. Answers the earliest of their ends.
+    pub fn window(&self, into: &mut Vec<u32>) -> i64 {
         into.clear();
         let tail = self.txns.len();
         let (mut at, mut earliest) = (self.next[tail] as usize, i64::MAX);
         while at != tail && self.starts[at] <= earliest {
             into.push(at as u32);
-            if self.must[at] {
-                earliest = earliest.min(self.ends[at]);
-            }
+            earliest = earliest.min(self.ends[at]);
             at = self.next[at] as usize;
         }
         into.retain(|&place| self.starts[place as usize] <= earliest && self.follows_session(place));
+        earliest
+    }
+
+    /// Whether one of unknown outcome may take effect now, if that is the earliest end of the others.
+    pub fn may_occur(&self, place: u32, earliest: i64) -> bool {
+        !self.is_removed(place) && self.starts[place as usize] <= earliest && self.follows_session(place)
     }
 
     /// Whether everything of its session that committed before it has taken effect.
@@ -127,21 +131,37 @@ impl Calendar {
         .take_while(|&at| !self.removed[at as usize])
     }
 
-    /// Takes it out of the list.
+    /// It has taken effect, or no longer can.
     pub fn remove(&mut self, place: u32) {
-        let (prior, next) = (self.prior[place as usize], self.next[place as usize]);
-        self.next[prior as usize] = next;
-        self.prior[next as usize] = prior;
         self.removed[place as usize] = true;
+        if self.must(place) {
+            let (prior, next) = (self.prior[place as usize], self.next[place as usize]);
+            self.next[prior as usize] = next;
+            self.prior[next as usize] = prior;
+        }
     }
 
     /// Undoes the last removal.
     pub fn restore(&mut self, place: u32) {
-        let (prior, next) = (self.prior[place as usize], self.next[place as usize]);
-        self.next[prior as usize] = place;
-        self.prior[next as usize] = place;
         self.removed[place as usize] = false;
+        if self.must(place) {
+            let (prior, next) = (self.prior[place as usize], self.next[place as usize]);
+            self.next[prior as usize] = place;
+            self.prior[next as usize] = place;
+        }
     }
+}
+
+/// A ring of the marked places and of one behind all: which comes next, and which before.
+fn linked(marked: &[bool]) -> (Vec<u32>, Vec<u32>) {
+    let tail = marked.len();
+    let (mut next, mut prior) = (vec![NONE; tail + 1], vec![NONE; tail + 1]);
+    let mut last = tail;
+    for place in (0..tail).filter(|&place| marked[place]).chain([tail]) {
+        (next[last], prior[place]) = (place as u32, last as u32);
+        last = place;
+    }
+    (next, prior)
 }
 
 /// The previous member of each one's session.

@@ -25,6 +25,7 @@ mod search;
 mod seen;
 mod strand;
 mod suspects;
+mod unknowns;
 mod world;
 
 use margay_history::History;

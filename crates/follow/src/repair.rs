@@ -85,7 +85,7 @@ impl Search<'_> {
     fn revive(&self, place: u32, object: ObjectId) -> Option<Lesson> {
         let candidate = self.candidate(place);
         self.closed().iter().rev().take(WRITERS * WRITERS).find_map(|&(left_out, step)| {
-            let made = self.outcome(&[left_out], object, self.world().cell(object))?;
+            let made = self.outcome_since(left_out, step as usize, object)?;
             let helps = candidate.fits(self.world(), object, &made);
             helps.then(|| (vec![(left_out, self.steps()[step as usize].place)], step as usize))
         })
@@ -94,15 +94,28 @@ impl Search<'_> {
     /// Which transaction of unknown outcome would make the transaction agree with the object, had it been taken while it agreed itself.
     fn late(&self, place: u32, object: ObjectId) -> Option<Lesson> {
         let candidate = self.candidate(place);
-        let unknown = self.window().iter().copied().filter(|&other| !self.calendar().must(other));
-        unknown.filter(|&other| self.prepared(other).is_some()).find_map(|other| {
-            let made = self.outcome(&[other], object, self.world().cell(object))?;
-            let against = &self.candidate(other).against;
-            if against.is_empty() || !candidate.fits(self.world(), object, &made) {
-                return None;
-            }
-            against.iter().find_map(|&object| self.earlier(other, object))
+        let writers = self.possible_writers(object).filter(|&other| self.prepared(other).is_some());
+        writers.take(WRITERS * WRITERS).find_map(|other| {
+            let lesson = self.candidate(other).against.iter().find_map(|&own| self.earlier(other, own))?;
+            let made = self.outcome_since(other, lesson.1, object)?;
+            candidate.fits(self.world(), object, &made).then_some(lesson)
         })
+    }
+
+    /// What an object holds now if a transaction had taken effect before a step, and those that wrote it since after that.
+    fn outcome_since(&self, place: u32, step: usize, object: ObjectId) -> Option<Cell> {
+        let writers = self.writers(object);
+        let since = &writers[writers.partition_point(|&writer| (writer as usize) < step)..];
+        if since.len() > WRITERS {
+            return None;
+        }
+        let start = match since.first() {
+            Some(&first) => self.before(first, object)?,
+            None => self.world().cell(object),
+        };
+        let later = since.iter().map(|&writer| self.steps()[writer as usize].place);
+        let places: Vec<u32> = std::iter::once(place).chain(later).collect();
+        self.outcome(&places, object, start)
     }
 
     /// An order of the last writers of an object after which the transaction agrees with it.

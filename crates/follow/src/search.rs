@@ -10,7 +10,8 @@
 //!
 //! - A transaction that only reads and agrees now is taken at once, without an alternative: any order that takes it later can take it now.
 //! - Writers are tried in this order: those that leave the other agreeing ones as they are come first; then by their end.
-//! - Transactions of unknown outcome come last, and only if they change something.
+//! - Transactions of unknown outcome come last, and only if they change something: first those that may write what is in somebody's way, or that a dead
+//!   end advised; all others when nothing else is left to try.
 //! - With two points, a transaction begins directly before its commit, or directly before another's commit that changes what it saw. So the first thing to
 //!   try with a commit is to begin all that agree now and would not afterwards.
 //!
@@ -26,6 +27,7 @@ use margay_verdict::{Budget, Certificate, Exhausted, Order, Outside, Point};
 use crate::calendar::Calendar;
 use crate::candidate::Candidate;
 use crate::repair::Advice;
+use crate::unknowns::Unknowns;
 use crate::world::{Made, World, cell_mark, mark};
 
 /// How many transactions that took effect stay prepared, in case the search goes back.
@@ -94,6 +96,8 @@ pub(crate) struct Step {
 struct Turn {
     moves: Vec<Move>,
     next: usize,
+    /// Whether all transactions of unknown outcome are among them.
+    is_whole: bool,
     /// How many steps lead here.
     steps: usize,
     /// The number of the frontier.
@@ -106,6 +110,7 @@ pub(crate) struct Search<'p> {
     calendar: Calendar,
     /// Whether a transaction has two points.
     split: bool,
+    unknowns: Unknowns,
     candidates: Vec<Option<Box<Candidate>>>,
     /// Taken lately; they stay prepared.
     lately: VecDeque<u32>,
@@ -124,6 +129,8 @@ pub(crate) struct Search<'p> {
     left: usize,
     furthest: Furthest,
     window: Vec<u32>,
+    /// The earliest end of the window.
+    earliest: i64,
 }
 
 impl<'p> Search<'p> {
@@ -133,10 +140,15 @@ impl<'p> Search<'p> {
         let left = calendar.must_count();
         let candidates = std::iter::repeat_with(|| None).take(calendar.txns.len()).collect();
         let objects = world.history().object_count();
+        let mut unknowns = Unknowns::default();
+        for place in (0..calendar.txns.len() as u32).filter(|&place| !calendar.must(place)) {
+            unknowns.add(world.history(), place, calendar.txns[place as usize]);
+        }
         Self {
             world,
             calendar,
             split,
+            unknowns,
             candidates,
             lately: VecDeque::new(),
             begun: HashMap::new(),
@@ -150,6 +162,7 @@ impl<'p> Search<'p> {
             left,
             furthest: Furthest::default(),
             window: Vec::new(),
+            earliest: i64::MAX,
         }
     }
 
@@ -160,14 +173,14 @@ impl<'p> Search<'p> {
         let mut turns: Vec<Turn> = Vec::new();
         let mut taken = 0;
         while self.left > 0 {
-            if let Err(exhausted) = budget.poll().and_then(|()| budget.charge(16 * visited.len() as u64)) {
+            if let Err(exhausted) = budget.poll() {
                 return Outcome::Exhausted(exhausted);
             }
             let mark = self.mark ^ self.world.mark;
             if visited.insert(mark) {
                 let moves = self.moves();
                 let is_end = moves.is_empty();
-                turns.push(Turn { moves, next: 0, steps: self.steps.len(), mark });
+                turns.push(Turn { moves, next: 0, is_whole: false, steps: self.steps.len(), mark });
                 if is_end {
                     self.note_dead_end(all - self.left);
                     self.restart(&mut turns, &mut visited);
@@ -190,12 +203,35 @@ impl<'p> Search<'p> {
             while self.steps.len() > turn.steps {
                 self.undo();
             }
+            if turn.next == turn.moves.len() && !turn.is_whole {
+                turn.is_whole = true;
+                let tried = std::mem::take(&mut turn.moves);
+                let others = self.others(&tried);
+                turn.moves = tried;
+                turn.moves.extend(others);
+            }
             if let Some(&next) = turn.moves.get(turn.next) {
                 turn.next += 1;
                 return Some(next);
             }
             turns.pop();
         }
+    }
+
+    /// The transactions of unknown outcome that were not tried.
+    fn others(&mut self, tried: &[Move]) -> Vec<Move> {
+        if self.unknowns.all().is_empty() {
+            return Vec::new();
+        }
+        self.look();
+        let unknowns = self.unknowns.all().to_vec();
+        let mut ready = Vec::new();
+        for place in unknowns.into_iter().filter(|place| tried.iter().all(|tried| tried.place != *place)) {
+            if self.is_ready(place) {
+                ready.push(place);
+            }
+        }
+        self.ranked(&ready)
     }
 
     /// At a dead end: goes back to where the order went wrong, if that can be told. The frontiers in between were not tried to the end.
@@ -221,7 +257,7 @@ impl<'p> Search<'p> {
         }
         let moves = self.moves();
         if let Some(turn) = turns.last_mut() {
-            (turn.moves, turn.next) = (moves, 0);
+            (turn.moves, turn.next, turn.is_whole) = (moves, 0, false);
         }
     }
 
@@ -247,8 +283,10 @@ impl<'p> Search<'p> {
         &self.writers[object.index()]
     }
 
-    pub(crate) fn window(&self) -> &[u32] {
-        &self.window
+    /// Those of unknown outcome that may take effect now and may write an object.
+    pub(crate) fn possible_writers(&self, object: ObjectId) -> impl Iterator<Item = u32> + '_ {
+        let writers = self.unknowns.writing(self.world.history(), object);
+        writers.filter(|&place| self.calendar.may_occur(place, self.earliest))
     }
 
     pub(crate) fn calendar(&self) -> &Calendar {
@@ -293,29 +331,53 @@ impl<'p> Search<'p> {
         self.furthest.lately = lately.collect();
     }
 
-    /// What may be done now, the most promising first.
+    /// What may be done now, the most promising first; of transactions of unknown outcome only what seems to help.
     fn moves(&mut self) -> Vec<Move> {
-        let mut window = std::mem::take(&mut self.window);
-        self.calendar.window(&mut window);
+        self.look();
         let mut ready = Vec::new();
-        let mut at_once = None;
-        for &place in &window {
+        for place in self.window.clone() {
             if self.begun.contains_key(&place) {
                 ready.push(place);
             } else if self.may_begin(place) {
                 if !self.candidate(place).strands.writes && self.calendar.open_before(place).next().is_none()
                 {
-                    at_once = Some(place);
-                    break;
+                    return vec![Move { kind: Kind::Whole, place, saves: false }];
                 }
                 ready.push(place);
             }
         }
-        self.window = window;
-        match at_once {
-            Some(place) => vec![Move { kind: Kind::Whole, place, saves: false }],
-            None => self.ranked(&ready),
+        if !self.unknowns.all().is_empty() {
+            let helping = self.helping(&ready);
+            ready.extend(helping.into_iter().filter(|&place| self.is_ready(place)));
         }
+        self.ranked(&ready)
+    }
+
+    /// Looks who may be under way.
+    fn look(&mut self) {
+        let mut window = std::mem::take(&mut self.window);
+        self.earliest = self.calendar.window(&mut window);
+        self.window = window;
+    }
+
+    /// The transactions of unknown outcome that have begun, that may write what is in somebody's way, or that are better taken before a ready one.
+    fn helping(&self, ready: &[u32]) -> Vec<u32> {
+        let begun = self.begun.keys().copied().filter(|&place| !self.calendar.must(place));
+        let blocked = self.window.iter().filter(|&&place| self.is_blocked(place));
+        let against = blocked.flat_map(|&place| &self.candidate(place).against);
+        let writers = against.flat_map(|&object| self.unknowns.writing(self.world.history(), object));
+        let advised = ready.iter().filter_map(|place| self.advice.get(place)).flatten().copied();
+        let advised = advised.filter(|&place| !self.calendar.must(place));
+        let mut all: Vec<u32> = begun.chain(writers).chain(advised).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Whether one of unknown outcome may begin, or has begun.
+    fn is_ready(&mut self, place: u32) -> bool {
+        self.begun.contains_key(&place)
+            || self.calendar.may_occur(place, self.earliest) && self.may_begin(place)
     }
 
     pub(crate) fn candidate(&self, place: u32) -> &Candidate {
