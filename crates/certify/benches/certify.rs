@@ -8,11 +8,12 @@
 
 use std::time::Instant;
 
+use margay_audit::audit;
 use margay_certify::{Certify, Replay};
 use margay_history::{Evidence, History};
 use margay_levels::Level;
 use margay_simdb::{EvidenceOptions, Mix, Ppm, Protocol, SimConfig, simulate_history};
-use margay_verdict::{Budget, Checker, Question, audit};
+use margay_verdict::{Budget, Checker, Question};
 
 fn main() {
     let asked: Vec<String> = std::env::args().skip(1).collect();

@@ -1,12 +1,13 @@
 //! The engine **certify**.
 
 use hashbrown::HashMap;
+use margay_audit::{Unaudited, audit_within};
 use margay_history::{History, ObjectId, Op, OpKind, Outcome, PredicateId, TxnId, Value};
 use margay_levels::Level;
 use margay_levels::definition::Family;
 use margay_verdict::{
     Budget, Certificate, Checker, Exhausted, Finding, Lemma, Order, Point, Predicates, Question, ReadFrom,
-    Unaudited, Verdict, Versions, Why, audit_within, name,
+    Verdict, Versions, Why, name,
 };
 
 use crate::candidate::{Tried, candidate};

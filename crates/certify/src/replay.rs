@@ -21,11 +21,12 @@
 //! # Cost
 //! Linear; a predicate looks at the rows in its range (`store`).
 
+use margay_audit::{Unaudited, audit_within};
 use margay_history::{History, ObjectId, OpKind, Outcome, TxnId, Version};
 use margay_levels::definition::Family;
 use margay_verdict::{
     Budget, Certificate, Checker, Effect, Fault, Finding, Lemma, Order, Point, Predicates, Question, Reason,
-    Stamp, Unaudited, Verdict, Why, audit_within, name,
+    Stamp, Verdict, Why, name,
 };
 
 use crate::blame::{Misfit, Recorded, against, lemmas};

@@ -15,14 +15,16 @@
 //! # Cost
 //! Each statement once, with the interpreter's indexes; states that no later snapshot has are forgotten.
 
+use margay_audit::audit;
+use margay_executions::{
+    Constraints, Family, Machine, Ran, Rules, in_row_order, show_given, show_observed, show_statement,
+    unknowns,
+};
 use margay_history::{History, OpId, TxnId};
 use margay_levels::Anomaly;
 use margay_sql::{Outcome, SqlError};
-use margay_verdict::observed::{
-    Constraints, Execution, Family, Machine, Ran, Reading, Rules, Sight, Unexplained, in_row_order,
-    show_given, show_observed, show_statement, unknowns,
-};
-use margay_verdict::{Budget, Certificate, Finding, Outside, Point, Question, Verdict, Why, audit};
+use margay_verdict::execution::{Execution, Reading, Sight, Unexplained};
+use margay_verdict::{Budget, Certificate, Finding, Outside, Point, Question, Verdict, Why};
 
 /// A transaction and the state that it sees: how many have committed before it.
 type Placed = (TxnId, u32);

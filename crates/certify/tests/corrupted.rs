@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
+use margay_audit::audit;
 use margay_certify::{Certify, Replay};
 use margay_history::{Evidence, History, Version};
 use margay_levels::Level;
 use margay_naive::holds;
 use margay_simdb::{EvidenceOptions, Mix, Ppm, Protocol, Rng, SimConfig, simulate_history};
 use margay_solve::Solve;
-use margay_verdict::{Budget, Checker, Question, Verdict, Why, audit};
+use margay_verdict::{Budget, Checker, Question, Verdict, Why};
 
 /// What can go wrong on the way from a database to a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

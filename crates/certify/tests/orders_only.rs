@@ -1,10 +1,11 @@
 //! Version orders alone, without timestamps and version sets: what predicates left out must be found by running them.
 
+use margay_audit::audit;
 use margay_certify::Certify;
 use margay_history::{Evidence, History};
 use margay_levels::Level;
 use margay_simdb::{EvidenceOptions, Fault, Mix, Ppm, Protocol, SimConfig, simulate_history};
-use margay_verdict::{Budget, Checker, Question, Verdict, audit};
+use margay_verdict::{Budget, Checker, Question, Verdict};
 
 /// Emme's predicate mix; the given part of reads and updates is by a range.
 fn config(percent: u32, transactions: u64, seed: u64) -> SimConfig {

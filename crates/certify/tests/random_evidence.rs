@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use margay_audit::audit;
 use margay_certify::{Certify, Replay};
 use margay_history::{Evidence, History, TxnId, Version, VersionOrder, VersionSet};
 use margay_levels::Level;
 use margay_naive::holds;
 use margay_simdb::{EvidenceOptions, Fault, Mix, Ppm, Protocol, Rng, SimConfig, simulate_history};
-use margay_verdict::{Budget, Checker, Question, Verdict, audit};
+use margay_verdict::{Budget, Checker, Question, Verdict};
 
 fn seeds() -> u64 {
     std::env::var("MARGAY_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(600)

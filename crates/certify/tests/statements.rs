@@ -1,11 +1,12 @@
 //! Replay of SQL statements: rows, predicates, aggregates and joins, on logs that the interpreter itself made.
 
+use margay_audit::audit;
 use margay_certify::Replay;
 use margay_history::{History, HistoryBuilder, Interval, OpDetail, OpKind, Table, ValueId};
 use margay_levels::Level;
 use margay_simdb::Rng;
 use margay_sql::{Database, Dialect, Outcome, Transaction, Value};
-use margay_verdict::{Budget, Certificate, Checker, Question, Verdict, audit};
+use margay_verdict::{Budget, Certificate, Checker, Question, Verdict};
 
 const CLIENTS: usize = 3;
 const KEYS: u64 = 6;

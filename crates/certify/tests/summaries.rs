@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use margay_audit::audit;
 use margay_certify::{Certify, Replay};
 use margay_history::{History, HistoryBuilder, OpDetail, OpKind, Outcome, Value, ValueId};
 use margay_levels::Level;
 use margay_naive::holds;
 use margay_simdb::{EvidenceOptions, Fault, Mix, Ppm, Protocol, SimConfig, simulate_history};
-use margay_verdict::{Budget, Checker, Question, Verdict, audit};
+use margay_verdict::{Budget, Checker, Question, Verdict};
 
 fn ask(engine: &dyn Checker, history: &History, level: Level) -> Verdict {
     let question = Question::new(level);

@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use margay_audit::{Unaudited, audit_within};
 use margay_history::History;
 use margay_report::Source;
 use margay_report::view::Again;
-use margay_verdict::{Budget, Certificate, Claim, Translation, Unaudited, Verdict, Why, audit_within, wire};
+use margay_verdict::{Budget, Certificate, Claim, Translation, Verdict, Why, wire};
 use serde::Serialize;
 
 use crate::args::AuditArgs;

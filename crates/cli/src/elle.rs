@@ -15,11 +15,13 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use margay::{Assume, Options, ambiguities, assumed};
+use margay_audit::reach::boundary;
+use margay_audit::{Reach, reach};
 use margay_formats::Format;
 use margay_history::History;
 use margay_levels::{Anomaly, Level, Model};
-use margay_verdict::reach::boundary;
-use margay_verdict::{Budget, Finding, Question, Reach, Translation, Verdict, explain, reach};
+use margay_report::explain;
+use margay_verdict::{Budget, Finding, Question, Translation, Verdict};
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, Status};

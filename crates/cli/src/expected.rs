@@ -5,9 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use margay::{Audited, Decision};
 use margay_history::History;
+use margay_report::accept::{AcceptList, Cause, Day, Expected, SetAside};
 use margay_report::view::{Details, Expected as Shown};
 use margay_verdict::Verdict;
-use margay_verdict::accept::{AcceptList, Cause, Day, Expected, SetAside};
 
 use crate::failure::{Failure, Status};
 use crate::files;

@@ -106,9 +106,18 @@ fn only_the_library_asks_engines() {
 
 #[test]
 fn the_audit_depends_on_no_engine_and_no_file() {
-    let verdict = &manifests("[dependencies]")["verdict"];
-    let allowed = ["history", "levels", "order", "sql"];
-    assert!(verdict.iter().all(|name| allowed.contains(&name.as_str())), "{verdict:?}");
+    let arrows = manifests("[dependencies]");
+    let below = ["history", "levels", "order", "sql"];
+    let layers: [(&str, &[&str]); 4] = [
+        ("verdict", &[]),
+        ("executions", &["verdict"]),
+        ("mechanisms", &["verdict"]),
+        ("audit", &["verdict", "executions", "mechanisms"]),
+    ];
+    for (name, allowed) in layers {
+        let stray = arrows[name].iter().find(|used| !below.iter().chain(allowed).any(|ok| ok == used));
+        assert_eq!(stray, None, "{name} uses a crate that it must not use");
+    }
 }
 
 /// Whoever drives a database of their own builds no other database, and no simulator.

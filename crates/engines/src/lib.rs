@@ -26,7 +26,7 @@ use margay_naive::Naive;
 pub use margay_observe::Backend;
 use margay_observe::Observe;
 use margay_solve::Solve;
-pub use margay_verdict::observed::Reading;
+pub use margay_verdict::execution::Reading;
 use margay_verdict::{Checker, Question};
 
 /// An engine of the registry.

@@ -11,6 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use margay_audit::audit;
 use margay_engines::{Backend, Choice, Engine, Reading, all, observe_with};
 use margay_formats::{Source, read};
 use margay_history::History;
@@ -19,7 +20,7 @@ use margay_levels::definition::Family;
 use margay_rows::{Sight, translate};
 use margay_testkit::{Rng, corpora, parse, random};
 use margay_verdict::{
-    Budget, Certificate, Checker, Claim, Dialect, Question, Standing, Translation, Verdict, audit, wire,
+    Budget, Certificate, Checker, Claim, Dialect, Question, Standing, Translation, Verdict, wire,
 };
 
 /// How long an engine may think; it says `unknown` then.
@@ -336,7 +337,7 @@ fn certificates_name_their_reading() {
         assert!(claim.rules().contains(&format!("reading {}", reading.name())), "{}", claim.rules());
         // With another reading the execution is none of this level.
         if let Certificate::Execution(execution) = certificate {
-            let other = margay_verdict::observed::Execution { reading: Reading::Statement, ..execution };
+            let other = margay_verdict::execution::Execution { reading: Reading::Statement, ..execution };
             assert!(audit(&history, claim.question, &Certificate::Execution(other)).is_err());
         }
     }

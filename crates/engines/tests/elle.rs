@@ -11,9 +11,10 @@ use margay_formats::{Source, read};
 use margay_history::{History, Version, VersionOrder};
 use margay_levels::{Anomaly, Level, Model};
 
+use margay_audit::reach::boundary;
+use margay_audit::{Reach, reach};
 use margay_testkit::corpora;
-use margay_verdict::reach::boundary;
-use margay_verdict::{Budget, Finding, Question, Reach, Verdict, reach};
+use margay_verdict::{Budget, Finding, Question, Verdict};
 
 /// A row of a table.
 #[derive(Clone, Debug)]

@@ -11,11 +11,12 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use margay_audit::{audit, audit_within};
 use margay_engines::all;
 use margay_formats::Source;
 use margay_history::History;
 use margay_levels::Level;
-use margay_verdict::{Budget, Question, Verdict, Why, audit, audit_within};
+use margay_verdict::{Budget, Question, Verdict, Why};
 
 /// What an answer may take beyond a tenth of its limit. Tests run side by side on slow machines; what is
 /// caught here took seconds and minutes.

@@ -16,12 +16,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use margay::{Decision, Options};
+use margay_audit::reach::boundary;
+use margay_audit::{Reach, audit, reach};
 use margay_formats::{Source, read};
 use margay_history::History;
 use margay_levels::Level;
 use margay_testkit::{cases, corpora, random, show, shrink};
-use margay_verdict::reach::boundary;
-use margay_verdict::{Budget, Question, Reach, Translation, Verdict, audit, reach};
+use margay_verdict::{Budget, Question, Translation, Verdict};
 
 /// Larger histories of the corpora take too long at fourteen levels.
 const OPERATIONS: usize = 3_000;

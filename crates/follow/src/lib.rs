@@ -28,10 +28,11 @@ mod suspects;
 mod unknowns;
 mod world;
 
+use margay_audit::{Unaudited, audit_within};
 use margay_history::History;
 use margay_levels::Level;
 use margay_levels::definition::Family;
-use margay_verdict::{Budget, Checker, Predicates, Question, Unaudited, Verdict, Why, audit_within};
+use margay_verdict::{Budget, Checker, Predicates, Question, Verdict, Why};
 
 use crate::search::{Furthest, Outcome, Search};
 use crate::world::World;

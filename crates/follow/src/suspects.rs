@@ -8,10 +8,10 @@
 //! then all. [`dead_end`], which the audit will run again, says whether these objects have an order, and from when on there was none. Then objects are left out one by one, as long as
 //! there still is none.
 
+use margay_audit::dead_end;
 use margay_history::{History, ObjectId, TxnId};
 use margay_levels::Anomaly;
 use margay_levels::definition::Family;
-use margay_verdict::audit::dead_end;
 use margay_verdict::{Budget, Certificate, DeadEnd, Finding, Question};
 
 use crate::search::Furthest;

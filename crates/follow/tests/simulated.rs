@@ -1,9 +1,10 @@
 //! Simulated databases of known isolation: what a protocol promises with real time is found to hold, whatever the mix.
 
+use margay_audit::audit;
 use margay_follow::Follow;
 use margay_levels::Level;
 use margay_simdb::{Fault, Mix, Ppm, Protocol, SimConfig, simulate_history};
-use margay_verdict::{Budget, Checker, Question, Verdict, audit};
+use margay_verdict::{Budget, Checker, Question, Verdict};
 
 /// Seeds per protocol, level and mix.
 fn seeds() -> u64 {

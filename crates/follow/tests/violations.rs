@@ -1,11 +1,12 @@
 //! What has no order in real time is shown by a few objects, and the audit tells a true proof from a false one.
 
+use margay_audit::audit;
+use margay_audit::dead_end;
 use margay_follow::Follow;
 use margay_history::{History, ObjectId, TxnId};
 use margay_levels::Level;
 use margay_testkit::{Rng, history, random, show};
-use margay_verdict::audit::dead_end;
-use margay_verdict::{Budget, Certificate, Checker, Claim, DeadEnd, Finding, Question, Verdict, audit, wire};
+use margay_verdict::{Budget, Certificate, Checker, Claim, DeadEnd, Finding, Question, Verdict, wire};
 
 fn ask(history: &History, level: Level) -> Verdict {
     Follow.check(history, Question::new(level), &Budget::unlimited())

@@ -2,10 +2,10 @@
 //!
 //! The rule is no proof that a serial order exists, so where nothing breaks it the answer is `clean`.
 
+use margay_audit::{Bank, audit_within};
 use margay_history::{History, OpId};
 use margay_levels::Anomaly;
 use margay_levels::definition::Family;
-use margay_verdict::audit::{Bank, audit_within};
 use margay_verdict::{Budget, Certificate, Finding, Question, Verdict};
 
 /// How many wrong totals are told.

@@ -3,10 +3,10 @@
 //! Where several wrote the value that was read, dependencies are not certain. In real time each register must still be linearizable, which is
 //! decided by walking through time; the audit does that, so it is asked right away.
 
+use margay_audit::unlinearizable;
 use margay_history::{ObjectId, OpId, TxnId};
 use margay_levels::Anomaly;
 use margay_levels::definition::Family;
-use margay_verdict::audit::unlinearizable;
 use margay_verdict::{Budget, Finding};
 
 use crate::case::{Case, Local};

@@ -8,11 +8,12 @@
 //! # Invariants
 //! A finding counts only if the audit accepts it.
 
+use margay_audit::audit_within;
 use margay_history::{ObjectId, TxnId, Version};
 use margay_levels::Anomaly;
 use margay_levels::definition::{Axiom, Family};
 use margay_order::{Graph, shortest_path};
-use margay_verdict::{Certificate, Edge, Finding, Lemma, Reason, audit_within, name};
+use margay_verdict::{Certificate, Edge, Finding, Lemma, Reason, name};
 
 use crate::case::{Case, Local};
 use crate::deps::{Deps, INSIDE, Layout, Why};

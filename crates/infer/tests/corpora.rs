@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use margay_audit::audit;
 use margay_formats::{Source, read};
 use margay_history::History;
 use margay_infer::Infer;
 use margay_levels::{Level, Model};
 use margay_testkit::{cases, corpora};
-use margay_verdict::{Budget, Checker, Question, Verdict, audit};
+use margay_verdict::{Budget, Checker, Question, Verdict};
 
 fn load(path: &Path) -> History {
     read(Source::Path(path.to_path_buf()), None).unwrap_or_else(|e| panic!("{}: {e}", path.display())).history

@@ -1,10 +1,11 @@
 //! Names: the examples of the table of anomalies, the most severe first, what is ruled out, and the options.
 
+use margay_audit::reach;
+use margay_audit::reach::boundary;
 use margay_infer::{Assume, Infer, ambiguities, assumed};
 use margay_levels::{Anomaly, Level, Model};
 use margay_testkit::history;
-use margay_verdict::reach::boundary;
-use margay_verdict::{Budget, Checker, Finding, Question, Translation, Verdict, reach};
+use margay_verdict::{Budget, Checker, Finding, Question, Translation, Verdict};
 
 fn ask(engine: Infer, text: &str, level: Level) -> Verdict {
     engine.check(&history(text), Question::new(level), &Budget::unlimited())

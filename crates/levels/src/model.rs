@@ -289,7 +289,7 @@ impl Boundary {
 }
 
 /// The models that Elle rules out where these anomalies occur. Whether a proof refutes them is
-/// another question: see `margay_verdict::reach`.
+/// another question: see `margay_audit::reach`.
 pub fn boundary(anomalies: impl IntoIterator<Item = Anomaly>) -> Boundary {
     let anomalies: Vec<Anomaly> = anomalies.into_iter().collect();
     let prohibits = |model: &Model| anomalies.iter().any(|&anomaly| model.prohibits(anomaly));

@@ -22,13 +22,11 @@
 
 use std::time::{Duration, Instant};
 
+use margay_audit::{Unaudited, audit_within};
 use margay_engines::{Choice, auto};
 use margay_history::{History, Value, ValueId};
 use margay_levels::profile::Dbms;
-use margay_verdict::{
-    Budget, Certificate, Checker, Claim, Finding, Question, Translation, Unaudited, Verdict, Why,
-    audit_within,
-};
+use margay_verdict::{Budget, Certificate, Checker, Claim, Finding, Question, Translation, Verdict, Why};
 
 use crate::translate::instead;
 

@@ -8,7 +8,8 @@
 //! Dependencies come in an order that does not depend on the number of shards: by transaction, and then by write. So the cycles that are found do not either.
 
 use margay_history::{Values, Version};
-use margay_verdict::mechanism::{Certified, Mechanisms, View, World, dangerous};
+use margay_mechanisms::{World, dangerous};
+use margay_verdict::mechanism::{Certified, Mechanisms, View};
 use margay_verdict::{Broken, Edge, Reason};
 
 use crate::judge::Explained;

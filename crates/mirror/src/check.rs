@@ -5,7 +5,8 @@ use std::thread::available_parallelism;
 use margay_history::{History, OpId, TxnId};
 use margay_levels::Level;
 use margay_levels::profile::{self, Dbms, NoProfile, Profile};
-use margay_verdict::mechanism::{Mechanisms, Searches, Unseen, interval, unfit};
+use margay_mechanisms::{Searches, Unseen, interval, unfit};
+use margay_verdict::mechanism::Mechanisms;
 use margay_verdict::{Budget, Certificate, Checker, Exhausted, Finding, Question, Verdict, Why};
 
 use crate::front::{Front, Step};

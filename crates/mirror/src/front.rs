@@ -3,7 +3,8 @@
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use margay_history::{TxnId, Values};
-use margay_verdict::mechanism::{Mechanisms, Searches, World, common};
+use margay_mechanisms::{Searches, World, common};
+use margay_verdict::mechanism::Mechanisms;
 
 use crate::mirror::{Asked, Trace, Unfit};
 use crate::txn::{Ended, Txn};

@@ -13,7 +13,8 @@
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::TxnId;
-use margay_verdict::mechanism::{Course, Points};
+use margay_mechanisms::Course;
+use margay_verdict::mechanism::Points;
 use margay_verdict::{Edge, Reason};
 
 #[derive(Debug)]

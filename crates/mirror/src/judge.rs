@@ -10,7 +10,8 @@
 //! same as if they had been explained one by one.
 
 use margay_history::{Interval, ObjectId, OpId, TxnId, Values, Version};
-use margay_verdict::mechanism::{Certified, Fact, Saw, Sight, View, World, explain};
+use margay_mechanisms::{Fact, Saw, Sight, World, explain};
+use margay_verdict::mechanism::{Certified, View};
 use margay_verdict::{Edge, Reason};
 
 use crate::mirror::Mirror;

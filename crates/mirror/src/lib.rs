@@ -8,7 +8,7 @@
 //! Leopard's. [`Pipeline`] brings the operations of all clients into the order of their `before` times. [`Mirror`] takes them one by one: it keeps the versions of every
 //! object with their installation intervals (`store`), explains every committed transaction's reads by the versions that a snapshot may have shown, holds locks and
 //! concurrent updates against each other, and adds the dependencies that are certain to a graph (`graph`), which the certifier watches. What the
-//! mechanisms allow is defined in [`margay_verdict::mechanism`]; audit applies the same definitions to the whole history.
+//! mechanisms allow is defined in [`margay_mechanisms`]; audit applies the same definitions to the whole history.
 //!
 //! ```
 //! use margay_history::{Access, Interval, ObjectId, OpId, OpKind, TxnId, Values};
@@ -94,7 +94,8 @@ mod txn;
 mod writes;
 
 pub use check::Engine;
-pub use margay_verdict::mechanism::{Mechanisms, Pattern, Searches, changes};
+pub use margay_mechanisms::{Pattern, Searches, changes};
+pub use margay_verdict::mechanism::Mechanisms;
 pub use mirror::{Asked, Mirror, Trace, Unfit, Violation};
 pub use pipeline::{Client, Pipeline};
 pub use simulated::simulated;

@@ -11,8 +11,9 @@ use std::collections::BTreeMap;
 
 use margay_history::{ObjectId, OpId, TableId, TxnId, Values};
 use margay_levels::profile::Granularity;
+use margay_mechanisms::need_not_meet;
 use margay_verdict::Broken;
-use margay_verdict::mechanism::{Mechanisms, need_not_meet};
+use margay_verdict::mechanism::Mechanisms;
 
 use crate::mirror::Mirror;
 use crate::record::Held;

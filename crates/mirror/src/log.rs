@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use margay_history::{Interval, ObjectId, TxnId, ValueId, Values, Version};
-use margay_verdict::mechanism::{Fact, Pattern, Searches, Unseen};
+use margay_mechanisms::{Fact, Pattern, Searches, Unseen};
 
 use crate::record::FORGOTTEN;
 

@@ -4,14 +4,14 @@
 //! Those of a session are in order already; a heap has the next one of each. So the first comes at once, and nothing is sorted as a whole.
 //!
 //! # Invariants
-//! Equal times go by the number of the operation. Clocks of sessions do not go back, which [`margay_verdict::mechanism::unfit`] looks at before.
+//! Equal times go by the number of the operation. Clocks of sessions do not go back, which [`margay_mechanisms::unfit`] looks at before.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
 use margay_history::{History, OpId, TxnId};
-use margay_verdict::mechanism::interval;
+use margay_mechanisms::interval;
 
 type Head = Reverse<(i64, OpId, TxnId)>;
 

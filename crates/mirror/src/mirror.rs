@@ -17,7 +17,8 @@ use std::sync::Arc;
 use margay_history::{
     Access, Interval, ObjectId, OpId, OpKind, PredicateId, ReadLock, TxnId, ValueId, Values,
 };
-use margay_verdict::mechanism::{Fact, Mechanisms, Pattern, Searches, View, World, Written};
+use margay_mechanisms::{Fact, Pattern, Searches, World, Written};
+use margay_verdict::mechanism::{Mechanisms, View};
 use margay_verdict::{Breach, Broken, Edge};
 
 use crate::certifier::Judged;

@@ -13,7 +13,8 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use margay_history::{Interval, ObjectId, OpId, OpKind, TxnId, Value, ValueId, Values, Version};
-use margay_verdict::mechanism::{Fact, Pattern, Saw, View, World, close_unknown, left};
+use margay_mechanisms::{Fact, Pattern, Saw, World, close_unknown, left};
+use margay_verdict::mechanism::View;
 
 /// A lock of a transaction that has ended.
 #[derive(Clone, Copy, Debug)]

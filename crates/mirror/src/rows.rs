@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use margay_history::{ObjectId, Values};
-use margay_verdict::mechanism::Searches;
+use margay_mechanisms::Searches;
 
 #[derive(Default, Debug)]
 pub(crate) struct Rows {

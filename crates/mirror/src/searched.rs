@@ -15,7 +15,7 @@
 //! For each version a comparison of two numbers for each search that is remembered; memory for as many searches as the certifier has transactions, twice at most.
 
 use margay_history::{ObjectId, OpId, PredicateId, TxnId, Value};
-use margay_verdict::mechanism::{Pattern, Saw, Unseen, World};
+use margay_mechanisms::{Pattern, Saw, Unseen, World};
 
 /// A search of a committed transaction.
 #[derive(Clone, Debug)]

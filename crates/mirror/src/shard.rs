@@ -22,7 +22,8 @@
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use margay_history::{ObjectId, TableId, TxnId, ValueId, Values, Version};
-use margay_verdict::mechanism::{Certified, Fact, Mechanisms, Saw, Searches, View, World, Written};
+use margay_mechanisms::{Fact, Saw, Searches, World, Written};
+use margay_verdict::mechanism::{Certified, Mechanisms, View};
 use margay_verdict::{Broken, Edge, Reason};
 
 use crate::graph::Graph;

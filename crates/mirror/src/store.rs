@@ -6,7 +6,7 @@
 
 use hashbrown::HashMap;
 use margay_history::{ObjectId, OpId, PredicateId, TableId, TxnId, ValueId, Values};
-use margay_verdict::mechanism::{Fact, Searches, World};
+use margay_mechanisms::{Fact, Searches, World};
 
 use crate::log::{Entry, Log};
 use crate::record::{Held, Record};

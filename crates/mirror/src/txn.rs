@@ -5,9 +5,8 @@ use std::ops::Deref;
 
 use hashbrown::HashMap;
 use margay_history::{Interval, ObjectId, OpId, OpKind, PredicateId, ReadLock, TxnId, ValueId};
-use margay_verdict::mechanism::{
-    Course, Locking, Mechanisms, Pattern, Saw, Unseen, View, World, Written, returned, took_effect,
-};
+use margay_mechanisms::{Course, Pattern, Saw, Unseen, World, Written, returned, took_effect};
+use margay_verdict::mechanism::{Locking, Mechanisms, View};
 
 use crate::mirror::{Asked, Trace};
 use crate::writes::Writes;

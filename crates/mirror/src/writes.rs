@@ -5,7 +5,7 @@
 
 use hashbrown::HashMap;
 use margay_history::ObjectId;
-use margay_verdict::mechanism::Written;
+use margay_mechanisms::Written;
 
 /// So many are looked through.
 const FEW: usize = 16;

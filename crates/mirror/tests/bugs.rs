@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::PathBuf;
 
+use margay_audit::audit;
 use margay_formats::{Source, read};
 use margay_levels::Level;
 use margay_levels::profile::Dbms;
 use margay_mirror::Engine;
 use margay_rows::{Sight, translate_partly};
-use margay_verdict::{Budget, Checker, Question, Verdict, audit};
+use margay_verdict::{Budget, Checker, Question, Verdict};
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../corpus/leopard-bugs")

@@ -1,11 +1,12 @@
 //! Each mechanism on small histories: what is certain is found and audited, what is only possible is not.
 
+use margay_audit::audit;
 use margay_history::History;
 use margay_levels::profile::{self, Found};
 use margay_levels::{Anomaly, Level};
 use margay_mirror::{Engine, Mechanisms};
 use margay_testkit::history;
-use margay_verdict::{Budget, Certificate, Checker, Claim, Question, Verdict, audit, wire};
+use margay_verdict::{Budget, Certificate, Checker, Claim, Question, Verdict, wire};
 
 fn mechanisms(profile: &str) -> Mechanisms {
     let Found(profile) = profile.parse().expect("a profile");

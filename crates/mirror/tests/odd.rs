@@ -2,6 +2,7 @@
 
 mod timed;
 
+use margay_audit::audit;
 use margay_history::{
     Access, History, HistoryBuilder, Interval, ObjectId, OpDetail, OpId, OpKind, TxnId, Values,
 };
@@ -9,7 +10,7 @@ use margay_levels::profile::{self, Found};
 use margay_levels::{Anomaly, Level};
 use margay_mirror::{Engine, Mechanisms, Mirror, Trace, Unfit};
 use margay_testkit::history;
-use margay_verdict::{Budget, Checker, Question, Verdict, audit};
+use margay_verdict::{Budget, Checker, Question, Verdict};
 use timed::timed;
 
 const ANY: Question = Question { level: Level::ReadUncommitted, real_time: false };

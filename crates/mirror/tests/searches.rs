@@ -1,11 +1,12 @@
 //! Searches: rows that were not returned, predicate updates, locks on what was searched.
 
+use margay_audit::audit;
 use margay_history::History;
 use margay_levels::profile::Found;
 use margay_levels::{Anomaly, Level};
 use margay_mirror::{Engine, Mechanisms, simulated};
 use margay_testkit::history;
-use margay_verdict::{Budget, Checker, Question, Verdict, audit};
+use margay_verdict::{Budget, Checker, Question, Verdict};
 
 const ANY: Question = Question { level: Level::ReadUncommitted, real_time: false };
 const TABLE: &str = "table t(id; id int, v int) | ";

@@ -1,10 +1,12 @@
 //! Mirror on simulated databases: never an alarm on a correct one, and how often a fault is found.
 
+use margay_audit::audit;
 use margay_history::History;
 use margay_levels::Level;
 use margay_mirror::{Engine, Mirror, Violation, simulated};
+use margay_report::explain;
 use margay_simdb::{Distribution, Fault, Mix, Ppm, Protocol, Report, SimConfig, simulate_history};
-use margay_verdict::{Budget, Checker, Question, Verdict, audit, explain};
+use margay_verdict::{Budget, Checker, Question, Verdict};
 
 /// How many seeds a protocol is run with, unless the environment variable `MARGAY_SEEDS` says otherwise.
 const SEEDS: u64 = 200;

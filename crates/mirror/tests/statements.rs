@@ -4,14 +4,16 @@ mod blur;
 mod timed;
 
 use blur::blurred;
+use margay_audit::audit;
 use margay_history::{History, OpKind};
 use margay_levels::Anomaly;
 use margay_levels::Level;
 use margay_levels::profile::{self, Dbms};
 use margay_mirror::{Engine, Mechanisms, Mirror, Violation};
+use margay_report::explain;
 use margay_rows::{Sight, translate_partly};
 use margay_simdb::{Fault, Mix, Ppm, Protocol, SimConfig, simulate_history};
-use margay_verdict::{Budget, Certificate, Checker, Question, Verdict, audit, explain};
+use margay_verdict::{Budget, Certificate, Checker, Question, Verdict};
 use timed::timed;
 
 const RC: &str = "postgresql/read-committed";

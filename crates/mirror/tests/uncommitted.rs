@@ -1,11 +1,12 @@
 //! Readers that see what is not committed, of writers that do not wait for each other: only a profile of one's own says so.
 
+use margay_audit::audit;
 use margay_history::History;
 use margay_levels::{Anomaly, Level};
 use margay_mirror::{Engine, Mechanisms, simulated};
 use margay_simdb::{Mix, Protocol, SimConfig, simulate_history};
 use margay_testkit::history;
-use margay_verdict::{Budget, Checker, Question, Verdict, audit};
+use margay_verdict::{Budget, Checker, Question, Verdict};
 
 const ANY: Question = Question { level: Level::ReadUncommitted, real_time: false };
 

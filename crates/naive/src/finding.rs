@@ -4,9 +4,10 @@
 //! First single operations: if no order of some object's versions explains what was seen of it, one operation may already show it. Then the lemmas of
 //! a [refutation](crate::refute). A proposal counts only if the audit accepts it.
 
+use margay_audit::audit;
 use margay_history::{ObjectId, OpId, OpKind, Outcome, TxnId, Version};
 use margay_levels::{Anomaly, Level};
-use margay_verdict::{Certificate, Edge, Finding, LOCAL_ANOMALIES, Lemma, Reason, audit, name};
+use margay_verdict::{Certificate, Edge, Finding, LOCAL_ANOMALIES, Lemma, Reason, name};
 
 use crate::cycle::Step;
 use crate::model::{Model, Search};

@@ -4,8 +4,9 @@
 //! As long as the history without some transaction of the slice (and without what others saw of it) still violates the level, show that violation instead. If its
 //! certificate is not accepted for the whole history, where reads may have more explanations and lists more elements, the larger one stays for the smaller slice.
 
+use margay_audit::audit;
 use margay_history::{History, OpId, Outcome, TxnId, Version};
-use margay_verdict::{Budget, Certificate, Edge, Finding, Lemma, Question, Reason, audit};
+use margay_verdict::{Budget, Certificate, Edge, Finding, Lemma, Question, Reason};
 
 use crate::finding::find;
 use crate::model::{Model, Search};

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use margay_audit::audit;
 use margay_formats::{Source, read};
 use margay_naive::Naive;
 use margay_testkit::{Case, cases, corpora};
-use margay_verdict::{Budget, Checker, Question, Verdict, audit};
+use margay_verdict::{Budget, Checker, Question, Verdict};
 
 /// Documented answers that are not ours, and why.
 const DIFFERENCES: &[(&str, &str)] = &[

@@ -9,8 +9,8 @@
 //! - Conditions count for their whole table, and so do keys that were found to be taken: the set may be too large, never too small.
 
 use hashbrown::HashSet;
+use margay_executions::Ran;
 use margay_sql::{Key, TableId};
-use margay_verdict::observed::Ran;
 
 /// What one transaction looked at and wrote, as far as conflicts are concerned.
 #[derive(Clone, Debug, Default)]

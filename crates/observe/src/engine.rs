@@ -1,11 +1,11 @@
 //! The engine: wider limits until there is an answer.
 
+use margay_audit::audit_within;
+use margay_executions::{Answer, Constraints, Rules, exhaust, unknowns};
 use margay_history::{History, OpId, TxnId};
 use margay_levels::Anomaly;
-use margay_verdict::observed::{
-    Answer, Constraints, Execution, Initial, Misrun, Rules, Unexplained, exhaust, unknowns,
-};
-use margay_verdict::{Budget, Certificate, Checker, Finding, Outside, Question, Verdict, Why, audit_within};
+use margay_verdict::execution::{Execution, Initial, Misrun, Unexplained};
+use margay_verdict::{Budget, Certificate, Checker, Finding, Outside, Question, Verdict, Why};
 
 use crate::formula::Formula;
 use crate::learn::{self, Learned};
@@ -426,7 +426,7 @@ fn too_many(history: &History, misfit: Option<Misfit>) -> Why {
 
 /// The name for a result that only a forbidden choice explains.
 pub(crate) fn isolation(rules: Rules) -> Anomaly {
-    use margay_verdict::observed::Family;
+    use margay_executions::Family;
     match rules.family {
         Family::Serial => Anomaly::Pl3CycleExists,
         Family::Snapshot => Anomaly::PlSiCycleExists,

@@ -1,12 +1,12 @@
 //! Answers by the formula of a log, where trying one order after the other does not help: initial values that nobody knows, and rows that may be seen as of many states.
 
+use margay_audit::audit_within;
+use margay_executions::formula::Open;
+use margay_executions::{Family, Rules, show_observed, show_statement, unknown_rows};
 use margay_history::{OpId, TxnId};
 use margay_levels::Anomaly;
-use margay_verdict::observed::formula::{Clash, Open};
-use margay_verdict::observed::{
-    Family, Reading, Rules, Unexplained, show_observed, show_statement, unknown_rows,
-};
-use margay_verdict::{Budget, Certificate, Finding, Outside, Verdict, audit_within};
+use margay_verdict::execution::{Clash, Reading, Unexplained};
+use margay_verdict::{Budget, Certificate, Finding, Outside, Verdict};
 
 use crate::clash::{Limits, Solved, solve};
 use crate::engine::{Asked, isolation};

@@ -19,11 +19,12 @@
 //! An execution of the log for each lemma, the square of the moments for each order, the cube once.
 
 use hashbrown::HashMap;
-use margay_history::{History, OpId, Outcome, TxnId};
-use margay_verdict::observed::{
-    Blame, Candidate, Constraints, Counts, Course, Demand, Execution, Family, Machine, Misrun, Moment,
-    Orders, Prints, Rules, Sight, demands, has_lemmas,
+use margay_executions::{
+    Blame, Candidate, Constraints, Counts, Course, Demand, Family, Machine, Orders, Prints, Rules, demands,
+    has_lemmas,
 };
+use margay_history::{History, OpId, Outcome, TxnId};
+use margay_verdict::execution::{Execution, Misrun, Moment, Sight};
 use margay_verdict::{Budget, Exhausted, Outside};
 
 use crate::options::Options;

@@ -2,7 +2,7 @@
 //!
 //! The other engines believe what was read and written. This one takes the statements themselves, with whatever the client observed of their
 //! results, and decides whether *any* correct execution under the level explains it: the meaning of SQL and isolation together, after Pick et al.
-//! (Troubadour). What an execution is, and which ones a level allows, is pinned in [`margay_verdict::observed`].
+//! (Troubadour). What an execution is, and which ones a level allows, is pinned in [`margay_executions`].
 //!
 //! # Problem
 //! Given statements, results (whole, only a count, or none), outcomes, and an initial state: is there an order of the committed transactions, and for each statement a

@@ -1,10 +1,9 @@
 //! A misfit in words: the statement, what was observed, and what it gives on each state that it can have seen.
 
+use margay_executions::{Choices, Family, Machine, Ran, Rules, show_given, show_observed, show_statement};
 use margay_history::TxnId;
 use margay_verdict::Outside;
-use margay_verdict::observed::{
-    Choices, Family, Machine, Ran, Reading, Rules, Sight, show_given, show_observed, show_statement,
-};
+use margay_verdict::execution::{Reading, Sight};
 
 use crate::search::Misfit;
 

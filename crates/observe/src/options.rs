@@ -1,6 +1,6 @@
 //! What the engine may do, each switchable for comparison.
 
-use margay_verdict::observed::Reading;
+use margay_verdict::execution::Reading;
 
 use crate::smt::Solver;
 

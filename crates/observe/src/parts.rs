@@ -14,12 +14,12 @@
 //! A copy of the log, and a short search, for each part; [`WORK`] and [`PARTS`] end it.
 
 use hashbrown::{HashMap, HashSet};
+use margay_audit::audit_within;
+use margay_executions::{Answer, Machine, Orders, Part, RowSet, Rules, Touch, Touches, exhaust};
 use margay_history::{History, TxnId};
 use margay_sql::{TableId, Touched};
-use margay_verdict::observed::{
-    Answer, Machine, Orders, Part, RowSet, Rules, Touch, Touches, Unexplained, exhaust,
-};
-use margay_verdict::{Budget, Certificate, Finding, Outside, Question, Verdict, audit_within};
+use margay_verdict::execution::Unexplained;
+use margay_verdict::{Budget, Certificate, Finding, Outside, Question, Verdict};
 
 use crate::engine::Observe;
 use crate::options::Options;

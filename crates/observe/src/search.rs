@@ -18,10 +18,9 @@
 use std::collections::VecDeque;
 
 use hashbrown::{HashMap, HashSet};
+use margay_executions::{Choice, Choices, Constraints, Family, Machine, Placed, Rules, in_row_order};
 use margay_history::{History, OpId, TxnId};
-use margay_verdict::observed::{
-    Choice, Choices, Constraints, Execution, Family, Initial, Machine, Placed, Rules, Sight, in_row_order,
-};
+use margay_verdict::execution::{Execution, Initial, Sight};
 use margay_verdict::{Budget, Exhausted, Outside};
 
 use crate::conflict::{Cone, Footprint, places};

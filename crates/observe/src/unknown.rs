@@ -8,11 +8,13 @@
 //! # Invariants
 //! - What is found is checked like any other execution. What is not found is not refuted: the answer is `unknown`.
 
+use margay_executions::formula::row_of;
+use margay_executions::{Machine, RowId};
 use margay_history::{History, Value as Seen};
 use margay_sql::{Decimal, Dialect, Outcome, Type, Value};
 use margay_verdict::Outside;
-use margay_verdict::observed::formula::row_of;
-use margay_verdict::observed::{Initial, Machine, RowId, Sight, same_value};
+use margay_verdict::compare::same_value;
+use margay_verdict::execution::{Initial, Sight};
 
 use crate::search::Misfit;
 

@@ -2,10 +2,11 @@
 
 mod support;
 
+use margay_audit::audit;
 use margay_history::{History, OpKind, Outcome, TxnId};
 use margay_observe::Options;
-use margay_verdict::observed::{Execution, Reading, Sight};
-use margay_verdict::{Certificate, Question, audit};
+use margay_verdict::execution::{Execution, Reading, Sight};
+use margay_verdict::{Certificate, Question};
 use support::rich::rich;
 use support::tiny::{replacing, tiny};
 use support::{LEVELS, Random, check, naive};

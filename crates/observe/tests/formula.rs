@@ -2,13 +2,15 @@
 
 mod support;
 
+use margay_audit::audit;
+use margay_executions::formula::Open;
+use margay_executions::{Constraints, Rules};
 use margay_history::{History, TxnId};
 use margay_levels::Level;
 use margay_observe::Options;
 use margay_observe::clash::{Limits, Solved, solve};
-use margay_verdict::observed::formula::Open;
-use margay_verdict::observed::{Constraints, Reading, Rules};
-use margay_verdict::{Budget, Certificate, Question, audit};
+use margay_verdict::execution::Reading;
+use margay_verdict::{Budget, Certificate, Question};
 use support::rich::rich;
 use support::simulate::{Fault, Protocol, Simulator, script};
 use support::tiny::{replacing, tiny};

@@ -2,12 +2,13 @@
 
 mod support;
 
+use margay_audit::audit;
 use margay_history::History;
 use margay_levels::Level;
 use margay_observe::Options;
 use margay_sql::Value;
-use margay_verdict::observed::{Misrun, Unexplained};
-use margay_verdict::{Certificate, Claim, Question, Verdict, audit, wire};
+use margay_verdict::execution::{Misrun, Unexplained};
+use margay_verdict::{Certificate, Claim, Question, Verdict, wire};
 use support::simulate::{Fault, Line, Protocol, Script, Simulator, Watch, script};
 use support::{Random, check, statement_reading, word};
 
@@ -128,7 +129,7 @@ fn faults_are_found() {
                 assert_eq!(verdict.word(), "violated", "{fault:?} in {protocol:?} seed {seed}: {verdict:?}");
                 found += 1;
                 let Verdict::Violated(findings) = verdict else { unreachable!() };
-                let told = margay_verdict::explain::finding(&history, &findings[0]);
+                let told = margay_report::explain::finding(&history, &findings[0]);
                 assert!(told.contains("observed") && told.contains("it gives"), "{told}");
             }
             if let Some(history) = bank(Protocol::Committed, fault, seed, 120, true) {
@@ -255,7 +256,7 @@ fn rows_that_others_can_write_are_no_part() {
     let history = log.finish();
     let of = |key: i64| vec![("t".to_owned(), Some(vec![Value::Int(key)]))];
     for (rows, is_part) in [(of(1), false), (vec![("t".to_owned(), None)], true)] {
-        let part = margay_verdict::observed::Part::named(&history, &rows).expect("inside the fragment");
+        let part = margay_executions::Part::named(&history, &rows).expect("inside the fragment");
         assert_eq!(part.is_some(), is_part, "{rows:?}");
     }
 }

@@ -2,13 +2,15 @@
 
 mod support;
 
+use margay_audit::audit;
+use margay_executions::Rules;
 use margay_history::{History, OpKind::Commit, ValueId};
 use margay_levels::Level;
 use margay_observe::smt::{Said, Solver, ask};
 use margay_observe::{Backend, Options};
 use margay_sql::Value;
-use margay_verdict::observed::{Reading, Rules};
-use margay_verdict::{Budget, Certificate, Question, Verdict, audit};
+use margay_verdict::execution::Reading;
+use margay_verdict::{Budget, Certificate, Question, Verdict};
 use support::log::{Log, Seen};
 use support::tiny::tiny;
 use support::{LEVELS, check};

@@ -4,13 +4,14 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use margay_history::{History, OpKind::Commit, ValueId};
+use margay_audit::audit;
+use margay_history::OpKind::Commit;
+use margay_history::{History, ValueId};
 use margay_levels::Level;
 use margay_observe::Options;
 use margay_sql::Value;
-use margay_verdict::observed::formula::Clash;
-use margay_verdict::observed::{Execution, Reading, Unexplained};
-use margay_verdict::{Certificate, Claim, Question, Verdict, audit, wire};
+use margay_verdict::execution::{Clash, Execution, Reading, Unexplained};
+use margay_verdict::{Certificate, Claim, Question, Verdict, wire};
 use support::log::{Log, Seen};
 use support::tiny::{Start, on};
 use support::{LEVELS, Random, check, naive};

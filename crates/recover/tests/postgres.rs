@@ -13,9 +13,10 @@ use margay_drivers::{Ask, Change, Cond, Obj, Row, Setting, Space, Start, Trouble
 use margay_history::{History, HistoryBuilder, OpDetail, OpKind};
 use margay_levels::Level;
 use margay_recover::{Gap, View, Watched};
+use margay_report::explain;
 use margay_runner::{Extras, Job, Monitor};
 use margay_solve::Solve;
-use margay_verdict::{Verdict, Why, explain};
+use margay_verdict::{Verdict, Why};
 use postgres::{Client, NoTls};
 
 /// Twenty short runs under load: every one is certified, at what the level promises and at all that follows from it.

@@ -1,7 +1,8 @@
 //! Edges of a certificate as arrows of a picture.
 
+use crate::explain;
 use margay_history::{History, ObjectId, OpId, OpKind, TxnId};
-use margay_verdict::{Edge, Reason, explain};
+use margay_verdict::{Edge, Reason};
 
 use crate::limit::{LINE, clean};
 use crate::picture;

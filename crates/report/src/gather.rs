@@ -1,11 +1,13 @@
 //! From a verdict and its history to a [`Report`].
 
+use crate::explain;
+use margay_audit::reach::boundary;
+use margay_audit::{Reach, reach};
 use margay_history::{History, TxnId};
 use margay_levels::{Anomaly as Name, Level};
-use margay_verdict::reach::boundary;
 use margay_verdict::{
-    Breach, Broken, Budget, Certificate, Checked, Claim, Dialect, Edge, Finding, Question, Reach, Standing,
-    Translation, Verdict, explain, name, reach,
+    Breach, Broken, Budget, Certificate, Checked, Claim, Dialect, Edge, Finding, Question, Standing,
+    Translation, Verdict, name,
 };
 use serde_json::Map;
 

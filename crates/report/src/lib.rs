@@ -8,13 +8,16 @@
 //! - A report is bounded: it holds the slice and its neighbourhood, never the history.
 //! - The fields that [`Report`] has beside [`view::Details`] are pinned.
 
+pub mod accept;
 pub mod dot;
 pub mod edges;
 pub mod escape;
+pub mod explain;
 pub mod gather;
 pub mod graph;
 pub mod html;
 pub mod junit;
+mod known;
 pub mod limit;
 pub mod live;
 pub mod operation;
@@ -25,6 +28,7 @@ pub mod slice;
 pub mod svg;
 pub mod table;
 pub mod text;
+mod timeline;
 pub mod touches;
 pub mod versions;
 pub mod view;

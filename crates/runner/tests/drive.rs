@@ -6,13 +6,14 @@ mod own;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use margay_audit::audit;
 use margay_client::blocking::{AsyncStore, AsyncTxn, Blocking};
 use margay_client::{Begin, Bytes, Database, Stored, Trouble, Txn};
 use margay_history::{Access, History, Op};
 use margay_levels::Level;
 use margay_runner::drive::{Options, Schedule, generic, run, shrink};
 use margay_solve::Solve;
-use margay_verdict::{Budget, Checker, Question, Verdict, audit};
+use margay_verdict::{Budget, Checker, Question, Verdict};
 use margay_workloads::Workload;
 use own::{Map, Mvcc, MvccTxn};
 

@@ -251,11 +251,12 @@ fn in_time(problem: &Problem<'_>, points: Points, chains: &[Vec<u32>]) -> Vec<u3
 
 #[cfg(test)]
 mod tests {
+    use margay_audit::audit;
     use margay_history::History;
     use margay_levels::Level;
     use margay_simdb::{Fault, Mix, Ppm, Protocol, SimConfig, simulate_history};
     use margay_testkit::random;
-    use margay_verdict::{Question, audit};
+    use margay_verdict::Question;
 
     use super::*;
     use crate::trust::{believed, proved};

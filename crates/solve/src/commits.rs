@@ -22,13 +22,12 @@
 //! initial version matches a condition: these are found once per condition.
 
 use hashbrown::{HashMap, HashSet};
+use margay_audit::audit_within;
 use margay_history::{Access, History, ObjectId, Op, OpKind, Outcome, PredicateId, TxnId, ValueId, Version};
 use margay_levels::Level;
 use margay_verdict::cell::{fold, observed_matches};
 use margay_verdict::state::plain_effects;
-use margay_verdict::{
-    Budget, Cell, Certificate, Effect, Predicates, Question, ReadFrom, Versions, audit_within,
-};
+use margay_verdict::{Budget, Cell, Certificate, Effect, Predicates, Question, ReadFrom, Versions};
 
 /// The order by commits, if the level is `read-committed` and everything is explained by it.
 pub(crate) fn in_order(history: &History, question: Question, budget: &Budget) -> Option<Certificate> {

@@ -67,10 +67,9 @@ mod uncommitted;
 mod values;
 mod weak;
 
+use margay_audit::audit_within;
 use margay_history::History;
-use margay_verdict::{
-    Budget, Certificate, Checker, Finding, Lemma, Order, Point, Question, Verdict, Why, audit_within,
-};
+use margay_verdict::{Budget, Certificate, Checker, Finding, Lemma, Order, Point, Question, Verdict, Why};
 
 use crate::apart::{BATCH, apart};
 use crate::known::{Known, Reach, Saturated};

@@ -15,12 +15,11 @@ mod rows;
 pub(crate) use evidence::add_evidence;
 
 use hashbrown::HashSet;
+use margay_audit::audit_within;
 use margay_history::{Access, History, ObjectId, Op, OpId, OpKind, Outcome, TxnId, ValueId, Version};
 use margay_levels::definition::Family;
 use margay_levels::{Anomaly, Level};
-use margay_verdict::{
-    Budget, Certificate, Exhausted, Finding, LOCAL_ANOMALIES, Predicates, Question, Why, audit_within,
-};
+use margay_verdict::{Budget, Certificate, Exhausted, Finding, LOCAL_ANOMALIES, Predicates, Question, Why};
 
 use crate::index::Writers;
 use crate::parts::{Own as OwnPart, Parts};

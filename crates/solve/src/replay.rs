@@ -23,11 +23,12 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use std::time::Duration;
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
+use margay_audit::audit_within;
 use margay_history::{ObjectId, TxnId};
 use margay_order::Graph;
 use margay_verdict::cell::{Field, fold};
 use margay_verdict::state::{View, check, effects};
-use margay_verdict::{Budget, Cell, Certificate, Predicates, Verdict, audit_within};
+use margay_verdict::{Budget, Cell, Certificate, Predicates, Verdict};
 
 use crate::known::{Known, Saturated};
 use crate::points::Points;

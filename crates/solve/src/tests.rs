@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use margay_audit::audit;
 use margay_history::History;
 use margay_levels::Level;
 use margay_order::{Graph, GraphBuilder, topological_order};
 use margay_simdb::{Fault, Mix, Ppm, Protocol, SimConfig, simulate_history};
-use margay_verdict::{Budget, Checker, Question, Verdict, audit};
+use margay_verdict::{Budget, Checker, Question, Verdict};
 
 use crate::acyclic::Acyclic;
 use crate::bat::Bat;

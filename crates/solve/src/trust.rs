@@ -7,12 +7,11 @@
 //! # Invariants
 //! A verdict that passes here is one that the audit accepts, or one of a history of which nothing was left out.
 
+use margay_audit::audit_within;
 use margay_history::{History, Outcome};
 use margay_levels::Level;
 use margay_levels::definition::Family;
-use margay_verdict::{
-    Budget, Certificate, Edge, Finding, Lemma, Question, Reason, Verdict, Why, audit_within,
-};
+use margay_verdict::{Budget, Certificate, Edge, Finding, Lemma, Question, Reason, Verdict, Why};
 
 use crate::known::Known;
 use crate::points::{self, Points};

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use margay_audit::audit;
 use margay_formats::{Source, read};
 use margay_solve::Solve;
 use margay_testkit::{Case, cases, corpora};
-use margay_verdict::{Budget, Checker, Question, Verdict, Why, audit};
+use margay_verdict::{Budget, Checker, Question, Verdict, Why};
 
 /// Documented answers that are not ours, and why.
 const DIFFERENCES: &[(&str, &str)] = &[

@@ -1,10 +1,11 @@
 //! Scans among inserts, updates and deletes of a few rows: every row that a scan left out, and every one that was not there, leaves open which version was seen.
 
+use margay_audit::audit;
 use margay_history::History;
 use margay_levels::Level;
 use margay_simdb::{Mix, Ppm, Protocol, SimConfig, simulate_history};
 use margay_solve::Solve;
-use margay_verdict::{Budget, Checker, Question, Verdict, audit};
+use margay_verdict::{Budget, Checker, Question, Verdict};
 
 /// 300 transactions of six clients on 24 rows of a database with snapshots.
 fn scans(seed: u64) -> History {

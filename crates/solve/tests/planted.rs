@@ -4,10 +4,12 @@
 #[allow(dead_code, reason = "the benchmark makes other executions too")]
 mod serial;
 
+use margay_audit::audit;
 use margay_history::TxnId;
 use margay_levels::Level;
+use margay_report::explain::finding as explain;
 use margay_solve::Solve;
-use margay_verdict::{Budget, Checker, Question, Verdict, audit, explain::finding as explain};
+use margay_verdict::{Budget, Checker, Question, Verdict};
 use serial::{Fault, Serial, serial};
 
 /// `MARGAY_PLANTED`, or 2,000.

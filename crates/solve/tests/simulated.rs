@@ -1,9 +1,10 @@
 //! Simulated databases of known isolation: no false alarm where a protocol keeps its promise, and what the faults do is found.
 
+use margay_audit::audit;
 use margay_levels::Level;
 use margay_simdb::{EvidenceOptions, Fault, Mix, Ppm, Protocol, SimConfig, simulate_history};
 use margay_solve::Solve;
-use margay_verdict::{Budget, Checker, Question, Verdict, audit};
+use margay_verdict::{Budget, Checker, Question, Verdict};
 
 /// Seeds per protocol, level and mix.
 fn seeds() -> u64 {

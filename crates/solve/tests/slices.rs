@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use margay_audit::audit;
 use margay_history::{History, OpKind, Outcome, TxnId};
 use margay_levels::Level;
 use margay_naive::holds;
 use margay_simdb::{Fault, Mix, Ppm, Protocol, SimConfig, simulate_history};
 use margay_solve::Solve;
 use margay_testkit::{random, show, tiny};
-use margay_verdict::{Budget, Certificate, Checker, Finding, Question, Verdict, audit};
+use margay_verdict::{Budget, Certificate, Checker, Finding, Question, Verdict};
 
 /// What the definitions say of some transactions and of what aborted; nothing where that cannot be told apart.
 fn alone(history: &History, question: Question, txns: &[TxnId]) -> Option<bool> {

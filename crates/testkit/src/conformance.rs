@@ -13,11 +13,12 @@
 //!
 //! A case that fails is made small and printed in the mini language.
 
+use margay_audit::audit;
 use margay_history::History;
 use margay_levels::Level;
 use margay_levels::definition::Family;
 use margay_naive::holds;
-use margay_verdict::{Budget, Checker, Question, Verdict, audit};
+use margay_verdict::{Budget, Checker, Question, Verdict};
 
 use crate::copy::{Edit, copy};
 use crate::mini::show;

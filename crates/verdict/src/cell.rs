@@ -157,7 +157,8 @@ pub fn to_sql(history: &History, id: ValueId) -> Option<SqlValue> {
 }
 
 /// A scalar as SQL sees it.
-pub(crate) fn scalar(values: &Values, id: ValueId) -> Option<SqlValue> {
+#[must_use]
+pub fn scalar(values: &Values, id: ValueId) -> Option<SqlValue> {
     Some(match values.get(id) {
         Value::Null => SqlValue::Null,
         Value::Bool(b) => SqlValue::Bool(b),

@@ -32,8 +32,8 @@
 use margay_history::{NameId, ObjectId, OpId, TxnId, Version};
 use margay_levels::Anomaly;
 
+use crate::execution::{Execution, Reading, Unexplained};
 use crate::mechanism::Mechanisms;
-use crate::observed::{Execution, Reading, Unexplained};
 
 /// What proves a verdict.
 #[derive(Clone, PartialEq, Debug)]

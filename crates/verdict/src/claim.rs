@@ -8,11 +8,10 @@ use margay_levels::definition::Family;
 use margay_levels::profile::{self, Profile};
 use margay_sql::Dialect;
 
-use crate::audit::Rejected;
 use crate::certificate::{Breach, Certificate};
 use crate::checker::Question;
+use crate::execution::Reading;
 use crate::mechanism::Mechanisms;
-use crate::observed::Reading;
 use crate::predicates::dialect;
 
 /// The question, and the rules by which it was answered.
@@ -129,7 +128,7 @@ impl Claim {
     ///
     /// # Errors
     /// Why it may not.
-    pub fn allows_translation(&self, certificate: &Certificate) -> Result<(), Rejected> {
+    pub(crate) fn allows_translation(&self, certificate: &Certificate) -> Result<(), &'static str> {
         let usual = Translation::to_rows(self.question, certificate);
         let (Translation::Rows { stable, partly }, Translation::Rows { stable: may, partly: must }) =
             (self.translation, usual)
@@ -138,10 +137,8 @@ impl Claim {
         };
         match (stable && !may, partly == must) {
             (false, true) => Ok(()),
-            (true, _) => {
-                Err(Rejected("the translation assumes that a transaction sees one state".to_owned()))
-            }
-            (_, false) => Err(Rejected("a proof of this kind cannot rest on this translation".to_owned())),
+            (true, _) => Err("the translation assumes that a transaction sees one state"),
+            (_, false) => Err("a proof of this kind cannot rest on this translation"),
         }
     }
 

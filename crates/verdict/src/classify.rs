@@ -11,7 +11,6 @@ use margay_levels::definition::Family;
 use margay_levels::{Anomaly, Level};
 
 use crate::certificate::{Lemma, Reason};
-use crate::reach::uses;
 
 impl Lemma {
     /// Which anomaly the cycle is: by how many anti-dependencies it has and whether two of them meet, whether one is over a
@@ -21,11 +20,20 @@ impl Lemma {
         Anomaly::of_cycle(self.shape(history))
     }
 
+    /// Whether an edge of the cycle, or of what makes one of them visible, is of this kind.
+    #[must_use]
+    pub fn uses(&self, kind: fn(&Reason) -> bool) -> bool {
+        self.edges.iter().any(|edge| match &edge.reason {
+            Reason::Visible { path, .. } => kind(&edge.reason) || path.iter().any(|edge| kind(&edge.reason)),
+            reason => kind(reason),
+        })
+    }
+
     fn shape(&self, history: &History) -> Cycle {
         let rws: Vec<bool> = self.edges.iter().map(|edge| edge.reason.is_anti()).collect();
         let meet = (0..rws.len()).any(|i| rws[i] && rws[(i + 1) % rws.len()]);
         Cycle {
-            wr: uses(self, |reason| reason.is_read() || is_visible(reason)),
+            wr: self.uses(|reason| reason.is_read() || is_visible(reason)),
             rw: match self.antis() {
                 0 => Rw::None,
                 1 => Rw::One,
@@ -33,9 +41,9 @@ impl Lemma {
                 _ => Rw::NonAdjacent,
             },
             predicate_rw: self.edges.iter().any(|edge| is_predicate_rw(history, &edge.reason)),
-            order: if uses(self, |reason| *reason == Reason::RealTime) {
+            order: if self.uses(|reason| *reason == Reason::RealTime) {
                 Order::RealTime
-            } else if uses(self, |reason| *reason == Reason::Session) {
+            } else if self.uses(|reason| *reason == Reason::Session) {
                 Order::Session
             } else {
                 Order::Dependencies

@@ -1,34 +1,30 @@
 //! Verdicts that can be checked by someone who does not trust the engine.
 //!
 //! An engine is a [`Checker`]: given a history and a [`Question`], within a [`Budget`], it answers with a [`Verdict`]. `holds` and
-//! `violated` carry a [`Certificate`], and [`audit()`] re-checks a certificate against the history alone.
+//! `violated` carry a [`Certificate`], which the crate `margay-audit` re-checks against the history alone. What engines and the audit
+//! both have to know of a history is here too: what objects hold ([`cell`]), what operations do ([`state`]), what conditions mean
+//! ([`Predicates`]), and what statements sum up ([`summaries`]).
 //!
 //! # Invariants
-//! - Nothing here depends on an engine. What audit accepts is true of the history whoever made the certificate.
+//! - Nothing here depends on an engine, and nothing here searches.
 //! - Certificates are data in the history's ids; files hold them in the recorder's labels ([`wire`]).
 //! - A violation is a result, not an error. Ill-formed input never reaches this crate.
 
-pub mod accept;
-pub mod audit;
 mod budget;
 pub mod cell;
 mod certificate;
 mod checker;
 mod claim;
 mod classify;
-pub mod explain;
-mod known;
+pub mod compare;
+pub mod execution;
 pub mod mechanism;
-pub mod observed;
 mod predicates;
-pub mod reach;
 pub mod state;
 pub mod summaries;
-pub mod timeline;
 mod verdict;
 pub mod wire;
 
-pub use audit::{Unaudited, audit, audit_within};
 pub use budget::{Budget, Exhausted, default_memory};
 pub use cell::{Cell, Effect, Field};
 pub use certificate::{
@@ -39,7 +35,6 @@ pub use checker::{Checker, Question};
 pub use claim::{Claim, Standing, Translation};
 pub use classify::name;
 pub use margay_sql::Dialect;
-pub use predicates::{Outside, Predicates, dialect};
-pub use reach::{Reach, reach};
+pub use predicates::{Lookup, Outside, Predicates, dialect, statement_outside};
 pub use state::{Fault, Mismatch, State};
 pub use verdict::{Verdict, Why};

@@ -208,7 +208,10 @@ impl<'h> Predicates<'h> {
     }
 
     /// Whether the condition is true of a row.
-    pub(crate) fn holds(&self, predicate: PredicateId, row: &impl Row) -> Result<bool, Outside> {
+    ///
+    /// # Errors
+    /// When the condition is outside the fragment, or has no value on this row.
+    pub fn holds(&self, predicate: PredicateId, row: &impl Row) -> Result<bool, Outside> {
         let condition = self.conditions[predicate.index()].as_ref().map_err(Clone::clone)?;
         condition.matches(row).map_err(|error| Outside(format!("{:?}: {error}", condition.text())))
     }
@@ -250,7 +253,8 @@ impl<'h> Predicates<'h> {
     }
 
     /// The column that an assignment's target is: as written, or in lower case, as SQL folds it.
-    pub(crate) fn target(&self, name: &str) -> NameId {
+    #[must_use]
+    pub fn target(&self, name: &str) -> NameId {
         self.names.get(name).copied().unwrap_or(NameId(u32::MAX))
     }
 
@@ -262,7 +266,8 @@ impl<'h> Predicates<'h> {
     }
 
     /// Looks a column up as SQL does: a name that the history has only in lower case is left to the second question, in lower case.
-    pub(crate) fn resolve(&self, name: &str) -> Lookup {
+    #[must_use]
+    pub fn resolve(&self, name: &str) -> Lookup {
         match self.names.get(name) {
             Some(&id) => Lookup::Column(id),
             None if self.names.contains_key(&name.to_ascii_lowercase()) => Lookup::AskAgain,
@@ -272,9 +277,13 @@ impl<'h> Predicates<'h> {
 }
 
 /// Where a column name leads.
-pub(crate) enum Lookup {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lookup {
+    /// To this column.
     Column(NameId),
+    /// To a column whose name is in lower case.
     AskAgain,
+    /// To no column.
     Nowhere,
 }
 
@@ -346,7 +355,9 @@ fn names<'a>(history: &History, sets: impl Iterator<Item = &'a Assignments>) -> 
     names
 }
 
-pub(crate) fn statement_outside(history: &History, op: &Op<'_>) -> Outside {
+/// That a SQL statement has no meaning here.
+#[must_use]
+pub fn statement_outside(history: &History, op: &Op<'_>) -> Outside {
     let text = history.statement(op.id).map_or("", |statement| &*statement.text);
     let txn = history.show_txn(history.txn_of(op.id));
     Outside(format!("the SQL statement {text:?} of {txn}"))

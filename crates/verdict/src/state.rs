@@ -143,7 +143,9 @@ pub fn plain_effects<'a>(
     op.accesses.iter().map(move |access| (access.object, plain_effect(history, kind, access)))
 }
 
-pub(crate) fn plain_effect(history: &History, kind: OpKind, access: &Access) -> Effect {
+/// What a write or an append does to one object.
+#[must_use]
+pub fn plain_effect(history: &History, kind: OpKind, access: &Access) -> Effect {
     match kind {
         OpKind::Append => Effect::Append(access.value),
         _ if history.object(access.object).table.is_some() => Effect::Merge(access.value),

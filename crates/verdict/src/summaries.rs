@@ -11,7 +11,7 @@ use margay_history::{History, ObjectId, OpId, OpKind, Outcome, PredicateId, Tabl
 use margay_sql::{Dialect, Summary, SummaryKind, Value as SqlValue};
 
 use crate::cell::{Cell, to_sql};
-use crate::observed::{same_cell, same_row};
+use crate::compare::{same, same_row};
 use crate::predicates::{Outside, Predicates};
 
 /// What a summary asks: its condition, as a predicate beyond those of the history, and what it computes.
@@ -126,7 +126,7 @@ impl Predicates<'_> {
     pub fn counts_nothing(&self, op: OpId) -> bool {
         let (Some(asked), Some(answer)) = (self.summary(op), self.answer(op)) else { return false };
         let zero = |cell: &ValueId| {
-            *cell != ValueId::UNKNOWN && same_cell(self.history().value(*cell), &SqlValue::Int(0))
+            *cell != ValueId::UNKNOWN && same(self.history().value(*cell), &SqlValue::Int(0))
         };
         asked.kinds().zip(answer).any(|(kind, cell)| kind == SummaryKind::Rows && zero(cell))
     }
@@ -138,7 +138,8 @@ impl Predicates<'_> {
     }
 
     /// Whether the client saw what no summary answers: not one row, or something that is none.
-    pub(crate) fn is_no_answer(&self, op: OpId) -> bool {
+    #[must_use]
+    pub fn is_no_answer(&self, op: OpId) -> bool {
         match self.history().statement(op).and_then(|statement| statement.rows.as_deref()) {
             None => false,
             Some([row]) => !matches!(self.history().value(*row), Value::List(_) | Value::Unknown),

@@ -7,13 +7,14 @@
 
 use std::time::Duration;
 
+use margay_audit::audit;
 use margay_history::History;
 use margay_levels::Level;
 use margay_levels::profile::Dbms;
 use margay_mirror::Engine as Mirror;
 use margay_simdb::{Fault, Mix, Ppm, Protocol, Report, SimConfig, simulate_history};
 use margay_solve::Solve;
-use margay_verdict::{Budget, Checker, Question, Verdict, audit};
+use margay_verdict::{Budget, Checker, Question, Verdict};
 
 /// What one history showed.
 #[derive(Clone, Copy, Default, Debug)]

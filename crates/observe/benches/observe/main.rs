@@ -7,10 +7,11 @@
 
 use std::time::{Duration, Instant};
 
+use margay_audit::audit;
 use margay_levels::Level;
 use margay_observe::{Observe, Options};
-use margay_verdict::observed::Reading;
-use margay_verdict::{Budget, Checker, Question, audit};
+use margay_verdict::execution::Reading;
+use margay_verdict::{Budget, Checker, Question};
 
 #[path = "../../tests/support/mod.rs"]
 mod support;

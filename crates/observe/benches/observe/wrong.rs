@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use margay_audit::audit;
 use margay_history::History;
 use margay_levels::Level;
 use margay_observe::{Observe, Options};
 use margay_sql::Value;
-use margay_verdict::{Budget, Checker, Question, Verdict, audit};
+use margay_verdict::{Budget, Checker, Question, Verdict};
 
 use crate::support::Random;
 use crate::support::simulate::{Fault, Line, Protocol, Simulator, Watch, script};

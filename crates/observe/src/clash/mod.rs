@@ -2,7 +2,7 @@
 //!
 //! # Problem
 //! Initial values that nobody knows cannot all be tried; and where many rows may be seen as of many states, neither can those. Is there a model of the formula
-//! ([`margay_verdict::observed::formula`]), and if not, what proves that?
+//! ([`margay_executions::formula`]), and if not, what proves that?
 //!
 //! # Algorithm
 //! The SAT solver proposes truth values for choices, comparisons and bounds; the simplex method looks for numbers within those bounds ([`simplex`]). Where there are none, the bounds that
@@ -19,15 +19,16 @@ mod rational;
 mod simplex;
 
 use hashbrown::HashMap;
+use margay_executions::Rules;
+use margay_executions::formula::{Clauses, Encoded, Open, encode};
 use margay_history::{History, OpId, TxnId};
 use margay_sql::Term;
-use margay_verdict::observed::formula::{Clash, Clauses, Encoded, Open, encode};
-use margay_verdict::observed::{Execution, Rules};
+use margay_verdict::execution::{Clash, Execution};
 use margay_verdict::{Budget, Exhausted, Outside};
-
-use crate::smt::model;
 use rational::Rational;
 use simplex::{Outcome, Simplex};
+
+use crate::smt::model;
 
 /// How far it goes.
 #[derive(Clone, Copy, Debug)]

@@ -18,8 +18,9 @@
 use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
+use margay_executions::formula::Interval;
 use margay_sql::Term;
-use margay_verdict::observed::formula::{Bound, Clash, Form, Interval};
+use margay_verdict::execution::{Bound, Clash, Form};
 
 use super::rational::{Rational, gcd};
 

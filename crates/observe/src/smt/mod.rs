@@ -4,7 +4,7 @@
 //! As in the crate's documentation, with initial values that nobody knows: are there integers for them, an order, and sights, so that everything observed comes out?
 //!
 //! # Algorithm
-//! The formula is that of [`margay_verdict::observed::formula`]; a model becomes an execution ([`model`]).
+//! The formula is that of [`margay_executions::formula`]; a model becomes an execution ([`model`]).
 //!
 //! # Differs from the paper
 //! The paper's formula is its method; here it is the second opinion, and the answer to what has unknown initial values. The order of commits is part of the
@@ -16,10 +16,11 @@
 pub(crate) mod model;
 mod process;
 
+use margay_executions::formula::{Open, encode};
+use margay_executions::{Constraints, Rules};
 use margay_history::History;
 use margay_sql::Term;
-use margay_verdict::observed::formula::{Open, encode};
-use margay_verdict::observed::{Constraints, Execution, Rules};
+use margay_verdict::execution::Execution;
 use margay_verdict::{Budget, Outside};
 
 pub use process::Solver;

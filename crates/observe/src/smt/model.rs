@@ -1,10 +1,11 @@
 //! An execution out of the values of a model.
 
 use hashbrown::HashMap;
+use margay_executions::Family;
+use margay_executions::formula::{Encoded, Sighted};
 use margay_history::{OpId, TxnId};
 use margay_sql::Term;
-use margay_verdict::observed::formula::{Encoded, Sighted};
-use margay_verdict::observed::{Execution, Family, Initial, Pin, Sight};
+use margay_verdict::execution::{Execution, Initial, Pin, Sight};
 
 /// The execution that a model says.
 pub fn execution(encoded: &Encoded<'_>, values: &[i128]) -> Execution {

@@ -8,11 +8,12 @@ pub mod rich;
 pub mod simulate;
 pub mod tiny;
 
+use margay_audit::audit;
 use margay_history::History;
 use margay_levels::Level;
 use margay_observe::{Observe, Options};
-use margay_verdict::observed::Reading;
-use margay_verdict::{Budget, Checker, Question, Verdict, audit};
+use margay_verdict::execution::Reading;
+use margay_verdict::{Budget, Checker, Question, Verdict};
 
 /// Random numbers that are the same every time.
 pub struct Random(pub u64);

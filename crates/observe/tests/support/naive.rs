@@ -1,9 +1,10 @@
 //! The definitions, literally: all orders, all sights. For tiny logs.
 
+use margay_executions::{Family, Machine, Ran, Rules, Step, in_row_order};
 use margay_history::{History, OpId, Outcome, TxnId};
 use margay_sql::Transaction;
 use margay_verdict::Question;
-use margay_verdict::observed::{Family, Machine, Pin, Ran, Reading, Rules, Sight, Step, in_row_order};
+use margay_verdict::execution::{Pin, Reading, Sight};
 
 /// Whether there is an execution.
 pub fn holds(history: &History, question: Question, reading: Reading) -> bool {

@@ -5,13 +5,14 @@
 use std::thread::sleep;
 use std::time::Duration;
 
+use margay_audit::audit;
 use margay_drivers::{Setting, Target};
 use margay_history::History;
 use margay_recover::{Gap, Plugin, Watched};
 use margay_runner::{Extras, Job, Monitor};
 use margay_servers::Server;
 pub use margay_servers::started;
-use margay_verdict::{Budget, Checker, Question, Verdict, audit};
+use margay_verdict::{Budget, Checker, Question, Verdict};
 use margay_workloads::Workload;
 
 pub fn postgres() -> Option<Server> {

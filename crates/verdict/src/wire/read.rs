@@ -13,9 +13,9 @@ use crate::certificate::{
 };
 use crate::checker::Question;
 use crate::claim::{Claim, Translation};
+use crate::execution::{Bound, Clash};
+use crate::execution::{Execution, Initial, Misrun, Moment, PartRow, Pin, Reading, Sight, Unexplained};
 use crate::mechanism::{Certified, Locking, Mechanisms, Points, View};
-use crate::observed::formula::{Bound, Clash};
-use crate::observed::{Execution, Initial, Misrun, Moment, PartRow, Pin, Reading, Sight, Unexplained};
 
 /// The translation that a certificate says the history of statements needs before it is read; nothing in files of version 0.1.0.
 ///
@@ -83,7 +83,7 @@ pub fn from_json(
         (_, Some(profile)) => return Err(format!("a proof that is not about the mechanisms of {profile}")),
     }
     let claim = Claim::of(history, Question { level, real_time }, rows, &certificate);
-    claim.allows_translation(&certificate).map_err(|rejected| rejected.to_string())?;
+    claim.allows_translation(&certificate)?;
     let differs = |what: &str, told: &str, is: &str| {
         Err(format!("the certificate says {what} {told} where it is {is}"))
     };

@@ -9,9 +9,9 @@ use super::sql::sql_json;
 use super::{VERSION, fingerprint, object_json};
 use crate::certificate::{Breach, Broken, Certificate, Edge, Point, ReadFrom, Reason, Stamp};
 use crate::claim::Claim;
+use crate::execution::{Bound, Clash};
+use crate::execution::{Execution, Initial, Misrun, Moment, PartRow, Pin, Sight, Unexplained};
 use crate::mechanism::{Certified, Locking, Points, View, word};
-use crate::observed::formula::{Bound, Clash};
-use crate::observed::{Execution, Initial, Misrun, Moment, PartRow, Pin, Sight, Unexplained};
 
 /// The certificate as the text of its file, with what it proves.
 #[must_use]

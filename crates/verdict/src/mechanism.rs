@@ -1,0 +1,259 @@
+//! The mechanisms of a database, as far as intervals can show them.
+//!
+//! A database keeps a level by mechanisms: snapshots, locks, a rule for concurrent updates, a certifier. A level says what clients may
+//! see; a mechanism says more, and says it of points in time. What they allow is defined in the crate `margay-mechanisms`.
+
+use margay_levels::Level;
+use margay_levels::profile::{
+    Certifier, Granularity, Lock, Mode, PredicateLock, Profile, Read, Snapshot, Statement,
+};
+
+/// The mechanisms of one database at one level, as far as intervals can tell.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Mechanisms {
+    /// What plain reads see.
+    pub view: View,
+    /// Whether what one snapshot shows of different objects belongs to one point in time. Where each object is read at a point of its own, each is
+    /// explained by itself.
+    pub together: bool,
+    /// Whether plain reads lock what they return to the end of their transaction.
+    pub read_locks: bool,
+    /// What writes lock to the end of their transaction, if anything.
+    pub write_locks: Option<Granularity>,
+    /// Whether plain reads also lock what they searched, so that nobody makes a row match.
+    pub read_regions: bool,
+    /// Whether predicate updates do.
+    pub write_regions: bool,
+    /// Whether predicate updates search what plain reads see.
+    pub update_search: bool,
+    /// Of two transactions that write one object, one must have committed before the other's snapshot.
+    pub first_updater_wins: bool,
+    /// What reads that lock see, and whether they lock for certain.
+    pub locking: Locking,
+    /// What must not commit.
+    pub certifier: Certified,
+    /// Where the point lies at which a transaction takes place, if dependencies follow the order of these points.
+    pub points: Option<Points>,
+}
+
+/// What reads see that lock what they return to the end of their transaction (FOR UPDATE, FOR SHARE).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Locking {
+    /// Nothing is known of them.
+    Nothing,
+    /// They are as plain reads.
+    Plain,
+    /// What plain reads see; a row that was changed since is refused where concurrent updates are.
+    Snapshot,
+    /// Each row as it is when it is locked, at a point of the statement of its own.
+    Newest,
+    /// As [`Locking::Newest`], and they lock what they searched: nobody makes a row match.
+    NewestGaps,
+}
+
+impl Locking {
+    /// All, with their words.
+    pub const ALL: [(Locking, &'static str); 5] = [
+        (Locking::Nothing, "nothing"),
+        (Locking::Plain, "plain"),
+        (Locking::Snapshot, "snapshot"),
+        (Locking::Newest, "newest"),
+        (Locking::NewestGaps, "newest-gaps"),
+    ];
+
+    /// Whether locking reads lock rows for certain.
+    #[must_use]
+    pub fn locks(self) -> bool {
+        !matches!(self, Locking::Nothing | Locking::Plain)
+    }
+
+    /// Whether they see something else than plain reads.
+    #[must_use]
+    pub fn sees_newest(self) -> bool {
+        matches!(self, Locking::Newest | Locking::NewestGaps)
+    }
+}
+
+/// Where the point lies at which a transaction takes place.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Points {
+    /// Anywhere between its beginning and its end: timestamp order, and every level that keeps real time.
+    Within,
+    /// At its commit, where what it read is validated; of a transaction that wrote nothing anywhere.
+    Commit,
+}
+
+impl Points {
+    /// All, with their words.
+    pub const ALL: [(Points, &'static str); 2] = [(Points::Within, "within"), (Points::Commit, "commit")];
+}
+
+/// What plain reads see.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum View {
+    /// The newest versions, committed or not, each object at a point of the statement of its own. An abort takes away what its transaction wrote, and nothing else.
+    Uncommitted,
+    /// The newest committed versions at one point of each statement.
+    Statement,
+    /// As [`View::Statement`], but a transaction that writes nothing may read all at one point since its beginning.
+    StatementOrBefore,
+    /// Those at one point of BEGIN.
+    Begin,
+    /// Those at one point of the first statement.
+    FirstStatement,
+    /// Those at one point from BEGIN to the first read.
+    FirstRead,
+    /// The transaction takes place at one point between its beginning and its end, where its versions are installed too.
+    Within,
+}
+
+/// Which cycles of dependencies must not commit.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Certified {
+    /// Cycles of ww and wr.
+    Committed,
+    /// All cycles.
+    Serializable,
+    /// All cycles, and dangerous structures: `A → B → C` over rw, each to the writer of the version right after the one that was read, where C committed first of the three, and if A wrote nothing before A's snapshot.
+    Ssi,
+}
+
+impl View {
+    /// All, with their words.
+    pub const ALL: [(View, &'static str); 7] = [
+        (View::Uncommitted, "uncommitted"),
+        (View::Statement, "statement"),
+        (View::StatementOrBefore, "statement-or-before"),
+        (View::Begin, "begin"),
+        (View::FirstStatement, "first-statement"),
+        (View::FirstRead, "first-read"),
+        (View::Within, "within"),
+    ];
+
+    /// Whether all plain reads of a transaction see one snapshot.
+    #[must_use]
+    pub fn is_shared(self) -> bool {
+        matches!(self, View::Begin | View::FirstStatement | View::FirstRead | View::Within)
+    }
+}
+
+impl Certified {
+    /// All, with their words.
+    pub const ALL: [(Certified, &'static str); 3] = [
+        (Certified::Committed, "committed"),
+        (Certified::Serializable, "serializable"),
+        (Certified::Ssi, "ssi"),
+    ];
+}
+
+/// The word for a value of such a table.
+#[must_use]
+pub fn word<T: Copy + PartialEq>(all: &[(T, &'static str)], value: T) -> &'static str {
+    all.iter().find(|(v, _)| *v == value).map_or("", |(_, word)| word)
+}
+
+impl Mechanisms {
+    /// The mechanisms of a profile.
+    ///
+    /// # Differs from the paper
+    /// Whatever intervals cannot prove is left out: share locks that end with their statement, locks of a database whose readers and
+    /// writers exclude each other only at commit (granularity [`Granularity::Database`]), writes that lock only at commit.
+    /// Reads that lock instead of seeing a snapshot read each object at a time of its own. Where timestamps come from clocks of several servers, a
+    /// snapshot is no point in real time: there a transaction takes place somewhere between its beginning and its end, object by object.
+    #[must_use]
+    pub fn of(profile: &Profile) -> Self {
+        let select = profile.mode(Statement::Select);
+        let serializable = profile.promises(Level::Serializable);
+        let snapshots = profile.promises(Level::SnapshotIsolation);
+        let loose = !profile.one_clock;
+        let checks_writes = matches!(profile.certifier, Some(Certifier::Percolator | Certifier::Occ));
+        let (view, update) = (view(profile, select.read), profile.mode(Statement::Update));
+        let rows = profile.mutual_exclusion == Some(Granularity::Row);
+        let blocks = |mode: Mode| mode.predicate == PredicateLock::Blocking;
+        Self {
+            view: if loose && view.is_shared() { View::Within } else { view },
+            together: !loose && !matches!(select.read, Read::Newest | Read::Uncommitted),
+            read_locks: select.lock == Lock::Share && rows,
+            write_locks: profile.mutual_exclusion.filter(|_| update.lock == Lock::Exclusive),
+            read_regions: rows && blocks(select) && select.lock == Lock::Share,
+            write_regions: rows && blocks(update) && update.lock == Lock::Exclusive,
+            update_search: !loose && select.read == Read::Snapshot && update.read == Read::Snapshot,
+            first_updater_wins: !loose
+                && (profile.first_updater_wins || (checks_writes && snapshots && !serializable)),
+            locking: if loose || !rows { Locking::Nothing } else { locking(profile) },
+            certifier: match profile.certifier {
+                Some(Certifier::Ssi) => Certified::Ssi,
+                _ if serializable => Certified::Serializable,
+                _ => Certified::Committed,
+            },
+            points: match profile.certifier {
+                _ if loose => None,
+                Some(Certifier::Occ) if serializable => Some(Points::Commit),
+                _ => profile.promises(Level::StrictSerializable).then_some(Points::Within),
+            },
+        }
+    }
+
+    /// Whether a transaction computes what it writes from the one state that it reads: a row that was changed since is refused.
+    #[must_use]
+    pub fn sees_one_state(&self) -> bool {
+        self.view.is_shared() && self.together && self.update_search && self.first_updater_wins
+    }
+
+    /// Whether what a transaction wrote stays as it is until it ends, so that its own reads show that. Others overwrite it where they neither wait nor make a version of their own.
+    #[must_use]
+    pub fn keeps_own(&self) -> bool {
+        self.view != View::Uncommitted || self.write_locks.is_some()
+    }
+
+    /// Whether a transaction that has written a row sees no older version of it beside its own. PostgreSQL shows both where an INSERT met a newer state than
+    /// the snapshot.
+    #[must_use]
+    pub fn sees_own_alone(&self) -> bool {
+        self.view.is_shared() && self.together && self.locking.sees_newest()
+    }
+
+    /// Whether a transaction may see a row that somebody has deleted since its snapshot beside the one that it has inserted in its place, or alone if its condition is true of that one only.
+    #[must_use]
+    pub fn sees_both(&self) -> bool {
+        self.view.is_shared() && !self.sees_own_alone()
+    }
+
+    /// Whether some searches lock what they searched.
+    #[must_use]
+    pub fn locks_regions(&self) -> bool {
+        self.read_regions || self.write_regions || self.locking == Locking::NewestGaps
+    }
+
+    /// Whether a row that a scan did not return was not there to be returned. Where rows are locked one by one, without what lies between them, a row may move past a scan.
+    #[must_use]
+    pub fn scans_whole(&self) -> bool {
+        self.view != View::Uncommitted && (self.together || self.read_regions)
+    }
+}
+
+fn locking(profile: &Profile) -> Locking {
+    let (share, update) = (profile.mode(Statement::SelectForShare), profile.mode(Statement::SelectForUpdate));
+    let locks = share.lock == Lock::Share && update.lock == Lock::Exclusive;
+    let both = |test: fn(&Mode) -> bool| test(&share) && test(&update);
+    match locks {
+        true if both(|mode| mode.read == Read::Snapshot) => Locking::Snapshot,
+        true if both(|mode| mode.read == Read::Newest && mode.predicate == PredicateLock::Blocking) => {
+            Locking::NewestGaps
+        }
+        true if both(|mode| matches!(mode.read, Read::Newest | Read::SnapshotThenNewest)) => Locking::Newest,
+        _ => Locking::Nothing,
+    }
+}
+
+fn view(profile: &Profile, read: Read) -> View {
+    match (read, profile.consistent_read) {
+        (Read::Uncommitted, _) => View::Uncommitted,
+        (Read::Newest, None) if profile.protocol.contains("MVCC") => View::StatementOrBefore,
+        (Read::Newest, _) | (_, None | Some(Snapshot::Statement)) => View::Statement,
+        (_, Some(Snapshot::Begin)) => View::Begin,
+        (_, Some(Snapshot::FirstStatement)) => View::FirstStatement,
+        (_, Some(Snapshot::FirstRead)) => View::FirstRead,
+        (_, Some(Snapshot::Within)) => View::Within,
+    }
+}
