@@ -31,6 +31,11 @@ impl Candidate {
         Self { strands, objects, seen: None, against: Vec::new(), made: Vec::new(), outside: None }
     }
 
+    /// Everything that it touches.
+    pub fn objects(&self) -> &[ObjectId] {
+        &self.objects
+    }
+
     /// Whether it agrees with the state.
     pub fn agrees(&mut self, world: &World<'_>) -> bool {
         let now = world.log.len();

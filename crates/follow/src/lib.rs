@@ -20,6 +20,7 @@
 
 mod calendar;
 mod candidate;
+mod lists;
 mod repair;
 mod search;
 mod seen;

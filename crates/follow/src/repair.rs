@@ -7,7 +7,8 @@
 //! # Algorithm
 //! Take a transaction that cannot be taken, and each object that is against it. One of these would make it agree with the object:
 //! 1. to be taken before the last writers of the object, together with everything that has to come before it;
-//! 2. another order of these writers: one of them moved behind the others, or the last one moved to the front;
+//! 2. another order of these writers: one of them moved;
+//!    Of a list, the appends that what was seen shows in another order ([`crate::lists`]);
 //! 3. a write of unknown outcome that was left out, because a later transaction of its session came first, or because something else changed what it saw.
 //!
 //! The search goes back to the first step that this concerns, and prefers that order from then on.
@@ -21,8 +22,11 @@ use margay_verdict::Cell;
 use crate::candidate::Candidate;
 use crate::search::Search;
 
-/// How many writers of an object, or transactions that were left out, are looked at.
+/// How many writers of an object are looked at.
 const WRITERS: usize = 8;
+
+/// How many transactions that were left out are looked at, and at how many moments.
+const LEFT_OUT: usize = 64;
 
 /// How many objects that are against a transaction are looked at.
 const OBJECTS: usize = 32;
@@ -47,10 +51,10 @@ impl Search<'_> {
         let is_new = |lesson: &Lesson| lesson.0.iter().any(|&pair| self.is_open(pair));
         let lessons = candidate.against.iter().take(OBJECTS).filter_map(|&object| {
             let earlier = self.earlier(place, object).filter(is_new);
+            let relist = || self.relist(place, object).filter(is_new);
             let reorder = || self.reorder(place, object).filter(is_new);
             let revive = || self.revive(place, object).filter(is_new);
-            let late = || self.late(place, object).filter(is_new);
-            earlier.or_else(reorder).or_else(revive).or_else(late)
+            earlier.or_else(relist).or_else(reorder).or_else(revive)
         });
         lessons.reduce(|(mut all, step), (more, other)| {
             all.extend(more);
@@ -81,25 +85,52 @@ impl Search<'_> {
         None
     }
 
-    /// Which transaction of unknown outcome would have made the transaction agree with the object.
+    /// Which transaction of unknown outcome that was left out would have made the transaction agree with the object, and when.
     fn revive(&self, place: u32, object: ObjectId) -> Option<Lesson> {
         let candidate = self.candidate(place);
-        self.closed().iter().rev().take(WRITERS * WRITERS).find_map(|&(left_out, step)| {
-            let made = self.outcome_since(left_out, step as usize, object)?;
+        self.left_out(object).into_iter().take(LEFT_OUT).find_map(|(left_out, until)| {
+            let step = self.agreed_before(left_out, until)?;
+            let made = self.outcome_since(left_out, step, object)?;
             let helps = candidate.fits(self.world(), object, &made);
-            helps.then(|| (vec![(left_out, self.steps()[step as usize].place)], step as usize))
+            let instead = self.steps().get(step)?.place;
+            helps.then(|| (vec![(left_out, instead)], step))
         })
     }
 
-    /// Which transaction of unknown outcome would make the transaction agree with the object, had it been taken while it agreed itself.
-    fn late(&self, place: u32, object: ObjectId) -> Option<Lesson> {
-        let candidate = self.candidate(place);
-        let writers = self.possible_writers(object).filter(|&other| self.prepared(other).is_some());
-        writers.take(WRITERS * WRITERS).find_map(|other| {
-            let lesson = self.candidate(other).against.iter().find_map(|&own| self.earlier(other, own))?;
-            let made = self.outcome_since(other, lesson.1, object)?;
-            candidate.fits(self.world(), object, &made).then_some(lesson)
-        })
+    /// The last step up to this one before which a transaction agreed with everything.
+    pub(crate) fn agreed_before(&self, place: u32, mut step: usize) -> Option<usize> {
+        let fresh;
+        let candidate = match self.prepared(place) {
+            Some(candidate) => candidate,
+            None => {
+                fresh = Candidate::new(self.world(), self.calendar().txns[place as usize]);
+                &fresh
+            }
+        };
+        if candidate.strands.sums {
+            return None;
+        }
+        for _ in 0..LEFT_OUT {
+            let mut objects = candidate.objects().iter();
+            let against = objects.find(|&&o| !candidate.fits(self.world(), o, self.cell_before(step, o)));
+            let Some(&object) = against else { return Some(step) };
+            let writers = self.writers(object);
+            let last = writers.partition_point(|&writer| (writer as usize) < step).checked_sub(1)?;
+            let earlier = writers[last] as usize;
+            let mut between = self.steps()[earlier..step].iter();
+            if between.any(|step| self.calendar().precedes(step.place, place)) {
+                return None;
+            }
+            step = earlier;
+        }
+        None
+    }
+
+    /// What an object held before a step.
+    fn cell_before(&self, step: usize, object: ObjectId) -> &Cell {
+        let writers = self.writers(object);
+        let next = writers.get(writers.partition_point(|&writer| (writer as usize) < step));
+        next.and_then(|&next| self.before(next, object)).unwrap_or_else(|| self.world().cell(object))
     }
 
     /// What an object holds now if a transaction had taken effect before a step, and those that wrote it since after that.
@@ -109,42 +140,41 @@ impl Search<'_> {
         if since.len() > WRITERS {
             return None;
         }
-        let start = match since.first() {
-            Some(&first) => self.before(first, object)?,
-            None => self.world().cell(object),
-        };
+        let start = self.cell_before(step, object);
         let later = since.iter().map(|&writer| self.steps()[writer as usize].place);
         let places: Vec<u32> = std::iter::once(place).chain(later).collect();
         self.outcome(&places, object, start)
     }
 
-    /// An order of the last writers of an object after which the transaction agrees with it.
+    /// An order of the last writers of an object after which the transaction agrees with it: one of them moved behind some others, the latest first.
     fn reorder(&self, place: u32, object: ObjectId) -> Option<Lesson> {
         let candidate = self.candidate(place);
         let all = self.writers(object);
         let writers = &all[all.len().saturating_sub(WRITERS)..];
-        if writers.len() < 2 {
-            return None;
-        }
-        let last = writers.len() - 1;
-        (0..last).rev().find_map(|from| {
+        let places: Vec<u32> = writers.iter().map(|&step| self.steps()[step as usize].place).collect();
+        (0..places.len()).rev().find_map(|from| {
             let start = self.before(writers[from], object)?;
-            let behind: Vec<usize> = (from + 1..=last).chain([from]).collect();
-            let ahead: Vec<usize> = std::iter::once(last).chain(from..last).collect();
-            [behind, ahead].into_iter().find_map(|order| {
-                let places: Vec<u32> =
-                    order.iter().map(|&i| self.steps()[writers[i] as usize].place).collect();
-                let fits = self.may_follow(&places)
-                    && self
-                        .outcome(&places, object, start)
-                        .is_some_and(|c| candidate.fits(self.world(), object, &c));
-                fits.then(|| (advice(&places, order[0] == last), writers[from] as usize))
+            let fits = |order: &[u32]| {
+                let made = self.may_follow(order).then(|| self.outcome(order, object, start)).flatten();
+                made.is_some_and(|cell| candidate.fits(self.world(), object, &cell))
+            };
+            let tail = &places[from..];
+            (1..tail.len()).find_map(|to| {
+                let mut behind = tail.to_vec();
+                behind[..=to].rotate_left(1);
+                let mut ahead = tail.to_vec();
+                ahead[..=to].rotate_right(1);
+                let step = writers[from] as usize;
+                if fits(&behind) {
+                    return Some((tail[1..=to].iter().map(|&other| (other, tail[0])).collect(), step));
+                }
+                fits(&ahead).then(|| (tail[..to].iter().map(|&other| (tail[to], other)).collect(), step))
             })
         })
     }
 
     /// What an object held before a step that wrote it.
-    fn before(&self, step: u32, object: ObjectId) -> Option<&Cell> {
+    pub(crate) fn before(&self, step: u32, object: ObjectId) -> Option<&Cell> {
         let replaced = &self.steps()[step as usize].replaced;
         replaced.iter().find(|made| made.0 == object).map(|made| &made.1)
     }
@@ -169,14 +199,5 @@ impl Search<'_> {
             };
             candidate.after(self.world(), object, cell)
         })
-    }
-}
-
-/// What puts the moved one at its end of the others.
-fn advice(places: &[u32], to_front: bool) -> Vec<Advice> {
-    match (to_front, places) {
-        (true, [first, others @ ..]) => others.iter().map(|&other| (*first, other)).collect(),
-        (false, [others @ .., last]) => others.iter().map(|&other| (other, *last)).collect(),
-        _ => Vec::new(),
     }
 }

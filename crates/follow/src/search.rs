@@ -88,8 +88,8 @@ pub(crate) struct Step {
     pub place: u32,
     /// What was there before.
     pub replaced: Made,
-    /// How many of unknown outcome can no longer take effect.
-    closed: u32,
+    /// Those of unknown outcome that can no longer take effect.
+    closed: Vec<u32>,
 }
 
 /// What is left to try at a frontier.
@@ -120,7 +120,7 @@ pub(crate) struct Search<'p> {
     /// By object: the steps that wrote it.
     writers: Vec<Vec<u32>>,
     /// Those of unknown outcome that can no longer take effect, and the steps that made it so.
-    closed: Vec<(u32, u32)>,
+    closed: HashMap<u32, u32>,
     /// By transaction: which others are better taken before it.
     advice: HashMap<u32, Vec<u32>>,
     tried: HashMap<Advice, u32>,
@@ -155,7 +155,7 @@ impl<'p> Search<'p> {
             held: HashMap::new(),
             steps: Vec::new(),
             writers: vec![Vec::new(); objects],
-            closed: Vec::new(),
+            closed: HashMap::new(),
             advice: HashMap::new(),
             tried: HashMap::new(),
             mark: 0,
@@ -180,10 +180,15 @@ impl<'p> Search<'p> {
             if visited.insert(mark) {
                 let moves = self.moves();
                 let is_end = moves.is_empty();
+                let awaited = self.awaited(&moves);
                 turns.push(Turn { moves, next: 0, is_whole: false, steps: self.steps.len(), mark });
                 if is_end {
                     self.note_dead_end(all - self.left);
-                    self.restart(&mut turns, &mut visited);
+                    let blocked: Vec<u32> =
+                        self.window.iter().copied().filter(|&place| self.is_blocked(place)).collect();
+                    self.restart(blocked, &mut turns, &mut visited);
+                } else if !awaited.is_empty() {
+                    self.restart(awaited, &mut turns, &mut visited);
                 }
             }
             let Some(next) = self.next_move(&mut turns) else { return Outcome::Stuck(self.furthest) };
@@ -234,10 +239,25 @@ impl<'p> Search<'p> {
         self.ranked(&ready)
     }
 
-    /// At a dead end: goes back to where the order went wrong, if that can be told. The frontiers in between were not tried to the end.
-    fn restart(&mut self, turns: &mut Vec<Turn>, visited: &mut HashSet<u64>) {
-        let mut blocked: Vec<u32> =
-            self.window.iter().copied().filter(|&place| self.is_blocked(place)).collect();
+    /// The blocked transactions for which everything that may be done now should wait; none if something need not.
+    fn awaited(&self, moves: &[Move]) -> Vec<u32> {
+        let mut all = Vec::new();
+        for next in moves {
+            let others = self.advice.get(&next.place).map_or(&[][..], Vec::as_slice);
+            let open = others.iter().copied().filter(|&other| self.window.contains(&other));
+            let before = all.len();
+            all.extend(open.filter(|&other| self.is_blocked(other)));
+            if all.len() == before {
+                return Vec::new();
+            }
+        }
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// These are blocked: goes back to where the order went wrong, if that can be told. The frontiers in between were not tried to the end.
+    fn restart(&mut self, mut blocked: Vec<u32>, turns: &mut Vec<Turn>, visited: &mut HashSet<u64>) {
         blocked.sort_unstable_by_key(|&place| self.calendar.end(place));
         let Some((advice, step)) = self.learn(&blocked) else { return };
         for (first, second) in advice {
@@ -271,10 +291,6 @@ impl<'p> Search<'p> {
         self.tried.get(&advice).is_none_or(|&times| times < MOST_TRIES)
     }
 
-    pub(crate) fn closed(&self) -> &[(u32, u32)] {
-        &self.closed
-    }
-
     pub(crate) fn steps(&self) -> &[Step] {
         &self.steps
     }
@@ -283,10 +299,20 @@ impl<'p> Search<'p> {
         &self.writers[object.index()]
     }
 
-    /// Those of unknown outcome that may take effect now and may write an object.
-    pub(crate) fn possible_writers(&self, object: ObjectId) -> impl Iterator<Item = u32> + '_ {
+    /// Those of unknown outcome that did not take effect and may write an object, the latest first, and the steps before which they would have to.
+    pub(crate) fn left_out(&self, object: ObjectId) -> Vec<(u32, usize)> {
+        let open = |place: u32| self.calendar.may_occur(place, self.earliest).then_some(self.steps.len());
+        let until = |place: u32| self.closed.get(&place).map(|&step| step as usize).or_else(|| open(place));
         let writers = self.unknowns.writing(self.world.history(), object);
-        writers.filter(|&place| self.calendar.may_occur(place, self.earliest))
+        let mut all: Vec<(u32, usize)> = writers.filter_map(|place| Some((place, until(place)?))).collect();
+        all.sort_unstable_by(|a, b| b.cmp(a));
+        all.dedup();
+        all
+    }
+
+    /// Those that committed and may be under way.
+    pub(crate) fn window(&self) -> &[u32] {
+        &self.window
     }
 
     pub(crate) fn calendar(&self) -> &Calendar {
@@ -460,13 +486,12 @@ impl<'p> Search<'p> {
             Kind::Commit => self.begun.remove(&next.place).unwrap_or_default(),
             _ => self.candidate(next.place).made.clone(),
         };
-        let mut step = Step { kind: next.kind, place: next.place, replaced: Vec::new(), closed: 0 };
+        let mut step = Step { kind: next.kind, place: next.place, replaced: Vec::new(), closed: Vec::new() };
         if next.kind != Kind::Commit {
-            let open: Vec<u32> = self.calendar.open_before(next.place).collect();
-            step.closed = open.len() as u32;
-            open.iter().for_each(|&before| self.calendar.remove(before));
+            step.closed = self.calendar.open_before(next.place).collect();
+            step.closed.iter().for_each(|&before| self.calendar.remove(before));
             let index = self.steps.len() as u32;
-            self.closed.extend(open.iter().map(|&before| (before, index)));
+            self.closed.extend(step.closed.iter().map(|&before| (before, index)));
         }
         if next.kind == Kind::Begin {
             self.hold(next.place, made);
@@ -544,10 +569,9 @@ impl<'p> Search<'p> {
                 self.hold(step.place, made);
             }
         }
-        for _ in 0..step.closed {
-            if let Some((before, _)) = self.closed.pop() {
-                self.calendar.restore(before);
-            }
+        for before in step.closed {
+            self.closed.remove(&before);
+            self.calendar.restore(before);
         }
     }
 }
