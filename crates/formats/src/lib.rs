@@ -29,6 +29,7 @@ pub use foreign::omissions;
 pub use format::Format;
 use input::Input;
 pub use input::Source;
+pub use native::{Beyond, NativeWriter};
 pub use output::Target;
 use stop::Stop;
 

@@ -67,10 +67,10 @@ pub enum OpDetail<'a> {
 pub struct HistoryBuilder {
     place: u64,
     header: Header,
-    tables: Vec<Table>,
+    pub(crate) tables: Vec<Table>,
     table_index: HashMap<String, TableId>,
-    values: Values,
-    objects: Objects,
+    pub(crate) values: Values,
+    pub(crate) objects: Objects,
     predicates: Vec<Predicate>,
     predicate_index: HashMap<Predicate, PredicateId>,
     texts: HashSet<Arc<str>>,

@@ -29,6 +29,7 @@ mod evidence;
 mod history;
 mod ids;
 mod intervals;
+mod names;
 mod object;
 mod resolve;
 mod restrict;
@@ -44,5 +45,6 @@ pub use history::{
 };
 pub use ids::{NameId, ObjectId, OpId, PredicateId, SessionId, TableId, TxnId, ValueId};
 pub use intervals::{Interval, Intervals};
+pub use names::Names;
 pub use object::{Object, Objects};
 pub use value::{Value, Values};

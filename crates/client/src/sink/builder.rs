@@ -1,13 +1,13 @@
 //! What clients record, as a [`History`].
 
 use margay_history::{
-    Access, History, HistoryBuilder, Interval, Invalid, NameId, ObjectId, OpDetail, OpKind, Table, TableId,
-    ValueId, Values,
+    Access, History, HistoryBuilder, Interval, Invalid, NameId, Names, ObjectId, OpDetail, OpKind, Table,
+    TableId, ValueId, Values,
 };
 
 use super::{Action, Note, Recorded, Sink, Start};
-use crate::statement::{Cell, Executed, Schema};
-use crate::value::{Change, Cond, Obj, Row, Space, Value};
+use crate::statement::{Cell, Schema};
+use crate::value::{Change, Obj, Row, Space, Value};
 
 /// Objects with smaller numbers than this are found without hashing.
 const NEAR: usize = 1 << 16;
@@ -71,11 +71,82 @@ impl BuilderSink {
         Access { object: self.object(obj), value: self.value(value, obj.space == Space::List) }
     }
 
+    /// What an action is in a history, for `then` to do something with.
+    pub(super) fn translate<R>(
+        &mut self,
+        action: Action<'_>,
+        then: impl FnOnce(&mut HistoryBuilder, OpKind, &[Access], OpDetail<'_>) -> R,
+    ) -> R {
+        self.accesses.clear();
+        let (text, set, params, tuples);
+        let (kind, detail) = match action {
+            Action::Begin => (OpKind::Begin, OpDetail::None),
+            Action::Read(obj, value) => {
+                let value = self.value(value, obj.space == Space::List);
+                let object = self.object(obj);
+                self.accesses.push(Access { object, value });
+                (OpKind::Read, OpDetail::None)
+            }
+            Action::Write(obj, change) => {
+                let access = Access { object: self.object(obj), value: self.written(change) };
+                self.accesses.push(access);
+                let append = matches!(change, Change::Append(_));
+                (if append { OpKind::Append } else { OpKind::Write }, OpDetail::None)
+            }
+            Action::Scan(cond, rows) => {
+                self.rows(rows);
+                text = cond.to_string();
+                (OpKind::Scan, OpDetail::Scan { table: self.table(), condition: &text, observed: true })
+            }
+            Action::Update(cond, to, rows) => {
+                self.rows(rows);
+                (text, set) = (cond.to_string(), to.map(|v| format!("v = {v}")));
+                let (table, set) = (self.table(), set.as_deref());
+                (OpKind::Update, OpDetail::Update { table, condition: &text, set, observed: true })
+            }
+            Action::Aggregate(cond, count, sum) => {
+                text = format!("SELECT COUNT(*), SUM(v) FROM t WHERE {cond}");
+                let values = self.builder.values();
+                let tuple = [values.uint(count), sum.map_or(ValueId::NULL, |sum| values.int(sum))];
+                tuples = vec![values.list(&tuple)];
+                (OpKind::Sql, OpDetail::Sql { text: &text, params: &[], rows: Some(&tuples), count: None })
+            }
+            Action::Sql(executed) => {
+                params = self.cells(executed.params);
+                let rows = executed.rows().map(|rows| rows.map(|row| self.tuple(row)).collect());
+                let (seen, count) = (rows.is_some(), executed.affected());
+                tuples = rows.unwrap_or_default();
+                let rows = seen.then_some(&*tuples);
+                (OpKind::Sql, OpDetail::Sql { text: executed.text, params: &params, rows, count })
+            }
+            Action::Commit => (OpKind::Commit, OpDetail::None),
+            Action::Abort => (OpKind::Abort, OpDetail::None),
+            Action::Unknown => (OpKind::Unknown, OpDetail::None),
+        };
+        self.kind = Some(kind);
+        then(&mut self.builder, kind, &self.accesses, detail)
+    }
+
+    /// One that knows the same tables, and nothing else.
+    pub(super) fn renewed(&self) -> Result<Self, Invalid> {
+        let mut renewed = Self { table: self.table, ..Self::default() };
+        for table in self.builder.tables() {
+            renewed.builder.declare_table(table.clone())?;
+        }
+        Ok(renewed)
+    }
+
+    /// What the ids so far stand for.
+    #[must_use]
+    pub fn names(&self) -> Names<'_> {
+        self.builder.names()
+    }
+
     fn table(&mut self) -> TableId {
         *self.table.get_or_insert_with(|| self.builder.table("t"))
     }
 
-    fn object(&mut self, obj: Obj) -> ObjectId {
+    pub(super) fn object(&mut self, obj: Obj) -> ObjectId {
         let (kind, at) = (obj.space as usize, obj.key as usize);
         if let Some(&Some(object)) = self.near[kind].get(at) {
             return object;
@@ -143,19 +214,6 @@ impl BuilderSink {
         }
     }
 
-    fn aggregate(
-        &mut self,
-        op: Recorded<'_>,
-        (cond, count, sum): (Cond, u64, Option<i64>),
-    ) -> Result<(), Invalid> {
-        let values = self.builder.values();
-        let tuple = [values.uint(count), sum.map_or(ValueId::NULL, |sum| values.int(sum))];
-        let tuple = values.list(&tuple);
-        let text = format!("SELECT COUNT(*), SUM(v) FROM t WHERE {cond}");
-        let detail = OpDetail::Sql { text: &text, params: &[], rows: Some(&[tuple]), count: None };
-        self.push(op, OpKind::Sql, detail)
-    }
-
     fn cell(&mut self, cell: &Cell) -> ValueId {
         match cell {
             Cell::Null => ValueId::NULL,
@@ -168,17 +226,9 @@ impl BuilderSink {
         cells.iter().map(|cell| self.cell(cell)).collect()
     }
 
-    fn sql(&mut self, op: Recorded<'_>, executed: Executed<'_>) -> Result<(), Invalid> {
-        let params = self.cells(executed.params);
-        let tuples = executed.rows().map(|rows| {
-            rows.map(|row| {
-                let row = self.cells(row);
-                self.builder.values().list(&row)
-            })
-            .collect::<Vec<_>>()
-        });
-        let (rows, count) = (tuples.as_deref(), executed.affected());
-        self.push(op, OpKind::Sql, OpDetail::Sql { text: executed.text, params: &params, rows, count })
+    fn tuple(&mut self, cells: &[Cell]) -> ValueId {
+        let cells = self.cells(cells);
+        self.builder.values().list(&cells)
     }
 
     /// Declares the tables of a program and gives them their rows.
@@ -208,12 +258,6 @@ impl BuilderSink {
         let object = self.builder.object(Some(table), key);
         self.builder.initial(object, value)
     }
-
-    fn push(&mut self, op: Recorded<'_>, kind: OpKind, detail: OpDetail<'_>) -> Result<(), Invalid> {
-        let at = Some(Interval::new(op.before, op.after));
-        self.kind = Some(kind);
-        self.builder.push(op.session, op.txn, at, kind, &self.accesses, detail)
-    }
 }
 
 impl Sink for BuilderSink {
@@ -238,42 +282,10 @@ impl Sink for BuilderSink {
     }
 
     fn op(&mut self, op: Recorded<'_>) -> Result<(), Invalid> {
-        self.accesses.clear();
-        let (kind, detail) = match op.action {
-            Action::Begin => (OpKind::Begin, OpDetail::None),
-            Action::Read(obj, value) => {
-                let value = self.value(value, obj.space == Space::List);
-                let object = self.object(obj);
-                self.accesses.push(Access { object, value });
-                (OpKind::Read, OpDetail::None)
-            }
-            Action::Write(obj, change) => {
-                let access = Access { object: self.object(obj), value: self.written(change) };
-                self.accesses.push(access);
-                let append = matches!(change, Change::Append(_));
-                (if append { OpKind::Append } else { OpKind::Write }, OpDetail::None)
-            }
-            Action::Scan(cond, rows) => {
-                self.rows(rows);
-                let (table, text) = (self.table(), cond.to_string());
-                let detail = OpDetail::Scan { table, condition: &text, observed: true };
-                return self.push(op, OpKind::Scan, detail);
-            }
-            Action::Aggregate(cond, count, sum) => return self.aggregate(op, (cond, count, sum)),
-            Action::Update(cond, set, rows) => {
-                self.rows(rows);
-                let (table, text) = (self.table(), cond.to_string());
-                let set = set.map(|v| format!("v = {v}"));
-                let detail =
-                    OpDetail::Update { table, condition: &text, set: set.as_deref(), observed: true };
-                return self.push(op, OpKind::Update, detail);
-            }
-            Action::Sql(executed) => return self.sql(op, executed),
-            Action::Commit => (OpKind::Commit, OpDetail::None),
-            Action::Abort => (OpKind::Abort, OpDetail::None),
-            Action::Unknown => (OpKind::Unknown, OpDetail::None),
-        };
-        self.push(op, kind, detail)
+        let at = Some(Interval::new(op.before, op.after));
+        self.translate(op.action, |builder, kind, accesses, detail| {
+            builder.push(op.session, op.txn, at, kind, accesses, detail)
+        })
     }
 
     fn note(&mut self, note: Note<'_>) -> Result<(), Invalid> {

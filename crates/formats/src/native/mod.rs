@@ -14,3 +14,4 @@ mod writer;
 
 pub(crate) use reader::read;
 pub(crate) use writer::write;
+pub use writer::{Beyond, NativeWriter};
