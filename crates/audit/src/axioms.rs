@@ -1,16 +1,18 @@
 //! Biswas and Enea's axioms: `be-read-committed`, `read-atomic`, `causal`.
 //!
 //! # Problem
-//! A commit order contains session order and reads-from; and whenever t3 reads x from t1, and t2 writes x too and is visible to t3, then t2 comes
-//! before t1. Visible means: t3 read from t2 in an earlier operation; t2 is before t3 in its session or t3 reads from it; or a path of
-//! such steps leads from t2 to t3.
+//! A commit order contains session order and reads-from; and whenever t3 reads x from t1, and t2 writes x too and is
+//! visible to t3, then t2 comes before t1. Visible means: t3 read from t2 in an earlier operation; t2 is before t3 in
+//! its session or t3 reads from it; or a path of such steps leads from t2 to t3.
 //!
 //! # Algorithm
-//! Versions follow the commit order, so "t2 comes before t1" compares two ranks. Of the writers of x in one session that are visible, the last has
-//! the highest rank. For `causal`, a vector of what is visible of each session is carried along the commit order.
+//! Versions follow the commit order, so "t2 comes before t1" compares two ranks. Of the writers of x in one session
+//! that are visible, the last has the highest rank. For `causal`, a vector of what is visible of each session is
+//! carried along the commit order.
 //!
 //! # Cost
-//! `causal`: reads × sessions, in blocks of sessions so that the vectors stay small; the others: reads × sources of one transaction.
+//! `causal`: reads × sessions, in blocks of sessions so that the vectors stay small; the others: reads × sources of one
+//! transaction.
 
 use hashbrown::HashMap;
 use margay_history::{History, ObjectId, SessionId, TxnId};
@@ -118,7 +120,8 @@ impl<'a, 'p> Axioms<'a, 'p> {
         }
     }
 
-    /// `earlier`: only what earlier operations read from is visible; otherwise whatever the transaction read from, and its session.
+    /// `earlier`: only what earlier operations read from is visible; otherwise whatever the transaction read from, and
+    /// its session.
     fn direct(&self, earlier: bool) -> Result<(), Rejected> {
         for reads in self.seen.chunk_by(|a, b| a.txn == b.txn) {
             self.execution.predicates.budget().poll()?;
@@ -158,7 +161,8 @@ impl<'a, 'p> Axioms<'a, 'p> {
         Ok(())
     }
 
-    /// What is visible of the sessions of one block, along the commit order. A clock holds, for each session, one more than the last visible transaction.
+    /// What is visible of the sessions of one block, along the commit order. A clock holds, for each session, one more
+    /// than the last visible transaction.
     fn causal_from(&self, order: &[TxnId], block: std::ops::Range<usize>) -> Result<(), Rejected> {
         let width = block.len();
         let mut clocks = vec![0u32; self.history.txn_count() * width];

@@ -1,13 +1,13 @@
 //! Which versions an operation can have seen.
 //!
 //! # Design
-//! A version's value may depend on the version before it (appends, partial rows), so what is known of it without a version order is a [`Shape`]. A
-//! version is a candidate unless its shape excludes what the client saw. So there may be too many candidates, never too few: a refutation that
-//! stands with too many stands.
+//! A version's value may depend on the version before it (appends, partial rows), so what is known of it without a
+//! version order is a [`Shape`]. A version is a candidate unless its shape excludes what the client saw. So there may
+//! be too many candidates, never too few: a refutation that stands with too many stands.
 //!
 //! # Cost
-//! One pass over the history for the objects that are asked for; a read then looks only at the versions that end in the value that it saw, but for
-//! rows and for objects that a predicate left out, where it looks at all.
+//! One pass over the history for the objects that are asked for; a read then looks only at the versions that end in the
+//! value that it saw, but for rows and for objects that a predicate left out, where it looks at all.
 
 mod columns;
 
@@ -256,7 +256,8 @@ impl<'p> Candidates<'p> {
         Ok(Sight::External(found.map(|i| known.versions[i].0).collect()))
     }
 
-    /// The versions before its transaction's own of which a read or a scan shows something beside the own writes; `None` if it shows nothing of it.
+    /// The versions before its transaction's own of which a read or a scan shows something beside the own writes;
+    /// `None` if it shows nothing of it.
     pub(super) fn sight_before_own(
         &self,
         op: OpId,
@@ -493,7 +494,8 @@ impl<'p> Candidates<'p> {
         ask(cache.entry((object, name)).or_insert_with(|| self.column_values(object, name)).as_ref())
     }
 
-    /// What was there initially and what transactions that may have committed wrote; NULL where the row is, or was, absent.
+    /// What was there initially and what transactions that may have committed wrote; NULL where the row is, or was,
+    /// absent.
     fn column_values(&self, object: ObjectId, name: NameId) -> Option<HashSet<ValueId>> {
         let history = self.history();
         let of = |row: ValueId| match history.value(row) {
@@ -568,7 +570,8 @@ fn with_columns(shape: Option<Shape>, new: impl Iterator<Item = (NameId, Option<
     Shape::Columns(columns)
 }
 
-/// A row of which some columns are known: those of the shape, and those that the client saw. Asking for another is an error, and leaves the condition open.
+/// A row of which some columns are known: those of the shape, and those that the client saw. Asking for another is an
+/// error, and leaves the condition open.
 struct ShapeRow<'a, 'p> {
     all: &'a Candidates<'p>,
     object: ObjectId,

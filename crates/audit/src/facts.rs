@@ -79,7 +79,8 @@ impl<'h> Facts<'h> {
         orders.into_iter().map(|order| Sequence::certain(order.writers.into_iter())).collect()
     }
 
-    /// From `read-committed` up every read of a list by a committed transaction shows the beginning of one and the same list.
+    /// From `read-committed` up every read of a list by a committed transaction shows the beginning of one and the same
+    /// list.
     fn lists(&self, object: ObjectId, candidates: &Candidates<'_>) -> Vec<Sequence> {
         let history = self.history;
         let accesses = candidates.accesses(object);
@@ -103,7 +104,8 @@ impl<'h> Facts<'h> {
         known
     }
 
-    /// Whoever a committed transaction's read of a list shows committed; what it shows then counts. Answers whether anything is new.
+    /// Whoever a committed transaction's read of a list shows committed; what it shows then counts. Answers whether
+    /// anything is new.
     fn commit_seen(&mut self) -> bool {
         let mut new = false;
         for sequence in self.objects.values_mut().flatten() {
@@ -121,14 +123,16 @@ impl<'h> Facts<'h> {
         new
     }
 
-    /// Transactions of unknown outcome whose reads of lists show something of `txn`: if one of them committed, so did `txn`.
+    /// Transactions of unknown outcome whose reads of lists show something of `txn`: if one of them committed, so did
+    /// `txn`.
     pub(super) fn shown_by(&self, txn: TxnId) -> Vec<TxnId> {
         let shows = |sequence: &&Sequence| !sequence.shown.is_empty() && sequence.places.contains_key(&txn);
         let sources = self.objects.values().flatten().filter(shows).filter_map(|sequence| sequence.source);
         sources.filter(|&source| source != txn).collect()
     }
 
-    /// Whether `a`'s version certainly comes before `b`'s, if both committed: something says so, or several things together do.
+    /// Whether `a`'s version certainly comes before `b`'s, if both committed: something says so, or several things
+    /// together do.
     pub(super) fn before(&self, object: ObjectId, a: TxnId, b: TxnId) -> bool {
         self.before_through(object, a, b).iter().any(Vec::is_empty)
     }
@@ -158,7 +162,8 @@ impl<'h> Facts<'h> {
         matches!((evidence.commit(a), evidence.commit(b)), (Some(a), Some(b)) if a < b)
     }
 
-    /// Who says that `a`'s version comes before `b`'s, of those that may be: the source of a sequence, or nobody in particular.
+    /// Who says that `a`'s version comes before `b`'s, of those that may be: the source of a sequence, or nobody in
+    /// particular.
     fn told(
         &self,
         known: &[Sequence],
@@ -173,7 +178,8 @@ impl<'h> Facts<'h> {
         Some(told.source)
     }
 
-    /// What lies between where sequences say it together, one from where the other ends (`a` before `c`, and `c` before `b`), and whose reads they are.
+    /// What lies between where sequences say it together, one from where the other ends (`a` before `c`, and `c` before
+    /// `b`), and whose reads they are.
     ///
     /// A sequence is walked again only from an earlier place than before, so a search looks at each about once.
     fn path(

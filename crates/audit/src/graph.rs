@@ -45,8 +45,8 @@ impl Graph {
         }
     }
 
-    /// Real time among the committed. A chain of extra nodes, one for each end on the clock, stands between what ended and what began
-    /// later: the pairs are paths, and the edges are linear in number.
+    /// Real time among the committed. A chain of extra nodes, one for each end on the clock, stands between what ended
+    /// and what began later: the pairs are paths, and the edges are linear in number.
     pub(super) fn real_time(
         &mut self,
         history: &History,

@@ -1,12 +1,13 @@
 //! That a mechanism was not at work, by the intervals of the whole history.
 //!
 //! # Problem
-//! A certificate names the mechanisms that a database is said to have, and a place where one of them cannot have been at work. It is true if the definitions
-//! in [`margay_mechanisms`] say so of the history: here nothing is streamed, forgotten or taken over from an engine.
+//! A certificate names the mechanisms that a database is said to have, and a place where one of them cannot have been
+//! at work. It is true if the definitions in [`margay_mechanisms`] say so of the history: here nothing is streamed,
+//! forgotten or taken over from an engine.
 //!
 //! # Algorithm
-//! The versions of each object in question are collected from all transactions. A read is judged together with those that share its snapshot; two locks
-//! and two updates by their four instants; every dependency of a cycle by itself.
+//! The versions of each object in question are collected from all transactions. A read is judged together with those
+//! that share its snapshot; two locks and two updates by their four instants; every dependency of a cycle by itself.
 //!
 //! # Cost
 //! One pass over the history for each object in question.
@@ -197,7 +198,8 @@ impl<'h> Judge<'h> {
         scan.map(|scan| scan.predicate).or(update.map(|update| update.predicate))
     }
 
-    /// What an operation tells of every object: of those that it returned or changed, and of those that a search left out.
+    /// What an operation tells of every object: of those that it returned or changed, and of those that a search left
+    /// out.
     fn tells(&self, op: &Op<'_>) -> Vec<Seen> {
         let search = self.search(op);
         let mut all = Vec::new();
@@ -281,7 +283,8 @@ impl<'h> Judge<'h> {
         all
     }
 
-    /// Whether what an operation saw of an object tells of others: its transaction had not written it, or did not keep others away.
+    /// Whether what an operation saw of an object tells of others: its transaction had not written it, or did not keep
+    /// others away.
     fn is_of_others(&self, txn: TxnId, object: ObjectId, op: OpId) -> bool {
         !self.mechanisms.keeps_own() || self.written(txn, object, Some(op)).is_empty()
     }
@@ -314,7 +317,8 @@ impl<'h> Judge<'h> {
         self.tells(op).into_iter().filter(of_others).any(|seen| self.explained(&[seen], at).is_none())
     }
 
-    /// Whether an operation did not see what its own transaction had written, or left a row out that its own transaction had made match.
+    /// Whether an operation did not see what its own transaction had written, or left a row out that its own
+    /// transaction had made match.
     fn misses_own(&self, txn: TxnId, op: &Op<'_>) -> bool {
         self.tells(op).into_iter().any(|seen| {
             let own = self.written(txn, seen.object, Some(op.id));
@@ -367,7 +371,8 @@ impl<'h> Judge<'h> {
         again.map_or(i64::MAX, |next| self.at(&next).before)
     }
 
-    /// By when an operation had locked the object, until when at least, and whether for itself alone. A search locks what `other` makes match.
+    /// By when an operation had locked the object, until when at least, and whether for itself alone. A search locks
+    /// what `other` makes match.
     fn lock(&self, object: ObjectId, op: OpId, other: OpId) -> Result<(i64, i64, bool), Rejected> {
         let op = self.op(op)?;
         let course = self.course(self.history.txn_of(op.id));
@@ -394,7 +399,8 @@ impl<'h> Judge<'h> {
         }
         let searched =
             |other: Op<'h>| self.history.scan(other.id).is_some() || self.history.update(other.id).is_some();
-        // Another one that only searched finds what is there, not what was there for a while. Where writes lock the whole database, it is locked as long.
+        // Another one that only searched finds what is there, not what was there for a while. Where writes lock the
+        // whole database, it is locked as long.
         let only_searched = !anywhere
             && searched(self.op(other)?)
             && !self.op(other)?.accesses.iter().any(|a| a.object == object);
@@ -505,7 +511,8 @@ impl<'h> Judge<'h> {
         }
     }
 
-    /// What `op` of `txn` may have seen of an object. Nothing if no snapshot shows what it saw: then the mechanisms were not at work, and whatever is said to follow from them does.
+    /// What `op` of `txn` may have seen of an object. Nothing if no snapshot shows what it saw: then the mechanisms
+    /// were not at work, and whatever is said to follow from them does.
     fn look(&self, txn: TxnId, op: OpId, object: ObjectId) -> Result<Option<Look>, Rejected> {
         let op = self.op(op)?;
         if self.history.txn_of(op.id) != txn || self.mechanisms.view == View::Uncommitted {
@@ -523,7 +530,8 @@ impl<'h> Judge<'h> {
         Ok(Some(Look { all, candidates, snapshot, saw: seen.saw }))
     }
 
-    /// Whether an anti-dependency is on the very version that followed the one that was read, which is the only one that SSI looks at.
+    /// Whether an anti-dependency is on the very version that followed the one that was read, which is the only one
+    /// that SSI looks at.
     fn is_direct(&self, edge: &Edge) -> Result<bool, Rejected> {
         let Reason::AntiRead { op, object, version } = edge.reason else { return Ok(false) };
         let Some(look) = self.look(edge.from, op, object)? else { return Ok(true) };
@@ -534,7 +542,8 @@ impl<'h> Judge<'h> {
         Ok(!own && *known == version && fact.right_before(&next, others.map(|(_, other)| other)))
     }
 
-    /// `A → B → C` over rw, where C committed first, A and B ran at the same time, and C committed before A's snapshot if A wrote nothing.
+    /// `A → B → C` over rw, where C committed first, A and B ran at the same time, and C committed before A's snapshot
+    /// if A wrote nothing.
     fn is_dangerous(&self, first: &Edge, second: &Edge) -> Result<bool, Rejected> {
         let anti = |edge: &Edge| matches!(edge.reason, Reason::AntiRead { .. });
         if !anti(first) || !anti(second) {

@@ -1,4 +1,5 @@
-//! Whether a lemma is true of the history: the cycle closes, every edge is what it says, and the level forbids the shape.
+//! Whether a lemma is true of the history: the cycle closes, every edge is what it says, and the level forbids the
+//! shape.
 //!
 //! | level | shape |
 //! |---|---|
@@ -10,13 +11,16 @@
 //! | snapshot levels, `prefix` | a walk through begin and commit points that never goes back |
 //! | `be-read-committed`, `read-atomic`, `causal` | ww, wr, visible; or one rw, and the path that makes the overwriter visible to the reader |
 //!
-//! Edges by one column stand for paths: whoever was the last to write a column of what was seen wrote that version, or an earlier one. So they may stand wherever ww and wr edges may both stand
-//! between the same points, and, where they are rw edges, where what was seen counts as an item.
+//! Edges by one column stand for paths: whoever was the last to write a column of what was seen wrote that version, or
+//! an earlier one. So they may stand wherever ww and wr edges may both stand between the same points, and, where they
+//! are rw edges, where what was seen counts as an item.
 //!
-//! Session order and real time may stand in any of them, if the question uses them; timestamps of the evidence at the serializable and the snapshot levels.
+//! Session order and real time may stand in any of them, if the question uses them; timestamps of the evidence at the
+//! serializable and the snapshot levels.
 //!
-//! At the levels of points, an edge leads from the commit of one transaction to the begin of the other, except that an rw edge leads from a begin to a commit, and a
-//! ww edge from a commit to a commit where writers may overlap. Within a transaction the walk may go from begin to commit, never back.
+//! At the levels of points, an edge leads from the commit of one transaction to the begin of the other, except that an
+//! rw edge leads from a begin to a commit, and a ww edge from a commit to a commit where writers may overlap. Within a
+//! transaction the walk may go from begin to commit, never back.
 
 use margay_history::{History, NameId, ObjectId, Op, OpId, Outcome, TxnId, Version};
 use margay_levels::Level;
@@ -219,7 +223,8 @@ impl Reading<'_, '_> {
         txn: TxnId,
     ) -> Result<(), Rejected> {
         let own = self.history.txn_of(op) == txn;
-        // Where writers overlap, a row that the transaction wrote itself stands on the version before its own, not on its snapshot.
+        // Where writers overlap, a row that the transaction wrote itself stands on the version before its own, not on
+        // its snapshot.
         let wrote = |op: Op<'_>| op.kind.writes() && op.accesses.iter().any(|a| a.object == object);
         let mut before = self.history.ops(txn).take_while(|before| before.id < op);
         let stands = self.question.level != Level::Prefix || !before.any(wrote);
@@ -309,7 +314,8 @@ impl Reading<'_, '_> {
         })
     }
 
-    /// Of a column that was seen after an own write of the row, the one who wrote it later wrote a later version than the transaction's own.
+    /// Of a column that was seen after an own write of the row, the one who wrote it later wrote a later version than
+    /// the transaction's own.
     fn counts_as_item(&self, edge: &Edge) -> bool {
         let returned = |op: Op<'_>, object| op.accesses.iter().any(|access| access.object == object);
         match edge.reason {

@@ -6,19 +6,23 @@
 //! - [`points`]: begin and commit points are walked through.
 //! - [`versions`]: version orders become a graph, whose shape is checked.
 //!
-//! The last two and the commit orders share [`execution`], which computes the value of every version and checks that every read saw
-//! what it says. `violated` is audited by [`operations`] (no version explains what an operation saw) and [`refutation`] (every lemma is true of the
-//! history, and together with the axioms they leave no possibility); both take what a read may have seen from [`candidates`].
-//! Where only search in the order of real time can tell, [`mod@dead_end`] searches again.
-//! What a statement summed up is computed again from the versions that it can have seen ([`summary`]), or from the only state that timestamps leave ([`recorded`]).
-//! That a mechanism was not at work is audited by [`intervals`], from the intervals of the whole history.
+//! The last two and the commit orders share [`execution`], which computes the value of every version and checks that
+//! every read saw what it says. `violated` is audited by [`operations`] (no version explains what an operation saw) and
+//! [`refutation`] (every lemma is true of the history, and together with the axioms they leave no possibility); both
+//! take what a read may have seen from [`candidates`]. Where only search in the order of real time can tell,
+//! [`mod@dead_end`] searches again. What a statement summed up is computed again from the versions that it can have
+//! seen ([`summary`]), or from the only state that timestamps leave ([`recorded`]). That a mechanism was not at work is
+//! audited by [`intervals`], from the intervals of the whole history.
 //!
-//! Histories of SQL statements have certificates of their own ([`observed`]): an execution is executed, and that there is none is audited by trying all.
+//! Histories of SQL statements have certificates of their own ([`observed`]): an execution is executed, and that there
+//! is none is audited by trying all.
 //!
-//! A certificate for a stronger level proves a weaker one: what the weaker level asks for is made from it, and then checked in full.
+//! A certificate for a stronger level proves a weaker one: what the weaker level asks for is made from it, and then
+//! checked in full.
 //!
 //! # Invariants
-//! Whatever is accepted is true, whoever made the certificate. What is rejected may still be true: the certificate does not show it.
+//! Whatever is accepted is true, whoever made the certificate. What is rejected may still be true: the certificate does
+//! not show it.
 //!
 //! Every loop that can be long polls the budget. Once the budget has ended, functions may return anything early:
 //! [`audit_within`] then answers [`Unaudited::Exhausted`] whatever came out.
@@ -159,7 +163,8 @@ fn audit_by(
     }
 }
 
-/// Whether something was there initially, or was written, of which nobody knows what: it is no value that a read can be compared with.
+/// Whether something was there initially, or was written, of which nobody knows what: it is no value that a read can be
+/// compared with.
 fn holds_unknown(history: &History) -> bool {
     let is_open = |id: ValueId| match history.value(id) {
         Value::Unknown => true,

@@ -1,12 +1,15 @@
 //! One register in real time: whether its transactions can be put in an order at all.
 //!
 //! # Problem
-//! At `strict-serializable` the serial order, restricted to the transactions that touch one register, explains what they saw of it and respects real time: the register is
-//! linearizable. Where many writes have the same value (a lock is taken and given back a thousand times) no short cycle shows that it is not; counting does.
+//! At `strict-serializable` the serial order, restricted to the transactions that touch one register, explains what
+//! they saw of it and respects real time: the register is linearizable. Where many writes have the same value (a lock
+//! is taken and given back a thousand times) no short cycle shows that it is not; counting does.
 //!
 //! # Algorithm
-//! Time is walked through once (Wing and Gong's search (Herlihy and Wing 1990), made breadth-first). A configuration is a value of the register and the transactions under way that have already taken effect. When one that
-//! committed ends, it must have taken effect: others that are under way may do so before it. If no configuration is left, there is no order.
+//! Time is walked through once (Wing and Gong's search (Herlihy and Wing 1990), made breadth-first). A configuration is
+//! a value of the register and the transactions under way that have already taken effect. When one that committed ends,
+//! it must have taken effect: others that are under way may do so before it. If no configuration is left, there is no
+//! order.
 //!
 //! # Invariants
 //! All configurations are kept, so an empty set is a proof. A transaction of unknown outcome is under way for ever.
@@ -93,7 +96,8 @@ impl<'h> Walk<'h> {
         Some(events.into_iter().map(|(_, _, event)| event).collect())
     }
 
-    /// Nothing where the transaction does something else to the register than read and write it whole, or contradicts itself; nothing inside where it does not touch it.
+    /// Nothing where the transaction does something else to the register than read and write it whole, or contradicts
+    /// itself; nothing inside where it does not touch it.
     fn step(&self, txn: TxnId) -> Option<Option<Step>> {
         let mut step = Step { txn, found: None, left: None };
         let mut touched = false;

@@ -1,6 +1,7 @@
 //! What lists say of the order of their writers.
 //!
-//! A list that was only appended to shows the order of its elements to whoever reads it, and so the order of its writers' versions.
+//! A list that was only appended to shows the order of its elements to whoever reads it, and so the order of its
+//! writers' versions.
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{History, ObjectId, OpId, OpKind, Outcome, TxnId, Value, ValueId};
@@ -49,8 +50,8 @@ pub(super) fn longest_reads<'h>(
     kept
 }
 
-/// Who appended each element, where one append only can have, among the transactions that `counts` admits. Empty when a counting transaction did something else to the
-/// object than append.
+/// Who appended each element, where one append only can have, among the transactions that `counts` admits. Empty when a
+/// counting transaction did something else to the object than append.
 pub(super) fn appenders(
     history: &History,
     object: ObjectId,
@@ -80,7 +81,8 @@ pub(super) struct ListOrder {
     pub(super) writers: Vec<TxnId>,
 }
 
-/// What lists say at `read-uncommitted`, where a read may show anything: nothing, if the reads of a list contradict each other.
+/// What lists say at `read-uncommitted`, where a read may show anything: nothing, if the reads of a list contradict
+/// each other.
 pub(super) fn list_orders(history: &History, committed: impl Fn(TxnId) -> bool) -> Vec<ListOrder> {
     let mut orders = Vec::new();
     if !history.has_kind(OpKind::Append) {

@@ -1,8 +1,8 @@
 //! Operations that cannot be explained, whatever the order.
 //!
-//! Two anomalies are illegal at every level: a value that nobody wrote, and an element seen more often than it was appended. From
-//! `read-committed` up every observation of a committed transaction must be of a committed, final version (or of its own writes): if no version is left, the
-//! level is violated, and the name says why none is.
+//! Two anomalies are illegal at every level: a value that nobody wrote, and an element seen more often than it was
+//! appended. From `read-committed` up every observation of a committed transaction must be of a committed, final
+//! version (or of its own writes): if no version is left, the level is violated, and the name says why none is.
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{History, ObjectId, Op, OpId, OpKind, Outcome, TxnId, Value, ValueId};
@@ -211,7 +211,8 @@ impl<'p> Case<'p> {
         matches!(totals, Some((Some(a), Some(b))) if a != b)
     }
 
-    /// Whatever the order of the transactions on an object of its, it does not explain what they saw and respect real time.
+    /// Whatever the order of the transactions on an object of its, it does not explain what they saw and respect real
+    /// time.
     fn no_order(&self, question: Question) -> bool {
         let serial = question.level.family() == Family::Serial && question.uses_real_time();
         let budget = self.predicates.budget();

@@ -1,8 +1,9 @@
 //! A total order of the transactions.
 //!
-//! For the serializable levels the order is serial: audit replays it and compares every observation with the state. An order that
-//! replays proves every level that serializability (with session order or real time as asked) implies. For `be-read-committed`, `read-atomic` and
-//! `causal` an order that does not replay may still be a commit order: [`super::axioms`] decides.
+//! For the serializable levels the order is serial: audit replays it and compares every observation with the state. An
+//! order that replays proves every level that serializability (with session order or real time as asked) implies. For
+//! `be-read-committed`, `read-atomic` and `causal` an order that does not replay may still be a commit order:
+//! [`super::axioms`] decides.
 //!
 //! # Cost
 //! Linear in the history; a scan looks at every object of its table.

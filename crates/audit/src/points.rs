@@ -1,9 +1,9 @@
 //! Begin and commit points.
 //!
-//! For the snapshot levels (and `parallel-snapshot`, which they imply) every transaction runs on the state at its begin point, and no other
-//! may commit a write of the same object between its begin and its commit. For `prefix`, and the weaker levels that it implies, two writers
-//! of one object may overlap: then versions follow the order of commits, each read saw the last version committed before its begin point, and
-//! [`super::execution`] checks the values.
+//! For the snapshot levels (and `parallel-snapshot`, which they imply) every transaction runs on the state at its begin
+//! point, and no other may commit a write of the same object between its begin and its commit. For `prefix`, and the
+//! weaker levels that it implies, two writers of one object may overlap: then versions follow the order of commits,
+//! each read saw the last version committed before its begin point, and [`super::execution`] checks the values.
 //!
 //! # Cost
 //! Linear in the history for the snapshot levels; a scan looks at every object of its table.

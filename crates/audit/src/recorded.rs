@@ -1,9 +1,10 @@
 //! The only state that recorded timestamps leave.
 //!
 //! # Algorithm
-//! If everyone who committed has a serialization timestamp (at the snapshot levels a snapshot and a commit timestamp), no two are equal, and nobody's outcome is unknown, then there is
-//! one order, or one row of begin and commit points, that a history can have had. It is run, without looking at what others saw, up to the transaction in question; what its
-//! operation then gives is the only thing that the client can have seen.
+//! If everyone who committed has a serialization timestamp (at the snapshot levels a snapshot and a commit timestamp),
+//! no two are equal, and nobody's outcome is unknown, then there is one order, or one row of begin and commit points,
+//! that a history can have had. It is run, without looking at what others saw, up to the transaction in question; what
+//! its operation then gives is the only thing that the client can have seen.
 //!
 //! # Invariants
 //! Nothing is shown where timestamps are missing or equal: the answer is an error that says which.

@@ -452,7 +452,8 @@ fn nothing_that_is_not_there_is_accepted() {
     }
 }
 
-/// An assignment may name a column that no value of the history has: nobody can have seen it, and nothing can be asked about it.
+/// An assignment may name a column that no value of the history has: nobody can have seen it, and nothing can be asked
+/// about it.
 #[test]
 fn a_column_that_only_an_assignment_names_is_no_harm() {
     let h = history(

@@ -29,7 +29,8 @@ fn stamped(first: i64, last: i64) -> History {
     builder.finish().expect("a good history")
 }
 
-/// The audit forgot the first writer when the second had written, so that nothing was left to compare the timestamp of the third with.
+/// The audit forgot the first writer when the second had written, so that nothing was left to compare the timestamp of
+/// the third with.
 #[test]
 fn a_writer_without_a_timestamp_hides_nobody() {
     let verdict = |first, last| {

@@ -1,7 +1,8 @@
 //! Aggregates: nothing that happened is called impossible.
 //!
-//! Random histories are made by running transactions one after the other, with an evaluation of aggregates of this test's own; so they are serializable, and no certificate may say of
-//! any operation of theirs that it cannot be explained. Below that are the stories of certificates that were once wrong.
+//! Random histories are made by running transactions one after the other, with an evaluation of aggregates of this
+//! test's own; so they are serializable, and no certificate may say of any operation of theirs that it cannot be
+//! explained. Below that are the stories of certificates that were once wrong.
 
 use margay_audit::audit;
 use margay_history::{Access, History, HistoryBuilder, OpDetail, OpId, OpKind, Table, TableId, ValueId};

@@ -107,15 +107,16 @@ pub trait Connection {
         self.begin()
     }
 
-    /// Executes a statement. `rows` is empty before; afterwards it holds what a read or scan saw, and `(object, absent)` for a delete that
-    /// found nothing to delete: that is no write.
+    /// Executes a statement. `rows` is empty before; afterwards it holds what a read or scan saw, and `(object,
+    /// absent)` for a delete that found nothing to delete: that is no write.
     ///
     /// # Errors
     /// When there is no answer. The transaction is gone then.
     fn execute(&mut self, ask: Ask, rows: &mut Vec<(Obj, Value)>) -> Result<(), Trouble>;
 
-    /// Whether a delete that found nothing has seen what a read would have seen. MySQL's looks at what is committed now, whatever the transaction's snapshot is, and takes none;
-    /// PostgreSQL's, at READ COMMITTED, looks at rows of its snapshot as they are now, and does not see those that have taken their places.
+    /// Whether a delete that found nothing has seen what a read would have seen. MySQL's looks at what is committed
+    /// now, whatever the transaction's snapshot is, and takes none; PostgreSQL's, at READ COMMITTED, looks at rows of
+    /// its snapshot as they are now, and does not see those that have taken their places.
     fn deletes_read(&self) -> bool {
         true
     }
@@ -153,7 +154,8 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// What it is as the answer to a commit: only a refusal says that it did not happen. After anything else, an error of the disk say, it can only be told by looking.
+    /// What it is as the answer to a commit: only a refusal says that it did not happen. After anything else, an error
+    /// of the disk say, it can only be told by looking.
     #[must_use]
     pub fn at_commit(self) -> Self {
         match self {

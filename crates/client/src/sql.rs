@@ -283,7 +283,8 @@ impl<S: Session> Sql<S> {
         self.session.statement(which, &self.texts[which as usize], params)
     }
 
-    /// Whatever an error leaves of its transaction, nothing shall come of it: also a commit that is refused leaves it open in some databases.
+    /// Whatever an error leaves of its transaction, nothing shall come of it: also a commit that is refused leaves it
+    /// open in some databases.
     fn gone<T>(&mut self, executed: Result<T, Trouble>) -> Result<T, Trouble> {
         match executed {
             Err(Trouble::Refused(why)) => self.session.rollback().and(Err(Trouble::Refused(why))),
@@ -396,7 +397,8 @@ fn update_one_by_one(
     Ok(())
 }
 
-/// Sets a row that is locked, so that it is written for certain: InnoDB does nothing where a row is already as it shall be, and the transaction goes on seeing its snapshot.
+/// Sets a row that is locked, so that it is written for certain: InnoDB does nothing where a row is already as it shall
+/// be, and the transaction goes on seeing its snapshot.
 fn set_row(session: &mut impl Session, key: &Cell, v: i64) -> Result<(), Trouble> {
     let alike = session.writes_alike();
     let mut set = |v| {
@@ -424,7 +426,8 @@ fn read(sql: &mut Sql<impl Session>, obj: Obj) -> Result<Value, Trouble> {
         Space::Row => Statement::ReadRow,
     };
     let found = sql.run(statement, &[key(obj)])?;
-    // A snapshot of PostgreSQL may have a key twice: with a row that somebody has deleted since, and with one that the transaction itself has put in its place. That one is what it has written.
+    // A snapshot of PostgreSQL may have a key twice: with a row that somebody has deleted since, and with one that the
+    // transaction itself has put in its place. That one is what it has written.
     let own = if found.rows().len() > 1 { sql.session.own_row(key(obj))? } else { None };
     let found = own.unwrap_or(found);
     let Some(cells) = found.rows().next() else { return Ok(Value::Absent) };

@@ -1,7 +1,7 @@
 //! What a database tells of its transactions while they run, for whoever recovers evidence from it afterwards.
 //!
-//! A recording knows transactions by its own labels, a database's log by names of its own. A testimony brings the two together, and keeps what only the
-//! running transaction can be asked: what it sees.
+//! A recording knows transactions by its own labels, a database's log by names of its own. A testimony brings the two
+//! together, and keeps what only the running transaction can be asked: what it sees.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -1,17 +1,19 @@
 //! The ways in which one transaction can have run at its place: which states its statements saw.
 //!
 //! # Algorithm
-//! The strongest choice comes first: everything as of the state before. Further choices are made only when they are asked for, and only where they make a
-//! difference:
+//! The strongest choice comes first: everything as of the state before. Further choices are made only when they are
+//! asked for, and only where they make a difference:
 //! - a snapshot goes back to the latest state in which something that was read is different;
 //! - a statement that only reads needs no second choice once its result fits;
 //! - a choice with the same writes as one before leads to nothing new.
 //!
-//! At `repeatable-read` and, by its definition, at `read-committed` a statement may see rows of different states. Rows that matter are pinned one after the
-//! other to each of their versions: those that were read, those that a condition would find in one of their versions, and all of them where the statement fails.
+//! At `repeatable-read` and, by its definition, at `read-committed` a statement may see rows of different states. Rows
+//! that matter are pinned one after the other to each of their versions: those that were read, those that a condition
+//! would find in one of their versions, and all of them where the statement fails.
 //!
 //! # Invariants
-//! - Together with [`Choices::next`] returning `None` and [`Choices::cut`] being false, every choice of the level was made, or one with the same writes.
+//! - Together with [`Choices::next`] returning `None` and [`Choices::cut`] being false, every choice of the level was
+//!   made, or one with the same writes.
 
 use margay_history::{OpId, TxnId};
 use margay_sql::{TableId, Transaction, Write};
@@ -321,7 +323,8 @@ impl Choices {
         Ok(false)
     }
 
-    /// Runs the statements with the sights chosen so far, and the rest with the first that fits; `None` if one has none.
+    /// Runs the statements with the sights chosen so far, and the rest with the first that fits; `None` if one has
+    /// none.
     fn forward(&mut self, machine: &mut Machine<'_>) -> Result<Option<Choice>, Outside> {
         let (mut transaction, mut ran) = self.prefix(machine)?;
         while self.levels.len() < self.ops.len() {
@@ -406,7 +409,8 @@ impl Choices {
         }
     }
 
-    /// All sights of the next statement that fit and are allowed, each with other writes; one is enough where nothing is written.
+    /// All sights of the next statement that fit and are allowed, each with other writes; one is enough where nothing
+    /// is written.
     fn options(&mut self, machine: &mut Machine<'_>) -> Result<Vec<Sight>, Outside> {
         let mut found = Found { sights: Vec::new(), writes: Vec::new(), only: false };
         match self.rules.family {
@@ -470,8 +474,8 @@ impl Choices {
         Ok(())
     }
 
-    /// A locking statement looks again at the rows that it found: they are as of the state before its transaction's commit, or gone if they ended meanwhile. What it only reads on the way need
-    /// not be looked at again.
+    /// A locking statement looks again at the rows that it found: they are as of the state before its transaction's
+    /// commit, or gone if they ended meanwhile. What it only reads on the way need not be looked at again.
     fn rechecked(
         &mut self,
         machine: &mut Machine<'_>,

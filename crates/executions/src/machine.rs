@@ -95,7 +95,8 @@ impl<'h> Machine<'h> {
     /// The database before the first transaction, with indexes as they are needed or without any.
     ///
     /// # Errors
-    /// What is outside the fragment: an operation that is no SQL, a table whose columns are not declared, a type that has no meaning here.
+    /// What is outside the fragment: an operation that is no SQL, a table whose columns are not declared, a type that
+    /// has no meaning here.
     pub fn new(history: &'h History, indexed: bool) -> Result<Self, Outside> {
         Self::starting(history, indexed, &[])
     }
@@ -123,7 +124,8 @@ impl<'h> Machine<'h> {
         })
     }
 
-    /// The same, with statements that end with the budget: as outside the fragment, which whoever polls the budget knows better.
+    /// The same, with statements that end with the budget: as outside the fragment, which whoever polls the budget
+    /// knows better.
     #[must_use]
     pub fn within(mut self, budget: &Budget) -> Self {
         self.limit(budget);
@@ -368,7 +370,8 @@ impl<'h> Machine<'h> {
         self.database.tables().map(|(_, id)| id).collect()
     }
 
-    /// The states in which a row's version differs from the one before, up to `at`, latest first; the earliest known one always among them.
+    /// The states in which a row's version differs from the one before, up to `at`, latest first; the earliest known
+    /// one always among them.
     #[must_use]
     pub fn states_of(&self, table: TableId, key: &Key, at: u32) -> Vec<u32> {
         let versions = self.database.versions(table, key);
@@ -393,7 +396,8 @@ impl<'h> Machine<'h> {
         Pin { table: self.database.schema(table).name.clone(), key: key.to_vec(), at, missed: false }
     }
 
-    /// A pin that lets a row be missed: the latest state up to `at` that deleted it and inserted it again has it neither as it was nor as it is.
+    /// A pin that lets a row be missed: the latest state up to `at` that deleted it and inserted it again has it
+    /// neither as it was nor as it is.
     #[must_use]
     pub fn gap(&self, table: TableId, key: &Key, at: u32) -> Option<Pin> {
         let state = self.gaps.last(&(table, key.clone()), at)?;
@@ -450,7 +454,8 @@ impl<'h> Machine<'h> {
     }
 }
 
-/// Histories number their parameters whatever the database; MySQL's own marks have no numbers, so that each stands for the next value.
+/// Histories number their parameters whatever the database; MySQL's own marks have no numbers, so that each stands for
+/// the next value.
 fn positional(text: &str, given: Vec<Value>, dialect: Dialect) -> (Cow<'_, str>, Vec<Value>) {
     if !dialect.is_mysql() || !text.contains('$') {
         return (Cow::Borrowed(text), given);

@@ -5,8 +5,8 @@
 //! - Taking the last transaction back restores everything.
 //!
 //! # Cost
-//! The first transaction that is not placed yet is found from where it was last, in each of three sorted lists: constant on average. The floor of a
-//! snapshot looks back over the transactions that are concurrent.
+//! The first transaction that is not placed yet is found from where it was last, in each of three sorted lists:
+//! constant on average. The floor of a snapshot looks back over the transactions that are concurrent.
 
 use margay_history::{History, Outcome, TxnId};
 

@@ -1,8 +1,9 @@
 //! All orders at once: a SAT solver over what is before what.
 //!
 //! # Algorithm
-//! A variable for each two moments, and clauses that make them an order: of three moments no two ways around. What the level and the evidence ask is a clause for each pair; what a
-//! [`Misrun`] says is one clause. Transactions of unknown outcome have a variable of their own.
+//! A variable for each two moments, and clauses that make them an order: of three moments no two ways around. What the
+//! level and the evidence ask is a clause for each pair; what a [`Misrun`] says is one clause. Transactions of unknown
+//! outcome have a variable of their own.
 //!
 //! # Cost
 //! The cube of the number of moments.

@@ -1,15 +1,20 @@
 //! Some rows of a log, and every statement about them: a log of its own.
 //!
 //! # Problem
-//! In a long log whose order nothing tells, there are more orders than anybody can try. But an answer that is wrong is mostly wrong for a few rows, and the statements about those are few.
+//! In a long log whose order nothing tells, there are more orders than anybody can try. But an answer that is wrong is
+//! mostly wrong for a few rows, and the statements about those are few.
 //!
 //! # Mathematics
-//! Take a set of rows such that whoever can write one of them looks at and writes only rows of the set: then what these rows are at any time depends on the statements inside the set alone. Take an execution of
-//! the whole log, and leave out every statement that touches another row, and every transaction that has none left. The rows of the set are the same in every state, so each statement that is left gives
-//! what it gave; the order that is left is one that the level allows; nobody conflicts who did not before. So it is an execution of the part. Where the part has none, the log has none.
+//! Take a set of rows such that whoever can write one of them looks at and writes only rows of the set: then what these
+//! rows are at any time depends on the statements inside the set alone. Take an execution of the whole log, and leave
+//! out every statement that touches another row, and every transaction that has none left. The rows of the set are the
+//! same in every state, so each statement that is left gives what it gave; the order that is left is one that the level
+//! allows; nobody conflicts who did not before. So it is an execution of the part. Where the part has none, the log has
+//! none.
 //!
 //! # Invariants
-//! - Which rows a statement can touch comes from its text ([`margay_sql::Footprint`]), not from what it was seen to touch. A statement that writes and may touch anything leaves no parts.
+//! - Which rows a statement can touch comes from its text ([`margay_sql::Footprint`]), not from what it was seen to
+//!   touch. A statement that writes and may touch anything leaves no parts.
 //! - A transaction keeps its beginning and its end, and with them its place in real time.
 
 use hashbrown::{HashMap, HashSet};

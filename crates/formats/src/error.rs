@@ -7,7 +7,8 @@ use margay_history::{History, Invalid, OpId};
 
 use crate::Format;
 
-/// What is wrong, and where. Its `Display` is `file:line:column: what`; [`FormatError::render`] adds the offending line.
+/// What is wrong, and where. Its `Display` is `file:line:column: what`; [`FormatError::render`] adds the offending
+/// line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FormatError {
     /// The file, as the user named it.

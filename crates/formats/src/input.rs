@@ -1,7 +1,8 @@
 //! Where histories come from: files, directories and streams, decompressed on the way.
 //!
 //! # Invariants
-//! Nothing here holds a whole file: streams are read in blocks, and a [`Lines`] reader holds one line of at most `LINE_LIMIT` bytes.
+//! Nothing here holds a whole file: streams are read in blocks, and a [`Lines`] reader holds one line of at most
+//! `LINE_LIMIT` bytes.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -179,7 +180,8 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The files of a directory and of its directories, in natural order of their names (`T2` before `T10`); of a file, itself.
+    /// The files of a directory and of its directories, in natural order of their names (`T2` before `T10`); of a file,
+    /// itself.
     pub fn files(self) -> Result<Vec<Entry<'a>>, FormatError> {
         let (stop, cut) = (self.stop.clone(), self.cut());
         let root = match self.kind {

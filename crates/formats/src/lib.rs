@@ -1,13 +1,15 @@
 //! Histories as bytes: the native forms and the formats of other tools.
 //!
-//! [`read`] takes a [`Source`] (a path, standard input, bytes), undoes gzip or zstd, finds out the [`Format`] unless told, and
-//! answers a [`Loaded`]; [`write()`] does the reverse. What is ill-formed is a [`FormatError`] with file, line and column; what a
-//! format cannot carry is one that names the operation.
+//! [`read`] takes a [`Source`] (a path, standard input, bytes), undoes gzip or zstd, finds out the [`Format`] unless
+//! told, and answers a [`Loaded`]; [`write()`] does the reverse. What is ill-formed is a [`FormatError`] with file,
+//! line and column; what a format cannot carry is one that names the operation.
 //!
 //! # Invariants
-//! - Any bytes lead to a history or an error, never to a panic, and memory is bounded by the content, not by what it claims.
+//! - Any bytes lead to a history or an error, never to a panic, and memory is bounded by the content, not by what it
+//!   claims.
 //! - Nothing half-written is left behind: see `output`.
-//! - Reading and writing lose nothing of what clients did and saw, or fail; what else a format has no place for, [`omissions`] tells.
+//! - Reading and writing lose nothing of what clients did and saw, or fail; what else a format has no place for,
+//!   [`omissions`] tells.
 
 mod binary;
 mod binary_input;

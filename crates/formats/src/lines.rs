@@ -88,7 +88,8 @@ impl<'a> Lines<'a> {
         Ok(true)
     }
 
-    /// Room behind what is filled: the current line moves to the front, or the buffer doubles. Answers how far things moved.
+    /// Room behind what is filled: the current line moves to the front, or the buffer doubles. Answers how far things
+    /// moved.
     fn make_room(&mut self) -> usize {
         if self.filled < self.buffer.len() {
             return 0;

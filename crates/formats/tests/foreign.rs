@@ -1,4 +1,5 @@
-//! Random histories through the foreign formats: what can be written reads back, gets the same verdicts, and from then on does not change.
+//! Random histories through the foreign formats: what can be written reads back, gets the same verdicts, and from then
+//! on does not change.
 
 use std::time::Duration;
 

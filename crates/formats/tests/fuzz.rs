@@ -1,5 +1,5 @@
-//! Any bytes lead to a history or an error, never to a panic, in any format, and in bounded memory; and what was read can be written and
-//! read again without loss.
+//! Any bytes lead to a history or an error, never to a panic, in any format, and in bounded memory; and what was read
+//! can be written and read again without loss.
 
 mod common;
 
@@ -41,9 +41,9 @@ fn size(history: &History) -> [usize; 4] {
     [history.session_count(), history.txn_count(), history.op_count(), history.object_count()]
 }
 
-/// The binary form carries everything, JSON lines everything that they do not refuse. The format that the history came from keeps all operations,
-/// though it may number anew what has no number in it. Other formats may know less (the unit of a clock that nobody used, for example), but what
-/// they write can be read.
+/// The binary form carries everything, JSON lines everything that they do not refuse. The format that the history came
+/// from keeps all operations, though it may number anew what has no number in it. Other formats may know less (the unit
+/// of a clock that nobody used, for example), but what they write can be read.
 fn keeps(loaded: &Loaded) -> TestCaseResult {
     let history = &loaded.history;
     for format in Format::ALL.into_iter().filter(|format| format.can_write() && !format.is_directory()) {

@@ -1,20 +1,23 @@
 //! Versions with installation intervals, and which of them a snapshot can have shown.
 //!
 //! # Problem
-//! A snapshot was taken at an unknown instant of its interval, every version was installed at an unknown instant of its own. Which versions can a read have
-//! returned, and at which instants can the snapshot lie?
+//! A snapshot was taken at an unknown instant of its interval, every version was installed at an unknown instant of its
+//! own. Which versions can a read have returned, and at which instants can the snapshot lie?
 //!
 //! # Algorithm
-//! Leopard's five classes. A version is *future* when it was installed after the snapshot for certain. It is *garbage* when another is later
-//! for certain and was there before the snapshot for certain: the newest such is the *pivot*. What is left are the candidates: the pivot, versions whose order
-//! to the pivot is open (*pivot-overlap*), and versions that may have come just before the snapshot (*overlap*). A read is explained by the candidates that
-//! match what it saw. Conversely the snapshot is not before the earliest of these, and not after all their successors (Theorem 2 of the appendix): that narrows its
-//! interval, and the reads that share the snapshot are explained again until nothing changes.
+//! Leopard's five classes. A version is *future* when it was installed after the snapshot for certain. It is *garbage*
+//! when another is later for certain and was there before the snapshot for certain: the newest such is the *pivot*.
+//! What is left are the candidates: the pivot, versions whose order to the pivot is open (*pivot-overlap*), and
+//! versions that may have come just before the snapshot (*overlap*). A read is explained by the candidates that match
+//! what it saw. Conversely the snapshot is not before the earliest of these, and not after all their successors
+//! (Theorem 2 of the appendix): that narrows its interval, and the reads that share the snapshot are explained again
+//! until nothing changes.
 //!
 //! # Differs from the paper
-//! - The theorem speaks of the one version that was read; here every version that may have been read counts, so that the interval never becomes too small.
-//! - The pivot alone does not make others garbage: what counts is that the order of the two is certain, by time or by what locks and the rule for
-//!   concurrent updates leave possible.
+//! - The theorem speaks of the one version that was read; here every version that may have been read counts, so that
+//!   the interval never becomes too small.
+//! - The pivot alone does not make others garbage: what counts is that the order of the two is certain, by time or by
+//!   what locks and the rule for concurrent updates leave possible.
 //! - A version whose transaction's outcome is unknown, or that deletes what may not have been there, hides nothing.
 
 use margay_history::{Interval, NameId, ObjectId, OpKind, PredicateId, Value, ValueId, Values, Version};
@@ -64,7 +67,8 @@ impl Written {
         self.pattern.is_none() && self.unseen.is_none()
     }
 
-    /// Whether the transaction, which began at `start`, may have inserted the object over a deletion that its snapshot does not show.
+    /// Whether the transaction, which began at `start`, may have inserted the object over a deletion that its snapshot
+    /// does not show.
     pub fn may_be_inserted<'a>(&self, start: i64, mut others: impl Iterator<Item = &'a Fact>) -> bool {
         self.effect.is_some_and(|at| others.any(|other| other.may_delete(start, at.after)))
     }
@@ -100,7 +104,8 @@ impl Written {
         }
     }
 
-    /// The versions that others see where they see what is not committed: each from its write on, and until it was undone if the transaction aborted.
+    /// The versions that others see where they see what is not committed: each from its write on, and until it was
+    /// undone if the transaction aborted.
     #[must_use]
     pub fn facts(&self, course: &Course, values: &Values) -> Vec<Fact> {
         let gone = if course.aborted() { course.end().after } else { i64::MAX };
@@ -124,8 +129,9 @@ impl Written {
     }
 }
 
-/// The version that a transaction left of an object, given all that it made of it: the last one, by which versions are in order. Where others see what is not committed
-/// there are several; a later one that may have changed nothing, or that nobody saw, may be the last too.
+/// The version that a transaction left of an object, given all that it made of it: the last one, by which versions are
+/// in order. Where others see what is not committed there are several; a later one that may have changed nothing, or
+/// that nobody saw, may be the last too.
 #[must_use]
 pub fn left<'a>(made: impl Iterator<Item = &'a Fact> + Clone) -> Option<Fact> {
     let latest = made.clone().map(|fact| fact.installed.after).max()?;
@@ -206,8 +212,8 @@ impl Fact {
         Self { installed, certain: true, locked: None, snapshot: None, gone: i64::MAX, pattern }
     }
 
-    /// What a transaction of which nobody heard any more may have done last, where others see what is not committed: a statement that was not answered stands in no recording, and may have
-    /// written anything, also later.
+    /// What a transaction of which nobody heard any more may have done last, where others see what is not committed: a
+    /// statement that was not answered stands in no recording, and may have written anything, also later.
     #[must_use]
     pub fn unheard(course: &Course, view: View) -> Option<Self> {
         let heard = course.committed() || course.aborted() || view != View::Uncommitted;
@@ -222,16 +228,17 @@ impl Fact {
 
     /// Whether `later` was installed after this one for certain, if both were.
     ///
-    /// By time; or because the other order is impossible: `later`'s writer still held its lock when this writer had got it, or had not committed
-    /// when this writer had its snapshot.
+    /// By time; or because the other order is impossible: `later`'s writer still held its lock when this writer had got
+    /// it, or had not committed when this writer had its snapshot.
     #[must_use]
     pub fn before(&self, later: &Fact) -> bool {
         self.installed.after < later.installed.before
             || (self.certain && later.certain && self.precludes(later) && !later.precludes(self))
     }
 
-    /// Leaves open by when the writer, which began at `start`, had its snapshot, if it may have inserted the object over a deletion that the snapshot does not show: such an insertion is
-    /// refused nowhere for certain. PostgreSQL takes it for another row, whoever changed the one that is gone.
+    /// Leaves open by when the writer, which began at `start`, had its snapshot, if it may have inserted the object
+    /// over a deletion that the snapshot does not show: such an insertion is refused nowhere for certain. PostgreSQL
+    /// takes it for another row, whoever changed the one that is gone.
     pub fn may_be_inserted<'a>(&mut self, start: i64, mut others: impl Iterator<Item = &'a Fact>) {
         let Some(written) = self.locked else { return };
         if others.any(|other| other.may_delete(start, written)) {
@@ -245,7 +252,8 @@ impl Fact {
         self.pattern.may_be_absent() && self.installed.before <= by && self.installed.after >= since
     }
 
-    /// Whether `next` was installed right after this one for certain: every other version was there before, or came later.
+    /// Whether `next` was installed right after this one for certain: every other version was there before, or came
+    /// later.
     #[must_use]
     pub fn right_before<'a>(&self, next: &Fact, mut others: impl Iterator<Item = &'a Fact>) -> bool {
         self.before(next) && others.all(|other| other.before(self) || next.before(other))
@@ -275,7 +283,8 @@ impl Sight<'_> {
         self.versions.iter().filter(|version| self.is_possible(version, snapshot)).count()
     }
 
-    /// Whether a version was not installed after the snapshot for certain, and no later one was there before it for certain.
+    /// Whether a version was not installed after the snapshot for certain, and no later one was there before it for
+    /// certain.
     fn is_possible(&self, version: &Fact, snapshot: Interval) -> bool {
         let hides = |j: &Fact| j.certain && j.installed.after < snapshot.before && version.before(j);
         version.installed.before <= snapshot.after
@@ -310,7 +319,8 @@ impl Sight<'_> {
         later.map(|j| j.installed.after).min().unwrap_or(i64::MAX).min(version.gone)
     }
 
-    /// Whether a version is later than whatever was seen, and would have changed it: of a row that was not returned, one of which the condition is true.
+    /// Whether a version is later than whatever was seen, and would have changed it: of a row that was not returned,
+    /// one of which the condition is true.
     #[must_use]
     pub fn is_overwritten_by(
         &self,
@@ -327,8 +337,9 @@ impl Sight<'_> {
 }
 
 impl Saw {
-    /// Whether a later version of the object changes what was seen. A row that the same transaction changed is overwritten by itself first. A partial write of columns
-    /// that were not seen changes nothing: MariaDB at SERIALIZABLE reads them from a covering index, whose lock such a write never meets.
+    /// Whether a later version of the object changes what was seen. A row that the same transaction changed is
+    /// overwritten by itself first. A partial write of columns that were not seen changes nothing: MariaDB at
+    /// SERIALIZABLE reads them from a covering index, whose lock such a write never meets.
     #[must_use]
     pub fn is_changed_by(self, object: ObjectId, pattern: &Pattern, world: World<'_>) -> bool {
         match self {
@@ -343,8 +354,8 @@ impl Saw {
         }
     }
 
-    /// The columns of a row that was returned, each with the versions that determine it, as far as partial writes left them alone: there the versions of the whole row
-    /// say nothing.
+    /// The columns of a row that was returned, each with the versions that determine it, as far as partial writes left
+    /// them alone: there the versions of the whole row say nothing.
     #[must_use]
     pub fn columns<'a>(self, versions: &[&'a Fact], values: &Values) -> Vec<(Saw, Vec<&'a Fact>)> {
         let Saw::Value(value) = self else { return Vec::new() };
@@ -360,8 +371,9 @@ impl Saw {
 
 /// Bounds the versions of transactions whose outcome is unknown by the locks of others.
 ///
-/// A transaction that had locked the object and has not been heard of since has ended by the time at which another one got the lock: whatever it
-/// installed was there by then. `U` got it after the unknown one, and not before, if it still held it when the unknown one had it.
+/// A transaction that had locked the object and has not been heard of since has ended by the time at which another one
+/// got the lock: whatever it installed was there by then. `U` got it after the unknown one, and not before, if it still
+/// held it when the unknown one had it.
 pub fn close_unknown(versions: &mut [(Version, Fact)]) {
     for place in 0..versions.len() {
         let unknown = &versions[place].1;
@@ -375,7 +387,8 @@ pub fn close_unknown(versions: &mut [(Version, Fact)]) {
     }
 }
 
-/// The interval of the snapshot that all these reads share, as far as they narrow it, or the place of the read that no candidate explains.
+/// The interval of the snapshot that all these reads share, as far as they narrow it, or the place of the read that no
+/// candidate explains.
 ///
 /// # Errors
 /// The place of a read for which nothing is left.

@@ -2,7 +2,8 @@
 
 use margay_history::{NameId, OpKind, Value, ValueId, Values};
 
-/// The values that a version may have. A partial-row write leaves the other columns open, an append what was there before.
+/// The values that a version may have. A partial-row write leaves the other columns open, an append what was there
+/// before.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Pattern {
     /// Any value.

@@ -1,8 +1,8 @@
 //! What searches ask: conditions over the rows of a table, and of which versions they are true.
 //!
 //! # Invariants
-//! An answer is given only where what is known of a version decides it: a partial row without a column of the condition, a list, a value of which nothing is
-//! known, and a condition outside the SQL fragment all leave it open.
+//! An answer is given only where what is known of a version decides it: a partial row without a column of the
+//! condition, a list, a value of which nothing is known, and a condition outside the SQL fragment all leave it open.
 
 use std::borrow::Cow;
 
@@ -96,14 +96,16 @@ impl Searches {
         self.conditions.get(predicate.index()).map(|condition| condition.table)
     }
 
-    /// The ranges that the first columns of a key must be in for a row to match, if they are whole numbers; as many columns as the condition speaks of.
+    /// The ranges that the first columns of a key must be in for a row to match, if they are whole numbers; as many
+    /// columns as the condition speaks of.
     #[must_use]
     pub fn span(&self, predicate: PredicateId) -> &[(i64, i64)] {
         self.conditions.get(predicate.index()).map_or(&[], |condition| &condition.span)
     }
 
-    /// The column outside of the key that the condition compares with whole numbers, and their range, if that leaves fewer rows than the key does. A version matches for certain only if it
-    /// says what that column is, and if that is a whole number only one in the range.
+    /// The column outside of the key that the condition compares with whole numbers, and their range, if that leaves
+    /// fewer rows than the key does. A version matches for certain only if it says what that column is, and if that is
+    /// a whole number only one in the range.
     #[must_use]
     pub fn compared(&self, predicate: PredicateId) -> Option<(&str, (i64, i64))> {
         let Condition { span, compared, .. } = self.conditions.get(predicate.index())?;

@@ -1,8 +1,8 @@
 //! Writes of which it was not seen what they wrote: predicate updates without their rows.
 //!
 //! # Invariants
-//! Such a write may have changed every object of its table that the key does not exclude, or none. What it made of them hides nothing, and whoever reads one of them may
-//! have seen it.
+//! Such a write may have changed every object of its table that the key does not exclude, or none. What it made of them
+//! hides nothing, and whoever reads one of them may have seen it.
 
 use margay_history::{History, Interval, NameId, ObjectId, Op, OpKind, PredicateId, TableId, Values};
 use margay_sql::{Assignments, Dialect};

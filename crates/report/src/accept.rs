@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //! - Nothing disappears: a finding that is set aside keeps its proof, and the reason stands beside it.
-//! - A rule of a user ends on its day. A rule that sets nothing aside is told, so that the file does not outlive its reasons.
+//! - A rule of a user ends on its day. A rule that sets nothing aside is told, so that the file does not outlive its
+//!   reasons.
 
 use std::fmt;
 use std::str::FromStr;

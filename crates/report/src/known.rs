@@ -1,11 +1,13 @@
 //! Findings that a database is known for.
 //!
-//! PostgreSQL at REPEATABLE READ lets a transaction insert a row whose deletion its snapshot does not see. For PostgreSQL the new row is another one, so its rule about concurrent updates says
-//! nothing; in a history it is one object, written by transactions that overlap. Whoever reads of such a finding should know that it is no news.
+//! PostgreSQL at REPEATABLE READ lets a transaction insert a row whose deletion its snapshot does not see. For
+//! PostgreSQL the new row is another one, so its rule about concurrent updates says nothing; in a history it is one
+//! object, written by transactions that overlap. Whoever reads of such a finding should know that it is no news.
 //!
 //! # Invariants
-//! Nothing is suppressed: this is a sentence beside the finding. It is said only if the finding rests on that very insertion: its version comes directly behind one that is a
-//! deletion, by the recorded version order or by the order of commits, which is that of versions in PostgreSQL, because writers of a row wait for each other's end.
+//! Nothing is suppressed: this is a sentence beside the finding. It is said only if the finding rests on that very
+//! insertion: its version comes directly behind one that is a deletion, by the recorded version order or by the order
+//! of commits, which is that of versions in PostgreSQL, because writers of a row wait for each other's end.
 
 use margay_audit::audit;
 use margay_history::{History, ObjectId, Op, OpId, OpKind, Outcome, TxnId, Value, ValueId, Version};
@@ -60,7 +62,8 @@ impl Known<'_> {
         audit(self.history, question, &others).is_err().then_some(insertion)
     }
 
-    /// That a writer began after another had committed is what PostgreSQL does not promise here; a cycle needs that where an anti-dependency follows.
+    /// That a writer began after another had committed is what PostgreSQL does not promise here; a cycle needs that
+    /// where an anti-dependency follows.
     fn in_cycle(&self, lemma: &Lemma) -> Option<Insertion> {
         let edges = || lemma.edges.iter().zip(lemma.edges.iter().cycle().skip(1));
         edges().find_map(|(edge, next)| match (&edge.reason, &next.reason) {

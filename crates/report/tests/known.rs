@@ -123,7 +123,8 @@ fn the_insertion_of_a_deleted_row_is_known() {
     }
 }
 
-/// A regression: a busy client made the commits of deleter and inserter overlap, and nothing was known of the finding. The deleter had written long before the inserter asked to commit, so it came first.
+/// A regression: a busy client made the commits of deleter and inserter overlap, and nothing was known of the finding.
+/// The deleter had written long before the inserter asked to commit, so it came first.
 #[test]
 fn locks_tell_which_came_first_where_commits_overlap() {
     let history = story(Twist { late: true, ..Twist::default() });

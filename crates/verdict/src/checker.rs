@@ -40,6 +40,7 @@ pub trait Checker {
     /// Its name on the command line.
     fn name(&self) -> &'static str;
 
-    /// Answers the question. Never panics on a valid history; what it cannot do is [`Verdict::Unknown`] with the reason.
+    /// Answers the question. Never panics on a valid history; what it cannot do is [`Verdict::Unknown`] with the
+    /// reason.
     fn check(&self, history: &History, question: Question, budget: &Budget) -> Verdict;
 }

@@ -13,8 +13,8 @@ use margay_levels::{Anomaly, Level};
 use crate::certificate::{Lemma, Reason};
 
 impl Lemma {
-    /// Which anomaly the cycle is: by how many anti-dependencies it has and whether two of them meet, whether one is over a
-    /// predicate, and which orders it uses [Adya1999, Elle].
+    /// Which anomaly the cycle is: by how many anti-dependencies it has and whether two of them meet, whether one is
+    /// over a predicate, and which orders it uses [Adya1999, Elle].
     #[must_use]
     pub fn anomaly(&self, history: &History) -> Anomaly {
         Anomaly::of_cycle(self.shape(history))

@@ -1,12 +1,14 @@
 //! Whether a statement's result is what a client observed.
 //!
-//! Clients record results in the types of their protocol: a decimal may come as text, a truth value as a number. Values are equal here when
-//! they stand for the same SQL value; bytes are not compared, because every protocol writes them differently.
+//! Clients record results in the types of their protocol: a decimal may come as text, a truth value as a number. Values
+//! are equal here when they stand for the same SQL value; bytes are not compared, because every protocol writes them
+//! differently.
 
 use margay_history::{History, Statement, Value, ValueId};
 use margay_sql::{Decimal, Dialect, Outcome, Value as SqlValue};
 
-/// Whether the outcome fits everything that was observed of the statement. `writes` is true for a statement that changes rows: only then `count` is about them.
+/// Whether the outcome fits everything that was observed of the statement. `writes` is true for a statement that
+/// changes rows: only then `count` is about them.
 #[must_use]
 pub fn fits(
     history: &History,
@@ -25,7 +27,8 @@ fn count_fits(count: u64, outcome: &Outcome, dialect: Dialect) -> bool {
     count == outcome.matched || dialect.is_mysql() && mysql.contains(&count)
 }
 
-/// Rows of equal rank may come in any order; and all rows, where there is text among them: how a database sorts text depends on a collation that the history does not tell.
+/// Rows of equal rank may come in any order; and all rows, where there is text among them: how a database sorts text
+/// depends on a collation that the history does not tell.
 fn rows_fit(history: &History, observed: &[ValueId], outcome: &Outcome) -> bool {
     if observed.len() != outcome.rows.len() {
         return false;

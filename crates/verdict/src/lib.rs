@@ -1,9 +1,9 @@
 //! Verdicts that can be checked by someone who does not trust the engine.
 //!
-//! An engine is a [`Checker`]: given a history and a [`Question`], within a [`Budget`], it answers with a [`Verdict`]. `holds` and
-//! `violated` carry a [`Certificate`], which the crate `margay-audit` re-checks against the history alone. What engines and the audit
-//! both have to know of a history is here too: what objects hold ([`cell`]), what operations do ([`state`]), what conditions mean
-//! ([`Predicates`]), and what statements sum up ([`summaries`]).
+//! An engine is a [`Checker`]: given a history and a [`Question`], within a [`Budget`], it answers with a [`Verdict`].
+//! `holds` and `violated` carry a [`Certificate`], which the crate `margay-audit` re-checks against the history alone.
+//! What engines and the audit both have to know of a history is here too: what objects hold ([`cell`]), what operations
+//! do ([`state`]), what conditions mean ([`Predicates`]), and what statements sum up ([`summaries`]).
 //!
 //! # Invariants
 //! - Nothing here depends on an engine, and nothing here searches.

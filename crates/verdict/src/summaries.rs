@@ -1,8 +1,9 @@
 //! Aggregates over a predicate: SQL statements that read one table and show what is computed from the rows that match.
 //!
 //! # Definition
-//! `SELECT COUNT(*), SUM(v) FROM t WHERE …` is a predicate read: it sees one version of every object of its table. Its answer is computed from the
-//! versions that match, as [`margay_sql::Summary`] says, and must be the one row that the client saw.
+//! `SELECT COUNT(*), SUM(v) FROM t WHERE …` is a predicate read: it sees one version of every object of its table. Its
+//! answer is computed from the versions that match, as [`margay_sql::Summary`] says, and must be the one row that the
+//! client saw.
 //!
 //! MIN, MAX, COUNT and SUM are summaries; every other SQL statement has no meaning among operations on rows.
 

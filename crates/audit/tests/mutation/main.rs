@@ -1,8 +1,9 @@
 //! Valid certificates, spoiled: audit accepts a mutant only if it is a proof itself.
 //!
-//! The certificates are those of the naive engine on random tiny histories, at every level. Whether a mutant proves something is decided in two ways, neither of which uses the
-//! audit: its answer must be the true one, by the definitions; and on histories of registers and lists a judge decides by brute force whether
-//! this very certificate proves it.
+//! The certificates are those of the naive engine on random tiny histories, at every level. Whether a mutant proves
+//! something is decided in two ways, neither of which uses the audit: its answer must be the true one, by the
+//! definitions; and on histories of registers and lists a judge decides by brute force whether this very certificate
+//! proves it.
 
 mod judge;
 mod mutate;

@@ -1,6 +1,7 @@
 //! A history as a formula.
 //!
-//! Initial values that are not known are integers here, or whatever their columns can hold ([`Open`]); of columns that are no integers they have no terms.
+//! Initial values that are not known are integers here, or whatever their columns can hold ([`Open`]); of columns that
+//! are no integers they have no terms.
 
 use std::cell::RefCell;
 
@@ -26,7 +27,8 @@ use crate::{unknown_rows, unknowns};
 pub enum Open {
     /// An integer, in a row that is there: what an [`Execution`](margay_verdict::execution::Execution) can name.
     Integers,
-    /// Whatever its column can hold, NULL included; a row of which nothing is known may not be there at all. What refutes this refutes everything.
+    /// Whatever its column can hold, NULL included; a row of which nothing is known may not be there at all. What
+    /// refutes this refutes everything.
     Anything,
 }
 

@@ -1,8 +1,9 @@
 //! What statements see of a row: what the latest visible writer left.
 //!
 //! # Algorithm
-//! Who may write a row is known from the statements' texts. A visible writer that surely wrote hides all that are surely before it; of the rest each is the latest one where no
-//! other visible one comes after it. A writer whose statements are not translated yet stands for itself by unknowns, which are tied to its terms later.
+//! Who may write a row is known from the statements' texts. A visible writer that surely wrote hides all that are
+//! surely before it; of the rest each is the latest one where no other visible one comes after it. A writer whose
+//! statements are not translated yet stands for itself by unknowns, which are tied to its terms later.
 
 use hashbrown::HashMap;
 use margay_sql::{Cell, Key, Kind, SqlError, SymbolicRow, SymbolicView, TableId, Term, Terms};

@@ -1,12 +1,13 @@
 //! The binary form: the columns of a history, one section each. See `docs/FORMAT.md` for the layout.
 //!
 //! # Design
-//! [`MAGIC`], a version byte, the [`SECTIONS`] in fixed order, and a CRC-32 of all before it. A section is its number of elements, its length
-//! in bytes, and its elements. Numbers are LEB128 variable-length integers; signed ones are folded so that small magnitudes stay short.
+//! [`MAGIC`], a version byte, the [`SECTIONS`] in fixed order, and a CRC-32 of all before it. A section is its number
+//! of elements, its length in bytes, and its elements. Numbers are LEB128 variable-length integers; signed ones are
+//! folded so that small magnitudes stay short.
 //!
 //! # Invariants
-//! - Every element takes at least one byte, so a number of elements above the section's length is refused before any memory is
-//!   reserved; and a section is read as far as it is there, not as long as it claims to be.
+//! - Every element takes at least one byte, so a number of elements above the section's length is refused before any
+//!   memory is reserved; and a section is read as far as it is there, not as long as it claims to be.
 //! - What is read is validated like any other history: see [`margay_history::Columns`].
 //!
 //! # Cost

@@ -1,13 +1,14 @@
 //! Forms of EDN and JSON, one top-level form at a time, on a flat tape.
 //!
 //! # Problem
-//! Jepsen histories are long lists of small maps. A tree of allocated nodes per map costs more than everything else, and a document
-//! read whole costs memory that a history does not need.
+//! Jepsen histories are long lists of small maps. A tree of allocated nodes per map costs more than everything else,
+//! and a document read whole costs memory that a history does not need.
 //!
 //! # Algorithm
-//! A [`Tape`] holds one form in pre-order: a container knows where it ends, so its children are found by stepping over it. Texts lie in
-//! one arena. Both are reused from form to form. [`FormStream`] keeps a window of the input; when a form runs over its end, the
-//! window grows and the form is scanned again, so every byte is scanned at most about twice.
+//! A [`Tape`] holds one form in pre-order: a container knows where it ends, so its children are found by stepping over
+//! it. Texts lie in one arena. Both are reused from form to form. [`FormStream`] keeps a window of the input; when a
+//! form runs over its end, the window grows and the form is scanned again, so every byte is scanned at most about
+//! twice.
 //!
 //! # Invariants
 //! Nesting is limited to [`DEPTH`], so no input exhausts the stack. Memory is bounded by the longest form.

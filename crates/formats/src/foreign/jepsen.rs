@@ -1,9 +1,10 @@
 //! Jepsen's operations: invocations and completions of one process make a transaction.
 //!
 //! # Mapping
-//! A process is a session, the index of its invocation the transaction's label, and `[index of the invocation, index of the completion]`
-//! the interval of all its operations: the order of the list is Jepsen's real time. `:ok` committed, `:fail` aborted, `:info` and a
-//! missing completion are unknown outcomes. What they and failed ones read is unknown too, unless the completion tells it. A completion without an invocation has both indices equal.
+//! A process is a session, the index of its invocation the transaction's label, and `[index of the invocation, index of
+//! the completion]` the interval of all its operations: the order of the list is Jepsen's real time. `:ok` committed,
+//! `:fail` aborted, `:info` and a missing completion are unknown outcomes. What they and failed ones read is unknown
+//! too, unless the completion tells it. A completion without an invocation has both indices equal.
 //!
 //! # Invariants
 //! Only open invocations are kept; a transaction goes to the builder when it completes.
@@ -160,7 +161,8 @@ impl Reader {
         Ok(self.emitter.take(&mut self.builder, txn)?)
     }
 
-    /// What a completed operation did: what it says if it is `:ok`; otherwise what it was asked for, with the results it tells.
+    /// What a completed operation did: what it says if it is `:ok`; otherwise what it was asked for, with the results
+    /// it tells.
     fn completed(
         &mut self,
         op: &Operation<'_>,
@@ -346,8 +348,9 @@ fn kind(form: Form<'_>, given: Option<Form<'_>>) -> Result<Kind, Fault> {
     }
 }
 
-/// Operations in a file that names no process at all. A completion belongs to an open invocation of the same content; when there are
-/// several, to any of them, so that its interval begins with the earliest: wider than the truth perhaps, never narrower.
+/// Operations in a file that names no process at all. A completion belongs to an open invocation of the same content;
+/// when there are several, to any of them, so that its interval begins with the earliest: wider than the truth perhaps,
+/// never narrower.
 #[derive(Default)]
 struct Anonymous {
     open: HashMap<Vec<Step>, Group>,

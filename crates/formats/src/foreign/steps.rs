@@ -1,7 +1,8 @@
 //! What a Jepsen operation did: forms to steps. `workload` makes operations of a history out of them.
 //!
-//! A step is independent of the workload, because some workloads are told apart only by a later read: `:add` is a counter's or a
-//! set's, `:write` a register's or a set's, `[:w k v]` a register's or a row's of the closed-predicate workload.
+//! A step is independent of the workload, because some workloads are told apart only by a later read: `:add` is a
+//! counter's or a set's, `:write` a register's or a set's, `[:w k v]` a register's or a row's of the closed-predicate
+//! workload.
 
 use margay_history::{HistoryBuilder, Invalid, ValueId};
 

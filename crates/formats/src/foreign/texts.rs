@@ -1,7 +1,8 @@
 //! Texts that were joined, as lists of what was joined.
 //!
-//! Porcupine's key-value store appends texts to texts. A history has lists for that: what was put or appended is an element, and a read is
-//! the list of the elements that its text is made of. A text that is made of nothing that was written is one element that nobody wrote.
+//! Porcupine's key-value store appends texts to texts. A history has lists for that: what was put or appended is an
+//! element, and a read is the list of the elements that its text is made of. A text that is made of nothing that was
+//! written is one element that nobody wrote.
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{HistoryBuilder, Invalid, Value, ValueId};

@@ -1,17 +1,19 @@
 //! `vbox`: a directory of Vbox logs, one per session, with intervals and range predicates.
 //!
 //! # Mapping
-//! A key is a row of the table `vbox` with the key column `k`; field 7 is its column `f7`. A version is (transaction, operation) there, and
-//! different versions may have equal values, so every row has a column `version` with the text `TXN.OP`: a read of an overwritten
-//! write stays one. A predicate on field 7 is a scan with the condition `f7 >= LEFT AND f7 <= RIGHT`.
+//! A key is a row of the table `vbox` with the key column `k`; field 7 is its column `f7`. A version is (transaction,
+//! operation) there, and different versions may have equal values, so every row has a column `version` with the text
+//! `TXN.OP`: a read of an overwritten write stays one. A predicate on field 7 is a scan with the condition `f7 >= LEFT
+//! AND f7 <= RIGHT`.
 //!
 //! A write of some fields leaves the others as they are, as writes of rows do.
 //!
-//! The initial version (transaction 0, operation 0) is absent, unless a predicate returned it: then its bounds must pin its value.
+//! The initial version (transaction 0, operation 0) is absent, unless a predicate returned it: then its bounds must pin
+//! its value.
 //!
-//! A version that no log has is a row that nobody wrote: its column `version` is all that is known of it. Some logs give a row of a
-//! predicate the number of its transaction where that of the operation belongs. Then the row is the last version
-//! that the transaction made of the key, of those that the predicate can have returned.
+//! A version that no log has is a row that nobody wrote: its column `version` is all that is known of it. Some logs
+//! give a row of a predicate the number of its transaction where that of the operation belongs. Then the row is the
+//! last version that the transaction made of the key, of those that the predicate can have returned.
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{

@@ -53,7 +53,8 @@ impl<'h> Writer<'h> {
         Ok(this)
     }
 
-    /// Logs tell an initial row only through the predicates that returned it: with predicates, each field must be pinned so.
+    /// Logs tell an initial row only through the predicates that returned it: with predicates, each field must be
+    /// pinned so.
     fn check_initial(&self) -> Result<(), FormatError> {
         if !self.history.has_kind(OpKind::Scan) {
             return Ok(());

@@ -1,18 +1,20 @@
 //! `viper`: a directory of Viper's JSON logs, one per session, with range queries.
 //!
 //! # Mapping
-//! A key is a row of the table `viper` with the key column `k` and the columns `val` and `dead`: Viper deletes by writing a tombstone, which has
-//! a value of its own and is returned by reads, so a dead row is a row here too. `["range",k1,k2,rows,dead rows]` is a scan with the
-//! condition `k >= K1 AND k <= K2`, whose result is both lists. An insertion or deletion is a read and a write. What was not
-//! successful is left out. Operations may also be objects (`{"opType":"r","key":…}`), as newer versions write them.
+//! A key is a row of the table `viper` with the key column `k` and the columns `val` and `dead`: Viper deletes by
+//! writing a tombstone, which has a value of its own and is returned by reads, so a dead row is a row here too.
+//! `["range",k1,k2,rows,dead rows]` is a scan with the condition `k >= K1 AND k <= K2`, whose result is both lists. An
+//! insertion or deletion is a read and a write. What was not successful is left out. Operations may also be objects
+//! (`{"opType":"r","key":…}`), as newer versions write them.
 //!
 //! # The initial state
-//! The transaction that `isInitial` marks is the initial state. Without one, a value that is read and that no transaction wrote is the one
-//! that was loaded before (see `unwritten`). A read of 0 is what a read of an absent row gives, unless 0 is
-//! written to the key or returned by a range.
+//! The transaction that `isInitial` marks is the initial state. Without one, a value that is read and that no
+//! transaction wrote is the one that was loaded before (see `unwritten`). A read of 0 is what a read of an absent row
+//! gives, unless 0 is written to the key or returned by a range.
 //!
 //! # Files
-//! Viper's clients write the same history in several forms into neighbouring folders. Files that are no JSON are left out, with a warning.
+//! Viper's clients write the same history in several forms into neighbouring folders. Files that are no JSON are left
+//! out, with a warning.
 
 use hashbrown::HashSet;
 use margay_history::{

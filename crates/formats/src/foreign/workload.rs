@@ -1,9 +1,9 @@
 //! Steps of Jepsen operations as operations of a history, by workload.
 //!
 //! # Algorithm
-//! Transactions wait in a queue until the workload that they belong to is known; from then on they pass straight through. Most files
-//! tell at once: an append, a predicate, a compare-and-swap. Registers of `[:w k v]` are told from rows of the closed-predicate workload
-//! by the absence of predicates among the first [`LOOKAHEAD`] transactions.
+//! Transactions wait in a queue until the workload that they belong to is known; from then on they pass straight
+//! through. Most files tell at once: an append, a predicate, a compare-and-swap. Registers of `[:w k v]` are told from
+//! rows of the closed-predicate workload by the absence of predicates among the first [`LOOKAHEAD`] transactions.
 
 use margay_history::{
     Access, HistoryBuilder, Interval, Invalid, ObjectId, OpDetail, OpKind, Outcome, Table, TableId, Value,

@@ -9,7 +9,8 @@ use super::values::ValueReader;
 use crate::input::{Input, Lines};
 use crate::{FormatError, Warnings};
 
-/// A recorder that was killed may have left half a line at the end: what it stood for is as if it had not been recorded.
+/// A recorder that was killed may have left half a line at the end: what it stood for is as if it had not been
+/// recorded.
 pub(crate) fn read(input: Input<'_>, warnings: &mut Warnings) -> Result<History, FormatError> {
     let mut lines = input.lines()?;
     let mut reader = Reader::default();

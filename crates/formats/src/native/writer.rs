@@ -1,4 +1,5 @@
-//! Writes the native format: a history session by session, so that reading it back moves nothing; or a recording, as it grows.
+//! Writes the native format: a history session by session, so that reading it back moves nothing; or a recording, as it
+//! grows.
 //!
 //! # Invariants
 //! - Only whole lines are passed on, and nothing is kept of them: a file that grows can be read at any time.

@@ -17,7 +17,8 @@ use crate::execution::{Bound, Clash};
 use crate::execution::{Execution, Initial, Misrun, Moment, PartRow, Pin, Reading, Sight, Unexplained};
 use crate::mechanism::{Certified, Locking, Mechanisms, Points, View};
 
-/// The translation that a certificate says the history of statements needs before it is read; nothing in files of version 0.1.0.
+/// The translation that a certificate says the history of statements needs before it is read; nothing in files of
+/// version 0.1.0.
 ///
 /// # Errors
 /// When the text is no certificate, or knows another translation.
@@ -41,8 +42,8 @@ fn stated<T>(
     }
 }
 
-/// What a file claims and the certificate in it, against the history that it was made for. `rows` says how statements became the operations
-/// of this history, if they did.
+/// What a file claims and the certificate in it, against the history that it was made for. `rows` says how statements
+/// became the operations of this history, if they did.
 ///
 /// # Errors
 /// What is wrong with the text, or that it was made for another history or by other rules.
