@@ -11,7 +11,7 @@ use std::str::FromStr;
 use margay_history::{History, ObjectId, OpId};
 use margay_levels::Anomaly;
 use margay_levels::profile::Deviation;
-use margay_verdict::{Broken, Certificate, Edge, Finding, Reason};
+use margay_verdict::{Broken, Certificate, Edge, Finding};
 use toml::{Table, Value};
 
 use crate::known::known;
@@ -235,7 +235,7 @@ impl Expected<'_> {
 /// The objects that a finding is about.
 fn objects(history: &History, finding: &Finding) -> Vec<ObjectId> {
     let of_op = |op: OpId| history.op(op).accesses.iter().map(|access| access.object).collect();
-    let of_edges = |edges: &[Edge]| edges.iter().filter_map(|edge| object(&edge.reason)).collect();
+    let of_edges = |edges: &[Edge]| edges.iter().filter_map(|edge| edge.reason.object()).collect();
     match &finding.certificate {
         Certificate::Operations { ops, .. } => ops.iter().flat_map(|&op| -> Vec<_> { of_op(op) }).collect(),
         Certificate::Refutation(lemmas) => {
@@ -247,18 +247,6 @@ fn objects(history: &History, finding: &Finding) -> Vec<ObjectId> {
             Broken::Dependencies(edges) => of_edges(edges),
         },
         _ => Vec::new(),
-    }
-}
-
-fn object(reason: &Reason) -> Option<ObjectId> {
-    match reason {
-        Reason::Session | Reason::RealTime | Reason::Recorded(_) => None,
-        Reason::Read { object, .. }
-        | Reason::Write { object }
-        | Reason::AntiRead { object, .. }
-        | Reason::ReadColumn { object, .. }
-        | Reason::AntiReadColumn { object, .. }
-        | Reason::Visible { object, .. } => Some(*object),
     }
 }
 

@@ -1,16 +1,16 @@
 //! Edges of a certificate as arrows of a picture.
 
-use crate::explain;
 use margay_history::{History, ObjectId, OpId, OpKind, TxnId};
 use margay_verdict::{Edge, Reason};
 
+use crate::explain;
 use crate::limit::{LINE, clean};
 use crate::picture;
 
 /// An arrow: its words, its sentence, and the operations that it rests on.
 #[must_use]
 pub fn view(history: &History, edge: &Edge, most: usize) -> picture::Edge {
-    let object = object_of(&edge.reason);
+    let object = edge.reason.object();
     let (from_op, to_op) = rests_on(history, edge);
     let name = object.map(|object| clean(&history.show_object(object), most));
     picture::Edge {
@@ -22,20 +22,6 @@ pub fn view(history: &History, edge: &Edge, most: usize) -> picture::Edge {
         object: name,
         from_op: from_op.map(|op| history.op_index(op)),
         to_op: to_op.map(|op| history.op_index(op)),
-    }
-}
-
-/// The object that a reason is about.
-#[must_use]
-pub fn object_of(reason: &Reason) -> Option<ObjectId> {
-    match reason {
-        Reason::Read { object, .. }
-        | Reason::Write { object }
-        | Reason::AntiRead { object, .. }
-        | Reason::ReadColumn { object, .. }
-        | Reason::AntiReadColumn { object, .. }
-        | Reason::Visible { object, .. } => Some(*object),
-        Reason::Session | Reason::RealTime | Reason::Recorded(_) => None,
     }
 }
 

@@ -43,15 +43,9 @@ pub fn objects(history: &History, finding: &Finding) -> Vec<ObjectId> {
         Certificate::Intervals(breach) => match &breach.broken {
             Broken::Read { op } => of_ops(&[*op]),
             Broken::Locks { object, .. } | Broken::Updates { object, .. } => vec![*object],
-            Broken::Dependencies(edges) => {
-                edges.iter().filter_map(|edge| edges::object_of(&edge.reason)).collect()
-            }
+            Broken::Dependencies(edges) => edges.iter().filter_map(|edge| edge.reason.object()).collect(),
         },
-        _ => lemmas(&finding.certificate)
-            .concat()
-            .iter()
-            .filter_map(|edge| edges::object_of(&edge.reason))
-            .collect(),
+        _ => lemmas(&finding.certificate).concat().iter().filter_map(|edge| edge.reason.object()).collect(),
     };
     let mut seen = HashSet::new();
     all.into_iter().filter(|&object| seen.insert(object)).take(OBJECTS).collect()

@@ -368,6 +368,20 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// The object that it is about.
+    #[must_use]
+    pub fn object(&self) -> Option<ObjectId> {
+        match self {
+            Reason::Read { object, .. }
+            | Reason::Write { object }
+            | Reason::AntiRead { object, .. }
+            | Reason::ReadColumn { object, .. }
+            | Reason::AntiReadColumn { object, .. }
+            | Reason::Visible { object, .. } => Some(*object),
+            Reason::Session | Reason::RealTime | Reason::Recorded(_) => None,
+        }
+    }
+
     /// Whether it is an anti-dependency: rw.
     #[must_use]
     pub fn is_anti(&self) -> bool {
