@@ -345,8 +345,13 @@ impl<'h> Walk<'_, 'h> {
         if self.writers.blind().has(self.history, object) {
             return;
         }
-        let recorded = self.recorded(op, object);
-        if let Some(version) = recorded.filter(|_| !self.has_written(object)) {
+        let Some(version) = self.recorded(op, object) else { return };
+        if self.has_written(object) {
+            // After its own write a transaction sees its own version.
+            if version != Version::Of(txn) {
+                self.find(Anomaly::Internal, txn, vec![op]);
+            }
+        } else {
             let first = self.draft.candidates.len() as u32;
             let alive = match version {
                 Version::Initial => true,
@@ -365,7 +370,8 @@ impl<'h> Walk<'_, 'h> {
 
     /// Makes a read of the candidates since `first`. Without any, nothing can explain it: the reason is looked up.
     fn finish_read(&mut self, txn: TxnId, op: OpId, object: ObjectId, first: u32) {
-        if let Some(version) = self.recorded(op, object) {
+        // Of what it wrote itself, evidence names its own version, and this read is of the one before.
+        if let Some(version) = self.recorded(op, object).filter(|_| !self.has_written(object)) {
             let kept = self.draft.candidates[first as usize..].contains(&version);
             if !kept && self.draft.candidates.len() > first as usize {
                 // The value is that of a version, only not of the recorded one.

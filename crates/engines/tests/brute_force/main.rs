@@ -21,9 +21,6 @@ use margay_verdict::{Budget, Question, Verdict};
 use crate::judge::{Order, holds};
 use crate::model::{Condition, History, Op, Outcome, Seen, Value, Write};
 
-/// So many rejected proofs are printed.
-const SHOWN_FAULTS: usize = 5;
-
 const LEVELS: [(Level, judge::Level); 13] = [
     (Level::ReadCommitted, judge::Level::ReadCommitted),
     (Level::BeReadCommitted, judge::Level::BeReadCommitted),
@@ -49,8 +46,6 @@ struct Count {
     holds: u64,
     violated: u64,
     decided: std::collections::BTreeMap<&'static str, u64>,
-    /// Proofs that the audit rejected.
-    faults: usize,
 }
 
 #[test]
@@ -68,8 +63,6 @@ fn engines_and_audit_say_what_the_definitions_say() {
     println!("{seeds} histories from seed {first} on: {count:?}");
     let total = count.holds + count.violated;
     assert!(count.holds * 10 > total && count.violated * 10 > total, "one-sided histories: {count:?}");
-    // `solve` has a few with version sets of lists that were read after an own append.
-    assert!((count.faults as u64) * 200 < total, "many rejected proofs: {count:?}");
     assert!(count.decided["naive"] * 10 > total * 9 && count.decided["solve"] * 10 > total * 9, "{count:?}");
 }
 
@@ -88,10 +81,9 @@ fn difference(history: &History, count: &mut Count) -> Option<String> {
                 _ => decision.engine.unwrap_or("nobody"),
             };
             // A proof that the audit rejects never becomes an answer; it is a bug of the engine all the same.
-            if let (true, Some(fault)) = (count.faults < SHOWN_FAULTS, decision.faults.first()) {
-                println!("fault of {who} at {level}: {fault:?}");
+            if let Some(fault) = decision.faults.first() {
+                return Some(format!("the audit rejects a proof of {who} at {level}: {fault:?}"));
             }
-            count.faults += decision.faults.len();
             let said = match &decision.verdict {
                 Verdict::Holds(_) => true,
                 Verdict::Violated(_) => false,
