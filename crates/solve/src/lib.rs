@@ -226,7 +226,7 @@ fn decide(mut known: Known<'_>, effort: Effort, budget: &Budget) -> Result<Optio
         Saturated::Acyclic(reach) => search(&known, &reach, effort, budget),
         Saturated::Cyclic(cycle) => {
             let mut prover = Prover::new(&known);
-            prover.add(&known_steps(cycle), &[]);
+            prover.add(&known_steps(cycle), &[], budget)?;
             Ok(Some(Outcome::Refuted(prover.finish())))
         }
     }

@@ -356,6 +356,11 @@ impl<'h> Problem<'h> {
         self.candidates.len() > self.reads.len()
     }
 
+    /// How many versions the reads that may have seen several may have seen.
+    pub fn open_candidates(&self) -> usize {
+        self.reads.iter().filter(|read| read.count > 1).map(|read| read.count as usize).sum()
+    }
+
     /// The facts, each with the transaction that must have committed for it to count, if that is not certain.
     pub fn sourced_facts(&self) -> impl Iterator<Item = ((u32, u32), Option<u32>)> {
         let open = |&source: &u32| source != INITIAL && !self.forced[source as usize];

@@ -42,7 +42,7 @@ impl Known<'_> {
             budget.poll()?;
             let graph = self.graph();
             let Some(order) = topological_order(&graph) else {
-                return Ok(Saturated::Cyclic(cycle(&graph)));
+                return Ok(Saturated::Cyclic(cycle(&graph, budget)));
             };
             let reach = self.reach(&graph, &order, budget)?;
             let before = self.derived.len();
