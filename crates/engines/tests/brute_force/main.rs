@@ -19,7 +19,7 @@ use margay_levels::Level;
 use margay_verdict::{Budget, Question, Verdict};
 
 use crate::judge::{Order, holds};
-use crate::model::{Condition, History, Op, Outcome, Seen, Value, Write};
+use crate::model::{Condition, History, Op, Outcome, Seen, Set, Term, Value, Write};
 
 const LEVELS: [(Level, judge::Level); 13] = [
     (Level::ReadCommitted, judge::Level::ReadCommitted),
@@ -75,7 +75,9 @@ fn difference(history: &History, count: &mut Count) -> Option<String> {
         let engines = all().iter().filter(|engine| engine.name() != "mirror");
         for choice in engines.map(|&engine| Choice::Engine(engine)).chain([Choice::Auto]) {
             let (question, options) = (Question::new(level), Options::with_engine(choice));
+            let t0=std::time::Instant::now();
             let decision = margay::decide(&recorded, question, &options, &Budget::unlimited());
+            let t=t0.elapsed(); if t.as_millis() > 200 { println!("SLOW {:?} {level} {t:?} {} {:?}", choice, decision.verdict.word(), match &decision.verdict { Verdict::Unknown(w) => w.to_string(), _ => String::new()}); }
             let who = match choice {
                 Choice::Auto => "auto",
                 _ => decision.engine.unwrap_or("nobody"),
@@ -169,10 +171,11 @@ fn without_txn(history: &History, txn: usize) -> Option<History> {
 fn without_op(history: &History, txn: usize, op: usize) -> Option<History> {
     let mut less = history.clone();
     let removed = less.txns[txn].ops.remove(op);
-    if let Op::Write(object, _) = removed
-        && !less.writes(txn, object)
-    {
-        let evidence = &mut less.evidence;
+    for object in (0..less.objects.len()).filter(|&object| removed.writes(object)) {
+        if less.writes(txn, object) {
+            continue;
+        }
+        let evidence = &less.evidence;
         let named = evidence.sets.iter().any(|set| set.2.contains(&(object, Some(txn))));
         let ordered = evidence.orders.iter().any(|order| order.0 == object && order.1.contains(&txn));
         if named || ordered {
@@ -253,22 +256,42 @@ fn push(
         Op::Write(object, Write::Merge(columns)) => {
             (OpKind::Write, one(*object, value(builder, &Value::Row(columns.clone()))), None)
         }
+        Op::Write(_, Write::Set(_)) => unreachable!("what an update computed"),
         Op::Scan(condition, rows) => {
             let seen = rows
                 .iter()
                 .map(|(object, seen)| Access { object: objects[*object], value: observed(builder, seen) });
             (OpKind::Scan, seen.collect(), Some(*condition))
         }
+        Op::Update(condition, _, rows) => {
+            let seen = rows.iter().flatten();
+            let seen = seen
+                .map(|(object, seen)| Access { object: objects[*object], value: observed(builder, seen) });
+            (OpKind::Update, seen.collect(), Some(*condition))
+        }
     };
     let text = condition.map(|condition| match condition {
         Condition::True => "TRUE".to_string(),
         Condition::Between(name, low, high) => format!("{name} >= {low} AND {name} <= {high}"),
     });
-    let detail = match &text {
-        Some(condition) => OpDetail::Scan { table, condition, observed: true },
-        None => OpDetail::None,
+    let set = if let Op::Update(_, set, _) = op { assignments(set) } else { None };
+    let detail = match (&text, op) {
+        (Some(condition), Op::Update(_, _, rows)) => {
+            OpDetail::Update { table, condition, set: set.as_deref(), observed: rows.is_some() }
+        }
+        (Some(condition), _) => OpDetail::Scan { table, condition, observed: true },
+        (None, _) => OpDetail::None,
     };
     builder.push(session, txn, at, kind, &accesses, detail).expect("an operation");
+}
+
+fn assignments(set: &Set) -> Option<String> {
+    let text = |(name, term): &(&str, Term)| match term {
+        Term::Null => format!("{name} = NULL"),
+        Term::Number(number) => format!("{name} = {number}"),
+        Term::Plus(column, number) => format!("{name} = {column} + {number}"),
+    };
+    set.as_ref().map(|set| set.iter().map(text).collect::<Vec<_>>().join(", "))
 }
 
 fn value(builder: &mut HistoryBuilder, value: &Value) -> ValueId {
