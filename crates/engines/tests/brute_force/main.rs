@@ -2,7 +2,8 @@
 //!
 //! # Plan
 //! [`judge`] decides small histories by the definitions of docs/LEVELS.md, choice by choice, on a model of its own ([`model`]); it shares no code with engines, audit or `naive`. The histories are random
-//! ([`generate`]): registers, lists, rows and scans, values that several wrote, unknown outcomes, and evidence, true and false. Every engine is asked at every level:
+//! ([`generate`]): registers, lists, rows, scans and predicate updates, values that several wrote, unknown outcomes, and
+//! evidence, true and false. Every engine is asked at every level:
 //! 1. who decides, decides as the judge does;
 //! 2. the audit accepts every certificate;
 //! 3. `naive` decides all but what takes it too long.
@@ -75,9 +76,7 @@ fn difference(history: &History, count: &mut Count) -> Option<String> {
         let engines = all().iter().filter(|engine| engine.name() != "mirror");
         for choice in engines.map(|&engine| Choice::Engine(engine)).chain([Choice::Auto]) {
             let (question, options) = (Question::new(level), Options::with_engine(choice));
-            let t0=std::time::Instant::now();
             let decision = margay::decide(&recorded, question, &options, &Budget::unlimited());
-            let t=t0.elapsed(); if t.as_millis() > 200 { println!("SLOW {:?} {level} {t:?} {} {:?}", choice, decision.verdict.word(), match &decision.verdict { Verdict::Unknown(w) => w.to_string(), _ => String::new()}); }
             let who = match choice {
                 Choice::Auto => "auto",
                 _ => decision.engine.unwrap_or("nobody"),
