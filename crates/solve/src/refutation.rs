@@ -18,6 +18,7 @@ use crate::bat::{preference, to_bat};
 use crate::known::{Known, Reach};
 use crate::lemma::Steps;
 use crate::lit::{Clauses, Lit};
+use crate::strategy::Strategy;
 
 /// Up to how many cycles each one is tried without.
 const ONE_BY_ONE: usize = 400;
@@ -32,6 +33,9 @@ pub(crate) fn needed(
     cycles: Vec<Steps>,
     budget: &Budget,
 ) -> Result<Vec<Steps>, Exhausted> {
+    if !known.problem.strategies.has(Strategy::FewerLemmas) {
+        return Ok(cycles);
+    }
     let mut plain = Plain::default();
     let mut atoms = Atoms::new(known, reach, &mut plain, budget)?;
     let mut selectors: Vec<Lit> = Vec::new();

@@ -38,6 +38,7 @@ use crate::open::open_pairs;
 use crate::problem::INITIAL;
 use crate::refutation::needed;
 use crate::schedule::{Choices, Schedule, linear};
+use crate::strategy::Strategy;
 
 #[cfg(not(feature = "cadical"))]
 pub(crate) type Solver = crate::bat::Bat;
@@ -110,7 +111,7 @@ pub(crate) fn search_with<S: Sat>(
     }
     let Some(order) = linear(&graph, schedule.priorities()) else { return Ok(None) };
     if effort.rounds == 1 {
-        let near = known.problem.history.is_timed();
+        let near = known.problem.history.is_timed() && known.problem.strategies.has(Strategy::ShortMend);
         let found =
             near && mended(&mut schedule, &graph, &guesses(known), &places(&order), Patience::SHORT, budget)?;
         return Ok(found.then_some(Outcome::Order(schedule.log)));
@@ -240,8 +241,14 @@ impl<'k, S: Sat> Search<'k, S> {
         graph: &Graph,
         budget: &Budget,
     ) -> Result<bool, Exhausted> {
-        if mended(schedule, graph, &guesses(self.known), &self.solver.places(), Patience::LONG, budget)? {
+        let has = |strategy| self.known.problem.strategies.has(strategy);
+        if has(Strategy::LongMend)
+            && mended(schedule, graph, &guesses(self.known), &self.solver.places(), Patience::LONG, budget)?
+        {
             return Ok(true);
+        }
+        if !has(Strategy::OpenPairs) {
+            return Ok(false);
         }
         let Some(open) = open_pairs(self.known, self.reach, MOST_PAIRS, budget)? else { return Ok(false) };
         self.open = Some(open.len());

@@ -47,6 +47,7 @@ use crate::problem::Problem;
 use crate::refutation::needed;
 use crate::schedule::{linear, times};
 use crate::search::{Solver, Stopped, known_steps};
+use crate::strategy::Strategy;
 
 use choice::{CYCLES, Choice};
 use guess::{Guess, guess};
@@ -70,7 +71,11 @@ pub(crate) fn decide(problem: &Problem<'_>, points: Points, budget: &Budget) -> 
         return Ok(answer);
     }
     let guess = match problem.question.level {
-        Level::ParallelSnapshot | Level::Causal if !problem.is_part() => guess(problem, points, budget)?,
+        Level::ParallelSnapshot | Level::Causal
+            if !problem.is_part() && problem.strategies.has(Strategy::StrongerGuess) =>
+        {
+            guess(problem, points, budget)?
+        }
         _ => Guess::Nothing,
     };
     let answer = match guess {

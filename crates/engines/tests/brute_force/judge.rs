@@ -553,7 +553,9 @@ impl Judge<'_> {
 
     fn precedes(&self, a: usize, b: usize) -> bool {
         let (Level::Snapshot(order) | Level::Serial(order)) = self.level else { return false };
-        let times = (self.history.txns[a].time, self.history.txns[b].time);
+        // Whose outcome nobody learned may have committed at any later time.
+        let ended = self.history.txns[a].outcome == Outcome::Committed;
+        let times = (self.history.txns[a].time.filter(|_| ended), self.history.txns[b].time);
         order >= Order::Sessions && self.in_session(a, b)
             || order == Order::Time && matches!(times, (Some(a), Some(b)) if a.1 < b.0)
     }

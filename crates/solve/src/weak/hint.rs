@@ -16,6 +16,7 @@ use margay_verdict::{Budget, Exhausted};
 use crate::atoms::guess;
 use crate::known::Known;
 use crate::problem::{INITIAL, Item, Stand};
+use crate::strategy::Strategy;
 
 /// How many versions are tried for one point.
 const TRIES: usize = 256;
@@ -28,7 +29,7 @@ pub(super) fn hints(known: &Known<'_>, order: &[u32], budget: &Budget) -> Result
         budget.poll()?;
         seen.push(problem.seen(read).unwrap_or_else(|| guess(known, read)));
     }
-    if !problem.has_open_reads() {
+    if !problem.has_open_reads() || !problem.strategies.has(Strategy::Hints) {
         return Ok(seen);
     }
     let mut together: Vec<Vec<u32>> = vec![Vec::new(); problem.own_points.len()];
