@@ -1,13 +1,16 @@
 //! What each search strategy of engine solve is worth.
 //!
 //! `cargo bench -p margay-solve --bench ablation` asks the engine about the same histories with all strategies, and with each one switched
-//! off. It prints how many questions are decided, and the CPU seconds; `-- PART` does that for the strategies whose name has PART.
+//! off. It prints how many questions are decided, and the CPU seconds; `-- PART FAMILY` does that for the strategies whose name has PART, in
+//! the families whose name has FAMILY.
 //! Every difference between two answers that are not `unknown` ends the program.
 //!
 //! - **corpora**: the documented histories, where they are found, with a limit of 10 s each.
 //! - **simulated**: every protocol, mix and two faults, 60 transactions, at every level, with a limit of 2 s.
 //! - **random**: small random histories at every level.
 //! - **large**: serial executions of 5,000 to 10,000 transactions, timed and not, with a limit of 20 s.
+//! - **hard**: many writes and few reads without any order, scans of few rows among inserts and deletes, two recordings of real databases,
+//!   and 100,000 transactions without sessions, with a limit of 20 s.
 //!
 //! *Lost* are questions that all strategies together decide. *For `auto`* is how many of them engine follow does not decide either.
 
@@ -49,7 +52,9 @@ struct Answers {
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     let part = args.first().map_or("", String::as_str);
-    let families = [corpora_family(), simulated(), random_family(), large()];
+    let wanted = args.get(1).map_or("", String::as_str);
+    let made = [corpora_family, simulated, random_family, large, hard].map(|make| make());
+    let families: Vec<Family> = made.into_iter().filter(|family| family.name.contains(wanted)).collect();
     let all: Vec<Answers> = families.iter().map(|family| ask(family, Strategies::ALL)).collect();
     let titles =
         families.iter().map(|family| format!(" {}, lost / for `auto` | CPU s | named |", family.name));
@@ -147,12 +152,48 @@ fn random_family() -> Family {
     Family { name: "random", limit: Duration::from_secs(2), questions: all.flat_map(ask).collect() }
 }
 
+/// A serial execution without time.
+fn untimed(txns: u64, keys: u64, sessions: u64, reads: u64, level: Level) -> (History, Question) {
+    let source = Serial { keys, sessions, reads, updates: 0, versions: 0, fault: serial::Fault::None };
+    (serial(txns, &source), Question::new(level))
+}
+
+/// Scans among inserts, updates and deletes of 24 rows.
+fn scans(seed: u64) -> Option<History> {
+    let mut weights = [0; 12];
+    (weights[4], weights[5], weights[7], weights[8]) = (2, 4, 2, 5);
+    let small = SimConfig::small(Protocol::SiFuw, Mix { weights }, seed);
+    let config = SimConfig { clients: 6, transactions: 300, ops: (1, 5), keys: 24, domain: 20, ..small };
+    simulate_history(&config).ok().map(|(history, _)| history)
+}
+
+fn hard() -> Family {
+    let mut questions = vec![
+        untimed(10_000, 10_000, 0, 10, Level::Serializable),
+        untimed(10_000, 10_000, 0, 10, Level::SnapshotIsolation),
+        untimed(100_000, 100_000, 0, 50, Level::Serializable),
+        untimed(100_000, 100_000, 0, 50, Level::Causal),
+    ];
+    let levels = [
+        Level::ReadCommitted,
+        Level::Causal,
+        Level::ParallelSnapshot,
+        Level::SnapshotIsolation,
+        Level::StrictSnapshotIsolation,
+        Level::StrictSerializable,
+    ];
+    let ask = |history: History| levels.map(|level| (history.clone(), Question::new(level)));
+    questions.extend((0..4).filter_map(scans).flat_map(ask));
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../engines/tests/cases");
+    for name in ["predicate-scans-ignore-timeout.jsonl.zst", "mariadb-predicate-memory.jsonl.zst"] {
+        if let Ok(loaded) = read(Source::Path(folder.join(name)), None) {
+            questions.push((loaded.history, Question::new(Level::ReadCommitted)));
+        }
+    }
+    Family { name: "hard", limit: Duration::from_secs(20), questions }
+}
+
 fn large() -> Family {
-    let untimed = |txns, keys, sessions, reads, level| {
-        let (updates, versions, fault) = (0, 0, serial::Fault::None);
-        let source = Serial { keys, sessions, reads, updates, versions, fault };
-        (serial(txns, &source), Question::new(level))
-    };
     let weights = |[reads, writes, scans, updates]: [u32; 4], protocol, level| {
         let mut weights = [0; 12];
         (weights[0], weights[1], weights[8], weights[9]) = (reads, writes, scans, updates);
