@@ -399,9 +399,15 @@ mod tests {
             let order = topological_order(&graph).expect("no cycle");
             order.iter().zip(0..).for_each(|(&point, place)| places[point as usize] = place);
             let choices = crate::search::guesses(&known);
-            let unmet = |choices: &Choices, places: &[u32]| {
-                let mending = Mending::new(&known, &graph, choices, places, &Budget::unlimited());
-                mending.ok().expect("no limits").unmet.len()
+            let unmet = |choices: &Choices, places: &[u32]| match Mending::new(
+                &known,
+                &graph,
+                choices,
+                places,
+                &Budget::unlimited(),
+            ) {
+                Ok(mending) => mending.unmet.len(),
+                Err(limit) => panic!("there is no limit: {limit}"),
             };
             assert!(unmet(&choices, &places) > 100, "{level}: nothing to mend");
             let (choices, places) = mend(&known, &graph, &choices, &places, Patience::LONG, &budget)
