@@ -158,6 +158,12 @@ fn untimed(txns: u64, keys: u64, sessions: u64, reads: u64, level: Level) -> (Hi
     (serial(txns, &source), Question::new(level))
 }
 
+/// The same with a fault.
+fn faulty(sessions: u64, fault: serial::Fault, level: Level) -> (History, Question) {
+    let source = Serial { keys: 10_000, sessions, reads: 50, updates: 0, versions: 0, fault };
+    (serial(10_000, &source), Question::new(level))
+}
+
 /// Scans among inserts, updates and deletes of 24 rows.
 fn scans(seed: u64) -> Option<History> {
     let mut weights = [0; 12];
@@ -216,6 +222,11 @@ fn large() -> Family {
         untimed(5_000, 5_000, 0, 50, si),
         untimed(10_000, 10_000, 20, 50, Level::Causal),
         untimed(10_000, 10_000, 20, 50, Level::ParallelSnapshot),
+        faulty(0, serial::Fault::LostUpdate, si),
+        faulty(0, serial::Fault::WriteSkew, ser),
+        faulty(20, serial::Fault::WriteSkew, sss),
+        faulty(20, serial::Fault::LongFork, Level::ParallelSnapshot),
+        faulty(0, serial::Fault::LongFork, si),
         (timed(5_000, Pattern::Tpcc), Question::new(Level::StrictSerializable)),
     ];
     questions.extend(weights([50, 50, 0, 0], Protocol::Ss2pl, Level::StrictSerializable));
