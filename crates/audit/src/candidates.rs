@@ -123,10 +123,11 @@ impl<'p> Candidates<'p> {
         if op.shows_twice() == Some(object) {
             return Ok(Sight::External(Vec::new()));
         }
-        if let Some(shape) = self.own(known, object, op.id) {
-            return Ok(Sight::Internal(look.is_none_or(|look| self.explains(object, &look, &shape))));
-        }
         let me = Version::Of(history.txn_of(op.id));
+        if let Some(shape) = self.own(known, object, op.id) {
+            let shown = look.is_none_or(|look| self.explains(object, &look, &shape));
+            return Ok(Sight::Internal(shown && recorded.is_none_or(|recorded| recorded == me)));
+        }
         let fits = |&i: &usize| {
             let (version, shape) = &known.versions[i];
             *version != me

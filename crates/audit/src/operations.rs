@@ -101,15 +101,21 @@ impl<'p> Case<'p> {
         self.reads() && self.op.accesses.iter().any(|a| twice(a).is_some())
     }
 
-    /// The objects that the operation looks at.
+    /// The objects that the operation looks at, by itself or by what evidence says.
     fn objects(&self) -> Vec<ObjectId> {
+        let recorded = self.history.evidence().version_set(self.op.id);
+        let recorded = recorded.into_iter().flat_map(|set| set.versions.iter().map(|seen| seen.0));
         let scan = self.history.scan(self.op.id).map(|scan| scan.predicate);
         let update = self.history.update(self.op.id).map(|update| update.predicate);
         let summary = self.predicates.summary(self.op.id).map(|asked| asked.predicate);
-        match scan.or(update).or(summary) {
+        let mut objects: Vec<ObjectId> = match scan.or(update).or(summary) {
             Some(predicate) => self.predicates.domain(predicate).to_vec(),
             None => self.op.accesses.iter().map(|a| a.object).collect(),
-        }
+        };
+        objects.extend(recorded);
+        objects.sort_unstable();
+        objects.dedup();
+        objects
     }
 
     fn candidates(&self) -> Candidates<'p> {

@@ -7,6 +7,9 @@
 //! - `cross-join-ignores-timeout`: six tables of 40 rows joined; the SQL interpreter went through all
 //!   four billion rows.
 //! - `shrink-ignores-timeout`: at `parallel-snapshot`, `solve` went on making its refutation smaller.
+//! - Four keys, five values, 10,000 transactions: every read has hundreds of candidates. `solve` made
+//!   a variable for each of them without a look at the clock: 6 s and 1.5 GB for any limit.
+//! - One transaction that writes 50,000 keys: `solve` looked each key up in a list of all before it.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -14,7 +17,7 @@ use std::time::{Duration, Instant};
 use margay_audit::{audit, audit_within};
 use margay_engines::all;
 use margay_formats::Source;
-use margay_history::History;
+use margay_history::{Access, History, HistoryBuilder, OpDetail, OpKind};
 use margay_levels::Level;
 use margay_verdict::{Budget, Question, Verdict, Why};
 
@@ -73,6 +76,59 @@ fn a_join_of_billions() {
 fn shrinking_a_refutation() {
     let history = case("shrink-ignores-timeout.jsonl");
     ask_all(&history, Level::ParallelSnapshot);
+}
+
+/// Few keys, few values, many transactions without times: every read may be of thousands of writes.
+fn ambiguous(txns: u64) -> History {
+    let mut builder = HistoryBuilder::new();
+    let keys = ["a", "b", "c", "d"].map(|key| {
+        let key = builder.values().text(key);
+        builder.object(None, key)
+    });
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut below = |limit: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % limit
+    };
+    for txn in 0..txns {
+        let session = txn % 8;
+        for kind in [OpKind::Read, OpKind::Write] {
+            let (object, value) = (keys[below(4) as usize], builder.values().int(below(5) as i64));
+            let access = Access { object, value };
+            builder.push(session, txn, None, kind, &[access], OpDetail::None).expect("an operation");
+        }
+        builder.push(session, txn, None, OpKind::Commit, &[], OpDetail::None).expect("an end");
+    }
+    builder.finish().expect("a history")
+}
+
+#[test]
+fn many_writers_of_few_values() {
+    let history = ambiguous(10_000);
+    for level in Level::ALL {
+        ask_all(&history, level);
+    }
+}
+
+/// One transaction loads all keys; the next one reads some.
+#[test]
+fn one_transaction_with_many_writes() {
+    let mut builder = HistoryBuilder::new();
+    for txn in [0, 1] {
+        let kind = if txn == 0 { OpKind::Write } else { OpKind::Read };
+        for key in 0..50_000 {
+            let (key, value) = (builder.values().int(key), builder.values().int(key + 1));
+            let access = Access { object: builder.object(None, key), value };
+            builder.push(txn, txn, None, kind, &[access], OpDetail::None).expect("an operation");
+        }
+        builder.push(txn, txn, None, OpKind::Commit, &[], OpDetail::None).expect("an end");
+    }
+    let history = builder.finish().expect("a history");
+    for level in [Level::ReadUncommitted, Level::ReadCommitted, Level::Causal, Level::Serializable] {
+        ask_all(&history, level);
+    }
 }
 
 /// Both were `unknown`, or never ended. The level is decided by the order of commits, without a list of versions.

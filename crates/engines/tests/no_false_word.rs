@@ -136,3 +136,19 @@ fn an_unknown_reader_of_a_list_that_lacks_elements_of_unknown_transactions() {
     let (history, _) = simulate_history(&config).expect("a simulation is a history");
     assert_eq!(answer(&history, Choice::Auto, Level::Serializable), Some(true));
 }
+
+/// After its own write a transaction sees its own version. `solve` ignored what evidence said about such reads,
+/// and claimed that the level holds; the audit had no way to show the violation.
+#[test]
+fn a_version_set_that_names_an_older_version_after_an_own_write() {
+    let levels = [Level::ReadCommitted, Level::Causal, Level::ParallelSnapshot, Level::SnapshotIsolation];
+    decided("version-set-after-own-append.jsonl", &levels, false, &["solve", "naive"]);
+    decided("version-set-after-own-append.jsonl", &[Level::StrictSerializable], false, &["solve", "naive"]);
+}
+
+/// `infer` skipped returned rows whose values the client never learned, so its proof did not name their versions.
+#[test]
+fn a_scan_that_returned_a_row_without_its_values() {
+    let levels = [Level::ReadCommitted, Level::Causal, Level::Serializable];
+    decided("scan-returned-unseen-row.jsonl", &levels, true, &["solve", "naive"]);
+}

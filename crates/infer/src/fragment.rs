@@ -22,7 +22,20 @@ pub(crate) fn check(history: &History) -> Result<(), String> {
     if !evidence.version_sets.is_empty() {
         return Err("version sets beside what clients saw".to_string());
     }
+    scans(history)?;
     rows(history)
+}
+
+/// Every row that a scan returned was seen: of another one nobody knows which version matched.
+fn scans(history: &History) -> Result<(), String> {
+    if !history.has_kind(OpKind::Scan) {
+        return Ok(());
+    }
+    let scans = history.txns().flat_map(|txn| history.ops(txn)).filter(|op| op.kind == OpKind::Scan);
+    match scans.flat_map(|op| op.accesses).any(|access| access.value == ValueId::UNKNOWN) {
+        true => Err("a scan with rows that its client did not see".to_string()),
+        false => Ok(()),
+    }
 }
 
 /// Every row of a table has the same columns, and so has every row of a key.
@@ -33,7 +46,8 @@ fn rows(history: &History) -> Result<(), String> {
     let mut columns: HashMap<Option<TableId>, Vec<NameId>> = HashMap::new();
     let mut whole = |object: ObjectId, value: ValueId| {
         let Some(row) = row(history, value) else { return true };
-        let own: Vec<NameId> = row.iter().map(|column| column.0).collect();
+        let seen = row.iter().filter(|column| column.1 != ValueId::UNKNOWN);
+        let own: Vec<NameId> = seen.map(|column| column.0).collect();
         *columns.entry(history.object(object).table).or_insert_with(|| own.clone()) == own
     };
     let mut accesses = history.txns().flat_map(|txn| history.ops(txn)).flat_map(|op| op.accesses);

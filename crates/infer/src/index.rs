@@ -3,6 +3,8 @@
 //! # Cost
 //! One pass over the history and one hash entry for each distinct value written to an object.
 
+use std::collections::BTreeMap;
+
 use hashbrown::HashMap;
 use margay_history::{History, ObjectId, OpKind, Outcome, TxnId, Value, ValueId};
 use margay_verdict::Budget;
@@ -84,13 +86,13 @@ impl Index {
         if history.has_kind(OpKind::Write) {
             index.finals.reserve(history.op_count() / 2);
         }
-        let mut own = Vec::new();
+        let mut own = BTreeMap::new();
         let scans = history.has_kind(OpKind::Scan);
         for txn in history.txns() {
             budget.poll()?;
             index.add(history, txn, &mut own)?;
             if scans && history.outcome(txn) != Outcome::Aborted {
-                index.last_writes.extend(own.iter().map(|&(object, value)| (object, txn, value)));
+                index.last_writes.extend(own.iter().map(|(&object, &value)| (object, txn, value)));
             }
         }
         Ok(index)
@@ -101,7 +103,7 @@ impl Index {
         &mut self,
         history: &History,
         txn: TxnId,
-        own: &mut Vec<(ObjectId, ValueId)>,
+        own: &mut BTreeMap<ObjectId, ValueId>,
     ) -> Result<(), String> {
         own.clear();
         let lives = history.outcome(txn) != Outcome::Aborted;
@@ -115,13 +117,10 @@ impl Index {
                     }
                     continue;
                 }
-                match own.iter_mut().find(|o| o.0 == access.object) {
-                    Some(last) => last.1 = access.value,
-                    None => own.push((access.object, access.value)),
-                }
+                own.insert(access.object, access.value);
             }
         }
-        for &(object, value) in own.iter().filter(|_| lives) {
+        for (&object, &value) in own.iter().filter(|_| lives) {
             self.writers.push((object, txn));
             let found = self.finals.entry(key(object, plain(history, value).0));
             found.and_modify(|f| f.several = true).or_insert(Final { txn, several: false });

@@ -1,6 +1,6 @@
 //! The walk from the committed transactions to all that must have, and what each read saw.
 
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use margay_history::{Access, History, ObjectId, Op, OpId, OpKind, Outcome, TxnId, Value, ValueId, Version};
 use margay_levels::Anomaly;
 use margay_verdict::Budget;
@@ -22,7 +22,7 @@ pub(crate) struct Visit<'a, 'h> {
     pub(crate) local: Vec<Local>,
     pub(crate) open: Option<String>,
     /// What the visited transaction has written so far, and how often.
-    own: Vec<(ObjectId, ValueId, u32)>,
+    own: HashMap<ObjectId, (ValueId, u32)>,
 }
 
 impl<'a, 'h> Visit<'a, 'h> {
@@ -45,7 +45,7 @@ impl<'a, 'h> Visit<'a, 'h> {
             met: HashSet::new(),
             local: Vec::new(),
             open: None,
-            own: Vec::new(),
+            own: HashMap::new(),
         })
     }
 
@@ -70,21 +70,17 @@ impl<'a, 'h> Visit<'a, 'h> {
     }
 
     fn access(&mut self, txn: TxnId, op: &Op<'_>, access: &Access) {
-        let place = self.own.iter().position(|own| own.0 == access.object);
         match op.kind {
-            OpKind::Write | OpKind::Append => match place {
-                Some(place) => {
-                    self.own[place].1 = access.value;
-                    self.own[place].2 += 1;
-                }
-                None => self.own.push((access.object, access.value, 1)),
-            },
+            OpKind::Write | OpKind::Append => {
+                let own = self.own.entry(access.object).or_insert((access.value, 0));
+                *own = (access.value, own.1 + 1);
+            }
             OpKind::Read | OpKind::Scan if access.value != ValueId::UNKNOWN => {
-                let own = place.map(|place| self.own[place]);
+                let own = self.own.get(&access.object).copied();
                 match self.index.uses[access.object.index()] {
-                    Use::List => self.list(txn, op.id, access, own.map_or(0, |own| own.2)),
+                    Use::List => self.list(txn, op.id, access, own.map_or(0, |own| own.1)),
                     _ => match own {
-                        Some(own) => self.internal(txn, op.id, access, own.1),
+                        Some(own) => self.internal(txn, op.id, access, own.0),
                         None => self.external(txn, op.id, access),
                     },
                 }
@@ -188,8 +184,8 @@ impl<'a, 'h> Visit<'a, 'h> {
             if self.index.uses[object.index()] == Use::List {
                 return Err("a scan of lists".to_string());
             }
-            match self.own.iter().find(|own| own.0 == object) {
-                Some(own) if scans.matches(scan.predicate, object, own.1)? => {
+            match self.own.get(&object) {
+                Some(own) if scans.matches(scan.predicate, object, own.0)? => {
                     self.unexplained(txn, op.id, &[Anomaly::Internal]);
                 }
                 Some(_) => {}

@@ -28,6 +28,9 @@ pub struct Model<'a> {
 /// The steps after which a history is too large for this engine: about a minute of work.
 const STEPS: u64 = 30_000_000;
 
+/// Larger histories are not looked at: the definitions ask about every pair of operations, between two looks at the budget.
+const MAX_OPERATIONS: usize = 4096;
+
 /// Why a search ended without an answer.
 pub enum Stop {
     /// For the caller.
@@ -49,6 +52,11 @@ impl<'a> Model<'a> {
         if let Some(op) = history.txns().flat_map(|t| history.ops(t)).find(|op| op.kind == OpKind::Sql) {
             let text = history.statement(op.id).map_or("", |s| &*s.text);
             return Err(Stop::Why(Why::Outside(format!("the SQL statement `{text}`"))));
+        }
+        if history.op_count() > MAX_OPERATIONS {
+            return Err(Stop::Why(Why::Outside(format!(
+                "a history of more than {MAX_OPERATIONS} operations"
+            ))));
         }
         Ok(Self {
             history,

@@ -282,12 +282,14 @@ mod tests {
         assert_eq!(verdict.word(), whole.word(), "{level}: {}", margay_testkit::show(history));
         let verdict = match verdict {
             Verdict::Violated(found) if draft.bold => {
-                Verdict::Violated(proved(history, question, found, &budget)?)
+                Verdict::Violated(proved(history, question, problem.strategies, found, &budget)?)
             }
-            Verdict::Violated(found) => match crate::shown(history, question, &draft, found, &budget) {
-                Verdict::Unknown(_) => return None,
-                shown => shown,
-            },
+            Verdict::Violated(found) => {
+                match crate::shown(history, question, problem.strategies, &draft, found, &budget) {
+                    Verdict::Unknown(_) => return None,
+                    shown => shown,
+                }
+            }
             Verdict::Holds(order) => match believed(&problem, points, &draft, order, &budget) {
                 Verdict::Unknown(_) => return None,
                 believed => believed,

@@ -10,14 +10,21 @@
 //! reader; that such a reader comes before a later version needs two assumptions, so it has a variable of its own that both together imply.
 //!
 //! # Invariants
-//! Edges are between transactions that must have committed; what depends on an unknown outcome is left to the clauses.
+//! Edges are between transactions that must have committed; what depends on an unknown outcome is left to the clauses. The variables of one read's candidates follow each other.
 
 use hashbrown::{HashMap, HashSet};
+use margay_verdict::{Budget, Exhausted};
 
 use crate::known::{Known, Reach};
 use crate::lemma::{Step, Steps};
 use crate::lit::{Clauses, Lit};
 use crate::problem::INITIAL;
+
+/// No variable.
+const NONE: u32 = u32::MAX;
+
+/// About how much memory a candidate of an open read takes in the solver and in the theory.
+const BYTES_PER_CANDIDATE: u64 = 256;
 
 /// The variables of a search.
 pub(crate) struct Atoms<'k> {
@@ -25,8 +32,8 @@ pub(crate) struct Atoms<'k> {
     reach: &'k Reach,
     /// `(earlier, later)` by number, to its variable.
     pub orders: HashMap<(u32, u32), u32>,
-    /// `(read, version)` to its variable, for reads with several candidates.
-    pub sights: HashMap<(u32, u32), u32>,
+    /// By read with several candidates: the variable of the first; the others follow.
+    sights: Vec<u32>,
     /// For transactions that need not have committed: that it did.
     commits: HashMap<u32, u32>,
     /// That an open read comes before a version because it saw an earlier one: `(read, seen, later)`.
@@ -39,8 +46,13 @@ pub(crate) struct Atoms<'k> {
 
 impl<'k> Atoms<'k> {
     /// The variables of open reads and unknown outcomes.
-    pub fn new(known: &'k Known<'k>, reach: &'k Reach, sat: &mut impl Clauses) -> Self {
-        Self::guessed(known, reach, |read| guess(known, read), sat)
+    pub fn new(
+        known: &'k Known<'k>,
+        reach: &'k Reach,
+        sat: &mut impl Clauses,
+        budget: &Budget,
+    ) -> Result<Self, Exhausted> {
+        Self::guessed(known, reach, |read| guess(known, read), sat, budget)
     }
 
     /// The same, with what reads probably saw.
@@ -49,24 +61,44 @@ impl<'k> Atoms<'k> {
         reach: &'k Reach,
         guess: impl Fn(u32) -> u32,
         sat: &mut impl Clauses,
-    ) -> Self {
+        budget: &Budget,
+    ) -> Result<Self, Exhausted> {
+        let reads = known.problem.reads.len() as u32;
+        budget.charge(BYTES_PER_CANDIDATE * known.problem.open_candidates() as u64)?;
         let mut atoms = Self {
             known,
             reach,
             orders: HashMap::new(),
-            sights: HashMap::new(),
+            sights: vec![NONE; reads as usize],
             commits: HashMap::new(),
             antis: HashMap::new(),
             facts: known.problem.sourced_facts().filter(|fact| fact.1.is_none()).map(|fact| fact.0).collect(),
             steps: Vec::new(),
         };
         atoms.open_commits(sat);
-        for read in 0..known.problem.reads.len() as u32 {
+        for read in 0..reads {
+            budget.poll()?;
             if known.problem.candidates(read).len() > 1 {
                 atoms.open(read, guess(read), sat);
             }
         }
-        atoms
+        Ok(atoms)
+    }
+
+    /// The variable of *`read` saw `version`*, if it has several candidates.
+    fn sight(&self, read: u32, version: u32) -> Option<u32> {
+        let first = Some(self.sights[read as usize]).filter(|&first| first != NONE)?;
+        let place = self.known.problem.candidates(read).binary_search(&version).ok()?;
+        Some(first + place as u32)
+    }
+
+    /// The version that a model says a read saw: the first of those that it says, or the only candidate.
+    pub fn seen(&self, read: u32, value: impl Fn(u32) -> bool) -> Option<u32> {
+        let candidates = self.known.problem.candidates(read);
+        match (self.sights[read as usize], candidates) {
+            (_, [only]) => Some(*only),
+            (first, _) => (first..).zip(candidates).find(|&(var, _)| value(var)).map(|(_, &version)| version),
+        }
     }
 
     /// One variable per transaction that need not have committed, with what follows if it did.
@@ -102,7 +134,9 @@ impl<'k> Atoms<'k> {
         let mut clause: Vec<Lit> = unread.into_iter().collect();
         for &version in problem.candidates(read) {
             let var = sat.new_var(version == guess);
-            self.sights.insert((read, version), var);
+            if self.sights[read as usize] == NONE {
+                self.sights[read as usize] = var;
+            }
             clause.push(Lit::new(var, true));
             let writer = problem.versions[version as usize].txn;
             if let Some(&commit) = self.commits.get(&writer) {
@@ -152,7 +186,7 @@ impl<'k> Atoms<'k> {
 
     /// *`read` did not see `version`*, unless it must have.
     fn unseen(&self, read: u32, version: u32) -> Option<Lit> {
-        self.sights.get(&(read, version)).map(|&var| Lit::new(var, false))
+        self.sight(read, version).map(|var| Lit::new(var, false))
     }
 
     /// *`a` is before `b`*, unless it must be.

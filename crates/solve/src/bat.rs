@@ -10,7 +10,7 @@ use batsat::{BasicSolver, SolverInterface, Theory, TheoryArg, Var, lbool};
 use margay_verdict::{Budget, Exhausted};
 
 use crate::acyclic::{Acyclic, Cycle};
-use crate::lit::{Clauses, Lit, Sat, is_over};
+use crate::lit::{Clauses, Lit, Sat};
 
 /// `batsat` with the theory.
 pub(crate) struct Bat {
@@ -25,6 +25,7 @@ impl From<Acyclic> for Bat {
             followed: 0,
             levels: Vec::new(),
             reason: Vec::new(),
+            budget: Budget::unlimited(),
             conflicts: Rc::default(),
         };
         Self { solver: BasicSolver::default(), theory }
@@ -55,16 +56,15 @@ impl Sat for Bat {
     fn solve(&mut self, conflicts: u64, budget: &Budget) -> Result<Option<bool>, Exhausted> {
         let asked = budget.clone();
         let (counter, start) = (self.theory.conflicts.clone(), self.theory.conflicts.get());
-        // A conflict may take long, so the clock is looked at every time.
-        let over = move || asked.poll().is_err() || asked.remaining().is_some_and(|rest| rest.is_zero());
-        let stop = move || over() || counter.get() - start >= conflicts;
+        let stop = move || asked.poll().is_err() || counter.get() - start >= conflicts;
         self.solver.cb_mut().set_stop(stop);
+        self.theory.budget = budget.clone();
         let answer = self.solver.solve_limited_th(&mut self.theory, &[]);
-        if answer == lbool::UNDEF {
-            is_over(budget)?;
-            return Ok(None);
+        if answer == lbool::UNDEF || answer == lbool::TRUE {
+            // A theory that ran out of time has not looked at all of the model.
+            budget.poll()?;
         }
-        Ok(Some(answer == lbool::TRUE))
+        Ok((answer != lbool::UNDEF).then_some(answer == lbool::TRUE))
     }
 
     fn value(&self, var: u32) -> bool {
@@ -100,6 +100,7 @@ struct Follower {
     followed: usize,
     levels: Vec<usize>,
     reason: Vec<batsat::Lit>,
+    budget: Budget,
     /// How many conflicts there were.
     conflicts: Rc<Cell<u64>>,
 }
@@ -127,6 +128,9 @@ impl Theory for Follower {
 
     fn partial_check(&mut self, acts: &mut TheoryArg<'_>) {
         while let Some(&lit) = acts.model().get(self.followed) {
+            if self.budget.poll().is_err() {
+                return;
+            }
             self.followed += 1;
             if let Err(conflict) = self.acyclic.assert(from_bat(lit)) {
                 let clause: Vec<_> = conflict.into_iter().map(|lit| to_bat(!lit)).collect();

@@ -10,7 +10,7 @@ use cadical_sys::{CaDiCal, ExternalPropagator, Status, Terminator};
 use margay_verdict::{Budget, Exhausted};
 
 use crate::acyclic::{Acyclic, Cycle};
-use crate::lit::{Clauses, Lit, Sat, is_over};
+use crate::lit::{Clauses, Lit, Sat};
 
 /// CaDiCaL with the theory.
 pub(crate) struct Cadical {
@@ -87,7 +87,7 @@ impl Sat for Cadical {
         match status {
             Status::SATISFIABLE => Ok(Some(true)),
             Status::UNSATISFIABLE => Ok(Some(false)),
-            Status::UNKNOWN => is_over(budget).map(|()| None),
+            Status::UNKNOWN => budget.poll_now().map(|()| None),
         }
     }
 

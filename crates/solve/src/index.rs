@@ -81,10 +81,6 @@ impl<'h> Writers<'h> {
                     OpKind::Append => self.add_element(txn, access.object, access.value),
                     OpKind::Write | OpKind::Update => {
                         written[access.object.index()] = true;
-                        self.finals[start..]
-                            .iter()
-                            .position(|&(object, _, _)| object == access.object)
-                            .map(|place| self.finals.remove(start + place));
                         self.finals.push((access.object, access.value, txn));
                     }
                     _ => {}
@@ -93,6 +89,13 @@ impl<'h> Writers<'h> {
         }
         if !self.may_commit(txn) {
             self.finals.truncate(start);
+        } else if self.finals.len() > start + 1 {
+            // The last write of each object is the final one.
+            let mut own = self.finals.split_off(start);
+            own.reverse();
+            own.sort_by_key(|write| write.0);
+            own.dedup_by_key(|write| write.0);
+            self.finals.extend(own);
         }
     }
 

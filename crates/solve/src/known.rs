@@ -19,7 +19,7 @@ mod saturate;
 mod stamps;
 
 use margay_order::{Graph, GraphBuilder, components, shortest_cycle};
-use margay_verdict::Stamp;
+use margay_verdict::{Budget, Stamp};
 
 pub(crate) use self::reach::Reach;
 pub(crate) use self::saturate::Saturated;
@@ -360,13 +360,18 @@ fn readers(problem: &Problem<'_>) -> (Vec<u32>, Vec<u32>) {
     (starts, all)
 }
 
-/// A short cycle of a graph that has one.
-pub(crate) fn cycle(graph: &Graph) -> Vec<(u32, u32, u32)> {
+/// A short cycle of a graph that has one: the shortest through a few nodes, as far as there is time to look.
+pub(crate) fn cycle(graph: &Graph, budget: &Budget) -> Vec<(u32, u32, u32)> {
     let mut components = components(graph);
     components.sort_by_key(Vec::len);
     let smallest = &components[0];
     let few = smallest.len().clamp(1, 64);
     let step = smallest.len() / few;
     let starts = smallest.iter().copied().step_by(step.max(1));
+    let mut found = 0;
+    let starts = starts.take_while(|_| {
+        found += 1;
+        found == 1 || budget.poll().is_ok()
+    });
     shortest_cycle(starts, |node| graph.edges(node).collect::<Vec<_>>()).expect("a component holds a cycle")
 }

@@ -7,7 +7,7 @@
 
 use hashbrown::{HashMap, HashSet};
 use margay_order::{Graph, shortest_path};
-use margay_verdict::{Edge, Lemma, Reason};
+use margay_verdict::{Budget, Edge, Exhausted, Lemma, Reason};
 
 use crate::known::{Forced, Kind, Known, Label};
 use crate::problem::INITIAL;
@@ -58,10 +58,11 @@ impl<'k> Prover<'k> {
     }
 
     /// Adds the lemma of a cycle and all that it rests on. `forced` are orders of versions that hold because the first reaches the second.
-    pub fn add(&mut self, cycle: &Steps, forced: &[(u32, u32)]) {
+    pub fn add(&mut self, cycle: &Steps, forced: &[(u32, u32)], budget: &Budget) -> Result<(), Exhausted> {
         let mut open = self.push(cycle);
         open.extend(forced);
         while let Some((a, b)) = open.pop() {
+            budget.poll()?;
             let (why, round) = self.derivations.get(&(a, b)).copied().unwrap_or((Forced::Reaches, u32::MAX));
             if self.justified.insert((a, b))
                 && let Some(cycle) = self.refutation(a, b, why, round)
@@ -69,6 +70,7 @@ impl<'k> Prover<'k> {
                 open.extend(self.push(&cycle));
             }
         }
+        Ok(())
     }
 
     pub fn finish(self) -> Vec<Lemma> {

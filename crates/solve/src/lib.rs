@@ -59,6 +59,8 @@ mod schedule;
 mod search;
 mod slice;
 mod sole;
+#[doc(hidden)]
+pub mod strategy;
 #[cfg(test)]
 mod tests;
 mod told;
@@ -80,6 +82,7 @@ use crate::problem::{Draft, Problem};
 use crate::prune::prune;
 use crate::search::{Effort, Outcome, Stopped, known_steps, search};
 use crate::slice::{Slice, minimal};
+use crate::strategy::{Strategies, Strategy};
 use crate::trust::{BOLD, believed, certifiable};
 
 /// Rounds on the base graph, before saturation: with time, a stuck schedule is a small local matter; without, or with open reads, saturation pays first.
@@ -99,9 +102,26 @@ impl Checker for Solve {
     }
 
     fn check(&self, history: &History, question: Question, budget: &Budget) -> Verdict {
-        match check(history, question, budget) {
-            Verdict::Unknown(Why::Outside(what)) if budget.poll().is_ok() => {
-                trust::by_stronger(history, question, budget)
+        SolveWith(Strategies::ALL).check(history, question, budget)
+    }
+}
+
+/// The engine with some strategies switched off.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct SolveWith(pub Strategies);
+
+impl Checker for SolveWith {
+    fn name(&self) -> &'static str {
+        "solve"
+    }
+
+    fn check(&self, history: &History, question: Question, budget: &Budget) -> Verdict {
+        match check(history, question, self.0, budget) {
+            Verdict::Unknown(Why::Outside(what))
+                if budget.poll().is_ok() && self.0.has(Strategy::ByStronger) =>
+            {
+                trust::by_stronger(history, question, self.0, budget)
                     .map_or(Verdict::Unknown(Why::Outside(what)), Verdict::Holds)
             }
             verdict => verdict,
@@ -110,8 +130,10 @@ impl Checker for Solve {
 }
 
 /// The verdict at this level.
-fn check(history: &History, question: Question, budget: &Budget) -> Verdict {
-    if let Some(order) = commits::in_order(history, question, budget) {
+fn check(history: &History, question: Question, strategies: Strategies, budget: &Budget) -> Verdict {
+    if strategies.has(Strategy::CommitOrder)
+        && let Some(order) = commits::in_order(history, question, budget)
+    {
         return Verdict::Holds(order);
     }
     let points = points::of(question.level);
@@ -121,23 +143,26 @@ fn check(history: &History, question: Question, budget: &Budget) -> Verdict {
         Err(Stop::Unknown(why)) => return Verdict::Unknown(why),
     };
     let problem = match Problem::new(history, question, &draft, budget) {
-        Ok(problem) => problem,
+        Ok(problem) => problem.with_strategies(strategies),
         Err(limit) => return Verdict::Unknown(Why::Exhausted(limit, "before the search".to_string())),
     };
     if points.weak
         && problem.has_open_reads()
-        && let Some(order) = trust::by_guess(history, question, budget)
+        && strategies.has(Strategy::SnapshotGuess)
+        && let Some(order) = trust::by_guess(history, question, strategies, budget)
     {
         return Verdict::Holds(order);
     }
     let found =
         if points.weak { solve_weak(&problem, points, budget) } else { solve(&problem, points, budget) };
     match found {
-        Ok(Verdict::Violated(found)) if draft.bold => match trust::proved(history, question, found, budget) {
-            Some(found) => Verdict::Violated(found),
-            None => Verdict::Unknown(Why::Outside(BOLD.to_string())),
-        },
-        Ok(Verdict::Violated(found)) => shown(history, question, &draft, found, budget),
+        Ok(Verdict::Violated(found)) if draft.bold => {
+            match trust::proved(history, question, strategies, found, budget) {
+                Some(found) => Verdict::Violated(found),
+                None => Verdict::Unknown(Why::Outside(BOLD.to_string())),
+            }
+        }
+        Ok(Verdict::Violated(found)) => shown(history, question, strategies, &draft, found, budget),
         Ok(Verdict::Holds(order)) => believed(&problem, points, &draft, order, budget),
         Ok(verdict) => verdict,
         Err(Stopped { limit, open }) => {
@@ -154,6 +179,7 @@ fn check(history: &History, question: Question, budget: &Budget) -> Verdict {
 fn shown(
     history: &History,
     question: Question,
+    strategies: Strategies,
     draft: &Draft,
     found: Vec<Finding>,
     budget: &Budget,
@@ -162,7 +188,7 @@ fn shown(
     if found.iter().all(accepted) {
         return Verdict::Violated(found);
     }
-    match trust::by_weaker(history, question, budget) {
+    match trust::by_weaker(history, question, strategies, budget) {
         Some(found) => Verdict::Violated(found),
         None if certifiable(history, draft, &found) => Verdict::Violated(found),
         None => Verdict::Unknown(uncertifiable()),
@@ -179,26 +205,34 @@ fn solve_weak(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<
 fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdict, Stopped> {
     // Where no session has two transactions, nothing is assumed of them.
     let promised = problem.question.uses_session_order() || !problem.has_sessions();
-    let known = Known::new(problem, points, true);
+    let has = |strategy| problem.strategies.has(strategy);
+    let known = Known::new(problem, points, has(Strategy::AssumedSessions) || promised);
     if let Some(order) = guess(&known, budget)? {
         return Ok(holds(problem, points, order));
     }
     drop(known);
-    if let Some(verdict) = apart(problem, points, BATCH, budget)? {
+    if has(Strategy::Apart)
+        && let Some(verdict) = apart(problem, points, BATCH, budget)?
+    {
         return Ok(verdict);
     }
     if problem.has_open_reads()
+        && has(Strategy::Prune)
         && let Some(pruned) = prune(problem, points, budget)?
         && let Some(Outcome::Order(order)) = decide(Known::new(&pruned, points, true), SOME, budget)?
     {
         return Ok(holds(&pruned, points, order));
     }
-    let known = Known::new(problem, points, true);
-    let effort = if promised { Effort::ALL } else { SOME };
-    match decide(known, effort, budget)? {
-        Some(Outcome::Order(order)) => return Ok(holds(problem, points, order)),
-        Some(Outcome::Refuted(lemmas)) if promised => return Ok(violated(problem, points, lemmas, budget)),
-        _ => {}
+    if promised || has(Strategy::AssumedSessions) {
+        let known = Known::new(problem, points, true);
+        let effort = if promised { Effort::ALL } else { SOME };
+        match decide(known, effort, budget)? {
+            Some(Outcome::Order(order)) => return Ok(holds(problem, points, order)),
+            Some(Outcome::Refuted(lemmas)) if promised => {
+                return Ok(violated(problem, points, lemmas, budget));
+            }
+            _ => {}
+        }
     }
     let known = Known::new(problem, points, false);
     if let Some(order) = guess(&known, budget)? {
@@ -213,7 +247,12 @@ fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdi
 
 /// The schedule on the graph as it stands, for a few rounds.
 fn guess(known: &Known<'_>, budget: &Budget) -> Result<Option<Vec<u32>>, Stopped> {
-    let local = known.problem.history.is_timed() && !known.problem.has_open_reads();
+    let has = |strategy| known.problem.strategies.has(strategy);
+    if !has(Strategy::FirstSchedule) {
+        return Ok(None);
+    }
+    let local =
+        known.problem.history.is_timed() && !known.problem.has_open_reads() && has(Strategy::TimedRounds);
     let effort = if local { TIMED } else { UNTIMED };
     match search(known, &Reach::Unknown, effort, budget)? {
         Some(Outcome::Order(order)) => Ok(Some(order)),
@@ -226,7 +265,7 @@ fn decide(mut known: Known<'_>, effort: Effort, budget: &Budget) -> Result<Optio
         Saturated::Acyclic(reach) => search(&known, &reach, effort, budget),
         Saturated::Cyclic(cycle) => {
             let mut prover = Prover::new(&known);
-            prover.add(&known_steps(cycle), &[]);
+            prover.add(&known_steps(cycle), &[], budget)?;
             Ok(Some(Outcome::Refuted(prover.finish())))
         }
     }

@@ -66,8 +66,3 @@ pub(crate) trait Sat: Clauses + From<Acyclic> {
     /// The place of each point in an order that follows the last model.
     fn places(&self) -> Vec<u32>;
 }
-
-/// Looks at the budget for certain: [`Budget::poll`] looks at the clock once in so many calls.
-pub(crate) fn is_over(budget: &Budget) -> Result<(), Exhausted> {
-    (0..1024).try_for_each(|_| budget.poll())
-}

@@ -71,7 +71,7 @@ pub(crate) fn mend(
     patience: Patience,
     budget: &Budget,
 ) -> Result<Option<(Choices, Vec<u32>)>, Exhausted> {
-    let mut mending = Mending::new(known, graph, choices, places);
+    let mut mending = Mending::new(known, graph, choices, places, budget)?;
     if !mending.run(patience, budget)? {
         return Ok(None);
     }
@@ -104,7 +104,13 @@ struct Mending<'k> {
 }
 
 impl<'k> Mending<'k> {
-    fn new(known: &'k Known<'k>, graph: &Graph, choices: &Choices, places: &[u32]) -> Self {
+    fn new(
+        known: &'k Known<'k>,
+        graph: &Graph,
+        choices: &Choices,
+        places: &[u32],
+        budget: &Budget,
+    ) -> Result<Self, Exhausted> {
         let demands = Demands::new(known, graph, choices);
         let count = demands.count();
         let mut mending = Self {
@@ -120,9 +126,9 @@ impl<'k> Mending<'k> {
         };
         (0..mending.demands.edge_count()).for_each(|demand| mending.look(demand));
         for item in known.problem.items() {
-            mending.look_at(item);
+            mending.look_at(item, budget)?;
         }
-        mending
+        Ok(mending)
     }
 
     /// Moves until all is met, or there is no progress.
@@ -142,7 +148,7 @@ impl<'k> Mending<'k> {
                 self.weights[demand as usize] += 1;
             }
             if best.gain >= 0 {
-                self.shift(best);
+                self.shift(best, budget)?;
             }
         }
         Ok(self.unmet.is_empty())
@@ -219,7 +225,11 @@ impl<'k> Mending<'k> {
         both(self.known, point)
     }
 
-    fn shift(&mut self, Move { body, span: (low, high), .. }: Move) {
+    fn shift(
+        &mut self,
+        Move { body, span: (low, high), .. }: Move,
+        budget: &Budget,
+    ) -> Result<(), Exhausted> {
         let here = self.line.at[body[0] as usize];
         let low = if low == f64::NEG_INFINITY { high.min(here) - STEP } else { low };
         let high = if high == f64::INFINITY { low.max(here) + STEP } else { high };
@@ -239,20 +249,24 @@ impl<'k> Mending<'k> {
             }
         }
         for &version in self.line.written(body) {
-            self.look_at(self.known.problem.versions[version as usize].item);
+            self.look_at(self.known.problem.versions[version as usize].item, budget)?;
         }
+        Ok(())
     }
 
     /// Looks at all demands of an item.
-    fn look_at(&mut self, item: Item) {
+    fn look_at(&mut self, item: Item, budget: &Budget) -> Result<(), Exhausted> {
         for place in 0..self.demands.reads(item).len() {
+            budget.poll()?;
             self.look(self.demands.of_read(self.demands.reads(item)[place]));
         }
         if self.known.points.exclusive() {
             for place in 0..self.line.versions(item).len() {
+                budget.poll()?;
                 self.look(self.demands.of_version(self.line.versions(item)[place]));
             }
         }
+        Ok(())
     }
 
     /// Looks what a demand costs.
@@ -385,8 +399,16 @@ mod tests {
             let order = topological_order(&graph).expect("no cycle");
             order.iter().zip(0..).for_each(|(&point, place)| places[point as usize] = place);
             let choices = crate::search::guesses(&known);
-            let unmet =
-                |choices: &Choices, places: &[u32]| Mending::new(&known, &graph, choices, places).unmet.len();
+            let unmet = |choices: &Choices, places: &[u32]| match Mending::new(
+                &known,
+                &graph,
+                choices,
+                places,
+                &Budget::unlimited(),
+            ) {
+                Ok(mending) => mending.unmet.len(),
+                Err(limit) => panic!("there is no limit: {limit}"),
+            };
             assert!(unmet(&choices, &places) > 100, "{level}: nothing to mend");
             let (choices, places) = mend(&known, &graph, &choices, &places, Patience::LONG, &budget)
                 .expect("no limit")
@@ -394,7 +416,7 @@ mod tests {
             let (graph, reversed) = (Arc::new(graph), Arc::new(known.reversed()));
             let mut schedule = Schedule::new(&known, &graph, &reversed, &reach, choices.clone());
             schedule.follow(choices, places);
-            assert!(schedule.run(), "{level}");
+            assert_eq!(schedule.run(&Budget::unlimited()), Ok(true), "{level}");
         }
     }
 }

@@ -12,6 +12,8 @@ mod evidence;
 mod lists;
 mod rows;
 
+use std::collections::BTreeMap;
+
 pub(crate) use evidence::add_evidence;
 
 use hashbrown::HashSet;
@@ -165,7 +167,7 @@ fn attempt(predicates: &Predicates<'_>, question: Question, dead: &HashSet<TxnId
             loose: writers.blind().why().map(str::to_string),
             ..Draft::default()
         },
-        own: Vec::new(),
+        own: BTreeMap::new(),
         own_parts: Vec::new(),
         longest: Vec::new(),
         uncertain: Vec::new(),
@@ -214,7 +216,7 @@ struct Walk<'a, 'h> {
     /// The last point that reads have for themselves: of an operation and an object.
     point: Option<(OpId, ObjectId, u32)>,
     draft: Draft,
-    own: Vec<(ObjectId, Own)>,
+    own: BTreeMap<ObjectId, Own>,
     /// The same for rows that are written in part.
     own_parts: Vec<(ObjectId, OwnPart)>,
     /// The lists that committed transactions read: `(object, op, value)`.
@@ -249,7 +251,7 @@ impl<'h> Walk<'_, 'h> {
                 _ => {}
             }
         }
-        self.draft.writes.extend(self.own.iter().map(|(object, _)| (txn, Item::from(*object))));
+        self.draft.writes.extend(self.own.keys().map(|&object| (txn, Item::from(object))));
         self.draft.writes.extend(self.parts.written(&self.own_parts).map(|item| (txn, item)));
         Ok(())
     }
@@ -271,16 +273,11 @@ impl<'h> Walk<'_, 'h> {
         if self.writers.blind().is_odd(access.object) {
             return self.write_odd(access.object);
         }
-        match self.own.iter_mut().find(|(object, _)| *object == access.object) {
-            Some((_, own)) => *own = Own::Wrote(op, access.value),
-            None => self.own.push((access.object, Own::Wrote(op, access.value))),
-        }
+        self.own.insert(access.object, Own::Wrote(op, access.value));
     }
 
     fn write_odd(&mut self, object: ObjectId) {
-        if self.own(object).is_none() {
-            self.own.push((object, Own::Odd));
-        }
+        self.own.entry(object).or_insert(Own::Odd);
     }
 
     fn append(&mut self, access: Access) {
@@ -290,14 +287,14 @@ impl<'h> Walk<'_, 'h> {
                 self.write_odd(access.object)
             };
         }
-        match self.own.iter_mut().find(|(object, _)| *object == access.object) {
-            Some((_, Own::Appended(elements))) => elements.push(access.value),
-            _ => self.own.push((access.object, Own::Appended(vec![access.value]))),
+        match self.own.entry(access.object).or_insert_with(|| Own::Appended(Vec::new())) {
+            Own::Appended(elements) => elements.push(access.value),
+            own => *own = Own::Odd,
         }
     }
 
     fn own(&self, object: ObjectId) -> Option<&Own> {
-        self.own.iter().find(|(o, _)| *o == object).map(|(_, own)| own)
+        self.own.get(&object)
     }
 
     fn read(&mut self, txn: TxnId, op: OpId, access: Access) {
@@ -345,8 +342,13 @@ impl<'h> Walk<'_, 'h> {
         if self.writers.blind().has(self.history, object) {
             return;
         }
-        let recorded = self.recorded(op, object);
-        if let Some(version) = recorded.filter(|_| !self.has_written(object)) {
+        let Some(version) = self.recorded(op, object) else { return };
+        if self.has_written(object) {
+            // After its own write a transaction sees its own version.
+            if version != Version::Of(txn) {
+                self.find(Anomaly::Internal, txn, vec![op]);
+            }
+        } else {
             let first = self.draft.candidates.len() as u32;
             let alive = match version {
                 Version::Initial => true,
@@ -365,7 +367,8 @@ impl<'h> Walk<'_, 'h> {
 
     /// Makes a read of the candidates since `first`. Without any, nothing can explain it: the reason is looked up.
     fn finish_read(&mut self, txn: TxnId, op: OpId, object: ObjectId, first: u32) {
-        if let Some(version) = self.recorded(op, object) {
+        // Of what it wrote itself, evidence names its own version, and this read is of the one before.
+        if let Some(version) = self.recorded(op, object).filter(|_| !self.has_written(object)) {
             let kept = self.draft.candidates[first as usize..].contains(&version);
             if !kept && self.draft.candidates.len() > first as usize {
                 // The value is that of a version, only not of the recorded one.
@@ -454,7 +457,7 @@ impl<'h> Walk<'_, 'h> {
             self.scan_row(txn, op, object, predicate);
         }
         let mut wrong = Vec::new();
-        for (object, own) in self.own.iter().filter(|(object, _)| self.scans.asks_about(&op, *object)) {
+        for (object, own) in self.own.iter().filter(|(object, _)| self.scans.asks_about(&op, **object)) {
             if let Own::Wrote(writer, written) = own
                 && !self.scans.shows_own(&op, *object, *written)?
             {

@@ -22,6 +22,8 @@ use hashbrown::HashMap;
 use margay_history::{History, NameId, ObjectId, OpId, Outcome, TxnId, ValueId, Version as Origin};
 use margay_verdict::{Budget, Exhausted, Question};
 
+use crate::strategy::Strategies;
+
 /// The transaction of an initial version.
 pub(crate) const INITIAL: u32 = u32::MAX;
 
@@ -79,6 +81,8 @@ pub(crate) struct Read {
 pub(crate) struct Problem<'h> {
     pub history: &'h History,
     pub question: Question,
+    /// What is tried.
+    pub strategies: Strategies,
     /// The transactions, in the history's order.
     pub txns: Vec<TxnId>,
     /// Whether a transaction must have committed.
@@ -161,6 +165,7 @@ impl<'h> Problem<'h> {
         let mut problem = Self {
             history,
             question,
+            strategies: Strategies::ALL,
             txns,
             forced,
             versions,
@@ -182,6 +187,11 @@ impl<'h> Problem<'h> {
         let needs = draft.needs.iter().map(|(a, b)| (dense[a.index()], dense[b.index()]));
         problem.needs = needs.filter(|&(a, _)| a != INITIAL).collect();
         Ok(problem)
+    }
+
+    /// The same, to be solved by these.
+    pub fn with_strategies(self, strategies: Strategies) -> Self {
+        Self { strategies, ..self }
     }
 
     fn add_reads(&mut self, draft: &Draft, dense: &[u32], budget: &Budget) -> Result<(), Exhausted> {
@@ -354,6 +364,11 @@ impl<'h> Problem<'h> {
     /// Whether some read may have seen several versions.
     pub fn has_open_reads(&self) -> bool {
         self.candidates.len() > self.reads.len()
+    }
+
+    /// How many versions the reads that may have seen several may have seen.
+    pub fn open_candidates(&self) -> usize {
+        self.reads.iter().filter(|read| read.count > 1).map(|read| read.count as usize).sum()
     }
 
     /// The facts, each with the transaction that must have committed for it to count, if that is not certain.

@@ -30,7 +30,12 @@ pub(crate) fn prune<'h>(
         let Saturated::Acyclic(reach) = known.saturate(budget)? else { return Ok(None) };
         let reads = 0..pruned.reads.len() as u32;
         let open = reads.filter(|&read| pruned.candidates(read).len() > 1);
-        let fewer: Vec<(u32, Vec<u32>)> = open.filter_map(|read| fewer(&known, &reach, read)).collect();
+        let mut changed: Vec<(u32, Vec<u32>)> = Vec::new();
+        for read in open {
+            budget.poll()?;
+            changed.extend(fewer(&known, &reach, read));
+        }
+        let fewer = changed;
         if fewer.is_empty() {
             return Ok(Some(pruned));
         }

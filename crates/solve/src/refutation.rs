@@ -17,7 +17,8 @@ use crate::atoms::Atoms;
 use crate::bat::{preference, to_bat};
 use crate::known::{Known, Reach};
 use crate::lemma::Steps;
-use crate::lit::{Clauses, Lit, is_over};
+use crate::lit::{Clauses, Lit};
+use crate::strategy::Strategy;
 
 /// Up to how many cycles each one is tried without.
 const ONE_BY_ONE: usize = 400;
@@ -32,9 +33,16 @@ pub(crate) fn needed(
     cycles: Vec<Steps>,
     budget: &Budget,
 ) -> Result<Vec<Steps>, Exhausted> {
+    if !known.problem.strategies.has(Strategy::FewerLemmas) {
+        return Ok(cycles);
+    }
     let mut plain = Plain::default();
-    let mut atoms = Atoms::new(known, reach, &mut plain);
-    let selectors: Vec<Lit> = cycles.iter().map(|cycle| plain.select(&mut atoms, cycle)).collect();
+    let mut atoms = Atoms::new(known, reach, &mut plain, budget)?;
+    let mut selectors: Vec<Lit> = Vec::new();
+    for cycle in &cycles {
+        budget.poll()?;
+        selectors.push(plain.select(&mut atoms, cycle));
+    }
     let mut kept: Vec<usize> = (0..cycles.len()).collect();
     for _ in 0..ROUNDS {
         let before = kept.len();
@@ -100,7 +108,7 @@ impl Plain {
                 Ok(true)
             }
             answer if answer == lbool::TRUE => Ok(false),
-            _ => is_over(budget).map(|()| false),
+            _ => budget.poll_now().map(|()| false),
         }
     }
 }

@@ -30,6 +30,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use margay_order::Graph;
+use margay_verdict::{Budget, Exhausted};
 
 pub(crate) use self::priority::{linear, times};
 use crate::known::{Known, OptionalFact, Reach};
@@ -258,8 +259,9 @@ impl<'k> Schedule<'k> {
     }
 
     /// Takes points until none is ready; answers whether all are taken.
-    pub fn run(&mut self) -> bool {
+    pub fn run(&mut self, budget: &Budget) -> Result<bool, Exhausted> {
         while let Some(Reverse((_, point))) = self.ready.pop() {
+            budget.poll()?;
             if self.done[point as usize] {
                 continue;
             }
@@ -269,7 +271,7 @@ impl<'k> Schedule<'k> {
                 None => self.take(point),
             }
         }
-        (0..self.graph.node_count() as u32).all(|p| self.done[p as usize] || !self.is_active(p))
+        Ok((0..self.graph.node_count() as u32).all(|p| self.done[p as usize] || !self.is_active(p)))
     }
 
     fn wait(&self, point: u32) -> Option<Wait> {

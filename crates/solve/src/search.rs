@@ -38,6 +38,7 @@ use crate::open::open_pairs;
 use crate::problem::INITIAL;
 use crate::refutation::needed;
 use crate::schedule::{Choices, Schedule, linear};
+use crate::strategy::Strategy;
 
 #[cfg(not(feature = "cadical"))]
 pub(crate) type Solver = crate::bat::Bat;
@@ -105,18 +106,18 @@ pub(crate) fn search_with<S: Sat>(
 ) -> Result<Option<Outcome>, Stopped> {
     let (graph, reversed) = (Arc::new(known.graph()), Arc::new(known.reversed()));
     let mut schedule = Schedule::new(known, &graph, &reversed, reach, guesses(known));
-    if schedule.run() {
+    if schedule.run(budget)? {
         return Ok(Some(Outcome::Order(schedule.log)));
     }
     let Some(order) = linear(&graph, schedule.priorities()) else { return Ok(None) };
     if effort.rounds == 1 {
-        let near = known.problem.history.is_timed();
+        let near = known.problem.history.is_timed() && known.problem.strategies.has(Strategy::ShortMend);
         let found =
             near && mended(&mut schedule, &graph, &guesses(known), &places(&order), Patience::SHORT, budget)?;
         return Ok(found.then_some(Outcome::Order(schedule.log)));
     }
     let solver = S::from(Acyclic::new(graph.clone(), reversed.clone(), &order));
-    let mut search = Search::new(known, reach, solver);
+    let mut search = Search::new(known, reach, solver, budget)?;
     let found = search.run(&mut schedule, &graph, effort, budget);
     found.map_err(|limit| Stopped { limit, open: search.open })
 }
@@ -141,7 +142,7 @@ fn mended(
         return Ok(false);
     };
     schedule.follow(choices, places);
-    Ok(schedule.run())
+    schedule.run(budget)
 }
 
 /// What is tried first.
@@ -192,10 +193,15 @@ struct Search<'k, S> {
 }
 
 impl<'k, S: Sat> Search<'k, S> {
-    fn new(known: &'k Known<'k>, reach: &'k Reach, mut solver: S) -> Self {
-        let atoms = Atoms::new(known, reach, &mut solver);
+    fn new(
+        known: &'k Known<'k>,
+        reach: &'k Reach,
+        mut solver: S,
+        budget: &Budget,
+    ) -> Result<Self, Exhausted> {
+        let atoms = Atoms::new(known, reach, &mut solver, budget)?;
         let (cycles, open, seen, active) = (Vec::new(), None, Rc::default(), Rc::default());
-        Self { known, reach, solver, atoms, cycles, open, seen, active }
+        Ok(Self { known, reach, solver, atoms, cycles, open, seen, active })
     }
 
     /// From a schedule that is stuck to an answer.
@@ -220,7 +226,7 @@ impl<'k, S: Sat> Search<'k, S> {
                 Some(false) => return Ok(Some(Outcome::Refuted(self.refutation(budget)?))),
                 Some(true) => schedule.change(self.choices(), self.solver.places()),
             }
-            if schedule.run() {
+            if schedule.run(budget)? {
                 return Ok(Some(Outcome::Order(std::mem::take(&mut schedule.log))));
             }
         }
@@ -235,8 +241,14 @@ impl<'k, S: Sat> Search<'k, S> {
         graph: &Graph,
         budget: &Budget,
     ) -> Result<bool, Exhausted> {
-        if mended(schedule, graph, &guesses(self.known), &self.solver.places(), Patience::LONG, budget)? {
+        let has = |strategy| self.known.problem.strategies.has(strategy);
+        if has(Strategy::LongMend)
+            && mended(schedule, graph, &guesses(self.known), &self.solver.places(), Patience::LONG, budget)?
+        {
             return Ok(true);
+        }
+        if !has(Strategy::OpenPairs) {
+            return Ok(false);
         }
         let Some(open) = open_pairs(self.known, self.reach, MOST_PAIRS, budget)? else { return Ok(false) };
         self.open = Some(open.len());
@@ -251,7 +263,7 @@ impl<'k, S: Sat> Search<'k, S> {
 
     /// What the solver's model says.
     fn choices(&mut self) -> Choices {
-        if self.seen.is_empty() || !self.atoms.sights.is_empty() {
+        if self.seen.is_empty() || self.known.problem.has_open_reads() {
             let reads = 0..self.known.problem.reads.len() as u32;
             self.seen = Rc::new(reads.map(|read| self.seen(read)).collect());
             self.active = Rc::new(active(self.known, &self.seen));
@@ -264,11 +276,7 @@ impl<'k, S: Sat> Search<'k, S> {
     }
 
     fn seen(&self, read: u32) -> u32 {
-        let candidates = self.known.problem.candidates(read);
-        if candidates.len() == 1 {
-            return candidates[0];
-        }
-        let chosen = candidates.iter().copied().find(|&v| self.solver.value(self.atoms.sights[&(read, v)]));
+        let chosen = self.atoms.seen(read, |var| self.solver.value(var));
         chosen.unwrap_or_else(|| guess(self.known, read))
     }
 
@@ -289,7 +297,7 @@ impl<'k, S: Sat> Search<'k, S> {
         for cycle in &cycles {
             let forced: Vec<(u32, u32)> =
                 cycle.iter().filter_map(|&(_, _, step)| self.atoms.rests_on(step)).collect();
-            prover.add(cycle, &forced);
+            prover.add(cycle, &forced, budget)?;
         }
         Ok(prover.finish())
     }

@@ -23,6 +23,7 @@ use crate::known::Known;
 use crate::points::Points;
 use crate::problem::Problem;
 use crate::search::{Effort, Outcome};
+use crate::strategy::Strategy;
 use crate::weak;
 
 /// How long a slice may be made smaller.
@@ -44,7 +45,8 @@ pub(crate) struct Slice {
 pub(crate) fn minimal(problem: &Problem<'_>, points: Points, lemmas: Vec<Lemma>, budget: &Budget) -> Slice {
     let named = named(problem, &lemmas);
     let budget = budget.clone().at_most(TIME);
-    let part = (named.len() <= MOST).then(|| problem.part(&named));
+    let wanted = named.len() <= MOST && problem.strategies.has(Strategy::Slice);
+    let part = wanted.then(|| problem.part(&named));
     match part.and_then(|part| refuted(&part, points, &budget).map(|lemmas| (part, lemmas))) {
         Some((part, lemmas)) => Shrink { part, lemmas, points, budget }.run(),
         None => Slice { txns: ids(problem, &named), lemmas },

@@ -18,6 +18,7 @@ use crate::points::{self, Points};
 use crate::prepare::prepare;
 use crate::problem::{Draft, Problem};
 use crate::replay::replay;
+use crate::strategy::{Strategies, Strategy};
 use crate::told::Told;
 
 /// What a draft may read otherwise than the level's definition ([`Draft::bold`]).
@@ -27,13 +28,16 @@ pub(crate) const BOLD: &str = "rows that are written in part, or lists, with wri
 pub(crate) fn proved(
     history: &History,
     question: Question,
+    strategies: Strategies,
     found: Vec<Finding>,
     budget: &Budget,
 ) -> Option<Vec<Finding>> {
     let accepted = |finding: &Finding| audit_within(history, question, &finding.certificate, budget).is_ok();
     let prove = |finding: Finding| match finding {
         finding if accepted(&finding) => Some(finding),
-        Finding { certificate: Certificate::Refutation(lemmas), anomaly, txns } => {
+        Finding { certificate: Certificate::Refutation(lemmas), anomaly, txns }
+            if strategies.has(Strategy::WholeRows) =>
+        {
             let certificate = Certificate::Refutation(lemmas.into_iter().map(whole_rows).collect());
             Some(Finding { anomaly, txns, certificate }).filter(accepted)
         }
@@ -65,7 +69,11 @@ pub(crate) fn believed(
     let shown = shown(problem, &order);
     match &draft.loose {
         Some(what) if audit_within(problem.history, problem.question, &shown, budget).is_err() => {
-            match replay(problem, points, &order, budget) {
+            let found = match problem.strategies.has(Strategy::Replay) {
+                true => replay(problem, points, &order, budget),
+                false => None,
+            };
+            match found {
                 Some(order) => Verdict::Holds(order),
                 None => Verdict::Unknown(Why::Outside(what.clone())),
             }
@@ -91,12 +99,17 @@ fn shown(problem: &Problem<'_>, order: &Certificate) -> Certificate {
 }
 
 /// An order at a stronger level, where what was left out can be found by replaying, if it proves this one.
-pub(crate) fn by_stronger(history: &History, question: Question, budget: &Budget) -> Option<Certificate> {
+pub(crate) fn by_stronger(
+    history: &History,
+    question: Question,
+    strategies: Strategies,
+    budget: &Budget,
+) -> Option<Certificate> {
     if matches!(question.level.family(), Family::Serial | Family::Snapshot) {
         return None;
     }
     let stronger = Question { level: Level::StrongSessionSnapshotIsolation, ..question };
-    match crate::check(history, stronger, budget) {
+    match crate::check(history, stronger, strategies, budget) {
         Verdict::Holds(order) => audit_within(history, question, &order, budget).is_ok().then_some(order),
         _ => None,
     }
@@ -104,26 +117,38 @@ pub(crate) fn by_stronger(history: &History, question: Question, budget: &Budget
 
 /// The same for what reads leave open: most histories that satisfy a weak level satisfy snapshot isolation too, where one order says at once what all reads saw. Only the order that the clock
 /// and the sessions suggest is tried.
-pub(crate) fn by_guess(history: &History, question: Question, budget: &Budget) -> Option<Certificate> {
+pub(crate) fn by_guess(
+    history: &History,
+    question: Question,
+    strategies: Strategies,
+    budget: &Budget,
+) -> Option<Certificate> {
     let stronger = Question { level: Level::StrongSessionSnapshotIsolation, ..question };
     let points = points::of(stronger.level);
     let draft = prepare(history, stronger, budget).ok()?;
-    let problem = Problem::new(history, stronger, &draft, budget).ok()?;
+    let problem = Problem::new(history, stronger, &draft, budget).ok()?.with_strategies(strategies);
     let order = crate::guess(&Known::new(&problem, points, true), budget).ok()??;
     let Verdict::Holds(order) = crate::holds(&problem, points, order) else { return None };
     audit_within(history, question, &order, budget).is_ok().then_some(order)
 }
 
 /// A violation of a weaker level, with the proof of it, which is one for this level too.
-pub(crate) fn by_weaker(history: &History, question: Question, budget: &Budget) -> Option<Vec<Finding>> {
+pub(crate) fn by_weaker(
+    history: &History,
+    question: Question,
+    strategies: Strategies,
+    budget: &Budget,
+) -> Option<Vec<Finding>> {
     let level = match question.level {
+        _ if !strategies.has(Strategy::ByWeaker) => return None,
         Level::StrictSerializable | Level::StrongSessionSerializable => Level::Serializable,
         Level::StrictSnapshotIsolation | Level::StrongSessionSnapshotIsolation | Level::Serializable => {
             Level::SnapshotIsolation
         }
         _ => return None,
     };
-    let Verdict::Violated(found) = crate::check(history, Question { level, ..question }, budget) else {
+    let Verdict::Violated(found) = crate::check(history, Question { level, ..question }, strategies, budget)
+    else {
         return None;
     };
     let accepted = |finding: &Finding| audit_within(history, question, &finding.certificate, budget).is_ok();

@@ -47,6 +47,7 @@ use crate::problem::Problem;
 use crate::refutation::needed;
 use crate::schedule::{linear, times};
 use crate::search::{Solver, Stopped, known_steps};
+use crate::strategy::Strategy;
 
 use choice::{CYCLES, Choice};
 use guess::{Guess, guess};
@@ -70,7 +71,11 @@ pub(crate) fn decide(problem: &Problem<'_>, points: Points, budget: &Budget) -> 
         return Ok(answer);
     }
     let guess = match problem.question.level {
-        Level::ParallelSnapshot | Level::Causal if !problem.is_part() => guess(problem, points, budget)?,
+        Level::ParallelSnapshot | Level::Causal
+            if !problem.is_part() && problem.strategies.has(Strategy::StrongerGuess) =>
+        {
+            guess(problem, points, budget)?
+        }
         _ => Guess::Nothing,
     };
     let answer = match guess {
@@ -97,24 +102,28 @@ impl Weak<'_> {
         let (known, graph) = (self.known, &self.graph);
         let Some(order) = linear(graph, priority) else {
             let mut prover = Prover::new(known);
-            prover.add(&known_steps(cycle(graph)), &[]);
+            prover.add(&known_steps(cycle(graph, budget)), &[], budget)?;
             return Ok(Some(Answer::Refuted(prover.finish())));
         };
         let mut solver = Solver::from(Acyclic::new(graph.clone(), Arc::new(known.reversed()), &order));
-        let hints = hints(known, &order);
-        let mut atoms = Atoms::guessed(known, &Reach::Unknown, |read| hints[read as usize], &mut solver);
+        let hints = hints(known, &order, budget)?;
+        let guess = |read: u32| hints[read as usize];
+        let mut atoms = Atoms::guessed(known, &Reach::Unknown, guess, &mut solver, budget)?;
         let (mut cycles, mut named): (Vec<Steps>, Vec<Clash>) = (Vec::new(), Vec::new());
         for round in 1.. {
             if solver.solve(u64::MAX, budget)? != Some(true) {
                 let lemmas = refutation(known, atoms, solver, cycles, budget)?;
                 return Ok(Some(Answer::Refuted(lemmas)));
             }
-            let choice = Choice::new(known, graph, &atoms, &solver, &named);
-            let found = match choice.order(&solver) {
+            let choice = Choice::new(known, graph, &atoms, &solver, &named, budget)?;
+            let found = match choice.order(&solver, budget)? {
                 Ok(order) => {
                     let clashes = choice.clashes(&order, budget)?;
                     if !clashes.is_empty() {
-                        clashes.iter().for_each(|&(read, a, b)| atoms.anti(read, a, b, &mut solver));
+                        for &(read, a, b) in &clashes {
+                            budget.poll()?;
+                            atoms.anti(read, a, b, &mut solver);
+                        }
                         named.extend(clashes);
                         continue;
                     }
@@ -132,6 +141,7 @@ impl Weak<'_> {
                 return Ok(None);
             }
             for cycle in found {
+                budget.poll()?;
                 let clause = atoms.negated(&cycle, &mut solver);
                 solver.add(&clause);
                 cycles.push(cycle);
@@ -156,7 +166,7 @@ fn refutation(
     cycles.extend(of_theory.map(|cycle| cycle.into_iter().map(|(a, b, link)| (a, b, step(link))).collect()));
     let mut prover = Prover::new(known);
     for cycle in needed(known, &Reach::Unknown, cycles, budget)? {
-        prover.add(&cycle, &[]);
+        prover.add(&cycle, &[], budget)?;
     }
     Ok(prover.finish())
 }

@@ -59,7 +59,8 @@ pub fn word(verdict: &Verdict) -> String {
 }
 
 /// User and system time of this process, in seconds; 0 where the system does not tell.
-fn cpu_seconds() -> f64 {
+#[must_use]
+pub fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let after = stat.rsplit(')').next().unwrap_or("");
     let ticks: u64 = after.split_whitespace().skip(11).take(2).filter_map(|n| n.parse::<u64>().ok()).sum();

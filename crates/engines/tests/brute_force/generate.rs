@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 
 use crate::judge::matching;
-use crate::model::{Columns, Condition, History, Object, Op, Outcome, Seen, Txn, Value, Version, Write};
+use crate::model::{
+    Columns, Condition, History, Object, Op, Outcome, Seen, Set, Term, Txn, Value, Version, Write,
+};
 
 /// A small generator of random numbers (xorshift64*).
 pub struct Random(u64);
@@ -53,6 +55,9 @@ struct Shape {
     stale: usize,
     /// Whether columns are written one by one.
     partial: bool,
+    /// How many percent of the operations on rows are updates of all that match, and how many of these nobody saw the rows of.
+    updates: usize,
+    hidden: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -90,6 +95,8 @@ fn shape(random: &mut Random) -> Shape {
         changed: [0, 3, 10][random.below(3)],
         stale: [0, 10, 30, 60][random.below(4)],
         partial: random.chance(50),
+        updates: [0, 0, 25, 50][random.below(4)],
+        hidden: [0, 0, 0, 30][random.below(4)],
     }
 }
 
@@ -146,15 +153,13 @@ impl<'r> Run<'r> {
             let start = (clock - self.random.number(6)).max(last + 1);
             clock = start.max(clock) + 1 + self.random.number(3);
             let time = self.shape.timed.then_some((start, clock));
-            let ops = self.operations(txn);
+            let (ops, writes) = self.operations(txn);
             self.history.txns.push(Txn { session, outcome, ops, time });
             if effective {
                 let mut state = self.states[self.states.len() - 1].clone();
-                for op in &self.history.txns[txn].ops {
-                    if let Op::Write(object, write) = op {
-                        state.0[*object] = write.apply(&state.0[*object]);
-                        state.1[*object] = Some(txn);
-                    }
+                for (object, write) in writes {
+                    state.0[object] = write.apply(&state.0[object]);
+                    state.1[object] = Some(txn);
                 }
                 self.states.push(state);
                 self.order.push(txn);
@@ -162,13 +167,14 @@ impl<'r> Run<'r> {
         }
     }
 
-    fn operations(&mut self, txn: usize) -> Vec<Op> {
+    /// What a transaction does, and what it writes.
+    fn operations(&mut self, txn: usize) -> (Vec<Op>, Vec<(usize, Write)>) {
         let newest = self.states.len() - 1;
         let snapshot =
             if self.random.chance(self.shape.stale) { self.random.below(newest + 1) } else { newest };
         let drifts = self.random.chance(self.shape.stale);
         let mut own: Vec<Option<Value>> = vec![None; self.history.objects.len()];
-        let mut ops = Vec::new();
+        let (mut ops, mut all) = (Vec::new(), Vec::new());
         for place in 0..1 + self.random.below(4) {
             let at = if drifts { self.random.below(newest + 1) } else { snapshot };
             let (values, versions) = self.states[at].clone();
@@ -181,24 +187,41 @@ impl<'r> Run<'r> {
                 .collect();
             let object = self.random.below(seen.len());
             let op = self.operation(object, &seen);
-            if let Op::Write(object, write) = &op {
-                let base = own[*object].clone().unwrap_or_else(|| self.states[newest].0[*object].clone());
-                own[*object] = Some(write.apply(&base));
-            } else if self.shape.evidence && self.random.chance(30) {
+            let writes: Vec<(usize, Write)> = match &op {
+                Op::Write(object, write) => vec![(*object, write.clone())],
+                Op::Update(condition, set, _) => {
+                    let rows = matching(*condition, &seen, |object| self.history.objects[object].row);
+                    rows.into_iter().map(|row| (row, Write::of_update(set, &seen[row]))).collect()
+                }
+                _ => Vec::new(),
+            };
+            if !matches!(op, Op::Write(..)) && self.shape.evidence && self.random.chance(30) {
                 self.version_set(txn, place, &op, &versions);
             }
+            for (object, write) in &writes {
+                let base = own[*object].clone().unwrap_or_else(|| self.states[newest].0[*object].clone());
+                own[*object] = Some(write.apply(&base));
+            }
+            all.extend(writes);
             ops.push(op);
         }
-        // An own version that was seen too early is no version.
-        let writes = |object| ops.iter().any(|op| matches!(op, Op::Write(written, _) if *written == object));
+        // An own version that was seen too early is no version, nor is one of an update that nobody saw.
+        let others = &self.history.txns;
+        let writes = |txn: usize, object: usize| {
+            others.get(txn).map_or(&ops, |txn| &txn.ops).iter().any(|op| op.writes(object))
+        };
         for set in self.history.evidence.sets.iter_mut().filter(|set| set.0 == txn) {
-            set.2.retain(|&(object, version)| version != Some(txn) || writes(object));
+            set.2.retain(|&(object, version)| version.is_none_or(|version| writes(version, object)));
         }
-        ops
+        self.history.evidence.sets.retain(|set| !set.2.is_empty());
+        (ops, all)
     }
 
     fn operation(&mut self, object: usize, seen: &[Value]) -> Op {
         let kind = self.shape.kinds[object];
+        if kind == Kind::Row && self.random.chance(self.shape.updates) {
+            return self.update(seen);
+        }
         if kind == Kind::Row && self.random.chance(30) {
             return self.scan(seen);
         }
@@ -208,12 +231,46 @@ impl<'r> Run<'r> {
         }
     }
 
-    fn scan(&mut self, seen: &[Value]) -> Op {
+    fn condition(&mut self) -> Condition {
         let low = self.random.number(4);
-        let condition = match self.random.below(4) {
+        match self.random.below(4) {
             0 => Condition::True,
             _ => Condition::Between("v", low, low + self.random.number(3)),
+        }
+    }
+
+    fn scan(&mut self, seen: &[Value]) -> Op {
+        let condition = self.condition();
+        let rows = self.returned(condition, seen);
+        Op::Scan(condition, rows.into_iter().map(|row| (row, self.observe(row, &seen[row]))).collect())
+    }
+
+    fn update(&mut self, seen: &[Value]) -> Op {
+        let (condition, set) = (self.condition(), self.set());
+        if self.random.chance(self.shape.hidden) {
+            return Op::Update(condition, set, None);
+        }
+        let rows = self.returned(condition, seen);
+        let new = |row: usize| Write::of_update(&set, &seen[row]).apply(&seen[row]);
+        let rows = rows.into_iter().map(|row| (row, self.told(new(row)))).collect();
+        Op::Update(condition, set, Some(rows))
+    }
+
+    fn set(&mut self) -> Set {
+        let number = self.random.number(5);
+        let first = match self.random.below(5) {
+            0 => return None,
+            1 if self.random.chance(20) => ("v", Term::Null),
+            1 | 2 => ("v", Term::Number(number)),
+            3 => ("v", Term::Plus("v", 1)),
+            _ => ("w", Term::Number(self.value())),
         };
+        let second = ("w", Term::Plus("v", 100));
+        Some(if first.0 == "v" && self.random.chance(20) { vec![first, second] } else { vec![first] })
+    }
+
+    /// The rows that match, more or less.
+    fn returned(&mut self, condition: Condition, seen: &[Value]) -> Vec<usize> {
         let objects = &self.history.objects;
         let mut rows = matching(condition, seen, |object| objects[object].row);
         if self.random.chance(self.shape.changed) {
@@ -224,7 +281,7 @@ impl<'r> Run<'r> {
                 None => {}
             }
         }
-        Op::Scan(condition, rows.into_iter().map(|row| (row, self.observe(row, &seen[row]))).collect())
+        rows
     }
 
     fn value(&mut self) -> i64 {
@@ -263,6 +320,11 @@ impl<'r> Run<'r> {
         let changed = self.random.chance(self.shape.changed);
         let value = if changed { self.states[other].0[object].clone() } else { value.clone() };
         let value = if changed && self.random.chance(30) { self.odd(value) } else { value };
+        self.told(value)
+    }
+
+    /// What the client tells of a value that it saw.
+    fn told(&mut self, value: Value) -> Seen {
         let Value::Row(row) = value else { return Seen::Value(value) };
         let mut columns: BTreeMap<&'static str, Option<i64>> =
             ["v", "w"].into_iter().map(|name| (name, row.get(name).copied())).collect();

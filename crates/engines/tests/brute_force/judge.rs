@@ -38,8 +38,11 @@ pub fn holds(history: &History, level: Level) -> Option<bool> {
         let taken = unknown.iter().enumerate().filter(|&(i, _)| mask >> i & 1 == 1).map(|(_, &t)| t);
         let mut committed: Vec<usize> = outcome(Outcome::Committed).chain(taken).collect();
         committed.sort_unstable();
+        let hidden = committed.iter().any(|&txn| history.txns[txn].ops.iter().any(Op::is_hidden));
         let mut judge = Judge { history, level, committed, steps: STEPS };
         let found = match level {
+            // What such an update wrote depends on a state, and these levels have none.
+            _ if hidden && !matches!(level, Level::Snapshot(_) | Level::Serial(_)) => return None,
             Level::ReadCommitted | Level::RepeatableRead | Level::ParallelSnapshot => {
                 judge.graph(0, &mut Graph::new(history.txns.len()))
             }
@@ -79,6 +82,13 @@ impl Graph {
     }
 }
 
+/// What the versions of an object hold, the initial one first; and what updates that are their transactions' first writes of it saw: transaction, operation, version.
+#[derive(Clone)]
+struct Layout {
+    values: Vec<Value>,
+    updates: Vec<(usize, usize, Version)>,
+}
+
 /// A read of a version that another transaction made.
 #[derive(Clone, Debug)]
 struct Site {
@@ -107,28 +117,56 @@ impl Judge<'_> {
         !order.iter().enumerate().any(wrong)
     }
 
-    /// The values of an object's versions, the initial one first; nothing if a transaction saw something else after its own writes.
-    fn values(&self, object: usize, order: &[usize]) -> Option<Vec<Value>> {
-        let mut values = vec![self.history.objects[object].initial.clone()];
-        for &txn in order {
-            let mut value = values[values.len() - 1].clone();
-            let mut wrote = false;
-            for (place, op) in self.history.txns[txn].ops.iter().enumerate() {
-                if let Op::Write(written, write) = op {
-                    if *written == object {
-                        value = write.apply(&value);
-                        wrote = true;
-                    }
-                } else if wrote {
-                    let told = self.history.told(txn, place, object);
-                    if !self.shows(op, object, &value) || told.is_some_and(|told| told != Some(txn)) {
-                        return None;
+    /// What an object's versions can have held, in this order of its writers. What an update writes depends on what it saw, which may be any version before.
+    fn layouts(&self, object: usize, order: &[usize]) -> Vec<Layout> {
+        let initial = self.history.objects[object].initial.clone();
+        let mut layouts = vec![Layout { values: vec![initial], updates: Vec::new() }];
+        for (before, &txn) in order.iter().enumerate() {
+            let versions = || std::iter::once(None).chain(order[..before].iter().map(|&t| Some(t)));
+            let first = self.history.txns[txn].ops.iter().position(|op| op.writes(object));
+            let update = first.filter(|&op| matches!(self.history.txns[txn].ops[op], Op::Update(..)));
+            let mut longer = Vec::new();
+            for layout in layouts {
+                for (seen, version) in
+                    versions().enumerate().take(if update.is_some() { before + 1 } else { 1 })
+                {
+                    let mut layout = layout.clone();
+                    layout.updates.extend(update.map(|op| (txn, op, version)));
+                    if let Some(value) = self.version(object, txn, &layout.values, seen) {
+                        layout.values.push(value);
+                        longer.push(layout);
                     }
                 }
             }
-            values.push(value);
+            layouts = longer;
         }
-        Some(values)
+        layouts
+    }
+
+    /// What a transaction makes of an object behind the last of these values, if an update that is its first write saw the version at `seen`; nothing if its client saw something else.
+    fn version(&self, object: usize, txn: usize, values: &[Value], seen: usize) -> Option<Value> {
+        let base = &values[values.len() - 1];
+        let mut own: Option<Value> = None;
+        for (place, op) in self.history.txns[txn].ops.iter().enumerate() {
+            let told = self.history.told(txn, place, object);
+            if let Some(value) = &own
+                && (!self.shows(op, object, value) || told.is_some_and(|told| told != Some(txn)))
+            {
+                return None;
+            }
+            match op {
+                Op::Write(_, write) if op.writes(object) => {
+                    own = Some(write.apply(own.as_ref().unwrap_or(base)));
+                }
+                Op::Update(_, set, _) if op.writes(object) => {
+                    let looked_at = own.as_ref().unwrap_or(&values[seen]);
+                    let write = Write::of_update(set, looked_at);
+                    own = Some(write.apply(own.as_ref().unwrap_or(base)));
+                }
+                _ => {}
+            }
+        }
+        own
     }
 
     /// Whether an operation may have looked at this value of an object.
@@ -140,6 +178,12 @@ impl Judge<'_> {
                 condition.matches(value) == returned.is_some()
                     && returned.is_none_or(|(_, seen)| seen.fits(value))
             }
+            Op::Update(condition, set, Some(rows)) if self.history.objects[object].row => {
+                let returned = rows.iter().find(|row| row.0 == object);
+                let new = || Write::of_update(set, value).apply(value);
+                condition.matches(value) == returned.is_some()
+                    && returned.is_none_or(|(_, seen)| seen.fits(&new()))
+            }
             _ => true,
         }
     }
@@ -149,7 +193,7 @@ impl Judge<'_> {
         let told = self.history.told(txn, place, object).is_some();
         match &self.history.txns[txn].ops[place] {
             Op::Read(read, seen) if *read == object && (told || *seen != Seen::Unknown) => Some(true),
-            Op::Scan(_, rows) if self.history.objects[object].row => {
+            Op::Scan(_, rows) | Op::Update(_, _, Some(rows)) if self.history.objects[object].row => {
                 Some(rows.iter().any(|row| row.0 == object))
             }
             _ => None,
@@ -157,26 +201,31 @@ impl Judge<'_> {
     }
 
     /// What the operations before their transactions' own writes may have seen of an object, by its version order; nothing if one can have seen no version.
-    fn sites(&self, object: usize, order: &[usize], values: &[Value]) -> Option<Vec<Site>> {
+    fn sites(&self, object: usize, order: &[usize], layout: &Layout) -> Option<Vec<Site>> {
         let mut sites = Vec::new();
         for &txn in &self.committed {
             for (place, op) in self.history.txns[txn].ops.iter().enumerate() {
-                if matches!(op, Op::Write(written, _) if *written == object) {
+                if matches!(op, Op::Write(..)) && op.writes(object) {
                     break;
                 }
                 let Some(item) = self.looks(txn, place, object) else { continue };
                 let told = self.history.told(txn, place, object);
+                let chosen = layout.updates.iter().find(|update| (update.0, update.1) == (txn, place));
                 let versions = std::iter::once(None).chain(order.iter().map(|&writer| Some(writer)));
                 let fits = |(version, value): &(Version, &Value)| {
                     *version != Some(txn)
                         && self.shows(op, object, value)
                         && told.is_none_or(|told| told == *version)
+                        && chosen.is_none_or(|chosen| chosen.2 == *version)
                 };
-                let versions: Vec<Version> = versions.zip(values).filter(fits).map(|v| v.0).collect();
+                let versions: Vec<Version> = versions.zip(&layout.values).filter(fits).map(|v| v.0).collect();
                 if versions.is_empty() {
                     return None;
                 }
                 sites.push(Site { txn, op: place, object, item, versions });
+                if op.writes(object) {
+                    break;
+                }
             }
         }
         Some(sites)
@@ -200,14 +249,15 @@ impl Judge<'_> {
             if !self.follows_evidence(object, &order) {
                 continue;
             }
-            let Some(values) = self.values(object, &order) else { continue };
-            let Some(sites) = self.sites(object, &order, &values) else { continue };
             let mut graph = graph.clone();
             for (i, &a) in order.iter().enumerate() {
                 order[i + 1..].iter().for_each(|&b| graph.ww[a][b] = true);
             }
-            if self.graph_sites(&sites, &order, object, graph) {
-                return true;
+            for layout in self.layouts(object, &order) {
+                let Some(sites) = self.sites(object, &order, &layout) else { continue };
+                if self.graph_sites(&sites, &order, object, graph.clone()) {
+                    return true;
+                }
             }
         }
         false
@@ -278,8 +328,7 @@ impl Judge<'_> {
             if order.iter().enumerate().any(against) {
                 continue;
             }
-            let Some(sites) = self.ordered_sites(&order) else { continue };
-            if self.axiom_sites(&sites, &order, &mut Vec::new()) {
+            if self.ordered(&order, 0, &Vec::new()) {
                 return true;
             }
             if self.steps == 0 {
@@ -289,39 +338,58 @@ impl Judge<'_> {
         false
     }
 
-    /// All reads of other transactions' versions, which follow the order.
-    fn ordered_sites(&mut self, order: &[usize]) -> Option<Vec<Site>> {
-        let mut all = Vec::new();
-        for object in 0..self.history.objects.len() {
-            self.step();
-            let writers: Vec<usize> =
-                order.iter().copied().filter(|&txn| self.history.writes(txn, object)).collect();
-            if !self.follows_evidence(object, &writers) {
-                return None;
-            }
-            let values = self.values(object, &writers)?;
-            let mut sites = self.sites(object, &writers, &values)?;
-            let place = |txn: usize| order.iter().position(|&t| t == txn);
-            for site in &mut sites {
-                site.versions.retain(|version| version.is_none_or(|from| place(from) < place(site.txn)));
-            }
-            for (i, &txn) in writers.iter().enumerate() {
-                let before = i.checked_sub(1).map(|before| writers[before]);
-                sites.extend(self.own_sites(txn, object, before));
-            }
-            all.extend(sites);
+    /// Some choice of what the objects from `object` on held satisfies the axiom, with these reads of the others.
+    fn ordered(&mut self, order: &[usize], object: usize, reads: &[Site]) -> bool {
+        if object == self.history.objects.len() {
+            return self.axiom_sites(reads, order, &mut Vec::new());
         }
-        Some(all)
+        if !self.step() {
+            return false;
+        }
+        let writers: Vec<usize> =
+            order.iter().copied().filter(|&txn| self.history.writes(txn, object)).collect();
+        if !self.follows_evidence(object, &writers) {
+            return false;
+        }
+        self.layouts(object, &writers).iter().any(|layout| {
+            let Some(sites) = self.ordered_sites(order, &writers, object, layout) else { return false };
+            self.ordered(order, object + 1, &[reads, &sites].concat())
+        })
+    }
+
+    /// All reads of an object's versions that other transactions made, which follow the order.
+    fn ordered_sites(
+        &self,
+        order: &[usize],
+        writers: &[usize],
+        object: usize,
+        layout: &Layout,
+    ) -> Option<Vec<Site>> {
+        let mut sites = self.sites(object, writers, layout)?;
+        let place = |txn: usize| order.iter().position(|&t| t == txn);
+        for site in &mut sites {
+            site.versions.retain(|version| version.is_none_or(|from| place(from) < place(site.txn)));
+        }
+        for (i, &txn) in writers.iter().enumerate() {
+            let before = i.checked_sub(1).map(|before| writers[before]);
+            sites.extend(self.own_sites(txn, object, before));
+        }
+        Some(sites)
     }
 
     /// Reads of a transaction's own version that show something of the version before: what stands before its own elements, or a column that its own writes leave alone.
     fn own_sites(&self, txn: usize, object: usize, before: Version) -> Vec<Site> {
-        let mut own: Vec<&Write> = Vec::new();
+        let mut own: Vec<Write> = Vec::new();
         let mut sites = Vec::new();
         for (op, what) in self.history.txns[txn].ops.iter().enumerate() {
             let seen = match what {
-                Op::Write(written, write) => {
-                    own.extend((*written == object).then_some(write));
+                Op::Write(_, write) => {
+                    own.extend(what.writes(object).then(|| write.clone()));
+                    continue;
+                }
+                // Which columns it sets does not depend on what it saw.
+                Op::Update(_, set, _) => {
+                    own.extend(what.writes(object).then(|| Write::of_update(set, &Value::Absent)));
                     continue;
                 }
                 Op::Read(read, seen) => Some(seen).filter(|_| *read == object),
@@ -376,7 +444,7 @@ impl Judge<'_> {
     }
 }
 
-fn shows_before(seen: &Seen, own: &[&Write]) -> bool {
+fn shows_before(seen: &Seen, own: &[Write]) -> bool {
     if own.is_empty() || *seen == Seen::Unknown {
         return false;
     }
@@ -384,14 +452,29 @@ fn shows_before(seen: &Seen, own: &[&Write]) -> bool {
         return true;
     }
     let Seen::Columns(columns) = seen else { return false };
-    own.iter().all(|write| matches!(write, Write::Merge(_)))
-        && columns
-            .keys()
-            .any(|name| own.iter().all(|write| matches!(write, Write::Merge(set) if !set.contains_key(name))))
+    let leaves = |write: &Write, name: &str| match write {
+        Write::Merge(set) => !set.contains_key(name),
+        Write::Set(set) => !set.contains_key(name),
+        Write::Put(_) | Write::Append(_) => false,
+    };
+    columns.keys().any(|name| own.iter().all(|write| leaves(write, name)))
 }
 
 /// What all objects hold, and whose version that is.
 type State = (Vec<Value>, Vec<Version>);
+
+/// A transaction among the commits: how many come before its begin, and what it wrote.
+struct Placed {
+    txn: usize,
+    begin: usize,
+    writes: Vec<(usize, Write)>,
+}
+
+impl Placed {
+    fn writes(&self, object: usize) -> bool {
+        self.writes.iter().any(|write| write.0 == object)
+    }
+}
 
 // Serializable and snapshot levels.
 impl Judge<'_> {
@@ -401,13 +484,13 @@ impl Judge<'_> {
         self.place(&mut Vec::new(), &mut vec![initial])
     }
 
-    /// Puts one more transaction at the end of the commits: `placed` has each with the number of commits before its begin.
-    fn place(&mut self, placed: &mut Vec<(usize, usize)>, states: &mut Vec<State>) -> bool {
+    /// Puts one more transaction at the end of the commits.
+    fn place(&mut self, placed: &mut Vec<Placed>, states: &mut Vec<State>) -> bool {
         if placed.len() == self.committed.len() {
             return true;
         }
         for txn in self.committed.clone() {
-            if placed.iter().any(|other| other.0 == txn) {
+            if placed.iter().any(|other| other.txn == txn) {
                 continue;
             }
             let first = if matches!(self.level, Level::Serial(_)) { placed.len() } else { 0 };
@@ -415,18 +498,18 @@ impl Judge<'_> {
                 if !self.step() {
                     return false;
                 }
-                if !self.may_stand(txn, begin, placed) || !self.runs(txn, &states[begin]) {
+                let Some(writes) = self.run(txn, &states[begin]) else { continue };
+                let new = Placed { txn, begin, writes };
+                if !self.may_stand(&new, placed) {
                     continue;
                 }
                 let mut state = states[states.len() - 1].clone();
-                for op in &self.history.txns[txn].ops {
-                    if let Op::Write(object, write) = op {
-                        state.0[*object] = write.apply(&state.0[*object]);
-                        state.1[*object] = Some(txn);
-                    }
+                for (object, write) in &new.writes {
+                    state.0[*object] = write.apply(&state.0[*object]);
+                    state.1[*object] = Some(txn);
                 }
                 states.push(state);
-                placed.push((txn, begin));
+                placed.push(new);
                 if self.place(placed, states) {
                     return true;
                 }
@@ -438,15 +521,17 @@ impl Judge<'_> {
     }
 
     /// Whether all that must come before does, writers of one object do not overlap, and evidence agrees.
-    fn may_stand(&self, txn: usize, begin: usize, placed: &[(usize, usize)]) -> bool {
+    fn may_stand(&self, new: &Placed, placed: &[Placed]) -> bool {
+        let (txn, begin) = (new.txn, new.begin);
         let evidence = &self.history.evidence;
         let less = |a: Option<&i64>, b: Option<&i64>| matches!((a, b), (Some(a), Some(b)) if a < b);
         let snapshots = matches!(self.level, Level::Snapshot(_));
         self.committed.iter().filter(|&&other| other != txn).all(|&other| {
-            let place = placed.iter().position(|p| p.0 == other);
+            let place = placed.iter().position(|p| p.txn == other);
             let before_begin = place.is_some_and(|place| place < begin);
-            let shared = (0..self.history.objects.len())
-                .filter(|&object| self.history.writes(txn, object) && self.history.writes(other, object));
+            let both =
+                |&object: &usize| new.writes(object) && place.is_some_and(|p| placed[p].writes(object));
+            let shared = (0..self.history.objects.len()).filter(both);
             let stamped = match snapshots {
                 true => less(evidence.commits.get(&other), evidence.commits.get(&txn)),
                 false => less(evidence.serializations.get(&other), evidence.serializations.get(&txn)),
@@ -468,28 +553,40 @@ impl Judge<'_> {
 
     fn precedes(&self, a: usize, b: usize) -> bool {
         let (Level::Snapshot(order) | Level::Serial(order)) = self.level else { return false };
-        let times = (self.history.txns[a].time, self.history.txns[b].time);
+        // Whose outcome nobody learned may have committed at any later time.
+        let ended = self.history.txns[a].outcome == Outcome::Committed;
+        let times = (self.history.txns[a].time.filter(|_| ended), self.history.txns[b].time);
         order >= Order::Sessions && self.in_session(a, b)
             || order == Order::Time && matches!(times, (Some(a), Some(b)) if a.1 < b.0)
     }
 
-    /// Whether a transaction that runs on a state sees what its client saw.
-    fn runs(&self, txn: usize, state: &State) -> bool {
+    /// What a transaction writes if it runs on a state; nothing if its client saw something else.
+    fn run(&self, txn: usize, state: &State) -> Option<Vec<(usize, Write)>> {
         let (mut values, mut versions) = state.clone();
+        let mut writes = Vec::new();
         for (place, op) in self.history.txns[txn].ops.iter().enumerate() {
             let fits = |object: usize| {
                 let told = self.history.told(txn, place, object);
                 self.shows(op, object, &values[object]) && told.is_none_or(|told| told == versions[object])
             };
             if !(0..values.len()).all(fits) {
-                return false;
+                return None;
             }
-            if let Op::Write(object, write) = op {
+            let new: Vec<(usize, Write)> = match op {
+                Op::Write(object, write) => vec![(*object, write.clone())],
+                Op::Update(condition, set, _) => {
+                    let rows = matching(*condition, &values, |object| self.history.objects[object].row);
+                    rows.into_iter().map(|row| (row, Write::of_update(set, &values[row]))).collect()
+                }
+                _ => Vec::new(),
+            };
+            for (object, write) in &new {
                 values[*object] = write.apply(&values[*object]);
                 versions[*object] = Some(txn);
             }
+            writes.extend(new);
         }
-        true
+        Some(writes)
     }
 }
 
@@ -525,7 +622,7 @@ fn irreflexive(relation: &[Vec<bool>]) -> bool {
     relation.iter().enumerate().all(|(a, row)| !row[a])
 }
 
-/// For the generator: which rows a scan of these values returns.
+/// Which rows a scan of these values returns.
 pub fn matching(condition: Condition, values: &[Value], is_row: impl Fn(usize) -> bool) -> Vec<usize> {
     (0..values.len()).filter(|&object| is_row(object) && condition.matches(&values[object])).collect()
 }

@@ -2,7 +2,8 @@
 //!
 //! # Plan
 //! [`judge`] decides small histories by the definitions of docs/LEVELS.md, choice by choice, on a model of its own ([`model`]); it shares no code with engines, audit or `naive`. The histories are random
-//! ([`generate`]): registers, lists, rows and scans, values that several wrote, unknown outcomes, and evidence, true and false. Every engine is asked at every level:
+//! ([`generate`]): registers, lists, rows, scans and predicate updates, values that several wrote, unknown outcomes, and
+//! evidence, true and false. Every engine is asked at every level:
 //! 1. who decides, decides as the judge does;
 //! 2. the audit accepts every certificate;
 //! 3. `naive` decides all but what takes it too long.
@@ -19,10 +20,7 @@ use margay_levels::Level;
 use margay_verdict::{Budget, Question, Verdict};
 
 use crate::judge::{Order, holds};
-use crate::model::{Condition, History, Op, Outcome, Seen, Value, Write};
-
-/// So many rejected proofs are printed.
-const SHOWN_FAULTS: usize = 5;
+use crate::model::{Condition, History, Op, Outcome, Seen, Set, Term, Value, Write};
 
 const LEVELS: [(Level, judge::Level); 13] = [
     (Level::ReadCommitted, judge::Level::ReadCommitted),
@@ -49,8 +47,6 @@ struct Count {
     holds: u64,
     violated: u64,
     decided: std::collections::BTreeMap<&'static str, u64>,
-    /// Proofs that the audit rejected.
-    faults: usize,
 }
 
 #[test]
@@ -68,8 +64,6 @@ fn engines_and_audit_say_what_the_definitions_say() {
     println!("{seeds} histories from seed {first} on: {count:?}");
     let total = count.holds + count.violated;
     assert!(count.holds * 10 > total && count.violated * 10 > total, "one-sided histories: {count:?}");
-    // `solve` has a few with version sets of lists that were read after an own append.
-    assert!((count.faults as u64) * 200 < total, "many rejected proofs: {count:?}");
     assert!(count.decided["naive"] * 10 > total * 9 && count.decided["solve"] * 10 > total * 9, "{count:?}");
 }
 
@@ -88,10 +82,9 @@ fn difference(history: &History, count: &mut Count) -> Option<String> {
                 _ => decision.engine.unwrap_or("nobody"),
             };
             // A proof that the audit rejects never becomes an answer; it is a bug of the engine all the same.
-            if let (true, Some(fault)) = (count.faults < SHOWN_FAULTS, decision.faults.first()) {
-                println!("fault of {who} at {level}: {fault:?}");
+            if let Some(fault) = decision.faults.first() {
+                return Some(format!("the audit rejects a proof of {who} at {level}: {fault:?}"));
             }
-            count.faults += decision.faults.len();
             let said = match &decision.verdict {
                 Verdict::Holds(_) => true,
                 Verdict::Violated(_) => false,
@@ -177,10 +170,11 @@ fn without_txn(history: &History, txn: usize) -> Option<History> {
 fn without_op(history: &History, txn: usize, op: usize) -> Option<History> {
     let mut less = history.clone();
     let removed = less.txns[txn].ops.remove(op);
-    if let Op::Write(object, _) = removed
-        && !less.writes(txn, object)
-    {
-        let evidence = &mut less.evidence;
+    for object in (0..less.objects.len()).filter(|&object| removed.writes(object)) {
+        if less.writes(txn, object) {
+            continue;
+        }
+        let evidence = &less.evidence;
         let named = evidence.sets.iter().any(|set| set.2.contains(&(object, Some(txn))));
         let ordered = evidence.orders.iter().any(|order| order.0 == object && order.1.contains(&txn));
         if named || ordered {
@@ -261,22 +255,42 @@ fn push(
         Op::Write(object, Write::Merge(columns)) => {
             (OpKind::Write, one(*object, value(builder, &Value::Row(columns.clone()))), None)
         }
+        Op::Write(_, Write::Set(_)) => unreachable!("what an update computed"),
         Op::Scan(condition, rows) => {
             let seen = rows
                 .iter()
                 .map(|(object, seen)| Access { object: objects[*object], value: observed(builder, seen) });
             (OpKind::Scan, seen.collect(), Some(*condition))
         }
+        Op::Update(condition, _, rows) => {
+            let seen = rows.iter().flatten();
+            let seen = seen
+                .map(|(object, seen)| Access { object: objects[*object], value: observed(builder, seen) });
+            (OpKind::Update, seen.collect(), Some(*condition))
+        }
     };
     let text = condition.map(|condition| match condition {
         Condition::True => "TRUE".to_string(),
         Condition::Between(name, low, high) => format!("{name} >= {low} AND {name} <= {high}"),
     });
-    let detail = match &text {
-        Some(condition) => OpDetail::Scan { table, condition, observed: true },
-        None => OpDetail::None,
+    let set = if let Op::Update(_, set, _) = op { assignments(set) } else { None };
+    let detail = match (&text, op) {
+        (Some(condition), Op::Update(_, _, rows)) => {
+            OpDetail::Update { table, condition, set: set.as_deref(), observed: rows.is_some() }
+        }
+        (Some(condition), _) => OpDetail::Scan { table, condition, observed: true },
+        (None, _) => OpDetail::None,
     };
     builder.push(session, txn, at, kind, &accesses, detail).expect("an operation");
+}
+
+fn assignments(set: &Set) -> Option<String> {
+    let text = |(name, term): &(&str, Term)| match term {
+        Term::Null => format!("{name} = NULL"),
+        Term::Number(number) => format!("{name} = {number}"),
+        Term::Plus(column, number) => format!("{name} = {column} + {number}"),
+    };
+    set.as_ref().map(|set| set.iter().map(text).collect::<Vec<_>>().join(", "))
 }
 
 fn value(builder: &mut HistoryBuilder, value: &Value) -> ValueId {

@@ -31,7 +31,21 @@ pub enum Write {
     Append(i64),
     /// Some columns of a row.
     Merge(Columns),
+    /// Some columns of a row, as an update computed them; `None` is NULL.
+    Set(BTreeMap<&'static str, Option<i64>>),
 }
+
+/// What an update assigns to a column, computed from the row that it saw.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Term {
+    Null,
+    Number(i64),
+    /// A column plus a number; NULL if the column is.
+    Plus(&'static str, i64),
+}
+
+/// What an update does to the rows that match: assigns columns, or deletes (`None`).
+pub type Set = Option<Vec<(&'static str, Term)>>;
 
 /// The condition of a scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,6 +61,8 @@ pub enum Op {
     Write(usize, Write),
     /// Of all rows: those that match, and what was seen of them.
     Scan(Condition, Vec<(usize, Seen)>),
+    /// Changes all rows that match; what was seen of them afterwards, if anything was.
+    Update(Condition, Set, Option<Vec<(usize, Seen)>>),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,7 +122,45 @@ impl Write {
                 Value::Row(old.iter().chain(new).map(|(&name, &value)| (name, value)).collect())
             }
             (Write::Merge(new), _) => Value::Row(new.clone()),
+            (Write::Set(new), old) => {
+                let mut row = if let Value::Row(old) = old { old.clone() } else { Columns::new() };
+                for (&name, column) in new {
+                    match column {
+                        Some(column) => _ = row.insert(name, *column),
+                        None => _ = row.remove(name),
+                    }
+                }
+                Value::Row(row)
+            }
         }
+    }
+
+    /// What an update writes to a row that it saw as `seen`.
+    pub fn of_update(set: &Set, seen: &Value) -> Self {
+        let Some(set) = set else { return Write::Put(Value::Absent) };
+        let column = |name: &str| if let Value::Row(row) = seen { row.get(name).copied() } else { None };
+        let term = |term: Term| match term {
+            Term::Null => None,
+            Term::Number(number) => Some(number),
+            Term::Plus(name, number) => column(name).map(|column| column + number),
+        };
+        Write::Set(set.iter().map(|&(name, value)| (name, term(value))).collect())
+    }
+}
+
+impl Op {
+    /// Whether it is known to write an object.
+    pub fn writes(&self, object: usize) -> bool {
+        match self {
+            Op::Write(written, _) => *written == object,
+            Op::Update(_, _, Some(rows)) => rows.iter().any(|row| row.0 == object),
+            _ => false,
+        }
+    }
+
+    /// Whether it is an update of which nobody knows what it changed.
+    pub fn is_hidden(&self) -> bool {
+        matches!(self, Op::Update(_, _, None))
     }
 }
 
@@ -146,7 +200,7 @@ impl History {
     }
 
     pub fn writes(&self, txn: usize, object: usize) -> bool {
-        self.txns[txn].ops.iter().any(|op| matches!(op, Op::Write(written, _) if *written == object))
+        self.txns[txn].ops.iter().any(|op| op.writes(object))
     }
 
     /// Whether evidence puts `a`'s version of the object before `b`'s.

@@ -9,6 +9,7 @@ use margay_verdict::{Budget, Exhausted};
 
 use super::Known;
 use super::pairs::Pairs;
+use crate::strategy::Strategy;
 
 /// The largest bit matrix that is made.
 const CLOSURE_BYTES: usize = 1 << 30;
@@ -65,7 +66,11 @@ impl Known<'_> {
         if matrix <= CLOSURE_BYTES {
             return Ok(Reach::Matrix(Closure::new(graph, order)));
         }
-        Ok(match Pairs::new(self, graph, order, budget)? {
+        let pairs = match self.problem.strategies.has(Strategy::Pairs) {
+            true => Pairs::new(self, graph, order, budget)?,
+            false => None,
+        };
+        Ok(match pairs {
             Some(pairs) => Reach::Pairs(pairs),
             None => Reach::Estimated(estimated_ranks(graph, order)),
         })

@@ -25,6 +25,7 @@ use margay_verdict::{Budget, Exhausted};
 
 use super::reach::Reach;
 use super::{Forced, Known, cycle};
+use crate::strategy::Strategy;
 
 /// A round that adds less than one in so many of what was derived may be the last.
 const ENOUGH: usize = 16;
@@ -42,8 +43,11 @@ impl Known<'_> {
             budget.poll()?;
             let graph = self.graph();
             let Some(order) = topological_order(&graph) else {
-                return Ok(Saturated::Cyclic(cycle(&graph)));
+                return Ok(Saturated::Cyclic(cycle(&graph, budget)));
             };
+            if !self.problem.strategies.has(Strategy::Saturation) {
+                return Ok(Saturated::Acyclic(Reach::Unknown));
+            }
             let reach = self.reach(&graph, &order, budget)?;
             let before = self.derived.len();
             if matches!(reach, Reach::Estimated(_)) || !self.round(&reach, round, budget)? {

@@ -50,6 +50,7 @@ impl<'h> Problem<'h> {
         let mut part = Self {
             history: self.history,
             question: self.question,
+            strategies: self.strategies,
             txns: txns.iter().map(|&txn| self.txns[txn as usize]).collect(),
             forced: txns.iter().map(committed).collect(),
             versions,

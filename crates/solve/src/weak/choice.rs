@@ -44,16 +44,15 @@ impl<'a> Choice<'a> {
         atoms: &Atoms<'_>,
         solver: &Solver,
         named: &[Clash],
-    ) -> Self {
+        budget: &Budget,
+    ) -> Result<Self, Exhausted> {
         let problem = known.problem;
-        let seen = |read: u32| {
-            let chosen = |&v: &u32| solver.value(atoms.sights[&(read, v)]);
-            problem.seen(read).unwrap_or_else(|| {
-                let open = problem.candidates(read).iter().copied();
-                open.into_iter().find(chosen).unwrap_or_else(|| guess(known, read))
-            })
-        };
-        let seen: Vec<u32> = (0..problem.reads.len() as u32).map(seen).collect();
+        let mut seen = Vec::with_capacity(problem.reads.len());
+        for read in 0..problem.reads.len() as u32 {
+            budget.poll()?;
+            let chosen = atoms.seen(read, |var| solver.value(var));
+            seen.push(chosen.unwrap_or_else(|| guess(known, read)));
+        }
         let active = active(known, &seen);
         let nodes = graph.node_count();
         let mut choice = Self { known, problem, seen, active, nodes, edges: Vec::new() };
@@ -63,7 +62,7 @@ impl<'a> Choice<'a> {
         }
         choice.add_open(atoms, solver);
         choice.add_named(atoms, solver, named);
-        choice
+        Ok(choice)
     }
 
     pub fn txn(&self, version: u32) -> u32 {
@@ -113,7 +112,7 @@ impl<'a> Choice<'a> {
     }
 
     /// A linear order of all nodes, or cycles. What an operation saw of a row it saw as early as it can have.
-    pub fn order(&self, solver: &Solver) -> Result<Vec<u32>, Vec<Steps>> {
+    pub fn order(&self, solver: &Solver, budget: &Budget) -> Result<Result<Vec<u32>, Vec<Steps>>, Exhausted> {
         let mut builder = GraphBuilder::new();
         for (place, &(from, to, _)) in self.edges.iter().enumerate() {
             builder.add(from, to, place as u32);
@@ -122,14 +121,18 @@ impl<'a> Choice<'a> {
         let mut places: Vec<u64> = solver.places().into_iter().map(|place| u64::from(place) + 1).collect();
         let first = self.problem.txns.len();
         places[first..first + self.problem.own_points.len()].fill(0);
-        linear(&graph, &places).ok_or_else(|| self.cycles(&graph))
+        match linear(&graph, &places) {
+            Some(order) => Ok(Ok(order)),
+            None => self.cycles(&graph, budget).map(Err),
+        }
     }
 
     /// Short cycles through different nodes.
-    fn cycles(&self, graph: &Graph) -> Vec<Steps> {
+    fn cycles(&self, graph: &Graph, budget: &Budget) -> Result<Vec<Steps>, Exhausted> {
         let mut found: Vec<Steps> = Vec::new();
         for component in components(graph) {
             for &start in component.iter().step_by(component.len().div_ceil(STARTS)) {
+                budget.poll()?;
                 let met = |cycle: &Steps| cycle.iter().any(|&(from, _, _)| from == start);
                 let next = |node| graph.edges(node).collect::<Vec<_>>();
                 if found.len() < CYCLES && !found.iter().any(met) {
@@ -137,7 +140,7 @@ impl<'a> Choice<'a> {
                 }
             }
         }
-        found
+        Ok(found)
     }
 
     /// The steps of a path through edges by their places.

@@ -49,6 +49,7 @@ pub(super) fn guess(problem: &Problem<'_>, points: Points, budget: &Budget) -> R
         let question = Question { level, ..problem.question };
         let Ok(draft) = prepare(problem.history, question, &budget) else { continue };
         let Ok(stronger) = Problem::new(problem.history, question, &draft, &budget) else { continue };
+        let stronger = stronger.with_strategies(problem.strategies);
         let found = Attempt { problem, points, stronger, budget }.run(points::of(level), tries);
         if !matches!(found, Guess::Nothing) {
             return Ok(found);

@@ -11,21 +11,26 @@
 //! # Invariants
 //! Only a guess: it decides what the solver tries first.
 
+use margay_verdict::{Budget, Exhausted};
+
 use crate::atoms::guess;
 use crate::known::Known;
 use crate::problem::{INITIAL, Item, Stand};
+use crate::strategy::Strategy;
 
 /// How many versions are tried for one point.
 const TRIES: usize = 256;
 
 /// What each read probably saw, if the transactions came in this order.
-pub(super) fn hints(known: &Known<'_>, order: &[u32]) -> Vec<u32> {
+pub(super) fn hints(known: &Known<'_>, order: &[u32], budget: &Budget) -> Result<Vec<u32>, Exhausted> {
     let problem = known.problem;
-    let mut seen: Vec<u32> = (0..problem.reads.len() as u32)
-        .map(|read| problem.seen(read).unwrap_or_else(|| guess(known, read)))
-        .collect();
-    if !problem.has_open_reads() {
-        return seen;
+    let mut seen: Vec<u32> = Vec::with_capacity(problem.reads.len());
+    for read in 0..problem.reads.len() as u32 {
+        budget.poll()?;
+        seen.push(problem.seen(read).unwrap_or_else(|| guess(known, read)));
+    }
+    if !problem.has_open_reads() || !problem.strategies.has(Strategy::Hints) {
+        return Ok(seen);
     }
     let mut together: Vec<Vec<u32>> = vec![Vec::new(); problem.own_points.len()];
     for (read, of) in (0..).zip(&problem.reads) {
@@ -40,6 +45,7 @@ pub(super) fn hints(known: &Known<'_>, order: &[u32]) -> Vec<u32> {
     let sure = Guess::new(known, &places, |txn| problem.forced[txn as usize]);
     let any = Guess::new(known, &places, |_| true);
     for reads in together {
+        budget.poll()?;
         let reader = places[problem.reads[reads[0] as usize].txn as usize];
         let limits = [commits.before_end(known, reads[0]).min(reader), reader];
         let mut found =
@@ -48,7 +54,7 @@ pub(super) fn hints(known: &Known<'_>, order: &[u32]) -> Vec<u32> {
             reads.iter().zip(found).for_each(|(&read, version)| seen[read as usize] = version);
         }
     }
-    seen
+    Ok(seen)
 }
 
 /// When transactions began to commit, each with the latest place of those that had.
