@@ -14,6 +14,9 @@
 //! A database that shows committed data only and lets a row have one uncommitted writer at a time
 //! passes: the commit of whatever a transaction saw or overwrote began before its own did.
 //!
+//! A transaction that nothing explains so far was shown a version of unknown outcome, or waits until there is
+//! another version of the object in its way. Transactions of unknown outcome appear when they explain somebody.
+//!
 //! # Invariants
 //! Only an order that the audit accepts is answered. That there is none proves nothing.
 //!
@@ -23,7 +26,9 @@
 
 use hashbrown::{HashMap, HashSet};
 use margay_audit::audit_within;
-use margay_history::{Access, History, ObjectId, Op, OpKind, Outcome, PredicateId, TxnId, ValueId, Version};
+use margay_history::{
+    Access, History, ObjectId, Op, OpId, OpKind, Outcome, PredicateId, TxnId, ValueId, Version,
+};
 use margay_levels::Level;
 use margay_verdict::cell::{fold, observed_matches};
 use margay_verdict::state::plain_effects;
@@ -36,33 +41,49 @@ pub(crate) fn in_order(history: &History, question: Question, budget: &Budget) -
         || !evidence.version_sets.is_empty()
         || !evidence.commits.is_empty();
     let other = question.level != Level::ReadCommitted || question.uses_session_order();
-    // Lists are long, and tell their own order.
-    let lists = history.has_kind(OpKind::Append) || history.has_kind(OpKind::Sql);
-    if other || recorded || lists {
+    if other || recorded || history.has_kind(OpKind::Sql) || has_long_list(history) {
         return None;
     }
     let predicates = Predicates::compile(history).ok()?.within(budget);
-    let unknown = history.txns().any(|txn| history.outcome(txn) == Outcome::Unknown);
-    let attempts: &[bool] = if unknown { &[false, true] } else { &[false] };
-    attempts.iter().find_map(|&taken| {
-        let versions = Walk::new(&predicates).run(&by_commit(history, taken)?)?;
-        let certificate = Certificate::Versions(versions);
-        audit_within(history, question, &certificate, budget).ok()?;
-        Some(certificate)
+    let certificate = Certificate::Versions(Walk::new(&predicates).run(&by_commit(history)?)?);
+    audit_within(history, question, &certificate, budget).ok()?;
+    Some(certificate)
+}
+
+/// Whether there are more appends to a list than are worth a copy of it for each of them. Such lists tell their own order.
+fn has_long_list(history: &History) -> bool {
+    let mut counts: HashMap<ObjectId, usize> = HashMap::new();
+    let ops = history.txns().filter(|_| history.has_kind(OpKind::Append)).flat_map(|txn| history.ops(txn));
+    let mut appends = ops.filter(|op| op.kind == OpKind::Append).flat_map(|op| op.accesses);
+    appends.any(|access| {
+        let count = counts.entry(access.object).or_default();
+        *count += 1;
+        *count > LONG
     })
 }
 
-/// The transactions that committed by when that began, with those of unknown outcome or without.
-fn by_commit(history: &History, unknown: bool) -> Option<Vec<TxnId>> {
-    let counts = |txn: &TxnId| match history.outcome(*txn) {
-        Outcome::Committed => true,
-        Outcome::Unknown => unknown,
-        Outcome::Aborted => false,
-    };
+/// The transactions that committed, by when that began.
+fn by_commit(history: &History) -> Option<Vec<TxnId>> {
+    let committed = history.txns().filter(|&txn| history.outcome(txn) == Outcome::Committed);
     let began = |txn: TxnId| Some((history.ops(txn).last()?.at?.before, txn));
-    let mut all: Vec<(i64, TxnId)> = history.txns().filter(counts).map(began).collect::<Option<_>>()?;
+    let mut all: Vec<(i64, TxnId)> = committed.map(began).collect::<Option<_>>()?;
     all.sort_unstable();
     Some(all.into_iter().map(|(_, txn)| txn).collect())
+}
+
+/// The transactions of unknown outcome, by the objects that they write for all that was seen.
+fn unknown_writers(history: &History) -> HashMap<ObjectId, Vec<TxnId>> {
+    let mut writers: HashMap<ObjectId, Vec<TxnId>> = HashMap::new();
+    for txn in history.txns().filter(|&txn| history.outcome(txn) == Outcome::Unknown) {
+        let written = history.ops(txn).filter(|op| op.kind.writes()).flat_map(|op| op.accesses);
+        for access in written {
+            let all = writers.entry(access.object).or_default();
+            if all.last() != Some(&txn) {
+                all.push(txn);
+            }
+        }
+    }
+    writers
 }
 
 /// The versions of one object so far, the initial one first.
@@ -78,6 +99,11 @@ struct Walk<'p> {
     /// What the present transaction did to each object so far.
     own: HashMap<ObjectId, Vec<Effect>>,
     reads: Vec<ReadFrom>,
+    /// The transactions of unknown outcome that did not appear yet, by what they write, and those that did.
+    unknown: HashMap<ObjectId, Vec<TxnId>>,
+    committed: Vec<TxnId>,
+    /// The operation that nothing explains, and the object in its way.
+    stuck: Option<(OpId, ObjectId)>,
 }
 
 impl<'p> Walk<'p> {
@@ -89,31 +115,125 @@ impl<'p> Walk<'p> {
             initially: HashMap::new(),
             own: HashMap::new(),
             reads: Vec::new(),
+            unknown: unknown_writers(predicates.history()),
+            committed: Vec::new(),
+            stuck: None,
         }
     }
 
     fn run(mut self, order: &[TxnId]) -> Option<Versions> {
+        let mut waiting: Vec<(TxnId, ObjectId)> = Vec::new();
         for &txn in order {
-            for op in self.history.ops(txn) {
-                self.predicates.budget().poll().ok()?;
-                self.op(&op)?;
-            }
-            self.commit(txn);
+            let Err(object) = self.appear(txn, true) else {
+                self.release(&mut waiting, txn)?;
+                continue;
+            };
+            waiting.push((txn, object?));
         }
-        let unknown = |txn: &TxnId| self.history.outcome(*txn) == Outcome::Unknown;
-        let committed = order.iter().copied().filter(unknown).collect();
+        if !waiting.is_empty() {
+            return None;
+        }
         let writers = |chain: &Chain| chain.iter().filter_map(|(version, _)| txn_of(*version)).collect();
         let mut orders: Vec<(ObjectId, Vec<TxnId>)> =
             self.chains.iter().map(|(&object, chain)| (object, writers(chain))).collect();
         orders.sort_unstable_by_key(|order| order.0);
-        Some(Versions { committed, orders, reads: self.reads })
+        self.committed.sort_unstable();
+        Some(Versions { committed: self.committed, orders, reads: self.reads })
+    }
+
+    /// Those that waited for something that a transaction wrote, and so on.
+    fn release(&mut self, waiting: &mut Vec<(TxnId, ObjectId)>, txn: TxnId) -> Option<()> {
+        let mut appeared = vec![txn];
+        while let Some(writer) = appeared.pop() {
+            let wrote = |object: &ObjectId| {
+                let chain = self.chains.get(object);
+                chain.and_then(|chain| chain.last()).is_some_and(|last| last.0 == Version::Of(writer))
+            };
+            let (ready, still): (Vec<_>, Vec<_>) = waiting.drain(..).partition(|(_, object)| wrote(object));
+            *waiting = still;
+            for (txn, _) in ready {
+                match self.appear(txn, true) {
+                    Ok(()) => appeared.push(txn),
+                    Err(object) => waiting.push((txn, object?)),
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Lets a transaction commit if everything that it saw is explained, with the help of those of unknown outcome if they may.
+    ///
+    /// # Errors
+    /// The object in its way; nothing if it is something else.
+    fn appear(&mut self, txn: TxnId, helped: bool) -> Result<(), Option<ObjectId>> {
+        loop {
+            let reads = self.reads.len();
+            self.stuck = None;
+            let mut ops = self.history.ops(txn);
+            if ops.all(|op| self.predicates.budget().poll().is_ok() && self.op(&op).is_some()) {
+                self.commit(txn);
+                return Ok(());
+            }
+            self.own.clear();
+            self.reads.truncate(reads);
+            let Some((op, object)) = self.stuck else { return Err(None) };
+            if !(helped && self.help(txn, op, object)) {
+                return Err(Some(object));
+            }
+        }
+    }
+
+    /// Lets a transaction of unknown outcome commit that explains what an operation saw of an object.
+    fn help(&mut self, txn: TxnId, op: OpId, object: ObjectId) -> bool {
+        for unknown in self.unknown.get(&object).cloned().unwrap_or_default() {
+            let reads = self.reads.len();
+            if self.committed.contains(&unknown) || self.appear(unknown, false).is_err() {
+                continue;
+            }
+            let (seen, still) = (self.reads.len(), self.appear_at(txn));
+            self.reads.truncate(seen);
+            self.own.clear();
+            if still != Some((op, object)) {
+                self.committed.push(unknown);
+                return true;
+            }
+            self.forget(unknown);
+            self.reads.truncate(reads);
+        }
+        false
+    }
+
+    /// What is in the way of a transaction now.
+    fn appear_at(&mut self, txn: TxnId) -> Option<(OpId, ObjectId)> {
+        self.stuck = None;
+        let mut ops = self.history.ops(txn);
+        ops.all(|op| self.op(&op).is_some());
+        self.stuck
+    }
+
+    /// Undoes the last commit.
+    fn forget(&mut self, txn: TxnId) {
+        let written: Vec<ObjectId> = self
+            .history
+            .ops(txn)
+            .filter(|op| op.kind.writes())
+            .flat_map(|op| op.accesses)
+            .map(|a| a.object)
+            .collect();
+        for object in written {
+            if let Some(chain) = self.chains.get_mut(&object)
+                && chain.last().is_some_and(|last| last.0 == Version::Of(txn))
+            {
+                chain.pop();
+            }
+        }
     }
 
     /// Nothing if no version explains what the operation saw.
     fn op(&mut self, op: &Op<'_>) -> Option<()> {
         match op.kind {
             OpKind::Read => op.accesses.iter().try_for_each(|access| self.read(op, access)),
-            OpKind::Write => {
+            OpKind::Write | OpKind::Append => {
                 for (object, effect) in plain_effects(self.history, op) {
                     self.own.entry(object).or_default().push(effect);
                 }
@@ -136,8 +256,8 @@ impl<'p> Walk<'p> {
             return Some(());
         }
         let fits = |cell: &Cell| observed_matches(self.history, access.object, access.value, cell);
-        let seen = self.latest(access.object, fits)?;
-        self.saw(op, access.object, seen);
+        let seen = self.latest(access.object, fits);
+        self.saw(op, access.object, seen)?;
         Some(())
     }
 
@@ -156,8 +276,8 @@ impl<'p> Walk<'p> {
         for object in left_out {
             self.predicates.budget().poll().ok()?;
             let fits = |cell: &Cell| self.predicates.matches(predicate, object, cell) == Ok(false);
-            let seen = self.latest(object, fits)?;
-            self.saw(op, object, seen);
+            let seen = self.latest(object, fits);
+            self.saw(op, object, seen)?;
         }
         Some(())
     }
@@ -176,9 +296,9 @@ impl<'p> Walk<'p> {
             predicates.matches(predicate, object, cell) == Ok(true)
                 && observed_matches(history, object, access.value, &shown)
         };
-        let seen = self.latest(object, fits)?;
+        let seen = self.latest(object, fits);
+        let seen = self.saw(op, object, seen)?;
         let effect = made(&self.cell(object, seen)).ok()?;
-        self.saw(op, object, seen);
         if let Some(effect) = effect {
             self.own.entry(object).or_default().push(effect);
         }
@@ -215,12 +335,17 @@ impl<'p> Walk<'p> {
         }
     }
 
-    /// Remembers what was seen of others.
-    fn saw(&mut self, op: &Op<'_>, object: ObjectId, at: usize) {
+    /// Remembers what was seen of others, or that nothing explains it.
+    fn saw(&mut self, op: &Op<'_>, object: ObjectId, at: Option<usize>) -> Option<usize> {
+        let Some(at) = at else {
+            self.stuck = Some((op.id, object));
+            return None;
+        };
         if at != OWN {
             let version = self.chains.get(&object).map_or(Version::Initial, |chain| chain[at].0);
             self.reads.push(ReadFrom { op: op.id, object, version });
         }
+        Some(at)
     }
 
     fn initially(&mut self, predicate: PredicateId) -> &[ObjectId] {
@@ -244,6 +369,9 @@ impl<'p> Walk<'p> {
         }
     }
 }
+
+/// How many appends to one list are many.
+const LONG: usize = 1_000;
 
 /// The place of what a transaction has made of an object itself.
 const OWN: usize = usize::MAX;
