@@ -88,9 +88,12 @@ fn contradiction(
 #[derive(Default)]
 struct Memory {
     cells: RefCell<HashMap<(TableId, Key, usize), Option<Possible>>>,
-    indexes: RefCell<HashMap<(TableId, usize), Option<Rc<Index>>>>,
+    indexes: RefCell<HashMap<(TableId, usize), MaybeIndex>>,
     looked_through: Cell<u64>,
 }
+
+/// No index where a table may have rows that are not known.
+type MaybeIndex = Option<Rc<Index>>;
 
 /// The rows of a table by the integers that a column can be.
 #[derive(Default)]

@@ -69,10 +69,13 @@ fn one(setup: &[&str], query: &str, rows: &[&[i64]]) -> History {
     log.finish()
 }
 
+/// What others execute, a query, its answer, and whether that can be.
+type Case<'a> = (&'a [&'a str], &'a str, &'a [&'a [i64]], bool);
+
 #[test]
 fn what_can_be_and_what_cannot() {
     let read = "SELECT v FROM t WHERE k = 1";
-    let cases: &[(&[&str], &str, &[&[i64]], bool)] = &[
+    let cases: &[Case<'_>] = &[
         (&["UPDATE t SET v = 7 WHERE k = 1"], read, &[&[8]], false),
         (&["UPDATE t SET v = 7 WHERE k = 1"], read, &[&[7]], true),
         (&["UPDATE t SET v = 7 WHERE v > 5"], read, &[&[8]], false),

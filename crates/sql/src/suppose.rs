@@ -50,9 +50,8 @@ impl Truth {
 impl Supposed<'_> {
     /// What an expression can be.
     pub fn value(&self, expr: &Expr) -> Possible {
-        match expr {
-            Expr::Column(Slot { depth: 0, index }) => return (self.row)(usize::from(*index)),
-            _ => {}
+        if let Expr::Column(Slot { depth: 0, index }) = expr {
+            return (self.row)(usize::from(*index));
         }
         let mut all = Possible::nothing();
         let tried = self.each_row(expr, &mut |env| match eval(expr, env) {
