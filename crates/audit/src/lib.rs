@@ -15,7 +15,7 @@
 //! audited by [`intervals`], from the intervals of the whole history.
 //!
 //! Histories of SQL statements have certificates of their own ([`observed`]): an execution is executed, and that there
-//! is none is audited by trying all.
+//! is none is audited by trying all, or by an invariant ([`invariant`]).
 //!
 //! A certificate for a stronger level proves a weaker one: what the weaker level asks for is made from it, and then
 //! checked in full.
@@ -41,6 +41,7 @@ mod execution;
 mod facts;
 mod graph;
 mod intervals;
+mod invariant;
 mod lemma;
 mod linear;
 mod lists;
@@ -143,7 +144,10 @@ fn audit_by(
 ) -> Result<(), Rejected> {
     let may_be_open = matches!(
         certificate,
-        Certificate::Intervals(_) | Certificate::Execution(_) | Certificate::Unexplained(_)
+        Certificate::Intervals(_)
+            | Certificate::Execution(_)
+            | Certificate::Unexplained(_)
+            | Certificate::Invariant(_)
     );
     if !may_be_open && holds_unknown(history) {
         return reject("values that are not known were there initially, or were written");
@@ -160,6 +164,7 @@ fn audit_by(
         Certificate::Intervals(breach) => intervals::audit(history, breach, budget),
         Certificate::Execution(execution) => observed::holds(history, question, execution, budget),
         Certificate::Unexplained(unexplained) => observed::violated(history, question, unexplained, budget),
+        Certificate::Invariant(invariant) => invariant::audit(history, question, invariant, budget),
     }
 }
 

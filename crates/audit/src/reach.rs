@@ -153,6 +153,7 @@ impl Proof<'_> {
                 (implied || level == self.question.level && !more).then_some(true)
             }
             _ if question == self.question => Some(true),
+            Certificate::Invariant(_) => self.accepted(question),
             Certificate::Refutation(lemmas) => {
                 let may = lemmas.iter().all(|lemma| may_refute(level, lemma));
                 if may { self.accepted(question) } else { Some(false) }

@@ -8,6 +8,7 @@ use margay_verdict::execution::{Execution, Initial, Misrun, Unexplained};
 use margay_verdict::{Budget, Certificate, Checker, Finding, Outside, Question, Verdict, Why};
 
 use crate::formula::Formula;
+use crate::invariant;
 use crate::learn::{self, Learned};
 use crate::notes;
 use crate::options::Options;
@@ -61,7 +62,10 @@ impl Observe {
         let asked = Asked { history, question, rules, constraints: &constraints };
         let initial = unknowns(history)?;
         if !initial.is_empty() {
-            return self.guess(&asked, initial, budget);
+            return match self.by_invariants(&asked, None, budget) {
+                Some(verdict) => Ok(verdict),
+                None => self.guess(&asked, initial, budget),
+            };
         }
         if let Some(verdict) = self.shortly(&asked, budget)? {
             return Ok(verdict);
@@ -76,27 +80,49 @@ impl Observe {
         }
     }
 
-    /// A short search finds what comes in about the order of commits. Where it finds nothing, a part of the log may be wrong for itself, and learning may tell: `None` if neither helps.
+    /// A short search finds what comes in about the order of commits. Where it finds nothing, invariants may refute the log, a part of it may be wrong for itself, and learning may tell: `None` if
+    /// nothing of that helps.
     fn shortly(&self, asked: &Asked<'_, '_>, budget: &Budget) -> Result<Option<Verdict>, Outside> {
         let Asked { history, question, rules, .. } = *asked;
         let parts = self.options.parts && history.txn_count() > FEW_TXNS;
         let lemmas = self.options.lemmas > 0 && learn::is_small(history, rules);
-        if !parts && !lemmas {
+        if !parts && !lemmas && !self.options.invariants {
             return Ok(None);
         }
         let mut search = asked.search(self.short(), self.first_limits(history), &[])?;
         search.least = true;
-        let verdict = match search.run(budget) {
-            Found::Execution(execution) => Some(Verdict::Holds(Certificate::Execution(execution))),
-            Found::Cut(Some(misfit)) | Found::Refuted(Some(misfit)) if parts => {
-                parts::refuted(self.options, (history, question, rules), misfit, budget)?
+        let misfit = match search.run(budget) {
+            Found::Execution(execution) => {
+                return Ok(Some(Verdict::Holds(Certificate::Execution(execution))));
             }
+            Found::Cut(misfit) | Found::Refuted(misfit) => misfit,
             _ => None,
+        };
+        if let Some(verdict) = self.by_invariants(asked, misfit, budget) {
+            return Ok(Some(verdict));
+        }
+        let verdict = match misfit.filter(|_| parts) {
+            Some(misfit) => parts::refuted(self.options, (history, question, rules), misfit, budget)?,
+            None => None,
         };
         match verdict {
             None if lemmas => self.learned(asked, budget),
             verdict => Ok(verdict),
         }
+    }
+
+    /// The answer of invariants, if they have one: first where the search got stuck, then anywhere. What is outside the fragment for them is left to the others.
+    fn by_invariants(
+        &self,
+        asked: &Asked<'_, '_>,
+        misfit: Option<Misfit>,
+        budget: &Budget,
+    ) -> Option<Verdict> {
+        if !self.options.invariants {
+            return None;
+        }
+        let refuted = |own| invariant::refuted(asked.history, asked.constraints, own, budget).ok().flatten();
+        misfit.and_then(|misfit| refuted(Some(misfit.txn))).or_else(|| refuted(None))
     }
 
     /// The options of a short search.

@@ -14,6 +14,8 @@
 //! nowhere is a conflict: the rows that it looked at, and whoever wrote those, name the open transactions that can have caused it ([`conflict`]), and the search goes back to the
 //! latest of them. What could not be run stays blocked until something that it looked at is written.
 //!
+//! Where a short search finds nothing, results are held against what rows can ever be, whatever the order ([`invariant`]): most wrong answers are refuted there, in one pass over the log.
+//!
 //! Where neither time nor evidence gives the order, a SAT solver holds what is before what, and learns from every order that does not fit why it does not ([`learn`]); what was learned is the
 //! certificate. Initial values that the history does not know are corrected by what results show ([`unknown`]), or found by an SMT solver ([`smt`]).
 //!
@@ -36,6 +38,7 @@ pub mod clash;
 pub mod conflict;
 mod engine;
 mod formula;
+pub mod invariant;
 pub mod learn;
 pub mod notes;
 mod options;

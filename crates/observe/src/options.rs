@@ -70,6 +70,8 @@ pub struct Options {
     pub lemmas: usize,
     /// How many proposals for the formula of a log are looked at, where initial values are not known, or there are too many orders and states to try; without any, there is no formula.
     pub clashes: usize,
+    /// Where a short search finds nothing, looks for results that no row can ever give, whatever the order.
+    pub invariants: bool,
     /// Where a short search finds nothing, looks for a few rows whose statements nothing explains before the whole log is asked.
     pub parts: bool,
     /// How many statements are executed at most in a search that goes back and forth, beyond two hundred for each operation of the history.
@@ -88,6 +90,7 @@ impl Options {
         learn: true,
         lemmas: 5_000,
         clashes: 20_000,
+        invariants: true,
         parts: true,
         steps: 10_000_000,
     };

@@ -184,6 +184,7 @@ impl Seeker<'_> {
             return Ok(None);
         }
         let options = Options {
+            invariants: false,
             parts: false,
             steps: self.options.steps.min(STEPS),
             lemmas: self.options.lemmas.min(lemmas),

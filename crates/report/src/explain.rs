@@ -63,6 +63,7 @@ pub fn certificate(history: &History, certificate: &Certificate) -> Vec<String> 
         Certificate::Intervals(breach) => teller.breach(breach),
         Certificate::DeadEnd(end) => teller.dead_end(end),
         Certificate::Unexplained(unexplained) => unexplained.notes.clone(),
+        Certificate::Invariant(invariant) => invariant.notes.clone(),
         _ => Vec::new(),
     }
 }

@@ -149,6 +149,7 @@ pub fn proof(certificate: &Certificate) -> &'static str {
         Certificate::Intervals(_) => "intervals that a mechanism of the database rules out",
         Certificate::Execution(_) => "an execution of its statements",
         Certificate::Unexplained(_) => "statements that no execution explains",
+        Certificate::Invariant(_) => "an invariant of the statements that a result contradicts",
     }
 }
 
@@ -177,6 +178,7 @@ pub fn finding(history: &History, level: Level, certificate: &Certificate) -> Op
         // Which level it was is not in the certificate: what both forbid.
         Certificate::DeadEnd(end) => (Name::PlSsCycleExists, end.txns.clone()),
         Certificate::Unexplained(unexplained) => (Name::ResultMismatch, unexplained.txns.clone()),
+        Certificate::Invariant(invariant) => (Name::ResultMismatch, vec![history.txn_of(invariant.op)]),
         _ => return None,
     };
     txns.sort_unstable();

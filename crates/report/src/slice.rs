@@ -145,6 +145,7 @@ impl Drawer<'_> {
         match &self.finding.certificate {
             Certificate::Operations { ops, .. } => ops.clone(),
             Certificate::Unexplained(unexplained) => vec![unexplained.op],
+            Certificate::Invariant(invariant) => vec![invariant.op],
             Certificate::Intervals(breach) => match &breach.broken {
                 Broken::Read { op } => vec![*op],
                 Broken::Locks { ops, .. } => ops.to_vec(),

@@ -88,7 +88,7 @@ impl Database {
     }
 
     /// The key that a source names by constants, if it does; `None` for what has subqueries.
-    fn named(&self, source: &Source, params: &[Value]) -> Option<Option<Key>> {
+    pub(crate) fn named(&self, source: &Source, params: &[Value]) -> Option<Option<Key>> {
         if source.on.iter().chain(&source.filters).any(Expr::has_subquery) {
             return None;
         }

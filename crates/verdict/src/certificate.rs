@@ -38,7 +38,7 @@
 use margay_history::{NameId, ObjectId, OpId, TxnId, Version};
 use margay_levels::Anomaly;
 
-use crate::execution::{Execution, Reading, Unexplained};
+use crate::execution::{Execution, Invariant, Reading, Unexplained};
 use crate::mechanism::Mechanisms;
 
 /// What proves a verdict.
@@ -70,6 +70,8 @@ pub enum Certificate {
     Execution(Execution),
     /// `violated`, for histories of SQL statements: no execution gives what was observed; audit tries them all.
     Unexplained(Unexplained),
+    /// `violated`, for histories of SQL statements: a result lies outside of what rows can ever be; audit checks that they cannot be anything else.
+    Invariant(Invariant),
 }
 
 impl Certificate {
@@ -85,7 +87,8 @@ impl Certificate {
             | Certificate::Refutation(_)
             | Certificate::DeadEnd(_)
             | Certificate::Intervals(_)
-            | Certificate::Unexplained(_) => "violated",
+            | Certificate::Unexplained(_)
+            | Certificate::Invariant(_) => "violated",
         }
     }
 }

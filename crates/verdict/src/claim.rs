@@ -113,7 +113,10 @@ impl Claim {
         rows: Option<Translation>,
         certificate: &Certificate,
     ) -> Self {
-        let executed = matches!(certificate, Certificate::Execution(_) | Certificate::Unexplained(_));
+        let executed = matches!(
+            certificate,
+            Certificate::Execution(_) | Certificate::Unexplained(_) | Certificate::Invariant(_)
+        );
         let recorded = if executed { Translation::Executed } else { Translation::Recorded };
         Self {
             question,

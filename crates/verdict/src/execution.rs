@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use margay_history::{ObjectId, OpId, TxnId};
-use margay_sql::{Term, Value};
+use margay_sql::{Possible, Term, Value};
 
 /// Which committed states one statement saw.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -185,4 +185,28 @@ impl Clash {
         }
         Some((left, most))
     }
+}
+
+/// Which values some cells can have, and a result that contradicts it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Invariant {
+    /// The statement with the result.
+    pub op: OpId,
+    /// The cells that are known. All others can be anything.
+    pub cells: Vec<InvariantCell>,
+    /// For people. The audit does not look at it.
+    pub notes: Vec<String>,
+}
+
+/// What a column of a row can be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InvariantCell {
+    /// The table's name.
+    pub table: String,
+    /// The row's key, in the form in which keys are compared.
+    pub key: Vec<Value>,
+    /// The column's name.
+    pub column: String,
+    /// What it can be.
+    pub values: Possible,
 }

@@ -74,7 +74,8 @@ impl Spoiler<'_> {
             Certificate::DeadEnd(_)
             | Certificate::Intervals(_)
             | Certificate::Execution(_)
-            | Certificate::Unexplained(_) => {}
+            | Certificate::Unexplained(_)
+            | Certificate::Invariant(_) => {}
         }
     }
 

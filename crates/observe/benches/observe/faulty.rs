@@ -18,14 +18,14 @@ use crate::wrong::word;
 const TABLE: &[crate::support::log::Shape<'static>] = &[("t", &["k"], &[("k", "int"), ("v", "int")])];
 
 /// A transaction's statements over so many rows.
-type Transaction = fn(&mut Random, u64) -> Vec<Line>;
+pub type Transaction = fn(&mut Random, u64) -> Vec<Line>;
 
 fn read(k: &Value) -> Line {
     ("SELECT v FROM t WHERE k = $1".to_owned(), vec![k.clone()])
 }
 
 /// Registers: two values are read, and one or both overwritten.
-fn registers(random: &mut Random, rows: u64) -> Vec<Line> {
+pub fn registers(random: &mut Random, rows: u64) -> Vec<Line> {
     let set = |k: Value, v: Value| ("UPDATE t SET v = $1 WHERE k = $2".to_owned(), vec![v, k]);
     let (a, b) = (Value::Int(random.below(rows) as i64), Value::Int(random.below(rows) as i64));
     let (v, w) = (Value::Int(random.below(1 << 20) as i64), Value::Int(random.below(1 << 20) as i64));
@@ -38,7 +38,7 @@ fn registers(random: &mut Random, rows: u64) -> Vec<Line> {
 }
 
 /// Accounts: amounts are moved from one to another, balances are read; a transfer may look at its result.
-fn accounts(random: &mut Random, rows: u64) -> Vec<Line> {
+pub fn accounts(random: &mut Random, rows: u64) -> Vec<Line> {
     let (a, b) = (Value::Int(random.below(rows) as i64), Value::Int(random.below(rows) as i64));
     let amount = Value::Int(1 + random.below(1000) as i64);
     let take = ("UPDATE t SET v = v - $1 WHERE k = $2".to_owned(), vec![amount.clone(), a.clone()]);
@@ -52,7 +52,7 @@ fn accounts(random: &mut Random, rows: u64) -> Vec<Line> {
 }
 
 /// Orders: rows come and go, and are changed under conditions.
-fn orders(random: &mut Random, rows: u64) -> Vec<Line> {
+pub fn orders(random: &mut Random, rows: u64) -> Vec<Line> {
     let k = Value::Int(random.below(rows) as i64);
     let v = Value::Int(random.below(1000) as i64);
     match random.below(5) {
@@ -69,7 +69,7 @@ fn orders(random: &mut Random, rows: u64) -> Vec<Line> {
     }
 }
 
-fn log(
+pub fn log(
     transaction: Transaction,
     protocol: Protocol,
     fault: Fault,

@@ -3,9 +3,10 @@
 //! `cargo bench -p margay-observe --bench observe -- WORKLOAD LEVEL TRANSACTIONS [SWITCH]…`, with WORKLOAD one of `bank`, `twitter`, `rubis`, `tpcc`, LEVEL one of `ser`, `si`,
 //! `rc`, and each SWITCH one of `no-indexes`, `no-window`, `not-concrete`, `weakest-first`, `no-learning`, `statement`, `no-audit`, `no-timestamps`.
 //! `wrong TRANSACTIONS LEMMAS CLASHES` counts how many wrong logs whose order nothing tells are refuted with so many lemmas and proposals for their formula at most.
+//! `ablation SECONDS [SET]…` compares what is decided within so many seconds each when one strategy is off.
 //! `faulty TRANSACTIONS SECONDS [no-parts]` counts how many long logs of a database that errs once are refuted within so many seconds each.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use margay_audit::audit;
 use margay_levels::Level;
@@ -16,14 +17,19 @@ use margay_verdict::{Budget, Checker, Question};
 #[path = "../../tests/support/mod.rs"]
 mod support;
 
+mod ablation;
 mod bank;
 mod faulty;
+mod mutated;
 mod rubis;
+mod sets;
 mod tpcc;
 mod twitter;
+mod used;
 mod wrong;
 
 use support::simulate::{Protocol, Script, Simulator, Watch};
+use used::used;
 
 type Workload = (
     &'static str,
@@ -52,6 +58,11 @@ fn main() {
     {
         let number = |text: &String| text.parse().unwrap_or(0);
         return wrong::run(count.parse().unwrap_or(20), number(lemmas), number(clashes));
+    }
+    if let [what, seconds, sets @ ..] = args.as_slice()
+        && what == "ablation"
+    {
+        return ablation::run(seconds.parse().unwrap_or(10), sets);
     }
     if let [what, count, seconds, rest @ ..] = args.as_slice()
         && what == "faulty"
@@ -110,19 +121,6 @@ fn main() {
         let accepted = audit(&history, question, certificate);
         println!("  audit: {accepted:?} in {:.1} s", (used() - start).as_secs_f64());
     }
-}
-
-/// Processor time of this process, where the system tells; else time.
-fn used() -> Duration {
-    let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    match text.split_whitespace().next().and_then(|nanos| nanos.parse().ok()) {
-        Some(nanos) => Duration::from_nanos(nanos),
-        None => START.with(Instant::elapsed),
-    }
-}
-
-thread_local! {
-    static START: Instant = Instant::now();
 }
 
 /// The most memory that the process has held, in bytes.

@@ -16,10 +16,10 @@ use crate::used;
 const TABLE: &[crate::support::log::Shape<'static>] = &[("t", &["k"], &[("k", "int"), ("v", "int")])];
 
 /// A transaction's statements.
-type Transaction = fn(&mut Random) -> Vec<Line>;
+pub type Transaction = fn(&mut Random) -> Vec<Line>;
 
 /// Registers: values are read and overwritten.
-fn registers(random: &mut Random) -> Vec<Line> {
+pub fn registers(random: &mut Random) -> Vec<Line> {
     let (k, v) = (Value::Int(random.below(8) as i64), Value::Int(random.below(50) as i64));
     let read = ("SELECT v FROM t WHERE k = $1".to_owned(), vec![k.clone()]);
     match random.below(3) {
@@ -30,7 +30,7 @@ fn registers(random: &mut Random) -> Vec<Line> {
 }
 
 /// Accounts: amounts are moved, single balances are read.
-fn accounts(random: &mut Random) -> Vec<Line> {
+pub fn accounts(random: &mut Random) -> Vec<Line> {
     let add = "UPDATE t SET v = v + $1 WHERE k = $2".to_owned();
     let take = "UPDATE t SET v = v - $1 WHERE k = $2".to_owned();
     let mut key = || Value::Int(random.below(8) as i64);
@@ -44,14 +44,20 @@ fn accounts(random: &mut Random) -> Vec<Line> {
 }
 
 /// Accounts whose sum is read, too.
-fn sums(random: &mut Random) -> Vec<Line> {
+pub fn sums(random: &mut Random) -> Vec<Line> {
     match random.below(4) {
         0 => vec![("SELECT SUM(v) FROM t".to_owned(), vec![])],
         _ => accounts(random),
     }
 }
 
-fn log(transaction: Transaction, protocol: Protocol, fault: Fault, seed: u64, count: u64) -> Option<History> {
+pub fn log(
+    transaction: Transaction,
+    protocol: Protocol,
+    fault: Fault,
+    seed: u64,
+    count: u64,
+) -> Option<History> {
     let mut simulator = Simulator::new(TABLE, protocol, seed);
     simulator.watch = Watch::All;
     (simulator.fault, simulator.fault_after) = (fault, count / 3);

@@ -64,6 +64,9 @@ pub fn word(history: &History, level: Level) -> &'static str {
     check(history, level, Options::DEFAULT).word()
 }
 
+/// Without invariants, which would answer first.
+pub const SEARCH: Options = Options { invariants: false, ..Options::DEFAULT };
+
 pub fn statement_reading() -> Options {
     Options { reading: Reading::Statement, ..Options::DEFAULT }
 }

@@ -5,6 +5,7 @@
 //! - What was written reads back equal, against the same history; the fingerprint tells another history from it.
 
 mod fingerprint;
+mod invariant;
 mod read;
 mod sql;
 mod write;

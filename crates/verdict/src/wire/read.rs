@@ -6,6 +6,7 @@ use margay_levels::profile::Granularity;
 use margay_sql::{Dialect, Term};
 use serde_json::{Map, Value as Json};
 
+use super::invariant::json_cell;
 use super::sql::json_sql;
 use super::{VERSION, fingerprint, object_json};
 use crate::certificate::{
@@ -14,7 +15,9 @@ use crate::certificate::{
 use crate::checker::Question;
 use crate::claim::{Claim, Translation};
 use crate::execution::{Bound, Clash};
-use crate::execution::{Execution, Initial, Misrun, Moment, PartRow, Pin, Reading, Sight, Unexplained};
+use crate::execution::{
+    Execution, Initial, Invariant, Misrun, Moment, PartRow, Pin, Reading, Sight, Unexplained,
+};
 use crate::mechanism::{Certified, Locking, Mechanisms, Points, View};
 
 /// The translation that a certificate says the history of statements needs before it is read; nothing in files of
@@ -40,6 +43,12 @@ fn stated<T>(
         }
         Some(_) => Err(format!("{name:?} of the certificate is no text")),
     }
+}
+
+/// Lines for people.
+fn notes(fields: &mut Fields) -> Result<Vec<String>, String> {
+    let note = |json: Json| json.as_str().map(str::to_owned).ok_or("a note that is no text".to_owned());
+    fields.list("notes")?.into_iter().map(note).collect()
 }
 
 /// What a file claims and the certificate in it, against the history that it was made for. `rows` says how statements
@@ -262,6 +271,7 @@ impl<'h> Reader<'h> {
             "intervals",
             "execution",
             "unexplained",
+            "invariant",
         ];
         let Some(kind) = kinds.into_iter().find(|&kind| fields.left.contains_key(kind)) else {
             return Err(format!("the certificate has none of {}", kinds.join(", ")));
@@ -280,6 +290,7 @@ impl<'h> Reader<'h> {
             "intervals" => self.breach(body),
             "execution" => self.execution(body),
             "unexplained" => self.unexplained(body),
+            "invariant" => self.invariant(body),
             _ => {
                 let lemma = |edges| Ok(Lemma { edges: self.edges(edges)? });
                 let lemmas = list(body, kind)?.into_iter().map(lemma);
@@ -378,8 +389,7 @@ impl<'h> Reader<'h> {
         let name = fields.text("reading")?;
         let reading = Reading::from_name(&name).ok_or_else(|| format!("a certificate knows no {name:?}"))?;
         let (txns, op) = (self.txns(fields.list("txns")?)?, self.op(fields.take("op")?)?);
-        let note = |json: Json| json.as_str().map(str::to_owned).ok_or("a note that is no text");
-        let notes = fields.list("notes")?.into_iter().map(note).collect::<Result<_, _>>()?;
+        let notes = notes(&mut fields)?;
         let lemmas = fields.optional("lemmas").map_or(Ok(Vec::new()), |json| list(json, "lemmas"))?;
         let lemmas = lemmas.into_iter().map(|json| self.misrun(json));
         let lemmas = lemmas.collect::<Result<_, String>>()?;
@@ -393,6 +403,15 @@ impl<'h> Reader<'h> {
         };
         fields.end()?;
         Ok(Certificate::Unexplained(Unexplained { reading, rows, txns, op, lemmas, clashes, notes }))
+    }
+
+    fn invariant(&self, body: Json) -> Result<Certificate, String> {
+        let mut fields = Fields::new(body, "\"invariant\"")?;
+        let op = self.op(fields.take("op")?)?;
+        let cells = fields.list("cells")?.iter().map(json_cell).collect::<Result<_, String>>()?;
+        let notes = notes(&mut fields)?;
+        fields.end()?;
+        Ok(Certificate::Invariant(Invariant { op, cells, notes }))
     }
 
     fn misrun(&self, json: Json) -> Result<Misrun, String> {

@@ -5,12 +5,13 @@ use margay_levels::profile::Granularity;
 use margay_sql::Term;
 use serde_json::{Value as Json, json};
 
+use super::invariant::cell_json;
 use super::sql::sql_json;
 use super::{VERSION, fingerprint, object_json};
 use crate::certificate::{Breach, Broken, Certificate, Edge, Point, ReadFrom, Reason, Stamp};
 use crate::claim::Claim;
 use crate::execution::{Bound, Clash};
-use crate::execution::{Execution, Initial, Misrun, Moment, PartRow, Pin, Sight, Unexplained};
+use crate::execution::{Execution, Initial, Invariant, Misrun, Moment, PartRow, Pin, Sight, Unexplained};
 use crate::mechanism::{Certified, Locking, Points, View, word};
 
 /// The certificate as the text of its file, with what it proves.
@@ -78,6 +79,10 @@ impl Writer<'_> {
             Certificate::Intervals(breach) => ("intervals", self.breach(breach)),
             Certificate::Execution(execution) => ("execution", self.execution(execution)),
             Certificate::Unexplained(unexplained) => ("unexplained", self.unexplained(unexplained)),
+            Certificate::Invariant(Invariant { op, cells, notes }) => {
+                let cells: Json = cells.iter().map(cell_json).collect();
+                ("invariant", json!({ "op": self.op(*op), "cells": cells, "notes": notes }))
+            }
         }
     }
 

@@ -1,0 +1,66 @@
+//! What each strategy of the engine is worth: how much is decided, and in how much time, when it is off.
+//!
+//! `cargo bench -p margay-observe --bench observe -- ablation [SECONDS] [SET]…` prints one row for each switch: how
+//! many questions are decided within so many seconds each (10 without), and the processor time of all, with the audit
+//! of every certificate. SET is one of those below; without any, all.
+
+use std::time::Duration;
+
+use margay_history::History;
+use margay_levels::Level;
+use margay_observe::{Observe, Options};
+use margay_verdict::{Budget, Checker, Question};
+
+use crate::{sets, used::used, wrong};
+
+/// A log, and the levels that are asked of it.
+pub type Asked = (History, Vec<Level>);
+
+/// The options with each strategy off.
+fn switches() -> Vec<(&'static str, Options)> {
+    let all = Options::DEFAULT;
+    vec![
+        ("nothing", all),
+        ("invariants", Options { invariants: false, ..all }),
+        ("parts", Options { parts: false, ..all }),
+        ("lemmas", Options { lemmas: 0, ..all }),
+        ("formulas", Options { clashes: 0, ..all }),
+        ("blocking", Options { learn: false, ..all }),
+        ("window", Options { window: None, ..all }),
+        ("one concrete state", Options { concrete: false, ..all }),
+        ("strongest choice first", Options { strongest_first: false, ..all }),
+        ("indexes", Options { indexes: false, ..all }),
+    ]
+}
+
+/// Prints the table.
+pub fn run(seconds: u64, wanted: &[String]) {
+    let wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|set| set == name);
+    let sets = sets::ALL.into_iter().filter(|(name, _)| wanted(name));
+    let made: Vec<(&str, Vec<Asked>)> = sets.map(|(name, make)| (name, make())).collect();
+    let head = |(name, logs): &(&str, Vec<Asked>)| {
+        format!("{name}, of {}", logs.iter().map(|(_, levels)| levels.len()).sum::<usize>())
+    };
+    let heads: Vec<String> = made.iter().map(head).collect();
+    println!("| off | {} |\n|---|{}", heads.join(" | "), "---|".repeat(heads.len()));
+    for (name, options) in switches() {
+        let cells: Vec<String> = made.iter().map(|(_, logs)| cell(logs, options, seconds)).collect();
+        println!("| {name} | {} |", cells.join(" | "));
+    }
+}
+
+/// How many are decided, how many of them violated, and the time.
+fn cell(logs: &[Asked], options: Options, seconds: u64) -> String {
+    let (mut words, start) = ([0; 4], used());
+    for (history, levels) in logs {
+        for &level in levels {
+            let budget = Budget::unlimited().with_time(Duration::from_secs(seconds));
+            let question = Question::new(level);
+            let verdict = Observe { options }.check(history, question, &budget);
+            words[wrong::word(history, question, &verdict)] += 1;
+        }
+    }
+    let [holds, violated, _, rejected] = words;
+    let rejected = if rejected > 0 { format!(", {rejected} rejected") } else { String::new() };
+    format!("{} ({violated} violated{rejected}), {:.1} s", holds + violated, (used() - start).as_secs_f64())
+}
