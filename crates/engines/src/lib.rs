@@ -50,8 +50,11 @@ const NAIVE_UP_TO: usize = 8;
 /// Up to so many transactions [`auto`] asks `infer` even if it may have no answer.
 const INFER_UP_TO: usize = 20_000;
 
-/// From more transactions than this on, [`auto`] asks `follow`.
+/// From more transactions than this on, [`auto`] asks `follow` about conditions and values that repeat.
 const FOLLOW_FROM: usize = 64;
+
+/// From more transactions than this on, [`auto`] asks `follow` about registers too, before `solve`.
+const ALWAYS_FOLLOW_FROM: usize = 100_000;
 
 /// Which engine to use.
 #[derive(Clone, Copy)]
@@ -143,8 +146,9 @@ fn may_infer(history: &History, question: Question) -> bool {
 }
 
 /// Whether to run the transactions in the order of real time first: where every one has its interval, and conditions
-/// say what was seen; or values repeat, and real time counts, so that its answer is final. The other engines decide
-/// the rest quickly, and name what they find as people know it; so they come first where there are few transactions.
+/// say what was seen; or values repeat, and real time counts, so that its answer is final; or there is very much to
+/// search. The other engines decide the rest quickly, and name what they find as people know it; so they come first
+/// where there are few transactions.
 fn may_follow(history: &History, question: Question) -> bool {
     let timed = |txn| match history.outcome(txn) {
         Outcome::Committed => history.start(txn).is_some() && history.end(txn).is_some(),
@@ -152,10 +156,12 @@ fn may_follow(history: &History, question: Question) -> bool {
         Outcome::Aborted => true,
     };
     let conditions = history.has_kind(OpKind::Scan) || history.has_kind(OpKind::Update);
+    let searched = matches!(question.level.family(), Family::Serial | Family::Snapshot);
+    let large = history.txn_count() > ALWAYS_FOLLOW_FROM && searched && !history.has_kind(OpKind::Append);
     history.txn_count() > FOLLOW_FROM
-        && (conditions || question.uses_real_time())
+        && (conditions || large || question.uses_real_time())
         && history.txns().all(timed)
-        && (conditions || values_repeat(history))
+        && (conditions || large || values_repeat(history))
 }
 
 /// Whether some value was written to an object twice.
