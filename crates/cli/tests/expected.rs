@@ -113,7 +113,7 @@ fn a_rule_that_accepts_nothing_any_more_is_an_error() {
 #[test]
 fn a_check_takes_the_same_file() {
     let folder = TempDir::new().expect("a folder");
-    let skew = "corpus/taxonomy/G2-item.hist";
+    let skew = "examples/write-skew.jsonl";
     let check =
         |more: &[&str]| margay(["check", skew, "--level", "serializable", "--json"].iter().chain(more));
     let told = check(&[]).expect(1).json();

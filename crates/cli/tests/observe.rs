@@ -80,7 +80,12 @@ fn what_is_wrong_is_told() {
         "observe",
     ])
     .expect(1);
-    for part in ["SELECT v FROM t WHERE k = 1", "observed [99]", "it gives", "the answer itself is wrong"] {
+    for part in [
+        "SELECT v FROM t WHERE k = 1",
+        "observed [99]",
+        "v of t 1 can only be 0 or 1",
+        "the answer itself is wrong",
+    ] {
         assert!(run.stdout.contains(part), "{part}: {}", run.stdout);
     }
     let run = margay([

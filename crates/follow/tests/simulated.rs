@@ -65,3 +65,17 @@ fn faults_give_audited_answers() {
     }
     assert!(answers > 0);
 }
+
+/// A list that was read long after two appends changed places, and a transaction of unknown outcome that was seen long after it agreed
+/// with the state, took hundreds of thousands of steps, or no answer.
+#[test]
+fn a_dead_end_long_after_its_cause() {
+    for (protocol, level, transactions, seed) in [
+        (Protocol::Ss2pl, Level::StrictSerializable, 20_000, 1),
+        (Protocol::SiFuw, Level::SnapshotIsolation, 3_000, 2),
+    ] {
+        let config = SimConfig { transactions, ..SimConfig::new(protocol, seed) };
+        let said = verdict(&config, level);
+        assert!(matches!(said, Verdict::Holds(_)), "{}: {}", said.word(), config.command("OUT"));
+    }
+}

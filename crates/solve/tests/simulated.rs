@@ -98,3 +98,11 @@ fn evidence_of_rows_left_out_counts() {
     }
     assert!(decided > unknown, "{decided} decided, {unknown} unknown");
 }
+
+/// Lists, and a few transactions of unknown outcome, sent `read-committed` to a search over every version of every row.
+#[test]
+fn read_committed_with_lists_and_unknown_outcomes() {
+    let config = SimConfig { transactions: 3_000, ..SimConfig::new(Protocol::RcMvcc, 1) };
+    let said = verdict(&config, Level::ReadCommitted);
+    assert!(matches!(said, Verdict::Holds(_)), "{}", said.word());
+}

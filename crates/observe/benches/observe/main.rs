@@ -53,24 +53,32 @@ const LEVELS: [(&str, Protocol, Level); 3] = [
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
-    if let [what, count, lemmas, clashes] = args.as_slice()
-        && what == "wrong"
-    {
-        let number = |text: &String| text.parse().unwrap_or(0);
-        return wrong::run(count.parse().unwrap_or(20), number(lemmas), number(clashes));
+    if other(&args) {
+        return;
     }
-    if let [what, seconds, sets @ ..] = args.as_slice()
-        && what == "ablation"
-    {
-        return ablation::run(seconds.parse().unwrap_or(10), sets);
+    check(&args);
+}
+
+/// One of the other benchmarks, if it is asked for.
+fn other(args: &[String]) -> bool {
+    let number = |text: &String, otherwise: u64| text.parse().unwrap_or(otherwise);
+    match args {
+        [what, count, lemmas, clashes] if what == "wrong" => {
+            wrong::run(number(count, 20), number(lemmas, 0) as usize, number(clashes, 0) as usize);
+        }
+        [what, seconds, sets @ ..] if what == "ablation" => ablation::run(number(seconds, 10), sets),
+        [what, count, seconds, rest @ ..] if what == "faulty" => {
+            let parts = !rest.iter().any(|switch| switch == "no-parts");
+            faulty::run(number(count, 100), number(seconds, 20), parts);
+        }
+        _ => return false,
     }
-    if let [what, count, seconds, rest @ ..] = args.as_slice()
-        && what == "faulty"
-    {
-        let parts = !rest.iter().any(|switch| switch == "no-parts");
-        return faulty::run(count.parse().unwrap_or(100), seconds.parse().unwrap_or(20), parts);
-    }
-    let [workload, level, count, switches @ ..] = args.as_slice() else {
+    true
+}
+
+/// One workload at one level.
+fn check(args: &[String]) {
+    let [workload, level, count, switches @ ..] = args else {
         return eprintln!("WORKLOAD LEVEL TRANSACTIONS [SWITCH]…");
     };
     let Some(&(name, tables, load, transaction)) = WORKLOADS.iter().find(|known| known.0 == workload) else {
