@@ -67,7 +67,7 @@ pub enum Command {
 #[derive(Args)]
 #[command(after_help = run::names())]
 pub struct RunArgs {
-    /// The database: `sqlite[:FILE][?begin=immediate|exclusive&cache=shared]`, `fjall`, `redb` or `surrealkv[:FOLDER]`, `postgres://…` or `"host=… user=…"`, `mysql://…` (tried with MariaDB; MySQL itself is untried), `slatedb`, `turso`, `rocksdb` or `duckdb[:PATH]` if it was built with them (docs/DRIVERS.md), or `sim:PROTOCOL+FAULT…`; without one, SQLite in a temporary folder
+    /// The database: `sqlite[:FILE][?begin=immediate|exclusive&cache=shared]`, `postgres://…` or `"host=… user=…"`, `mysql://…` (tried with MariaDB; MySQL itself is untried), `fjall`, `redb`, `surrealkv`, `slatedb`, `turso`, `rocksdb` or `duckdb[:PATH]` if it was built with them (docs/DRIVERS.md), or `sim:PROTOCOL+FAULT…`; without one, SQLite in a temporary folder
     #[arg(value_name = "TARGET", value_parser = TargetParser)]
     pub target: Option<Target>,
     /// Start a private server of the installed binaries, and remove it afterwards

@@ -23,6 +23,7 @@ fn holds(args: &str) -> Value {
 }
 
 #[test]
+#[cfg_attr(not(feature = "stores"), ignore = "built without the feature `stores`")]
 fn stores_keep_what_they_promise() {
     for (target, promised) in [
         ("fjall", "serializable"),
@@ -41,6 +42,7 @@ fn stores_keep_what_they_promise() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "stores"), ignore = "built without the feature `stores`")]
 fn snapshot_isolation_of_a_store_is_not_serializable() {
     let told = found(run, "surrealkv --workload write-skew --claim serializable", 600, |_| true);
     let name = told["anomalies"][0]["name"].as_str().unwrap_or_default();
@@ -74,6 +76,7 @@ fn what_sqlite_has_not_committed_is_seen_if_one_asks_for_it() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "stores"), ignore = "built without the feature `stores`")]
 fn a_store_of_a_folder_is_used_again() {
     let folder = tempfile::TempDir::new().expect("a folder");
     for store in ["fjall", "redb", "surrealkv"] {
@@ -85,6 +88,7 @@ fn a_store_of_a_folder_is_used_again() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "stores"), ignore = "built without the feature `stores`")]
 fn levels_are_mixed() {
     let told = run("--level wal,serializable --transactions 60 --json");
     // Two journals in one file are a contradiction, which SQLite notices or not; levels of one database are not.
@@ -122,6 +126,7 @@ fn aborted_and_next(record: &Path) -> Vec<[BTreeSet<String>; 2]> {
 /// More and more transactions, until some are refused: how threads meet is not in our hand. Some are rolled back on purpose and not tried again; by chance the next one of those hardly has the same objects, if
 /// they are two or more.
 #[test]
+#[cfg_attr(not(feature = "stores"), ignore = "built without the feature `stores`")]
 fn a_refused_transaction_is_tried_again_as_another() {
     let folder = tempfile::TempDir::new().expect("a folder");
     let record = folder.path().join("run.jsonl");

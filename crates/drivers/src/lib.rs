@@ -13,7 +13,9 @@ mod conninfo;
 mod defaults;
 #[cfg(feature = "duckdb")]
 mod duckdb;
+#[cfg(feature = "stores")]
 mod fjall;
+#[cfg(any(feature = "stores", feature = "turso", feature = "rocksdb", feature = "duckdb"))]
 mod folder;
 mod mysql;
 mod mysql_tls;
@@ -23,6 +25,7 @@ mod postgres_shadow;
 mod postgres_tls;
 mod proxy;
 mod ready;
+#[cfg(feature = "stores")]
 mod redb;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
@@ -32,6 +35,7 @@ mod slatedb;
 mod sqlite;
 mod started;
 mod stores;
+#[cfg(feature = "stores")]
 mod surrealkv;
 mod target;
 mod tls;

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::path::Path;
 
+#[cfg(any(feature = "stores", feature = "slatedb", feature = "rocksdb"))]
 use margay_client::Stored;
 
-use crate::fjall::FjallStore;
-use crate::redb::RedbStore;
-use crate::surrealkv::SurrealStore;
-use crate::{Database, Trouble};
+use crate::Database;
+#[cfg(feature = "stores")]
+use crate::Trouble;
 
-/// A store that is part of the program.
+/// A store that runs inside the program, if it was built with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// fjall.
@@ -19,13 +19,13 @@ pub enum Kind {
     Redb,
     /// SurrealKV.
     Surrealkv,
-    /// SlateDB, if the program was built with it.
+    /// SlateDB.
     Slatedb,
-    /// Turso, if the program was built with it.
+    /// Turso.
     Turso,
-    /// RocksDB, if the program was built with it.
+    /// RocksDB.
     Rocksdb,
-    /// DuckDB, if the program was built with it.
+    /// DuckDB.
     Duckdb,
 }
 
@@ -48,6 +48,14 @@ impl Kind {
         }
     }
 
+    /// The Cargo feature that a program has it by.
+    const fn feature(self) -> &'static str {
+        match self {
+            Kind::Fjall | Kind::Redb | Kind::Surrealkv => "stores",
+            other => other.name(),
+        }
+    }
+
     /// The store of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Kind> {
@@ -61,38 +69,33 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A database that is there only in programs that were built with a feature; the others say so.
-macro_rules! optional {
-    ($feature:literal, $database:expr) => {{
-        #[cfg(feature = $feature)]
-        {
-            Box::new($database)
-        }
-        #[cfg(not(feature = $feature))]
-        return Err(concat!(
-            "this program was built without ",
-            $feature,
-            ": cargo install --path crates/cli --features ",
-            $feature
-        )
-        .to_owned());
-    }};
-}
-
-/// Opens the store of this folder or file, or one in a temporary folder.
+/// Opens the store of this folder or file, or one in a temporary folder. A program that was built without it says so.
+#[allow(unused_variables, unreachable_patterns, reason = "it depends on the features what is there to open")]
 pub(crate) fn open(kind: Kind, path: Option<&Path>) -> Result<Box<dyn Database>, String> {
-    Ok(match kind {
-        Kind::Fjall => Box::new(Stored::new(FjallStore::open(path)?)),
-        Kind::Redb => Box::new(Stored::new(RedbStore::open(path)?)),
-        Kind::Surrealkv => Box::new(Stored::new(SurrealStore::open(path)?)),
-        Kind::Slatedb => optional!("slatedb", Stored::new(crate::slatedb::SlateStore::open(path)?)),
-        Kind::Turso => optional!("turso", crate::turso::TursoDatabase::open(path)?),
-        Kind::Rocksdb => optional!("rocksdb", Stored::new(crate::rocksdb::RocksStore::open(path)?)),
-        Kind::Duckdb => optional!("duckdb", crate::duckdb::DuckDatabase::open(path)?),
-    })
+    match kind {
+        #[cfg(feature = "stores")]
+        Kind::Fjall => Ok(Box::new(Stored::new(crate::fjall::FjallStore::open(path)?))),
+        #[cfg(feature = "stores")]
+        Kind::Redb => Ok(Box::new(Stored::new(crate::redb::RedbStore::open(path)?))),
+        #[cfg(feature = "stores")]
+        Kind::Surrealkv => Ok(Box::new(Stored::new(crate::surrealkv::SurrealStore::open(path)?))),
+        #[cfg(feature = "slatedb")]
+        Kind::Slatedb => Ok(Box::new(Stored::new(crate::slatedb::SlateStore::open(path)?))),
+        #[cfg(feature = "turso")]
+        Kind::Turso => Ok(Box::new(crate::turso::TursoDatabase::open(path)?)),
+        #[cfg(feature = "rocksdb")]
+        Kind::Rocksdb => Ok(Box::new(Stored::new(crate::rocksdb::RocksStore::open(path)?))),
+        #[cfg(feature = "duckdb")]
+        Kind::Duckdb => Ok(Box::new(crate::duckdb::DuckDatabase::open(path)?)),
+        missing => Err(format!(
+            "this program was built without {missing}: cargo install --path crates/cli --features {}",
+            missing.feature()
+        )),
+    }
 }
 
 /// A transaction that was announced to read only is asked to write.
+#[cfg(feature = "stores")]
 pub(crate) fn only_reads() -> Trouble {
     Trouble::Failed("a transaction that only reads cannot write".to_owned())
 }
@@ -115,8 +118,11 @@ mod tests {
     fn stores_tell_their_versions() {
         let locked = locked();
         for (name, version) in [
+            #[cfg(feature = "stores")]
             ("fjall", crate::fjall::VERSION),
+            #[cfg(feature = "stores")]
             ("redb", crate::redb::VERSION),
+            #[cfg(feature = "stores")]
             ("surrealkv", crate::surrealkv::VERSION),
             #[cfg(feature = "slatedb")]
             ("slatedb", crate::slatedb::VERSION),

@@ -33,7 +33,8 @@ fn so_is_one_in_the_same_file_or_folder() {
     let at = |kind: &str, name: &str| -> Target {
         format!("{kind}:{}", folder.path().join(name).display()).parse().expect("a target")
     };
-    for kind in ["sqlite", "fjall", "redb", "surrealkv"] {
+    let stores: &[&str] = if cfg!(feature = "stores") { &["fjall", "redb", "surrealkv"] } else { &[] };
+    for kind in ["sqlite"].iter().chain(stores) {
         is_refused_beside_another(&at(kind, kind), &at(kind, kind));
     }
     let parent = folder.path().file_name().expect("a name").display().to_string();
