@@ -18,7 +18,7 @@ fn path(name: &str) -> String {
     old(name).display().to_string()
 }
 
-/// The answers of 0.1.0 about its examples and about a history of statements: how many of the levels hold, from the
+/// The answers about the examples of 0.1.0 and about a history of statements: how many of the levels hold, from the
 /// weakest up.
 #[test]
 fn histories_mean_what_they_meant() {
