@@ -99,7 +99,7 @@ impl fmt::Display for Rule {
 /// reason = "ticket 123: the report may be skewed"
 /// until = "2027-01-31"
 /// "#;
-/// assert_eq!(crate::accept::AcceptList::from_toml(text).expect("a list").rules.len(), 1);
+/// assert_eq!(margay_report::accept::AcceptList::from_toml(text).expect("a list").rules.len(), 1);
 /// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct AcceptList {
