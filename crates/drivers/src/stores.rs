@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn stores_tell_their_versions() {
         let locked = locked();
-        for (name, version) in [
+        let stores: &[(&str, &str)] = &[
             #[cfg(feature = "stores")]
             ("fjall", crate::fjall::VERSION),
             #[cfg(feature = "stores")]
@@ -128,8 +128,9 @@ mod tests {
             ("slatedb", crate::slatedb::VERSION),
             #[cfg(feature = "turso")]
             ("turso", crate::turso::VERSION),
-        ] {
-            assert!(locked[name].starts_with(&format!("{version}.")), "{name} is {}", locked[name]);
+        ];
+        for (name, version) in stores {
+            assert!(locked[*name].starts_with(&format!("{version}.")), "{name} is {}", locked[*name]);
         }
     }
 }

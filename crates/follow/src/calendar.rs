@@ -1,11 +1,13 @@
 //! Which transactions may take effect next, by session order and real time.
 //!
 //! # Design
-//! The transactions that committed and have not taken effect stand in a linked list, by start. A transaction may begin only if none that is left had
-//! ended before it began. So the ones to consider are a prefix of the list: up to the first start after the earliest end so far. With `n` clients that
-//! prefix has about `n` members, and finding it costs as much.
+//! The transactions that committed and have not taken effect stand in a linked list, by start. A transaction may
+//! begin only if none that is left had ended before it began. So the ones to consider are a prefix of the list: up
+//! to the first start after the earliest end so far. With `n` clients that prefix has about `n` members, and finding
+//! it costs as much.
 //!
-//! A transaction of unknown outcome has no end and need not take effect. It can no longer do so once a later one of its session has. It is in no list.
+//! A transaction of unknown outcome has no end and need not take effect. It can no longer do so once a later one of
+//! its session has. It is in no list.
 //!
 //! # Invariants
 //! Removals are undone in reverse order ("dancing links"), so a removed member still knows its neighbours.
@@ -94,7 +96,8 @@ impl Calendar {
         self.removed[place as usize]
     }
 
-    /// Those that committed and may be under way now: nothing that is left had ended before they began. Answers the earliest of their ends.
+    /// Those that committed and may be under way now: nothing that is left had ended before they began. Answers the
+    /// earliest of their ends.
     pub fn window(&self, into: &mut Vec<u32>) -> i64 {
         into.clear();
         let tail = self.txns.len();

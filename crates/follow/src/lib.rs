@@ -1,22 +1,26 @@
 //! Engine `follow`: complete checking in the order of real time.
 //!
 //! # Problem
-//! With intervals, at most as many transactions as there are clients can take effect at any moment. Whether some order of them explains what clients saw is then a
-//! matter of running them, whatever their operations are: registers, lists, rows written in part, scans, predicate updates, values that repeat.
+//! With intervals, at most as many transactions as there are clients can take effect at any moment. Whether some
+//! order of them explains what clients saw is then a matter of running them, whatever their operations are:
+//! registers, lists, rows written in part, scans, predicate updates, values that repeat.
 //!
 //! # Algorithm
-//! Depth-first search over who takes effect next ([`search`]), on one state that changes in place ([`world`]). Each transaction under way knows the objects that
-//! speak against it ([`candidate`]); when an object changes, only what concerns that object is run again ([`strand`]). The search is Wing and Gong's, with Lowe's memory of frontiers
+//! Depth-first search over who takes effect next ([`search`]), on one state that changes in place ([`world`]). Each
+//! transaction under way knows the objects that speak against it ([`candidate`]); when an object changes, only what
+//! concerns that object is run again ([`strand`]). The search is Wing and Gong's, with Lowe's memory of frontiers
 //! [WingGong1993, Lowe2017]; at the snapshot levels each transaction has two points.
 //!
 //! # Invariants
 //! An order that is found is one that the audit accepts.
 //!
 //! # Cost
-//! A step costs the transactions under way, times what the last step changed. On correct databases with eight clients there are two or three steps per transaction.
+//! A step costs the transactions under way, times what the last step changed. On correct databases with eight
+//! clients there are two or three steps per transaction.
 //!
 //! # When it answers unknown
-//! Levels without real time, where no order in real time exists; conditions and statements outside the fragment; more steps than it may take.
+//! Levels without real time, where no order in real time exists; conditions and statements outside the fragment;
+//! more steps than it may take.
 
 mod calendar;
 mod candidate;

@@ -1,7 +1,8 @@
 //! Which transactions of unknown outcome were seen.
 //!
-//! A value that one transaction alone wrote, and that another saw, shows that the first committed, and by when. Knowing that early spares the search many wrong turns. It is a
-//! guess: a predicate update may have made the same value. What follows from it is audited, or proved without it.
+//! A value that one transaction alone wrote, and that another saw, shows that the first committed, and by when.
+//! Knowing that early spares the search many wrong turns. It is a guess: a predicate update may have made the same
+//! value. What follows from it is audited, or proved without it.
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{Access, History, NameId, ObjectId, OpKind, Outcome, TxnId, Value, ValueId};

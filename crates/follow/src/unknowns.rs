@@ -1,12 +1,12 @@
 //! Transactions of unknown outcome: who of them may write an object.
 //!
 //! # Problem
-//! Such a transaction may take effect at any later moment, or never, so it stays possible to the end of the history. Looking at all of them at
-//! every step would cost the square of the history.
+//! Such a transaction may take effect at any later moment, or never, so it stays possible to the end of the history.
+//! Looking at all of them at every step would cost the square of the history.
 //!
 //! # Design
-//! They are looked up by what they may write. The search asks when a committed transaction finds an object in its way, and tries all of them only
-//! when nothing else is left.
+//! They are looked up by what they may write. The search asks when a committed transaction finds an object in its
+//! way, and tries all of them only when nothing else is left.
 
 use hashbrown::HashMap;
 use margay_history::{History, ObjectId, OpKind, TableId, TxnId};
