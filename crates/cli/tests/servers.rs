@@ -141,15 +141,15 @@ fn mariadb_loses_updates_at_repeatable_read_only() {
     }
 }
 
-/// Drives a server that is killed meanwhile: when clients have done enough to lose, until they have done enough to notice.
-fn driven_through_a_kill(mut server: Server) -> Value {
+/// Drives a server that is killed once so many lines are recorded, until clients have done enough to notice.
+fn driven_through_a_kill(mut server: Server, lines_before: usize) -> Value {
     let folder = tempfile::tempdir().expect("a folder");
     let record = folder.path().join("run.jsonl");
     let mut command = Command::new(env!("CARGO_BIN_EXE_margay"));
     let args = format!("run {} --workload increment --duration 600s --json --record", server.url());
     command.args(args.split_whitespace()).arg(&record).stdout(Stdio::piped());
     let running = command.spawn().expect("it starts");
-    wait_for_lines(&record, 500);
+    wait_for_lines(&record, lines_before);
     server.kill();
     let before = lines(&record);
     server.restart().expect("it comes back");
@@ -172,13 +172,21 @@ fn wait_for_lines(path: &Path, many: usize) {
     }
 }
 
+const CARELESS: [&str; 3] = ["synchronous_commit=off", "wal_writer_delay=10s", "wal_buffers=64MB"];
+
+/// A careless server that crashed early lost the tables themselves; the run ended in "relation does not exist".
+#[test]
+fn a_crash_does_not_take_the_tables_with_it() {
+    let Some(server) = started(Server::postgres_with(&CARELESS)) else { return };
+    driven_through_a_kill(server, 2);
+}
+
 #[test]
 fn an_acknowledged_write_that_a_crash_loses_is_noticed() {
-    let careless = ["synchronous_commit=off", "wal_writer_delay=10s", "wal_buffers=64MB"];
     // What was written to the disk just before is not lost; when that happens is not in our hand.
     let loses = || {
-        let server = started(Server::postgres_with(&careless))?;
-        Some(driven_through_a_kill(server)["verdict"] == "violated")
+        let server = started(Server::postgres_with(&CARELESS))?;
+        Some(driven_through_a_kill(server, 500)["verdict"] == "violated")
     };
     let Some(lost) = loses() else { return };
     assert!(
@@ -186,7 +194,7 @@ fn an_acknowledged_write_that_a_crash_loses_is_noticed() {
         "five crashes that lose nothing, or nobody notices"
     );
     let Some(server) = started(Server::postgres()) else { return };
-    let told = driven_through_a_kill(server);
+    let told = driven_through_a_kill(server, 500);
     assert_eq!(
         (told["verdict"].as_str(), told["run"]["live"]["violations"].as_u64()),
         (Some("holds"), Some(0)),

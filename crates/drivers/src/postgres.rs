@@ -70,6 +70,16 @@ impl PostgresDatabase {
     fn connection(&self) -> Result<Client, String> {
         connect(&self.patient)
     }
+
+    /// What this connection commits outlives a crash, whatever the server was told: a crash may lose what clients wrote, and is
+    /// found out by that, but not the tables they write to.
+    fn lasting(&self) -> Result<Client, String> {
+        let mut client = self.connection()?;
+        if self.dbms == "postgresql" {
+            client.batch_execute("SET synchronous_commit = on").map_err(shown)?;
+        }
+        Ok(client)
+    }
 }
 
 /// `PostgreSQL 15.8 (Debian …) on …`, `CockroachDB CCL v23.1.11 (…)`.
@@ -114,7 +124,7 @@ impl Database for PostgresDatabase {
     }
 
     fn prepare(&self, _own_name: &str, start: &Start) -> Result<(), String> {
-        self.connection()?.batch_execute(&preparation(start).join(";")).map_err(shown)
+        self.lasting()?.batch_execute(&preparation(start).join(";")).map_err(shown)
     }
 
     fn connect(&self, _client: usize, own_name: &str) -> Result<Box<dyn Connection>, String> {
@@ -142,7 +152,7 @@ impl Database for PostgresDatabase {
     }
 
     fn prepare_sql(&self, _own_name: &str, schema: &Schema) -> Result<(), String> {
-        self.connection()?.batch_execute(&statement::creation(schema).join(";")).map_err(shown)
+        self.lasting()?.batch_execute(&statement::creation(schema).join(";")).map_err(shown)
     }
 
     fn clean_up_sql(&self, schema: &Schema) {
