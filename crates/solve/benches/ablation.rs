@@ -1,8 +1,8 @@
 //! What each search strategy of engine solve is worth.
 //!
 //! `cargo bench -p margay-solve --bench ablation` asks the engine about the same histories with all strategies, and with each one switched
-//! off. It prints how many questions are decided, and the CPU seconds; `-- PART FAMILY` does that for the strategies whose name has PART, in
-//! the families whose name has FAMILY.
+//! off. It prints how many questions are decided, and the CPU seconds; `-- PART FAMILY` does that for the strategies whose name has PART
+//! (several with commas), in the families whose name has FAMILY.
 //! Every difference between two answers that are not `unknown` ends the program.
 //!
 //! - **corpora**: the documented histories, where they are found, with a limit of 10 s each.
@@ -11,6 +11,8 @@
 //! - **large**: serial executions of 5,000 to 10,000 transactions, timed and not, with a limit of 20 s.
 //! - **hard**: many writes and few reads without any order, scans of few rows among inserts and deletes, two recordings of real databases,
 //!   and 100,000 transactions without sessions, with a limit of 20 s.
+//! - **wide**: 30,000 and 100,000 transactions of 20 and 200 sessions at levels that do not promise session order, and many
+//!   writes on few keys, with a limit of 60 s.
 //!
 //! *Lost* are questions that all strategies together decide. *For `auto`* is how many of them engine follow does not decide either.
 
@@ -53,7 +55,7 @@ fn main() {
     let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     let part = args.first().map_or("", String::as_str);
     let wanted = args.get(1).map_or("", String::as_str);
-    let made = [corpora_family, simulated, random_family, large, hard].map(|make| make());
+    let made = [corpora_family, simulated, random_family, large, hard, wide].map(|make| make());
     let families: Vec<Family> = made.into_iter().filter(|family| family.name.contains(wanted)).collect();
     let all: Vec<Answers> = families.iter().map(|family| ask(family, Strategies::ALL)).collect();
     let titles =
@@ -65,7 +67,8 @@ fn main() {
         format!(" {decided} of {} | {:.1} | {} |", answers.decided.len(), answers.cpu, answers.named)
     };
     println!("| nothing |{}", all.iter().map(row).collect::<String>());
-    for (strategy, name) in Strategy::ALL.into_iter().filter(|(_, name)| name.contains(part)) {
+    let wanted = |name: &str| part.split(',').any(|part| name.contains(part));
+    for (strategy, name) in Strategy::ALL.into_iter().filter(|(_, name)| wanted(name)) {
         let mut line = format!("| {name} |");
         for (family, whole) in families.iter().zip(&all) {
             let answers = ask(family, Strategies::ALL.without(strategy));
@@ -197,6 +200,18 @@ fn hard() -> Family {
         }
     }
     Family { name: "hard", limit: Duration::from_secs(20), questions }
+}
+
+fn wide() -> Family {
+    let questions = vec![
+        untimed(100_000, 10_000, 20, 50, Level::Serializable),
+        untimed(100_000, 10_000, 20, 50, Level::SnapshotIsolation),
+        untimed(30_000, 10_000, 200, 50, Level::Serializable),
+        untimed(30_000, 10_000, 200, 50, Level::SnapshotIsolation),
+        untimed(10_000, 1_000, 20, 10, Level::Serializable),
+        untimed(10_000, 1_000, 20, 10, Level::SnapshotIsolation),
+    ];
+    Family { name: "wide", limit: Duration::from_secs(60), questions }
 }
 
 fn large() -> Family {

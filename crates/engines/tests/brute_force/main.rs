@@ -14,6 +14,8 @@ mod generate;
 mod judge;
 mod model;
 
+use std::time::Duration;
+
 use margay::{Choice, Options, all};
 use margay_history::{Access, HistoryBuilder, Interval, OpDetail, OpKind, Table, ValueId};
 use margay_levels::Level;
@@ -37,6 +39,9 @@ const LEVELS: [(Level, judge::Level); 13] = [
     (Level::StrongSessionSerializable, judge::Level::Serial(Order::Sessions)),
     (Level::StrictSerializable, judge::Level::Serial(Order::Time)),
 ];
+
+/// How long an engine may think about a question: one refutation by `naive` in a million histories takes minutes.
+const LONGEST: Duration = Duration::from_secs(5);
 
 fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
@@ -76,7 +81,7 @@ fn difference(history: &History, count: &mut Count) -> Option<String> {
         let engines = all().iter().filter(|engine| engine.name() != "mirror");
         for choice in engines.map(|&engine| Choice::Engine(engine)).chain([Choice::Auto]) {
             let (question, options) = (Question::new(level), Options::with_engine(choice));
-            let decision = margay::decide(&recorded, question, &options, &Budget::unlimited());
+            let decision = margay::decide(&recorded, question, &options, &Budget::unlimited().with_time(LONGEST));
             let who = match choice {
                 Choice::Auto => "auto",
                 _ => decision.engine.unwrap_or("nobody"),
