@@ -152,3 +152,12 @@ fn a_scan_that_returned_a_row_without_its_values() {
     let levels = [Level::ReadCommitted, Level::Causal, Level::Serializable];
     decided("scan-returned-unseen-row.jsonl", &levels, true, &["solve", "naive"]);
 }
+
+/// T1 deleted a row, inserted it and updated it, and T2 of the same session did not see it. The audit knew the row
+/// whole, so it computed the update, and did not see that the client had seen the same value: it rejected the proof of
+/// `solve`. Brute force found it, after some ten thousand histories.
+#[test]
+fn an_update_of_a_row_that_the_same_transaction_inserted() {
+    let levels = [Level::StrongSessionSnapshotIsolation, Level::StrongSessionSerializable];
+    decided("update-after-own-insert.jsonl", &levels, false, &["solve", "naive"]);
+}

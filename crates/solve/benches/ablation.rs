@@ -12,7 +12,8 @@
 //! - **hard**: many writes and few reads without any order, scans of few rows among inserts and deletes, two recordings of real databases,
 //!   and 100,000 transactions without sessions, with a limit of 20 s.
 //! - **wide**: 30,000 and 100,000 transactions of 20 and 200 sessions at levels that do not promise session order, and many
-//!   writes on few keys, with a limit of 60 s.
+//!   writes on few keys; 100,000 without sessions and with a fault; with a limit of 60 s.
+//! - **tenants**: 20 groups of keys that no transaction shares, many writes, no order, with a limit of 20 s.
 //!
 //! *Lost* are questions that all strategies together decide. *For `auto`* is how many of them engine follow does not decide either.
 
@@ -55,7 +56,7 @@ fn main() {
     let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     let part = args.first().map_or("", String::as_str);
     let wanted = args.get(1).map_or("", String::as_str);
-    let made = [corpora_family, simulated, random_family, large, hard, wide].map(|make| make());
+    let made = [corpora_family, simulated, random_family, large, hard, wide, tenants].map(|make| make());
     let families: Vec<Family> = made.into_iter().filter(|family| family.name.contains(wanted)).collect();
     let all: Vec<Answers> = families.iter().map(|family| ask(family, Strategies::ALL)).collect();
     let titles =
@@ -155,16 +156,19 @@ fn random_family() -> Family {
     Family { name: "random", limit: Duration::from_secs(2), questions: all.flat_map(ask).collect() }
 }
 
-/// A serial execution without time.
-fn untimed(txns: u64, keys: u64, sessions: u64, reads: u64, level: Level) -> (History, Question) {
-    let source = Serial { keys, sessions, reads, updates: 0, versions: 0, fault: serial::Fault::None };
-    (serial(txns, &source), Question::new(level))
+/// Uniform accesses.
+fn uniform(keys: u64, sessions: u64, reads: u64) -> Serial {
+    Serial { keys, tenants: 1, sessions, reads, updates: 0, versions: 0, fault: serial::Fault::None }
 }
 
-/// The same with a fault.
-fn faulty(sessions: u64, fault: serial::Fault, level: Level) -> (History, Question) {
-    let source = Serial { keys: 10_000, sessions, reads: 50, updates: 0, versions: 0, fault };
-    (serial(10_000, &source), Question::new(level))
+/// A serial execution without time.
+fn untimed(txns: u64, keys: u64, sessions: u64, reads: u64, level: Level) -> (History, Question) {
+    (serial(txns, &uniform(keys, sessions, reads)), Question::new(level))
+}
+
+/// The same with a fault, on as many keys as there are transactions.
+fn faulty(txns: u64, sessions: u64, fault: serial::Fault, level: Level) -> (History, Question) {
+    (serial(txns, &Serial { fault, ..uniform(txns, sessions, 50) }), Question::new(level))
 }
 
 /// Scans among inserts, updates and deletes of 24 rows.
@@ -210,8 +214,23 @@ fn wide() -> Family {
         untimed(30_000, 10_000, 200, 50, Level::SnapshotIsolation),
         untimed(10_000, 1_000, 20, 10, Level::Serializable),
         untimed(10_000, 1_000, 20, 10, Level::SnapshotIsolation),
+        faulty(100_000, 0, serial::Fault::LostUpdate, Level::SnapshotIsolation),
+        faulty(100_000, 0, serial::Fault::WriteSkew, Level::Serializable),
+        faulty(100_000, 0, serial::Fault::LongFork, Level::ParallelSnapshot),
     ];
     Family { name: "wide", limit: Duration::from_secs(60), questions }
+}
+
+fn tenants() -> Family {
+    let apart = |fault| Serial { tenants: 20, fault, ..uniform(4_000, 0, 10) };
+    let ask = |fault, level| (serial(8_000, &apart(fault)), Question::new(level));
+    let questions = vec![
+        ask(serial::Fault::None, Level::Serializable),
+        ask(serial::Fault::None, Level::SnapshotIsolation),
+        ask(serial::Fault::WriteSkew, Level::Serializable),
+        ask(serial::Fault::LostUpdate, Level::SnapshotIsolation),
+    ];
+    Family { name: "tenants", limit: Duration::from_secs(20), questions }
 }
 
 fn large() -> Family {
@@ -237,11 +256,11 @@ fn large() -> Family {
         untimed(5_000, 5_000, 0, 50, si),
         untimed(10_000, 10_000, 20, 50, Level::Causal),
         untimed(10_000, 10_000, 20, 50, Level::ParallelSnapshot),
-        faulty(0, serial::Fault::LostUpdate, si),
-        faulty(0, serial::Fault::WriteSkew, ser),
-        faulty(20, serial::Fault::WriteSkew, sss),
-        faulty(20, serial::Fault::LongFork, Level::ParallelSnapshot),
-        faulty(0, serial::Fault::LongFork, si),
+        faulty(10_000, 0, serial::Fault::LostUpdate, si),
+        faulty(10_000, 0, serial::Fault::WriteSkew, ser),
+        faulty(10_000, 20, serial::Fault::WriteSkew, sss),
+        faulty(10_000, 20, serial::Fault::LongFork, Level::ParallelSnapshot),
+        faulty(10_000, 0, serial::Fault::LongFork, si),
         (timed(5_000, Pattern::Tpcc), Question::new(Level::StrictSerializable)),
     ];
     questions.extend(weights([50, 50, 0, 0], Protocol::Ss2pl, Level::StrictSerializable));

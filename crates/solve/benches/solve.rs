@@ -89,6 +89,7 @@ fn session_cases() -> Vec<Case> {
     let case = |name: &str, txns, level, keys, goal| {
         let source = Source::Serial(Serial {
             keys,
+            tenants: 1,
             sessions: 20,
             reads: 50,
             updates: 0,
@@ -118,6 +119,7 @@ fn king_cobra_cases() -> Vec<Case> {
             let goal = if (sessions, versions) == (0, 0) { "30 s" } else { "" };
             let source = Source::Serial(Serial {
                 keys: 10_000,
+                tenants: 1,
                 sessions,
                 reads,
                 updates,
@@ -137,7 +139,8 @@ fn few_reads_cases() -> Vec<Case> {
         for keys in [1_000, 500, 200] {
             let (sessions, reads, updates, versions) = (0, 10, 0, 0);
             let fault = Fault::None;
-            let source = Source::Serial(Serial { keys, sessions, reads, updates, versions, fault });
+            let source =
+                Source::Serial(Serial { keys, tenants: 1, sessions, reads, updates, versions, fault });
             let name = format!("few reads, {keys} keys, {level}");
             cases.push(Case { name, txns: 10_000, level, source, goal: "" });
         }
@@ -149,7 +152,7 @@ fn few_reads_cases() -> Vec<Case> {
 fn level_cases() -> Vec<Case> {
     let txns = 100_000;
     let case = |name: String, level, sessions, fault| {
-        let serial = Serial { keys: txns, sessions, reads: 50, updates: 0, versions: 0, fault };
+        let serial = Serial { keys: txns, tenants: 1, sessions, reads: 50, updates: 0, versions: 0, fault };
         Case { name, txns, level, source: Source::Serial(serial), goal: "" }
     };
     let mut cases = Vec::new();

@@ -7,7 +7,6 @@
 //! 1. `prepare`: last writes and external reads, each read with the versions it may have seen; what nothing explains is a violation.
 //!    At `read-committed` the order in which commits began is tried before that (`commits`).
 //! 2. `schedule` on the base graph alone: the guess by time or session place is verified as it is made; most valid histories end here.
-//!    Where it is not known what some reads saw, local search mends the order by time first (`mend`). What is independent is then solved apart (`apart`).
 //! 3. `known`: saturation to a fixpoint ([Cobra §3.3], [Vbox §4.3]); most violations show as a cycle here.
 //! 4. `prune`: fewer candidates for reads that may have seen several versions, by the same reachability.
 //! 5. `search`: the schedule and a SAT solver (`bat` or `cadical`) with an acyclicity theory (`acyclic`), lazily ([Vbox §4.5, §4.6]); in between, local
@@ -30,7 +29,6 @@
 //! - The budget.
 
 mod acyclic;
-mod apart;
 mod atoms;
 #[cfg_attr(feature = "cadical", allow(dead_code, reason = "tests compare the back ends"))]
 mod bat;
@@ -46,7 +44,6 @@ mod line;
 mod lit;
 mod mend;
 mod moves;
-mod open;
 mod parts;
 mod points;
 mod prepare;
@@ -71,23 +68,20 @@ mod weak;
 
 use margay_audit::audit_within;
 use margay_history::History;
-use margay_verdict::{Budget, Certificate, Checker, Finding, Lemma, Order, Point, Question, Verdict, Why};
+use margay_verdict::{
+    Budget, Certificate, Checker, Exhausted, Finding, Lemma, Order, Point, Question, Verdict, Why,
+};
 
-use crate::apart::{BATCH, apart};
 use crate::known::{Known, Reach, Saturated};
 use crate::lemma::Prover;
 use crate::points::Points;
 use crate::prepare::{Stop, prepare, uncertifiable};
 use crate::problem::{Draft, Problem};
 use crate::prune::prune;
-use crate::search::{Effort, Outcome, Stopped, known_steps, search};
+use crate::search::{Effort, Outcome, known_steps, search};
 use crate::slice::{Slice, minimal};
 use crate::strategy::{Strategies, Strategy};
 use crate::trust::{BOLD, believed, certifiable};
-
-/// Rounds on the base graph, before saturation: with time, a stuck schedule is a small local matter; without, or with open reads, saturation pays first.
-const TIMED: Effort = Effort { rounds: 256, conflicts: 10_000, ..Effort::ALL };
-const UNTIMED: Effort = Effort { rounds: 1, ..Effort::ALL };
 
 /// With an assumed session order, after saturation.
 const SOME: Effort = Effort { rounds: 256, conflicts: 10_000, ..Effort::ALL };
@@ -165,11 +159,8 @@ fn check(history: &History, question: Question, strategies: Strategies, budget: 
         Ok(Verdict::Violated(found)) => shown(history, question, strategies, &draft, found, budget),
         Ok(Verdict::Holds(order)) => believed(&problem, points, &draft, order, budget),
         Ok(verdict) => verdict,
-        Err(Stopped { limit, open }) => {
-            let mut size = format!("{} transactions, {} reads", problem.txns.len(), problem.reads.len());
-            if let Some(open) = open {
-                size += &format!(", {open} pairs of versions without an order");
-            }
+        Err(limit) => {
+            let size = format!("{} transactions, {} reads", problem.txns.len(), problem.reads.len());
             Verdict::Unknown(Why::Exhausted(limit, size))
         }
     }
@@ -195,14 +186,14 @@ fn shown(
     }
 }
 
-fn solve_weak(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdict, Stopped> {
+fn solve_weak(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdict, Exhausted> {
     Ok(match weak::decide(problem, points, budget)? {
         weak::Answer::Holds(certificate) => Verdict::Holds(certificate),
         weak::Answer::Refuted(lemmas) => violated(problem, points, lemmas, budget),
     })
 }
 
-fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdict, Stopped> {
+fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdict, Exhausted> {
     // Where no session has two transactions, nothing is assumed of them.
     let promised = problem.question.uses_session_order() || !problem.has_sessions();
     let has = |strategy| problem.strategies.has(strategy);
@@ -211,11 +202,6 @@ fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdi
         return Ok(holds(problem, points, order));
     }
     drop(known);
-    if has(Strategy::Apart)
-        && let Some(verdict) = apart(problem, points, BATCH, budget)?
-    {
-        return Ok(verdict);
-    }
     if problem.has_open_reads()
         && has(Strategy::Prune)
         && let Some(pruned) = prune(problem, points, budget)?
@@ -245,22 +231,19 @@ fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdi
     })
 }
 
-/// The schedule on the graph as it stands, for a few rounds.
-fn guess(known: &Known<'_>, budget: &Budget) -> Result<Option<Vec<u32>>, Stopped> {
+/// The schedule on the graph as it stands.
+fn guess(known: &Known<'_>, budget: &Budget) -> Result<Option<Vec<u32>>, Exhausted> {
     let has = |strategy| known.problem.strategies.has(strategy);
     if !has(Strategy::FirstSchedule) {
         return Ok(None);
     }
-    let local =
-        known.problem.history.is_timed() && !known.problem.has_open_reads() && has(Strategy::TimedRounds);
-    let effort = if local { TIMED } else { UNTIMED };
-    match search(known, &Reach::Unknown, effort, budget)? {
+    match search(known, &Reach::Unknown, Effort { rounds: 1, ..Effort::ALL }, budget)? {
         Some(Outcome::Order(order)) => Ok(Some(order)),
         _ => Ok(None),
     }
 }
 
-fn decide(mut known: Known<'_>, effort: Effort, budget: &Budget) -> Result<Option<Outcome>, Stopped> {
+fn decide(mut known: Known<'_>, effort: Effort, budget: &Budget) -> Result<Option<Outcome>, Exhausted> {
     match known.saturate(budget)? {
         Saturated::Acyclic(reach) => search(&known, &reach, effort, budget),
         Saturated::Cyclic(cycle) => {

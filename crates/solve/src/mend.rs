@@ -19,7 +19,7 @@
 //! all that one transaction's place entails at once.
 //!
 //! # Cost
-//! A move costs the reads of the items of the few transactions that are looked at, times log. It gives up when nothing has become better for as many moves as its [`Patience`] says.
+//! A move costs the reads of the items of the few transactions that are looked at, times log. It gives up when nothing has become better for [`IDLE_MOVES`] moves and [`IDLE_MOVES_PER_POINT`] per point.
 
 use std::rc::Rc;
 
@@ -44,23 +44,9 @@ const HALF: f64 = 0.125;
 /// How many versions are moved for one read.
 const FEW: usize = 3;
 
-/// How long, and how far around, it is tried.
-#[derive(Clone, Copy)]
-pub(crate) struct Patience {
-    /// How many moves without a better order are too many: so many, and so many more per point and per demand that is not met at first.
-    moves: usize,
-    per_point: usize,
-    per_unmet: usize,
-    /// How far anything is moved at once.
-    reach: f64,
-}
-
-impl Patience {
-    /// Where little else is left to be tried.
-    pub const LONG: Self = Self { moves: 1_000, per_point: 16, per_unmet: 0, reach: f64::INFINITY };
-    /// Where an order is nearly right or not at all.
-    pub const SHORT: Self = Self { moves: 64, per_point: 0, per_unmet: 1, reach: 64.0 };
-}
+/// Moves without a better order after which it gives up: so many, and so many more per point.
+const IDLE_MOVES: usize = 1_000;
+const IDLE_MOVES_PER_POINT: usize = 16;
 
 /// An order that meets all that the graph and the reads demand, near to the order by `places`: what each read saw in it, and a place for each point. `None` if none was found.
 pub(crate) fn mend(
@@ -68,11 +54,10 @@ pub(crate) fn mend(
     graph: &Graph,
     choices: &Choices,
     places: &[u32],
-    patience: Patience,
     budget: &Budget,
 ) -> Result<Option<(Choices, Vec<u32>)>, Exhausted> {
     let mut mending = Mending::new(known, graph, choices, places, budget)?;
-    if !mending.run(patience, budget)? {
+    if !mending.run(budget)? {
         return Ok(None);
     }
     let line = &mending.line;
@@ -132,9 +117,8 @@ impl<'k> Mending<'k> {
     }
 
     /// Moves until all is met, or there is no progress.
-    fn run(&mut self, patience: Patience, budget: &Budget) -> Result<bool, Exhausted> {
-        let most =
-            patience.moves + patience.per_point * self.line.at.len() + patience.per_unmet * self.unmet.len();
+    fn run(&mut self, budget: &Budget) -> Result<bool, Exhausted> {
+        let most = IDLE_MOVES + IDLE_MOVES_PER_POINT * self.line.at.len();
         let (mut least, mut idle) = (usize::MAX, 0);
         while !self.unmet.is_empty() && idle < most {
             budget.poll()?;
@@ -143,7 +127,7 @@ impl<'k> Mending<'k> {
                 (least, idle) = (self.unmet.len(), 0);
             }
             let demand = self.unmet[self.random.below(self.unmet.len())];
-            let best = self.best_of(demand, patience.reach);
+            let best = self.best_of(demand);
             if best.gain <= 0 {
                 self.weights[demand as usize] += 1;
             }
@@ -155,7 +139,7 @@ impl<'k> Mending<'k> {
     }
 
     /// The best move of what a demand is about.
-    fn best_of(&mut self, demand: u32, reach: f64) -> Move {
+    fn best_of(&mut self, demand: u32) -> Move {
         let mut best = Move::NONE;
         for body in self.bodies(demand) {
             let now = Now {
@@ -165,7 +149,7 @@ impl<'k> Mending<'k> {
                 weights: &self.weights,
                 costs: &self.costs,
             };
-            let found = self.moves.best(now, body, reach);
+            let found = self.moves.best(now, body);
             if found.gain > best.gain || (found.gain == best.gain && self.random.below(2) == 0) {
                 best = found;
             }
@@ -410,9 +394,8 @@ mod tests {
                 Err(limit) => panic!("there is no limit: {limit}"),
             };
             assert!(unmet(&choices, &places) > 100, "{level}: nothing to mend");
-            let (choices, places) = mend(&known, &graph, &choices, &places, Patience::LONG, &budget)
-                .expect("no limit")
-                .expect("an order");
+            let (choices, places) =
+                mend(&known, &graph, &choices, &places, &budget).expect("no limit").expect("an order");
             let (graph, reversed) = (Arc::new(graph), Arc::new(known.reversed()));
             let mut schedule = Schedule::new(&known, &graph, &reversed, &reach, choices.clone());
             schedule.follow(choices, places);

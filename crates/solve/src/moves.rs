@@ -52,19 +52,17 @@ pub(crate) struct Moves {
 }
 
 impl Moves {
-    /// The best place of a body that is not too far from where it is.
-    pub fn best(&mut self, now: Now<'_>, body: Body, reach: f64) -> Move {
+    /// The best place of a body.
+    pub fn best(&mut self, now: Now<'_>, body: Body) -> Move {
         self.steps.clear();
-        let at = |point: u32| now.line.at[point as usize];
-        let (low, high) = limits(now, body);
-        let span = (low.max(at(body[0]) - reach), high.min(at(body[1]) + reach));
+        let span = limits(now, body);
         let mut look = Look { now, body, span, steps: &mut self.steps, cost: 0, start: 0 };
         look.edges();
         look.reads();
         look.writes();
         let (cost, start) = (look.cost, look.start);
         self.steps.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
-        let (least, span) = self.sweep(start, at(body[0]), span);
+        let (least, span) = self.sweep(start, now.line.at[body[0] as usize], span);
         Move { gain: cost - least, body, span }
     }
 

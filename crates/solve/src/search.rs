@@ -9,8 +9,7 @@
 //! version `b`* and *read `r` saw version `v`*. An atom exists only once a lemma has named it, so pairs of writers that never matter cost
 //! nothing; between the atoms that exist, the solver finds the cycles itself ([`crate::acyclic`]). The next model changes some choices; the schedule undoes only
 //! what they touch, and goes on, in the order that the theory arrived at. When a few rounds have not been enough, that order is mended by local search
-//! ([`crate::mend`]); when that fails, every pair of versions that nothing orders becomes an atom, if there are not too many: then the theory's order is an
-//! order of everything.
+//! ([`crate::mend`]).
 //!
 //! # Invariants
 //! A clause is the negation of assumptions that form a cycle, so no model of the history is ever excluded; each round excludes the present
@@ -33,8 +32,7 @@ use crate::atoms::{Atoms, guess};
 use crate::known::{Known, Reach};
 use crate::lemma::{Prover, Step, Steps};
 use crate::lit::Sat;
-use crate::mend::{Patience, mend};
-use crate::open::open_pairs;
+use crate::mend::mend;
 use crate::problem::INITIAL;
 use crate::refutation::needed;
 use crate::schedule::{Choices, Schedule, linear};
@@ -48,9 +46,6 @@ pub(crate) type Solver = crate::cadical::Cadical;
 /// How many cycles are taken from one stuck schedule.
 const CYCLES: usize = 8;
 
-/// How many open pairs are too many.
-const MOST_PAIRS: usize = 4_000_000;
-
 /// How the search ended.
 pub(crate) enum Outcome {
     /// All points, in order.
@@ -59,26 +54,13 @@ pub(crate) enum Outcome {
     Refuted(Vec<Lemma>),
 }
 
-/// Why a search had to stop, and how much was still open.
-pub(crate) struct Stopped {
-    pub limit: Exhausted,
-    /// Pairs of versions without an order, if they were counted.
-    pub open: Option<usize>,
-}
-
-impl From<Exhausted> for Stopped {
-    fn from(limit: Exhausted) -> Self {
-        Self { limit, open: None }
-    }
-}
-
 /// How much a search may try before it gives up.
 #[derive(Clone, Copy)]
 pub(crate) struct Effort {
     pub rounds: usize,
     /// Of the theory, in one call of the solver.
     pub conflicts: u64,
-    /// After how many rounds the order is mended, or all open pairs become atoms.
+    /// After how many rounds the order is mended.
     pub lazy: usize,
 }
 
@@ -93,7 +75,7 @@ pub(crate) fn search(
     reach: &Reach,
     effort: Effort,
     budget: &Budget,
-) -> Result<Option<Outcome>, Stopped> {
+) -> Result<Option<Outcome>, Exhausted> {
     search_with::<Solver>(known, reach, effort, budget)
 }
 
@@ -103,7 +85,7 @@ pub(crate) fn search_with<S: Sat>(
     reach: &Reach,
     effort: Effort,
     budget: &Budget,
-) -> Result<Option<Outcome>, Stopped> {
+) -> Result<Option<Outcome>, Exhausted> {
     let (graph, reversed) = (Arc::new(known.graph()), Arc::new(known.reversed()));
     let mut schedule = Schedule::new(known, &graph, &reversed, reach, guesses(known));
     if schedule.run(budget)? {
@@ -111,38 +93,11 @@ pub(crate) fn search_with<S: Sat>(
     }
     let Some(order) = linear(&graph, schedule.priorities()) else { return Ok(None) };
     if effort.rounds == 1 {
-        let near = known.problem.history.is_timed() && known.problem.strategies.has(Strategy::ShortMend);
-        let found =
-            near && mended(&mut schedule, &graph, &guesses(known), &places(&order), Patience::SHORT, budget)?;
-        return Ok(found.then_some(Outcome::Order(schedule.log)));
+        return Ok(None);
     }
     let solver = S::from(Acyclic::new(graph.clone(), reversed.clone(), &order));
     let mut search = Search::new(known, reach, solver, budget)?;
-    let found = search.run(&mut schedule, &graph, effort, budget);
-    found.map_err(|limit| Stopped { limit, open: search.open })
-}
-
-/// The place of each point in an order.
-fn places(order: &[u32]) -> Vec<u32> {
-    let mut places = vec![0; order.len()];
-    order.iter().zip(0..).for_each(|(&point, place)| places[point as usize] = place);
-    places
-}
-
-/// Tries to mend an order; answers whether the schedule is complete.
-fn mended(
-    schedule: &mut Schedule<'_>,
-    graph: &Graph,
-    choices: &Choices,
-    places: &[u32],
-    patience: Patience,
-    budget: &Budget,
-) -> Result<bool, Exhausted> {
-    let Some((choices, places)) = mend(schedule.known, graph, choices, places, patience, budget)? else {
-        return Ok(false);
-    };
-    schedule.follow(choices, places);
-    schedule.run(budget)
+    search.run(&mut schedule, &graph, effort, budget)
 }
 
 /// What is tried first.
@@ -185,8 +140,6 @@ struct Search<'k, S> {
     atoms: Atoms<'k>,
     /// Cycles of the schedule that became clauses.
     cycles: Vec<Steps>,
-    /// How many pairs of versions had no order when they were counted.
-    open: Option<usize>,
     /// The present choices; they change only if some read is open.
     seen: Rc<Vec<u32>>,
     active: Rc<Vec<bool>>,
@@ -200,8 +153,8 @@ impl<'k, S: Sat> Search<'k, S> {
         budget: &Budget,
     ) -> Result<Self, Exhausted> {
         let atoms = Atoms::new(known, reach, &mut solver, budget)?;
-        let (cycles, open, seen, active) = (Vec::new(), None, Rc::default(), Rc::default());
-        Ok(Self { known, reach, solver, atoms, cycles, open, seen, active })
+        let (cycles, seen, active) = (Vec::new(), Rc::default(), Rc::default());
+        Ok(Self { known, reach, solver, atoms, cycles, seen, active })
     }
 
     /// From a schedule that is stuck to an answer.
@@ -218,7 +171,7 @@ impl<'k, S: Sat> Search<'k, S> {
             for cycle in schedule.cycles(CYCLES, budget)? {
                 self.learn(cycle);
             }
-            if round == lazy && self.complete(schedule, graph, budget)? {
+            if round == lazy && self.mended(schedule, graph, budget)? {
                 return Ok(Some(Outcome::Order(std::mem::take(&mut schedule.log))));
             }
             match self.solver.solve(effort.conflicts, budget)? {
@@ -233,32 +186,20 @@ impl<'k, S: Sat> Search<'k, S> {
         Ok(None)
     }
 
-    /// Tries to mend the order that the theory arrived at, else makes an atom of every pair of versions that nothing orders, if there are not too many; answers whether the
-    /// schedule is complete.
-    fn complete(
+    /// Tries to mend the order that the theory arrived at; answers whether the schedule is complete.
+    fn mended(
         &mut self,
         schedule: &mut Schedule<'k>,
         graph: &Graph,
         budget: &Budget,
     ) -> Result<bool, Exhausted> {
-        let has = |strategy| self.known.problem.strategies.has(strategy);
-        if has(Strategy::LongMend)
-            && mended(schedule, graph, &guesses(self.known), &self.solver.places(), Patience::LONG, budget)?
-        {
-            return Ok(true);
-        }
-        if !has(Strategy::OpenPairs) {
+        if !self.known.problem.strategies.has(Strategy::Mend) {
             return Ok(false);
         }
-        let Some(open) = open_pairs(self.known, self.reach, MOST_PAIRS, budget)? else { return Ok(false) };
-        self.open = Some(open.len());
-        if matches!(self.reach, Reach::Estimated(_)) {
-            return Ok(false);
-        }
-        for (a, b) in open {
-            self.atoms.order(a, b, &mut self.solver);
-        }
-        Ok(false)
+        let mended = mend(self.known, graph, &guesses(self.known), &self.solver.places(), budget)?;
+        let Some((choices, places)) = mended else { return Ok(false) };
+        schedule.follow(choices, places);
+        schedule.run(budget)
     }
 
     /// What the solver's model says.

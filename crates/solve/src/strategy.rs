@@ -14,24 +14,16 @@ pub enum Strategy {
     CommitOrder,
     /// A schedule on the base graph, before saturation.
     FirstSchedule,
-    /// Many rounds of that schedule if the history is timed.
-    TimedRounds,
     /// Levels without session order are tried with it first.
     AssumedSessions,
-    /// Independent components are solved apart (`apart`).
-    Apart,
     /// Fewer candidates for open reads (`prune`).
     Prune,
     /// What follows from the known graph (`known::saturate`).
     Saturation,
     /// Reachability of chosen pairs where a matrix is too large (`known::pairs`).
     Pairs,
-    /// Local search around the order by time (`mend`).
-    ShortMend,
     /// Local search around the order that the theory arrived at (`mend`).
-    LongMend,
-    /// All open pairs of versions become variables (`open`).
-    OpenPairs,
+    Mend,
     /// Weak levels by the order of a snapshot level, if reads are open (`trust::by_guess`).
     SnapshotGuess,
     /// Weak levels by the order of a stronger level (`weak::guess`).
@@ -54,18 +46,14 @@ pub enum Strategy {
 
 impl Strategy {
     /// All of them, with their names.
-    pub const ALL: [(Strategy, &'static str); 20] = [
+    pub const ALL: [(Strategy, &'static str); 16] = [
         (Strategy::CommitOrder, "commit-order"),
         (Strategy::FirstSchedule, "first-schedule"),
-        (Strategy::TimedRounds, "timed-rounds"),
         (Strategy::AssumedSessions, "assumed-sessions"),
-        (Strategy::Apart, "apart"),
         (Strategy::Prune, "prune"),
         (Strategy::Saturation, "saturation"),
         (Strategy::Pairs, "pairs"),
-        (Strategy::ShortMend, "short-mend"),
-        (Strategy::LongMend, "long-mend"),
-        (Strategy::OpenPairs, "open-pairs"),
+        (Strategy::Mend, "mend"),
         (Strategy::SnapshotGuess, "snapshot-guess"),
         (Strategy::StrongerGuess, "stronger-guess"),
         (Strategy::Hints, "hints"),

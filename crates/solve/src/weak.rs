@@ -46,7 +46,7 @@ use crate::points::Points;
 use crate::problem::Problem;
 use crate::refutation::needed;
 use crate::schedule::{linear, times};
-use crate::search::{Solver, Stopped, known_steps};
+use crate::search::{Solver, known_steps};
 use crate::strategy::Strategy;
 
 use choice::{CYCLES, Choice};
@@ -63,7 +63,7 @@ pub(crate) enum Answer {
 type Clash = (u32, u32, u32);
 
 /// Decides one of these levels.
-pub(crate) fn decide(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Answer, Stopped> {
+pub(crate) fn decide(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Answer, Exhausted> {
     let known = Known::new(problem, points, problem.question.uses_session_order());
     let search = Weak { graph: Arc::new(known.graph()), known: &known };
     let times = times(&known, search.graph.node_count());
@@ -98,7 +98,7 @@ struct Weak<'k> {
 
 impl Weak<'_> {
     /// From a linear order by priority, for so many rounds.
-    fn run(&self, priority: &[u64], rounds: usize, budget: &Budget) -> Result<Option<Answer>, Stopped> {
+    fn run(&self, priority: &[u64], rounds: usize, budget: &Budget) -> Result<Option<Answer>, Exhausted> {
         let (known, graph) = (self.known, &self.graph);
         let Some(order) = linear(graph, priority) else {
             let mut prover = Prover::new(known);

@@ -20,7 +20,8 @@ fn size() -> u64 {
 /// What each level says of a fault; the fault's transactions are the last of the labels.
 fn check(fault: Fault, sessions: u64, levels: &[(Level, bool)]) {
     let txns = size();
-    let history = serial(txns, &Serial { keys: txns, sessions, reads: 50, updates: 0, versions: 0, fault });
+    let history =
+        serial(txns, &Serial { keys: txns, tenants: 1, sessions, reads: 50, updates: 0, versions: 0, fault });
     for &(level, holds) in levels {
         let question = Question::new(level);
         let verdict = Solve.check(&history, question, &Budget::unlimited());

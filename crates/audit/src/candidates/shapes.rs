@@ -119,7 +119,7 @@ impl Candidates<'_> {
             return Shape::Exact(Cell::Value(value));
         }
         if let Some(Shape::Exact(cell)) = &shape {
-            return self.computed(set, object, cell);
+            return self.as_shown(self.computed(set, object, cell), value);
         }
         match self.predicates.assignments(set) {
             Ok(assignments) => {
@@ -129,6 +129,17 @@ impl Candidates<'_> {
             }
             Err(_) => Shape::Columns(Vec::new()),
         }
+    }
+
+    /// The same row, with the values that the client saw in place of equal ones that were computed.
+    fn as_shown(&self, shape: Shape, shown: ValueId) -> Shape {
+        let history = self.history();
+        let Shape::Exact(Cell::Row(fields)) = shape else { return shape };
+        let seen = |(name, field): (NameId, Field)| {
+            let value = history.values().column(shown, name).filter(|&value| field.is(history, value));
+            (name, value.map_or(field, Field::Value))
+        };
+        Shape::Exact(Cell::Row(fields.into_iter().map(seen).collect()))
     }
 
     /// What an update made of a row that is known whole; anything, if that cannot be computed.

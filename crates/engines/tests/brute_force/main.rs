@@ -81,7 +81,8 @@ fn difference(history: &History, count: &mut Count) -> Option<String> {
         let engines = all().iter().filter(|engine| engine.name() != "mirror");
         for choice in engines.map(|&engine| Choice::Engine(engine)).chain([Choice::Auto]) {
             let (question, options) = (Question::new(level), Options::with_engine(choice));
-            let decision = margay::decide(&recorded, question, &options, &Budget::unlimited().with_time(LONGEST));
+            let decision =
+                margay::decide(&recorded, question, &options, &Budget::unlimited().with_time(LONGEST));
             let who = match choice {
                 Choice::Auto => "auto",
                 _ => decision.engine.unwrap_or("nobody"),

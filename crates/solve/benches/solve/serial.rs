@@ -6,6 +6,8 @@ use margay_history::{Access, History, HistoryBuilder, Interval, ObjectId, OpDeta
 #[derive(Clone, Copy)]
 pub struct Serial {
     pub keys: u64,
+    /// How many groups of keys there are of which a transaction uses only one.
+    pub tenants: u64,
     /// 0 for one per transaction.
     pub sessions: u64,
     /// Shares of reads and of read-modify-writes, in percent; the rest are writes.
@@ -120,8 +122,10 @@ pub fn serial(txns: u64, source: &Serial) -> History {
         let alone = txn.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         run.session = if source.sessions == 0 { alone } else { rng.below(source.sessions) };
         run.txn = txn;
+        let own = source.keys / source.tenants;
+        let first = if source.tenants > 1 { own * rng.below(source.tenants) } else { 0 };
         for _ in 0..8 {
-            let (key, kind) = (rng.below(source.keys), rng.below(100));
+            let (key, kind) = (first + rng.below(own), rng.below(100));
             match kind {
                 _ if kind < source.reads => run.read(key),
                 _ if kind < source.reads + source.updates => run.update(key),

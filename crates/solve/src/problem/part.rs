@@ -1,8 +1,7 @@
 //! Part of a problem: some of its transactions, by themselves.
 //!
 //! # Problem
-//! A violation is shown best by the few transactions that make it; and transactions that have nothing to do with each other are solved apart. Both need the
-//! problem of some transactions only.
+//! A violation is shown best by the few transactions that make it, which needs the problem of some transactions only.
 //!
 //! # Algorithm
 //! Of the versions those of the kept transactions stay. A read stays if all versions that it may have seen do, otherwise it says nothing. What is known of the order of
