@@ -14,8 +14,8 @@
 //! seen ([`summary`]), or from the only state that timestamps leave ([`recorded`]). That a mechanism was not at work is
 //! audited by [`intervals`], from the intervals of the whole history.
 //!
-//! Histories of SQL statements have certificates of their own ([`observed`]): an execution is executed, and that there
-//! is none is audited by trying all, or by an invariant ([`invariant`]).
+//! Histories of SQL statements have certificates of their own ([`statements`]): an execution is executed, and that there
+//! is none is audited by trying all, or by an invariant. That needs the feature `sql`.
 //!
 //! A certificate for a stronger level proves a weaker one: what the weaker level asks for is made from it, and then
 //! checked in full.
@@ -41,12 +41,9 @@ mod execution;
 mod facts;
 mod graph;
 mod intervals;
-mod invariant;
 mod lemma;
 mod linear;
 mod lists;
-mod misrun;
-mod observed;
 mod operations;
 mod order;
 mod points;
@@ -54,6 +51,8 @@ mod precedence;
 pub mod reach;
 mod recorded;
 mod refutation;
+#[cfg_attr(not(feature = "sql"), path = "unread.rs")]
+mod statements;
 mod strand;
 mod summary;
 mod versions;
@@ -162,9 +161,9 @@ fn audit_by(
         Certificate::Refutation(lemmas) => refutation::audit(history, question, lemmas, budget),
         Certificate::DeadEnd(end) => dead_end::audit(history, question, end, budget),
         Certificate::Intervals(breach) => intervals::audit(history, breach, budget),
-        Certificate::Execution(execution) => observed::holds(history, question, execution, budget),
-        Certificate::Unexplained(unexplained) => observed::violated(history, question, unexplained, budget),
-        Certificate::Invariant(invariant) => invariant::audit(history, question, invariant, budget),
+        Certificate::Execution(execution) => statements::holds(history, question, execution, budget),
+        Certificate::Unexplained(unexplained) => statements::violated(history, question, unexplained, budget),
+        Certificate::Invariant(invariant) => statements::invariant(history, question, invariant, budget),
     }
 }
 

@@ -44,6 +44,7 @@ mod replayer;
 mod scans;
 mod sights;
 mod stamps;
+#[cfg(feature = "sql")]
 mod statements;
 mod store;
 mod summed;

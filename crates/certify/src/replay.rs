@@ -7,7 +7,7 @@
 //! # Algorithm
 //! Enne (section 6, Algorithm 4). Serializable levels: transactions one after the other ([`Replayer`]). Snapshot levels: begin and commit points by their
 //! timestamps; a transaction runs on the state at its begin, and its writes appear at its commit, unless another wrote the same object in between. Histories of SQL
-//! statements run on the interpreter ([`statements`]); aggregates among operations on rows are computed from the rows that match.
+//! statements run on the interpreter (`statements`, with the feature `sql`); aggregates among operations on rows are computed from the rows that match.
 //!
 //! # Invariants
 //! - `holds` carries the order that was replayed. `violated` carries lemmas (`blame`) that audit has accepted: a mismatch is a violation *given the
@@ -33,7 +33,6 @@ use crate::blame::{Misfit, Recorded, against, lemmas};
 use crate::local::local;
 use crate::replayer::{Halt, Refused, Replayer, show};
 use crate::sights::Unexplained;
-use crate::statements;
 use crate::store::{Own, Store};
 
 /// The engine: replay of a recorded order. See the [crate documentation](crate).
@@ -55,8 +54,9 @@ fn run(history: &History, question: Question, budget: &Budget) -> Result<Verdict
     let points = if snapshot { snapshot_points(history)? } else { serial_points(history)? };
     let predicates = match Predicates::compile(history) {
         Ok(predicates) => predicates,
+        #[cfg(feature = "sql")]
         Err(_) if history.has_kind(OpKind::Sql) => {
-            return statements::run(history, question, budget, &points);
+            return crate::statements::run(history, question, budget, &points);
         }
         Err(outside) => return Err(Why::Outside(outside.0)),
     };

@@ -23,11 +23,15 @@ use margay_levels::profile::{Dbms, NoProfile};
 use margay_levels::{Level, UnknownName};
 use margay_mirror::{Engine as Mirror, Mechanisms};
 use margay_naive::Naive;
-pub use margay_observe::Backend;
-use margay_observe::Observe;
 use margay_solve::Solve;
 pub use margay_verdict::execution::Reading;
 use margay_verdict::{Checker, Question};
+
+#[cfg(feature = "sql")]
+mod observe;
+
+#[cfg(feature = "sql")]
+pub use observe::{Backend, observe_with};
 
 /// An engine of the registry.
 pub type Engine = &'static (dyn Checker + Sync);
@@ -38,7 +42,17 @@ pub const NAMES: [&str; 8] = ["solve", "follow", "mirror", "certify", "replay", 
 /// The engines of this version, in the order in which `auto` prefers them.
 #[must_use]
 pub fn all() -> &'static [Engine] {
-    &[&Observe::DEFAULT, &Replay, &Certify, &Follow, &Infer::DEFAULT, &Naive, &Solve, &MIRROR]
+    &[
+        #[cfg(feature = "sql")]
+        &margay_observe::Observe::DEFAULT,
+        &Replay,
+        &Certify,
+        &Follow,
+        &Infer::DEFAULT,
+        &Naive,
+        &Solve,
+        &MIRROR,
+    ]
 }
 
 /// The mirror takes its mechanisms from the profile that the history names.
@@ -71,24 +85,6 @@ pub enum Choice {
 #[must_use]
 pub fn mirror_of(mechanisms: Mechanisms) -> Choice {
     Choice::Mirror(Mirror { mechanisms: Some(mechanisms), profile: None })
-}
-
-/// The engine observe, with what `read-committed` lets a statement see, and who answers.
-///
-/// # Errors
-/// When the backend needs a program that is not installed.
-pub fn observe_with(reading: Reading, backend: Backend) -> Result<Choice, String> {
-    const fn of(reading: Reading, backend: Backend) -> Observe {
-        let options = margay_observe::Options::DEFAULT;
-        Observe { options: margay_observe::Options { reading, backend, ..options } }
-    }
-    const fn all(reading: Reading) -> [Observe; 4] {
-        use Backend as B;
-        [of(reading, B::Search), of(reading, B::Smt), of(reading, B::Z3), of(reading, B::Cvc5)]
-    }
-    static ENGINES: [[Observe; 4]; 2] = [all(Reading::Item), all(Reading::Statement)];
-    backend.solver()?;
-    Ok(Choice::Engine(&ENGINES[reading as usize][backend as usize]))
 }
 
 impl Choice {

@@ -48,6 +48,7 @@
 
 mod choices;
 mod exhaust;
+mod fits;
 pub mod formula;
 mod gaps;
 pub mod invariant;

@@ -14,8 +14,9 @@ use margay_sql::{
 };
 use margay_verdict::cell::to_sql;
 use margay_verdict::execution::{Initial, Pin, Sight};
-use margay_verdict::{Budget, Outside, compare};
+use margay_verdict::{Budget, Outside};
 
+use super::fits::fits;
 use super::gaps::Gaps;
 use super::setup;
 
@@ -265,13 +266,8 @@ impl<'h> Machine<'h> {
         let dialect = self.database.dialect();
         match result {
             Ok(outcome) => {
-                let fits = compare::fits(
-                    self.history,
-                    seen,
-                    &outcome,
-                    writes && statement.columns().is_empty(),
-                    dialect,
-                );
+                let fits =
+                    fits(self.history, seen, &outcome, writes && statement.columns().is_empty(), dialect);
                 let locks = writes || outcome.reads.lock == Some(Lock::Update);
                 let looks_again = writes || outcome.reads.lock.is_some();
                 let gone = outcome.writes.iter().any(|write| write.after.is_none());

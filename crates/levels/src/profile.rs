@@ -14,6 +14,7 @@ use crate::{Anomaly, Level};
 mod choose;
 mod deviation;
 mod embedded;
+#[cfg(feature = "toml")]
 mod file;
 mod generic;
 mod lockers;
@@ -22,6 +23,7 @@ mod versioned;
 
 pub use choose::{Dbms, NoProfile};
 pub use deviation::{Deviation, INSERT_OVER_UNSEEN_DELETION};
+#[cfg(feature = "toml")]
 pub use file::BadProfile;
 
 /// One DBMS at one of its own levels.

@@ -48,17 +48,19 @@ mod decide;
 pub mod drive;
 mod recorder;
 mod report;
+#[cfg_attr(not(feature = "sql"), path = "untranslated.rs")]
 mod translate;
 
 pub use datum::{Datum, Key};
 pub use decide::{Audited, Decision, Fault, Options, decide};
 pub use margay_engines::{
-    Ambiguity, Assume, Backend, Choice, NAMES, NoEngine, Reading, all, ambiguities, assumed, by_name, dbms,
-    mirror_of, observe_with,
+    Ambiguity, Assume, Choice, NAMES, NoEngine, Reading, all, ambiguities, assumed, by_name, dbms, mirror_of,
 };
+#[cfg(feature = "sql")]
+pub use margay_engines::{Backend, observe_with};
 pub use margay_history::History;
 pub use margay_levels::Level;
 pub use margay_verdict::{Budget, Question, Verdict, Why};
 pub use recorder::{BadHistory, Recorder, Session, Transaction};
 pub use report::{AsHistory, Report, check, check_with, isolated};
-pub use translate::{sight, translations, under};
+pub use translate::{translations, under};

@@ -72,8 +72,7 @@ pub fn under(history: &History, translation: Translation) -> Option<History> {
 }
 
 /// What a transaction sees at a level.
-#[must_use]
-pub fn sight(level: Level) -> Sight {
+fn sight(level: Level) -> Sight {
     match level.family() {
         Family::Serial | Family::Snapshot => Sight::Stable,
         _ => Sight::Changing,

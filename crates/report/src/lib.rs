@@ -8,6 +8,7 @@
 //! - A report is bounded: it holds the slice and its neighbourhood, never the history.
 //! - The fields that [`Report`] has beside [`view::Details`] are pinned.
 
+#[cfg(feature = "toml")]
 pub mod accept;
 pub mod dot;
 pub mod edges;

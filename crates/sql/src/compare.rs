@@ -6,7 +6,6 @@
 use std::cmp::Ordering;
 
 use crate::calendar;
-use crate::cast::number_prefix;
 use crate::decimal::Decimal;
 use crate::dialect::Dialect;
 use crate::error::SqlError;
@@ -169,6 +168,25 @@ fn compare_mysql_text(left: &Value, right: &Value) -> Result<Ordering, SqlError>
     }
 }
 
+/// The number that a text begins with, 0 if with none.
+pub(crate) fn number_prefix(text: &str) -> f64 {
+    let text = text.trim_start();
+    let bytes = text.as_bytes();
+    let digits =
+        |from: usize| bytes[from.min(bytes.len())..].iter().take_while(|b| b.is_ascii_digit()).count();
+    let mut end = usize::from(text.starts_with(['-', '+']));
+    end += digits(end);
+    if bytes.get(end) == Some(&b'.') {
+        end += 1 + digits(end + 1);
+    }
+    if let Some(b'e' | b'E') = bytes.get(end) {
+        let sign = usize::from(matches!(bytes.get(end + 1), Some(b'-' | b'+')));
+        let exponent = digits(end + 1 + sign);
+        end += if exponent > 0 { 1 + sign + exponent } else { 0 };
+    }
+    text[..end].trim_end_matches('.').parse().unwrap_or(0.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,6 +242,13 @@ mod tests {
         assert_eq!(asked("a", "B", Dialect::MySql), Ok(Some(Ordering::Less)));
         assert_eq!(asked("a", "B", Dialect::TiDb), Ok(Some(Ordering::Greater)));
         assert_eq!(asked("é", "f", Dialect::TiDb), Ok(Some(Ordering::Greater)));
+    }
+
+    #[test]
+    fn numbers_that_text_begins_with() {
+        for (text, number) in [("12abc", 12.0), ("-1.5e2x", -150.0), (" 3.", 3.0), ("x", 0.0), ("1e", 1.0)] {
+            assert_eq!(number_prefix(text), number, "{text}");
+        }
     }
 
     #[test]

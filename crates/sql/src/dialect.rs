@@ -1,7 +1,5 @@
 //! The one switch for everything in which the databases differ.
 
-use sqlparser::dialect as parser;
-
 /// Whose rules decide what a statement means: grammar, comparison of texts, arithmetic, types.
 ///
 /// [`Dialect::of_dbms`] is the only place that decides which one a database has. `Generic` follows
@@ -137,16 +135,6 @@ impl Dialect {
     /// Whether the order of any two texts is known. Elsewhere it depends on the collation, which is not known.
     pub(crate) fn orders_text(self) -> bool {
         matches!(self, Dialect::Generic | Dialect::Cockroach | Dialect::Sqlite)
-    }
-
-    /// The grammar that belongs to the dialect.
-    pub(crate) fn grammar(self) -> &'static dyn parser::Dialect {
-        match self {
-            Dialect::Generic => &parser::GenericDialect {},
-            Dialect::Postgres | Dialect::Cockroach => &parser::PostgreSqlDialect {},
-            Dialect::MySql | Dialect::TiDb => &parser::MySqlDialect {},
-            Dialect::Sqlite => &parser::SQLiteDialect {},
-        }
     }
 
     /// True where NULL sorts before everything else in ascending order.

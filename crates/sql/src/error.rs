@@ -55,6 +55,8 @@ pub enum SqlError {
     SubqueryRows,
     /// The statement took too long: see [`Database::stop_when`](crate::Database::stop_when).
     Stopped,
+    /// The build has no parser: see the feature `parser`, which is `sql` of the crate `margay`.
+    NoParser,
     /// A raised condition, or a loop that exceeded its budget, in a stored procedure.
     Procedure(String),
 }
@@ -77,7 +79,7 @@ impl SqlError {
 
     /// True if the statement is outside the fragment, rather than wrong.
     pub fn is_unsupported(&self) -> bool {
-        matches!(self, SqlError::Unsupported { .. })
+        matches!(self, SqlError::Unsupported { .. } | SqlError::NoParser)
     }
 }
 
@@ -102,6 +104,9 @@ impl fmt::Display for SqlError {
             SqlError::Overflow(what) => write!(f, "{what} is out of range"),
             SqlError::DivisionByZero => f.write_str("division by zero"),
             SqlError::Stopped => f.write_str("the statement was stopped"),
+            SqlError::NoParser => {
+                f.write_str("this build reads no SQL: switch on the feature `sql` of margay")
+            }
             SqlError::Constraint(name) => write!(f, "constraint violated: {name}"),
             SqlError::SubqueryRows => f.write_str("a scalar subquery gives more than one row"),
         }

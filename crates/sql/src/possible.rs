@@ -7,9 +7,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::cast::Type;
 use crate::decimal::Decimal;
-use crate::dialect::Dialect;
 use crate::value::Value;
 
 /// The most values that are kept one by one.
@@ -221,15 +219,6 @@ impl Numbers {
     /// Whether both are the same single number, in the same units.
     pub(crate) fn is_one(self, other: Self) -> bool {
         self.low == self.high && other.low == other.high && self.low == other.low
-    }
-
-    /// Whether a column stores these numbers as they are, if it stores them.
-    pub(crate) fn are_kept_by(self, column: Type, dialect: Dialect) -> bool {
-        match column {
-            Type::Int(_) => self.scale == 0,
-            Type::Decimal(Some((_, scale))) => dialect != Dialect::Sqlite && self.scale <= scale,
-            _ => false,
-        }
     }
 }
 

@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::predicate::BoundPredicate;
+use crate::reading::BoundPredicate;
 use crate::value::Value;
 
 /// An index over versions of the rows of one table.

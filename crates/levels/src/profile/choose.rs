@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{BadProfile, Found, Profile, all, fold, same_dbms, spelled, split_version, unknown};
+use super::{Found, Profile, all, fold, same_dbms, spelled, split_version, unknown};
 use crate::{Level, UnknownName};
 
 /// A database as it is named to a check: `postgresql-15`, `postgresql/repeatable-read`, or a profile of one's own.
@@ -55,14 +55,6 @@ impl Dbms {
             return Err(unknown(name, &spelled(split_version(name.trim()).0)));
         }
         Ok(Dbms::Named(name.to_owned()))
-    }
-
-    /// Reads the text of a profile file.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    pub fn from_toml(text: &str) -> Result<Self, BadProfile> {
-        super::file::parse(text).map(|profile| Dbms::Own(Box::new(profile)))
     }
 
     /// The name, for messages.

@@ -25,7 +25,9 @@ use std::fmt;
 
 use toml::{Table, Value};
 
-use super::{Certifier, Found, Granularity, Lock, Mode, PredicateLock, Profile, Read, Snapshot, Statement};
+use super::{
+    Certifier, Dbms, Found, Granularity, Lock, Mode, PredicateLock, Profile, Read, Snapshot, Statement,
+};
 use crate::Level;
 use crate::names::fold;
 
@@ -47,8 +49,18 @@ fn bad<T>(what: impl Into<String>) -> Result<T> {
     Err(BadProfile(what.into()))
 }
 
+impl Dbms {
+    /// Reads the text of a profile file.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn from_toml(text: &str) -> Result<Self> {
+        parse(text).map(|profile| Dbms::Own(Box::new(profile)))
+    }
+}
+
 /// The profile that a file describes.
-pub(super) fn parse(text: &str) -> Result<Profile> {
+fn parse(text: &str) -> Result<Profile> {
     let mut table: Table = text.parse().map_err(|error| BadProfile(format!("{error}")))?;
     let mut profile = base(&mut table)?;
     if let Some(dbms) = string(&mut table, "dbms")? {

@@ -1,0 +1,85 @@
+//! Texts of SQL and what they mean: conditions, assignments, and whole statements on rows with versions.
+//!
+//! Everything that needs the parser is here. A build without the feature `parser` has `unread.rs` instead.
+
+mod aggregate;
+mod arith;
+mod assign;
+mod body;
+mod body_mysql;
+mod body_plpgsql;
+mod cache;
+mod call;
+mod calls;
+mod cast;
+mod change;
+mod coerce;
+mod control;
+mod database;
+mod ddl;
+mod effect;
+mod eval;
+mod exact;
+mod expect;
+mod expr;
+mod footprint;
+mod from;
+mod functions;
+mod group;
+mod interval;
+mod like;
+mod limits;
+mod literal;
+mod lower;
+mod names;
+mod outcome;
+mod parse;
+mod plan;
+mod predicate;
+mod procedure;
+mod query;
+mod region;
+mod run;
+mod schema;
+mod scope;
+mod shapes;
+mod statement;
+mod stop;
+mod store;
+mod summary;
+mod sums;
+mod suppose;
+mod symbolic;
+mod symbolic_change;
+mod symbolic_expr;
+mod symbolic_select;
+mod trace;
+mod window;
+mod words;
+mod write;
+
+pub use assign::{Assignments, BoundAssignments};
+pub use cache::StatementCache;
+pub use cast::Type;
+pub use control::{Control, Isolation, Mode};
+pub use database::{Database, Transaction};
+pub use effect::{Amount, Change, Computed, Effect};
+pub use expect::{Expected, ExpectedPart, ExpectedRow, Rows};
+pub use footprint::{Footprint, Touched};
+pub use limits::check_depth;
+pub use outcome::{Outcome, PredicateRead, Reads, RowRead, Write};
+pub use plan::{Lock, TableId};
+pub use predicate::{BoundPredicate, Predicate};
+pub use region::{Region, Relation};
+pub use schema::{Column, Schema};
+pub use shapes::Shapes;
+pub use statement::Statement;
+pub use store::{Key, Record};
+pub use summary::Summary;
+pub use sums::Sums;
+pub use symbolic::{Answer, ShownRow, SymbolicRow, SymbolicView, SymbolicWrite};
+pub use symbolic_expr::{Cell, Kind};
+pub use trace::{ItemRead, ItemWrite, Traced, TracedRegion};
+
+/// Whether this build reads SQL.
+pub const READS_SQL: bool = true;
