@@ -11,10 +11,14 @@
 //! - Reading and writing lose nothing of what clients did and saw, or fail; what else a format has no place for,
 //!   [`omissions`] tells.
 
+// Folders and warnings are for the formats of other tools.
+#![cfg_attr(not(feature = "foreign"), allow(dead_code))]
+
 mod binary;
 mod binary_input;
 mod detect;
 mod error;
+#[cfg_attr(not(feature = "foreign"), path = "native_only.rs")]
 mod foreign;
 mod format;
 mod input;

@@ -4,11 +4,11 @@
 //! A file or directory takes its name only when all of it is written; a stream gets its first byte only then.
 
 use std::fs::{self, File};
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, BufWriter, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::write::GzEncoder;
-use tempfile::{NamedTempFile, TempDir};
 
 use crate::FormatError;
 
@@ -47,15 +47,31 @@ impl From<&Path> for Target<'_> {
     }
 }
 
+/// A file or directory that is being written under another name. Unless it was renamed, it goes with this value.
+struct Draft(PathBuf);
+
+impl Draft {
+    /// A name in this folder that nothing else has.
+    fn in_folder(folder: &Path) -> Self {
+        Self(folder.join(format!(".margay-{:016x}", RandomState::new().hash_one(()))))
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0).or_else(|_| fs::remove_dir_all(&self.0));
+    }
+}
+
 /// A directory that is being written.
 pub(crate) struct Folder {
-    draft: TempDir,
+    draft: Draft,
 }
 
 impl Folder {
     /// A new file in it.
     pub fn file(&mut self, name: &str) -> Result<BufWriter<File>, FormatError> {
-        let path = self.draft.path().join(name);
+        let path = self.draft.0.join(name);
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)?;
         }
@@ -71,11 +87,15 @@ pub(crate) fn write_file(
     match target {
         Target::Path(path) => write_path(&path, fill),
         Target::Stream(mut stream) => {
-            let mut draft = BufWriter::with_capacity(BLOCK, tempfile::tempfile()?);
-            fill(&mut draft)?;
-            let mut draft = draft.into_inner().map_err(io::IntoInnerError::into_error)?;
-            draft.rewind()?;
-            io::copy(&mut draft, &mut stream)?;
+            let draft = Draft::in_folder(&std::env::temp_dir());
+            let file = private_file(&draft.0)?;
+            // An open file needs no name; so nothing stays behind even if the process is killed.
+            drop(draft);
+            let mut file = BufWriter::with_capacity(BLOCK, file);
+            fill(&mut file)?;
+            let mut file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
+            file.rewind()?;
+            io::copy(&mut file, &mut stream)?;
             Ok(stream.flush()?)
         }
     }
@@ -92,8 +112,9 @@ fn write_path(
     if path.exists() && !path.is_file() {
         return write_file(Target::Stream(Box::new(File::options().write(true).open(path)?)), fill);
     }
-    let draft = NamedTempFile::new_in(parent(path))?;
-    let file = BufWriter::with_capacity(BLOCK, draft.as_file());
+    let draft = Draft::in_folder(parent(path));
+    let written = File::create_new(&draft.0)?;
+    let file = BufWriter::with_capacity(BLOCK, &written);
     match path.extension().and_then(|e| e.to_str()) {
         Some("gz") => {
             let mut out = BufWriter::new(GzEncoder::new(file, flate2::Compression::default()));
@@ -114,14 +135,17 @@ fn write_path(
             file.flush()?;
         }
     }
-    publish(draft, path)
+    written.sync_data()?;
+    Ok(fs::rename(&draft.0, path)?)
 }
 
-fn publish(draft: NamedTempFile, path: &Path) -> Result<(), FormatError> {
-    draft.as_file().sync_data()?;
-    set_mode(draft.path(), 0o666)?;
-    draft.persist(path).map_err(|e| FormatError::from(e.error))?;
-    Ok(())
+/// A new file that nobody else may read: folders of temporary files are everybody's.
+fn private_file(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.read(true).write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 /// Writes a directory by `fill`.
@@ -136,12 +160,10 @@ pub(crate) fn write_directory(
     if occupied {
         return Err(FormatError::new("exists already and is not an empty directory"));
     }
-    let mut folder = Folder { draft: TempDir::new_in(parent(&path))? };
+    let mut folder = Folder { draft: Draft::in_folder(parent(&path)) };
+    fs::create_dir(&folder.draft.0)?;
     fill(&mut folder)?;
-    set_mode(folder.draft.path(), 0o777)?;
-    fs::rename(folder.draft.path(), &path)?;
-    let _ = folder.draft.keep();
-    Ok(())
+    Ok(fs::rename(&folder.draft.0, &path)?)
 }
 
 fn parent(path: &Path) -> &Path {
@@ -149,19 +171,4 @@ fn parent(path: &Path) -> &Path {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
     }
-}
-
-/// Temporary files are private; the finished one gets the rights that a file of its user normally has.
-#[cfg(unix)]
-fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    // The process's mask can only be read through what it does to a new file.
-    let probe = tempfile::Builder::new().permissions(fs::Permissions::from_mode(mode)).tempfile()?;
-    let masked = probe.as_file().metadata()?.permissions().mode() & mode;
-    fs::set_permissions(path, fs::Permissions::from_mode(masked))
-}
-
-#[cfg(not(unix))]
-fn set_mode(_: &Path, _: u32) -> io::Result<()> {
-    Ok(())
 }

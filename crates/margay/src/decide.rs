@@ -28,7 +28,7 @@ use margay_history::{History, Value, ValueId};
 use margay_levels::profile::Dbms;
 use margay_verdict::{Budget, Certificate, Checker, Claim, Finding, Question, Translation, Verdict, Why};
 
-use crate::translate::instead;
+use crate::translate::{instead, unread};
 
 /// How long other engines may look for a better explanation of a violation that is proved already.
 const EXPLANATION_TIME: Duration = Duration::from_millis(300);
@@ -157,6 +157,11 @@ pub fn decide(history: &History, question: Question, options: &Options, budget: 
         Ok(choice) => rows_or_statements(history, choice, Terms { question, audit: options.audit, budget }),
         Err(why) => Decision::unknown(why),
     };
+    if hands_over(&decision.verdict)
+        && let Some(text) = unread(history)
+    {
+        decision.verdict = Verdict::Unknown(Why::Outside(text));
+    }
     decision.took = start.elapsed();
     decision
 }

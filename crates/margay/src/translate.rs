@@ -28,6 +28,11 @@ pub(crate) fn instead(history: &History, engine: Choice, level: Level) -> Option
     (rows.left.is_none() && !unseen || certified).then_some(rows.history)
 }
 
+/// Nothing: this build reads SQL.
+pub(crate) fn unread(_: &History) -> Option<String> {
+    None
+}
+
 /// Whether `certify` answers, which understands aggregates among operations on rows. `auto` takes
 /// it where the evidence names versions.
 fn certifies(history: &History, engine: Choice) -> bool {

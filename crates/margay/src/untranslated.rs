@@ -1,13 +1,22 @@
-//! SQL statements in a build without the feature `sql`: none of them becomes operations on rows.
+//! SQL in a build without the feature `sql`: no statement becomes operations on rows, and an answer that is missing for
+//! want of SQL says so.
 
 use margay_engines::Choice;
 use margay_history::History;
 use margay_levels::Level;
-use margay_verdict::Translation;
+use margay_verdict::{SqlError, Translation};
 
 /// Never anything.
 pub(crate) fn instead(_: &History, _: Choice, _: Level) -> Option<History> {
     None
+}
+
+/// The first text of SQL that a history has, and that this build does not read it.
+pub(crate) fn unread(history: &History) -> Option<String> {
+    let condition = history.predicates().first().map(|predicate| &*predicate.text);
+    let mut ops = history.txns().flat_map(|txn| history.ops(txn));
+    let mut statement = || ops.find_map(|op| history.statement(op.id)).map(|statement| &*statement.text);
+    Some(format!("{:?}: {}", condition.or_else(|| statement())?, SqlError::NoParser))
 }
 
 /// None.

@@ -81,6 +81,7 @@ mod locks;
 mod log;
 mod merged;
 mod mirror;
+#[cfg_attr(not(feature = "parallel"), path = "alone.rs")]
 mod parallel;
 mod pipeline;
 mod record;

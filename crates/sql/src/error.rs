@@ -104,9 +104,7 @@ impl fmt::Display for SqlError {
             SqlError::Overflow(what) => write!(f, "{what} is out of range"),
             SqlError::DivisionByZero => f.write_str("division by zero"),
             SqlError::Stopped => f.write_str("the statement was stopped"),
-            SqlError::NoParser => {
-                f.write_str("this build reads no SQL: switch on the feature `sql` of margay")
-            }
+            SqlError::NoParser => f.write_str("this build reads no SQL, switch on the feature `sql`"),
             SqlError::Constraint(name) => write!(f, "constraint violated: {name}"),
             SqlError::SubqueryRows => f.write_str("a scalar subquery gives more than one row"),
         }

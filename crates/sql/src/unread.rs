@@ -12,9 +12,6 @@ use crate::error::SqlError;
 use crate::row::{Row, SummaryKind};
 use crate::value::Value;
 
-/// Whether this build reads SQL.
-pub const READS_SQL: bool = false;
-
 /// The condition of a WHERE clause.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Predicate(Infallible);

@@ -34,7 +34,7 @@ pub use certificate::{
 pub use checker::{Checker, Question};
 pub use claim::{Claim, Standing, Translation};
 pub use classify::name;
-pub use margay_sql::Dialect;
+pub use margay_sql::{Dialect, SqlError};
 pub use predicates::{Lookup, Outside, Predicates, dialect, statement_outside};
 pub use state::{Fault, Mismatch, State};
 pub use verdict::{Verdict, Why};

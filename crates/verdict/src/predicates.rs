@@ -5,7 +5,7 @@ use std::fmt;
 
 use hashbrown::HashMap;
 use margay_history::{History, NameId, ObjectId, Op, OpKind, Outcome, PredicateId, TableId, Value, ValueId};
-use margay_sql::{Assignments, Dialect, Predicate, READS_SQL, Row, Shapes, SqlError, Value as SqlValue};
+use margay_sql::{Assignments, Dialect, Predicate, Row, Shapes, SqlError, Value as SqlValue};
 
 use crate::budget::Budget;
 use crate::cell::{Cell, Effect, Field, key_column};
@@ -364,6 +364,5 @@ fn names<'a>(history: &History, sets: impl Iterator<Item = &'a Assignments>) -> 
 pub fn statement_outside(history: &History, op: &Op<'_>) -> Outside {
     let text = history.statement(op.id).map_or("", |statement| &*statement.text);
     let txn = history.show_txn(history.txn_of(op.id));
-    let build = if READS_SQL { String::new() } else { format!(" ({})", SqlError::NoParser) };
-    Outside(format!("the SQL statement {text:?} of {txn}{build}"))
+    Outside(format!("the SQL statement {text:?} of {txn}"))
 }

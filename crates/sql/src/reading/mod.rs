@@ -80,6 +80,3 @@ pub use sums::Sums;
 pub use symbolic::{Answer, ShownRow, SymbolicRow, SymbolicView, SymbolicWrite};
 pub use symbolic_expr::{Cell, Kind};
 pub use trace::{ItemRead, ItemWrite, Traced, TracedRegion};
-
-/// Whether this build reads SQL.
-pub const READS_SQL: bool = true;
