@@ -39,8 +39,10 @@
 //! values, and runs every workload on it.
 //!
 //! # Features
-//! `run` (on by default) is the module `drive`, and `tokio` is its asynchronous part. `zstd` reads and
-//! writes histories compressed with zstd, which is C code; nothing else here is.
+//! `sql` (on by default) reads SQL: the conditions of scans, the assignments of updates, and statements.
+//! Without it a history whose answer depends on such a text is `unknown`, and the reason names the text.
+//! `run` (on by default) is the module `drive`, with `sql`; `tokio` is its asynchronous part. `zstd` reads
+//! and writes histories compressed with zstd, which is C code; nothing else here is.
 
 mod datum;
 mod decide;

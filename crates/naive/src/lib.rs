@@ -59,7 +59,11 @@ impl Checker for Naive {
 fn answer(history: &History, question: Question, budget: &Budget) -> Search<Verdict> {
     let model = Model::new(history, question, budget)?;
     match explain(&model)? {
-        Some(certificate) => Ok(Verdict::Holds(certificate)),
+        Some(certificate) => {
+            // The audit accepts no explanation of a history that it cannot read all of.
+            model.meaning.is_read()?;
+            Ok(Verdict::Holds(certificate))
+        }
         None => match finding::find(&model)? {
             Some(finding) => {
                 Ok(Verdict::Violated(vec![shrink::minimal(history, question, budget, finding)?]))

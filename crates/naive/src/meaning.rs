@@ -196,14 +196,37 @@ impl<'a> Meaning<'a> {
         if let Some(&known) = self.matches.borrow().get(&key) {
             return Ok(known);
         }
-        let outside = |error: &dyn std::fmt::Display| {
-            Outside(format!("the predicate `{}`: {error}", self.history.predicate(predicate).text))
-        };
-        let parsed = self.predicates[predicate.index()].as_ref().map_err(|error| outside(error))?;
+        let parsed = self.predicates[predicate.index()].as_ref();
+        let parsed = parsed.map_err(|error| self.outside_predicate(predicate, error))?;
         let row = RowOf { meaning: self, object, state };
-        let answer = parsed.matches(&row).map_err(|error| outside(&error))?;
+        let answer =
+            parsed.matches(&row).map_err(|error| self.outside_predicate(predicate, &error.to_string()))?;
         self.matches.borrow_mut().insert(key, answer);
         Ok(answer)
+    }
+
+    fn outside_predicate(&self, predicate: PredicateId, error: &str) -> Outside {
+        Outside(format!("the predicate `{}`: {error}", self.history.predicate(predicate).text))
+    }
+
+    fn outside_assignments(&self, op: OpId, error: &str) -> Outside {
+        let set = self.history.update(op).and_then(|update| update.set.as_deref()).unwrap_or_default();
+        Outside(format!("the assignments `{set}`: {error}"))
+    }
+
+    /// Whether every text can be read.
+    ///
+    /// # Errors
+    /// The first one that is outside the fragment.
+    pub fn is_read(&self) -> Result<(), Outside> {
+        for (place, parsed) in self.predicates.iter().enumerate() {
+            parsed.as_ref().map_err(|error| self.outside_predicate(PredicateId::at(place), error))?;
+        }
+        let unread = self.assignments.iter().filter_map(|(&op, parsed)| Some((op, parsed.as_ref().err()?)));
+        match unread.min_by_key(|unread| unread.0) {
+            Some((op, error)) => Err(self.outside_assignments(op, error)),
+            None => Ok(()),
+        }
     }
 
     /// What a predicate update writes, like a write of the columns that it sets, when it sees this value; NULL when it deletes.
@@ -215,10 +238,8 @@ impl<'a> Meaning<'a> {
         if let Some(&known) = self.assigned.borrow().get(&(op, object, state)) {
             return Ok(known);
         }
-        let new = self.evaluate(parsed, object, state).map_err(|error| {
-            let set = self.history.update(op).and_then(|update| update.set.as_deref()).unwrap_or_default();
-            Outside(format!("the assignments `{set}`: {error}"))
-        })?;
+        let new =
+            self.evaluate(parsed, object, state).map_err(|error| self.outside_assignments(op, &error))?;
         self.assigned.borrow_mut().insert((op, object, state), new);
         Ok(new)
     }

@@ -4,7 +4,7 @@ use margay_levels::anomaly::Kind;
 use margay_levels::{Anomaly, Level};
 use margay_naive::Naive;
 use margay_testkit::history;
-use margay_verdict::{Budget, Checker, Question, Verdict};
+use margay_verdict::{Budget, Checker, Question, Verdict, Why};
 
 fn verdict(text: &str, level: Level) -> Verdict {
     Naive.check(&history(text), Question::new(level), &Budget::unlimited())
@@ -69,4 +69,13 @@ fn findings_of_examples_have_their_names() {
             }
         }
     }
+}
+
+/// A condition outside the fragment did not matter while no row was asked about: `naive` said `holds`, the audit
+/// rejected that, and the decision told of a fault of the engine.
+#[test]
+fn a_condition_that_cannot_be_read_is_outside_even_if_no_row_depends_on_it() {
+    let text = "T1: scan(t, nosuchfunction(v) > 5){}";
+    let Verdict::Unknown(Why::Outside(what)) = verdict(text, Level::ReadCommitted) else { panic!("{text}") };
+    assert!(what.contains("nosuchfunction"), "{what}");
 }
