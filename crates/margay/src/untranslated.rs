@@ -15,8 +15,8 @@ pub(crate) fn instead(_: &History, _: Choice, _: Level) -> Option<History> {
 pub(crate) fn unread(history: &History) -> Option<String> {
     let condition = history.predicates().first().map(|predicate| &*predicate.text);
     let mut ops = history.txns().flat_map(|txn| history.ops(txn));
-    let mut statement = || ops.find_map(|op| history.statement(op.id)).map(|statement| &*statement.text);
-    Some(format!("{:?}: {}", condition.or_else(|| statement())?, SqlError::NoParser))
+    let statement = || ops.find_map(|op| history.statement(op.id)).map(|statement| &*statement.text);
+    Some(format!("{:?}: {}", condition.or_else(statement)?, SqlError::NoParser))
 }
 
 /// None.
