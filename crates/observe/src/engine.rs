@@ -1,6 +1,6 @@
 //! The engine: wider limits until there is an answer.
 
-use margay_audit::audit_within;
+use margay_audit::{audit_alone_within, with_included};
 use margay_executions::{Answer, Constraints, Rules, exhaust, unknowns};
 use margay_history::{History, OpId, TxnId};
 use margay_levels::Anomaly;
@@ -205,7 +205,7 @@ impl Observe {
         match smt::ask(history, rules, solver, budget)? {
             Said::Execution(execution) => {
                 let certificate = Certificate::Execution(execution);
-                Ok(match audit_within(history, question, &certificate, budget) {
+                Ok(match audit_alone_within(history, question, &certificate, budget) {
                     Ok(()) => Verdict::Holds(certificate),
                     Err(rejected) => Verdict::Unknown(Why::Outside(format!(
                         "{name} found an execution that the interpreter does not confirm: {rejected}"
@@ -467,6 +467,12 @@ impl Checker for Observe {
     }
 
     fn check(&self, history: &History, question: Question, budget: &Budget) -> Verdict {
+        with_included(history, question, budget, |question| self.decide(history, question, budget))
+    }
+}
+
+impl Observe {
+    fn decide(&self, history: &History, question: Question, budget: &Budget) -> Verdict {
         let Some(rules) = Rules::of(question, self.options.reading) else {
             return Verdict::Unknown(Why::Level(format!(
                 "observe does not decide {}",

@@ -28,6 +28,22 @@ impl Question {
         self.level.session_order() || self.uses_real_time()
     }
 
+    /// The snapshot question that a serializable level includes, where the history has commit timestamps.
+    ///
+    /// Commit and snapshot timestamps are evidence about begin and commit points. A serial order has no such points, so
+    /// the two are asked apart: some serial order, and some points that agree with the timestamps. Without commit
+    /// timestamps the points follow from the serial order.
+    #[must_use]
+    pub fn included(self, history: &History) -> Option<Question> {
+        let level = match self.level {
+            Level::Serializable => Level::SnapshotIsolation,
+            Level::StrongSessionSerializable => Level::StrongSessionSnapshotIsolation,
+            Level::StrictSerializable => Level::StrictSnapshotIsolation,
+            _ => return None,
+        };
+        (!history.evidence().commits.is_empty()).then_some(Question { level, ..self })
+    }
+
     /// Whether real-time order counts, by the level or by assumption.
     #[must_use]
     pub fn uses_real_time(self) -> bool {
