@@ -4,6 +4,7 @@ use margay_history::History;
 use margay_levels::Level;
 
 use crate::budget::Budget;
+use crate::mechanism::Deduced;
 use crate::verdict::Verdict;
 
 /// What is asked of a history.
@@ -59,4 +60,14 @@ pub trait Checker {
     /// Answers the question. Never panics on a valid history; what it cannot do is [`Verdict::Unknown`] with the
     /// reason.
     fn check(&self, history: &History, question: Question, budget: &Budget) -> Verdict;
+
+    /// The same with the dependencies that it looked at, if it counts them.
+    fn check_counting(
+        &self,
+        history: &History,
+        question: Question,
+        budget: &Budget,
+    ) -> (Verdict, Option<Deduced>) {
+        (self.check(history, question, budget), None)
+    }
 }
