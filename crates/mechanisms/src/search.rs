@@ -5,9 +5,10 @@
 //! condition, a list, a value of which nothing is known, and a condition outside the SQL fragment all leave it open.
 
 use std::borrow::Cow;
+use std::sync::OnceLock;
 
 use margay_history::{History, NameId, ObjectId, PredicateId, TableId, Value, ValueId, Values};
-use margay_sql::{Dialect, Predicate, Row, Value as SqlValue};
+use margay_sql::{Dialect, Predicate, Region, Relation, Row, Value as SqlValue};
 use margay_verdict::cell::scalar;
 use margay_verdict::dialect;
 
@@ -32,6 +33,15 @@ struct Condition {
     span: Vec<(i64, i64)>,
     /// A column outside of the key, and the range that an integer in it must be in for a row to match.
     compared: Option<(String, (i64, i64))>,
+    /// The rows that it can be true of, once somebody asks.
+    region: OnceLock<Region>,
+}
+
+impl Condition {
+    fn region(&self) -> Option<&Region> {
+        let predicate = self.predicate.as_ref()?;
+        Some(self.region.get_or_init(|| predicate.region(|_| None)))
+    }
 }
 
 impl Searches {
@@ -66,7 +76,7 @@ impl Searches {
         let bounds = |key: &String| predicate.as_ref()?.bounds(key);
         let span = keys.iter().map_while(bounds).collect();
         let compared = predicate.as_ref().and_then(|predicate| compared(predicate, keys));
-        self.conditions.push(Condition { table, predicate, span, compared });
+        self.conditions.push(Condition { table, predicate, span, compared, region: OnceLock::new() });
         PredicateId::at(self.conditions.len() - 1)
     }
 
@@ -112,6 +122,16 @@ impl Searches {
         let (column, range) = compared.as_ref()?;
         let by_key = span.first().is_some_and(|key| width(*key) <= width(*range));
         (!by_key).then_some((column.as_str(), *range))
+    }
+
+    /// Whether every row that matches `inner` matches `outer`, whatever rows there are.
+    #[must_use]
+    pub fn contains(&self, outer: PredicateId, inner: PredicateId) -> bool {
+        let condition = |id: PredicateId| self.conditions.get(id.index());
+        let (Some(outer), Some(inner)) = (condition(outer), condition(inner)) else { return false };
+        let (Some(outside), Some(inside)) = (outer.region(), inner.region()) else { return false };
+        outer.table == inner.table
+            && matches!(outside.relation(inside), Relation::Identical | Relation::Subsumes)
     }
 
     /// What a version says that a column outside of the key is.
@@ -244,6 +264,19 @@ impl Row for Known<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn conditions_contain_others() {
+        let mut searches = Searches::default();
+        let table = searches.table(vec!["k".to_owned()]);
+        let mut condition = |text: &str| searches.condition(table, text, Dialect::Generic);
+        let ids =
+            ["v >= 2 AND v <= 5", "v BETWEEN 2 AND 5", "v < 10", "v >= 3 AND v <= 9"].map(&mut condition);
+        let [range, same, wide, other] = ids;
+        assert!(searches.contains(range, same) && searches.contains(same, range));
+        assert!(searches.contains(wide, range) && !searches.contains(range, wide));
+        assert!(!searches.contains(other, range) && !searches.contains(range, other));
+    }
 
     #[test]
     fn only_what_is_known_decides() {
