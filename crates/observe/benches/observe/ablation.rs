@@ -54,7 +54,7 @@ fn cell(logs: &[Asked], options: Options, seconds: u64) -> String {
     format!("{} ({violated} violated{rejected}), {:.1} s", holds + violated, (used() - start).as_secs_f64())
 }
 
-/// Prints each question of a set with its answer and processor time.
+/// Prints each question of a set with its answer, the audit of it, and the processor time of both.
 pub fn list(seconds: u64, set: &str) {
     let made = sets::ALL.into_iter().find(|(name, _)| *name == set).map(|(_, make)| make());
     for (at, (history, levels)) in made.into_iter().flatten().enumerate() {
@@ -66,7 +66,10 @@ pub fn list(seconds: u64, set: &str) {
                 Verdict::Unknown(why) => format!("unknown: {why}"),
                 other => other.word().to_owned(),
             };
-            println!("{at} {level}: {said} ({:.1} s)", (used() - start).as_secs_f64());
+            let checked = used() - start;
+            let audit = if wrong::word(&history, question, &verdict) == 3 { "rejected" } else { "fine" };
+            let (check, audited) = (checked.as_secs_f64(), (used() - start - checked).as_secs_f64());
+            println!("{at} {level}: {said} ({check:.1} s), audit {audit} ({audited:.1} s)");
         }
     }
 }
