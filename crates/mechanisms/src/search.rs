@@ -5,10 +5,9 @@
 //! condition, a list, a value of which nothing is known, and a condition outside the SQL fragment all leave it open.
 
 use std::borrow::Cow;
-use std::sync::OnceLock;
 
 use margay_history::{History, NameId, ObjectId, PredicateId, TableId, Value, ValueId, Values};
-use margay_sql::{Dialect, Predicate, Region, Relation, Row, Value as SqlValue};
+use margay_sql::{Dialect, Predicate, Row, Value as SqlValue};
 use margay_verdict::cell::scalar;
 use margay_verdict::dialect;
 
@@ -33,15 +32,6 @@ struct Condition {
     span: Vec<(i64, i64)>,
     /// A column outside of the key, and the range that an integer in it must be in for a row to match.
     compared: Option<(String, (i64, i64))>,
-    /// The rows that it can be true of, once somebody asks.
-    region: OnceLock<Region>,
-}
-
-impl Condition {
-    fn region(&self) -> Option<&Region> {
-        let predicate = self.predicate.as_ref()?;
-        Some(self.region.get_or_init(|| predicate.region(|_| None)))
-    }
 }
 
 impl Searches {
@@ -76,7 +66,7 @@ impl Searches {
         let bounds = |key: &String| predicate.as_ref()?.bounds(key);
         let span = keys.iter().map_while(bounds).collect();
         let compared = predicate.as_ref().and_then(|predicate| compared(predicate, keys));
-        self.conditions.push(Condition { table, predicate, span, compared, region: OnceLock::new() });
+        self.conditions.push(Condition { table, predicate, span, compared });
         PredicateId::at(self.conditions.len() - 1)
     }
 
@@ -129,9 +119,8 @@ impl Searches {
     pub fn contains(&self, outer: PredicateId, inner: PredicateId) -> bool {
         let condition = |id: PredicateId| self.conditions.get(id.index());
         let (Some(outer), Some(inner)) = (condition(outer), condition(inner)) else { return false };
-        let (Some(outside), Some(inside)) = (outer.region(), inner.region()) else { return false };
-        outer.table == inner.table
-            && matches!(outside.relation(inside), Relation::Identical | Relation::Subsumes)
+        let both = outer.predicate.as_ref().zip(inner.predicate.as_ref());
+        outer.table == inner.table && both.is_some_and(|(outer, inner)| outer.contains(inner))
     }
 
     /// What a version says that a column outside of the key is.

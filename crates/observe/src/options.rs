@@ -96,9 +96,12 @@ impl Options {
     };
 }
 
+/// The name of a strategy, and the options without it.
+pub type Strategy = (&'static str, fn(Options) -> Options);
+
 /// The strategies that can be switched off, by name, and the options without each. None of them is needed to be right:
 /// without one, answers take longer, or stay open.
-pub const STRATEGIES: [(&str, fn(Options) -> Options); 9] = [
+pub const STRATEGIES: [Strategy; 9] = [
     ("invariants", |options| Options { invariants: false, ..options }),
     ("parts", |options| Options { parts: false, ..options }),
     ("lemmas", |options| Options { lemmas: 0, ..options }),

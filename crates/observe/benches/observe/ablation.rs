@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use margay_history::History;
 use margay_levels::Level;
-use margay_observe::{Observe, Options, STRATEGIES};
+use margay_observe::{Observe, Options, STRATEGIES, Strategy};
 use margay_verdict::{Budget, Checker, Question, Verdict};
 
 use crate::{sets, used::used, wrong};
@@ -18,7 +18,7 @@ pub type Asked = (History, Vec<Level>);
 
 /// The options with each strategy off.
 fn switches() -> impl Iterator<Item = (&'static str, Options)> {
-    let without = |&(name, off): &(&'static str, fn(Options) -> Options)| (name, off(Options::DEFAULT));
+    let without = |&(name, off): &Strategy| (name, off(Options::DEFAULT));
     std::iter::once(("nothing", Options::DEFAULT)).chain(STRATEGIES.iter().map(without))
 }
 
