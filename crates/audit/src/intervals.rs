@@ -361,6 +361,24 @@ impl<'h> Judge<'h> {
         Ok(patterns.any(|p| self.searches.holds(region, object, &p, values) == Some(true)))
     }
 
+    /// Whether an update finds the row that another one changed: the other found it by a condition that is part of its
+    /// own. Both update it, so both lock the row itself.
+    fn finds(
+        &self,
+        update: &Op<'_>,
+        region: PredicateId,
+        object: ObjectId,
+        other: OpId,
+    ) -> Result<bool, Rejected> {
+        let other = self.op(other)?;
+        let changed = other.accesses.iter().any(|a| a.object == object && took_effect(other.kind, a.value));
+        let (Some(_), Some(found)) = (self.history.update(update.id), self.history.update(other.id)) else {
+            return Ok(false);
+        };
+        let newest = !self.mechanisms.update_search;
+        Ok(changed && newest && self.searches.contains(region, found.predicate))
+    }
+
     /// Until when what an operation wrote to an object stayed so, at least.
     fn stayed(&self, object: ObjectId, op: OpId) -> i64 {
         let mut later = self.history.ops(self.history.txn_of(op)).filter(|next| next.id > op);
@@ -391,7 +409,7 @@ impl<'h> Judge<'h> {
         let exclusive = (wrote || alone) && self.mechanisms.write_locks.is_some();
         let shared = read && (locking.is_some() || course.locks_reads(&self.mechanisms));
         let region = match self.region(&op) {
-            Some(region) => self.enters(object, other, region)?,
+            Some(region) => self.enters(object, other, region)? || self.finds(&op, region, object, other)?,
             None => false,
         };
         if !exclusive && !shared && !region {

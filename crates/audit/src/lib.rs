@@ -40,6 +40,7 @@ mod dead_end;
 mod execution;
 mod facts;
 mod graph;
+mod included;
 mod intervals;
 mod lemma;
 mod linear;
@@ -60,6 +61,7 @@ mod written;
 
 pub use bank::Bank;
 pub use dead_end::dead_end;
+pub use included::{audit_alone_within, with_included};
 pub use linear::unlinearizable;
 pub use reach::{Reach, reach};
 
@@ -112,12 +114,13 @@ fn reject<T>(why: impl Into<String>) -> Result<T, Rejected> {
 }
 
 /// Whether `certificate` proves its answer to `question`: `holds` for [`Certificate::Order`], [`Certificate::Points`],
-/// [`Certificate::Versions`] and [`Certificate::Execution`], `violated` for the others.
+/// [`Certificate::Versions`], [`Certificate::Execution`] and [`Certificate::Both`], `violated` for the others. A question
+/// that includes another ([`Question::included`]) is answered together with it.
 ///
 /// # Errors
 /// Why it does not.
 pub fn audit(history: &History, question: Question, certificate: &Certificate) -> Result<(), Rejected> {
-    audit_by(history, question, certificate, &Budget::unlimited())
+    included::audit(history, question, certificate, &Budget::unlimited())
 }
 
 /// The same within a budget.
@@ -130,12 +133,13 @@ pub fn audit_within(
     certificate: &Certificate,
     budget: &Budget,
 ) -> Result<(), Unaudited> {
-    let audited = audit_by(history, question, certificate, budget);
+    let audited = included::audit(history, question, certificate, budget);
     budget.poll().map_err(Unaudited::Exhausted)?;
     audited.map_err(Unaudited::Rejected)
 }
 
-fn audit_by(
+/// What the level itself asks for, without the question that it includes.
+fn audit_alone(
     history: &History,
     question: Question,
     certificate: &Certificate,
@@ -155,6 +159,7 @@ fn audit_by(
         Certificate::Order(order) => order::audit(history, question, order, budget),
         Certificate::Points(points) => points::audit(history, question, points, budget),
         Certificate::Versions(versions) => versions::audit(history, question, versions, budget),
+        Certificate::Both(_) => reject("two certificates, where the question includes no other"),
         Certificate::Operations { anomaly, ops } => {
             operations::audit(history, question, (*anomaly, ops), budget)
         }

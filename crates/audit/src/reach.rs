@@ -105,7 +105,7 @@ impl Proof<'_> {
             return (broken, left);
         }
         for level in Level::ALL.into_iter().filter(|&level| self.stands_for(level)) {
-            let implied = broken.iter().any(|&weaker| self.implies(level, weaker));
+            let implied = broken.iter().any(|&weaker| level.implies(weaker));
             match self.asked(level) {
                 _ if implied => broken.push(level),
                 Some(true) => broken.push(level),
@@ -125,16 +125,6 @@ impl Proof<'_> {
     /// transaction saw one state only where that is so.
     fn stands_for(&self, level: Level) -> bool {
         !self.one_state() || matches!(level.family(), Family::Serial | Family::Snapshot)
-    }
-
-    /// Whether a violation of `weaker` is one of `level`. Timestamps of the evidence count at some
-    /// levels only, so with them each level is asked.
-    fn implies(&self, level: Level, weaker: Level) -> bool {
-        let evidence = self.history.evidence();
-        let stamped = !evidence.snapshots.is_empty()
-            || !evidence.commits.is_empty()
-            || !evidence.serializations.is_empty();
-        level.implies(weaker) && !stamped
     }
 
     /// Whether the audit accepts the certificate as a proof against a level; `None` if that would

@@ -1,7 +1,7 @@
 //! The engine **certify**.
 
 use hashbrown::HashMap;
-use margay_audit::{Unaudited, audit_within};
+use margay_audit::{Unaudited, audit_alone_within, audit_within, with_included};
 use margay_history::{History, ObjectId, Op, OpKind, Outcome, PredicateId, TxnId, Value};
 use margay_levels::Level;
 use margay_levels::definition::Family;
@@ -38,13 +38,12 @@ impl Checker for Certify {
     }
 
     fn check(&self, history: &History, question: Question, budget: &Budget) -> Verdict {
-        let Some(rules) = rules(question.level) else {
-            return Verdict::Unknown(Why::Level(format!(
-                "engine certify does not decide {}",
-                question.level
-            )));
-        };
-        check(history, question, rules, budget).unwrap_or_else(Verdict::Unknown)
+        with_included(history, question, budget, |question| match rules(question.level) {
+            Some(rules) => check(history, question, rules, budget).unwrap_or_else(Verdict::Unknown),
+            None => {
+                Verdict::Unknown(Why::Level(format!("engine certify does not decide {}", question.level)))
+            }
+        })
     }
 }
 
@@ -376,7 +375,7 @@ impl<'a> Case<'a> {
         if !doubtful {
             return Ok(Verdict::Holds(certificate));
         }
-        match audit_within(self.world.history, self.question, &certificate, self.budget) {
+        match audit_alone_within(self.world.history, self.question, &certificate, self.budget) {
             Ok(()) => {}
             Err(Unaudited::Exhausted(limit)) => return Err(Why::Exhausted(limit, String::new())),
             Err(Unaudited::Rejected(why)) => return Err(Why::MissingEvidence(why.0)),

@@ -182,6 +182,10 @@ pub struct CheckArgs {
     /// initial values that no result shows
     #[arg(long, value_name = "BACKEND", value_parser = BACKEND)]
     pub backend: Option<Backend>,
+    /// Switch off a search strategy of engine observe or solve, to measure what it is worth. No answer changes, but to
+    /// `unknown`. May be repeated
+    #[arg(long, value_name = "STRATEGY", value_parser = STRATEGY, hide_short_help = true)]
+    pub switch_off: Vec<String>,
     /// Assume that the database orders transactions as real time does, even where the level does not promise it
     #[arg(long)]
     pub real_time: bool,
@@ -411,6 +415,14 @@ const READING: Named<Reading> = Named {
 const BACKEND: Named<Backend> = Named {
     parse: |name| Backend::from_name(name).ok_or_else(|| "there are: search, smt, z3, cvc5".to_owned()),
     names: || Backend::ALL.iter().map(|(_, name)| *name).collect(),
+};
+
+const STRATEGY: Named<String> = Named {
+    parse: |name| match margay::strategies().any(|known| known == name) {
+        true => Ok(name.to_owned()),
+        false => Err(format!("there are: {}", margay::strategies().collect::<Vec<_>>().join(", "))),
+    },
+    names: || margay::strategies().collect(),
 };
 
 fn writable() -> Vec<&'static str> {

@@ -43,7 +43,7 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
         level: args.level,
         real_time: args.real_time,
         options: Options {
-            engine: read_as(args.engine, args.reading, args.backend)?,
+            engine: switched(read_as(args.engine, args.reading, args.backend)?, &args.switch_off)?,
             dbms,
             audit: !args.no_audit,
         },
@@ -150,8 +150,11 @@ impl Late {
 /// The command that gives the same answer.
 fn again(args: &CheckArgs) -> String {
     let mut command = format!("margay check {} --level {}", args.history.display(), args.level.name());
-    if let Choice::Engine(engine) = args.engine {
+    if let Some(engine) = args.engine.engine() {
         command += &format!(" --engine {}", engine.name());
+    }
+    for strategy in &args.switch_off {
+        command += &format!(" --switch-off {strategy}");
     }
     if let Some(dbms) = &args.dbms {
         command += &format!(" --dbms {dbms}");
@@ -185,13 +188,19 @@ pub fn decide(task: &Task, history: &History) -> Decision {
 
 /// The engine, if it is the one that reads statements, with what they may have seen and who answers.
 fn read_as(engine: Choice, reading: Reading, backend: Option<Backend>) -> Result<Choice, Failure> {
-    match (engine, backend) {
-        (Choice::Engine(known), _) if known.name() == "observe" => {
+    match backend {
+        _ if engine.is_named("observe") => {
             margay::observe_with(reading, backend.unwrap_or_default()).map_err(Failure::new)
         }
-        (other, None) => Ok(other),
+        None => Ok(engine),
         _ => Err(Failure::new("--backend is for the engine that executes statements: add --engine observe")),
     }
+}
+
+/// The engine without some of its strategies.
+fn switched(engine: Choice, off: &[String]) -> Result<Choice, Failure> {
+    let without = |engine: Choice, strategy: &String| engine.without(strategy);
+    off.iter().try_fold(engine, without).map_err(|why| Failure::new(format!("--switch-off: {why}")))
 }
 
 /// The database that `--dbms` names: a profile, or the file of one.

@@ -8,8 +8,10 @@ use margay_history::History;
 use margay_levels::Level;
 use margay_report::view::{Again, Details};
 use margay_report::{Report, Source};
+use margay_verdict::mechanism::{Deduced, Dependencies};
 use margay_verdict::{Budget, Question, Translation};
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::memory;
 use crate::terminal::{Paint, width};
@@ -93,23 +95,25 @@ impl View {
             level.parse::<Level>().ok().map(|level| Question { level, real_time: frame.real_time });
         let claim = question.and_then(|question| decision.claim(history, question));
         let translation: Option<Translation> = claim.map(|claim| claim.translation);
-        Self {
-            report: Report::new(Source {
-                history,
-                subject: frame.subject,
-                level,
-                question,
-                engine: decision.engine,
-                verdict: &decision.verdict,
-                translation: translation.unwrap_or_default(),
-                budget: frame.budget,
-                audited: decision.audited.word(),
-                faults: decision.engine_faults(),
-                stats: stats.for_report(),
-                again: frame.again,
-                curves: frame.curves,
-            }),
-        }
+        let mut report = Report::new(Source {
+            history,
+            subject: frame.subject,
+            level,
+            question,
+            engine: decision.engine,
+            verdict: &decision.verdict,
+            translation: translation.unwrap_or_default(),
+            budget: frame.budget,
+            audited: decision.audited.word(),
+            faults: decision.engine_faults(),
+            stats: stats.for_report(),
+            again: frame.again,
+            curves: frame.curves,
+        });
+        report
+            .more
+            .extend(decision.deduced.map(|deduced| ("dependencies".to_owned(), dependencies(&deduced))));
+        Self { report }
     }
 
     /// One JSON object on one line.
@@ -125,6 +129,18 @@ impl View {
     pub fn details(&mut self) -> &mut Details {
         self.report.report.get_or_insert_default()
     }
+}
+
+/// The dependencies that engine mirror looked at, and Leopard's ratios of them.
+fn dependencies(deduced: &Deduced) -> Value {
+    let kind = |kind: &Dependencies| json!({ "certain": kind.certain, "deduced": kind.deduced, "uncertain": kind.uncertain });
+    json!({
+        "ww": kind(&deduced.ww),
+        "wr": kind(&deduced.wr),
+        "rw": kind(&deduced.rw),
+        "overlap_ratio": deduced.overlap_ratio(),
+        "deduced_ratio": deduced.deduced_ratio(),
+    })
 }
 
 /// What to type to audit the proof, or to be able to.

@@ -244,6 +244,47 @@ fn the_database_is_named_by_whoever_asks() {
     assert!(run.stderr.contains("unknown key `consistent_read`"), "{}", run.stderr);
 }
 
+#[test]
+fn strategies_are_switched_off_by_name() {
+    let long = margay(["check", "--help"]).expect(0).stdout;
+    assert!(!margay(["check", "-h"]).expect(0).stdout.contains("--switch-off"));
+    for name in margay::strategies() {
+        assert!(long.contains(name), "{name}: {long}");
+    }
+    let last = margay::strategies().last().expect("solve has strategies");
+    let check = |engine: &str, name: &str| {
+        margay(["check", SKEW, "--level", "serializable", "--engine", engine, "--switch-off", name, "--json"])
+    };
+    let command = check("solve", last).expect(1).json()["report"]["again"]["command"].to_string();
+    assert!(command.contains(&format!("--switch-off {last}")), "{command}");
+    let other = check("observe", last).expect(2);
+    assert!(other.stderr.contains(&format!("observe has no strategy {last}")), "{}", other.stderr);
+    check("auto", last).expect(2);
+    assert!(check("solve", "thought").expect(2).stderr.contains("there are"));
+}
+
+/// Leopard's ratios: of all dependencies those that overlap, and of those the deduced ones.
+#[test]
+fn mirror_counts_dependencies() {
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("history.jsonl");
+    let path = file.to_str().expect("a path");
+    margay(["simulate", "--protocol", "ssi", "--transactions", "200", "--seed", "1", path]).expect(0);
+    let json =
+        margay(["check", path, "--engine", "mirror", "--level", "serializable", "--json"]).expect(0).json();
+    let found = &json["dependencies"];
+    let count = |kind: &str, how: &str| found[kind][how].as_f64().expect("a number");
+    let sum = |how: &str| ["ww", "wr", "rw"].iter().map(|kind| count(kind, how)).sum::<f64>();
+    let overlapping = sum("deduced") + sum("uncertain");
+    let all = sum("certain") + overlapping;
+    assert!(all > 0.0, "{found}");
+    let ratio = |name: &str| found[name].as_f64().expect("a number");
+    assert!((ratio("overlap_ratio") - overlapping / all).abs() < 1e-9, "{found}");
+    let deduced = if overlapping == 0.0 { 1.0 } else { sum("deduced") / overlapping };
+    assert!((ratio("deduced_ratio") - deduced).abs() < 1e-9, "{found}");
+    assert!(margay(["check", SKEW, "--level", "serializable", "--json"]).json()["dependencies"].is_null());
+}
+
 /// In 0.1.0 `infer` claimed `holds` here, the audit rejected that, and `auto` said `unknown`
 /// although `naive` and `solve` had a proof of the violation.
 #[test]

@@ -72,6 +72,18 @@ fn json_is_what_the_schema_says() {
     let runs = [
         check(&["--json"]).json(),
         margay(["check", SKEW, "--level", "causal", "--json"]).json(),
+        margay([
+            "check",
+            "examples/stale-read.jsonl",
+            "--engine",
+            "mirror",
+            "--dbms",
+            "postgresql",
+            "--level",
+            "read-committed",
+            "--json",
+        ])
+        .json(),
         margay(["check", SKEW, "--level", "cursor-stability", "--json"]).json(),
         margay([
             "run",

@@ -23,15 +23,17 @@ use margay_levels::profile::{Dbms, NoProfile};
 use margay_levels::{Level, UnknownName};
 use margay_mirror::{Engine as Mirror, Mechanisms};
 use margay_naive::Naive;
-use margay_solve::Solve;
+use margay_solve::{Solve, SolveWith};
 pub use margay_verdict::execution::Reading;
 use margay_verdict::{Checker, Question};
 
 #[cfg(feature = "sql")]
 mod observe;
+mod strategies;
 
 #[cfg(feature = "sql")]
 pub use observe::{Backend, observe_with};
+pub use strategies::strategies;
 
 /// An engine of the registry.
 pub type Engine = &'static (dyn Checker + Sync);
@@ -79,6 +81,11 @@ pub enum Choice {
     Engine(Engine),
     /// The mirror of a database whose mechanisms do not come from the history.
     Mirror(Mirror),
+    /// The engine that executes statements, with options.
+    #[cfg(feature = "sql")]
+    Observe(margay_observe::Observe),
+    /// The engine that searches, with some strategies switched off.
+    Solve(SolveWith),
 }
 
 /// The mirror of a database with these mechanisms.
@@ -88,14 +95,29 @@ pub fn mirror_of(mechanisms: Mechanisms) -> Choice {
 }
 
 impl Choice {
+    /// The engine; none if it depends on the history.
+    #[must_use]
+    pub fn engine(&self) -> Option<&dyn Checker> {
+        match self {
+            Choice::Auto => None,
+            Choice::Engine(engine) => Some(*engine),
+            Choice::Mirror(mirror) => Some(mirror),
+            #[cfg(feature = "sql")]
+            Choice::Observe(observe) => Some(observe),
+            Choice::Solve(solve) => Some(solve),
+        }
+    }
+
+    /// Whether it is the engine of this name.
+    #[must_use]
+    pub fn is_named(&self, name: &str) -> bool {
+        self.engine().is_some_and(|engine| engine.name() == name)
+    }
+
     /// Whether it answers for the mechanisms of a database, so that naming one makes sense.
     #[must_use]
     pub fn asks_for_dbms(self) -> bool {
-        match self {
-            Choice::Auto => false,
-            Choice::Engine(engine) => engine.name() == MIRROR.name(),
-            Choice::Mirror(_) => true,
-        }
+        self.is_named(MIRROR.name())
     }
 
     /// The same choice for a database that is named with the question.

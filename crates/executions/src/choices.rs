@@ -55,6 +55,8 @@ pub struct Choices {
     /// How many statements were executed.
     pub steps: u64,
     budget: Budget,
+    /// The most statements that are executed.
+    most: u64,
 }
 
 #[derive(Debug)]
@@ -111,6 +113,7 @@ impl Choices {
             touched: Ran::default(),
             steps: 0,
             budget: Budget::unlimited(),
+            most: u64::MAX,
         })
     }
 
@@ -149,9 +152,16 @@ impl Choices {
         self
     }
 
+    /// The same choices until so many statements are executed.
+    #[must_use]
+    pub fn at_most(mut self, steps: u64) -> Self {
+        self.most = steps;
+        self
+    }
+
     /// Whether the budget is used up: then not everything is tried.
     fn is_over(&mut self) -> bool {
-        let over = self.budget.poll_now().is_err();
+        let over = self.steps > self.most || self.budget.poll_now().is_err();
         self.cut |= over;
         over
     }

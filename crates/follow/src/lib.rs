@@ -33,7 +33,7 @@ mod suspects;
 mod unknowns;
 mod world;
 
-use margay_audit::{Unaudited, audit_within};
+use margay_audit::{Unaudited, audit_alone_within, with_included};
 use margay_history::History;
 use margay_levels::Level;
 use margay_levels::definition::Family;
@@ -56,22 +56,26 @@ impl Checker for Follow {
             Ok(predicates) => predicates,
             Err(outside) => return Verdict::Unknown(Why::Outside(outside.0)),
         };
-        let limit = limit(history, question);
-        match Search::new(World::initial(&predicates), is_split(question)).run(limit, budget) {
-            Outcome::Found(certificate) => match audit_within(history, question, &certificate, budget) {
-                Ok(()) => Verdict::Holds(certificate),
-                Err(Unaudited::Exhausted(limit)) => Verdict::Unknown(Why::Exhausted(limit, String::new())),
-                Err(Unaudited::Rejected(rejected)) => Verdict::Unknown(Why::Outside(rejected.0)),
-            },
-            Outcome::Stuck(furthest) | Outcome::TooLong(furthest) => {
-                let proved = || suspects::prove(history, question, &furthest, budget);
-                match question.uses_real_time().then(proved).flatten() {
-                    Some(finding) => Verdict::Violated(vec![finding]),
-                    None => Verdict::Unknown(no_order(history, &furthest)),
-                }
+        with_included(history, question, budget, |question| run(history, question, &predicates, budget))
+    }
+}
+
+fn run(history: &History, question: Question, predicates: &Predicates<'_>, budget: &Budget) -> Verdict {
+    let limit = limit(history, question);
+    match Search::new(World::initial(predicates), is_split(question)).run(limit, budget) {
+        Outcome::Found(certificate) => match audit_alone_within(history, question, &certificate, budget) {
+            Ok(()) => Verdict::Holds(certificate),
+            Err(Unaudited::Exhausted(limit)) => Verdict::Unknown(Why::Exhausted(limit, String::new())),
+            Err(Unaudited::Rejected(rejected)) => Verdict::Unknown(Why::Outside(rejected.0)),
+        },
+        Outcome::Stuck(furthest) | Outcome::TooLong(furthest) => {
+            let proved = || suspects::prove(history, question, &furthest, budget);
+            match question.uses_real_time().then(proved).flatten() {
+                Some(finding) => Verdict::Violated(vec![finding]),
+                None => Verdict::Unknown(no_order(history, &furthest)),
             }
-            Outcome::Exhausted(limit) => Verdict::Unknown(Why::Exhausted(limit, String::new())),
         }
+        Outcome::Exhausted(limit) => Verdict::Unknown(Why::Exhausted(limit, String::new())),
     }
 }
 

@@ -26,6 +26,7 @@ use margay_audit::{Unaudited, audit_within};
 use margay_engines::{Choice, auto};
 use margay_history::{History, Value, ValueId};
 use margay_levels::profile::Dbms;
+use margay_verdict::mechanism::Deduced;
 use margay_verdict::{Budget, Certificate, Checker, Claim, Finding, Question, Translation, Verdict, Why};
 
 use crate::translate::{instead, unread};
@@ -108,6 +109,8 @@ pub struct Decision {
     pub faults: Vec<Fault>,
     /// The history of rows that was decided about, where it was not the given one.
     pub rows: Option<History>,
+    /// The dependencies that the engine looked at, if it counts them.
+    pub deduced: Option<Deduced>,
     /// The time that all of it took.
     pub took: Duration,
 }
@@ -122,12 +125,14 @@ impl Decision {
             audited: Audited::Nothing,
             faults: Vec::new(),
             rows: None,
+            deduced: None,
             took: Duration::ZERO,
         }
     }
 
     fn of(engine: &'static str, verdict: Verdict, audited: Audited) -> Self {
-        Self { engine: Some(engine), verdict, audited, faults: Vec::new(), rows: None, took: Duration::ZERO }
+        let nothing = Self::unknown(Why::Incomplete(String::new()));
+        Self { engine: Some(engine), verdict, audited, ..nothing }
     }
 
     /// The history that the certificate is about.
@@ -199,10 +204,9 @@ fn rows_or_statements(history: &History, choice: Choice, terms: Terms<'_>) -> De
 }
 
 fn ask(history: &History, choice: Choice, terms: Terms<'_>) -> Decision {
-    match choice {
-        Choice::Engine(engine) => first_answer([engine as &dyn Checker], history, terms),
-        Choice::Mirror(mirror) => first_answer([&mirror as &dyn Checker], history, terms),
-        Choice::Auto => {
+    match choice.engine() {
+        Some(engine) => first_answer([engine], history, terms),
+        None => {
             let engines = auto(history, terms.question).into_iter();
             first_answer(engines.map(|engine| engine as &dyn Checker), history, terms)
         }
@@ -268,22 +272,24 @@ fn answered_by(
     terms: Terms<'_>,
     faults: &mut Vec<Fault>,
 ) -> Decision {
-    let said = said_by(engine, history, terms);
+    let (said, deduced) = said_by(engine, history, terms);
     let (verdict, audited) = audited(engine, history, said, terms, faults);
-    Decision::of(engine.name(), verdict, audited)
+    Decision { deduced, ..Decision::of(engine.name(), verdict, audited) }
 }
 
-fn said_by(engine: &dyn Checker, history: &History, terms: Terms<'_>) -> Verdict {
+fn said_by(engine: &dyn Checker, history: &History, terms: Terms<'_>) -> (Verdict, Option<Deduced>) {
     if engine.name() != "observe" && has_unknown_initial(history) {
-        return Verdict::Unknown(Why::Outside("initial values that are not known".to_owned()));
+        return (Verdict::Unknown(Why::Outside("initial values that are not known".to_owned())), None);
     }
-    match (engine.check(history, terms.question, terms.budget), terms.budget.poll()) {
+    let (verdict, deduced) = engine.check_counting(history, terms.question, terms.budget);
+    let verdict = match (verdict, terms.budget.poll()) {
         // Once the budget has ended, that is why there is no answer, whatever the engine lacks.
         (Verdict::Unknown(why), Err(limit)) if !matches!(why, Why::Exhausted(..)) => {
             Verdict::Unknown(Why::Exhausted(limit, String::new()))
         }
         (verdict, _) => verdict,
-    }
+    };
+    (verdict, deduced)
 }
 
 /// The verdict as far as the audit accepts it, and what became of its certificate.

@@ -57,6 +57,7 @@ pub use datum::{Datum, Key};
 pub use decide::{Audited, Decision, Fault, Options, decide};
 pub use margay_engines::{
     Ambiguity, Assume, Choice, NAMES, NoEngine, Reading, all, ambiguities, assumed, by_name, dbms, mirror_of,
+    strategies,
 };
 #[cfg(feature = "sql")]
 pub use margay_engines::{Backend, observe_with};

@@ -14,7 +14,7 @@ const SMALL_HISTORY: usize = 8;
 /// The rows to check instead of a history of statements. `None` if there are no statements, if the
 /// engine executes them, or if one of them is more than operations on rows.
 pub(crate) fn instead(history: &History, engine: Choice, level: Level) -> Option<History> {
-    if matches!(engine, Choice::Engine(engine) if engine.name() == "observe") {
+    if engine.is_named("observe") {
         return None;
     }
     if engine.asks_for_dbms() {
@@ -38,9 +38,8 @@ pub(crate) fn unread(_: &History) -> Option<String> {
 fn certifies(history: &History, engine: Choice) -> bool {
     let evidence = history.evidence();
     match engine {
-        Choice::Engine(engine) => engine.name() == "certify",
         Choice::Auto => !evidence.version_orders.is_empty() || !evidence.version_sets.is_empty(),
-        Choice::Mirror(_) => false,
+        _ => engine.is_named("certify"),
     }
 }
 

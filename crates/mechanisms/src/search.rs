@@ -114,6 +114,15 @@ impl Searches {
         (!by_key).then_some((column.as_str(), *range))
     }
 
+    /// Whether every row that matches `inner` matches `outer`, whatever rows there are.
+    #[must_use]
+    pub fn contains(&self, outer: PredicateId, inner: PredicateId) -> bool {
+        let condition = |id: PredicateId| self.conditions.get(id.index());
+        let (Some(outer), Some(inner)) = (condition(outer), condition(inner)) else { return false };
+        let both = outer.predicate.as_ref().zip(inner.predicate.as_ref());
+        outer.table == inner.table && both.is_some_and(|(outer, inner)| outer.contains(inner))
+    }
+
     /// What a version says that a column outside of the key is.
     #[must_use]
     pub fn column(&self, column: &str, pattern: &Pattern, values: &Values) -> Option<ValueId> {
@@ -244,6 +253,19 @@ impl Row for Known<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn conditions_contain_others() {
+        let mut searches = Searches::default();
+        let table = searches.table(vec!["k".to_owned()]);
+        let mut condition = |text: &str| searches.condition(table, text, Dialect::Generic);
+        let ids =
+            ["v >= 2 AND v <= 5", "v BETWEEN 2 AND 5", "v < 10", "v >= 3 AND v <= 9"].map(&mut condition);
+        let [range, same, wide, other] = ids;
+        assert!(searches.contains(range, same) && searches.contains(same, range));
+        assert!(searches.contains(wide, range) && !searches.contains(range, wide));
+        assert!(!searches.contains(other, range) && !searches.contains(range, other));
+    }
 
     #[test]
     fn only_what_is_known_decides() {

@@ -6,7 +6,7 @@ use margay_history::{History, OpId, TxnId};
 use margay_levels::Level;
 use margay_levels::profile::{self, Dbms, NoProfile, Profile};
 use margay_mechanisms::{Searches, Unseen, interval, unfit};
-use margay_verdict::mechanism::Mechanisms;
+use margay_verdict::mechanism::{Deduced, Mechanisms};
 use margay_verdict::{Budget, Certificate, Checker, Exhausted, Finding, Question, Verdict, Why};
 
 use crate::front::{Front, Step};
@@ -60,15 +60,29 @@ impl Checker for Engine {
     }
 
     fn check(&self, history: &History, question: Question, budget: &Budget) -> Verdict {
+        self.check_counting(history, question, budget).0
+    }
+
+    fn check_counting(
+        &self,
+        history: &History,
+        question: Question,
+        budget: &Budget,
+    ) -> (Verdict, Option<Deduced>) {
         match self.answer(history, question, budget) {
-            Ok(verdict) => verdict,
-            Err(why) => Verdict::Unknown(why),
+            Ok((verdict, deduced)) => (verdict, Some(deduced)),
+            Err(why) => (Verdict::Unknown(why), None),
         }
     }
 }
 
 impl Engine {
-    fn answer(&self, history: &History, question: Question, budget: &Budget) -> Result<Verdict, Why> {
+    fn answer(
+        &self,
+        history: &History,
+        question: Question,
+        budget: &Budget,
+    ) -> Result<(Verdict, Deduced), Why> {
         let mechanisms = match self.mechanisms {
             Some(mechanisms) => mechanisms,
             None => mechanisms(history, question)?,
@@ -83,11 +97,11 @@ impl Engine {
         let name = self.profile.map(|profile| profile.name()).or_else(|| named(history, &mechanisms));
         found.iter_mut().for_each(|finding| name_profile(finding, name.as_ref()));
         match first_statement(history) {
-            _ if !found.is_empty() => Ok(Verdict::Violated(found)),
+            _ if !found.is_empty() => Ok((Verdict::Violated(found), mirror.statistics().deduced())),
             Some(text) if mirror.statistics().judged == 0 => {
                 Err(Why::Outside(format!("every transaction has a statement such as `{text}`")))
             }
-            _ => Ok(Verdict::Clean),
+            _ => Ok((Verdict::Clean, mirror.statistics().deduced())),
         }
     }
 

@@ -2,14 +2,15 @@
 //!
 //! # Algorithm
 //! A lock was held for certain from when its operation was answered until its transaction's end was called for. Two that exclude each other and were held at the same time are a
-//! violation. A search locks what it searched where the database says so: it meets the writes that made a row match meanwhile.
+//! violation. A search locks what it searched where the database says so: it meets the writes that made a row match meanwhile, and the search of an update meets the other updates whose
+//! conditions are part of its own, in the rows that they changed.
 //!
 //! Locks of objects are in their shards. Locks on what was searched are of a table, across all shards: they are looked at when the shards are done with a window, each held
 //! against the writes that came before it.
 
 use std::collections::BTreeMap;
 
-use margay_history::{ObjectId, OpId, TableId, TxnId, Values};
+use margay_history::{ObjectId, OpId, PredicateId, TableId, TxnId, Values};
 use margay_levels::profile::Granularity;
 use margay_mechanisms::need_not_meet;
 use margay_verdict::Broken;
@@ -32,7 +33,7 @@ impl Txn {
         on: impl Fn(ObjectId) -> bool,
     ) -> impl Iterator<Item = (usize, ObjectId, Held)> {
         let (reads, until) = (self.course.locks_reads(mechanisms), self.course.held_until());
-        let regions = mechanisms.read_regions;
+        let (regions, locks_regions) = (mechanisms.read_regions, mechanisms.locks_regions());
         let all = self.taken.iter().enumerate();
         let taken = all.filter(move |(_, taken)| {
             on(taken.object) && taken.counts(reads, regions) && self.course.was_done(taken.at)
@@ -41,8 +42,16 @@ impl Txn {
             let stayed = taken.again.min(until);
             let (txn, by, exclusive) = (self.id, taken.at.after, taken.exclusive());
             let (op, kind, value) = (taken.op, taken.kind, taken.value);
-            (place, taken.object, Held { txn, op, by, until, stayed, exclusive, kind, value })
+            let found_by = if locks_regions { self.found_by(op) } else { None };
+            (place, taken.object, Held { txn, op, by, until, stayed, exclusive, kind, value, found_by })
         })
+    }
+}
+
+impl Txn {
+    /// The condition of an update.
+    fn found_by(&self, op: OpId) -> Option<PredicateId> {
+        self.searches.iter().find(|search| search.op == op && search.update).map(|search| search.predicate)
     }
 }
 
@@ -125,7 +134,8 @@ impl Mirror {
             let made = lock.made(values);
             let other = table.regions.iter().find(|region| {
                 overlaps(region, &lock)
-                    && self.searches.holds(region.predicate, object, &made, values) == Some(true)
+                    && (self.searches.holds(region.predicate, object, &made, values) == Some(true)
+                        || self.finds(region, &lock))
             });
             let place = (number, Of::Lock, place);
             alarms.extend(other.map(|other| against(other.txn, other.op, object, &lock, place)));
@@ -144,7 +154,7 @@ impl Mirror {
                 continue;
             }
             let (op, by, predicate) = (search.op, search.at.after, search.predicate);
-            let region = Region { txn: ended.id, op, by, until, predicate };
+            let region = Region { txn: ended.id, op, by, until, predicate, update: search.update };
             for (object, lock) in self.entering(&region, table, values) {
                 let (txns, ops) = ([lock.txn, ended.id], [lock.op, op]);
                 let broken = Broken::Locks { object, ops };
@@ -156,11 +166,20 @@ impl Mirror {
         }
     }
 
+    /// Whether the search of an update finds the row that another update changed, because the other found it by a
+    /// condition that is part of its own (Leopard, appendix B). Both update it, so both lock the row itself.
+    fn finds(&self, region: &Region, lock: &Held) -> bool {
+        region.update
+            && !self.mechanisms.update_search
+            && lock.found_by.is_some_and(|inner| self.searches.contains(region.predicate, inner))
+    }
+
     /// The writes that made a row match what was searched while both were locked, of transactions that ended before; one for each object.
     fn entering(&self, region: &Region, table: TableId, values: &Values) -> BTreeMap<ObjectId, Held> {
         let enters = |(object, lock): &&(ObjectId, Held)| {
             overlaps(region, lock)
-                && self.searches.holds(region.predicate, *object, &lock.made(values), values) == Some(true)
+                && (self.searches.holds(region.predicate, *object, &lock.made(values), values) == Some(true)
+                    || self.finds(region, lock))
         };
         let entries = self.store.tables.get(&table).into_iter().flat_map(|table| table.entries.iter());
         let mut first = BTreeMap::new();

@@ -12,7 +12,7 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 
-use margay_history::{Interval, ObjectId, OpId, OpKind, TxnId, Value, ValueId, Values, Version};
+use margay_history::{Interval, ObjectId, OpId, OpKind, PredicateId, TxnId, Value, ValueId, Values, Version};
 use margay_mechanisms::{Fact, Pattern, Saw, World, close_unknown, left};
 use margay_verdict::mechanism::View;
 
@@ -31,6 +31,8 @@ pub(crate) struct Held {
     pub exclusive: bool,
     pub kind: OpKind,
     pub value: ValueId,
+    /// The condition by which an update found the object.
+    pub found_by: Option<PredicateId>,
 }
 
 impl Held {

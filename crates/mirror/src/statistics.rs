@@ -1,5 +1,7 @@
 //! How much is remembered, and how much was deduced.
 
+pub use margay_verdict::mechanism::{Deduced, Dependencies};
+
 /// How much is remembered.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Size {
@@ -17,41 +19,6 @@ pub struct Size {
     pub nodes: usize,
     /// Dependencies of the certifier's graph.
     pub edges: usize,
-}
-
-/// How the dependencies of one kind came to be known.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Dependencies {
-    /// The intervals do not overlap: time alone tells.
-    pub certain: u64,
-    /// They overlap, and values, snapshots, locks or the rule for concurrent updates tell.
-    pub deduced: u64,
-    /// Nothing tells.
-    pub uncertain: u64,
-}
-
-impl Dependencies {
-    pub(crate) fn count(&mut self, known: bool, by_time: bool) {
-        let kind = match (known, by_time) {
-            (true, true) => &mut self.certain,
-            (true, false) => &mut self.deduced,
-            (false, _) => &mut self.uncertain,
-        };
-        *kind += 1;
-    }
-
-    pub(crate) fn add(&mut self, more: Dependencies) {
-        self.certain += more.certain;
-        self.deduced += more.deduced;
-        self.uncertain += more.uncertain;
-    }
-
-    /// The part of the dependencies that is known, from 0 to 1; 1 if there are none.
-    #[must_use]
-    pub fn known(&self) -> f64 {
-        let (known, all) = (self.certain + self.deduced, self.certain + self.deduced + self.uncertain);
-        if all == 0 { 1.0 } else { known as f64 / all as f64 }
-    }
 }
 
 /// What was deduced, as far as it was looked for.
@@ -73,4 +40,12 @@ pub struct Statistics {
     pub rw: Dependencies,
     /// Violations found.
     pub violations: u64,
+}
+
+impl Statistics {
+    /// The dependencies alone.
+    #[must_use]
+    pub fn deduced(&self) -> Deduced {
+        Deduced { ww: self.ww, wr: self.wr, rw: self.rw }
+    }
 }

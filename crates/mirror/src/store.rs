@@ -22,6 +22,8 @@ pub(crate) struct Region {
     pub by: i64,
     pub until: i64,
     pub predicate: PredicateId,
+    /// Whether it is the search of an update.
+    pub update: bool,
 }
 
 /// The rows of a table that are known, and who searched it.

@@ -29,7 +29,9 @@ fn check(profile: &str, history: &History) -> Verdict {
 #[track_caller]
 fn breaks(profile: &str, anomaly: Anomaly, text: &str) {
     let h = history(&format!("{TABLE}{text}"));
-    let Verdict::Violated(findings) = check(profile, &h) else { panic!("nothing found in {text}") };
+    let Verdict::Violated(findings) = check(profile, &h) else {
+        panic!("nothing found for {profile} in {text}")
+    };
     assert!(findings.iter().any(|finding| finding.anomaly == anomaly), "{findings:?}");
     findings.iter().for_each(|finding| assert_eq!(audit(&h, ANY, &finding.certificate), Ok(()), "{text}"));
 }
@@ -115,6 +117,34 @@ fn what_was_searched_is_locked() {
     let update = text.replace("scan(t, v > 5){}", "upd(t, v > 5, v = 0){}");
     breaks("mysql/repeatable-read", Anomaly::MutualExclusion, &update);
     is_clean("mysql/read-committed", &update);
+}
+
+/// Leopard's appendix B: two updates of identical or subsuming ranges. The row that the first one changed left both
+/// ranges, so that no key and no new row tells that the second one must have found it; nobody saw its rows.
+#[test]
+fn updates_of_identical_and_subsuming_ranges_meet() {
+    let text = "init: t/1={v:3 w:0} t/9={v:50 w:0} \
+        | T1: upd(t, v >= 2 AND v <= 5, v = 100){1:{v:100 w:0}}@[10,20] r(t/9,?)@[50,60] commit@[61,62] \
+        | T2: upd(t, RANGE, w = 7)@[30,40] r(t/9,?)@[42,43] commit@[44,45]";
+    let ranges = |range: &str| text.replace("RANGE", range);
+    for range in ["v >= 2 AND v <= 5", "v BETWEEN 2 AND 5", "v < 10", "v >= 1 AND v <= 9", "TRUE"] {
+        for profile in ["mysql/repeatable-read", "mysql/serializable", "derby/serializable"] {
+            breaks(profile, Anomaly::MutualExclusion, &ranges(range));
+        }
+        is_clean("mysql/read-committed", &ranges(range));
+        is_clean("postgresql/serializable", &ranges(range));
+    }
+    // Disjoint, or overlapping only: they need not meet.
+    for range in ["v >= 6 AND v <= 9", "v >= 3 AND v <= 9", "v = 3"] {
+        is_clean("mysql/serializable", &ranges(range));
+    }
+    // In the other order of their ends, too; and not if the first had ended before.
+    let later = ranges("v < 10").replace("commit@[44,45]", "commit@[70,71]");
+    breaks("mysql/serializable", Anomaly::MutualExclusion, &later);
+    let after = ranges("v < 10").replace("r(t/9,?)@[50,60] commit@[61,62]", "commit@[22,25]");
+    is_clean("mysql/serializable", &after);
+    // A range in which nothing was changed locks gaps only, and those do not exclude each other.
+    is_clean("mysql/serializable", &ranges("v < 10").replace("{1:{v:100 w:0}}", "{}"));
 }
 
 #[test]

@@ -139,7 +139,12 @@ fn what_a_search_does_not_look_at_tells_nothing() {
                 next += 7;
                 let mechanisms = all[next % all.len()];
                 let one = found(&history, mechanisms, 1..=1);
-                assert_eq!(one, found(&other, mechanisms, 1..=1), "{protocol} {seed} {mechanisms:?}");
+                let roundabout = found(&other, mechanisms, 1..=1);
+                // Of two conditions without ranges nobody knows whether one is part of the other.
+                let by_ranges = mechanisms.write_regions && !mechanisms.update_search;
+                let told = |breach: &&String| !by_ranges || !breach.starts_with("Locks");
+                let apart: Vec<_> = one.symmetric_difference(&roundabout).filter(told).collect();
+                assert!(apart.is_empty(), "{protocol} {seed} {mechanisms:?}: {apart:?}");
                 count += one.len();
             }
         }

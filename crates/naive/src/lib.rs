@@ -30,6 +30,7 @@ mod shrink;
 mod uncommitted;
 mod versions;
 
+use margay_audit::with_included;
 use margay_history::{History, Outcome, TxnId};
 use margay_levels::Level;
 #[cfg(test)]
@@ -49,10 +50,10 @@ impl Checker for Naive {
     }
 
     fn check(&self, history: &History, question: Question, budget: &Budget) -> Verdict {
-        match answer(history, question, budget) {
+        with_included(history, question, budget, |question| match answer(history, question, budget) {
             Ok(verdict) => verdict,
             Err(Stop::Why(why)) => Verdict::Unknown(why),
-        }
+        })
     }
 }
 
@@ -77,13 +78,16 @@ fn answer(history: &History, question: Question, budget: &Budget) -> Search<Verd
 /// rows depend on what other writers left of them.
 const UNSHOWN: &str = "a violation that no certificate can show";
 
-/// Whether some choice explains the history: the definition alone, without a certificate that others can check.
+/// Whether some choice explains the history: the definition alone, without a certificate that others can check. A
+/// serializable level includes the snapshot level below it, which timestamps may contradict ([`Question::included`]).
 ///
 /// # Errors
 /// Why there is no answer.
 pub fn holds(history: &History, question: Question, budget: &Budget) -> Result<bool, Why> {
-    let decide = || -> Search<bool> { Ok(explain(&Model::new(history, question, budget)?)?.is_some()) };
-    decide().map_err(|Stop::Why(why)| why)
+    let decide =
+        |question| -> Search<bool> { Ok(explain(&Model::new(history, question, budget)?)?.is_some()) };
+    let both = || Ok(decide(question)? && question.included(history).map_or(Ok(true), decide)?);
+    both().map_err(|Stop::Why(why)| why)
 }
 
 /// Shows one way in which it can have happened.

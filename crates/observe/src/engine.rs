@@ -1,6 +1,6 @@
 //! The engine: wider limits until there is an answer.
 
-use margay_audit::audit_within;
+use margay_audit::{audit_alone_within, with_included};
 use margay_executions::{Answer, Constraints, Rules, exhaust, unknowns};
 use margay_history::{History, OpId, TxnId};
 use margay_levels::Anomaly;
@@ -13,7 +13,7 @@ use crate::learn::{self, Learned};
 use crate::notes;
 use crate::options::Options;
 use crate::parts;
-use crate::search::{Found, Limits, Misfit, Search};
+use crate::search::{FEW_EACH, Found, GLANCE_EACH, Limits, MANY_EACH, Misfit, Search};
 use crate::smt::{self, Said, Solver};
 use crate::unknown::Wrong;
 
@@ -89,8 +89,11 @@ impl Observe {
         if !parts && !lemmas && !self.options.invariants {
             return Ok(None);
         }
+        if let Some(verdict) = self.glance(asked, budget)? {
+            return Ok(Some(verdict));
+        }
         let mut search = asked.search(self.short(), self.first_limits(history), &[])?;
-        search.least = true;
+        search.each = FEW_EACH;
         let misfit = match search.run(budget) {
             Found::Execution(execution) => {
                 return Ok(Some(Verdict::Holds(Certificate::Execution(execution))));
@@ -109,6 +112,34 @@ impl Observe {
             None if lemmas => self.learned(asked, budget),
             verdict => Ok(verdict),
         }
+    }
+
+    /// A search of very few steps explains most right logs. What waits in vain in a wrong one is mostly what is wrong:
+    /// invariants are asked about that alone. If they allow it, it may have seen a much older state.
+    fn glance(&self, asked: &Asked<'_, '_>, budget: &Budget) -> Result<Option<Verdict>, Outside> {
+        let Asked { history, constraints, .. } = *asked;
+        if !self.options.invariants || history.txn_count() <= FEW_TXNS {
+            return Ok(None);
+        }
+        let first = self.first_limits(history);
+        let all = first.window.filter(|_| history.txn_count() <= ALL_STATES_UP_TO);
+        let few = Options { steps: self.options.steps.min(GLANCE), ..self.options };
+        for limits in [Some(first), all.map(|_| Limits { window: None, ..first })].into_iter().flatten() {
+            let mut search = asked.search(few, limits, &[])?;
+            (search.each, search.most_for_one, search.impatient) = (GLANCE_EACH, GLANCE, true);
+            match search.run(budget) {
+                Found::Execution(execution) => {
+                    return Ok(Some(Verdict::Holds(Certificate::Execution(execution))));
+                }
+                Found::Cut(_) | Found::Refuted(_) if limits.window == first.window => {}
+                _ => return Ok(None),
+            }
+            let refuted = |txn| invariant::refuted(history, constraints, Some(txn), budget).ok().flatten();
+            if let Some(verdict) = search.suspects().into_iter().find_map(refuted) {
+                return Ok(Some(verdict));
+            }
+        }
+        Ok(None)
     }
 
     /// The answer of invariants, if they have one: first where the search got stuck, then anywhere. What is outside the fragment for them is left to the others.
@@ -148,7 +179,7 @@ impl Observe {
         let Asked { history, rules, constraints, .. } = *asked;
         let (limits, short) = (Limits::NONE, self.short());
         let mut search = asked.search(short, limits, &[])?;
-        search.least = true;
+        search.each = FEW_EACH;
         match search.run(budget) {
             Found::Cut(misfit) => match learn::learn(history, rules, constraints, self.options, budget)? {
                 Learned::Execution(execution) => Ok(Some(Verdict::Holds(Certificate::Execution(execution)))),
@@ -205,7 +236,7 @@ impl Observe {
         match smt::ask(history, rules, solver, budget)? {
             Said::Execution(execution) => {
                 let certificate = Certificate::Execution(execution);
-                Ok(match audit_within(history, question, &certificate, budget) {
+                Ok(match audit_alone_within(history, question, &certificate, budget) {
                     Ok(()) => Verdict::Holds(certificate),
                     Err(rejected) => Verdict::Unknown(Why::Outside(format!(
                         "{name} found an execution that the interpreter does not confirm: {rejected}"
@@ -362,7 +393,7 @@ impl Observe {
         let Asked { rules, constraints, .. } = *asked;
         let mut search = asked.search(self.options, limits, &[])?;
         search.stop = Some(misfit);
-        search.least = !lemmas.is_empty();
+        search.each = if lemmas.is_empty() { MANY_EACH } else { FEW_EACH };
         let _ = search.run(budget);
         let prefix: Vec<TxnId> = search.order().iter().copied().chain([misfit.txn]).collect();
         let told = notes::tell(search.machine(), rules, misfit)?;
@@ -386,6 +417,12 @@ const FEW_TXNS: usize = 24;
 
 /// How many statements a search executes, beyond a few for each operation, before learning is tried.
 const SHORT: u64 = 20_000;
+
+/// Up to so many transactions a glance keeps all states: what is wrong in one order may be right in a much older state.
+const ALL_STATES_UP_TO: usize = 20_000;
+
+/// How many statements a glance executes, beyond a few for each operation.
+const GLANCE: u64 = 1_000;
 
 /// How many statements are executed to see whether the audit can try everything.
 const FEW: u64 = 200_000;
@@ -467,6 +504,12 @@ impl Checker for Observe {
     }
 
     fn check(&self, history: &History, question: Question, budget: &Budget) -> Verdict {
+        with_included(history, question, budget, |question| self.decide(history, question, budget))
+    }
+}
+
+impl Observe {
+    fn decide(&self, history: &History, question: Question, budget: &Budget) -> Verdict {
         let Some(rules) = Rules::of(question, self.options.reading) else {
             return Verdict::Unknown(Why::Level(format!(
                 "observe does not decide {}",

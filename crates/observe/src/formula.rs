@@ -1,6 +1,6 @@
 //! Answers by the formula of a log, where trying one order after the other does not help: initial values that nobody knows, and rows that may be seen as of many states.
 
-use margay_audit::audit_within;
+use margay_audit::audit_alone_within;
 use margay_executions::formula::Open;
 use margay_executions::{Family, Rules, show_observed, show_statement, unknown_rows};
 use margay_history::{OpId, TxnId};
@@ -52,7 +52,7 @@ impl Formula<'_, '_, '_> {
         };
         let certificate = Certificate::Execution(execution);
         // The formula has no overflow halfway, and the interpreter has.
-        let confirmed = audit_within(history, question, &certificate, self.budget).is_ok();
+        let confirmed = audit_alone_within(history, question, &certificate, self.budget).is_ok();
         Ok(confirmed.then_some(Verdict::Holds(certificate)))
     }
 

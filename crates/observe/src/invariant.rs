@@ -2,7 +2,8 @@
 //!
 //! # Algorithm
 //! What all statements together can make of rows is collected once ([`World`]). What a cell can be follows from it, and
-//! from other cells where statements compute one from the other; a cell that depends on itself can be anything. Each
+//! from other cells where statements compute one from the other. What is computed from the cell itself (`q = CASE WHEN
+//! q > 9 THEN q - 5 ELSE q + 86 END`) is added until nothing new comes; cells that depend on each other can be anything. Each
 //! result of a committed transaction is held against what its statement can answer. The first one that cannot be is the
 //! answer: its certificate names the cells that were looked at. Statements that look for an integer find its rows in an
 //! index of what columns can be.
@@ -31,6 +32,9 @@ use margay_verdict::{Budget, Certificate, Finding, Outside, Verdict};
 
 /// The most rows that statements look through, all together.
 const MOST_ROWS: u64 = 5_000_000;
+
+/// How often a cell that is computed from itself is computed again.
+const MOST_ROUNDS: usize = 300;
 
 /// The most cells that are told.
 const TOLD: usize = 4;
@@ -143,14 +147,32 @@ impl Rows for Inferred<'_> {
             return known.clone().unwrap_or(Possible::Any);
         }
         self.memory.cells.borrow_mut().insert(place.clone(), None);
-        let row = |other: usize| self.cell(table, key, other);
-        let values = self.world.cell(self.database, (table, key, column), &row);
+        let values = self.closed((table, key, column)).unwrap_or(Possible::Any);
         self.memory.cells.borrow_mut().insert(place, Some(values.clone()));
         values
     }
 }
 
 impl Inferred<'_> {
+    /// The least set that statements do not leave, if it is found soon: what is computed from the cell itself is
+    /// computed from what it can be so far, until nothing new comes.
+    fn closed(&self, (table, key, column): (TableId, &Key, usize)) -> Option<Possible> {
+        let mut values = Possible::nothing();
+        for _ in 0..MOST_ROUNDS {
+            let row = |other: usize| match other == column {
+                true => values.clone(),
+                false => self.cell(table, key, other),
+            };
+            let made = self.world.cell(self.database, (table, key, column), &row);
+            self.memory.looked_through.update(|all| all + made.size());
+            if values.includes(&made) {
+                return Some(values);
+            }
+            values.join(made);
+        }
+        None
+    }
+
     fn index(&self, table: TableId, column: usize) -> Option<Index> {
         let (mut index, mut rows) = (Index::default(), Vec::new());
         self.each(table, &mut |key, always| rows.push((key.clone(), always))).then_some(())?;

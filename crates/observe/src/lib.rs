@@ -48,4 +48,4 @@ pub mod smt;
 pub mod unknown;
 
 pub use engine::Observe;
-pub use options::{Backend, Options};
+pub use options::{Backend, Options, STRATEGIES, Strategy};

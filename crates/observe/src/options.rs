@@ -96,6 +96,31 @@ impl Options {
     };
 }
 
+/// The name of a strategy, and the options without it.
+pub type Strategy = (&'static str, fn(Options) -> Options);
+
+/// The strategies that can be switched off, by name, and the options without each. None of them is needed to be right:
+/// without one, answers take longer, or stay open.
+pub const STRATEGIES: [Strategy; 9] = [
+    ("invariants", |options| Options { invariants: false, ..options }),
+    ("parts", |options| Options { parts: false, ..options }),
+    ("lemmas", |options| Options { lemmas: 0, ..options }),
+    ("formulas", |options| Options { clashes: 0, ..options }),
+    ("blocking", |options| Options { learn: false, ..options }),
+    ("window", |options| Options { window: None, ..options }),
+    ("concrete-state", |options| Options { concrete: false, ..options }),
+    ("strongest-first", |options| Options { strongest_first: false, ..options }),
+    ("indexes", |options| Options { indexes: false, ..options }),
+];
+
+impl Options {
+    /// The same without a strategy of [`STRATEGIES`], if there is one of this name.
+    #[must_use]
+    pub fn without(self, strategy: &str) -> Option<Self> {
+        STRATEGIES.iter().find(|known| known.0 == strategy).map(|known| (known.1)(self))
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self::DEFAULT

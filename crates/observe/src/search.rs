@@ -15,6 +15,7 @@
 //! - The database has as many states as transactions are placed.
 //! - Frames that left the window are final. Whenever that, or another limit, keeps a possibility from being tried, `cut` is set, and nothing is refuted.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use hashbrown::{HashMap, HashSet};
@@ -25,6 +26,22 @@ use margay_verdict::{Budget, Exhausted, Outside};
 
 use crate::conflict::{Cone, Footprint, places};
 use crate::options::Options;
+
+/// How many statements are executed for each operation: in a search that decides, in a short one, and in a glance.
+pub const MANY_EACH: u64 = 200;
+/// In a short search.
+pub const FEW_EACH: u64 = 8;
+/// In a glance.
+pub const GLANCE_EACH: u64 = 2;
+
+/// How many times a transaction does not fit before an impatient search ends.
+const MANY_MISFITS: u32 = 64;
+
+/// How many statements an impatient search executes without that a transaction fits at a new place.
+const MANY_STEPS: u64 = 4_000;
+
+/// How many transactions that did not fit often are suspects.
+const SUSPECTS: usize = 4;
 
 /// How far the search looks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -117,8 +134,18 @@ pub struct Search<'c, 'h> {
     worst: Option<Misfit>,
     /// Ends as soon as this misfit is met again.
     pub stop: Option<Misfit>,
-    /// Executes a few statements for each operation beyond the limit, not many.
-    pub least: bool,
+    /// How many statements are executed for each operation, beyond the limit of the options.
+    pub each: u64,
+    /// How many statements are executed at most for one transaction at one place.
+    pub most_for_one: u64,
+    /// Ends as soon as a transaction has waited for long, or did not fit many times, or nothing fits for long.
+    pub impatient: bool,
+    /// The farthest place that was reached, and after how many statements.
+    farthest: (u32, u64),
+    /// The first transaction of which that is true.
+    overdue: Option<TxnId>,
+    /// How often each transaction did not fit.
+    misfits: HashMap<TxnId, u32>,
     /// How many statements were executed, and transactions considered.
     pub steps: u64,
     budget: Budget,
@@ -156,7 +183,12 @@ impl<'c, 'h> Search<'c, 'h> {
             outside: None,
             worst: None,
             stop: None,
-            least: false,
+            each: MANY_EACH,
+            most_for_one: u64::MAX,
+            impatient: false,
+            farthest: (0, 0),
+            overdue: None,
+            misfits: HashMap::new(),
             steps: 0,
             budget: Budget::unlimited(),
         })
@@ -167,10 +199,40 @@ impl<'c, 'h> Search<'c, 'h> {
         &mut self.machine
     }
 
+    /// The transactions whose results are wrong most likely: the one that waited for long, those that did not fit most
+    /// often, and the one that did not fit at the farthest place.
+    #[must_use]
+    pub fn suspects(&self) -> Vec<TxnId> {
+        let mut often: Vec<(u32, TxnId)> = self.misfits.iter().map(|(&txn, &count)| (count, txn)).collect();
+        often.sort_unstable_by_key(|&(count, txn)| (Reverse(count), txn));
+        let often = often.into_iter().map(|(_, txn)| txn).take(SUSPECTS);
+        let mut suspects: Vec<TxnId> = Vec::new();
+        for txn in self.overdue.into_iter().chain(often).chain(self.worst.map(|misfit| misfit.txn)) {
+            if !suspects.contains(&txn) {
+                suspects.push(txn);
+            }
+        }
+        suspects
+    }
+
     /// The transactions placed so far.
     #[must_use]
     pub fn order(&self) -> &[TxnId] {
         self.placed.order()
+    }
+
+    /// Whether something waits in vain.
+    fn is_stuck(&mut self) -> bool {
+        let here = self.here();
+        if here > self.farthest.0 {
+            self.farthest = (here, self.steps);
+        }
+        self.overdue.is_some() || self.steps - self.farthest.1 > MANY_STEPS
+    }
+
+    /// How many statements are executed at most.
+    fn most(&self) -> u64 {
+        self.options.steps.saturating_add(self.each * self.history.op_count() as u64)
     }
 
     fn here(&self) -> u32 {
@@ -228,6 +290,7 @@ impl<'c, 'h> Search<'c, 'h> {
             .and_then(|first| self.blocked.get(first))
             .filter(|blocked| here - blocked.place > self.limits.patience && !self.is_free(blocked));
         if let Some(blocked) = overdue {
+            self.overdue = self.overdue.or(candidates.first().copied());
             frame.causes = self.causes(&blocked.print);
             candidates.clear();
             self.cut = true;
@@ -253,11 +316,9 @@ impl<'c, 'h> Search<'c, 'h> {
 
     /// Places a transaction at the last frame, or at an earlier one after a jump; false if there is no possibility left.
     fn advance(&mut self) -> Result<bool, Stop> {
-        let each = if self.least { 8 } else { 200 };
-        let most = self.options.steps.saturating_add(each * self.history.op_count() as u64);
         loop {
             self.budget.poll_now().map_err(Stop::Budget)?;
-            if self.steps > most {
+            if self.steps > self.most() || self.impatient && self.is_stuck() {
                 self.cut = true;
                 return Ok(false);
             }
@@ -350,6 +411,11 @@ impl<'c, 'h> Search<'c, 'h> {
     fn misfit(&mut self, choices: &Choices) -> Result<(), Stop> {
         let here = self.here();
         self.cut |= choices.cut;
+        let misfits = self.misfits.entry(choices.txn()).or_default();
+        *misfits += 1;
+        if *misfits > MANY_MISFITS {
+            self.overdue.get_or_insert(choices.txn());
+        }
         if let Some(outside) = &choices.outside {
             self.outside.get_or_insert_with(|| outside.clone());
         }
@@ -388,6 +454,8 @@ impl<'c, 'h> Search<'c, 'h> {
         let range = self.placed.snapshots(txn);
         let choices = Choices::new(&mut self.machine, self.rules, txn, range).map_err(Stop::Outside)?;
         let choices = choices.with(self.options.strongest_first, self.options.concrete).within(&self.budget);
+        let left = self.most().saturating_sub(self.steps);
+        let choices = choices.at_most(left.min(self.most_for_one));
         if let Some(frame) = self.frames.back_mut() {
             frame.choices = Some(Box::new(choices));
         }

@@ -69,6 +69,12 @@ fn one(setup: &[&str], query: &str, rows: &[&[i64]]) -> History {
     log.finish()
 }
 
+/// TPC-C's stock.
+const REFILL: &str = "UPDATE t SET v = CASE WHEN v >= 15 THEN v - 5 ELSE v - 5 + 91 END WHERE k = 1";
+
+/// Row 1 with row 2.
+const JOIN: &str = "SELECT a.k, b.v FROM t a JOIN t b ON b.k = a.k + 1 WHERE a.k = 1";
+
 /// What others execute, a query, its answer, and whether that can be.
 type Case<'a> = (&'a [&'a str], &'a str, &'a [&'a [i64]], bool);
 
@@ -97,6 +103,15 @@ fn what_can_be_and_what_cannot() {
         (&["UPDATE t SET v = k + 1 WHERE k = 1"], read, &[&[2]], true),
         (&["UPDATE t SET v = k + 1 WHERE k = 1"], read, &[&[3]], false),
         (&["UPDATE t SET v = v * 2 WHERE k = 1"], read, &[&[20]], true),
+        (&[REFILL; 3], read, &[&[91]], true),
+        (&[REFILL; 3], read, &[&[500]], false),
+        (&["UPDATE t SET v = v * 2 WHERE k = 1", "UPDATE t SET v = v - 3 WHERE k = 1"], read, &[&[17]], true),
+        // Joins: a row that is always there, values that do not go together, and a row that may be gone.
+        (&[], JOIN, &[], false),
+        (&[], JOIN, &[&[1, 20]], true),
+        (&["UPDATE t SET v = 7 WHERE k = 2"], JOIN, &[&[1, 10]], false),
+        (&["UPDATE t SET v = 7 WHERE k = 2"], JOIN, &[&[1, 7]], true),
+        (&["DELETE FROM t WHERE k = 2"], JOIN, &[], true),
         // Fewer rows than the limit are all that there are.
         (&[], "SELECT k FROM t ORDER BY k LIMIT 2", &[&[2]], false),
         (&[], "SELECT k FROM t ORDER BY k LIMIT 1", &[&[1]], true),

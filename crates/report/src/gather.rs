@@ -141,6 +141,7 @@ pub fn proof(certificate: &Certificate) -> &'static str {
     match certificate {
         Certificate::Order(_) => "an order of the transactions",
         Certificate::Points(_) => "an order of begin and commit points",
+        Certificate::Both(_) => "an order of the transactions, and begin and commit points",
         Certificate::Versions(_) => "version orders and what each read saw",
         Certificate::Operations { .. } => "operations that no order explains",
         Certificate::Refutation(lemmas) if lemmas.len() == 1 => "a cycle",

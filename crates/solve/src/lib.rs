@@ -66,7 +66,7 @@ mod uncommitted;
 mod values;
 mod weak;
 
-use margay_audit::audit_within;
+use margay_audit::{audit_within, with_included};
 use margay_history::History;
 use margay_verdict::{
     Budget, Certificate, Checker, Exhausted, Finding, Lemma, Order, Point, Question, Verdict, Why,
@@ -111,7 +111,7 @@ impl Checker for SolveWith {
     }
 
     fn check(&self, history: &History, question: Question, budget: &Budget) -> Verdict {
-        match check(history, question, self.0, budget) {
+        with_included(history, question, budget, |question| match check(history, question, self.0, budget) {
             Verdict::Unknown(Why::Outside(what))
                 if budget.poll().is_ok() && self.0.has(Strategy::ByStronger) =>
             {
@@ -119,7 +119,7 @@ impl Checker for SolveWith {
                     .map_or(Verdict::Unknown(Why::Outside(what)), Verdict::Holds)
             }
             verdict => verdict,
-        }
+        })
     }
 }
 

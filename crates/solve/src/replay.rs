@@ -23,7 +23,7 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use std::time::Duration;
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
-use margay_audit::audit_within;
+use margay_audit::audit_alone_within;
 use margay_history::{ObjectId, TxnId};
 use margay_order::Graph;
 use margay_verdict::cell::{Field, fold};
@@ -184,7 +184,7 @@ impl<'a, 'h> Runs<'a, 'h> {
             }
             if self.left == 0 && self.pending.is_empty() {
                 let order = self.order();
-                if audit_within(self.problem.history, self.problem.question, &order, budget).is_ok() {
+                if audit_alone_within(self.problem.history, self.problem.question, &order, budget).is_ok() {
                     return Some(order);
                 }
                 audits += 1;

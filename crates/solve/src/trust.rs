@@ -7,7 +7,7 @@
 //! # Invariants
 //! A verdict that passes here is one that the audit accepts, or one of a history of which nothing was left out.
 
-use margay_audit::audit_within;
+use margay_audit::{audit_alone_within, audit_within};
 use margay_history::{History, Outcome};
 use margay_levels::Level;
 use margay_levels::definition::Family;
@@ -68,7 +68,7 @@ pub(crate) fn believed(
 ) -> Verdict {
     let shown = shown(problem, &order);
     match &draft.loose {
-        Some(what) if audit_within(problem.history, problem.question, &shown, budget).is_err() => {
+        Some(what) if audit_alone_within(problem.history, problem.question, &shown, budget).is_err() => {
             let found = match problem.strategies.has(Strategy::Replay) {
                 true => replay(problem, points, &order, budget),
                 false => None,

@@ -80,6 +80,14 @@ impl Possible {
         };
     }
 
+    /// How many values are kept one by one, at least 1.
+    pub fn size(&self) -> u64 {
+        match self {
+            Possible::Of(values) => values.len().max(1) as u64,
+            Possible::Any | Possible::Numbers(_) => 1,
+        }
+    }
+
     /// The numbers around the set; `None` if there are other values than exact numbers and NULL, or no number at all.
     pub fn hull(&self) -> Option<Numbers> {
         match self {

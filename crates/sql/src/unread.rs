@@ -42,6 +42,11 @@ impl Predicate {
         match self.0 {}
     }
 
+    /// Whether every row of which another predicate is true satisfies this one.
+    pub fn contains(&self, _: &Predicate) -> bool {
+        match self.0 {}
+    }
+
     /// Whether the condition is true of a row of which only some columns are known.
     pub fn decide(&self, _: &impl Row) -> Option<bool> {
         match self.0 {}

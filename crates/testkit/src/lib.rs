@@ -26,7 +26,7 @@ mod tiny;
 pub use conformance::{Options, Tally, conformance};
 pub use corpora::{Case, cases, corpora};
 pub use mini::{MiniError, history, parse, show};
-pub use random::random;
+pub use random::{random, random_with_evidence};
 pub use rng::Rng;
 pub use shrink::shrink;
 pub use tiny::tiny;

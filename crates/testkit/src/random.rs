@@ -27,6 +27,14 @@ pub fn random(seed: u64) -> History {
     }
 }
 
+/// A random history with evidence, always the same for one seed.
+#[must_use]
+pub fn random_with_evidence(seed: u64) -> History {
+    // Every fourth random history has evidence. The seeds of two histories do not meet.
+    let mut histories = (seed * 1_000_000..).map(random);
+    histories.find(|history| !history.evidence().is_empty()).unwrap_or_else(|| random(seed))
+}
+
 #[derive(Clone, PartialEq, Debug)]
 enum Val {
     Absent,

@@ -51,6 +51,10 @@ pub enum Certificate {
     Points(Vec<Point>),
     /// `holds`, for the levels defined by dependency graphs: version orders and what each read saw.
     Versions(Versions),
+    /// `holds`, for the serializable levels of a history with commit timestamps: what proves the level, and what proves
+    /// the question that it includes ([`crate::Question::included`]). Where one certificate proves both, it stands
+    /// alone.
+    Both(Box<[Certificate; 2]>),
     /// `violated`: these operations cannot be explained, whatever the order.
     Operations {
         /// Which anomaly they are.
@@ -82,6 +86,7 @@ impl Certificate {
             Certificate::Order(_)
             | Certificate::Points(_)
             | Certificate::Versions(_)
+            | Certificate::Both(_)
             | Certificate::Execution(_) => "holds",
             Certificate::Operations { .. }
             | Certificate::Refutation(_)
@@ -100,6 +105,7 @@ impl Certificate {
     pub fn reading(&self) -> Reading {
         match self {
             Certificate::Execution(execution) => execution.reading,
+            Certificate::Both(both) => both[0].reading(),
             Certificate::Unexplained(unexplained) => unexplained.reading,
             _ => Reading::Item,
         }

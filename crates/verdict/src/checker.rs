@@ -4,6 +4,7 @@ use margay_history::History;
 use margay_levels::Level;
 
 use crate::budget::Budget;
+use crate::mechanism::Deduced;
 use crate::verdict::Verdict;
 
 /// What is asked of a history.
@@ -28,6 +29,22 @@ impl Question {
         self.level.session_order() || self.uses_real_time()
     }
 
+    /// The snapshot question that a serializable level includes, where the history has commit timestamps.
+    ///
+    /// Commit and snapshot timestamps are evidence about begin and commit points. A serial order has no such points, so
+    /// the two are asked apart: some serial order, and some points that agree with the timestamps. Without commit
+    /// timestamps the points follow from the serial order.
+    #[must_use]
+    pub fn included(self, history: &History) -> Option<Question> {
+        let level = match self.level {
+            Level::Serializable => Level::SnapshotIsolation,
+            Level::StrongSessionSerializable => Level::StrongSessionSnapshotIsolation,
+            Level::StrictSerializable => Level::StrictSnapshotIsolation,
+            _ => return None,
+        };
+        (!history.evidence().commits.is_empty()).then_some(Question { level, ..self })
+    }
+
     /// Whether real-time order counts, by the level or by assumption.
     #[must_use]
     pub fn uses_real_time(self) -> bool {
@@ -43,4 +60,14 @@ pub trait Checker {
     /// Answers the question. Never panics on a valid history; what it cannot do is [`Verdict::Unknown`] with the
     /// reason.
     fn check(&self, history: &History, question: Question, budget: &Budget) -> Verdict;
+
+    /// The same with the dependencies that it looked at, if it counts them.
+    fn check_counting(
+        &self,
+        history: &History,
+        question: Question,
+        budget: &Budget,
+    ) -> (Verdict, Option<Deduced>) {
+        (self.check(history, question, budget), None)
+    }
 }

@@ -113,11 +113,8 @@ impl Claim {
         rows: Option<Translation>,
         certificate: &Certificate,
     ) -> Self {
-        let executed = matches!(
-            certificate,
-            Certificate::Execution(_) | Certificate::Unexplained(_) | Certificate::Invariant(_)
-        );
-        let recorded = if executed { Translation::Executed } else { Translation::Recorded };
+        let recorded =
+            if is_of_statements(certificate) { Translation::Executed } else { Translation::Recorded };
         Self {
             question,
             reading: certificate.reading(),
@@ -165,6 +162,15 @@ impl Claim {
             Reading::Statement => "reading statement (one committed state per statement)",
         };
         format!("dialect {}; {}; {reading}", self.dialect.name(), self.translation.words())
+    }
+}
+
+/// Whether the certificate is about SQL statements that are executed.
+fn is_of_statements(certificate: &Certificate) -> bool {
+    match certificate {
+        Certificate::Execution(_) | Certificate::Unexplained(_) | Certificate::Invariant(_) => true,
+        Certificate::Both(both) => is_of_statements(&both[0]),
+        _ => false,
     }
 }
 

@@ -266,3 +266,77 @@ fn view(profile: &Profile, read: Read) -> View {
         (_, Some(Snapshot::Within)) => View::Within,
     }
 }
+
+/// How the dependencies of one kind came to be known.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Dependencies {
+    /// The intervals do not overlap: time alone tells.
+    pub certain: u64,
+    /// They overlap, and values, snapshots, locks or the rule for concurrent updates tell.
+    pub deduced: u64,
+    /// Nothing tells.
+    pub uncertain: u64,
+}
+
+impl Dependencies {
+    /// One more.
+    pub fn count(&mut self, known: bool, by_time: bool) {
+        let kind = match (known, by_time) {
+            (true, true) => &mut self.certain,
+            (true, false) => &mut self.deduced,
+            (false, _) => &mut self.uncertain,
+        };
+        *kind += 1;
+    }
+
+    /// All of these, too.
+    pub fn add(&mut self, more: Dependencies) {
+        self.certain += more.certain;
+        self.deduced += more.deduced;
+        self.uncertain += more.uncertain;
+    }
+
+    /// The part of the dependencies that is known, from 0 to 1; 1 if there are none.
+    #[must_use]
+    pub fn known(&self) -> f64 {
+        part(self.certain + self.deduced, self.uncertain)
+    }
+}
+
+/// The dependencies that an engine looked at while it verified mechanisms.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Deduced {
+    /// Pairs of versions of one object.
+    pub ww: Dependencies,
+    /// Reads.
+    pub wr: Dependencies,
+    /// Reads and later versions of what they saw.
+    pub rw: Dependencies,
+}
+
+impl Deduced {
+    /// Leopard's β: the part of all dependencies whose intervals overlap, from 0 to 1. Time alone does not tell them.
+    #[must_use]
+    pub fn overlap_ratio(&self) -> f64 {
+        let all = self.all();
+        1.0 - part(all.certain, all.deduced + all.uncertain)
+    }
+
+    /// The part of those that is deduced all the same, from 0 to 1; 1 if none overlap.
+    #[must_use]
+    pub fn deduced_ratio(&self) -> f64 {
+        let all = self.all();
+        part(all.deduced, all.uncertain)
+    }
+
+    fn all(&self) -> Dependencies {
+        let mut all = self.ww;
+        all.add(self.wr);
+        all.add(self.rw);
+        all
+    }
+}
+
+fn part(these: u64, others: u64) -> f64 {
+    if these + others == 0 { 1.0 } else { these as f64 / (these + others) as f64 }
+}

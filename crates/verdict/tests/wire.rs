@@ -49,6 +49,10 @@ fn certificates(h: &History) -> Vec<Certificate> {
         breach(Broken::Locks { object: x, ops: [op(a, 0), op(b, 0)] }),
         breach(Broken::Updates { object: row, txns: [a, c] }),
         breach(Broken::Dependencies(edges)),
+        Certificate::Both(Box::new([
+            Certificate::Order(Order { txns: vec![b, a, c], reads: Vec::new() }),
+            Certificate::Points(vec![Point::Begin(a), Point::Commit(a)]),
+        ])),
     ]
 }
 

@@ -12,12 +12,12 @@ use std::collections::HashMap;
 
 use judge::Judge;
 use margay_audit::audit;
-use margay_history::History;
+use margay_history::{History, TxnId};
 use margay_levels::Level;
 use margay_levels::definition::Family;
 use margay_naive::Naive;
 use margay_testkit::{Rng, random, show};
-use margay_verdict::{Budget, Certificate, Checker, Question, Verdict};
+use margay_verdict::{Budget, Certificate, Checker, Point, Question, Verdict};
 use mutate::mutant;
 
 #[derive(Default, Debug)]
@@ -107,8 +107,15 @@ fn judge(history: &History, question: Question, mutant: &Certificate, tally: &mu
     }
     let judge = Judge { history, question };
     let serial = question.level.family() == Family::Serial;
+    let included = question.included(history).map(|question| Judge { history, question });
+    // Every transaction begins directly before it commits.
+    let alone = |txns: &[TxnId]| {
+        let points =
+            || txns.iter().flat_map(|&txn| [Point::Begin(txn), Point::Commit(txn)]).collect::<Vec<_>>();
+        included.as_ref().is_none_or(|judge| judge.points(&points()))
+    };
     let exactly = match mutant {
-        Certificate::Order(order) if serial => Some(judge.serial(&order.txns)),
+        Certificate::Order(order) if serial => Some(judge.serial(&order.txns) && alone(&order.txns)),
         Certificate::Points(points) if question.level.family() == Family::Snapshot => {
             Some(judge.points(points))
         }
@@ -122,7 +129,9 @@ fn judge(history: &History, question: Question, mutant: &Certificate, tally: &mu
         matches!(question.level, Level::ReadCommitted | Level::RepeatableRead | Level::ParallelSnapshot);
     let sound = match mutant {
         Certificate::Versions(versions) if graph => judge.versions(versions),
-        Certificate::Refutation(lemmas) if question.level != Level::ReadUncommitted => judge.refuted(lemmas),
+        Certificate::Refutation(lemmas) if question.level != Level::ReadUncommitted => {
+            judge.refuted(lemmas) || included.is_some_and(|judge| judge.refuted(lemmas))
+        }
         _ => return,
     };
     tally.judged += 1;

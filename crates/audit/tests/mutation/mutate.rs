@@ -55,6 +55,14 @@ impl Spoiler<'_> {
                     }
                 }
             },
+            Certificate::Both(both) => {
+                let part = self.rng.below(2);
+                match self.rng.below(5) {
+                    0 => both.swap(0, 1),
+                    1 => *certificate = both[part].clone(),
+                    _ => self.spoil(&mut both[part]),
+                }
+            }
             Certificate::Operations { anomaly, ops } => match self.rng.below(2) {
                 0 => *anomaly = *self.rng.pick(Anomaly::ALL),
                 _ => {

@@ -30,8 +30,18 @@ pub enum Order {
 /// How many choices are tried before a history is too large.
 const STEPS: u64 = 3_000_000;
 
-/// Whether a level holds; nothing if there are too many choices.
+/// Whether a level holds; nothing if there are too many choices. With commit timestamps a serializable level includes the snapshot level below it.
 pub fn holds(history: &History, level: Level) -> Option<bool> {
+    match level {
+        Level::Serial(order) if !history.evidence.commits.is_empty() => {
+            let both = (holds_alone(history, level), holds_alone(history, Level::Snapshot(order)));
+            if let (Some(serial), Some(snapshot)) = both { Some(serial && snapshot) } else { None }
+        }
+        _ => holds_alone(history, level),
+    }
+}
+
+fn holds_alone(history: &History, level: Level) -> Option<bool> {
     let outcome = |wanted| (0..history.txns.len()).filter(move |&t| history.txns[t].outcome == wanted);
     let unknown: Vec<usize> = outcome(Outcome::Unknown).collect();
     for mask in 0..1_u32 << unknown.len() {

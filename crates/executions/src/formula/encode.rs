@@ -387,8 +387,10 @@ impl Encoder<'_> {
             let Some(&looks) = found.get(id) else { return Ok(then) };
             let mut now = rows.latest(points, (txn, Sees::Here), id, terms)?.row;
             // A row that somebody deleted meanwhile is not found again, whether it came back or not.
-            if rows.may_end(id, txn) {
+            let ended = rows.ended_after(points, txn, id, point, terms);
+            if ended != Term::FALSE {
                 let gone = terms.choice();
+                let gone = terms.and(&[gone, ended]);
                 let absent = SymbolicRow::absent(now.cells.len(), terms);
                 now = SymbolicRow::either(gone, &absent, &now, terms)?;
             }

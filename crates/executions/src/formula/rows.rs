@@ -79,12 +79,6 @@ impl Rows {
         }
     }
 
-    /// Whether another transaction may delete a row.
-    #[must_use]
-    pub fn may_end(&self, id: &RowId, own: usize) -> bool {
-        self.deleters.get(id).is_some_and(|deleters| deleters.iter().any(|&txn| txn != own))
-    }
-
     /// The rows that all of these may write.
     #[must_use]
     pub fn written_by(&self, txns: &[usize]) -> Vec<RowId> {
@@ -237,6 +231,25 @@ impl Rows {
             seen.missed.push((writer, missed));
         }
         Ok(seen)
+    }
+
+    /// Whether another transaction that is visible here, and may delete the row, wrote it after a point.
+    pub fn ended_after(
+        &mut self,
+        points: &Points<'_>,
+        own: usize,
+        id: &RowId,
+        point: Term,
+        terms: &mut Terms,
+    ) -> Term {
+        let deleters = self.deleters.get(id).cloned().unwrap_or_default();
+        let visible = self.visible(points, own, Sees::Here, id, terms);
+        let mut ends = Vec::new();
+        for (writer, seen) in visible.into_iter().filter(|(writer, _)| deleters.contains(writer)) {
+            let after = terms.less(point, points.at[writer]);
+            ends.push(terms.and(&[seen, after]));
+        }
+        terms.or(&ends)
     }
 
     /// Whether no other transaction that is visible here wrote the row after a point.

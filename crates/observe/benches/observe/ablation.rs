@@ -2,14 +2,14 @@
 //!
 //! `cargo bench -p margay-observe --bench observe -- ablation [SECONDS] [SET]…` prints one row for each switch: how
 //! many questions are decided within so many seconds each (10 without), and the processor time of all, with the audit
-//! of every certificate. SET is one of those below; without any, all.
+//! of every certificate. SET is one of those in `sets`; without any, all. `list SECONDS SET` prints each answer.
 
 use std::time::Duration;
 
 use margay_history::History;
 use margay_levels::Level;
-use margay_observe::{Observe, Options};
-use margay_verdict::{Budget, Checker, Question};
+use margay_observe::{Observe, Options, STRATEGIES, Strategy};
+use margay_verdict::{Budget, Checker, Question, Verdict};
 
 use crate::{sets, used::used, wrong};
 
@@ -17,20 +17,9 @@ use crate::{sets, used::used, wrong};
 pub type Asked = (History, Vec<Level>);
 
 /// The options with each strategy off.
-fn switches() -> Vec<(&'static str, Options)> {
-    let all = Options::DEFAULT;
-    vec![
-        ("nothing", all),
-        ("invariants", Options { invariants: false, ..all }),
-        ("parts", Options { parts: false, ..all }),
-        ("lemmas", Options { lemmas: 0, ..all }),
-        ("formulas", Options { clashes: 0, ..all }),
-        ("blocking", Options { learn: false, ..all }),
-        ("window", Options { window: None, ..all }),
-        ("one concrete state", Options { concrete: false, ..all }),
-        ("strongest choice first", Options { strongest_first: false, ..all }),
-        ("indexes", Options { indexes: false, ..all }),
-    ]
+fn switches() -> impl Iterator<Item = (&'static str, Options)> {
+    let without = |&(name, off): &Strategy| (name, off(Options::DEFAULT));
+    std::iter::once(("nothing", Options::DEFAULT)).chain(STRATEGIES.iter().map(without))
 }
 
 /// Prints the table.
@@ -63,4 +52,24 @@ fn cell(logs: &[Asked], options: Options, seconds: u64) -> String {
     let [holds, violated, _, rejected] = words;
     let rejected = if rejected > 0 { format!(", {rejected} rejected") } else { String::new() };
     format!("{} ({violated} violated{rejected}), {:.1} s", holds + violated, (used() - start).as_secs_f64())
+}
+
+/// Prints each question of a set with its answer, the audit of it, and the processor time of both.
+pub fn list(seconds: u64, set: &str) {
+    let made = sets::ALL.into_iter().find(|(name, _)| *name == set).map(|(_, make)| make());
+    for (at, (history, levels)) in made.into_iter().flatten().enumerate() {
+        for level in levels {
+            let (start, question) = (used(), Question::new(level));
+            let budget = Budget::unlimited().with_time(Duration::from_secs(seconds));
+            let verdict = Observe { options: Options::DEFAULT }.check(&history, question, &budget);
+            let said = match &verdict {
+                Verdict::Unknown(why) => format!("unknown: {why}"),
+                other => other.word().to_owned(),
+            };
+            let checked = used() - start;
+            let audit = if wrong::word(&history, question, &verdict) == 3 { "rejected" } else { "fine" };
+            let (check, audited) = (checked.as_secs_f64(), (used() - start - checked).as_secs_f64());
+            println!("{at} {level}: {said} ({check:.1} s), audit {audit} ({audited:.1} s)");
+        }
+    }
 }

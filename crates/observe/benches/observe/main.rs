@@ -3,7 +3,7 @@
 //! `cargo bench -p margay-observe --bench observe -- WORKLOAD LEVEL TRANSACTIONS [SWITCH]…`, with WORKLOAD one of `bank`, `twitter`, `rubis`, `tpcc`, LEVEL one of `ser`, `si`,
 //! `rc`, and each SWITCH one of `no-indexes`, `no-window`, `not-concrete`, `weakest-first`, `no-learning`, `statement`, `no-audit`, `no-timestamps`.
 //! `wrong TRANSACTIONS LEMMAS CLASHES` counts how many wrong logs whose order nothing tells are refuted with so many lemmas and proposals for their formula at most.
-//! `ablation SECONDS [SET]…` compares what is decided within so many seconds each when one strategy is off.
+//! `ablation SECONDS [SET]…` compares what is decided within so many seconds each when one strategy is off; `list SECONDS SET` prints each answer.
 //! `faulty TRANSACTIONS SECONDS [no-parts]` counts how many long logs of a database that errs once are refuted within so many seconds each.
 
 use std::time::Duration;
@@ -67,6 +67,7 @@ fn other(args: &[String]) -> bool {
             wrong::run(number(count, 20), number(lemmas, 0) as usize, number(clashes, 0) as usize);
         }
         [what, seconds, sets @ ..] if what == "ablation" => ablation::run(number(seconds, 10), sets),
+        [what, seconds, set] if what == "list" => ablation::list(number(seconds, 10), set),
         [what, count, seconds, rest @ ..] if what == "faulty" => {
             let parts = !rest.iter().any(|switch| switch == "no-parts");
             faulty::run(number(count, 100), number(seconds, 20), parts);

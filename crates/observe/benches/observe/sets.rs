@@ -17,12 +17,13 @@ use crate::{bank, faulty, rubis, tpcc, twitter, wrong};
 type Set = (&'static str, fn() -> Vec<Asked>);
 
 /// All sets.
-pub const ALL: [Set; 7] = [
+pub const ALL: [Set; 8] = [
     ("random", random),
     ("transfers", transfers),
     ("short", short),
     ("long", long),
-    ("mutated", mutations),
+    ("mutated", || mutations(1000)),
+    ("mutated-10000", || mutations(10_000)),
     ("unknown", unknown),
     ("right", right),
 ];
@@ -104,11 +105,11 @@ fn simulated(number: usize, protocol: Protocol, seed: u64, count: u64) -> Histor
     simulator.finish()
 }
 
-/// Logs of 1000 transactions of bank-server, Twitter, RUBiS and TPC-C with client times, and one result changed.
-fn mutations() -> Vec<Asked> {
+/// Logs of bank-server, Twitter, RUBiS and TPC-C with client times, and one result changed.
+fn mutations(transactions: u64) -> Vec<Asked> {
     let mut logs = Vec::new();
     for (number, (protocol, level)) in (0..4).flat_map(|n| PROTOCOLS.map(|protocol| (n, protocol))) {
-        let history = simulated(number, protocol, 7, 1000);
+        let history = simulated(number, protocol, 7, transactions);
         for (seed, mutation) in
             [(1, Mutation::Number), (2, Mutation::Number), (3, Mutation::Dropped), (4, Mutation::Dropped)]
         {

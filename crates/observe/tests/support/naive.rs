@@ -6,8 +6,14 @@ use margay_sql::Transaction;
 use margay_verdict::Question;
 use margay_verdict::execution::{Pin, Reading, Sight};
 
-/// Whether there is an execution.
+/// Whether a question holds, together with the one that it includes.
 pub fn holds(history: &History, question: Question, reading: Reading) -> bool {
+    has_execution(history, question, reading)
+        && question.included(history).is_none_or(|included| has_execution(history, included, reading))
+}
+
+/// Whether there is an execution.
+pub fn has_execution(history: &History, question: Question, reading: Reading) -> bool {
     let rules = Rules::of(question, reading).expect("a level of executions");
     let machine = Machine::new(history, false).expect("inside the fragment");
     let live = history.txns().filter(|&txn| history.outcome(txn) != Outcome::Aborted).collect();

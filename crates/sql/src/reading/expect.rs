@@ -68,7 +68,7 @@ impl Database {
     pub fn expected(&self, statement: &Statement, params: &[Value], rows: &dyn Rows) -> Expected {
         let asker = Asker { database: self, params, rows };
         let met = |source: &Source| {
-            let met = asker.met(source)?;
+            let met = asker.met(&[], source)?;
             let certain = met.iter().filter(|row| row.certain).count() as u64;
             Some((certain, met.len() as u64))
         };
@@ -91,24 +91,34 @@ struct Asker<'a> {
 }
 
 /// A row that a source can have.
-struct Met {
+#[derive(Clone)]
+struct Met<'s> {
+    source: &'s Source,
     table: TableId,
     key: Key,
     certain: bool,
 }
 
+/// The most rows of a join that are looked at one by one, at each of its tables.
+const MOST_JOINED: usize = 64;
+
 impl Asker<'_> {
-    /// The rows of a source that can satisfy its conditions; `None` if there may be others.
-    fn met(&self, source: &Source) -> Option<Vec<Met>> {
+    /// The rows of a source that can satisfy its conditions beside rows of the sources before it; `None` if there may
+    /// be others.
+    fn met<'s>(&self, before: &[Met<'s>], source: &'s Source) -> Option<Vec<Met<'s>>> {
         let SourceRows::Table(table, _) = &source.rows else { return None };
         if source.left {
             return None;
         }
         let mut met = Vec::new();
+        let mut row = before.to_vec();
         let mut add = |key: &Key, present: bool| {
-            let truth = self.conditions(source, *table, key);
+            row.truncate(before.len());
+            row.push(Met { source, table: *table, key: key.clone(), certain: present });
+            let truth = self.conditions(source, &row);
             if truth.can_hold {
-                met.push(Met { table: *table, key: key.clone(), certain: present && !truth.can_fail });
+                let certain = present && !truth.can_fail;
+                met.extend(row.last().map(|last| Met { certain, ..last.clone() }));
             }
         };
         match self.database.named(source, self.params) {
@@ -119,7 +129,7 @@ impl Asker<'_> {
                 }
                 Some(met)
             }
-            _ => match self.found(source, *table) {
+            _ => match self.found(before, source, *table) {
                 Some(found) => {
                     found.iter().for_each(|(key, present)| add(key, *present));
                     Some(met)
@@ -130,8 +140,9 @@ impl Asker<'_> {
     }
 
     /// The fewest rows that a condition of equality leaves, where there is a quick way to tell.
-    fn found(&self, source: &Source, table: TableId) -> Option<Arc<[(Key, bool)]>> {
+    fn found(&self, before: &[Met<'_>], source: &Source, table: TableId) -> Option<Arc<[(Key, bool)]>> {
         let columns = &self.database.schema(table).columns;
+        let cell = self.cell(before);
         let mut best: Option<Arc<[(Key, bool)]>> = None;
         for condition in source.on.iter().chain(&source.filters) {
             let Expr::Compare(Cmp::Eq, left, right) = condition else { continue };
@@ -141,7 +152,7 @@ impl Asker<'_> {
                 let Some(own) = own.filter(|&own| matches!(columns[own].data_type, Type::Int(_))) else {
                     continue;
                 };
-                let Possible::Of(values) = self.supposed(&|_| Possible::Any).value(value) else { continue };
+                let Possible::Of(values) = self.supposed(&cell).value(value) else { continue };
                 let (Some(Value::Int(number)), 1) = (values.first(), values.len()) else { continue };
                 let Some(found) = self.rows.with(table, own, *number) else { continue };
                 if best.as_ref().is_none_or(|best| found.len() < best.len()) {
@@ -152,61 +163,79 @@ impl Asker<'_> {
         best
     }
 
-    /// Whether the conditions of a source can hold and fail on a row.
-    fn conditions(&self, source: &Source, table: TableId, key: &Key) -> Truth {
+    /// Whether the conditions of a source can hold and fail on a joined row.
+    fn conditions(&self, source: &Source, row: &[Met<'_>]) -> Truth {
         let start = Truth { can_hold: true, can_fail: false };
+        let cell = self.cell(row);
         let conditions = source.on.iter().chain(&source.filters);
-        conditions.fold(start, |truth, condition| truth.both(self.condition(source, table, key, condition)))
-    }
-
-    fn condition(&self, source: &Source, table: TableId, key: &Key, condition: &Expr) -> Truth {
-        let cell = self.cell(source, table, key);
-        self.supposed(&cell).truth(condition)
+        conditions.fold(start, |truth, condition| truth.both(self.supposed(&cell).truth(condition)))
     }
 
     fn supposed<'s>(&'s self, row: &'s dyn Fn(usize) -> Possible) -> Supposed<'s> {
         Supposed { dialect: self.database.dialect(), params: self.params, row }
     }
 
-    /// The columns of a joined row, of which one source's are known.
-    fn cell<'s>(
-        &'s self,
-        source: &'s Source,
-        table: TableId,
-        key: &'s Key,
-    ) -> impl Fn(usize) -> Possible + 's {
-        move |slot| match slot.checked_sub(source.offset).filter(|&column| column < source.width) {
-            Some(column) => self.rows.cell(table, key, column),
-            None => Possible::Any,
+    /// The columns of a joined row, of which those of some sources are known.
+    fn cell<'s>(&'s self, row: &'s [Met<'s>]) -> impl Fn(usize) -> Possible + 's {
+        move |slot| {
+            let own =
+                |met: &&Met<'_>| (met.source.offset..met.source.offset + met.source.width).contains(&slot);
+            match row.iter().find(own) {
+                Some(met) => self.rows.cell(met.table, &met.key, slot - met.source.offset),
+                None => Possible::Any,
+            }
         }
     }
 
+    /// The rows of all sources together; `None` if there may be others, or they are too many.
+    fn joined<'s>(&self, sources: &'s [Source]) -> Option<Vec<Vec<Met<'s>>>> {
+        let mut joined = vec![Vec::new()];
+        for source in sources {
+            let mut longer = Vec::new();
+            for row in &joined {
+                let row: &Vec<Met<'s>> = row;
+                longer.extend(self.met(row, source)?.into_iter().map(|met| [&row[..], &[met]].concat()));
+            }
+            if sources.len() > 1 && longer.len() > MOST_JOINED {
+                return None;
+            }
+            joined = longer;
+        }
+        Some(joined)
+    }
+
     fn select(&self, select: &Select) -> Expected {
-        let single = select.sources.len() == 1;
         let constant = self.constant(select);
+        let part = |outputs: Vec<usize>, rows: Vec<Vec<Met<'_>>>| {
+            let show = |row: &Vec<Met<'_>>| {
+                let cell = self.cell(row);
+                let supposed = self.supposed(&cell);
+                let values = outputs.iter().map(|&at| supposed.value(&select.outputs[at].expr)).collect();
+                ExpectedRow { values, certain: row.iter().all(|met| met.certain) && !constant.can_fail }
+            };
+            let rows = rows.iter().filter(|_| constant.can_hold).map(show).collect();
+            ExpectedPart { outputs, rows }
+        };
+        let limit = self.limit(select);
+        let cut = select.limit.is_some() && limit.is_none() || select.offset.is_some() || select.distinct;
+        if let Some(rows) = self.joined(&select.sources) {
+            let parts = vec![part((0..select.outputs.len()).collect(), rows)];
+            return Expected { whole: !cut, limit, parts, count: None };
+        }
         let mut parts = Vec::new();
         for source in &select.sources {
             let own = |expr: &Expr| {
                 let (columns, more) = expr.uses();
                 let inside =
                     |&column: &usize| (source.offset..source.offset + source.width).contains(&column);
-                single || !more && !columns.is_empty() && columns.iter().all(inside)
+                !more && !columns.is_empty() && columns.iter().all(inside)
             };
             let outputs = select.outputs.iter().enumerate().filter(|(_, output)| own(&output.expr));
             let outputs: Vec<usize> = outputs.map(|(at, _)| at).collect();
-            let Some(met) = self.met(source) else { continue };
-            let show = |met: &Met| {
-                let cell = self.cell(source, met.table, &met.key);
-                let supposed = self.supposed(&cell);
-                let values = outputs.iter().map(|&at| supposed.value(&select.outputs[at].expr)).collect();
-                ExpectedRow { values, certain: met.certain && !constant.can_fail }
-            };
-            let rows = met.iter().filter(|_| constant.can_hold).map(show).collect();
-            parts.push(ExpectedPart { outputs, rows });
+            let Some(met) = self.met(&[], source) else { continue };
+            parts.push(part(outputs, met.into_iter().map(|met| vec![met]).collect()));
         }
-        let limit = self.limit(select);
-        let cut = select.limit.is_some() && limit.is_none() || select.offset.is_some() || select.distinct;
-        Expected { whole: single && parts.len() == 1 && !cut, limit, parts, count: None }
+        Expected { whole: false, limit, parts, count: None }
     }
 
     /// The limit of a query, if it is a number.
@@ -232,9 +261,9 @@ impl Asker<'_> {
         if !plain || select.limit.is_some() || select.offset.is_some() {
             return None;
         }
-        let met = self.met(source)?;
+        let met = self.met(&[], source)?;
         let made: Vec<Possible> =
-            group.aggregates.iter().map(|aggregate| self.aggregate(aggregate, source, &met)).collect();
+            group.aggregates.iter().map(|aggregate| self.aggregate(aggregate, &met)).collect();
         let supposed = |slot: usize| made.get(slot).cloned().unwrap_or(Possible::Any);
         let supposed = self.supposed(&supposed);
         let values = select.outputs.iter().map(|output| supposed.value(&output.expr)).collect();
@@ -243,10 +272,10 @@ impl Asker<'_> {
         Some(Expected { parts: vec![part], whole: true, ..Expected::default() })
     }
 
-    fn aggregate(&self, aggregate: &Aggregate, source: &Source, met: &[Met]) -> Possible {
-        let argument = |met: &Met| match &aggregate.arg {
+    fn aggregate(&self, aggregate: &Aggregate, met: &[Met<'_>]) -> Possible {
+        let argument = |met: &Met<'_>| match &aggregate.arg {
             None => Possible::one(Value::Int(1)),
-            Some(arg) => self.supposed(&self.cell(source, met.table, &met.key)).value(arg),
+            Some(arg) => self.supposed(&self.cell(std::slice::from_ref(met))).value(arg),
         };
         let arguments: Vec<(Possible, bool)> = met.iter().map(|met| (argument(met), met.certain)).collect();
         let counted = |(value, certain): &(Possible, bool)| *certain && !value.has(&Value::Null);

@@ -107,6 +107,13 @@ impl Predicate {
     pub fn region(&self, types: impl Fn(&str) -> Option<Type>) -> Region {
         Region::of(self.expr(), self.dialect(), &|column| self.column_key(column), &types)
     }
+
+    /// Whether every row of which another predicate on the same table is true satisfies this one, whatever rows there
+    /// are. False if that is not known.
+    pub fn contains(&self, other: &Predicate) -> bool {
+        let (own, others) = (self.region(|_| None), other.region(|_| None));
+        matches!(own.relation(&others), Relation::Identical | Relation::Subsumes)
+    }
 }
 
 impl Region {

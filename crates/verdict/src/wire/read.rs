@@ -265,6 +265,7 @@ impl<'h> Reader<'h> {
             "order",
             "points",
             "versions",
+            "both",
             "operations",
             "refutation",
             "dead-end",
@@ -285,6 +286,7 @@ impl<'h> Reader<'h> {
                 Ok(Certificate::Points(points.collect::<Result<_, _>>()?))
             }
             "versions" => self.versions(body),
+            "both" => self.both(body),
             "operations" => self.operations(body),
             "dead-end" => self.dead_end(body),
             "intervals" => self.breach(body),
@@ -318,6 +320,15 @@ impl<'h> Reader<'h> {
         let reads = self.reads(fields.list("reads")?)?;
         fields.end()?;
         Ok(Certificate::Versions(Versions { committed, orders, reads }))
+    }
+
+    fn both(&self, body: Json) -> Result<Certificate, String> {
+        let part = |json| match self.certificate(Fields::new(json, "a part of \"both\"")?)? {
+            Certificate::Both(_) => Err("\"both\" within \"both\"".to_owned()),
+            certificate => Ok(certificate),
+        };
+        let [own, included] = tuple(body, "both")?;
+        Ok(Certificate::Both(Box::new([part(own)?, part(included)?])))
     }
 
     fn operations(&self, body: Json) -> Result<Certificate, String> {

@@ -65,6 +65,13 @@ impl Writer<'_> {
                     json!({ "committed": committed, "orders": orders, "reads": self.reads(&versions.reads) }),
                 )
             }
+            Certificate::Both(both) => {
+                let part = |certificate| {
+                    let (kind, body) = self.certificate(certificate);
+                    json!({ kind: body })
+                };
+                ("both", both.iter().map(part).collect())
+            }
             Certificate::Operations { anomaly, ops } => {
                 let ops: Json = ops.iter().map(|&op| self.op(op)).collect();
                 ("operations", json!({ "anomaly": anomaly.name(), "ops": ops }))
