@@ -33,7 +33,7 @@ impl Folder {
             return Ok((None, path.to_owned()));
         }
         let folder = Self::new(None)?;
-        let file = folder.path.join(name);
+        let file = folder.path().join(name);
         Ok((Some(folder), file))
     }
 }
