@@ -55,8 +55,11 @@
 //! - Where timestamps come from the clocks of several servers (CockroachDB, YugabyteDB, …), and where reads lock row by row, different objects are not held against each other.
 //!
 //! - Rows that a scan did not return depend on nobody, and on them only who makes them match: a version that matches neither before nor after is no conflict.
-//! - A lock on what was searched is held against writes that make a row match, and against updates that found a row by an identical or subsumed condition; not against other searches. Two conditions that
-//!   overlap need not meet in a row, and even identical ones need not if nothing matches: InnoDB's gap locks do not exclude each other. Reads need not meet updates of other columns either (an index covers them).
+//! - A lock on what was searched conflicts with writes that make a row match, and with updates that
+//!   found a row by an identical or subsumed condition. It does not conflict with other searches: two
+//!   overlapping conditions need not share a row, and even identical ones need not if nothing matches,
+//!   because InnoDB's gap locks do not exclude each other. Reads do not conflict with updates of other
+//!   columns either (an index covers them).
 //! - Several threads share locks, versions and their order by objects (`shard`), as the paper's do; but reads of one snapshot are explained together, whatever they read, so explaining is shared out by
 //!   transactions, and one certifier comes behind all. Transactions go in windows then, step by step; what is found does not depend on the number of threads.
 //! - Only neighbours depend on each other: a version on the one before it, and of those who overwrite what was read the first. All other dependencies are paths of these.

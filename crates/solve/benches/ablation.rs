@@ -1,21 +1,28 @@
 //! What each search strategy of engine solve is worth.
 //!
-//! `cargo bench -p margay-solve --bench ablation` asks the engine about the same histories with all strategies, and with each one switched
-//! off. It prints how many questions are decided, and the CPU seconds; `-- PART FAMILY` does that for the strategies whose name has PART
-//! (several with commas), in the families whose name has FAMILY.
-//! Every difference between two answers that are not `unknown` ends the program.
+//! `cargo bench -p margay-solve --bench ablation` asks the engine about the same histories with all
+//! strategies, and with each one switched off. It prints how many questions are decided, and the CPU
+//! seconds. `-- PART FAMILY` limits it to the strategies whose name contains PART (several with
+//! commas) and the families whose name contains FAMILY. The program stops if two answers that are
+//! not `unknown` differ.
 //!
-//! - **corpora**: the documented histories, where they are found, with a limit of 10 s each.
-//! - **simulated**: every protocol, mix and two faults, 60 transactions, at every level, with a limit of 2 s.
+//! - **corpora**: the documented histories, if they are there, with a limit of 10 s each.
+//! - **simulated**: every protocol, mix and two faults, 60 transactions, at every level, with a limit
+//!   of 2 s.
 //! - **random**: small random histories at every level.
-//! - **large**: serial executions of 5,000 to 10,000 transactions, timed and not, with a limit of 20 s.
-//! - **hard**: many writes and few reads without any order, scans of few rows among inserts and deletes, two recordings of real databases,
-//!   and 100,000 transactions without sessions, with a limit of 20 s.
-//! - **wide**: 30,000 and 100,000 transactions of 20 and 200 sessions at levels that do not promise session order, and many
-//!   writes on few keys; 100,000 without sessions and with a fault; with a limit of 60 s.
-//! - **tenants**: 20 groups of keys that no transaction shares, many writes, no order, with a limit of 20 s.
+//! - **large**: serial executions of 5,000 to 10,000 transactions, timed and not, with a limit of
+//!   20 s.
+//! - **hard**: many writes and few reads without any order, scans of few rows among inserts and
+//!   deletes, two recordings of real databases, and 100,000 transactions without sessions, with a
+//!   limit of 20 s.
+//! - **wide**: 30,000 and 100,000 transactions of 20 and 200 sessions at levels that do not promise
+//!   session order, and many writes on few keys; 100,000 without sessions and with a fault; with a
+//!   limit of 60 s.
+//! - **tenants**: 20 groups of keys that no transaction shares, many writes, no order, with a limit
+//!   of 20 s.
 //!
-//! *Lost* are questions that all strategies together decide. *For `auto`* is how many of them engine follow does not decide either.
+//! *Lost* are questions that all strategies together decide. *For `auto`* is how many of them engine
+//! follow does not decide either.
 
 #[allow(dead_code, reason = "the other benchmark uses more of it")]
 #[path = "solve/serial.rs"]

@@ -243,13 +243,9 @@ impl Rows {
         terms: &mut Terms,
     ) -> Term {
         let deleters = self.deleters.get(id).cloned().unwrap_or_default();
-        let visible = self.visible(points, own, Sees::Here, id, terms);
-        let mut ends = Vec::new();
-        for (writer, seen) in visible.into_iter().filter(|(writer, _)| deleters.contains(writer)) {
-            let after = terms.less(point, points.at[writer]);
-            ends.push(terms.and(&[seen, after]));
-        }
-        terms.or(&ends)
+        let mut visible = self.visible(points, own, Sees::Here, id, terms);
+        visible.retain(|(writer, _)| deleters.contains(writer));
+        some_after(points, &visible, point, terms)
     }
 
     /// Whether no other transaction that is visible here wrote the row after a point.
@@ -262,16 +258,19 @@ impl Rows {
         terms: &mut Terms,
     ) -> Term {
         let visible = self.visible(points, own, Sees::Here, id, terms);
-        let later: Vec<Term> = visible
-            .iter()
-            .map(|&(writer, seen)| {
-                let after = terms.less(point, points.at[writer]);
-                terms.and(&[seen, after])
-            })
-            .collect();
-        let some = terms.or(&later);
-        terms.not(some)
+        let later = some_after(points, &visible, point, terms);
+        terms.not(later)
     }
+}
+
+/// Whether one of these transactions, each with the term that says whether it is visible, comes after a point.
+fn some_after(points: &Points<'_>, visible: &[(usize, Term)], point: Term, terms: &mut Terms) -> Term {
+    let after = visible.iter().map(|&(writer, seen)| {
+        let later = terms.less(point, points.at[writer]);
+        terms.and(&[seen, later])
+    });
+    let after: Vec<Term> = after.collect();
+    terms.or(&after)
 }
 
 /// Whether no visible writer comes after this one.
