@@ -161,3 +161,16 @@ fn an_update_of_a_row_that_the_same_transaction_inserted() {
     let levels = [Level::StrongSessionSnapshotIsolation, Level::StrongSessionSerializable];
     decided("update-after-own-insert.jsonl", &levels, false, &["solve", "naive"]);
 }
+
+/// T3's scan returned nothing, so T1, whose outcome is unknown, committed its deletion; T2, later in T1's session, still
+/// read the row. No certificate can show that. `infer` dropped the violation and claimed `holds`, which the audit
+/// rejected. Brute force found it.
+#[test]
+fn a_deletion_of_unknown_outcome_that_a_scan_shows() {
+    let history = case("scan-shows-unknown-deletion.jsonl").expect("the case is a history");
+    let infer = all().iter().find(|engine| engine.name() == "infer").expect("an engine");
+    for level in [Level::ReadAtomic, Level::Causal] {
+        assert_eq!(answer(&history, Choice::Engine(*infer), level), None, "{level}");
+        assert_ne!(answer(&history, Choice::Auto, level), Some(true), "{level}");
+    }
+}

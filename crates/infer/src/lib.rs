@@ -135,11 +135,14 @@ fn decide(case: &Case<'_>, budget: &Budget) -> Result<Verdict, Exhausted> {
         lists::few(case.local.clone()).iter().filter_map(|local| prover.local(local)).collect();
     let level = case.question.level;
     let mut deps = dependencies(case);
+    let mut unshown = false;
     if let Family::CommitOrder(axiom) = level.family()
         && axiom != Axiom::Prefix
     {
         for unseen in weak::add_axiom(case, axiom, &mut deps, budget)? {
-            findings.extend(prover.unseen(&unseen));
+            let finding = prover.unseen(&unseen);
+            unshown |= finding.is_none();
+            findings.extend(finding);
         }
     }
     let order = order::of(&deps, level);
@@ -161,6 +164,9 @@ fn decide(case: &Case<'_>, budget: &Budget) -> Result<Verdict, Exhausted> {
     }
     if !findings.is_empty() {
         return Ok(Verdict::Violated(most_severe(findings)));
+    }
+    if unshown {
+        return Ok(Verdict::Unknown(Why::Outside("a violation that no certificate can show".to_string())));
     }
     let verdict = order::holds(case, &deps, order, &mut prover, budget)?;
     // What the audit had no time for was not found.
