@@ -148,8 +148,23 @@ impl<'h> Judge<'h> {
             all.extend(made.map(|fact| (Version::Of(txn), fact)));
         }
         close_unknown(&mut all);
+        if self.mechanisms.skips_unchanged {
+            self.spare_unchanged(&mut all);
+        }
         self.spare_insertions(&mut all);
         all
+    }
+
+    /// Nobody is refused because of a write that may have left the object as it was.
+    fn spare_unchanged(&self, all: &mut [(Version, Fact)]) {
+        let made = all.to_vec();
+        for (version, fact) in all.iter_mut().filter(|(version, _)| *version != Version::Initial) {
+            if self.budget.poll().is_err() {
+                return;
+            }
+            let others = made.iter().filter(|(other, _)| other != version).map(|(_, other)| other);
+            fact.may_change_nothing(&others.collect::<Vec<_>>(), self.history.values());
+        }
     }
 
     /// Updates that may be insertions over a deletion are refused nowhere for certain.
@@ -454,8 +469,11 @@ impl<'h> Judge<'h> {
         self.committed(txn)?;
         let versions = self.versions(object);
         let mine = versions.iter().filter(|(version, _)| *version == Version::Of(txn));
-        left(mine.map(|(_, fact)| fact))
-            .map_or_else(|| reject("a transaction did not write the object for certain"), Ok)
+        match left(mine.map(|(_, fact)| fact)) {
+            None => reject("a transaction did not write the object for certain"),
+            Some(fact) if fact.unchanged => reject("a transaction may have left the object as it was"),
+            Some(fact) => Ok(fact),
+        }
     }
 
     fn updates(&self, object: ObjectId, txns: [TxnId; 2]) -> Result<bool, Rejected> {

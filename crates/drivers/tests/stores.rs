@@ -87,3 +87,15 @@ fn the_second_updater_loses_where_profiles_say() {
         }
     });
 }
+
+/// Who writes what is there already is in nobody's way where a profile says so, and nowhere else. SQLite was accused of it.
+#[test]
+fn who_changes_nothing_makes_a_version_where_profiles_say() {
+    each(|database, level, profile| {
+        if profile.first_updater_wins {
+            prepare(database, level);
+            let both = both_commit(database, level, put_register(REGISTER, 0), put_register(REGISTER, 2));
+            assert_eq!(both, profile.skips_unchanged, "{} at {level}", profile.dbms);
+        }
+    });
+}

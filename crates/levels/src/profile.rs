@@ -45,6 +45,8 @@ pub struct Profile {
     pub mutual_exclusion: Option<Granularity>,
     /// Mechanism first updater wins.
     pub first_updater_wins: bool,
+    /// Whether a write that leaves a row as it was makes no version: nobody is refused because of it.
+    pub skips_unchanged: bool,
     /// Mechanism serialization certifier.
     pub certifier: Option<Certifier>,
     /// Whether snapshots and commits are points of one clock. Where timestamps come from the clocks of several servers, or reads of several

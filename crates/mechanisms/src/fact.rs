@@ -100,6 +100,7 @@ impl Written {
                 .filter(|_| !course.is_opaque())
                 .and_then(|_| course.snapshot_taken(mechanisms)),
             gone: i64::MAX,
+            unchanged: false,
             pattern,
         }
     }
@@ -163,6 +164,9 @@ pub struct Fact {
     pub snapshot: Option<i64>,
     /// By when it was undone, if it was.
     pub gone: i64,
+    /// Whether it may have left the object as it was, where that makes no version: then nothing depends on it, and
+    /// nobody is refused because of it.
+    pub unchanged: bool,
     /// What it may be.
     pub pattern: Pattern,
 }
@@ -209,7 +213,15 @@ impl Fact {
     pub fn initial(value: ValueId) -> Self {
         let installed = Interval::new(i64::MIN, i64::MIN);
         let pattern = Pattern::Value(value);
-        Self { installed, certain: true, locked: None, snapshot: None, gone: i64::MAX, pattern }
+        Self {
+            installed,
+            certain: true,
+            locked: None,
+            snapshot: None,
+            gone: i64::MAX,
+            unchanged: false,
+            pattern,
+        }
     }
 
     /// What a transaction of which nobody heard any more may have done last, where others see what is not committed: a
@@ -244,6 +256,44 @@ impl Fact {
         if others.any(|other| other.may_delete(start, written)) {
             self.snapshot = None;
         }
+    }
+
+    /// Whether it changed the object for certain.
+    #[must_use]
+    pub fn changes(&self) -> bool {
+        self.certain && !self.unchanged
+    }
+
+    /// Marks it if it may have left the object as it was: each column that it has may have been so before. Nobody is
+    /// refused because of it then.
+    pub fn may_change_nothing(&mut self, others: &[&Fact], values: &Values) {
+        let was = |saw: &dyn Fn(&Pattern) -> bool, determines: &dyn Fn(&Pattern) -> bool| {
+            let all = || others.iter().copied().filter(|other| determines(&other.pattern));
+            let there = all().filter(|other| other.certain && other.installed.after < self.installed.before);
+            let newest = there.map(|other| other.installed.before).max();
+            let passed = |other: &Fact| newest.is_some_and(|newest| other.installed.after < newest);
+            all().any(|other| saw(&other.pattern) && !passed(other) && self.may_follow(other, all()))
+        };
+        self.unchanged = match &self.pattern {
+            Pattern::New(_) | Pattern::Tail(_) => false,
+            Pattern::Value(value) if *value == ValueId::NULL => false,
+            Pattern::Value(value) => was(&|other| other.matches(*value, values), &|_| true),
+            Pattern::Row(columns) => columns.iter().all(|&(name, value)| {
+                was(&|other| other.shows(name, value, values), &|other| other.determines(name))
+            }),
+            Pattern::Any | Pattern::List(_) => true,
+        };
+        if self.unchanged {
+            self.snapshot = None;
+        }
+    }
+
+    /// Whether it may have come right after `other`, of all these. The rule for concurrent updates says nothing of who
+    /// changed nothing, so only time and locks tell.
+    fn may_follow<'a>(&self, other: &Fact, mut all: impl Iterator<Item = &'a Fact>) -> bool {
+        let before = |one: &Fact, later: &Fact| Fact { snapshot: None, ..one.clone() }.before(later);
+        let between = |one: &Fact| one.certain && before(other, one) && before(one, self);
+        !before(self, other) && !all.any(|one| between(one))
     }
 
     /// Whether it may have deleted the object between these times.
@@ -329,7 +379,7 @@ impl Sight<'_> {
         version: &Fact,
         world: World<'_>,
     ) -> bool {
-        version.certain
+        version.changes()
             && self.saw.is_changed_by(self.object, &version.pattern, world)
             && (version.installed.before > snapshot.after
                 || seen.iter().all(|&i| self.versions[i].before(version)))

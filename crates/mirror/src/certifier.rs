@@ -15,7 +15,7 @@ use margay_verdict::{Broken, Edge, Reason};
 use crate::judge::Explained;
 use crate::mirror::Mirror;
 use crate::searched::Searched;
-use crate::shard::Ordered;
+use crate::shard::{Alarm, Ordered};
 use crate::txn::{Ended, Txn};
 
 /// Transactions that are judged, and what is certain of them.
@@ -30,16 +30,21 @@ impl Mirror {
     /// Takes over what is certain of transactions that are judged.
     pub(crate) fn certify(&mut self, judged: Judged, values: &Values) {
         let Judged { window, explained, ordered } = judged;
-        let mut edges = Vec::new();
+        let (mut edges, mut alarms) = (Vec::new(), Vec::new());
         for part in ordered {
             self.statistics.ww.add(part.ww);
             self.statistics.rw.add(part.rw);
             edges.extend(part.edges);
+            alarms.extend(part.alarms);
         }
         // Those of each shard are in order already, so this only brings them together.
         edges.sort_by_key(|(place, _)| *place);
-        let mut edges = edges.into_iter().peekable();
+        alarms.sort_by_key(|alarm| alarm.place);
+        let (mut edges, mut alarms) = (edges.into_iter().peekable(), alarms.into_iter().peekable());
         for (number, (ended, found)) in window.iter().zip(explained).enumerate() {
+            while let Some(Alarm { txns, broken, .. }) = alarms.next_if(|alarm| alarm.place.0 == number) {
+                self.report(txns.to_vec(), broken);
+            }
             self.take_over(ended, found, values);
             while let Some((_, edge)) = edges.next_if(|((of, _), _)| *of == number) {
                 self.depend(edge, values);

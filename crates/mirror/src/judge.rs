@@ -157,6 +157,7 @@ impl Mirror {
             found.wr.certain += 1;
             if let Version::Of(writer) = version
                 && self.mechanisms.view != View::Uncommitted
+                && self.store.get(seen.object).changed_by(writer)
             {
                 found.edges.push(seen.read(writer, ended.id));
             }
@@ -230,7 +231,7 @@ impl Mirror {
         if let Saw::Value(_) = seen.saw {
             found.wr.count(candidates.len() == 1, sight.possible(whole) == 1);
             if let [only] = candidates.as_slice()
-                && let (Version::Of(writer), true) = (versions[*only].0, versions[*only].1.certain)
+                && let (Version::Of(writer), true) = (versions[*only].0, versions[*only].1.changes())
                 && self.mechanisms.view != View::Uncommitted
             {
                 found.edges.push(seen.read(writer, txn));

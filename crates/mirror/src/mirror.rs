@@ -27,9 +27,9 @@ use crate::graph::Graph;
 use crate::judge::Explained;
 use crate::log::Entry;
 use crate::parallel::Crew;
-use crate::shard::{Alarm, Fixed, Met, Ordered, made};
+use crate::shard::{Alarm, Fixed, Met, Ordered, Shard, made};
 use crate::statistics::{Size, Statistics};
-use crate::store::{Store, Tables};
+use crate::store::Store;
 use crate::txn::{Ended, Txn};
 
 /// One operation of the stream. Transactions, operations and objects are named by numbers of the caller's choice.
@@ -370,13 +370,7 @@ impl Mirror {
 
     /// Locks and versions meet those of others, object by object.
     fn meet(&mut self, fresh: &[Ended], values: &Values) -> Vec<Met> {
-        let (worth, horizon) = (self.is_worth(fresh.len()), self.horizon());
-        let Store { shards, tables, everywhere, .. } = &mut self.store;
-        let world = World { values, searches: &self.searches };
-        let (mechanisms, graph) = (&self.mechanisms, &self.graph);
-        let judged = self.statistics.judged;
-        let fixed = Fixed { mechanisms, world, tables, everywhere, graph, horizon, judged };
-        self.crew.each(shards, worth, |shard| shard.admit(fresh, fixed))
+        self.by_shard(fresh.len(), values, |shard, fixed| shard.admit(fresh, fixed))
     }
 
     /// A transaction that committed is kept until it can be judged.
@@ -429,6 +423,9 @@ impl Mirror {
             let rows = searched.flat_map(|search| self.store.may_match(search.predicate, &self.searches));
             let mut objects: Vec<ObjectId> = rows.collect();
             objects.extend(ended.reads.iter().map(|seen| seen.object));
+            if self.mechanisms.skips_unchanged {
+                objects.extend(ended.writes.iter().map(|(object, _)| *object));
+            }
             for object in objects {
                 self.store.catch_up(object, horizon, &self.searches, values);
             }
@@ -470,12 +467,20 @@ impl Mirror {
         }
         if !judged.window.is_empty() {
             self.catch_up(&judged.window, values);
+            self.find_unchanged(&judged.window, values);
             judged.explained = self.explain_all(&judged.window, values);
             self.remember_searches(&mut judged.explained, values);
             judged.ordered = self.order_all(&judged.window, &judged.explained, values);
             self.store.enroll(&self.searches);
         }
         judged
+    }
+
+    /// Which writes may have left an object as it was, where that makes no version.
+    fn find_unchanged(&mut self, ready: &[Ended], values: &Values) {
+        if self.mechanisms.skips_unchanged {
+            self.by_shard(ready.len(), values, |shard, fixed| shard.find_unchanged(ready, fixed));
+        }
     }
 
     /// Explains the reads of transactions.
@@ -493,14 +498,23 @@ impl Mirror {
 
     /// Remembers who read what, and puts versions in order, object by object.
     fn order_all(&mut self, ready: &[Ended], explained: &[Explained], values: &Values) -> Vec<Ordered> {
-        let (worth, horizon) = (self.is_worth(ready.len()), self.horizon());
+        self.by_shard(ready.len(), values, |shard, fixed| shard.conclude(ready, explained, fixed))
+    }
+
+    /// Does something in every shard for so many transactions.
+    fn by_shard<T: Send>(
+        &mut self,
+        transactions: usize,
+        values: &Values,
+        each: impl Fn(&mut Shard, Fixed<'_>) -> T + Sync,
+    ) -> Vec<T> {
+        let (worth, horizon) = (self.is_worth(transactions), self.horizon());
         let Store { shards, tables, everywhere, .. } = &mut self.store;
-        let tables: &Tables = tables;
         let world = World { values, searches: &self.searches };
         let (mechanisms, graph) = (&self.mechanisms, &self.graph);
         let judged = self.statistics.judged;
         let fixed = Fixed { mechanisms, world, tables, everywhere, graph, horizon, judged };
-        self.crew.each(shards, worth, |shard| shard.conclude(ready, explained, fixed))
+        self.crew.each(shards, worth, |shard| each(shard, fixed))
     }
 
     /// Whether so many transactions are worth more than one thread.

@@ -245,7 +245,7 @@ impl Record {
     /// Who installed the versions that came first after a time for certain, of those that `counts`, as far as they were there by another; and how many came after it.
     pub fn next_after(&self, time: i64, by: i64, counts: impl Fn(&Fact) -> bool) -> (Vec<TxnId>, u64) {
         let later =
-            |(_, fact): &&(Version, Fact)| fact.certain && fact.installed.before > time && counts(fact);
+            |(_, fact): &&(Version, Fact)| fact.changes() && fact.installed.before > time && counts(fact);
         let all = || self.versions.iter().filter(later);
         let there = || all().filter(|(_, fact)| fact.installed.after <= by);
         let first = |fact: &Fact| !all().any(|(_, other)| other.before(fact));
@@ -255,6 +255,11 @@ impl Record {
         };
         let next = there().filter(|(_, fact)| first(fact)).filter_map(writer).collect();
         (next, there().count() as u64)
+    }
+
+    /// Whether a transaction did not leave the object as it was.
+    pub fn changed_by(&self, txn: TxnId) -> bool {
+        self.versions.iter().any(|(version, fact)| *version == Version::Of(txn) && fact.changes())
     }
 
     /// The last version that may have been there at a time, not of this transaction; the initial one if what was there is forgotten.

@@ -78,6 +78,8 @@ pub(crate) struct Met {
 /// The dependencies that the order of versions makes certain.
 #[derive(Default, Debug)]
 pub(crate) struct Ordered {
+    /// Two that wrote one object although the second had to be refused.
+    pub alarms: Vec<Alarm>,
     /// With their places in the window: the transaction, and which of its writes.
     pub edges: Vec<((usize, usize), Edge)>,
     pub ww: Dependencies,
@@ -204,38 +206,53 @@ impl Shard {
         for (number, ended) in window.iter().enumerate() {
             self.hold(number, ended, fixed, &mut met.alarms);
             if ended.is_seen(fixed.mechanisms) {
-                self.install(number, ended, fixed, &mut met);
+                self.install(ended, fixed, &mut met);
             }
         }
         met
     }
 
     /// The versions of a transaction meet those of others.
-    fn install(&mut self, number: usize, ended: &Txn, fixed: Fixed<'_>, met: &mut Met) {
+    fn install(&mut self, ended: &Txn, fixed: Fixed<'_>, met: &mut Met) {
         let Fixed { mechanisms, world: World { values, searches }, graph, horizon, .. } = fixed;
-        for (place, (object, written)) in ended.writes.iter().enumerate() {
+        for (object, written) in ended.writes.iter() {
             if !self.share.owns(*object) {
                 continue;
             }
-            let mut broken = None;
             let record = self.record(*object, searches);
             made(written, ended, mechanisms, values, |mut fact| {
-                if fact.snapshot.is_some() {
-                    let others = record.versions.iter().map(|(_, other)| other);
-                    let unseen = deletions(fixed.tables, fixed.everywhere, (*object, ended.id), fixed.world);
-                    fact.may_be_inserted(ended.course.start(), others.chain(unseen));
+                // Who came before it is known when it is judged.
+                if mechanisms.skips_unchanged {
+                    (fact.unchanged, fact.snapshot) = (true, None);
                 }
-                let clash = record.versions.iter().find(|(_, other)| clash(&fact, other));
-                broken = broken.or(clash.map(|(version, _)| *version));
+                refuse(&mut fact, record, (*object, ended), fixed);
                 record.install(ended.id, fact, horizon);
             });
             record.tidy(horizon, values, |reader| graph.contains(reader));
             met.most = met.most.max(record.versions.len());
             self.list(*object, ended.id, searches, values);
-            if let Some(Version::Of(other)) = broken {
-                let txns = [other, ended.id];
-                let broken = Broken::Updates { object: *object, txns };
-                met.alarms.push(Alarm { place: (number, Of::Write, place), txns, broken });
+        }
+    }
+
+    /// Transactions are to be judged: which of their versions may have left an object as it was is known now.
+    pub fn find_unchanged(&mut self, window: &[Ended], fixed: Fixed<'_>) {
+        for ended in window {
+            for (object, written) in ended.writes.iter() {
+                if !self.share.owns(*object) {
+                    continue;
+                }
+                let record = self.record(*object, fixed.world.searches);
+                made(written, ended, fixed.mechanisms, fixed.world.values, |mut fact| {
+                    let is_mine = |version: &Version| *version == Version::Of(ended.id);
+                    let others = record.versions.iter().filter(|(version, _)| !is_mine(version));
+                    let others: Vec<&Fact> = others.map(|(_, other)| other).collect();
+                    fact.may_change_nothing(&others, fixed.world.values);
+                    refuse(&mut fact, record, (*object, ended), fixed);
+                    let mine = record.versions.iter_mut().find(|(version, _)| is_mine(version));
+                    if let Some((_, mine)) = mine {
+                        (mine.unchanged, mine.snapshot) = (fact.unchanged, fact.snapshot);
+                    }
+                });
             }
         }
     }
@@ -278,13 +295,17 @@ impl Shard {
     ) {
         let (Some(record), txn) = (self.get(object), ended.id) else { return };
         let versions = record.left(fixed.mechanisms.view);
-        let certain = |(version, fact): &&(Version, Fact)| *version == Version::Of(txn) && fact.certain;
+        let certain = |(version, fact): &&(Version, Fact)| *version == Version::Of(txn) && fact.changes();
         let Some((_, mine)) = versions.iter().find(certain) else { return };
+        let mut refused = None;
         let mut depend = |from, to, reason| ordered.edges.push((place, Edge { from, to, reason }));
-        let is_other = |(version, other): &&(Version, Fact)| *version != Version::Of(txn) && other.certain;
+        let is_other = |(version, other): &&(Version, Fact)| *version != Version::Of(txn) && other.changes();
         let others = || versions.iter().filter(is_other);
         for (version, other) in others() {
             let Version::Of(other_txn) = *version else { continue };
+            if clash(mine, other) && (other.installed.after, other_txn) < (ended.answered, txn) {
+                refused.get_or_insert(other_txn);
+            }
             let (later, earlier) = (mine.before(other), other.before(mine));
             let by_time = mine.installed.after < other.installed.before
                 || other.installed.after < mine.installed.before;
@@ -298,6 +319,11 @@ impl Shard {
             if earlier && !others().any(|(_, between)| other.before(between) && between.before(mine)) {
                 depend(other_txn, txn, Reason::Write { object });
             }
+        }
+        if let Some(other) = refused {
+            let txns = [other, txn];
+            let broken = Broken::Updates { object, txns };
+            ordered.alarms.push(Alarm { place: (place.0, Of::Write, place.1), txns, broken });
         }
         let changes = |saw: Saw, fact: &Fact| saw.is_changed_by(object, &fact.pattern, fixed.world);
         let previous = others().map(|(_, other)| other).filter(|other| other.before(mine));
@@ -372,6 +398,19 @@ pub(crate) fn made(
     match mechanisms.view {
         View::Uncommitted => written.facts(&ended.course, values).into_iter().for_each(out),
         _ => out(written.clone().fact(&ended.course, mechanisms, values)),
+    }
+}
+
+/// Leaves open whether the writer of a version must be refused, if it may have inserted the object anew.
+fn refuse(fact: &mut Fact, record: &Record, (object, ended): (ObjectId, &Txn), fixed: Fixed<'_>) {
+    if fact.snapshot.is_some() {
+        let others = record
+            .versions
+            .iter()
+            .filter(|(version, _)| *version != Version::Of(ended.id))
+            .map(|(_, other)| other);
+        let unseen = deletions(fixed.tables, fixed.everywhere, (object, ended.id), fixed.world);
+        fact.may_be_inserted(ended.course.start(), others.chain(unseen));
     }
 }
 

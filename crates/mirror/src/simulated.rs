@@ -16,6 +16,7 @@ pub fn simulated(dbms: &str) -> Option<Mechanisms> {
         write_regions: false,
         update_search: false,
         first_updater_wins: false,
+        skips_unchanged: false,
         locking: Locking::Plain,
         certifier,
         points: None,

@@ -159,6 +159,21 @@ fn the_first_updater_wins() {
     breaks("tidb/optimistic", Anomaly::FirstUpdaterWins, lost);
 }
 
+/// Runs of SmallBank on SQLite were accused, one of 1,400: T2 wrote what was there already. SQLite writes no page then,
+/// so T1's snapshot was still the newest one when T1 wrote. MariaDB makes no version of such a row either.
+#[test]
+fn who_changes_nothing_keeps_nobody_from_writing() {
+    let text = "table t(id; id int, v int) | init: t/1={v:0} \
+        | T1: r(t/1,{v:0})@[10,20] w(t/1,{v:5})@[50,60] commit@[61,65] \
+        | T2: r(t/1,{v:0})@[11,21] w(t/1,{v:0})@[30,40] commit@[41,45]";
+    let changed = text.replace("w(t/1,{v:0})", "w(t/1,{v:7})");
+    for profile in ["sqlite/wal", "mariadb/repeatable-read", "tidb/optimistic"] {
+        is_clean(profile, text);
+        breaks(profile, Anomaly::FirstUpdaterWins, &changed);
+    }
+    breaks(RR, Anomaly::FirstUpdaterWins, text);
+}
+
 /// Runs on PostgreSQL were accused: a row that is inserted after somebody's deletion, which the snapshot does not show, is another row there. Who had changed the old one is of no matter either.
 #[test]
 fn an_insertion_over_a_deletion_is_no_second_update() {

@@ -87,6 +87,7 @@ fn breach(broken: Broken) -> Certificate {
         read_locks: false,
         write_locks: Some(Granularity::Row),
         first_updater_wins: true,
+        skips_unchanged: false,
         locking: Locking::Snapshot,
         certifier: Certified::Committed,
         read_regions: false,

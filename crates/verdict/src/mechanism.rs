@@ -29,6 +29,8 @@ pub struct Mechanisms {
     pub update_search: bool,
     /// Of two transactions that write one object, one must have committed before the other's snapshot.
     pub first_updater_wins: bool,
+    /// Whether a write that leaves an object as it was makes no version, so that nobody is refused because of it.
+    pub skips_unchanged: bool,
     /// What reads that lock see, and whether they lock for certain.
     pub locking: Locking,
     /// What must not commit.
@@ -185,6 +187,7 @@ impl Mechanisms {
             update_search: !loose && select.read == Read::Snapshot && update.read == Read::Snapshot,
             first_updater_wins: !loose
                 && (profile.first_updater_wins || (checks_writes && snapshots && !serializable)),
+            skips_unchanged: profile.skips_unchanged,
             locking: if loose || !rows { Locking::Nothing } else { locking(profile) },
             certifier: match profile.certifier {
                 Some(Certifier::Ssi) => Certified::Ssi,

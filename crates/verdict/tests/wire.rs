@@ -63,6 +63,7 @@ fn breach(broken: Broken) -> Certificate {
         read_locks: true,
         write_locks: Some(Granularity::Row),
         first_updater_wins: false,
+        skips_unchanged: false,
         locking: Locking::NewestGaps,
         certifier: Certified::Ssi,
         read_regions: true,

@@ -23,6 +23,7 @@ pub(super) const OPTIMISTIC: Profile = Profile {
     consistent_read: Some(Snapshot::Begin),
     mutual_exclusion: None,
     first_updater_wins: false,
+    skips_unchanged: false,
     certifier: Some(Certifier::Occ),
     one_clock: true,
     modes: UNLOCKED,

@@ -7,6 +7,7 @@
 //! consistent-read = "begin"             # statement, begin, first-statement, first-read, within, none
 //! mutual-exclusion = "row"              # row, database, none
 //! first-updater-wins = true
+//! skips-unchanged = false               # true where a write that leaves a row as it was makes no version
 //! certifier = "none"                    # ssi, timestamp-order, occ, percolator, none
 //! one-clock = true                      # false where timestamps come from the clocks of several servers
 //! promises = ["snapshot-isolation"]     # levels of `margay levels`
@@ -114,6 +115,9 @@ fn mechanisms(table: &mut Table, profile: &mut Profile) -> Result<()> {
     }
     if let Some(is) = boolean(table, "first-updater-wins")? {
         profile.first_updater_wins = is;
+    }
+    if let Some(is) = boolean(table, "skips-unchanged")? {
+        profile.skips_unchanged = is;
     }
     if let Some(is) = boolean(table, "one-clock")? {
         profile.one_clock = is;

@@ -15,6 +15,7 @@ const STRICT_SERIALIZABLE: Profile = Profile {
     consistent_read: Some(Snapshot::Within),
     mutual_exclusion: None,
     first_updater_wins: false,
+    skips_unchanged: false,
     certifier: None,
     one_clock: true,
     modes: UNLOCKED,

@@ -38,6 +38,7 @@ const TWO_PHASE: Profile = Profile {
     consistent_read: None,
     mutual_exclusion: Some(Granularity::Row),
     first_updater_wins: false,
+    skips_unchanged: false,
     certifier: None,
     one_clock: true,
     modes: PREDICATES,
@@ -113,10 +114,12 @@ const SQLITE: Profile = Profile {
     dbms: "sqlite",
     default: true,
     mutual_exclusion: Some(Granularity::Database),
+    skips_unchanged: true,
     modes: LONG,
     promises: &[Level::StrictSerializable],
     note: "Rollback journal: readers share, one writer excludes all when it commits. Locks cover the whole database, so \
-        predicates are covered too, and an acknowledged commit is seen by whoever starts later.",
+        predicates are covered too, and an acknowledged commit is seen by whoever starts later. An UPDATE that leaves \
+        all as it was writes no page.",
     cites: &["SQLite", "Leopard"],
     ..TWO_PHASE
 };
@@ -136,7 +139,8 @@ const SQLITE_WAL: Profile = Profile {
         mode(Lock::Exclusive, Read::Snapshot),
     ],
     note: "Write-ahead log: readers see the snapshot of their first read; one writer at a time, and a reader that \
-        becomes a writer fails if its snapshot is not the newest.",
+        becomes a writer fails if its snapshot is not the newest. An UPDATE that leaves all as it was writes no page, \
+        so that the snapshots of others stay the newest.",
     ..SQLITE
 };
 

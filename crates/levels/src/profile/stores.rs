@@ -15,6 +15,7 @@ const SURREALKV: Profile = Profile {
 const TURSO: Profile = Profile {
     dbms: "turso",
     own_name: "CONCURRENT",
+    skips_unchanged: true,
     note: "PRAGMA journal_mode = 'mvcc' and BEGIN CONCURRENT: snapshots, and a second writer of a row is refused at \
         once.",
     cites: &["Turso"],

@@ -69,6 +69,7 @@ const POSTGRESQL: Profile = Profile {
     consistent_read: Some(Snapshot::Statement),
     mutual_exclusion: Some(Granularity::Row),
     first_updater_wins: false,
+    skips_unchanged: false,
     certifier: None,
     one_clock: true,
     modes: RECHECK,
@@ -163,6 +164,7 @@ const MYSQL_RC: Profile = Profile {
     consistent_read: Some(Snapshot::Statement),
     mutual_exclusion: Some(Granularity::Row),
     first_updater_wins: false,
+    skips_unchanged: false,
     certifier: None,
     one_clock: true,
     modes: SNAPSHOT_AND_NEWEST,
@@ -190,6 +192,7 @@ const MARIADB_RR: Profile =
 const MARIADB_RR_SI: Profile = Profile {
     since: &[11, 6, 2],
     first_updater_wins: true,
+    skips_unchanged: true,
     promises: &[Level::SnapshotIsolation],
     note: "With innodb_snapshot_isolation=ON, the default from 11.6.2 and available before: a locking statement that \
         meets a version newer than the snapshot fails, which makes it snapshot isolation. `margay run` asks for it; \
@@ -214,6 +217,7 @@ const TIDB_OPTIMISTIC: Profile = Profile {
     default: false,
     protocol: "Percolator",
     mutual_exclusion: None,
+    skips_unchanged: true,
     certifier: Some(Certifier::Percolator),
     modes: UNLOCKED,
     promises: &[Level::SnapshotIsolation],
@@ -232,6 +236,7 @@ const COCKROACH: Profile = Profile {
     consistent_read: Some(Snapshot::Within),
     mutual_exclusion: None,
     first_updater_wins: false,
+    skips_unchanged: false,
     certifier: Some(Certifier::TimestampOrder),
     one_clock: false,
     modes: UNLOCKED,
@@ -292,6 +297,7 @@ const OCEANBASE_RR: Profile = Profile {
     dbms: "oceanbase",
     own_name: "REPEATABLE READ",
     consistent_read: Some(Snapshot::FirstStatement),
+    skips_unchanged: true,
     note: "Snapshot isolation. SERIALIZABLE is the same.",
     cites: &["OceanBase", "Leopard"],
     ..ORACLE_SER

@@ -195,6 +195,7 @@ fn mechanisms(fields: &mut Fields) -> Result<Mechanisms, String> {
         write_regions: perhaps(fields, "write-regions")?,
         update_search: perhaps(fields, "update-search")?,
         first_updater_wins: truth(fields, "first-updater-wins")?,
+        skips_unchanged: perhaps(fields, "skips-unchanged")?,
         locking: match fields.left.remove("locking") {
             None => Locking::Nothing,
             Some(json) => named(&Locking::ALL, json.as_str().unwrap_or_default())?,

@@ -158,6 +158,7 @@ impl Writer<'_> {
             "write-regions": is.write_regions,
             "update-search": is.update_search,
             "first-updater-wins": is.first_updater_wins,
+            "skips-unchanged": is.skips_unchanged,
             "locking": word(&Locking::ALL, is.locking),
             "certifier": word(&Certified::ALL, is.certifier),
             "points": is.points.map(|points| word(&Points::ALL, points)),
