@@ -293,7 +293,7 @@ impl Fact {
     fn may_follow<'a>(&self, other: &Fact, mut all: impl Iterator<Item = &'a Fact>) -> bool {
         let before = |one: &Fact, later: &Fact| Fact { snapshot: None, ..one.clone() }.before(later);
         let between = |one: &Fact| one.certain && before(other, one) && before(one, self);
-        !before(self, other) && !all.any(|one| between(one))
+        !before(self, other) && !all.any(between)
     }
 
     /// Whether it may have deleted the object between these times.
