@@ -67,7 +67,7 @@ pub enum Command {
 #[derive(Args)]
 #[command(after_help = run::names())]
 pub struct RunArgs {
-    /// The database: `sqlite[:FILE][?begin=immediate|exclusive&cache=shared]`, `postgres://…` or `"host=… user=…"`, `mysql://…` (tried with MariaDB; MySQL itself is untried), `fjall`, `redb`, `surrealkv`, `slatedb`, `turso`, `rocksdb` or `duckdb[:PATH]` if it was built with them (docs/DRIVERS.md), or `sim:PROTOCOL+FAULT…`; without one, SQLite in a temporary folder
+    /// The database: `sqlite[:FILE][?begin=immediate|exclusive&cache=shared]`, `postgres://…` or `"host=… user=…"`, `mysql://…` (tried with MariaDB; MySQL itself is untried), `fjall`, `redb`, `surrealkv`, `slatedb`, `turso`, `rocksdb` or `duckdb[:PATH]` if it was built with them (docs/DRIVERS.md), `sim:PROTOCOL+FAULT…`, or `exec:COMMAND` for a driver of your own in any language (docs/EXEC.md); without one, SQLite in a temporary folder
     #[arg(value_name = "TARGET", value_parser = TargetParser)]
     pub target: Option<Target>,
     /// Start a private server of the installed binaries, and remove it afterwards
@@ -88,6 +88,12 @@ pub struct RunArgs {
     /// The level that is verified; by default what the database promises at the level that it is asked for
     #[arg(long, value_name = "LEVEL", value_parser = LEVEL, hide_possible_values = true)]
     pub claim: Option<Asked>,
+    /// What the database of an `exec:` driver promises, where the driver does not say it
+    #[arg(long, value_name = "LEVEL", value_parser = |text: &str| text.parse::<margay_levels::Level>())]
+    pub promises: Option<margay_levels::Level>,
+    /// Try whether an `exec:` driver does what docs/EXEC.md says, and run nothing else
+    #[arg(long)]
+    pub check_driver: bool,
     /// The engine that answers; several, with commas between them, answer one after the other
     #[arg(long, value_name = "ENGINE", default_value = "auto", value_parser = ENGINE, value_delimiter = ',')]
     pub engine: Vec<Choice>,

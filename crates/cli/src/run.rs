@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use margay::{Choice, Decision, Options as Deciding};
-use margay_drivers::Harm;
+use margay_drivers::{Harm, Target};
 use margay_history::History;
 use margay_report::Word;
 use margay_report::view::{Again, Check};
@@ -50,6 +50,9 @@ struct Decided {
 
 /// Runs, keeps what is to be kept, decides, prints.
 pub fn run(mut args: RunArgs) -> Result<Status, Failure> {
+    if args.check_driver {
+        return check_driver(&args);
+    }
     match args.workload.body {
         Body::List => return terminal::print(&list()),
         Body::Scripted(which) => return scripted::run(&args, which),
@@ -85,6 +88,26 @@ pub fn run(mut args: RunArgs) -> Result<Status, Failure> {
         serving.finish(&view.report, args.common.quiet);
     }
     expectation.status(&aside, check::status(&main.decision.verdict))
+}
+
+/// Tries a driver, and says how each step went.
+fn check_driver(args: &RunArgs) -> Result<Status, Failure> {
+    let Some(Target::Exec(command)) = &args.target else {
+        return Err(Failure::new("--check-driver is for a target exec:COMMAND"));
+    };
+    let steps = margay_drivers::check_driver(command, args.statement_timeout).map_err(Failure::new)?;
+    let mut text = String::new();
+    for (name, went) in &steps {
+        text += &match went {
+            Ok(()) => format!("  ok: {name}\n"),
+            Err(why) => format!("  FAILED: {name}: {why}\n"),
+        };
+    }
+    terminal::print(&text)?;
+    match steps.iter().any(|(_, went)| went.is_err()) {
+        true => Err(Failure::new("the driver does not do what docs/EXEC.md says")),
+        false => Ok(Status::Fine),
+    }
 }
 
 /// How to get an answer, if there was no time for it.

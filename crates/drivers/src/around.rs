@@ -20,6 +20,11 @@ pub trait Around: Send + Sync {
     /// Its objects are about to be removed.
     fn ending(&self) {}
 
+    /// What it promises at one of its own levels.
+    fn promise(&self, database: &dyn Database, own_name: &str) -> Option<Level> {
+        database.promise(own_name)
+    }
+
     /// Does harm to its server.
     ///
     /// # Errors
@@ -47,7 +52,7 @@ impl<A: Around> Database for Wrapped<A> {
     }
 
     fn promise(&self, own_name: &str) -> Option<Level> {
-        self.database.promise(own_name)
+        self.around.promise(self.database.as_ref(), own_name)
     }
 
     fn prepare(&self, own_name: &str, start: &Start) -> Result<(), String> {

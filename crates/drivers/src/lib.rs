@@ -13,6 +13,7 @@ mod conninfo;
 mod defaults;
 #[cfg(feature = "duckdb")]
 mod duckdb;
+mod exec;
 #[cfg(feature = "stores")]
 mod fjall;
 #[cfg(any(feature = "stores", feature = "turso", feature = "rocksdb", feature = "duckdb"))]
@@ -43,6 +44,7 @@ mod tls;
 mod turso;
 
 pub use around::{Around, Wrapped};
+pub use exec::{Step as DriverStep, check as check_driver};
 pub use margay_client::{
     Answer, Ask, Cell, Change, Cond, Connection, Database, Harm, Obj, Row, Schema, Setting, Shadow, Space,
     Start, Testimony, Told, Trouble, Value, Witness,

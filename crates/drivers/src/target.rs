@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use margay_client::{Harm, Setting};
+use margay_levels::Level;
 use margay_servers::Server;
 use margay_simdb::{Fault, Ppm, Protocol, SimConfig};
 
@@ -35,6 +36,8 @@ pub enum Target {
     Postgres(String),
     /// A MariaDB or MySQL server.
     Mysql(String),
+    /// Whatever this command drives (docs/EXEC.md).
+    Exec(String),
     /// A private PostgreSQL server of the installed binaries.
     StartPostgres,
     /// A private MariaDB server of the installed binaries.
@@ -48,6 +51,8 @@ pub struct Wishes<'a> {
     pub harms: &'a [Harm],
     /// A statement that is not answered within this time costs its client the connection.
     pub statement_timeout: Option<Duration>,
+    /// What the database promises, where only whoever runs it knows.
+    pub promises: Option<Level>,
 }
 
 /// Opens the database of a target.
@@ -68,7 +73,13 @@ pub fn open_for(target: &Target, setting: &Setting, wishes: Wishes<'_>) -> Resul
         return Err("faults are only for servers that --start has started".to_owned());
     }
     let limit = wishes.statement_timeout;
-    if limit.is_some() && !started && !matches!(target, Target::Postgres(_) | Target::Mysql(_)) {
+    if wishes.promises.is_some() && !matches!(target, Target::Exec(_)) {
+        return Err("--promises is for exec: alone; of the others it is known".to_owned());
+    }
+    if limit.is_some()
+        && !started
+        && !matches!(target, Target::Postgres(_) | Target::Mysql(_) | Target::Exec(_))
+    {
         return Err("a statement timeout is only for servers; this runs inside the program".to_owned());
     }
     let relayed = wishes.harms.contains(&Harm::Disconnect);
@@ -86,6 +97,7 @@ pub fn open_for(target: &Target, setting: &Setting, wishes: Wishes<'_>) -> Resul
         })),
         Target::Postgres(url) => Box::new(PostgresDatabase::open(url, limit)?.alone()?),
         Target::Mysql(url) => Box::new(MysqlDatabase::open(url, limit)?.alone()?),
+        Target::Exec(command) => crate::exec::open(command, wishes.promises, limit)?,
         Target::StartPostgres => {
             Started::open(Server::postgres()?, relayed, |url| PostgresDatabase::open(url, limit))?
         }
@@ -105,13 +117,14 @@ impl Default for Target {
 impl FromStr for Target {
     type Err = String;
 
-    /// `sqlite`, `sqlite:PATH`, `sqlite:PATH?begin=immediate&cache=shared`, `fjall`, `redb:FOLDER`, `sim:PROTOCOL[+FAULT[=PROBABILITY]]…`, `postgres://…`, `host=… user=…` as libpq reads it, `mysql://…`.
+    /// `sqlite`, `sqlite:PATH`, `sqlite:PATH?begin=immediate&cache=shared`, `fjall`, `redb:FOLDER`, `sim:PROTOCOL[+FAULT[=PROBABILITY]]…`, `postgres://…`, `host=… user=…` as libpq reads it, `mysql://…`, `exec:COMMAND`.
     fn from_str(text: &str) -> Result<Self, String> {
         let scheme = text.split(':').next().unwrap_or_default();
         let rest = &text[(scheme.len() + 1).min(text.len())..];
         match scheme {
             "sqlite" => sqlite(rest),
             "sim" => simulated(rest),
+            "exec" if !rest.trim().is_empty() => Ok(Target::Exec(rest.to_owned())),
             "postgres" | "postgresql" if text.contains("://") => Ok(Target::Postgres(text.to_owned())),
             "mysql" | "mariadb" if text.contains("://") => Ok(Target::Mysql(text.to_owned())),
             _ if conninfo::is_one(text) => conninfo::url(text).map(Target::Postgres),
@@ -133,7 +146,7 @@ fn no_target(text: &str) -> String {
     let stores = Kind::ALL.map(|kind| format!("{kind}[:PATH]")).join(", ");
     let text = without_secrets(text);
     format!(
-        "`{text}` is no target; there are sqlite[:FILE][?OPTIONS], {stores}, postgres://…, \"host=… user=…\", mysql://… and sim:PROTOCOL[+FAULT]"
+        "`{text}` is no target; there are sqlite[:FILE][?OPTIONS], {stores}, postgres://…, \"host=… user=…\", mysql://…, exec:COMMAND and sim:PROTOCOL[+FAULT]"
     )
 }
 
@@ -223,6 +236,7 @@ impl fmt::Display for Target {
                 faults.iter().try_for_each(|(fault, ppm)| write!(f, "+{fault}={ppm}"))
             }
             Target::Postgres(url) | Target::Mysql(url) => f.write_str(&without_secrets(url)),
+            Target::Exec(command) => write!(f, "exec:{}", without_secrets(command)),
             Target::StartPostgres => f.write_str("--start postgres"),
             Target::StartMariadb => f.write_str("--start mariadb"),
         }
@@ -246,6 +260,7 @@ mod tests {
             "sim:si-fuw+lost-update=0.05",
             "postgres://h/d",
             "mysql://h/d",
+            "exec:python3 store.py",
         ] {
             assert_eq!(text.parse::<Target>().map(|target| target.to_string()), Ok(text.to_owned()));
         }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use margay_drivers::Target;
 use margay_recover::Plugin;
 use margay_report::Word;
 use margay_report::view::{Check, Run};
@@ -173,7 +174,10 @@ fn more(done: &Done) -> Map<String, Value> {
 /// The command that gives clients the same plans on the same database.
 pub fn again(args: &RunArgs, done: &Done) -> String {
     let job = &done.job;
-    let mut command = format!("margay run {} --workload {}", target(args), job.workload);
+    let mut command = format!("margay run {} --workload {}", quoted(&target(args)), job.workload);
+    if let Some(level) = args.promises {
+        let _ = write!(command, " --promises {level}");
+    }
     if let Some(keys) = args.keys {
         let _ = write!(command, " --keys {keys}");
     }
@@ -219,4 +223,12 @@ pub fn again(args: &RunArgs, done: &Done) -> String {
         let _ = write!(command, " --duration {}ms", limit.as_millis());
     }
     command
+}
+
+/// A target as a shell reads it.
+fn quoted(target: &Target) -> String {
+    let plain = |c: char| !c.is_whitespace() && !"'\"$`&|;<>()*?".contains(c);
+    let text = target.to_string();
+    let is_option = matches!(target, Target::StartPostgres | Target::StartMariadb);
+    if is_option || text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }

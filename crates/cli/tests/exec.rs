@@ -1,0 +1,193 @@
+//! Drivers in other languages: those of `examples/drivers` on real databases, and such that misbehave.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::{Run, margay};
+use tempfile::TempDir;
+
+/// Says that a test is skipped, unless the command runs.
+fn runs(program: &str, args: &[&str], what: &str) -> bool {
+    let runs = Command::new(program).args(args).output().is_ok_and(|output| output.status.success());
+    if !runs {
+        println!("SKIPPED: {what}");
+    }
+    runs
+}
+
+fn has_python() -> bool {
+    runs("python3", &["--version"], "python3 is not installed")
+}
+
+/// Runs `margay run exec:COMMAND` with more arguments.
+fn run(command: &str, args: &str) -> Run {
+    let target = format!("exec:{command}");
+    margay(["run", &target, "--no-report"].into_iter().chain(args.split_whitespace()))
+}
+
+fn verdict(command: &str, args: &str, status: i32) -> serde_json::Value {
+    run(command, &format!("{args} --json")).expect(status).json()
+}
+
+fn toy(folder: &Path, how: &str) -> String {
+    format!("python3 examples/drivers/toy.py {}/toy.json {how}", folder.display())
+}
+
+/// The example of docs/EXEC.md: a driver of thirty lines, which loses updates, and its repair.
+#[test]
+fn a_toy_in_python_loses_updates_unless_it_is_careful() {
+    if !has_python() {
+        return;
+    }
+    let folder = TempDir::new().expect("a folder");
+    let lost = verdict(&toy(folder.path(), ""), "--workload increment --transactions 300", 1);
+    assert_eq!((&lost["verdict"], &lost["level"]), (&"violated".into(), &"snapshot-isolation".into()));
+    assert_eq!(lost["anomalies"][0]["name"], "lost-update", "{lost}");
+    for workload in ["increment", "mixed"] {
+        let args = format!("--workload {workload} --transactions 200");
+        let kept = verdict(&toy(folder.path(), "careful"), &args, 0);
+        assert_eq!(kept["verdict"], "holds", "{workload}: {kept}");
+        assert!(kept["run"]["committed"].as_u64() > Some(100), "{kept}");
+    }
+}
+
+#[test]
+fn drivers_of_the_examples_do_what_the_specification_says() {
+    if !has_python() {
+        return;
+    }
+    let folder = TempDir::new().expect("a folder");
+    let sqlite = format!("python3 examples/drivers/sqlite.py {}/x.db", folder.path().display());
+    for command in [toy(folder.path(), ""), sqlite.clone()] {
+        let told = run(&command, "--check-driver").expect(0).stdout;
+        assert_eq!(told.lines().filter(|line| line.starts_with("  ok: ")).count(), 13, "{told}");
+    }
+    for workload in ["mixed", "smallbank"] {
+        let held = verdict(&sqlite, &format!("--workload {workload} --transactions 60 --clients 3"), 0);
+        assert_eq!(held["verdict"], "holds", "{held}");
+    }
+}
+
+#[test]
+fn a_driver_in_javascript() {
+    if !runs("node", &["--version"], "node is not installed") {
+        return;
+    }
+    let folder = TempDir::new().expect("a folder");
+    let command = format!("node examples/drivers/toy.js {}", folder.path().display());
+    run(&command, "--check-driver").expect(0);
+    assert_eq!(verdict(&command, "--transactions 60 --clients 3", 0)["verdict"], "holds");
+}
+
+/// H2 calls it SERIALIZABLE, and documents that it is not.
+#[test]
+fn a_driver_for_jdbc_finds_the_write_skew_of_h2() {
+    let jar = "/usr/share/java/h2.jar";
+    let what = "Java or H2 is not installed: `./test clients` installs them";
+    if !runs("javac", &["-version"], what) || !runs("test", &["-e", jar], what) {
+        return;
+    }
+    let folder = TempDir::new().expect("a folder");
+    let place = folder.path().display();
+    let class = ["-d", &place.to_string(), "../../examples/drivers/Jdbc.java"];
+    assert!(runs("javac", &class, "the driver does not compile"));
+    let url = format!("jdbc:h2:{place}/x;AUTO_SERVER=TRUE;MODE=MySQL");
+    let command = format!("java -cp {jar}:{place} Jdbc h2 \"{url}\"");
+    let args = "--workload write-skew --transactions 400 --clients 4";
+    let skewed = verdict(&command, &format!("{args} --promises serializable"), 1);
+    assert_eq!(skewed["verdict"], "violated", "{skewed}");
+    let held = verdict(&command, &format!("{args} --promises snapshot-isolation"), 0);
+    assert_eq!(held["verdict"], "holds", "{held}");
+}
+
+/// PostgreSQL by psycopg, at each of its levels.
+#[test]
+fn a_driver_for_psycopg() {
+    let what = "psycopg is not installed: `./test clients` installs it";
+    if !runs("python3", &["-c", "import psycopg"], what) {
+        return;
+    }
+    let server = match margay_servers::Server::postgres() {
+        Ok(server) => server,
+        Err(why) => return println!("SKIPPED: {why}"),
+    };
+    let command = format!("python3 examples/drivers/postgres.py \"{}\"", server.url());
+    run(&command, "--check-driver").expect(0);
+    for level in ["SERIALIZABLE", "READ-COMMITTED"] {
+        for workload in ["mixed", "smallbank"] {
+            let args = format!("--level {level} --workload {workload} --transactions 150 --clients 4");
+            let held = verdict(&command, &args, 0);
+            assert_eq!(held["verdict"], "holds", "{level} {workload}: {held}");
+        }
+    }
+}
+
+/// A careful toy, until each of its processes has answered so many requests: then it does something else.
+fn broken(folder: &Path, then: &str) -> String {
+    let toy = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/drivers/toy.py");
+    let text = format!(
+        "import time\nexec(open({toy:?}).read().split('for line in')[0])\ncareful = True\n\
+         for number, line in enumerate(sys.stdin):\n    if number > 150:\n        {then}\n    \
+         print(json.dumps(answer(json.loads(line))), flush=True)\n"
+    );
+    let path = folder.join("broken.py");
+    std::fs::write(&path, text).expect("a file");
+    format!("python3 {} {}/toy.json", path.display(), folder.display())
+}
+
+#[test]
+fn what_breaks_the_protocol_is_an_error_and_no_verdict() {
+    if !has_python() {
+        return;
+    }
+    let folder = TempDir::new().expect("a folder");
+    let cases = [
+        ("print('what?', flush=True); continue", "no JSON object"),
+        ("print('[1]', flush=True); continue", "no JSON object"),
+        ("print('{\"value\": 7}', flush=True); continue", "where the `value` that was written"),
+        ("print('{\"failed\": \"no such table\"}', flush=True); continue", "no such table"),
+    ];
+    for (then, why) in cases {
+        let refused =
+            run(&broken(folder.path(), then), "--workload rw-register --transactions 400").expect(2);
+        assert!(refused.stderr.contains(why), "{then}: {}", refused.stderr);
+    }
+}
+
+/// A process that ends is started again, and one that does not answer is given up: connections were lost, no more.
+#[test]
+fn a_driver_that_ends_or_says_nothing_is_a_lost_connection() {
+    if !has_python() {
+        return;
+    }
+    let folder = TempDir::new().expect("a folder");
+    for (then, more) in [("sys.exit(7)", ""), ("time.sleep(60)", "--statement-timeout 300ms")] {
+        let args = format!("--workload increment --transactions 300 --clients 3 --json {more}");
+        let told = run(&broken(folder.path(), then), &args);
+        assert_ne!(told.status, 2, "{then}: {}", told.stderr);
+        let json = told.json();
+        assert_ne!(json["verdict"], "violated", "{then}: {json}");
+        assert!(json["run"]["lost_connections"].as_u64() > Some(0), "{then}: {json}");
+    }
+}
+
+#[test]
+fn who_promises_nothing_is_asked_to() {
+    let hello = "echo '{\"name\": \"silent\", \"levels\": [\"FINE\"]}'";
+    for (command, args, why) in [
+        (hello, "", "--promises LEVEL"),
+        ("true", "", "has ended"),
+        ("no-such-program-at-all", "--check-driver", "has ended"),
+        ("echo hello", "--promises serializable", "no JSON object"),
+        ("echo '{}'", "", "no `name`"),
+        ("echo '{\"name\": \"x\", \"speaks\": \"latin\"}'", "", "`keys` or `sql`"),
+        ("echo '{\"name\": \"x\", \"promises\": [\"much\"]}'", "", "much"),
+    ] {
+        let refused = run(command, args).expect(2);
+        assert!(refused.stderr.contains(why), "{command}: {}", refused.stderr);
+    }
+    let refused = margay(["run", "sqlite", "--promises", "serializable"]).expect(2);
+    assert!(refused.stderr.contains("exec:"), "{}", refused.stderr);
+}
