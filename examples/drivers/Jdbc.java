@@ -1,6 +1,6 @@
 // Any database with a JDBC driver as a driver for Margay (docs/EXEC.md), without other libraries.
 //
-//     margay run 'exec:java -cp h2.jar examples/drivers/Jdbc.java h2 "jdbc:h2:/tmp/x;AUTO_SERVER=TRUE;MODE=MySQL"' \
+//     margay run 'exec:java -cp h2.jar examples/drivers/Jdbc.java h2 "jdbc:h2:./x;AUTO_SERVER=TRUE;MODE=MySQL"' \
 //         --promises snapshot-isolation
 import java.io.*;
 import java.sql.*;

@@ -1,6 +1,6 @@
 """SQLite by Python's own module as a driver for Margay (docs/EXEC.md).
 
-    margay run 'exec:python3 examples/drivers/sqlite.py /tmp/some.db' --workload smallbank
+    margay run 'exec:python3 examples/drivers/sqlite.py some.db' --workload smallbank
 """
 import json, sqlite3, sys
 

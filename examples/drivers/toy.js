@@ -1,6 +1,6 @@
 // The store of files of toy.py, with a lock: one transaction at a time. A driver for Margay (docs/EXEC.md).
 //
-//     margay run 'exec:node examples/drivers/toy.js /tmp/toy-js' --workload increment
+//     margay run 'exec:node examples/drivers/toy.js toy-js' --workload increment
 const fs = require("fs"), path = require("path"), readline = require("readline");
 
 const folder = process.argv[2], lock = path.join(folder, "lock");

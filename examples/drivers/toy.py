@@ -1,7 +1,7 @@
 """A store in a file as a driver for Margay (docs/EXEC.md). It loses updates unless it is told to be careful.
 
-    margay run 'exec:python3 examples/drivers/toy.py /tmp/toy.json' --workload increment
-    margay run 'exec:python3 examples/drivers/toy.py /tmp/toy.json careful' --workload increment
+    margay run 'exec:python3 examples/drivers/toy.py toy.json' --workload increment
+    margay run 'exec:python3 examples/drivers/toy.py toy.json careful' --workload increment
 """
 import fcntl, json, os, sys
 

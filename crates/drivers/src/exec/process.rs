@@ -80,13 +80,10 @@ impl Process {
             let why = format!("the driver answered {request} with `{line}`, which is no JSON object");
             return Err(Trouble::Failed(driver.break_with(why)));
         };
-        let troubles: [(&str, fn(String) -> Trouble); 3] =
-            [("refused", Trouble::Refused), ("lost", Trouble::Lost), ("failed", Trouble::Failed)];
-        for (key, trouble) in troubles {
-            if let Some(why) = answer.remove(key) {
-                return Err(trouble(why.as_str().map_or_else(|| why.to_string(), str::to_owned)));
-            }
-        }
+        let mut told = |key| Some(answer.remove(key)?.as_str().unwrap_or("no reason").to_owned());
+        let trouble = told("refused").map(Trouble::Refused);
+        let trouble = trouble.or_else(|| told("lost").map(Trouble::Lost));
+        trouble.or_else(|| told("failed").map(Trouble::Failed)).map_or(Ok(()), Err)?;
         Ok(answer)
     }
 
