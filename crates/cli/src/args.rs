@@ -71,8 +71,11 @@ pub struct RunArgs {
     #[arg(value_name = "TARGET", value_parser = TargetParser)]
     pub target: Option<Target>,
     /// Start a private server of the installed binaries, and remove it afterwards
-    #[arg(long, value_name = "SERVER", conflicts_with = "target", value_parser = ["postgres", "mariadb"])]
+    #[arg(long, value_name = "SERVER", conflicts_with = "target", value_parser = ["postgres", "mariadb", "mysql"])]
     pub start: Option<String>,
+    /// Where the programs of --start are, instead of where they are installed: a folder of theirs, or one that scripts/servers has made
+    #[arg(long, value_name = "FOLDER", requires = "start")]
+    pub binaries: Option<PathBuf>,
     /// What clients ask
     #[arg(long, value_name = "WORKLOAD", default_value = "mixed", value_parser = WORKLOAD, hide_possible_values = true)]
     pub workload: Workload,

@@ -42,6 +42,8 @@ pub enum Target {
     StartPostgres,
     /// A private MariaDB server of the installed binaries.
     StartMariadb,
+    /// A private MySQL server of the installed binaries.
+    StartMysql,
 }
 
 /// What a run wants of its database beside connections.
@@ -51,6 +53,8 @@ pub struct Wishes<'a> {
     pub harms: &'a [Harm],
     /// A statement that is not answered within this time costs its client the connection.
     pub statement_timeout: Option<Duration>,
+    /// Where the programs of a server to start are, if not where they are installed.
+    pub binaries: Option<&'a Path>,
     /// What the database promises, where only whoever runs it knows.
     pub promises: Option<Level>,
 }
@@ -68,7 +72,10 @@ pub fn open(target: &Target, setting: &Setting) -> Result<Box<dyn Database>, Str
 /// # Errors
 /// When there is none, or a wish cannot be granted.
 pub fn open_for(target: &Target, setting: &Setting, wishes: Wishes<'_>) -> Result<Box<dyn Database>, String> {
-    let started = matches!(target, Target::StartPostgres | Target::StartMariadb);
+    let started = matches!(target, Target::StartPostgres | Target::StartMariadb | Target::StartMysql);
+    if wishes.binaries.is_some() && !started {
+        return Err("binaries are only for servers that --start starts".to_owned());
+    }
     if !wishes.harms.is_empty() && !started {
         return Err("faults are only for servers that --start has started".to_owned());
     }
@@ -99,10 +106,13 @@ pub fn open_for(target: &Target, setting: &Setting, wishes: Wishes<'_>) -> Resul
         Target::Mysql(url) => Box::new(MysqlDatabase::open(url, limit)?.alone()?),
         Target::Exec(command) => crate::exec::open(command, wishes.promises, limit)?,
         Target::StartPostgres => {
-            Started::open(Server::postgres()?, relayed, |url| PostgresDatabase::open(url, limit))?
+            let server = Server::postgres_in(wishes.binaries)?;
+            Started::open(server, relayed, |url| PostgresDatabase::open(url, limit))?
         }
-        Target::StartMariadb => {
-            Started::open(Server::mariadb()?, relayed, |url| MysqlDatabase::open(url, limit))?
+        Target::StartMariadb | Target::StartMysql => {
+            let mysql = *target == Target::StartMysql;
+            let server = if mysql { Server::mysql_in } else { Server::mariadb_in };
+            Started::open(server(wishes.binaries)?, relayed, |url| MysqlDatabase::open(url, limit))?
         }
     })
 }
@@ -239,6 +249,7 @@ impl fmt::Display for Target {
             Target::Exec(command) => write!(f, "exec:{}", without_secrets(command)),
             Target::StartPostgres => f.write_str("--start postgres"),
             Target::StartMariadb => f.write_str("--start mariadb"),
+            Target::StartMysql => f.write_str("--start mysql"),
         }
     }
 }

@@ -32,7 +32,7 @@ impl Authority {
     /// # Errors
     /// When the program is not installed, or fails.
     pub fn new() -> Result<Self, String> {
-        folder_of("openssl", "openssl", &[PathBuf::from("/usr/bin")])?;
+        folder_of("openssl", "openssl", &[PathBuf::from("/usr/bin")], None)?;
         let authority = Self { folder: private("authority", None)? };
         authority.openssl("", "req -x509 -extensions authority -keyout authority.key -out authority.pem")?;
         Ok(authority)

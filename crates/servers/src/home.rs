@@ -24,7 +24,7 @@ use crate::{User, processes};
 const PREFIX: &str = "margay-";
 
 /// The kinds of folders that servers have.
-const KINDS: [&str; 2] = ["postgres", "mariadb"];
+const KINDS: [&str; 3] = ["postgres", "mariadb", "mysql"];
 
 /// The file that the owner has locked.
 const OWNER: &str = "owner";

@@ -60,6 +60,14 @@ type User = Option<(u32, u32)>;
 enum Dbms {
     Postgres { bin: PathBuf, settings: Vec<String> },
     Mariadb { bin: PathBuf, settings: Vec<String> },
+    Mysql { bin: PathBuf },
+}
+
+/// Names the folder in which programs are looked for when nobody names another.
+const BINARIES: &str = "MARGAY_BINARIES";
+
+fn binaries() -> Option<PathBuf> {
+    std::env::var_os(BINARIES).filter(|folder| !folder.is_empty()).map(PathBuf::from)
 }
 
 impl Server {
@@ -71,13 +79,22 @@ impl Server {
         Self::postgres_with(&[])
     }
 
+    /// The same, of the programs in this folder, or in the one that `MARGAY_BINARIES` names, or of the installed ones.
+    ///
+    /// # Errors
+    /// When there is none, and why.
+    pub fn postgres_in(folder: Option<&Path>) -> Result<Server, String> {
+        let folder = folder.map(Path::to_owned).or_else(binaries);
+        New::postgres(folder.as_deref())?.start(|bin| Dbms::Postgres { bin, settings: Vec::new() })
+    }
+
     /// The same with settings of one's own: `name=value`.
     ///
     /// # Errors
     /// When there is none, and why.
     pub fn postgres_with(settings: &[&str]) -> Result<Server, String> {
         let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
-        New::postgres()?.start(|bin| Dbms::Postgres { bin, settings })
+        New::postgres(binaries().as_deref())?.start(|bin| Dbms::Postgres { bin, settings })
     }
 
     /// The same with a certificate. It takes no connection that is not encrypted.
@@ -85,7 +102,7 @@ impl Server {
     /// # Errors
     /// When there is none, and why.
     pub fn postgres_encrypted(certificate: &Certificate) -> Result<Server, String> {
-        let new = New::postgres()?;
+        let new = New::postgres(binaries().as_deref())?;
         let [file, key] = certificate.write(&new.home)?;
         let only = fs::write(new.home.folder.join("data/pg_hba.conf"), "hostssl all all all scram-sha-256\n");
         only.map_err(|error| error.to_string())?;
@@ -99,7 +116,26 @@ impl Server {
     /// # Errors
     /// When there is none, and why.
     pub fn mariadb() -> Result<Server, String> {
-        New::mariadb()?.start(|bin| Dbms::Mariadb { bin, settings: Vec::new() })
+        Self::mariadb_in(None)
+    }
+
+    /// The same, of the programs in this folder, as [`Server::postgres_in`].
+    ///
+    /// # Errors
+    /// When there is none, and why.
+    pub fn mariadb_in(folder: Option<&Path>) -> Result<Server, String> {
+        let folder = folder.map(Path::to_owned).or_else(binaries);
+        New::mariadb(folder.as_deref())?.start(|bin| Dbms::Mariadb { bin, settings: Vec::new() })
+    }
+
+    /// MySQL with the collation utf8mb4_general_ci, the superuser `root`, and its binary log, of the programs in this
+    /// folder, as [`Server::postgres_in`].
+    ///
+    /// # Errors
+    /// When there is none, and why.
+    pub fn mysql_in(folder: Option<&Path>) -> Result<Server, String> {
+        let folder = folder.map(Path::to_owned).or_else(binaries);
+        New::mysql(folder.as_deref())?.start(|bin| Dbms::Mysql { bin })
     }
 
     /// The same with a certificate. It takes connections with and without encryption.
@@ -107,7 +143,7 @@ impl Server {
     /// # Errors
     /// When there is none, and why.
     pub fn mariadb_encrypted(certificate: &Certificate) -> Result<Server, String> {
-        let new = New::mariadb()?;
+        let new = New::mariadb(binaries().as_deref())?;
         let [file, key] = certificate.write(&new.home)?;
         let settings = vec![format!("--ssl-cert={file}"), format!("--ssl-key={key}")];
         new.start(|bin| Dbms::Mariadb { bin, settings })
@@ -210,8 +246,8 @@ struct New {
 }
 
 impl New {
-    fn postgres() -> Result<Self, String> {
-        let bin = folder_of("initdb", "postgres", &debian_folders("/usr/lib/postgresql"))?;
+    fn postgres(root: Option<&Path>) -> Result<Self, String> {
+        let bin = folder_of("initdb", "postgres", &debian_folders("/usr/lib/postgresql"), root)?;
         let user = user("postgres")?;
         let (home, password) = (Home::new("postgres", user)?, random()?);
         let secret = home.write("password", &password)?;
@@ -222,16 +258,30 @@ impl New {
         Ok(Self { bin, user, home, password })
     }
 
-    fn mariadb() -> Result<Self, String> {
-        let bin = folder_of("mariadbd", "mariadbd", &[PathBuf::from("/usr/sbin")])?;
-        let install = folder_of("mariadb-install-db", "mariadb-install-db", &[PathBuf::from("/usr/bin")])?;
+    fn mariadb(root: Option<&Path>) -> Result<Self, String> {
+        let bin = folder_of("mariadbd", "mariadbd", &[PathBuf::from("/usr/sbin")], root)?;
+        let script = "mariadb-install-db";
+        let install = folder_of(script, script, &[PathBuf::from("/usr/bin")], root)?;
         let user = user("mysql")?;
         let (home, password) = (Home::new("mariadb", user)?, random()?);
         let data = format!("--datadir={}", home.folder.join("data").display());
         let mut init = Command::new(install.join("mariadb-install-db"));
         init.args(["--no-defaults", &data, "--auth-root-authentication-method=normal", "--skip-test-db"]);
+        init.arg(base(&bin));
         finish(init, user, &home.folder)?;
         home.write(ACCOUNTS, &accounts(&password))?;
+        Ok(Self { bin, user, home, password })
+    }
+
+    fn mysql(root: Option<&Path>) -> Result<Self, String> {
+        let bin = folder_of("mysqld", "mysqld", &[PathBuf::from("/usr/sbin")], root)?;
+        let user = user("mysql")?;
+        let (home, password) = (Home::new("mysql", user)?, random()?);
+        let data = format!("--datadir={}", home.folder.join("data").display());
+        let mut init = Command::new(bin.join("mysqld"));
+        init.args(["--no-defaults", "--initialize-insecure", &data, &base(&bin)]);
+        finish(init, user, &home.folder)?;
+        home.write(ACCOUNTS, &mysql_accounts(&password))?;
         Ok(Self { bin, user, home, password })
     }
 
@@ -261,6 +311,21 @@ fn accounts(password: &str) -> String {
     )
 }
 
+/// The same for MySQL, whose table of accounts is another.
+fn mysql_accounts(password: &str) -> String {
+    format!(
+        "SET sql_log_bin = 0;\n\
+         CREATE USER IF NOT EXISTS root@'%' IDENTIFIED BY '{password}';\n\
+         GRANT ALL PRIVILEGES ON *.* TO root@'%' WITH GRANT OPTION;\n\
+         DROP USER IF EXISTS root@localhost;\n"
+    )
+}
+
+/// Where a server's other files are, given the folder of its program: `usr` for `usr/sbin`.
+fn base(bin: &Path) -> String {
+    format!("--basedir={}", bin.parent().unwrap_or(bin).display())
+}
+
 impl Certificate {
     /// Writes both into a server's folder, where nobody else reads the key; answers where.
     fn write(&self, home: &Home) -> Result<[String; 2], String> {
@@ -273,7 +338,9 @@ impl Dbms {
     fn url(&self, password: &str, port: u16) -> String {
         match self {
             Dbms::Postgres { .. } => format!("postgres://margay:{password}@127.0.0.1:{port}/postgres"),
-            Dbms::Mariadb { .. } => format!("mysql://root:{password}@127.0.0.1:{port}/mysql"),
+            Dbms::Mariadb { .. } | Dbms::Mysql { .. } => {
+                format!("mysql://root:{password}@127.0.0.1:{port}/mysql")
+            }
         }
     }
 
@@ -282,13 +349,14 @@ impl Dbms {
         let mut command = match self {
             Dbms::Postgres { bin, settings } => postgres(bin, settings, folder, port),
             Dbms::Mariadb { bin, settings } => mariadb(bin, settings, folder, port),
+            Dbms::Mysql { bin } => mysql(bin, folder, port),
         };
         prepare(&mut command, user, folder)?;
         command.process_group(0);
         Ok(command)
     }
 
-    /// Whether the server with this number takes connections. PostgreSQL writes that into its file; MariaDB opens its socket.
+    /// Whether the server with this number takes connections. PostgreSQL writes that into its file; the others open their sockets.
     fn is_ready(&self, folder: &Path, process: u32) -> bool {
         match self {
             Dbms::Postgres { .. } => {
@@ -296,7 +364,7 @@ impl Dbms {
                 let lines: Vec<&str> = told.lines().map(str::trim).collect();
                 lines.first() == Some(&process.to_string().as_str()) && lines.get(7) == Some(&"ready")
             }
-            Dbms::Mariadb { .. } => UnixStream::connect(folder.join("socket")).is_ok(),
+            Dbms::Mariadb { .. } | Dbms::Mysql { .. } => UnixStream::connect(folder.join("socket")).is_ok(),
         }
     }
 }
@@ -313,15 +381,27 @@ fn postgres(bin: &Path, settings: &[String], folder: &Path, port: u16) -> Comman
 }
 
 fn mariadb(bin: &Path, settings: &[String], folder: &Path, port: u16) -> Command {
-    let mut server = Command::new(bin.join("mariadbd"));
+    let mut server = like_mysql(&bin.join("mariadbd"), folder, port);
+    server.args(["--log-bin=log", "--binlog-format=ROW", "--binlog-row-image=FULL"]);
+    server.args(settings);
+    server
+}
+
+fn mysql(bin: &Path, folder: &Path, port: u16) -> Command {
+    let mut server = like_mysql(&bin.join("mysqld"), folder, port);
+    server.args(["--log-bin=log", "--mysqlx=OFF", "--secure-file-priv="]);
+    server
+}
+
+fn like_mysql(program: &Path, folder: &Path, port: u16) -> Command {
+    let mut server = Command::new(program);
     let data = format!("--datadir={}", folder.join("data").display());
     let socket = format!("--socket={}", folder.join("socket").display());
     server.args(["--no-defaults", &data, &socket, "--bind-address=127.0.0.1", &format!("--port={port}")]);
+    server.arg(base(program.parent().unwrap_or(program)));
     server.arg(format!("--init-file={}", folder.join(ACCOUNTS).display()));
-    server.args(["--skip-name-resolve", "--innodb-flush-log-at-trx-commit=2"]);
+    server.args(["--skip-name-resolve", "--innodb-flush-log-at-trx-commit=2", "--server-id=1"]);
     server.args(["--character-set-server=utf8mb4", "--collation-server=utf8mb4_general_ci"]);
-    server.args(["--log-bin=log", "--server-id=1", "--binlog-format=ROW", "--binlog-row-image=FULL"]);
-    server.args(settings);
     server
 }
 
@@ -338,11 +418,17 @@ impl Drop for Server {
     }
 }
 
-/// The folder that holds both programs: one of PATH, or one of the usual ones.
-fn folder_of(first: &str, second: &str, usual: &[PathBuf]) -> Result<PathBuf, String> {
+/// The folder that holds both programs: one of `root`, if that is given; else one of the usual ones, or of PATH.
+fn folder_of(first: &str, second: &str, usual: &[PathBuf], root: Option<&Path>) -> Result<PathBuf, String> {
+    let has = |folder: &PathBuf| folder.join(first).is_file() && folder.join(second).is_file();
+    if let Some(root) = root {
+        let places = ["", "bin", "sbin", "usr/bin", "usr/sbin"].map(|place| root.join(place));
+        let debian = debian_folders(&root.join("usr/lib/postgresql").display().to_string());
+        let found = places.into_iter().chain(debian).find(has);
+        return found.ok_or_else(|| format!("{first} is not installed in {}", root.display()));
+    }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = usual.iter().cloned().chain(std::env::split_paths(&path));
-    let has = |folder: &PathBuf| folder.join(first).is_file() && folder.join(second).is_file();
     folders.into_iter().find(has).ok_or_else(|| format!("{first} is not installed"))
 }
 

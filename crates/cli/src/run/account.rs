@@ -175,6 +175,9 @@ fn more(done: &Done) -> Map<String, Value> {
 pub fn again(args: &RunArgs, done: &Done) -> String {
     let job = &done.job;
     let mut command = format!("margay run {} --workload {}", quoted(&target(args)), job.workload);
+    if let Some(folder) = &args.binaries {
+        let _ = write!(command, " --binaries {}", folder.display());
+    }
     if let Some(level) = args.promises {
         let _ = write!(command, " --promises {level}");
     }
@@ -229,6 +232,6 @@ pub fn again(args: &RunArgs, done: &Done) -> String {
 fn quoted(target: &Target) -> String {
     let plain = |c: char| !c.is_whitespace() && !"'\"$`&|;<>()*?".contains(c);
     let text = target.to_string();
-    let is_option = matches!(target, Target::StartPostgres | Target::StartMariadb);
+    let is_option = matches!(target, Target::StartPostgres | Target::StartMariadb | Target::StartMysql);
     if is_option || text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }

@@ -52,8 +52,12 @@ pub fn drive(args: &RunArgs) -> Result<Done, Failure> {
     let subject = {
         let _progress = Progress::show(&format!("opening {target}"), !quiet);
         let harms: Vec<Harm> = args.fault.iter().map(|(harm, _)| *harm).collect();
-        let wishes =
-            Wishes { harms: &harms, statement_timeout: args.statement_timeout, promises: args.promises };
+        let wishes = Wishes {
+            harms: &harms,
+            statement_timeout: args.statement_timeout,
+            binaries: args.binaries.as_deref(),
+            promises: args.promises,
+        };
         let opened = margay_drivers::open_for(&target, &setting, wishes).map_err(failed)?;
         Subject::new(opened, args.certificate_recovery, args.shadow_reads, args.decoding_plugin)
             .map_err(failed)?
@@ -107,6 +111,7 @@ fn serve(
 pub fn target(args: &RunArgs) -> Target {
     match args.start.as_deref() {
         Some("postgres") => Target::StartPostgres,
+        Some("mysql") => Target::StartMysql,
         Some(_) => Target::StartMariadb,
         None => args.target.clone().unwrap_or_default(),
     }
