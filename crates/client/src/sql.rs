@@ -178,6 +178,9 @@ pub trait Session {
     /// What follows belongs to the transaction's next operation.
     fn step(&mut self) {}
 
+    /// The last operation is recorded as none, so the next one takes its number.
+    fn step_back(&mut self) {}
+
     /// Runs one of the statements on registers, lists and rows, whose text this is. A session that
     /// watches adds to what it asks, and takes that out of the answer.
     ///
@@ -305,6 +308,9 @@ impl<S: Session> Connection for Sql<S> {
     fn execute(&mut self, ask: Ask, rows: &mut Vec<(Obj, Value)>) -> Result<(), Trouble> {
         self.session.step();
         let executed = execute(self, ask, rows);
+        if executed.is_ok() && ask.deleted_nothing(rows) && !self.session.deletes_read() {
+            self.session.step_back();
+        }
         self.gone(executed)
     }
 

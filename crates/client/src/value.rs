@@ -145,6 +145,14 @@ pub enum Ask {
     Update(Cond, Option<i64>),
 }
 
+impl Ask {
+    /// Whether it was a delete that found nothing, given its answer.
+    #[must_use]
+    pub fn deleted_nothing(self, rows: &[(Obj, Value)]) -> bool {
+        matches!((self, rows), (Ask::Write(_, Change::Delete), [(_, Value::Absent)]))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

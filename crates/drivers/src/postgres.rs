@@ -306,6 +306,12 @@ impl Session for PostgresSession {
         }
     }
 
+    fn step_back(&mut self) {
+        if let Some(watch) = &mut self.watch {
+            watch.op -= 1;
+        }
+    }
+
     fn begin(&mut self) -> Result<(), Trouble> {
         self.client.batch_execute(&self.begin).map_err(trouble)
     }

@@ -79,3 +79,24 @@ fn of_two_rows_with_one_key_the_own_one_is_read() {
     assert_eq!(play::read(first.as_mut(), play::ROW), play::row(5, 20));
     first.commit().expect("PostgreSQL refuses no insert after a delete");
 }
+
+/// A run with recovery was accused of reading what its writer overwrote: a delete that finds nothing is not recorded at
+/// READ COMMITTED, so the snapshots of all later operations stood under the numbers of the next ones.
+#[test]
+fn snapshots_have_the_numbers_of_recorded_operations() {
+    let Some(database) = play::opened(&Target::StartPostgres) else { return };
+    let level = "READ COMMITTED";
+    play::prepare(database.as_ref(), level);
+    let witness = database.witness().expect("PostgreSQL testifies");
+    let mut client = database.connect(0, level).expect("a connection");
+    client.enter(7);
+    client.begin().expect("begun");
+    play::ask(client.as_mut(), Ask::Write(margay_drivers::Obj { key: 8, ..ROW }, Change::Delete));
+    play::read(client.as_mut(), play::REGISTER);
+    play::read(client.as_mut(), play::ROW);
+    client.commit().expect("committed");
+    let told = witness.take();
+    let told = told.iter().find(|told| told.txn == 7).expect("a testimony");
+    let seen: Vec<u32> = told.views.iter().map(|(op, _)| *op).collect();
+    assert_eq!(seen, [1, 2], "the delete has no number: {told:?}");
+}

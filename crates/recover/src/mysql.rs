@@ -59,7 +59,9 @@ impl Binlog {
             }
             None => return Err("the server says nothing about its binary log".to_owned()),
         }
-        let status: Option<mysql::Row> = connection.query_first("SHOW MASTER STATUS").map_err(shown)?;
+        // MySQL has the first from 8.2 on, and not the second from 8.4 on; MariaDB has the second.
+        let status: Result<Option<mysql::Row>, _> = connection.query_first("SHOW BINARY LOG STATUS");
+        let status = status.or_else(|_| connection.query_first("SHOW MASTER STATUS")).map_err(shown)?;
         let place = status.and_then(|row| Some((row.get::<String, _>(0)?, row.get::<u64, _>(1)?)));
         let (file, position) = place.ok_or("the server has no binary log")?;
         let tables = Tables::read(&mut connection)?;

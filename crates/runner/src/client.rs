@@ -9,7 +9,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use margay_client::{Answer, Ask, Cell, Change, Connection, Obj, Rng, Trouble, Value};
+use margay_client::{Answer, Ask, Cell, Connection, Obj, Rng, Trouble, Value};
 use margay_workloads::{End as Wish, Generator, Plan, Procedure, Script, Session, Stop};
 
 use crate::Shared;
@@ -258,7 +258,7 @@ impl<'a> Client<'a> {
             if let Some(end) = self.settle(executed, before, self.cut_off())? {
                 return Ok(end);
             }
-            if !is_idle(ask, &self.rows) || connection.deletes_read() {
+            if !ask.deleted_nothing(&self.rows) || connection.deletes_read() {
                 self.recorder.executed(before, after, ask, &mut self.rows);
             }
             before = after;
@@ -402,11 +402,6 @@ impl Session for Open<'_, '_> {
             }
         }
     }
-}
-
-/// Whether a statement was a delete that found nothing.
-fn is_idle(ask: Ask, rows: &[(Obj, Value)]) -> bool {
-    matches!((ask, rows), (Ask::Write(_, Change::Delete), [(_, Value::Absent)]))
 }
 
 #[cfg(test)]
