@@ -67,7 +67,7 @@ pub enum Command {
 #[derive(Args)]
 #[command(after_help = run::names())]
 pub struct RunArgs {
-    /// The database: `sqlite[:FILE][?begin=immediate|exclusive&cache=shared]`, `postgres://…` or `"host=… user=…"`, `mysql://…` (tried with MariaDB; MySQL itself is untried), `fjall`, `redb`, `surrealkv`, `slatedb`, `turso`, `rocksdb` or `duckdb[:PATH]` if it was built with them (docs/DRIVERS.md), `sim:PROTOCOL+FAULT…`, or `exec:COMMAND` for a driver of your own in any language (docs/EXEC.md); without one, SQLite in a temporary folder
+    /// The database: `sqlite[:FILE][?begin=immediate|exclusive&cache=shared]`, `postgres://…` or `"host=… user=…"`, `mysql://…` for MariaDB and MySQL, `fjall`, `redb`, `surrealkv`, `slatedb`, `turso`, `rocksdb` or `duckdb[:PATH]` if it was built with them (docs/DRIVERS.md), `sim:PROTOCOL+FAULT…`, or `exec:COMMAND` for a driver of your own in any language (docs/EXEC.md); without one, SQLite in a temporary folder
     #[arg(value_name = "TARGET", value_parser = TargetParser)]
     pub target: Option<Target>,
     /// Start a private server of the installed binaries, and remove it afterwards

@@ -275,6 +275,11 @@ impl New {
 
     fn mysql(root: Option<&Path>) -> Result<Self, String> {
         let bin = folder_of("mysqld", "mysqld", &[PathBuf::from("/usr/sbin")], root)?;
+        let version = Command::new(bin.join("mysqld")).arg("--version").output();
+        let version = version.map_err(|error| format!("mysqld: {error}"))?;
+        if String::from_utf8_lossy(&version.stdout).contains("MariaDB") {
+            return Err("MySQL is not installed: the mysqld that is there is MariaDB's".to_owned());
+        }
         let user = user("mysql")?;
         let (home, password) = (Home::new("mysql", user)?, random()?);
         let data = format!("--datadir={}", home.folder.join("data").display());
