@@ -2,8 +2,10 @@
 
 mod common;
 
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 
 use common::{Run, margay};
 use tempfile::TempDir;
@@ -31,6 +33,12 @@ fn verdict(command: &str, args: &str, status: i32) -> serde_json::Value {
     run(command, &format!("{args} --json")).expect(status).json()
 }
 
+fn loses_updates(told: &serde_json::Value) {
+    let found = told["anomalies"].as_array().into_iter().flatten();
+    let names: Vec<&str> = found.filter_map(|anomaly| anomaly["name"].as_str()).collect();
+    assert!(names.contains(&"lost-update"), "{names:?}");
+}
+
 fn toy(folder: &Path, how: &str) -> String {
     format!("python3 examples/drivers/toy.py {}/toy.json {how}", folder.display())
 }
@@ -44,7 +52,7 @@ fn a_toy_in_python_loses_updates_unless_it_is_careful() {
     let folder = TempDir::new().expect("a folder");
     let lost = verdict(&toy(folder.path(), ""), "--workload increment --transactions 300", 1);
     assert_eq!((&lost["verdict"], &lost["level"]), (&"violated".into(), &"snapshot-isolation".into()));
-    assert_eq!(lost["anomalies"][0]["name"], "lost-update", "{lost}");
+    loses_updates(&lost);
     for workload in ["increment", "mixed"] {
         let args = format!("--workload {workload} --transactions 200");
         let kept = verdict(&toy(folder.path(), "careful"), &args, 0);
@@ -122,6 +130,124 @@ fn a_driver_for_psycopg() {
             assert_eq!(held["verdict"], "holds", "{level} {workload}: {held}");
         }
     }
+}
+
+/// A server that ends with the test.
+struct Started(Child);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts a server, and waits until it listens on a port, which stands in its arguments as `PORT`.
+fn start(program: &str, args: &[&str]) -> (Started, u16) {
+    let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
+    let port = free.expect("a port").port();
+    let args = args.iter().map(|arg| arg.replace("PORT", &port.to_string()));
+    let quiet = || std::process::Stdio::null();
+    let child = Command::new(program).args(args).stdout(quiet()).stderr(quiet()).spawn();
+    let server = Started(child.unwrap_or_else(|error| panic!("{program}: {error}")));
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(Instant::now() < deadline, "{program} does not listen");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    (server, port)
+}
+
+const CLIENTS: &str = "is not installed: `./test clients` installs it";
+
+/// A driver does what the specification says, and its database keeps its promise.
+fn keeps_its_promise(command: &str, more: &str) {
+    run(command, "--check-driver").expect(0);
+    for workload in ["mixed", "increment", "write-skew"] {
+        let args = format!("--workload {workload} --transactions 90 --clients 4 {more}");
+        let held = verdict(command, &args, 0);
+        assert_eq!(held["verdict"], "holds", "{workload}: {held}");
+    }
+}
+
+#[test]
+fn redis_is_serializable_if_reads_are_watched() {
+    let python = ["-c", "import redis"];
+    if !runs("redis-server", &["--version"], &format!("redis-server {CLIENTS}"))
+        || !runs("python3", &python, &format!("redis-py {CLIENTS}"))
+    {
+        return;
+    }
+    let (_server, port) =
+        start("redis-server", &["--port", "PORT", "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+    let command = format!("python3 examples/drivers/redis_watch.py {port}");
+    keeps_its_promise(&command, "");
+    let lost = verdict(&format!("{command} careless"), "--workload increment --transactions 300", 1);
+    loses_updates(&lost);
+}
+
+#[test]
+fn etcd_is_serializable_if_commits_compare() {
+    if !has_python() || !runs("etcd", &["--version"], &format!("etcd {CLIENTS}")) {
+        return;
+    }
+    let folder = TempDir::new().expect("a folder");
+    let data = folder.path().display().to_string();
+    let (url, peer) = ("http://127.0.0.1:PORT", "http://127.0.0.1:0");
+    let args = [
+        ["--data-dir", &data],
+        ["--listen-client-urls", url],
+        ["--advertise-client-urls", url],
+        ["--listen-peer-urls", peer],
+        ["--log-level", "error"],
+    ];
+    let (_server, port) = start("etcd", &args.concat());
+    keeps_its_promise(&format!("python3 examples/drivers/etcd.py {port}"), "");
+}
+
+#[test]
+fn lmdb_has_one_writer() {
+    if !runs("python3", &["-c", "import lmdb"], &format!("Python's lmdb {CLIENTS}")) {
+        return;
+    }
+    let folder = TempDir::new().expect("a folder");
+    let place = folder.path().display();
+    keeps_its_promise(&format!("python3 examples/drivers/lmdb_one_writer.py {place}/x.lmdb"), "");
+}
+
+#[test]
+fn hsqldb_has_snapshots() {
+    let jar = "/usr/share/java/hsqldb.jar";
+    let what = format!("Java or HSQLDB {CLIENTS}");
+    if !runs("javac", &["-version"], &what) || !runs("test", &["-e", jar], &what) {
+        return;
+    }
+    let folder = TempDir::new().expect("a folder");
+    let place = folder.path().display().to_string();
+    let class = ["-d", &place, "../../examples/drivers/Jdbc.java"];
+    assert!(runs("javac", &class, "the driver does not compile"));
+    let database = "mem:x;hsqldb.tx=mvcc;sql.syntax_mys=true;user=sa";
+    let args = [
+        "-cp",
+        jar,
+        "org.hsqldb.server.Server",
+        "--database.0",
+        database,
+        "--dbname.0",
+        "x",
+        "--port",
+        "PORT",
+        "--address",
+        "127.0.0.1",
+        "--silent",
+        "true",
+    ];
+    let (_server, port) = start("java", &args);
+    let url = format!("jdbc:hsqldb:hsql://127.0.0.1:{port}/x");
+    keeps_its_promise(
+        &format!("java -cp {jar}:{place} Jdbc hsqldb \"{url}\""),
+        "--promises snapshot-isolation",
+    );
 }
 
 /// A careful toy, until each of its processes has answered so many requests: then it does something else.
