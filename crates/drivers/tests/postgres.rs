@@ -91,7 +91,7 @@ fn snapshots_have_the_numbers_of_recorded_operations() {
     let mut client = database.connect(0, level).expect("a connection");
     client.enter(7);
     client.begin().expect("begun");
-    play::ask(client.as_mut(), Ask::Write(margay_drivers::Obj { key: 8, ..ROW }, Change::Delete));
+    play::ask(client.as_mut(), Ask::Write(Obj { key: 8, ..ROW }, Change::Delete));
     play::read(client.as_mut(), play::REGISTER);
     play::read(client.as_mut(), play::ROW);
     client.commit().expect("committed");
