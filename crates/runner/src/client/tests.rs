@@ -3,7 +3,7 @@
 use std::sync::{Barrier, Mutex};
 use std::time::Instant;
 
-use margay_client::{Action, Database, Space, Start};
+use margay_client::{Action, Change, Database, Space, Start};
 
 use super::*;
 use crate::trace::Chunk;
