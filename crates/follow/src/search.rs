@@ -28,6 +28,7 @@ use std::collections::VecDeque;
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{ObjectId, TxnId};
+use margay_verdict::instants::Instants;
 use margay_verdict::{Budget, Certificate, Exhausted, Order, Outside, Point};
 
 use crate::calendar::Calendar;
@@ -116,6 +117,8 @@ pub(crate) struct Search<'p> {
     calendar: Calendar,
     /// Whether a transaction has two points.
     split: bool,
+    /// Whether points lie at the instants that clients saw: then every begin is a step of its own.
+    instants: bool,
     unknowns: Unknowns,
     candidates: Vec<Option<Box<Candidate>>>,
     /// Taken lately; they stay prepared.
@@ -141,8 +144,8 @@ pub(crate) struct Search<'p> {
 
 impl<'p> Search<'p> {
     /// At the initial state.
-    pub fn new(world: World<'p>, split: bool) -> Self {
-        let calendar = Calendar::new(world.history());
+    pub fn new(world: World<'p>, split: bool, instants: bool) -> Self {
+        let calendar = Calendar::new(world.history(), instants);
         let left = calendar.must_count();
         let candidates = std::iter::repeat_with(|| None).take(calendar.txns.len()).collect();
         let objects = world.history().object_count();
@@ -154,6 +157,7 @@ impl<'p> Search<'p> {
             world,
             calendar,
             split,
+            instants,
             unknowns,
             candidates,
             lately: VecDeque::new(),
@@ -341,6 +345,9 @@ impl<'p> Search<'p> {
             let txns = self.steps.iter().map(txn).collect();
             return Certificate::Order(Order { txns, reads: Vec::new() });
         }
+        if self.instants {
+            return Certificate::Points(self.in_time());
+        }
         let mut points = Vec::with_capacity(2 * self.steps.len());
         for step in self.steps.iter().filter(|step| !self.begun.contains_key(&step.place)) {
             if step.kind != Kind::Commit {
@@ -351,6 +358,25 @@ impl<'p> Search<'p> {
             }
         }
         Certificate::Points(points)
+    }
+
+    /// The points, each at its earliest instant. Who writes nothing was taken whole at its begin, and commits when it
+    /// may.
+    fn in_time(&self) -> Vec<Point> {
+        let mut now = i64::MIN;
+        let mut timed = Vec::with_capacity(2 * self.steps.len());
+        for step in self.steps.iter().filter(|step| !self.begun.contains_key(&step.place)) {
+            let txn = self.calendar.txns[step.place as usize];
+            let Instants { begin, commit } = Instants::of(self.world.history(), txn);
+            now = now.max(if step.kind == Kind::Commit { commit.from } else { begin.from });
+            match step.kind {
+                Kind::Whole => timed.extend([(now, Point::Begin(txn)), (now.max(commit.from), Point::Commit(txn))]),
+                Kind::Begin => timed.push((now, Point::Begin(txn))),
+                Kind::Commit => timed.push((now, Point::Commit(txn))),
+            }
+        }
+        timed.sort_by_key(|timed| timed.0);
+        timed.into_iter().map(|(_, point)| point).collect()
     }
 
     fn note_dead_end(&mut self, taken: usize) {
@@ -449,11 +475,19 @@ impl<'p> Search<'p> {
         let mut ranked: Vec<_> = ready.iter().map(rank).collect();
         ranked.sort_unstable();
         let commits = ranked.iter().map(|&(.., place)| {
-            let kind = if self.begun.contains_key(&place) { Kind::Commit } else { Kind::Whole };
-            Move { kind, place, saves: self.split }
+            let kind = match self.begun.contains_key(&place) {
+                true => Kind::Commit,
+                false if self.instants => Kind::Begin,
+                false => Kind::Whole,
+            };
+            Move { kind, place, saves: self.split && kind != Kind::Begin }
         });
         let mut moves: Vec<Move> = commits.collect();
-        if self.split {
+        if self.instants {
+            let commits = moves.iter().filter(|m| m.kind == Kind::Commit);
+            let bare: Vec<Move> = commits.map(|m| Move { saves: false, ..*m }).collect();
+            moves.extend(bare);
+        } else if self.split {
             let begins = moves.clone().into_iter().filter(|m| m.kind == Kind::Whole);
             let begins = begins.filter(|m| self.candidate(m.place).strands.reads);
             let begins: Vec<Move> = begins.map(|m| Move { kind: Kind::Begin, saves: false, ..m }).collect();
@@ -542,6 +576,7 @@ impl<'p> Search<'p> {
         self.mark ^= self.begun_mark(place, &made);
         made.iter().for_each(|(object, _)| _ = self.held.insert(*object, place));
         self.begun.insert(place, made);
+        self.calendar.set_begun(place, true);
     }
 
     fn begun_mark(&self, place: u32, made: &Made) -> u64 {
@@ -565,6 +600,7 @@ impl<'p> Search<'p> {
         let Some(step) = self.steps.pop() else { return };
         if step.kind == Kind::Begin {
             let made = self.begun.remove(&step.place).unwrap_or_default();
+            self.calendar.set_begun(step.place, false);
             self.mark ^= self.begun_mark(step.place, &made);
             made.iter().for_each(|(object, _)| _ = self.held.remove(object));
         } else {

@@ -527,6 +527,13 @@ impl Observe {
             Ok(Some(solver)) => self.ask(solver, history, question, budget),
         };
         let verdict = answer.unwrap_or_else(|outside| Verdict::Unknown(Why::Outside(outside.to_string())));
+        // The search does not compare the instants of two snapshots with each other.
+        if let (true, Verdict::Holds(proof)) = (rules.instants, &verdict)
+            && let Err(rejected) = audit_alone_within(history, question, proof, budget)
+        {
+            let what = format!("instants: the snapshots that were found do not follow each other: {rejected}");
+            return Verdict::Unknown(Why::Outside(what));
+        }
         match (verdict, budget.poll()) {
             // A statement that was stopped is none outside the fragment.
             (Verdict::Unknown(Why::Outside(_)), Err(exhausted)) => {

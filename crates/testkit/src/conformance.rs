@@ -105,7 +105,9 @@ impl Suite<'_> {
         let mut rng = Rng::new(seed);
         let mut answers = Vec::new();
         for &level in self.levels {
-            let question = Question { level, real_time: rng.chance(10) && history.is_timed() };
+            let timed = history.is_timed();
+            let (real_time, instants) = (rng.chance(10) && timed, rng.chance(40) && timed);
+            let question = Question { level, real_time, instants };
             let answer = self.ask(history, question);
             self.definition(history, question, &answer)?;
             proved(history, question, &answer)?;
@@ -139,7 +141,7 @@ impl Suite<'_> {
             Verdict::Unknown(_) => self.options.may_be_unknown,
         };
         let expected = if expected { "holds" } else { "is violated" };
-        let Question { level, real_time } = question;
+        let Question { level, real_time, .. } = question;
         let assumed = if real_time { " with real time" } else { "" };
         if right {
             Ok(())
@@ -243,7 +245,9 @@ fn implications(answers: &[(Question, Verdict)]) -> Result<(), String> {
     for (strong, _) in answers.iter().filter(|(_, answer)| matches!(answer, Verdict::Holds(_))) {
         for (weak, answer) in answers {
             let weaker =
-                strong.level.implies(weak.level) && (strong.uses_real_time() || !weak.uses_real_time());
+                strong.level.implies(weak.level)
+                    && (strong.uses_real_time() || !weak.uses_real_time())
+                    && (strong.uses_instants() || !weak.uses_instants());
             if weaker && matches!(answer, Verdict::Violated(_)) {
                 return Err(format!(
                     "{} holds, and the weaker {} is violated: {answer:?}",
