@@ -12,8 +12,8 @@ use hashbrown::HashMap;
 use margay_history::{History, ObjectId, TxnId, Version};
 use margay_levels::Level;
 use margay_levels::definition::Family;
-use margay_verdict::state::Overlay;
 use margay_verdict::instants::{self, Instants};
+use margay_verdict::state::Overlay;
 use margay_verdict::{Budget, Effect, Point, Predicates, Question, State};
 
 use super::execution::{Execution, Picks};

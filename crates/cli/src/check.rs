@@ -229,7 +229,9 @@ fn instants(args: &CheckArgs) -> Result<bool, Failure> {
     match args.level {
         Asked::Level(Level::StrictSnapshotIsolation) => Ok(args.instants),
         _ if !args.instants => Ok(false),
-        _ => Err(Failure::new("--instants is a reading of strict-snapshot-isolation: add --level strict-snapshot-isolation")),
+        _ => Err(Failure::new(
+            "--instants is a reading of strict-snapshot-isolation: add --level strict-snapshot-isolation",
+        )),
     }
 }
 

@@ -370,7 +370,9 @@ impl<'p> Search<'p> {
             let Instants { begin, commit } = Instants::of(self.world.history(), txn);
             now = now.max(if step.kind == Kind::Commit { commit.from } else { begin.from });
             match step.kind {
-                Kind::Whole => timed.extend([(now, Point::Begin(txn)), (now.max(commit.from), Point::Commit(txn))]),
+                Kind::Whole => {
+                    timed.extend([(now, Point::Begin(txn)), (now.max(commit.from), Point::Commit(txn))])
+                }
                 Kind::Begin => timed.push((now, Point::Begin(txn))),
                 Kind::Commit => timed.push((now, Point::Commit(txn))),
             }

@@ -531,7 +531,8 @@ impl Observe {
         if let (true, Verdict::Holds(proof)) = (rules.instants, &verdict)
             && let Err(rejected) = audit_alone_within(history, question, proof, budget)
         {
-            let what = format!("instants: the snapshots that were found do not follow each other: {rejected}");
+            let what =
+                format!("instants: the snapshots that were found do not follow each other: {rejected}");
             return Verdict::Unknown(Why::Outside(what));
         }
         match (verdict, budget.poll()) {

@@ -47,8 +47,9 @@ fn mutants_are_rejected_unless_they_are_proofs() {
 
 /// A certificate that is accepted for another level, or with another reading of real time, is a proof there too.
 fn lend(history: &History, certificate: &Certificate, truths: &mut Truths, tally: &mut Tally) {
-    for question in
-        Level::ALL.into_iter().flat_map(|level| [false, true].map(|real_time| Question { real_time, ..Question::new(level) }))
+    for question in Level::ALL
+        .into_iter()
+        .flat_map(|level| [false, true].map(|real_time| Question { real_time, ..Question::new(level) }))
     {
         if audit(history, question, certificate).is_err() {
             continue;

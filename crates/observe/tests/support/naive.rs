@@ -48,7 +48,12 @@ impl Naive<'_> {
         };
         let stamped = matches!((stamp(a), stamp(b)), (Some(a), Some(b)) if a < b);
         let session = self.rules.session && history.session_of(a) == history.session_of(b) && a < b;
-        stamped || session || self.rules.real_time && history.precedes(a, b)
+        let instants = self.rules.instants && self.instants(a).commit.precedes(self.instants(b).commit);
+        stamped || session || instants || self.rules.real_time && history.precedes(a, b)
+    }
+
+    fn instants(&self, txn: TxnId) -> Instants {
+        Instants::of(self.history, txn)
     }
 
     fn place(&mut self, left: Vec<TxnId>) -> bool {
@@ -165,7 +170,9 @@ impl Naive<'_> {
                 (Some(commit), Some(snapshot)) => seen == (commit <= snapshot),
                 _ => true,
             };
-            stamped && (seen || !must)
+            let unseen =
+                self.rules.instants && self.instants(txn).begin.precedes(self.instants(other).commit);
+            stamped && (seen || !must) && !(seen && unseen)
         })
     }
 
