@@ -1,7 +1,7 @@
 //! Executions of SQL transactions: executed, or shown not to exist by trying all.
 //!
 //! # Algorithm
-//! An [`Execution`] is executed by the plain SQL interpreter, without indexes: every transaction at its place in the
+//! An [`Execution`] is executed by the SQL interpreter, in short logs without indexes: every transaction at its place in the
 //! order, every statement with its sight. The level's conditions on sights are checked one by one. States that no later
 //! sight names are forgotten on the way, so memory stays with the live part.
 //!
@@ -23,6 +23,10 @@ use margay_verdict::{Budget, Point, Question};
 use super::misrun;
 use crate::order::follows_version_order;
 use crate::{Rejected, committed_set, points, reject};
+
+/// Up to so many transactions an execution is executed without indexes. Beyond that the audit would take many times as
+/// long as the check, where conditions do not name the key.
+const PLAIN_UP_TO: usize = 1_000;
 
 /// The most statements that are executed to find that there is no execution.
 const MOST: u64 = 5_000_000;
@@ -48,7 +52,8 @@ pub(crate) fn holds(
     let hides = hides_writers(history, rules, &execution.order);
     let constraints = Constraints::new(history, rules);
     let mut placed = constraints.placed();
-    let mut machine = Machine::starting(history, false, &execution.initial)?.within(budget);
+    let indexes = history.txn_count() > PLAIN_UP_TO;
+    let mut machine = Machine::starting(history, indexes, &execution.initial)?.within(budget);
     let mut snapshots: Vec<(u32, TxnId)> = Vec::new();
     for (here, &txn) in (0..).zip(&execution.order) {
         budget.poll()?;
