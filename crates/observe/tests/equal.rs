@@ -9,7 +9,7 @@ use margay_observe::{Observe, Options};
 use margay_verdict::execution::{Execution, Reading, Sight};
 use margay_verdict::{Budget, Certificate, Checker, Question};
 use support::rich::rich;
-use support::tiny::{replacing, tiny};
+use support::tiny::{overlapping, replacing, tiny};
 use support::{LEVELS, Random, check, naive, word};
 
 fn cases(usual: u64) -> u64 {
@@ -63,7 +63,7 @@ fn the_engine_agrees_with_the_definitions_at_instants() {
     let question = Question { instants: true, ..Question::new(Level::StrictSnapshotIsolation) };
     let (mut decided, mut narrowed) = (0, 0);
     for seed in 0..cases(1500) {
-        let history = tiny(seed);
+        let history = overlapping(seed);
         let holds = naive::holds(&history, question, Reading::Item);
         let verdict = Observe::DEFAULT.check(&history, question, &Budget::unlimited());
         if let Some(certificate) = verdict.certificate() {
@@ -73,7 +73,10 @@ fn the_engine_agrees_with_the_definitions_at_instants() {
             narrowed += usize::from(!holds && word(&history, question.level) == "holds");
         }
     }
-    assert!(decided > cases(1500) * 9 / 10 && narrowed > 0, "{decided} decided, {narrowed} by instants only");
+    assert!(
+        decided > cases(1500) * 9 / 10 && narrowed > 10,
+        "{decided} decided, {narrowed} by instants only"
+    );
 }
 
 /// Executions made up at random, of logs that no execution explains: the audit must see through all of them.
