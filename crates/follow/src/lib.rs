@@ -25,6 +25,7 @@
 mod calendar;
 mod candidate;
 mod lists;
+mod points;
 mod repair;
 mod search;
 mod seen;

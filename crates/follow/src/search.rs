@@ -28,11 +28,11 @@ use std::collections::VecDeque;
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{ObjectId, TxnId};
-use margay_verdict::instants::Instants;
-use margay_verdict::{Budget, Certificate, Exhausted, Order, Outside, Point};
+use margay_verdict::{Budget, Certificate, Exhausted, Order, Outside};
 
 use crate::calendar::Calendar;
 use crate::candidate::Candidate;
+use crate::points;
 use crate::repair::Advice;
 use crate::unknowns::Unknowns;
 use crate::world::{Made, World, cell_mark, mark};
@@ -71,11 +71,14 @@ pub(crate) struct Furthest {
     pub outside: Option<Outside>,
 }
 
+/// What a step does.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     /// Begins and commits.
     Whole,
+    /// Begins.
     Begin,
+    /// Commits.
     Commit,
 }
 
@@ -345,40 +348,12 @@ impl<'p> Search<'p> {
             let txns = self.steps.iter().map(txn).collect();
             return Certificate::Order(Order { txns, reads: Vec::new() });
         }
-        if self.instants {
-            return Certificate::Points(self.in_time());
-        }
-        let mut points = Vec::with_capacity(2 * self.steps.len());
-        for step in self.steps.iter().filter(|step| !self.begun.contains_key(&step.place)) {
-            if step.kind != Kind::Commit {
-                points.push(Point::Begin(txn(step)));
-            }
-            if step.kind != Kind::Begin {
-                points.push(Point::Commit(txn(step)));
-            }
-        }
-        Certificate::Points(points)
-    }
-
-    /// The points, each at its earliest instant. Who writes nothing was taken whole at its begin, and commits when it
-    /// may.
-    fn in_time(&self) -> Vec<Point> {
-        let mut now = i64::MIN;
-        let mut timed = Vec::with_capacity(2 * self.steps.len());
-        for step in self.steps.iter().filter(|step| !self.begun.contains_key(&step.place)) {
-            let txn = self.calendar.txns[step.place as usize];
-            let Instants { begin, commit } = Instants::of(self.world.history(), txn);
-            now = now.max(if step.kind == Kind::Commit { commit.from } else { begin.from });
-            match step.kind {
-                Kind::Whole => {
-                    timed.extend([(now, Point::Begin(txn)), (now.max(commit.from), Point::Commit(txn))])
-                }
-                Kind::Begin => timed.push((now, Point::Begin(txn))),
-                Kind::Commit => timed.push((now, Point::Commit(txn))),
-            }
-        }
-        timed.sort_by_key(|timed| timed.0);
-        timed.into_iter().map(|(_, point)| point).collect()
+        let committed = self.steps.iter().filter(|step| !self.begun.contains_key(&step.place));
+        let steps = committed.map(|step| (step.kind, txn(step)));
+        Certificate::Points(match self.instants {
+            true => points::in_time(self.world.history(), steps),
+            false => points::in_order(steps),
+        })
     }
 
     fn note_dead_end(&mut self, taken: usize) {
