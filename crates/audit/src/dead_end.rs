@@ -16,6 +16,9 @@
 //! - one of unknown outcome that would change nothing does not take effect.
 //!
 //! # Invariants
+//! With instants, a transaction must have begun when its first statement is answered, and takes effect after its commit
+//! was called; one that writes nothing has no commit that matters.
+//!
 //! All other configurations are kept, so an empty set is a proof. A transaction of unknown outcome is under way until a
 //! later one of its session has taken effect. What has no meaning here, and what would take too long, is an error and
 //! never a proof.
@@ -29,6 +32,7 @@ use hashbrown::{HashMap, HashSet};
 use margay_history::{Access, History, ObjectId, Op, OpKind, Outcome, PredicateId, SessionId, TxnId};
 use margay_levels::definition::Family;
 use margay_verdict::cell::fold;
+use margay_verdict::instants::Instants;
 use margay_verdict::state::{View, check, effects};
 use margay_verdict::{Budget, Cell, DeadEnd, Fault, Outside, Predicates, Question};
 
@@ -70,17 +74,31 @@ pub fn dead_end(
     }
     let predicates = Predicates::lenient(history).within(budget);
     let mut walk = Walk::new(&predicates, objects, family == Family::Snapshot)?;
-    for (txn, ends) in walk.events() {
-        if !ends {
-            walk.start(txn)?;
-            continue;
+    for (event, txn) in walk.events(question) {
+        match event {
+            Event::Starts => walk.start(txn, question.uses_instants())?,
+            Event::CallsCommit => walk.may_commit(txn),
+            Event::HasBegun => walk.has_begun(txn, budget)?,
+            Event::Ends => walk.end(txn, budget)?,
         }
-        walk.end(txn, budget)?;
         if walk.configurations.is_empty() {
             return Ok(Some(walk.slice(txn)));
         }
     }
     Ok(None)
+}
+
+/// What happens on the clock. At one moment, what may happen from then on comes before what must have happened by then.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// It may begin.
+    Starts,
+    /// With instants: it may commit.
+    CallsCommit,
+    /// With instants: its snapshot is taken.
+    HasBegun,
+    /// It has committed.
+    Ends,
 }
 
 /// What is left of an operation when one looks at a few objects only.
@@ -96,6 +114,9 @@ struct Step<'h> {
     committed: bool,
     writes: bool,
     parts: Vec<Part<'h>>,
+    /// Whether it may begin, and commit, at this time.
+    may_begin: bool,
+    may_commit: bool,
 }
 
 /// Which objects get which values, by their places.
@@ -177,23 +198,49 @@ impl<'p> Walk<'p> {
         })
     }
 
-    /// Starts and ends in time; at one moment starts come first, because only what ended before a start precedes it.
-    fn events(&self) -> Vec<(TxnId, bool)> {
+    /// What happens, in time.
+    fn events(&self, question: Question) -> Vec<(Event, TxnId)> {
         let history = self.predicates.history();
         let skew = history.header().skew;
-        let mut events: Vec<(i64, bool, TxnId)> = Vec::new();
+        let mut events: Vec<(i64, Event, TxnId)> = Vec::new();
         for txn in history.txns().filter(|&txn| history.outcome(txn) != Outcome::Aborted) {
-            events.push((history.start(txn).unwrap_or(i64::MIN), false, txn));
+            events.push((history.start(txn).unwrap_or(i64::MIN), Event::Starts, txn));
+            if question.uses_instants() {
+                let Instants { begin, commit } = Instants::of(history, txn);
+                events.push((commit.from, Event::CallsCommit, txn));
+                if begin.until < i64::MAX {
+                    events.push((begin.until, Event::HasBegun, txn));
+                }
+            }
             if let Some(end) = history.end(txn) {
-                events.push((end.saturating_add(skew), true, txn));
+                events.push((end.saturating_add(skew), Event::Ends, txn));
             }
         }
         events.sort_unstable();
-        events.into_iter().map(|(_, ends, txn)| (txn, ends)).collect()
+        events.into_iter().map(|(_, event, txn)| (event, txn)).collect()
     }
 
-    fn start(&mut self, txn: TxnId) -> Result<(), Rejected> {
-        let Some(step) = self.step(txn)? else { return Ok(()) };
+    fn place_of(&self, txn: TxnId) -> Option<usize> {
+        self.under_way.iter().position(|step| step.as_ref().is_some_and(|step| step.txn == txn))
+    }
+
+    /// From now on its commit may be.
+    fn may_commit(&mut self, txn: TxnId) {
+        let step = self.place_of(txn).and_then(|place| self.under_way[place].as_mut());
+        step.into_iter().for_each(|step| step.may_commit = true);
+    }
+
+    /// Keeps the configurations in which it has begun, after whatever else may have happened.
+    fn has_begun(&mut self, txn: TxnId, budget: &Budget) -> Result<(), Rejected> {
+        let Some(place) = self.place_of(txn) else { return Ok(()) };
+        self.keep(budget, |c| c.is_done(place) || c.writes_of(place).is_some())?;
+        self.under_way[place].iter_mut().for_each(|step| step.may_begin = false);
+        Ok(())
+    }
+
+    fn start(&mut self, txn: TxnId, instants: bool) -> Result<(), Rejected> {
+        let Some(mut step) = self.step(txn)? else { return Ok(()) };
+        step.may_commit = !instants;
         if step.committed {
             self.since.push(txn);
         }
@@ -237,7 +284,8 @@ impl<'p> Walk<'p> {
         let writes = parts.iter().any(|part| part.op.kind.writes());
         let (session, committed) = (history.session_of(txn), history.outcome(txn) == Outcome::Committed);
         let matters = !parts.is_empty() && (committed || writes);
-        Ok(matters.then_some(Step { txn, session, committed, writes, parts }))
+        let (may_begin, may_commit) = (true, true);
+        Ok(matters.then_some(Step { txn, session, committed, writes, parts, may_begin, may_commit }))
     }
 
     fn is_about(&self, predicate: PredicateId, object: ObjectId) -> bool {
@@ -246,8 +294,14 @@ impl<'p> Walk<'p> {
 
     /// Keeps the configurations in which the transaction took effect, after whatever else may have.
     fn end(&mut self, txn: TxnId, budget: &Budget) -> Result<(), Rejected> {
-        let is_it = |step: &Option<Step<'_>>| step.as_ref().is_some_and(|step| step.txn == txn);
-        let Some(place) = self.under_way.iter().position(is_it) else { return Ok(()) };
+        let Some(place) = self.place_of(txn) else { return Ok(()) };
+        self.keep(budget, |configuration| configuration.is_done(place))?;
+        self.leave(place);
+        Ok(())
+    }
+
+    /// Keeps the configurations of which that is true, and goes on from the others.
+    fn keep(&mut self, budget: &Budget, is_kept: impl Fn(&Configuration) -> bool) -> Result<(), Rejected> {
         let mut met = std::mem::take(&mut self.configurations);
         let mut pending: Vec<Configuration> = met.iter().cloned().collect();
         let mut kept = HashSet::new();
@@ -257,7 +311,7 @@ impl<'p> Walk<'p> {
             if self.looked > CONFIGURATIONS {
                 return reject(format!("more than {CONFIGURATIONS} configurations"));
             }
-            if configuration.is_done(place) {
+            if is_kept(&configuration) {
                 kept.insert(configuration);
                 continue;
             }
@@ -268,7 +322,6 @@ impl<'p> Walk<'p> {
             }
         }
         self.configurations = kept;
-        self.leave(place);
         Ok(())
     }
 
@@ -311,10 +364,12 @@ impl<'p> Walk<'p> {
                 continue;
             };
             if let Some(writes) = from.writes_of(place) {
-                all.push(take(from, place, &writes.clone()));
+                if step.may_commit {
+                    all.push(take(from, place, &writes.clone()));
+                }
                 continue;
             }
-            if !self.in_session(step, from) {
+            if !step.may_begin || !self.in_session(step, from) {
                 continue;
             }
             let (only_reads, committed) = (!step.writes, step.committed);

@@ -13,7 +13,7 @@
 //! ([`Certificate::Both`]).
 
 use margay_history::History;
-use margay_verdict::{Budget, Certificate, Question, Verdict};
+use margay_verdict::{Budget, Certificate, Question, Verdict, Why};
 
 use super::{Rejected, Unaudited, audit_alone, reject};
 
@@ -53,6 +53,29 @@ pub fn audit_alone_within(
     let audited = audit_alone(history, question, certificate, budget);
     budget.poll().map_err(Unaudited::Exhausted)?;
     audited.map_err(Unaudited::Rejected)
+}
+
+/// The answer of an engine that knows nothing of instants: they only narrow strict snapshot isolation, so what violates
+/// the level violates it with instants too; what explains it may be an explanation with instants, as the audit says.
+pub fn without_instants(
+    history: &History,
+    question: Question,
+    budget: &Budget,
+    answer: impl FnOnce(Question) -> Verdict,
+) -> Verdict {
+    let verdict = answer(Question { instants: false, ..question });
+    match &verdict {
+        Verdict::Holds(proof) if question.uses_instants() => {
+            match audit_alone_within(history, question, proof, budget) {
+                Ok(()) => verdict,
+                Err(Unaudited::Exhausted(limit)) => Verdict::Unknown(Why::Exhausted(limit, String::new())),
+                Err(Unaudited::Rejected(_)) => Verdict::Unknown(Why::Outside(
+                    "instants: the level holds without them, and this engine does not place points at instants".into(),
+                )),
+            }
+        }
+        _ => verdict,
+    }
 }
 
 /// The answer to a question, made of `answer` to what the level itself asks for, and to the question that it includes.

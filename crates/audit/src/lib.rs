@@ -61,7 +61,7 @@ mod written;
 
 pub use bank::Bank;
 pub use dead_end::dead_end;
-pub use included::{audit_alone_within, with_included};
+pub use included::{audit_alone_within, with_included, without_instants};
 pub use linear::unlinearizable;
 pub use reach::{Reach, reach};
 

@@ -12,6 +12,7 @@ use hashbrown::HashMap;
 use margay_history::{History, ObjectId, TxnId, Version};
 use margay_levels::Level;
 use margay_levels::definition::Family;
+use margay_verdict::instants::{self, Instants};
 use margay_verdict::state::Overlay;
 use margay_verdict::{Budget, Effect, Point, Predicates, Question, State};
 
@@ -28,6 +29,9 @@ pub(super) fn audit(
 ) -> Result<(), Rejected> {
     let places = places(history, points)?;
     precedence(history, question, points)?;
+    if question.uses_instants() {
+        in_time(history, points.iter().copied())?;
+    }
     match question.level {
         Level::RepeatableRead => reject("points do not prove repeatable-read"),
         level if level.family() == Family::Serial => reject(format!("points do not prove {level}")),
@@ -86,6 +90,19 @@ fn precedence(history: &History, question: Question, points: &[Point]) -> Result
         }
     }
     Ok(())
+}
+
+/// Every point lies at an instant that clients vouch for, and none before one that comes earlier.
+pub(super) fn in_time(history: &History, points: impl Iterator<Item = Point>) -> Result<(), Rejected> {
+    match instants::late(&Instants::of_all(history), points) {
+        None => Ok(()),
+        Some(Point::Begin(txn)) => {
+            reject(format!("{} begins later than its first statement was answered", history.show_txn(txn)))
+        }
+        Some(Point::Commit(txn)) => {
+            reject(format!("{} commits later than its commit was answered", history.show_txn(txn)))
+        }
+    }
 }
 
 /// Commit timestamps order the commits; a snapshot timestamp says which of them it has.

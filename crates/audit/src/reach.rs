@@ -135,9 +135,12 @@ impl Proof<'_> {
             Certificate::Unexplained(unexplained) => {
                 // One state for each statement is more than the level's definition asks for; what
                 // contradicts that contradicts the levels where each transaction sees one state.
-                let more = self.question.real_time || unexplained.reading == Reading::Statement;
+                let more = self.question.real_time
+                    || self.question.uses_instants()
+                    || unexplained.reading == Reading::Statement;
                 let one_state = matches!(level.family(), Family::Serial | Family::Snapshot);
                 let implied = level.implies(self.question.level)
+                    && !self.question.uses_instants()
                     && (!self.question.real_time || level.real_time())
                     && (unexplained.reading == Reading::Item || one_state);
                 (implied || level == self.question.level && !more).then_some(true)
@@ -195,7 +198,7 @@ impl Proof<'_> {
             Model::StrongReadUncommitted => true,
             _ => return false,
         };
-        let question = Question { level: Level::ReadUncommitted, real_time: true };
+        let question = Question { real_time: true, ..Question::new(Level::ReadUncommitted) };
         known && self.accepted(question) == Some(true)
     }
 }

@@ -115,7 +115,7 @@ fn real_time_counts_where_asked() {
     accepts(&h, Level::StrongSessionSerializable, &certificate);
     assert!(!accepted(&h, Level::StrictSerializable, &certificate));
     assert!(!accepted(&h, Level::StrictSnapshotIsolation, &certificate));
-    let question = Question { level: Level::Serializable, real_time: true };
+    let question = Question { real_time: true, ..Question::new(Level::Serializable) };
     assert!(audit(&h, question, &certificate).is_err());
     let cycle = refutation(vec![vec![
         rw(&h, 2, 1, 0, "x", 0),

@@ -1,7 +1,7 @@
 //! The engine **certify**.
 
 use hashbrown::HashMap;
-use margay_audit::{Unaudited, audit_alone_within, audit_within, with_included};
+use margay_audit::{Unaudited, audit_alone_within, audit_within, with_included, without_instants};
 use margay_history::{History, ObjectId, Op, OpKind, Outcome, PredicateId, TxnId, Value};
 use margay_levels::Level;
 use margay_levels::definition::Family;
@@ -38,11 +38,14 @@ impl Checker for Certify {
     }
 
     fn check(&self, history: &History, question: Question, budget: &Budget) -> Verdict {
-        with_included(history, question, budget, |question| match rules(question.level) {
+        let answer = |question: Question| match rules(question.level) {
             Some(rules) => check(history, question, rules, budget).unwrap_or_else(Verdict::Unknown),
             None => {
                 Verdict::Unknown(Why::Level(format!("engine certify does not decide {}", question.level)))
             }
+        };
+        without_instants(history, question, budget, |question| {
+            with_included(history, question, budget, answer)
         })
     }
 }

@@ -21,7 +21,7 @@
 //! # Cost
 //! Linear; a predicate looks at the rows in its range (`store`).
 
-use margay_audit::{Unaudited, audit_within, with_included};
+use margay_audit::{Unaudited, audit_within, with_included, without_instants};
 use margay_history::{History, ObjectId, OpKind, Outcome, TxnId, Version};
 use margay_levels::definition::Family;
 use margay_verdict::{
@@ -45,8 +45,9 @@ impl Checker for Replay {
     }
 
     fn check(&self, history: &History, question: Question, budget: &Budget) -> Verdict {
-        with_included(history, question, budget, |question| {
-            run(history, question, budget).unwrap_or_else(Verdict::Unknown)
+        let answer = |question| run(history, question, budget).unwrap_or_else(Verdict::Unknown);
+        without_instants(history, question, budget, |question| {
+            with_included(history, question, budget, answer)
         })
     }
 }

@@ -138,7 +138,7 @@ fn what_is_decided_is_what_the_definitions_say() {
         let Ok(history) = history.with_evidence(evidence) else { continue };
         for _ in 0..3 {
             let level = Level::ALL[rng.below(Level::ALL.len() as u64) as usize];
-            let question = Question { level, real_time: chance(&mut rng, 20) };
+            let question = Question { real_time: chance(&mut rng, 20), ..Question::new(level) };
             judge(&history, question, &format!("seed {seed}"), &mut decided);
         }
     }

@@ -198,6 +198,10 @@ pub struct CheckArgs {
     /// Assume that the database orders transactions as real time does, even where the level does not promise it
     #[arg(long)]
     pub real_time: bool,
+    /// Read strict-snapshot-isolation with instants: the snapshot is taken between BEGIN and the answer of the first
+    /// statement, and the commit takes effect between its call and its answer
+    #[arg(long)]
+    pub instants: bool,
     /// Write the certificate that proves the verdict
     #[arg(long, value_name = "FILE")]
     pub certificate: Option<PathBuf>,

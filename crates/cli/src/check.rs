@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use margay::{Backend, Choice, Decision, Options, Reading};
 use margay_history::{History, HistoryBuilder};
+use margay_levels::Level;
 use margay_levels::profile::Dbms;
 use margay_report::view::Again;
 use margay_verdict::{Budget, Exhausted, Question, Verdict, Why, default_memory, wire};
@@ -29,6 +30,7 @@ const CURVES_UP_TO: usize = 1_000_000;
 pub struct Task {
     pub level: Asked,
     pub real_time: bool,
+    pub instants: bool,
     pub options: Options,
     pub budget: Budget,
 }
@@ -42,6 +44,7 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
     let task = Task {
         level: args.level,
         real_time: args.real_time,
+        instants: instants(&args)?,
         options: Options {
             engine: switched(read_as(args.engine, args.reading, args.backend)?, &args.switch_off)?,
             dbms,
@@ -77,6 +80,7 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
         subject: &subject,
         budget: &task.budget,
         real_time: args.real_time,
+        instants: args.instants,
         again: Again { command: Some(again(&args)), audit, seed: None },
         curves: args.output.report.is_some()
             || (args.common.json && history.op_count() <= CURVES_UP_TO && in_time),
@@ -115,7 +119,8 @@ fn without_answer(args: &CheckArgs, history: &History, read: Duration, why: Why)
     let audit = how_to_audit(&args.history, args.certificate.as_deref());
     let again = Again { command: Some(again(args)), audit, seed: None };
     let budget = Budget::unlimited();
-    let frame = Frame { subject: &subject, budget: &budget, real_time: args.real_time, again, curves: false };
+    let (real_time, instants) = (args.real_time, args.instants);
+    let frame = Frame { subject: &subject, budget: &budget, real_time, instants, again, curves: false };
     let stats = Stats::of(history, read, Duration::ZERO);
     View::framed(history, args.level.name(), &Decision::unknown(why), stats, frame)
 }
@@ -161,6 +166,9 @@ fn again(args: &CheckArgs) -> String {
     }
     if args.real_time {
         command += " --real-time";
+    }
+    if args.instants {
+        command += " --instants";
     }
     if args.no_audit {
         command += " --no-audit";
@@ -216,10 +224,21 @@ fn dbms(name: &str, engine: Choice) -> Result<Dbms, Failure> {
     Dbms::from_toml(&text).map_err(|error| Failure::new(format!("{name}: {error}")))
 }
 
+/// Whether instants count; they are about one level.
+fn instants(args: &CheckArgs) -> Result<bool, Failure> {
+    match args.level {
+        Asked::Level(Level::StrictSnapshotIsolation) => Ok(args.instants),
+        _ if !args.instants => Ok(false),
+        _ => Err(Failure::new(
+            "--instants is a reading of strict-snapshot-isolation: add --level strict-snapshot-isolation",
+        )),
+    }
+}
+
 /// What the engine is asked; nothing where no engine could answer.
 pub fn question(task: &Task) -> Option<Question> {
     match task.level {
-        Asked::Level(level) => Some(Question { level, real_time: task.real_time }),
+        Asked::Level(level) => Some(Question { level, real_time: task.real_time, instants: task.instants }),
         Asked::Model(_) => None,
     }
 }

@@ -168,7 +168,7 @@ fn page(args: &RunArgs, view: &View) -> Option<PathBuf> {
 
 fn task(args: &RunArgs, level: Asked, engine: Choice) -> Task {
     let budget = limits::budget(timeout(args), args.common.memory);
-    Task { level, real_time: false, options: Deciding::with_engine(engine), budget }
+    Task { level, real_time: false, instants: false, options: Deciding::with_engine(engine), budget }
 }
 
 fn timeout(args: &RunArgs) -> Option<Duration> {
@@ -221,7 +221,7 @@ fn view(
     let again = Again { command: Some(account::again(args, done)), audit, seed: Some(args.seed) };
     let subject = "what the clients saw";
     let budget = Budget::unlimited().with_time(CLAIMS_TIME);
-    let frame = Frame { subject, budget: &budget, real_time: false, again, curves: true };
+    let frame = Frame { subject, budget: &budget, real_time: false, instants: false, again, curves: true };
     let stats = Stats::of(history, done.recording.elapsed, main.decision.took);
     let mut view = View::framed(history, main.level.name(), &main.decision, stats, frame);
     view.report.run = Some(account::run_view(args, done));

@@ -41,6 +41,7 @@ pub struct Frame<'a> {
     /// How much may be spent on claims about other levels.
     pub budget: &'a Budget,
     pub real_time: bool,
+    pub instants: bool,
     /// How to do it again.
     pub again: Again,
     /// Whether curves over time are wanted.
@@ -91,8 +92,8 @@ impl View {
         stats: Stats,
         frame: Frame<'_>,
     ) -> Self {
-        let question =
-            level.parse::<Level>().ok().map(|level| Question { level, real_time: frame.real_time });
+        let (real_time, instants) = (frame.real_time, frame.instants);
+        let question = level.parse::<Level>().ok().map(|level| Question { level, real_time, instants });
         let claim = question.and_then(|question| decision.claim(history, question));
         let translation: Option<Translation> = claim.map(|claim| claim.translation);
         let mut report = Report::new(Source {

@@ -176,6 +176,10 @@ fn may_follow(history: &History, question: Question) -> bool {
     let conditions = history.has_kind(OpKind::Scan) || history.has_kind(OpKind::Update);
     let searched = matches!(question.level.family(), Family::Serial | Family::Snapshot);
     let large = history.txn_count() > ALWAYS_FOLLOW_FROM && searched && !history.has_kind(OpKind::Append);
+    // No other engine of large histories places points at instants.
+    if question.uses_instants() {
+        return history.txns().all(timed);
+    }
     history.txn_count() > FOLLOW_FROM
         && (conditions || large || question.uses_real_time())
         && history.txns().all(timed)

@@ -146,3 +146,14 @@ fn read_committed_scans_are_decided() {
         assert!(audit_within(&history, question, &certificate, &ended).is_err());
     }
 }
+
+/// A correct log of random SQL from PostgreSQL: at `serializable`, `observe` had explained 43 of 164 transactions after
+/// 20 s. It now tries the orders of real time first, and needs a fraction of a second.
+#[test]
+fn random_sql_is_explained_in_real_time() {
+    let history = case("random-sql-postgres.jsonl.zst");
+    let observe = all().iter().find(|engine| engine.name() == "observe").expect("the engine of SQL");
+    let budget = Budget::unlimited().with_time(Duration::from_secs(20));
+    let verdict = observe.check(&history, Question::new(Level::Serializable), &budget);
+    assert_eq!(verdict.word(), "holds", "{verdict:?}");
+}

@@ -9,6 +9,8 @@
 //! constant on average. The floor of a snapshot looks back over the transactions that are concurrent.
 
 use margay_history::{History, Outcome, TxnId};
+use margay_verdict::execution::Moment;
+use margay_verdict::instants::Instants;
 
 use super::rules::{Family, Rules};
 
@@ -28,6 +30,8 @@ pub struct Constraints<'h> {
     stamped: List,
     /// The live ones without a stamp, if all committed ones have one.
     unstamped: Option<Vec<TxnId>>,
+    /// By transaction: where its points lie, if that counts.
+    instants: Option<Vec<Instants>>,
 }
 
 /// Transactions in some order, and the place of each.
@@ -98,6 +102,7 @@ impl<'h> Constraints<'h> {
             ends: List::new(history, committed(), |txn| history.end(txn)),
             stamped: List::new(history, committed(), stamp),
             unstamped: (forced && !column.is_empty()).then_some(unstamped),
+            instants: rules.instants.then(|| Instants::of_all(history)),
             stamps,
         }
     }
@@ -117,7 +122,19 @@ impl<'h> Constraints<'h> {
             (Some(a), Some(b)) => a < b,
             _ => false,
         };
-        session || stamped || self.rules.real_time && history.precedes(a, b)
+        let (a, b) = (Moment { txn: a, begins: false }, Moment { txn: b, begins: false });
+        session || stamped || self.rules.real_time && history.precedes(a.txn, b.txn) || self.in_time(a, b)
+    }
+
+    /// Whether one moment was over before the other can have been.
+    #[must_use]
+    pub fn in_time(&self, first: Moment, second: Moment) -> bool {
+        let Some(all) = &self.instants else { return false };
+        let span = |moment: Moment| match (all[moment.txn.index()], moment.begins) {
+            (instants, true) => instants.begin,
+            (instants, false) => instants.commit,
+        };
+        span(first).precedes(span(second))
     }
 
     /// Whether everything outside of `part` has to come after everything inside.
@@ -267,9 +284,10 @@ impl<'h> Placed<'_, 'h> {
     fn is_ready(&self, txn: TxnId) -> bool {
         let Constraints { history, rules, stamps, ends, stamped, .. } = self.constraints;
         let committed = history.outcome(txn) == Outcome::Committed;
+        let commit = |txn| Moment { txn, begins: false };
         if rules.real_time
             && let Some(&other) = ends.txns.get(self.first.end)
-            && history.precedes(other, txn)
+            && (history.precedes(other, txn) || self.constraints.in_time(commit(other), commit(txn)))
         {
             return false;
         }
@@ -316,6 +334,9 @@ impl<'h> Placed<'_, 'h> {
             let place = self.order.iter().rposition(|&other| history.precedes(other, txn));
             low = place.map_or(low, |place| low.max(place as u32 + 1));
         }
+        if let Some(instants) = &self.constraints.instants {
+            high = high.min(self.first_after(instants, txn));
+        }
         if let Some(snapshot) = history.evidence().snapshot(txn) {
             let stamp = |other: &TxnId| history.evidence().commit(*other);
             let seen = self.order.iter().rposition(|other| stamp(other).is_some_and(|ts| ts <= snapshot));
@@ -330,5 +351,16 @@ impl<'h> Placed<'_, 'h> {
             high = high.min(here - hidden as u32);
         }
         (low, high)
+    }
+
+    /// How many transactions committed before the first whose commit was called after a snapshot had been taken. Who
+    /// comes earlier than one that had ended by then had called its commit before.
+    fn first_after(&self, instants: &[Instants], txn: TxnId) -> u32 {
+        let taken = instants[txn.index()].begin;
+        let commit = |other: &TxnId| instants[other.index()].commit;
+        let near = self.order.iter().rev().take_while(|other| commit(other).until > taken.until);
+        let later = near.enumerate().filter(|(_, other)| taken.precedes(commit(other))).last();
+        let back = later.map_or(0, |(back, _)| back + 1);
+        u32::try_from(self.order.len() - back).unwrap_or(u32::MAX)
     }
 }

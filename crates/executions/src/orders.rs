@@ -120,7 +120,13 @@ impl<'c, 'h> Orders<'c, 'h> {
 
     /// Whether one moment has to be before another, if both transactions committed.
     fn is_asked(&self, history: &History, rules: Rules, first: Moment, second: Moment) -> bool {
-        if first.begins || first.txn == second.txn {
+        if first.txn == second.txn {
+            return false;
+        }
+        if self.constraints.in_time(first, second) {
+            return true;
+        }
+        if first.begins {
             return false;
         }
         if !second.begins {

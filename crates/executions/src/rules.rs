@@ -27,6 +27,8 @@ pub struct Rules {
     pub session: bool,
     /// The order contains real time.
     pub real_time: bool,
+    /// Points lie at the instants that clients saw.
+    pub instants: bool,
 }
 
 impl Rules {
@@ -43,7 +45,12 @@ impl Rules {
             L::ReadCommitted => Family::Committed(reading),
             _ => return None,
         };
-        Some(Rules { family, session: question.uses_session_order(), real_time: question.uses_real_time() })
+        Some(Rules {
+            family,
+            session: question.uses_session_order(),
+            real_time: question.uses_real_time(),
+            instants: question.uses_instants(),
+        })
     }
 
     /// The reading of `read-committed`; at other levels there is one.

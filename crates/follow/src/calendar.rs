@@ -6,6 +6,9 @@
 //! to the first start after the earliest end so far. With `n` clients that prefix has about `n` members, and finding
 //! it costs as much.
 //!
+//! With instants, it is the next point of each that may not be before another's that is due: first its begin, then its
+//! commit.
+//!
 //! A transaction of unknown outcome has no end and need not take effect. It can no longer do so once a later one of
 //! its session has. It is in no list.
 //!
@@ -13,6 +16,7 @@
 //! Removals are undone in reverse order ("dancing links"), so a removed member still knows its neighbours.
 
 use margay_history::{History, OpKind, Outcome, SessionId, TxnId};
+use margay_verdict::instants::Instants;
 
 use crate::seen::seen;
 
@@ -26,6 +30,12 @@ pub(crate) struct Calendar {
     starts: Vec<i64>,
     /// With the skew; `i64::MAX` where nothing is known.
     ends: Vec<i64>,
+    /// From when on the next point of each may be, and by when it must have been: its commit, or with instants its
+    /// begin until it has begun.
+    opens: Vec<i64>,
+    due: Vec<i64>,
+    /// By place: where its points lie, if that counts.
+    instants: Option<Vec<Instants>>,
     must: Vec<bool>,
     sessions: Vec<SessionId>,
     /// The previous one of the same session, if any.
@@ -38,7 +48,7 @@ pub(crate) struct Calendar {
 
 impl Calendar {
     /// Everything that committed, and what has an unknown outcome and writes.
-    pub fn new(history: &History) -> Self {
+    pub fn new(history: &History, instants: bool) -> Self {
         let matters = |&txn: &TxnId| match history.outcome(txn) {
             Outcome::Committed => true,
             Outcome::Aborted => false,
@@ -56,9 +66,20 @@ impl Calendar {
             .map(|txn| history.outcome(*txn) == Outcome::Committed || seen.contains_key(txn))
             .collect();
         let (next, prior) = linked(&must);
+        let starts: Vec<i64> = txns.iter().map(|&txn| start(txn)).collect();
+        let ends: Vec<i64> = txns.iter().map(end).collect();
+        let instants: Option<Vec<Instants>> =
+            instants.then(|| txns.iter().map(|&txn| Instants::of(history, txn)).collect());
+        let due = |place: usize| match &instants {
+            Some(instants) => ends[place].min(instants[place].begin.until),
+            None => ends[place],
+        };
         Self {
-            starts: txns.iter().map(|&txn| start(txn)).collect(),
-            ends: txns.iter().map(end).collect(),
+            due: (0..txns.len()).map(due).collect(),
+            opens: starts.clone(),
+            starts,
+            ends,
+            instants,
             must,
             sessions: txns.iter().map(|&txn| history.session_of(txn)).collect(),
             previous: previous(history, &txns),
@@ -79,9 +100,19 @@ impl Calendar {
         self.must.iter().filter(|&&must| must).count()
     }
 
-    /// The latest moment at which it may take effect.
+    /// The latest moment at which its next point may be.
     pub fn end(&self, place: u32) -> i64 {
-        self.ends[place as usize]
+        self.due[place as usize]
+    }
+
+    /// With instants: it has begun, and its commit is next; or not any more.
+    pub fn set_begun(&mut self, place: u32, begun: bool) {
+        let at = place as usize;
+        let Some(instants) = &self.instants else { return };
+        (self.opens[at], self.due[at]) = match begun {
+            true => (instants[at].commit.from, self.ends[at]),
+            false => (self.starts[at], self.ends[at].min(instants[at].begin.until)),
+        };
     }
 
     /// Whether one comes before the other by session order or real time.
@@ -104,16 +135,16 @@ impl Calendar {
         let (mut at, mut earliest) = (self.next[tail] as usize, i64::MAX);
         while at != tail && self.starts[at] <= earliest {
             into.push(at as u32);
-            earliest = earliest.min(self.ends[at]);
+            earliest = earliest.min(self.due[at]);
             at = self.next[at] as usize;
         }
-        into.retain(|&place| self.starts[place as usize] <= earliest && self.follows_session(place));
+        into.retain(|&place| self.opens[place as usize] <= earliest && self.follows_session(place));
         earliest
     }
 
     /// Whether one of unknown outcome may take effect now, if that is the earliest end of the others.
     pub fn may_occur(&self, place: u32, earliest: i64) -> bool {
-        !self.is_removed(place) && self.starts[place as usize] <= earliest && self.follows_session(place)
+        !self.is_removed(place) && self.opens[place as usize] <= earliest && self.follows_session(place)
     }
 
     /// Whether everything of its session that committed before it has taken effect.

@@ -25,6 +25,7 @@
 mod calendar;
 mod candidate;
 mod lists;
+mod points;
 mod repair;
 mod search;
 mod seen;
@@ -62,7 +63,9 @@ impl Checker for Follow {
 
 fn run(history: &History, question: Question, predicates: &Predicates<'_>, budget: &Budget) -> Verdict {
     let limit = limit(history, question);
-    match Search::new(World::initial(predicates), is_split(question)).run(limit, budget) {
+    match Search::new(World::initial(predicates), is_split(question), question.uses_instants())
+        .run(limit, budget)
+    {
         Outcome::Found(certificate) => match audit_alone_within(history, question, &certificate, budget) {
             Ok(()) => Verdict::Holds(certificate),
             Err(Unaudited::Exhausted(limit)) => Verdict::Unknown(Why::Exhausted(limit, String::new())),

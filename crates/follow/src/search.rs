@@ -28,10 +28,11 @@ use std::collections::VecDeque;
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{ObjectId, TxnId};
-use margay_verdict::{Budget, Certificate, Exhausted, Order, Outside, Point};
+use margay_verdict::{Budget, Certificate, Exhausted, Order, Outside};
 
 use crate::calendar::Calendar;
 use crate::candidate::Candidate;
+use crate::points;
 use crate::repair::Advice;
 use crate::unknowns::Unknowns;
 use crate::world::{Made, World, cell_mark, mark};
@@ -70,11 +71,14 @@ pub(crate) struct Furthest {
     pub outside: Option<Outside>,
 }
 
+/// What a step does.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     /// Begins and commits.
     Whole,
+    /// Begins.
     Begin,
+    /// Commits.
     Commit,
 }
 
@@ -116,6 +120,8 @@ pub(crate) struct Search<'p> {
     calendar: Calendar,
     /// Whether a transaction has two points.
     split: bool,
+    /// Whether points lie at the instants that clients saw: then every begin is a step of its own.
+    instants: bool,
     unknowns: Unknowns,
     candidates: Vec<Option<Box<Candidate>>>,
     /// Taken lately; they stay prepared.
@@ -141,8 +147,8 @@ pub(crate) struct Search<'p> {
 
 impl<'p> Search<'p> {
     /// At the initial state.
-    pub fn new(world: World<'p>, split: bool) -> Self {
-        let calendar = Calendar::new(world.history());
+    pub fn new(world: World<'p>, split: bool, instants: bool) -> Self {
+        let calendar = Calendar::new(world.history(), instants);
         let left = calendar.must_count();
         let candidates = std::iter::repeat_with(|| None).take(calendar.txns.len()).collect();
         let objects = world.history().object_count();
@@ -154,6 +160,7 @@ impl<'p> Search<'p> {
             world,
             calendar,
             split,
+            instants,
             unknowns,
             candidates,
             lately: VecDeque::new(),
@@ -341,16 +348,12 @@ impl<'p> Search<'p> {
             let txns = self.steps.iter().map(txn).collect();
             return Certificate::Order(Order { txns, reads: Vec::new() });
         }
-        let mut points = Vec::with_capacity(2 * self.steps.len());
-        for step in self.steps.iter().filter(|step| !self.begun.contains_key(&step.place)) {
-            if step.kind != Kind::Commit {
-                points.push(Point::Begin(txn(step)));
-            }
-            if step.kind != Kind::Begin {
-                points.push(Point::Commit(txn(step)));
-            }
-        }
-        Certificate::Points(points)
+        let committed = self.steps.iter().filter(|step| !self.begun.contains_key(&step.place));
+        let steps = committed.map(|step| (step.kind, txn(step)));
+        Certificate::Points(match self.instants {
+            true => points::in_time(self.world.history(), steps),
+            false => points::in_order(steps),
+        })
     }
 
     fn note_dead_end(&mut self, taken: usize) {
@@ -449,11 +452,19 @@ impl<'p> Search<'p> {
         let mut ranked: Vec<_> = ready.iter().map(rank).collect();
         ranked.sort_unstable();
         let commits = ranked.iter().map(|&(.., place)| {
-            let kind = if self.begun.contains_key(&place) { Kind::Commit } else { Kind::Whole };
-            Move { kind, place, saves: self.split }
+            let kind = match self.begun.contains_key(&place) {
+                true => Kind::Commit,
+                false if self.instants => Kind::Begin,
+                false => Kind::Whole,
+            };
+            Move { kind, place, saves: self.split && kind != Kind::Begin }
         });
         let mut moves: Vec<Move> = commits.collect();
-        if self.split {
+        if self.instants {
+            let commits = moves.iter().filter(|m| m.kind == Kind::Commit);
+            let bare: Vec<Move> = commits.map(|m| Move { saves: false, ..*m }).collect();
+            moves.extend(bare);
+        } else if self.split {
             let begins = moves.clone().into_iter().filter(|m| m.kind == Kind::Whole);
             let begins = begins.filter(|m| self.candidate(m.place).strands.reads);
             let begins: Vec<Move> = begins.map(|m| Move { kind: Kind::Begin, saves: false, ..m }).collect();
@@ -542,6 +553,7 @@ impl<'p> Search<'p> {
         self.mark ^= self.begun_mark(place, &made);
         made.iter().for_each(|(object, _)| _ = self.held.insert(*object, place));
         self.begun.insert(place, made);
+        self.calendar.set_begun(place, true);
     }
 
     fn begun_mark(&self, place: u32, made: &Made) -> u64 {
@@ -565,6 +577,7 @@ impl<'p> Search<'p> {
         let Some(step) = self.steps.pop() else { return };
         if step.kind == Kind::Begin {
             let made = self.begun.remove(&step.place).unwrap_or_default();
+            self.calendar.set_begun(step.place, false);
             self.mark ^= self.begun_mark(step.place, &made);
             made.iter().for_each(|(object, _)| _ = self.held.remove(object));
         } else {

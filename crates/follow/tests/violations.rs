@@ -45,7 +45,7 @@ fn the_audit_rejects_what_does_not_follow() {
     let Certificate::DeadEnd(end) = finding(&history, strict.level).certificate else { panic!("a dead end") };
     let accepts = |question, end: DeadEnd| audit(&history, question, &Certificate::DeadEnd(end)).is_ok();
     assert!(accepts(strict, end.clone()));
-    assert!(accepts(Question { level: Level::Serializable, real_time: true }, end.clone()));
+    assert!(accepts(Question { real_time: true, ..Question::new(Level::Serializable) }, end.clone()));
     assert!(!accepts(Question::new(Level::Serializable), end.clone()), "without real time");
     assert!(!accepts(Question::new(Level::StrictSnapshotIsolation), end.clone()), "snapshots allow it");
     for object in 0..end.objects.len() {

@@ -46,6 +46,7 @@ mod weak;
 mod writers;
 
 use hashbrown::HashMap;
+use margay_audit::without_instants;
 use margay_history::{History, VersionOrder};
 use margay_levels::definition::{Axiom, Family};
 use margay_levels::{Anomaly, Level};
@@ -91,6 +92,12 @@ impl Checker for Infer {
     }
 
     fn check(&self, history: &History, question: Question, budget: &Budget) -> Verdict {
+        without_instants(history, question, budget, |question| self.answer(history, question, budget))
+    }
+}
+
+impl Infer {
+    fn answer(&self, history: &History, question: Question, budget: &Budget) -> Verdict {
         let exhausted = |limit| {
             let size = format!("{} transactions, {} operations", history.txn_count(), history.op_count());
             Verdict::Unknown(Why::Exhausted(limit, size))

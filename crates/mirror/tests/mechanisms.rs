@@ -13,7 +13,7 @@ fn mechanisms(profile: &str) -> Mechanisms {
     Mechanisms::of(profile)
 }
 
-const ANY: Question = Question { level: Level::ReadUncommitted, real_time: false };
+const ANY: Question = Question { real_time: false, ..Question::new(Level::ReadUncommitted) };
 
 fn check(profile: &str, history: &History) -> Verdict {
     Engine { mechanisms: Some(mechanisms(profile)), ..Engine::default() }.check(

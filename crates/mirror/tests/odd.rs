@@ -13,7 +13,7 @@ use margay_testkit::history;
 use margay_verdict::{Budget, Checker, Question, Verdict};
 use timed::timed;
 
-const ANY: Question = Question { level: Level::ReadUncommitted, real_time: false };
+const ANY: Question = Question { real_time: false, ..Question::new(Level::ReadUncommitted) };
 
 fn mechanisms(profile: &str) -> Mechanisms {
     let Found(profile) = profile.parse().expect("a profile");

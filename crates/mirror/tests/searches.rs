@@ -8,7 +8,7 @@ use margay_mirror::{Engine, Mechanisms, simulated};
 use margay_testkit::history;
 use margay_verdict::{Budget, Checker, Question, Verdict};
 
-const ANY: Question = Question { level: Level::ReadUncommitted, real_time: false };
+const ANY: Question = Question { real_time: false, ..Question::new(Level::ReadUncommitted) };
 const TABLE: &str = "table t(id; id int, v int) | ";
 
 fn mechanisms(profile: &str) -> Mechanisms {

@@ -404,7 +404,7 @@ fn whatever_the_mechanisms_are_findings_pass_the_audit() {
     assert!(found > 1_000, "{found}");
 }
 
-const QUESTION: Question = Question { level: Level::ReadUncommitted, real_time: false };
+const QUESTION: Question = Question { real_time: false, ..Question::new(Level::ReadUncommitted) };
 
 fn violations(history: &History, mechanisms: Mechanisms, threads: Option<usize>) -> Vec<Violation> {
     let mut mirror = Mirror::new(mechanisms, history.header().skew);

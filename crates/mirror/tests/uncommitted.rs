@@ -8,7 +8,7 @@ use margay_simdb::{Mix, Protocol, SimConfig, simulate_history};
 use margay_testkit::history;
 use margay_verdict::{Budget, Checker, Question, Verdict};
 
-const ANY: Question = Question { level: Level::ReadUncommitted, real_time: false };
+const ANY: Question = Question { real_time: false, ..Question::new(Level::ReadUncommitted) };
 
 fn check(history: &History, locks: bool) -> Verdict {
     let locking = simulated("simdb-read-uncommitted").expect("a simulated database");

@@ -7,7 +7,7 @@
 use margay_audit::audit;
 use margay_history::{ObjectId, OpId, OpKind, Outcome, TxnId, Version};
 use margay_levels::{Anomaly, Level};
-use margay_verdict::{Certificate, Edge, Finding, LOCAL_ANOMALIES, Lemma, Reason, name};
+use margay_verdict::{Certificate, DeadEnd, Edge, Finding, LOCAL_ANOMALIES, Lemma, Reason, name};
 
 use crate::cycle::Step;
 use crate::model::{Model, Search};
@@ -25,7 +25,20 @@ pub fn find(model: &Model<'_>) -> Search<Option<Finding>> {
         return Ok(certain);
     }
     let found = refute(model)?.and_then(|cycles| refutation(model, &cycles));
-    Ok(found.or_else(|| contradiction(model)))
+    Ok(found.or_else(|| contradiction(model)).or_else(|| dead_end(model)))
+}
+
+/// No cycle shows what contradicts instants: the audit tries all orders again.
+fn dead_end(model: &Model<'_>) -> Option<Finding> {
+    if !model.question.uses_instants() {
+        return None;
+    }
+    let objects: Vec<ObjectId> = model.history.objects().collect();
+    let txns = margay_audit::dead_end(model.history, model.question, &objects, model.budget).ok()??;
+    let mut shown = txns.clone();
+    shown.sort_unstable();
+    let certificate = Certificate::DeadEnd(DeadEnd { objects, txns });
+    Some(Finding { anomaly: Anomaly::StrongSiCycleExists, txns: shown, certificate })
 }
 
 /// Two writers of one object whose order is certain both ways.

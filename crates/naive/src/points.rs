@@ -5,6 +5,7 @@
 //! point, and its own writes; and of two transactions that write one object, one commits before the other begins.
 //! *Serializable*: the same with every begin directly before its commit; that is a serial order.
 //! With session order or real time, what comes before in it has its commit before the other's begin.
+//! With instants, of two points whose spans on the clock do not overlap, the one of the earlier span comes first.
 //!
 //! # Algorithm
 //! Only the number of commits before a begin matters. So: put transactions one by one at the end of the order of commits, and for each
@@ -14,8 +15,11 @@
 //! # Cost
 //! n! orders, times n begins each, for n transactions; mismatches cut most of them.
 
+use std::cmp::Ordering;
+
 use margay_history::{ObjectId, TxnId};
 use margay_verdict::Point;
+use margay_verdict::instants::{Instants, span};
 
 use crate::model::{Model, Search};
 use crate::replay::{State, replay};
@@ -23,8 +27,9 @@ use crate::replay::{State, replay};
 /// The points of some explanation, if there is one.
 pub fn place(model: &Model<'_>) -> Search<Option<Vec<Point>>> {
     for committed in model.committed_sets() {
-        let mut search =
-            Placement { model, left: committed, placed: Vec::new(), states: vec![State::initial(model)] };
+        let instants = model.question.uses_instants().then(|| Instants::of_all(model.history));
+        let states = vec![State::initial(model)];
+        let mut search = Placement { model, instants, left: committed, placed: Vec::new(), states };
         if search.extend()? {
             return Ok(Some(search.points()));
         }
@@ -41,6 +46,8 @@ struct Placed {
 
 struct Placement<'a, 'h> {
     model: &'a Model<'h>,
+    /// By transaction, if they count.
+    instants: Option<Vec<Instants>>,
     left: Vec<TxnId>,
     /// In the order of commits.
     placed: Vec<Placed>,
@@ -92,7 +99,33 @@ impl Placement<'_, '_> {
 
     /// Nobody who is still to commit must commit before it.
     fn may_commit(&self, txn: TxnId) -> bool {
-        !self.left.iter().any(|&other| self.model.precedes(other, txn) || self.stamped_before(other, txn))
+        !self.left.iter().any(|&other| {
+            self.model.precedes(other, txn)
+                || self.stamped_before(other, txn)
+                || self.in_time(Point::Commit(other), Point::Commit(txn))
+        })
+    }
+
+    /// Whether the instants of one point are all before those of another.
+    fn in_time(&self, first: Point, second: Point) -> bool {
+        self.instants.as_ref().is_some_and(|all| span(all, first).precedes(span(all, second)))
+    }
+
+    /// No point is on the wrong side of this begin, as far as they are placed. What is left commits later.
+    fn begins_in_time(&self, txn: TxnId, begin: usize) -> bool {
+        let own = Point::Begin(txn);
+        let fits = |(i, other): (usize, &Placed)| {
+            let (commit, begun) = (Point::Commit(other.txn), Point::Begin(other.txn));
+            let commits = if i < begin { !self.in_time(own, commit) } else { !self.in_time(commit, own) };
+            let begins = match other.begin.cmp(&begin) {
+                Ordering::Less => !self.in_time(own, begun),
+                Ordering::Equal => true,
+                Ordering::Greater => !self.in_time(begun, own),
+            };
+            commits && begins
+        };
+        self.placed.iter().enumerate().all(fits)
+            && self.left.iter().all(|&other| !self.in_time(Point::Commit(other), own))
     }
 
     /// Evidence about the order of commits: serialization timestamps at the serializable levels, commit timestamps at the snapshot levels.
@@ -117,7 +150,7 @@ impl Placement<'_, '_> {
             let told = snapshot.zip(evidence.commit(other)).map(|(snapshot, commit)| commit <= snapshot);
             told != Some(true)
         };
-        others.into_iter().all(fits) && self.left.iter().all(unplaced)
+        others.into_iter().all(fits) && self.left.iter().all(unplaced) && self.begins_in_time(txn, begin)
     }
 
     /// Nobody wrote one of its objects after its begin, and the versions come in the order that evidence says.
@@ -135,7 +168,9 @@ impl Placement<'_, '_> {
     fn points(&self) -> Vec<Point> {
         let mut points = Vec::new();
         for k in 0..=self.placed.len() {
-            points.extend(self.placed.iter().filter(|p| p.begin == k).map(|p| Point::Begin(p.txn)));
+            let mut begins: Vec<TxnId> = self.placed.iter().filter(|p| p.begin == k).map(|p| p.txn).collect();
+            begins.sort_by_key(|&txn| self.model.history.start(txn));
+            points.extend(begins.into_iter().map(Point::Begin));
             points.extend(self.placed.get(k).map(|p| Point::Commit(p.txn)));
         }
         points

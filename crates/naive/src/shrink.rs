@@ -6,7 +6,7 @@
 
 use margay_audit::audit;
 use margay_history::{History, OpId, Outcome, TxnId, Version};
-use margay_verdict::{Budget, Certificate, Edge, Finding, Lemma, Question, Reason};
+use margay_verdict::{Budget, Certificate, DeadEnd, Edge, Finding, Lemma, Question, Reason};
 
 use crate::finding::find;
 use crate::model::{Model, Search};
@@ -75,6 +75,10 @@ impl Back<'_> {
                 let lemma =
                     |lemma: Lemma| Lemma { edges: lemma.edges.into_iter().map(|e| self.edge(e)).collect() };
                 Certificate::Refutation(lemmas.into_iter().map(lemma).collect())
+            }
+            Certificate::DeadEnd(end) => {
+                let txns = end.txns.into_iter().map(|txn| self.txn(txn)).collect();
+                Certificate::DeadEnd(DeadEnd { txns, ..end })
             }
             other => other,
         };

@@ -31,7 +31,7 @@ fn outcome(case: &Case) -> Outcome {
     if loaded.history.txn_count() > 40 {
         return Outcome::TooLarge;
     }
-    let question = Question { level: case.level, real_time: case.real_time };
+    let question = Question { real_time: case.real_time, ..Question::new(case.level) };
     let budget = Budget::unlimited().with_time(Duration::from_secs(1));
     let verdict = Naive.check(&loaded.history, question, &budget);
     if let Some(certificate) = verdict.certificate() {

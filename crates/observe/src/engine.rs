@@ -1,7 +1,7 @@
 //! The engine: wider limits until there is an answer.
 
 use margay_audit::{audit_alone_within, with_included};
-use margay_executions::{Answer, Constraints, Rules, exhaust, unknowns};
+use margay_executions::{Answer, Constraints, Family, Rules, exhaust, unknowns};
 use margay_history::{History, OpId, TxnId};
 use margay_levels::Anomaly;
 use margay_verdict::execution::{Execution, Initial, Misrun, Unexplained};
@@ -67,6 +67,9 @@ impl Observe {
                 None => self.guess(&asked, initial, budget),
             };
         }
+        if let Some(verdict) = self.in_real_time(&asked, budget)? {
+            return Ok(verdict);
+        }
         if let Some(verdict) = self.shortly(&asked, budget)? {
             return Ok(verdict);
         }
@@ -78,6 +81,25 @@ impl Observe {
             Found::Refuted(None) => Ok(self.unordered(history, &constraints)),
             other => asked.settled(other),
         }
+    }
+
+    /// Where real time need not count, an order that follows it is still the most probable, and there are far fewer of
+    /// them: a short search for one that explains everything.
+    fn in_real_time(&self, asked: &Asked<'_, '_>, budget: &Budget) -> Result<Option<Verdict>, Outside> {
+        let Asked { history, rules, .. } = *asked;
+        let one_state = matches!(rules.family, Family::Serial | Family::Snapshot);
+        if rules.real_time || !one_state || !history.is_timed() || history.txn_count() <= FEW_TXNS {
+            return Ok(None);
+        }
+        let rules = Rules { session: true, real_time: true, ..rules };
+        let constraints = Constraints::new(history, rules);
+        let timed = Asked { rules, constraints: &constraints, ..*asked };
+        let mut search = timed.search(self.short(), self.first_limits(history), &[])?;
+        search.each = FEW_EACH;
+        Ok(match search.run(budget) {
+            Found::Execution(execution) => Some(Verdict::Holds(Certificate::Execution(execution))),
+            _ => None,
+        })
     }
 
     /// A short search finds what comes in about the order of commits. Where it finds nothing, invariants may refute the log, a part of it may be wrong for itself, and learning may tell: `None` if
@@ -489,7 +511,6 @@ fn too_many(history: &History, misfit: Option<Misfit>) -> Why {
 
 /// The name for a result that only a forbidden choice explains.
 pub(crate) fn isolation(rules: Rules) -> Anomaly {
-    use margay_executions::Family;
     match rules.family {
         Family::Serial => Anomaly::Pl3CycleExists,
         Family::Snapshot => Anomaly::PlSiCycleExists,
@@ -527,6 +548,14 @@ impl Observe {
             Ok(Some(solver)) => self.ask(solver, history, question, budget),
         };
         let verdict = answer.unwrap_or_else(|outside| Verdict::Unknown(Why::Outside(outside.to_string())));
+        // The search does not compare the instants of two snapshots with each other.
+        if let (true, Verdict::Holds(proof)) = (rules.instants, &verdict)
+            && let Err(rejected) = audit_alone_within(history, question, proof, budget)
+        {
+            let what =
+                format!("instants: the snapshots that were found do not follow each other: {rejected}");
+            return Verdict::Unknown(Why::Outside(what));
+        }
         match (verdict, budget.poll()) {
             // A statement that was stopped is none outside the fragment.
             (Verdict::Unknown(Why::Outside(_)), Err(exhausted)) => {

@@ -80,7 +80,12 @@ impl Formula<'_, '_, '_> {
     ) -> Result<Verdict, Outside> {
         let Asked { history, rules, .. } = *self.asked;
         let blamed = if blamed.is_empty() { vec![self.op] } else { blamed };
-        let free = Rules { family: Family::Committed(Reading::Item), session: false, real_time: false };
+        let free = Rules {
+            family: Family::Committed(Reading::Item),
+            session: false,
+            real_time: false,
+            instants: false,
+        };
         let freely = self.solve(free, self.txns, Open::Anything, limits);
         let is_semantic = matches!(freely, Ok(Solved::Refuted(..)));
         let mut txns: Vec<TxnId> = blamed.iter().map(|&op| history.txn_of(op)).collect();

@@ -48,7 +48,8 @@ pub fn tell(machine: &mut Machine<'_>, rules: Rules, misfit: Misfit) -> Result<T
     ];
     let mut told = Told { is_semantic: true, lines, txns: vec![misfit.txn] };
     states(machine, misfit, &mut told)?;
-    let free = Rules { family: Family::Committed(Reading::Item), session: false, real_time: false };
+    let free =
+        Rules { family: Family::Committed(Reading::Item), session: false, real_time: false, instants: false };
     let here = machine.position();
     let mut choices = Choices::new(machine, free, misfit.txn, (0, here))?;
     if let Some(choice) = choices.next(machine)? {

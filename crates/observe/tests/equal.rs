@@ -4,11 +4,12 @@ mod support;
 
 use margay_audit::audit;
 use margay_history::{History, OpKind, Outcome, TxnId};
-use margay_observe::Options;
+use margay_levels::Level;
+use margay_observe::{Observe, Options};
 use margay_verdict::execution::{Execution, Reading, Sight};
-use margay_verdict::{Certificate, Question};
+use margay_verdict::{Budget, Certificate, Checker, Question};
 use support::rich::rich;
-use support::tiny::{replacing, tiny};
+use support::tiny::{overlapping, replacing, tiny};
 use support::{LEVELS, Random, check, naive};
 
 fn cases(usual: u64) -> u64 {
@@ -54,6 +55,29 @@ fn agree(cases: u64, log: fn(u64) -> History) {
         }
     }
     assert!(words.iter().all(|&count| count > cases as usize / 2), "{words:?}");
+}
+
+/// With instants, no answer contradicts the definitions; the search may leave one open.
+#[test]
+fn the_engine_agrees_with_the_definitions_at_instants() {
+    let question = Question { instants: true, ..Question::new(Level::StrictSnapshotIsolation) };
+    let (mut decided, mut narrowed) = (0, 0);
+    for seed in 0..cases(1500) {
+        let history = overlapping(seed);
+        let holds = naive::holds(&history, question, Reading::Item);
+        let verdict = Observe::DEFAULT.check(&history, question, &Budget::unlimited());
+        if let Some(certificate) = verdict.certificate() {
+            assert_eq!(verdict.word(), if holds { "holds" } else { "violated" }, "seed {seed}: {history:?}");
+            audit(&history, question, certificate).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+            decided += 1;
+            narrowed +=
+                usize::from(!holds && naive::holds(&history, Question::new(question.level), Reading::Item));
+        }
+    }
+    assert!(
+        decided > cases(1500) * 9 / 10 && narrowed > 10,
+        "{decided} decided, {narrowed} by instants only"
+    );
 }
 
 /// Executions made up at random, of logs that no execution explains: the audit must see through all of them.

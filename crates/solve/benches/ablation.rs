@@ -131,7 +131,8 @@ fn corpora_family() -> Family {
     let mut questions = Vec::new();
     for case in corpora().iter().flat_map(|root| cases(root)) {
         if let Ok(loaded) = read(Source::Path(case.path.clone()), None) {
-            questions.push((loaded.history, Question { level: case.level, real_time: case.real_time }));
+            questions
+                .push((loaded.history, Question { real_time: case.real_time, ..Question::new(case.level) }));
         }
     }
     Family { name: "corpora", limit: Duration::from_secs(10), questions }

@@ -66,7 +66,7 @@ mod uncommitted;
 mod values;
 mod weak;
 
-use margay_audit::{audit_within, with_included};
+use margay_audit::{audit_within, with_included, without_instants};
 use margay_history::History;
 use margay_verdict::{
     Budget, Certificate, Checker, Exhausted, Finding, Lemma, Order, Point, Question, Verdict, Why,
@@ -111,7 +111,7 @@ impl Checker for SolveWith {
     }
 
     fn check(&self, history: &History, question: Question, budget: &Budget) -> Verdict {
-        with_included(history, question, budget, |question| match check(history, question, self.0, budget) {
+        let answer = |question| match check(history, question, self.0, budget) {
             Verdict::Unknown(Why::Outside(what))
                 if budget.poll().is_ok() && self.0.has(Strategy::ByStronger) =>
             {
@@ -119,6 +119,9 @@ impl Checker for SolveWith {
                     .map_or(Verdict::Unknown(Why::Outside(what)), Verdict::Holds)
             }
             verdict => verdict,
+        };
+        without_instants(history, question, budget, |question| {
+            with_included(history, question, budget, answer)
         })
     }
 }

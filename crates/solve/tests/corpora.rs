@@ -28,7 +28,7 @@ fn outcome(case: &Case) -> Outcome {
         Ok(loaded) => loaded,
         Err(error) => return Outcome::Different(format!("unreadable: {error}")),
     };
-    let question = Question { level: case.level, real_time: case.real_time };
+    let question = Question { real_time: case.real_time, ..Question::new(case.level) };
     let budget = Budget::unlimited().with_time(Duration::from_secs(120));
     let verdict = Solve.check(&loaded.history, question, &budget);
     if let Some(certificate) = verdict.certificate()

@@ -105,7 +105,9 @@ impl Suite<'_> {
         let mut rng = Rng::new(seed);
         let mut answers = Vec::new();
         for &level in self.levels {
-            let question = Question { level, real_time: rng.chance(10) && history.is_timed() };
+            let timed = history.is_timed();
+            let (real_time, instants) = (rng.chance(10) && timed, rng.chance(40) && timed);
+            let question = Question { level, real_time, instants };
             let answer = self.ask(history, question);
             self.definition(history, question, &answer)?;
             proved(history, question, &answer)?;
@@ -136,11 +138,16 @@ impl Suite<'_> {
             Verdict::Holds(_) => expected,
             Verdict::Violated(_) => !expected,
             Verdict::Clean => true,
-            Verdict::Unknown(_) => self.options.may_be_unknown,
+            // Engines that know nothing of instants say so.
+            Verdict::Unknown(_) => self.options.may_be_unknown || question.uses_instants(),
         };
         let expected = if expected { "holds" } else { "is violated" };
-        let Question { level, real_time } = question;
-        let assumed = if real_time { " with real time" } else { "" };
+        let Question { level, real_time, .. } = question;
+        let assumed = match real_time {
+            _ if question.uses_instants() => " with instants",
+            true => " with real time",
+            false => "",
+        };
         if right {
             Ok(())
         } else {
@@ -170,7 +177,8 @@ impl Suite<'_> {
         let renamed = self.ask(&other, question);
         // Where an engine may be unknown, names may decide whether it is: they decide what it tries first.
         let undecided = |verdict: &Verdict| matches!(verdict, Verdict::Unknown(_));
-        if self.options.may_be_unknown && (undecided(answer) || undecided(&renamed)) {
+        let may_be_unknown = self.options.may_be_unknown || question.uses_instants();
+        if may_be_unknown && (undecided(answer) || undecided(&renamed)) {
             return Ok(());
         }
         same(question.level, "with other names", answer, &renamed)
@@ -242,8 +250,9 @@ fn same(level: Level, how: &str, first: &Verdict, second: &Verdict) -> Result<()
 fn implications(answers: &[(Question, Verdict)]) -> Result<(), String> {
     for (strong, _) in answers.iter().filter(|(_, answer)| matches!(answer, Verdict::Holds(_))) {
         for (weak, answer) in answers {
-            let weaker =
-                strong.level.implies(weak.level) && (strong.uses_real_time() || !weak.uses_real_time());
+            let weaker = strong.level.implies(weak.level)
+                && (strong.uses_real_time() || !weak.uses_real_time())
+                && (strong.uses_instants() || !weak.uses_instants());
             if weaker && matches!(answer, Verdict::Violated(_)) {
                 return Err(format!(
                     "{} holds, and the weaker {} is violated: {answer:?}",

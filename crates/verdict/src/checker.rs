@@ -14,13 +14,16 @@ pub struct Question {
     pub level: Level,
     /// Assume that the database orders transactions as real time does, even if the level does not promise it.
     pub real_time: bool,
+    /// Read strict snapshot isolation with instants: each point lies between the call and the answer that clients saw
+    /// ([`crate::instants`]). At other levels this says nothing.
+    pub instants: bool,
 }
 
 impl Question {
     /// Does `level` hold?
     #[must_use]
-    pub fn new(level: Level) -> Self {
-        Self { level, real_time: false }
+    pub const fn new(level: Level) -> Self {
+        Self { level, real_time: false, instants: false }
     }
 
     /// Whether session order counts.
@@ -43,6 +46,12 @@ impl Question {
             _ => return None,
         };
         (!history.evidence().commits.is_empty()).then_some(Question { level, ..self })
+    }
+
+    /// Whether points have to lie at the instants that clients saw.
+    #[must_use]
+    pub fn uses_instants(self) -> bool {
+        self.instants && self.level == Level::StrictSnapshotIsolation
     }
 
     /// Whether real-time order counts, by the level or by assumption.

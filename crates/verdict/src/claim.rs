@@ -147,10 +147,14 @@ impl Claim {
     /// mechanisms is not worded as a violation of a level, which it need not be.
     #[must_use]
     pub fn sentence(&self, certificate: &Certificate) -> String {
-        let real_time = if self.question.real_time { " with real time" } else { "" };
+        let assumed = match self.question {
+            question if question.uses_instants() => " with instants",
+            question if question.real_time => " with real time",
+            _ => "",
+        };
         match certificate.breach() {
             Some(breach) => Standing::of(breach).sentence(),
-            None => format!("{} under {}{real_time}", certificate.proves(), self.question.level.name()),
+            None => format!("{} under {}{assumed}", certificate.proves(), self.question.level.name()),
         }
     }
 

@@ -18,6 +18,7 @@ mod claim;
 mod classify;
 pub mod compare;
 pub mod execution;
+pub mod instants;
 pub mod mechanism;
 mod predicates;
 pub mod state;

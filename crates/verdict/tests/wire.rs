@@ -79,8 +79,8 @@ fn what_was_written_reads_back() {
     let h = history(TEXT);
     for certificate in certificates(&h) {
         for level in Level::ALL {
-            for real_time in [false, true] {
-                let question = Question { level, real_time };
+            for (real_time, instants) in [(false, false), (true, false), (false, true)] {
+                let question = Question { level, real_time, instants };
                 let claim = Claim::of(&h, question, None, &certificate);
                 let text = to_json(&h, &claim, &certificate);
                 assert_eq!(from_json(&h, None, &text), Ok((claim, certificate.clone())), "{text}");

@@ -1,7 +1,7 @@
 //! Executions of SQL transactions: executed, or shown not to exist by trying all.
 //!
 //! # Algorithm
-//! An [`Execution`] is executed by the plain SQL interpreter, without indexes: every transaction at its place in the
+//! An [`Execution`] is executed by the SQL interpreter, in short logs without indexes: every transaction at its place in the
 //! order, every statement with its sight. The level's conditions on sights are checked one by one. States that no later
 //! sight names are forgotten on the way, so memory stays with the live part.
 //!
@@ -18,11 +18,15 @@ use margay_executions::{
 use margay_history::{History, OpId, Outcome, TxnId, Version};
 use margay_sql::{Value, Write};
 use margay_verdict::execution::{Clash, Execution, PartRow, Pin, Reading, Sight, Unexplained};
-use margay_verdict::{Budget, Question};
+use margay_verdict::{Budget, Point, Question};
 
 use super::misrun;
 use crate::order::follows_version_order;
-use crate::{Rejected, committed_set, reject};
+use crate::{Rejected, committed_set, points, reject};
+
+/// Up to so many transactions an execution is executed without indexes. Beyond that the audit would take many times as
+/// long as the check, where conditions do not name the key.
+const PLAIN_UP_TO: usize = 1_000;
 
 /// The most statements that are executed to find that there is no execution.
 const MOST: u64 = 5_000_000;
@@ -48,7 +52,9 @@ pub(crate) fn holds(
     let hides = hides_writers(history, rules, &execution.order);
     let constraints = Constraints::new(history, rules);
     let mut placed = constraints.placed();
-    let mut machine = Machine::starting(history, false, &execution.initial)?.within(budget);
+    let indexes = history.txn_count() > PLAIN_UP_TO;
+    let mut machine = Machine::starting(history, indexes, &execution.initial)?.within(budget);
+    let mut snapshots: Vec<(u32, TxnId)> = Vec::new();
     for (here, &txn) in (0..).zip(&execution.order) {
         budget.poll()?;
         if !placed.may_follow(txn) {
@@ -59,10 +65,28 @@ pub(crate) fn holds(
         }
         let range = placed.snapshots(txn);
         let place = Place { rules, here, range, order: placed.order(), recorded: &recorded };
-        run(&mut machine, txn, &sights, &place)?;
+        snapshots.extend(run(&mut machine, txn, &sights, &place)?.map(|at| (at, txn)));
         placed.push(txn);
     }
-    Ok(())
+    match rules.instants {
+        true => points::in_time(history, as_points(history, &execution.order, snapshots).into_iter()),
+        false => Ok(()),
+    }
+}
+
+/// The begin points of snapshots, and the commit points of the order. Of begin points at one state those come first
+/// that may be first.
+fn as_points(history: &History, order: &[TxnId], mut snapshots: Vec<(u32, TxnId)>) -> Vec<Point> {
+    snapshots.sort_by_key(|&(at, txn)| (at, history.start(txn)));
+    let mut begins = snapshots.into_iter().peekable();
+    let mut points = Vec::with_capacity(2 * order.len());
+    for (here, &txn) in (0..).zip(order) {
+        while let Some((_, begun)) = begins.next_if(|begin| begin.0 <= here) {
+            points.push(Point::Begin(begun));
+        }
+        points.push(Point::Commit(txn));
+    }
+    points
 }
 
 /// Where a transaction stands.
@@ -168,13 +192,13 @@ fn needed(history: &History, execution: &Execution, sights: &HashMap<OpId, &Sigh
     needed
 }
 
-/// Executes one transaction.
+/// Executes one transaction. Answers its snapshot, if it has one.
 fn run(
     machine: &mut Machine<'_>,
     txn: TxnId,
     sights: &HashMap<OpId, &Sight>,
     place: &Place<'_>,
-) -> Result<(), Rejected> {
+) -> Result<Option<u32>, Rejected> {
     let history = machine.history();
     let latest = Sight::state(place.here);
     let mut transaction = machine.begin();
@@ -234,7 +258,7 @@ fn run(
         ));
     }
     machine.commit(transaction, &ran, place.rules.skips());
-    Ok(())
+    Ok(snapshot)
 }
 
 /// A statement, and what those of its transaction before it saw.

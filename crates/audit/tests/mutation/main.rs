@@ -47,8 +47,9 @@ fn mutants_are_rejected_unless_they_are_proofs() {
 
 /// A certificate that is accepted for another level, or with another reading of real time, is a proof there too.
 fn lend(history: &History, certificate: &Certificate, truths: &mut Truths, tally: &mut Tally) {
-    for question in
-        Level::ALL.into_iter().flat_map(|level| [false, true].map(|real_time| Question { level, real_time }))
+    for question in Level::ALL
+        .into_iter()
+        .flat_map(|level| [false, true].map(|real_time| Question { real_time, ..Question::new(level) }))
     {
         if audit(history, question, certificate).is_err() {
             continue;
@@ -66,7 +67,7 @@ fn spoil(history: &History, seed: u64, tally: &mut Tally) {
     let mut rng = Rng::new(seed);
     let mut truths = Truths::new();
     for level in Level::ALL {
-        let question = Question { level, real_time: rng.chance(20) };
+        let question = Question { real_time: rng.chance(20), ..Question::new(level) };
         let Some(certificate) = certificate(history, question) else { continue };
         tally.certificates += 1;
         if let Err(why) = audit(history, question, &certificate) {

@@ -105,7 +105,7 @@ fn laws(history: &History, promised: &[Level], seed: u64) -> Result<(), String> 
     let mut rng = Rng::new(seed);
     let mut said = Vec::new();
     for level in Level::ALL {
-        let question = Question { level, real_time: history.is_timed() && rng.chance(10) };
+        let question = Question { real_time: history.is_timed() && rng.chance(10), ..Question::new(level) };
         said.extend(ask_all(history, question)?);
     }
     agree(&said)?;
@@ -163,7 +163,7 @@ fn agree(said: &[Said]) -> Result<(), String> {
     for yes in said.iter().filter(|said| said.holds == Some(true)) {
         let no = said.iter().find(|no| no.question == yes.question && no.holds == Some(false));
         if let Some(no) = no {
-            let Question { level, real_time } = no.question;
+            let Question { level, real_time, .. } = no.question;
             return Err(format!(
                 "{} says that {level} holds (real time {real_time}), {} that it does not",
                 yes.who, no.who

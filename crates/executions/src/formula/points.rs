@@ -5,6 +5,7 @@
 
 use margay_history::{History, Outcome, TxnId};
 use margay_sql::{Term, Terms};
+use margay_verdict::execution::Moment;
 
 use crate::order::Constraints;
 use crate::rules::{Family, Rules};
@@ -24,6 +25,8 @@ pub struct Points<'h> {
     pub states: Vec<Term>,
     /// Which come before which, where that is known.
     before: Vec<Vec<bool>>,
+    /// Whose snapshots were taken before whose commits were called.
+    unseen: Vec<Vec<bool>>,
 }
 
 /// What a statement sees of other transactions.
@@ -53,7 +56,11 @@ impl<'h> Points<'h> {
         let included = included.collect();
         let at = txns.iter().map(|_| terms.unknown()).collect();
         let before = txns.iter().map(|&a| txns.iter().map(|&b| constraints.before(a, b)).collect()).collect();
-        let points = Points { history, rules, txns, included, at, states: Vec::new(), before };
+        let unseen = |a: TxnId, b: TxnId| {
+            constraints.in_time(Moment { txn: a, begins: true }, Moment { txn: b, begins: false })
+        };
+        let unseen = txns.iter().map(|&a| txns.iter().map(|&b| unseen(a, b)).collect()).collect();
+        let points = Points { history, rules, txns, included, at, states: Vec::new(), before, unseen };
         points.assert_order(terms, asserted);
         points
     }
@@ -108,6 +115,10 @@ impl<'h> Points<'h> {
             let seen = terms.at_most(self.at[other], point);
             if self.has_to_see(own, other) {
                 asserted.push(terms.implies(both, seen));
+            }
+            if self.unseen[own][other] {
+                let unseen = terms.not(seen);
+                asserted.push(terms.implies(both, unseen));
             }
             if let Some(stamped) = self.stamped(own, other) {
                 let agrees = if stamped { seen } else { terms.not(seen) };

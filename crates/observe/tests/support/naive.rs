@@ -5,6 +5,7 @@ use margay_history::{History, OpId, Outcome, TxnId};
 use margay_sql::Transaction;
 use margay_verdict::Question;
 use margay_verdict::execution::{Pin, Reading, Sight};
+use margay_verdict::instants::Instants;
 
 /// Whether a question holds, together with the one that it includes.
 pub fn holds(history: &History, question: Question, reading: Reading) -> bool {
@@ -17,7 +18,7 @@ pub fn has_execution(history: &History, question: Question, reading: Reading) ->
     let rules = Rules::of(question, reading).expect("a level of executions");
     let machine = Machine::new(history, false).expect("inside the fragment");
     let live = history.txns().filter(|&txn| history.outcome(txn) != Outcome::Aborted).collect();
-    Naive { history, rules, machine, order: Vec::new(), found: Vec::new() }.place(live)
+    Naive { history, rules, machine, order: Vec::new(), begins: Vec::new(), found: Vec::new() }.place(live)
 }
 
 struct Naive<'h> {
@@ -25,6 +26,8 @@ struct Naive<'h> {
     rules: Rules,
     machine: Machine<'h>,
     order: Vec<TxnId>,
+    /// With instants: the snapshots of those placed.
+    begins: Vec<u32>,
     /// What the last statement that looks again at rows had found.
     found: Vec<(margay_sql::TableId, Vec<margay_sql::Value>)>,
 }
@@ -48,7 +51,12 @@ impl Naive<'_> {
         };
         let stamped = matches!((stamp(a), stamp(b)), (Some(a), Some(b)) if a < b);
         let session = self.rules.session && history.session_of(a) == history.session_of(b) && a < b;
-        stamped || session || self.rules.real_time && history.precedes(a, b)
+        let instants = self.rules.instants && self.instants(a).commit.precedes(self.instants(b).commit);
+        stamped || session || instants || self.rules.real_time && history.precedes(a, b)
+    }
+
+    fn instants(&self, txn: TxnId) -> Instants {
+        Instants::of(self.history, txn)
     }
 
     fn place(&mut self, left: Vec<TxnId>) -> bool {
@@ -79,8 +87,10 @@ impl Naive<'_> {
         let ops = self.machine.statements(txn).unwrap();
         if self.rules.family == Family::Snapshot {
             return (0..=self.here()).any(|at| {
-                self.snapshot_allowed(txn, at)
-                    && self.statements(txn, &ops, vec![Sight::state(at); ops.len()], rest)
+                self.begins.truncate(self.order.len());
+                let allowed = self.snapshot_allowed(txn, at);
+                self.begins.push(at);
+                allowed && self.statements(txn, &ops, vec![Sight::state(at); ops.len()], rest)
             });
         }
         self.choose(txn, &ops, Vec::new(), rest)
@@ -165,7 +175,15 @@ impl Naive<'_> {
                 (Some(commit), Some(snapshot)) => seen == (commit <= snapshot),
                 _ => true,
             };
-            stamped && (seen || !must)
+            let (own, its) = (self.instants(txn), self.instants(other));
+            let unseen = own.begin.precedes(its.commit);
+            // Snapshots that follow each other on the clock see no less.
+            let begins = match self.begins.get(place) {
+                Some(&before) if own.begin.precedes(its.begin) => at <= before,
+                Some(&before) if its.begin.precedes(own.begin) => before <= at,
+                _ => true,
+            };
+            stamped && (seen || !must) && (!self.rules.instants || begins && !(seen && unseen))
         })
     }
 

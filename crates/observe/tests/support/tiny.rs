@@ -55,6 +55,28 @@ pub fn replacing(seed: u64) -> History {
     log.finish()
 }
 
+/// A random log of transactions that overlap on the clock.
+pub fn overlapping(seed: u64) -> History {
+    let mut random = Random(seed);
+    let mut log = Log::register(&[(1, 0), (2, 0)]);
+    for txn in 0..2 + random.below(2) {
+        let mut clock = random.below(8) as i64;
+        let mut at = |random: &mut Random| {
+            let before = clock + random.below(3) as i64;
+            clock = before + random.below(4) as i64;
+            Some((before, clock))
+        };
+        for _ in 0..1 + random.below(2) {
+            let (text, seen) = statement(&mut random);
+            let time = at(&mut random);
+            log.sql(txn, txn, time, &text, &[], &seen);
+        }
+        let time = at(&mut random);
+        log.op(txn, txn, time, if random.chance(10) { OpKind::Unknown } else { OpKind::Commit });
+    }
+    log.finish()
+}
+
 /// A random log whose registers begin like this.
 pub fn on(mut random: Random, starts: [Start; 2]) -> History {
     let mut log = Log::register(&[]);

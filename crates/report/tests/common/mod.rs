@@ -55,7 +55,7 @@ fn entry(path: &Path) -> Option<Entry> {
     let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
     let history = margay_testkit::parse(&lines.join(" | "))
         .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let question = |level: &Level| Question { level: *level, real_time: false };
+    let question = |level: &Level| Question { real_time: false, ..Question::new(*level) };
     let violated = |level: &Level| {
         let verdict = decide(&history, question(level)).verdict;
         matches!(verdict, Verdict::Violated(_))
@@ -73,7 +73,7 @@ fn decide(history: &History, question: Question) -> Decision {
 
 /// The report of a history.
 pub fn report(history: &History, level: Level, subject: &str) -> Report {
-    let question = Question { level, real_time: false };
+    let question = Question { real_time: false, ..Question::new(level) };
     let answer = decide(history, question);
     Report::new(Source {
         history,

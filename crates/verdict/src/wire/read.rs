@@ -70,6 +70,10 @@ pub fn from_json(
     }
     let level = fields.text("level")?.parse().map_err(|error| format!("{error}"))?;
     let real_time = fields.take("real-time")?.as_bool().ok_or("\"real-time\" is no truth value")?;
+    let instants = match fields.optional("instants") {
+        Some(told) => told.as_bool().ok_or("\"instants\" is no truth value")?,
+        None => false,
+    };
     let (verdict, print) = (fields.text("verdict")?, fields.text("history")?);
     if print != fingerprint(history) {
         return Err(format!(
@@ -92,7 +96,7 @@ pub fn from_json(
         (_, None) => {}
         (_, Some(profile)) => return Err(format!("a proof that is not about the mechanisms of {profile}")),
     }
-    let claim = Claim::of(history, Question { level, real_time }, rows, &certificate);
+    let claim = Claim::of(history, Question { level, real_time, instants }, rows, &certificate);
     claim.allows_translation(&certificate)?;
     let differs = |what: &str, told: &str, is: &str| {
         Err(format!("the certificate says {what} {told} where it is {is}"))

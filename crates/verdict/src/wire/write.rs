@@ -18,7 +18,7 @@ use crate::mechanism::{Certified, Locking, Points, View, word};
 #[must_use]
 pub fn to_json(history: &History, claim: &Claim, certificate: &Certificate) -> String {
     let (kind, body) = Writer { history }.certificate(certificate);
-    let file = json!({
+    let mut file = json!({
         "margay-certificate": VERSION,
         "history": fingerprint(history),
         "level": claim.question.level.name(),
@@ -30,6 +30,9 @@ pub fn to_json(history: &History, claim: &Claim, certificate: &Certificate) -> S
         "verdict": certificate.proves(),
         kind: body,
     });
+    if claim.question.instants {
+        file["instants"] = json!(true);
+    }
     format!("{file}\n")
 }
 
