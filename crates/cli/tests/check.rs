@@ -392,3 +392,29 @@ fn a_certificate_names_its_translation_and_dialect() {
         }
     }
 }
+
+/// The headline named the level alone, which does not forbid what was found: only real time, or instants, do.
+#[test]
+fn a_headline_says_what_else_was_asked_for() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("stale.jsonl");
+    let stale = "{\"margay\":1,\"initial\":[[\"x\",0]]}\n\
+        {\"session\":0,\"txn\":1,\"at\":[1,2],\"write\":[[\"x\",1]]}\n\
+        {\"session\":0,\"txn\":1,\"at\":[3,4],\"commit\":true}\n\
+        {\"session\":1,\"txn\":2,\"at\":[5,6],\"read\":[[\"x\",0]]}\n\
+        {\"session\":1,\"txn\":2,\"at\":[7,8],\"commit\":true}\n";
+    fs::write(&path, stale).expect("a file");
+    let path = path.display().to_string();
+    margay(["check", &path, "--level", "serializable"]).expect(0);
+    let told = margay(["check", &path, "--level", "serializable", "--real-time"]).expect(1);
+    assert!(
+        told.stdout.contains("impossible under serializable in the order of real time"),
+        "{}",
+        told.stdout
+    );
+    let level = ["check", &path, "--level", "strict-snapshot-isolation", "--instants"];
+    let told = margay(level).expect(1);
+    assert!(told.stdout.contains("under strict-snapshot-isolation with instants"), "{}", told.stdout);
+    let refused = margay(["check", &path, "--level", "serializable", "--instants"]).expect(2);
+    assert!(refused.stderr.contains("strict-snapshot-isolation"), "{}", refused.stderr);
+}

@@ -188,7 +188,7 @@ pub fn finding(history: &History, level: Level, certificate: &Certificate) -> Op
 }
 
 fn headline(source: &Source<'_>) -> String {
-    let (subject, level) = (clean(source.subject, LINE), source.level);
+    let (subject, level) = (clean(source.subject, LINE), asked(source));
     match source.verdict {
         Verdict::Holds(_) => format!("{subject} is possible under {level}"),
         Verdict::Clean => format!("nothing in {subject} contradicts {level}; this is no proof"),
@@ -200,6 +200,17 @@ fn headline(source: &Source<'_>) -> String {
         Verdict::Violated(_) => format!("{subject} is impossible under {level}"),
         Verdict::Unknown(_) => format!("whether {subject} is possible under {level}"),
     }
+}
+
+/// The level, with what else the question asks for: a history may be impossible only because of that.
+fn asked(source: &Source<'_>) -> String {
+    let question = source.question;
+    let more = match question.map(|question| (question.real_time, question.instants)) {
+        Some((_, true)) => " with instants",
+        Some((true, false)) => " in the order of real time",
+        _ => "",
+    };
+    format!("{}{more}", source.level)
 }
 
 /// The breach that a verdict is about, if it is about mechanisms.
