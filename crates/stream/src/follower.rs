@@ -216,9 +216,8 @@ impl<'a> Follower<'a> {
             std::mem::take(&mut self.waiting).into_iter().partition(|txn| labels.contains(&txn.label));
         let txns: Vec<&Transaction> = taken.iter().collect();
         let audited = if taken.is_empty() { Ok(()) } else { self.auditor.part(&txns, part, &self.budget) };
-        let (left, mut rest): (Vec<_>, Vec<_>) = rest
-            .into_iter()
-            .partition(|txn| txn.outcome == Outcome::Unknown && self.auditor.is_past(txn));
+        let (left, mut rest): (Vec<_>, Vec<_>) =
+            rest.into_iter().partition(|txn| txn.outcome == Outcome::Unknown && self.auditor.is_past(txn));
         let mut left: Vec<u64> = left.iter().map(|txn| txn.label).collect();
         left.extend(forget_unknowns(&mut rest));
         self.known = rest.len();

@@ -72,8 +72,8 @@ impl std::error::Error for Trouble {}
 /// The level with real time whose proof is also one of what is asked; none if no order in real time answers it.
 #[must_use]
 pub fn followed(question: Question) -> Option<Level> {
-    let snapshot = question.level.family() != Family::Serial
-        && Level::StrictSnapshotIsolation.implies(question.level);
+    let snapshot =
+        question.level.family() != Family::Serial && Level::StrictSnapshotIsolation.implies(question.level);
     match snapshot {
         true => Some(Level::StrictSnapshotIsolation),
         false => Level::StrictSerializable.implies(question.level).then_some(Level::StrictSerializable),

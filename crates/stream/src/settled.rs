@@ -75,10 +75,7 @@ impl Settled {
     ///
     /// # Errors
     /// When lines are ill-formed.
-    pub fn part<'t>(
-        &self,
-        txns: impl Iterator<Item = (&'t Transaction, bool)>,
-    ) -> Result<History, Trouble> {
+    pub fn part<'t>(&self, txns: impl Iterator<Item = (&'t Transaction, bool)>) -> Result<History, Trouble> {
         let mut reader = NativeReader::new(&self.header)?;
         let mut searches = false;
         for (txn, must) in txns {
