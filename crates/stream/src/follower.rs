@@ -82,9 +82,10 @@ impl<'a> Follower<'a> {
     /// # Errors
     /// When the header is none, or cannot be followed.
     pub fn new(level: Level, header: &[u8], budget: Budget, sink: Sink<'a>) -> Result<Self, Trouble> {
+        let auditor = Auditor::new(level, header)?;
         Ok(Self {
-            auditor: Auditor::new(level, header)?,
-            intake: Intake::default(),
+            intake: Intake::new(auditor.settled().unit()),
+            auditor,
             waiting: Vec::new(),
             known: 0,
             waiting_bytes: 0,
@@ -141,6 +142,15 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
+    /// The same where nobody says until when everything has come: as far as it seems so.
+    ///
+    /// # Errors
+    /// When lines are ill-formed, or the sink fails.
+    pub fn advance_by_guess(&mut self, eager: bool) -> Result<(), Trouble> {
+        let reached = self.intake.reached();
+        self.advance(reached, eager)
+    }
+
     /// All has come.
     ///
     /// # Errors
@@ -164,6 +174,12 @@ impl<'a> Follower<'a> {
     #[must_use]
     pub fn stopped(&self) -> Option<&str> {
         self.stopped.as_deref()
+    }
+
+    /// How many operations have come, and in how many sessions.
+    #[must_use]
+    pub fn counts(&self) -> (u64, usize) {
+        self.intake.counts()
     }
 
     /// How far it has come.

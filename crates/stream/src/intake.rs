@@ -2,9 +2,9 @@
 
 use hashbrown::HashMap;
 use margay_formats::glance;
-use margay_history::{OpKind, Outcome};
+use margay_history::{OpKind, Outcome, Unit};
 
-use crate::Trouble;
+use crate::{Trouble, Watermark};
 
 /// A transaction, as lines of the native format.
 #[derive(Clone, Debug)]
@@ -61,14 +61,22 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// The transactions that have not ended.
-#[derive(Default)]
 pub struct Intake {
     open: HashMap<u64, Transaction>,
     turns: HashMap<u64, u64>,
     number: u64,
+    operations: u64,
+    watermark: Watermark,
 }
 
 impl Intake {
+    /// Nothing has come but the header, which says what time is measured in.
+    #[must_use]
+    pub fn new(unit: Unit) -> Self {
+        let watermark = Watermark::new(unit);
+        Self { open: HashMap::new(), turns: HashMap::new(), number: 0, operations: 0, watermark }
+    }
+
     /// The next line after the header. Answers the transaction that it ends.
     ///
     /// # Errors
@@ -88,6 +96,8 @@ impl Intake {
         if seen.kind == OpKind::Sql {
             return Err(outside("SQL statements are not followed"));
         }
+        self.operations += 1;
+        self.watermark.answered(seen.session, at.after);
         let turns = &mut self.turns;
         let txn = self.open.entry(seen.txn).or_insert_with(|| {
             let turn = turns.entry(seen.session).or_default();
@@ -127,6 +137,17 @@ impl Intake {
     #[must_use]
     pub fn earliest(&self) -> i64 {
         self.open.values().map(|txn| txn.start).min().unwrap_or(i64::MAX)
+    }
+
+    /// Until when everything seems to have come, where nobody says.
+    pub fn reached(&mut self) -> i64 {
+        self.watermark.reached()
+    }
+
+    /// How many operations have come, and in how many sessions.
+    #[must_use]
+    pub fn counts(&self) -> (u64, usize) {
+        (self.operations, self.turns.len())
     }
 
     /// How many transactions have not ended.

@@ -89,12 +89,9 @@ pub fn audit(history: impl BufRead, proof: impl BufRead, budget: &Budget) -> Res
     let mut proof = Lines::new(proof);
     let level = level(&proof.json()?.unwrap_or_default())?;
     let header = history.next()?.unwrap_or_default();
-    let mut side = Side {
-        auditor: Auditor::new(level, header)?,
-        history,
-        intake: Intake::default(),
-        held: HashMap::new(),
-    };
+    let auditor = Auditor::new(level, header)?;
+    let intake = Intake::new(auditor.settled().unit());
+    let mut side = Side { auditor, history, intake, held: HashMap::new() };
     loop {
         budget.poll().map_err(|limit| Trouble::Outside(limit.to_string()))?;
         let Some(line) = proof.json()? else { return rejected("the proof has no end") };

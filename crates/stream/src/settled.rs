@@ -6,7 +6,7 @@
 
 use hashbrown::HashMap;
 use margay_formats::{Beyond, NativeReader, NativeWriter};
-use margay_history::{Access, History, HistoryBuilder, NameId, ObjectId, ValueId};
+use margay_history::{Access, History, HistoryBuilder, NameId, ObjectId, Unit, ValueId};
 use margay_sql::Value as SqlValue;
 use margay_verdict::Cell;
 use margay_verdict::cell::Field;
@@ -19,6 +19,7 @@ pub struct Settled {
     header: Vec<u8>,
     /// How far clocks are apart at most.
     skew: i64,
+    unit: Unit,
     /// By object: the pair of it and its value.
     keys: HashMap<Box<[u8]>, Box<[u8]>>,
     /// The same, of rows.
@@ -42,6 +43,7 @@ impl Settled {
         let mut settled = Self {
             header: writer.take(),
             skew: head.skew,
+            unit: head.unit,
             keys: HashMap::new(),
             rows: HashMap::new(),
             bytes: 0,
@@ -62,6 +64,12 @@ impl Settled {
     #[must_use]
     pub fn skew(&self) -> i64 {
         self.skew
+    }
+
+    /// What time is measured in.
+    #[must_use]
+    pub fn unit(&self) -> Unit {
+        self.unit
     }
 
     /// The memory that it takes, without that of its tables.

@@ -2,11 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use margay_client::JsonSink;
 use margay_follow::Follow;
 use margay_formats::{Format, Source, glance, read};
 use margay_levels::Level;
-use margay_simdb::{Fault, Mix, Ppm, Protocol, SimConfig, simulate};
+use margay_simdb::{Fault, JsonSink, Mix, Ppm, Protocol, SimConfig, simulate};
 use margay_stream::proof::{self, Audited};
 use margay_stream::{End, Follower, Part};
 use margay_verdict::{Budget, Checker, Question, Verdict};

@@ -31,11 +31,7 @@ impl Order {
 
 /// The level at which a run is followed, if it is: what is claimed, or what is promised, where real time belongs to it.
 pub fn level(claim: Asked, promised: Level) -> Option<Level> {
-    let claimed = match claim {
-        Asked::Level(level) => Some(level),
-        Asked::Model(_) => None,
-    };
-    let levels = claimed.into_iter().chain([promised]);
+    let levels = claim.level().into_iter().chain([promised]);
     levels.filter(|level| level.real_time()).find_map(|level| followed(Question::new(level)))
 }
 
