@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use margay::{Audited, Decision};
+use margay::{Audited, Choice, Decision, Options};
 use margay_formats::{Format, NativeReader};
-use margay_history::HistoryBuilder;
+use margay_history::{History, HistoryBuilder};
 use margay_report::view::Again;
 use margay_stream::proof::{self, Audited as Proved};
-use margay_stream::{End, Follower, Part, Trouble, followed};
+use margay_stream::{End, Follower, Found, Part, Trouble, followed};
 use margay_verdict::{Budget, Certificate, Order, Question, Verdict, Why};
 use serde_json::json;
 
@@ -115,8 +115,14 @@ pub fn check(args: &CheckArgs, question: Question) -> Result<Status, Failure> {
         Some(draft) => draft.drop(),
         None => {}
     }
-    let decision = decision(end, settled, start.elapsed());
-    show(args, question, &header, &decision, follower.as_ref())?;
+    let found = follower.as_ref().and_then(Follower::found);
+    let proved = |found: &'_ Found| proved(&found.window, question, args.engine, &budget);
+    let found = found.and_then(|found| proved(found).map(|decision| (&found.window, decision)));
+    let (history, decision) = match found {
+        Some((window, decision)) => (window, Decision { took: start.elapsed(), ..decision }),
+        None => (&headed(&header), decision(end, settled, start.elapsed())),
+    };
+    show(args, question, history, &decision, follower.as_ref())?;
     Ok(check::status(&decision.verdict))
 }
 
@@ -158,10 +164,25 @@ fn follow(
             );
         }
         if let Some(why) = follower.stopped().filter(|_| !told && !quiet) {
-            terminal::warn(&format!("line {number}: {why}"));
+            let word = if follower.found().is_some() { "violated" } else { "stopped" };
+            terminal::warn(&format!("{word} by line {number}: {why}"));
             told = true;
         }
     }
+}
+
+/// The violation of a window. It is one of the whole if real time counts: what is before the window cannot come after it.
+/// Other engines might explain it better, but by what only holds if nothing was before the window.
+fn proved(window: &History, question: Question, engine: Choice, budget: &Budget) -> Option<Decision> {
+    let options = Options::with_engine(engine);
+    let decided = question.uses_real_time().then(|| margay::decide(window, question, &options, budget))?;
+    matches!(decided.verdict, Verdict::Violated(_)).then_some(decided)
+}
+
+/// A history that has nothing but its header.
+fn headed(header: &[u8]) -> History {
+    let read = NativeReader::new(header).and_then(NativeReader::finish);
+    read.unwrap_or_else(|_| HistoryBuilder::new().finish().expect("an empty history"))
 }
 
 fn decision(end: End, settled: u64, took: Duration) -> Decision {
@@ -182,13 +203,10 @@ fn decision(end: End, settled: u64, took: Duration) -> Decision {
 fn show(
     args: &CheckArgs,
     question: Question,
-    header: &[u8],
+    history: &History,
     decision: &Decision,
     follower: Option<&Follower<'_>>,
 ) -> Result<(), Failure> {
-    let read = NativeReader::new(header).and_then(NativeReader::finish);
-    let empty = || HistoryBuilder::new().finish().expect("an empty history");
-    let history = read.unwrap_or_else(|_| empty());
     let progress = follower.map(Follower::progress).unwrap_or_default();
     let (operations, sessions) = follower.map(Follower::counts).unwrap_or_default();
     let stats = Stats::counted(progress.settled as usize, operations as usize, sessions, decision.took);
@@ -204,7 +222,7 @@ fn show(
         again: Again { command: None, audit, seed: None },
         curves: false,
     };
-    let mut view = View::framed(&history, args.level.name(), decision, stats, frame);
+    let mut view = View::framed(history, args.level.name(), decision, stats, frame);
     let told = json!({ "settled": progress.settled, "open": progress.open, "memory_bytes": progress.memory });
     view.report.more.insert("follow".to_owned(), told);
     check::show(args, &view, false)

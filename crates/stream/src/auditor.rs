@@ -159,6 +159,12 @@ impl Auditor {
         self.turns.get(&txn.session).is_some_and(|&turn| turn >= txn.turn)
     }
 
+    /// The last turn of a session that is in a part.
+    #[must_use]
+    pub fn turn(&self, session: u64) -> u64 {
+        self.turns.get(&session).copied().unwrap_or_default()
+    }
+
     /// Audits the next part, of exactly these transactions.
     ///
     /// # Errors

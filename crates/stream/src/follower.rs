@@ -23,11 +23,13 @@
 use std::io;
 
 use margay_follow::Follow;
-use margay_history::Outcome;
+use margay_formats::glance;
+use margay_history::{History, Outcome};
 use margay_levels::Level;
-use margay_verdict::{Budget, Checker, Verdict};
+use margay_verdict::{Budget, Certificate, Checker, Finding, Verdict};
 
 use crate::auditor::Unaccepted;
+use crate::window::Window;
 use crate::{Auditor, Intake, Part, Transaction, Trouble};
 
 /// How many transactions are held back.
@@ -46,6 +48,14 @@ pub enum End {
     Whole,
     /// It stopped, and why. The part up to there is settled.
     Stopped(String),
+}
+
+/// A violation.
+pub struct Found {
+    /// A few transactions on the settled state. They have no order, on this state or any other.
+    pub window: History,
+    /// Everything that was called before this time had come.
+    limit: i64,
 }
 
 /// How far a follower has come.
@@ -74,6 +84,13 @@ pub struct Follower<'a> {
     sink: Sink<'a>,
     budget: Budget,
     stopped: Option<String>,
+    found: Option<Found>,
+    /// By when all that is settled had ended.
+    settled_by: i64,
+    /// The session and turn of settled transactions of unknown outcome: in another order they may take effect later.
+    roaming: Vec<(u64, u64)>,
+    /// Whether transactions of unknown outcome were forgotten that may take effect later.
+    forgot: bool,
 }
 
 impl<'a> Follower<'a> {
@@ -93,6 +110,10 @@ impl<'a> Follower<'a> {
             sink,
             budget,
             stopped: None,
+            found: None,
+            settled_by: i64::MIN,
+            roaming: Vec::new(),
+            forgot: false,
         })
     }
 
@@ -102,6 +123,7 @@ impl<'a> Follower<'a> {
     /// When the line is ill-formed.
     pub fn line(&mut self, line: &[u8]) -> Result<(), Trouble> {
         if self.stopped.is_some() {
+            self.withdraw(line);
             return Ok(());
         }
         match self.intake.line(line) {
@@ -111,6 +133,22 @@ impl<'a> Follower<'a> {
             Err(input) => return Err(input),
         }
         Ok(())
+    }
+
+    /// What was found counts no longer if something comes that should have come before.
+    fn withdraw(&mut self, line: &[u8]) {
+        let Some(found) = &self.found else { return };
+        let at = glance(line).ok().flatten().and_then(|seen| seen.at);
+        if at.is_none_or(|at| at.before < found.limit) {
+            self.found = None;
+            self.stopped = Some("operations came later than others that were called after them".to_owned());
+        }
+    }
+
+    /// The violation because of which it stopped, if it is one.
+    #[must_use]
+    pub fn found(&self) -> Option<&Found> {
+        self.found.as_ref()
     }
 
     fn ended(&mut self, txn: Transaction) {
@@ -205,9 +243,7 @@ impl<'a> Follower<'a> {
         let order = match Follow.check(&part, self.auditor.question(), &self.budget) {
             Verdict::Holds(certificate) => Part::of(&part, &certificate),
             Verdict::Violated(findings) => {
-                let txns = findings.first().map_or(&[][..], |finding| &finding.txns[..]);
-                let shown: Vec<String> = txns.iter().take(8).map(|&txn| part.show_txn(txn)).collect();
-                self.stop(format!("no order continues what is settled: {}", shown.join(", ")));
+                self.no_order(&part, &findings, limit);
                 return Ok(());
             }
             Verdict::Unknown(why) => {
@@ -225,17 +261,40 @@ impl<'a> Follower<'a> {
         self.settle(&settled)
     }
 
+    /// Nothing continues the settled state: looks whether nothing continues any state.
+    fn no_order(&mut self, part: &History, findings: &[Finding], limit: i64) {
+        let Some(finding) = findings.first() else { return self.stop("no order was found") };
+        let shown: Vec<String> = finding.txns.iter().take(8).map(|&txn| part.show_txn(txn)).collect();
+        self.stop(format!("no order continues what is settled: {}", shown.join(", ")));
+        let Certificate::DeadEnd(end) = &finding.certificate else { return };
+        if self.forgot || !self.roaming.is_empty() {
+            return;
+        }
+        let settled = self.settled_by.saturating_add(self.auditor.settled().skew());
+        let window = Window { part, objects: &end.objects, settled };
+        if let Some(window) = window.without_order(self.auditor.question(), &self.budget) {
+            self.found = Some(Found { window, limit });
+        }
+    }
+
     /// Settles a part, and forgets it.
     fn settle(&mut self, part: &Part) -> Result<(), Trouble> {
         let labels: hashbrown::HashSet<u64> = part.labels().collect();
         let (taken, rest): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.waiting).into_iter().partition(|txn| labels.contains(&txn.label));
         let txns: Vec<&Transaction> = taken.iter().collect();
+        let ends = taken.iter().filter(|txn| txn.outcome == Outcome::Committed).map(|txn| txn.end);
+        self.settled_by = ends.max().unwrap_or(i64::MIN).max(self.settled_by);
+        let unknown = taken.iter().filter(|txn| txn.outcome == Outcome::Unknown);
+        self.roaming.extend(unknown.map(|txn| (txn.session, txn.turn)));
         let audited = if taken.is_empty() { Ok(()) } else { self.auditor.part(&txns, part, &self.budget) };
         let (left, mut rest): (Vec<_>, Vec<_>) =
             rest.into_iter().partition(|txn| txn.outcome == Outcome::Unknown && self.auditor.is_past(txn));
         let mut left: Vec<u64> = left.iter().map(|txn| txn.label).collect();
-        left.extend(forget_unknowns(&mut rest));
+        let forgotten = forget_unknowns(&mut rest);
+        self.forgot |= !forgotten.is_empty();
+        left.extend(forgotten);
+        self.roaming.retain(|&(session, turn)| self.auditor.turn(session) <= turn);
         self.known = rest.len();
         self.waiting_bytes = rest.iter().map(Transaction::bytes).sum();
         self.waiting = rest;

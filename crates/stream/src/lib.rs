@@ -29,9 +29,10 @@ mod intake;
 pub mod proof;
 mod settled;
 mod watermark;
+mod window;
 
 pub use auditor::{Auditor, Part};
-pub use follower::{End, Follower, Progress};
+pub use follower::{End, Follower, Found, Progress};
 pub use intake::{Intake, Transaction};
 pub use settled::Settled;
 pub use watermark::Watermark;
