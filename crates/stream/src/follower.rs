@@ -83,6 +83,8 @@ pub struct Follower<'a> {
     reached: i64,
     sink: Sink<'a>,
     budget: Budget,
+    /// How many transactions are held back.
+    held: usize,
     stopped: Option<String>,
     found: Option<Found>,
     /// By when all that is settled had ended.
@@ -109,12 +111,19 @@ impl<'a> Follower<'a> {
             reached: i64::MIN,
             sink,
             budget,
+            held: HELD,
             stopped: None,
             found: None,
             settled_by: i64::MIN,
             roaming: Vec::new(),
             forgot: false,
         })
+    }
+
+    /// Holds so many transactions back, instead of [`HELD`].
+    #[must_use]
+    pub fn holding(self, held: usize) -> Self {
+        Self { held, ..self }
     }
 
     /// The next line. What comes after the follower has stopped is left alone.
@@ -170,12 +179,12 @@ impl<'a> Follower<'a> {
     /// When lines are ill-formed, or the sink fails.
     pub fn advance(&mut self, watermark: i64, eager: bool) -> Result<(), Trouble> {
         let fresh = self.waiting.len() - self.known;
-        if self.stopped.is_some() || fresh == 0 || !eager && fresh < self.known.max(HELD / 4) {
+        if self.stopped.is_some() || fresh == 0 || !eager && fresh < self.known.max(self.held / 4) {
             return Ok(());
         }
         let limit = watermark.min(self.intake.earliest());
         if limit > self.reached {
-            self.look(limit, HELD)?;
+            self.look(limit, self.held)?;
         }
         Ok(())
     }

@@ -32,7 +32,7 @@ mod watermark;
 mod window;
 
 pub use auditor::{Auditor, Part};
-pub use follower::{End, Follower, Found, Progress};
+pub use follower::{End, Follower, Found, HELD, Progress};
 pub use intake::{Intake, Transaction};
 pub use settled::Settled;
 pub use watermark::Watermark;
