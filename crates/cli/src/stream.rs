@@ -211,6 +211,7 @@ fn show(
     let (operations, sessions) = follower.map(Follower::counts).unwrap_or_default();
     let stats = Stats::counted(progress.settled as usize, operations as usize, sessions, decision.took);
     let audit = match &args.certificate {
+        _ if !matches!(decision.verdict, Verdict::Holds(_)) => "`margay check` of a file keeps it".to_owned(),
         Some(file) => format!("again: margay audit HISTORY {}", file.display()),
         None => "--certificate FILE keeps the proof for margay audit".to_owned(),
     };
