@@ -182,3 +182,94 @@ impl Follow<'_> {
         followed
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::OnceLock;
+
+    use margay_client::Setting;
+
+    use super::*;
+
+    /// Counts what it is told.
+    #[derive(Default)]
+    struct Counts {
+        lines: Vec<String>,
+        told: Followed,
+    }
+
+    impl Follows for Counts {
+        fn line(&mut self, line: &[u8]) {
+            self.lines.push(String::from_utf8_lossy(line).into_owned());
+            self.told.settled += 1;
+        }
+
+        fn advance(&mut self, until: i64, _: bool) {
+            self.told.reached = until;
+        }
+
+        fn finish(&mut self) {
+            let unknown = self.lines.iter().filter(|line| line.contains("\"unknown\":true")).count();
+            (self.told.open, self.told.whole) = (unknown as u64, true);
+        }
+
+        fn stop(&mut self, why: &str) {
+            self.told.stopped.get_or_insert(why.to_owned());
+        }
+
+        fn followed(&self) -> Followed {
+            self.told.clone()
+        }
+    }
+
+    fn connected() -> (Feed, Follow<'static>) {
+        let setting = Setting { clients: 1, keys: 2, domain: 2, seed: 1 };
+        let start = setting.start("a database".to_owned(), "serializable".to_owned());
+        connect(Box::new(Counts::default()), &start, 2, Instant::now()).expect("both ends")
+    }
+
+    fn begin(txn: u64) -> Recorded<'static> {
+        Recorded { session: txn, txn, before: 1, after: 2, action: Action::Begin }
+    }
+
+    fn followed(follow: Follow<'_>, limit: Option<Duration>) -> Followed {
+        let gone = OnceLock::new();
+        gone.get_or_init(Instant::now);
+        follow.run(&Monitor::default(), Patience { limit, gone: &gone })
+    }
+
+    /// A transaction that stayed open would hold up everything that begins later.
+    #[test]
+    fn a_client_that_dies_leaves_an_unknown_outcome() {
+        let (mut feed, follow) = connected();
+        feed.op(0, begin(1));
+        feed.op(1, begin(2));
+        feed.gone(1, 5);
+        feed.gone(1, 6);
+        feed.pass(i64::MAX);
+        drop(feed);
+        let told = followed(follow, None);
+        assert_eq!((told.settled, told.open, told.whole), (4, 1, true), "{told:?}");
+    }
+
+    #[test]
+    fn a_follower_that_cannot_keep_up_stops_and_says_so() {
+        let (mut feed, follow) = connected();
+        feed.backlog.store(BACKLOG, Ordering::Relaxed);
+        feed.op(0, begin(1));
+        feed.pass(10);
+        feed.pass(i64::MAX);
+        drop(feed);
+        let told = followed(follow, None);
+        assert!(!told.whole && told.stopped.is_some_and(|why| why.contains("keep up")));
+    }
+
+    #[test]
+    fn a_follower_whose_time_is_over_stops_and_says_so() {
+        let (mut feed, follow) = connected();
+        feed.pass(i64::MAX);
+        drop(feed);
+        let told = followed(follow, Some(Duration::ZERO));
+        assert!(!told.whole && told.stopped.is_some_and(|why| why.contains("time was over")));
+    }
+}
