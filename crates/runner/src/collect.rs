@@ -78,7 +78,6 @@ impl<'a> Collector<'a> {
         start: &Start,
         output: Option<Output<'a>>,
         mechanisms: Option<Mechanisms>,
-        feed: Option<Feed>,
         patience: Patience<'a>,
     ) -> Result<Self, String> {
         let mut history = BuilderSink::default();
@@ -86,8 +85,13 @@ impl<'a> Collector<'a> {
         let lines = output.map(|output| Lines::new(output, start)).transpose().map_err(not_written)?;
         let live = mechanisms.map(|mechanisms| mirror(&mechanisms, tapes.len(), start, history.builder()));
         let begun = vec![0; tapes.len()];
-        let (chunk, last) = (Chunk::default(), None);
+        let (chunk, last, feed) = (Chunk::default(), None, None);
         Ok(Self { tapes, monitor, clock, chunk, history, lines, live, feed, begun, patience, last })
+    }
+
+    /// Passes what is collected on to a follower, if there is one.
+    pub fn feeding(self, feed: Option<Feed>) -> Self {
+        Self { feed, ..self }
     }
 
     /// Collects until all clients are gone.

@@ -189,7 +189,8 @@ fn record(shared: &Shared<'_>, start: &Start, extras: Extras<'_>) -> Result<Reco
     let connected = follower.map(|follower| follow::connect(follower, start, tapes.len(), shared.clock));
     let (feed, follow) = connected.transpose()?.unzip();
     let collector =
-        Collector::new(&tapes, shared.monitor, shared.clock, start, output, mechanisms, feed, patience)?;
+        Collector::new(&tapes, shared.monitor, shared.clock, start, output, mechanisms, patience)?
+            .feeding(feed);
     let (collected, meanwhile, spans, harmed, followed) = thread::scope(|scope| -> Result<_, String> {
         let follow = follow.map(|follow| scope.spawn(move || follow.run(shared.monitor, patience)));
         let collect = || {
