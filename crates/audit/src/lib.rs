@@ -30,7 +30,8 @@
 use std::fmt;
 
 use margay_history::{History, Op, OpKind, Outcome, TxnId, Value, ValueId};
-use margay_verdict::{Budget, Certificate, Exhausted, Outside, Question};
+use margay_levels::definition::Family;
+use margay_verdict::{Budget, Cell, Certificate, Exhausted, Outside, Question};
 
 mod axioms;
 mod bank;
@@ -138,6 +139,36 @@ pub fn audit_within(
     audited.map_err(Unaudited::Rejected)
 }
 
+/// Audits one part of a longer history: `holds` at a serializable or snapshot level, by an order or by points. Answers
+/// what every object holds after it, which is what is there before the next part.
+///
+/// # Errors
+/// Why it does not hold, or that the budget ended before that was known.
+pub fn audit_part(
+    history: &History,
+    question: Question,
+    certificate: &Certificate,
+    budget: &Budget,
+) -> Result<Vec<Cell>, Unaudited> {
+    let family = question.level.family();
+    let audited = match certificate {
+        _ if !history.evidence().is_empty() => reject("evidence is not audited in parts"),
+        _ if holds_unknown(history) => reject(UNKNOWN_VALUES),
+        Certificate::Order(order) if family == Family::Serial => {
+            committed_set(history, order.txns.iter().copied())
+                .and_then(|_| order::replay(history, question, &order.txns, budget))
+        }
+        Certificate::Points(points) if family == Family::Snapshot => {
+            points::replay(history, question, points, budget)
+        }
+        _ => reject(format!("this kind of certificate proves no part at {}", question.level)),
+    };
+    budget.poll().map_err(Unaudited::Exhausted)?;
+    audited.map_err(Unaudited::Rejected)
+}
+
+const UNKNOWN_VALUES: &str = "values that are not known were there initially, or were written";
+
 /// What the level itself asks for, without the question that it includes.
 fn audit_alone(
     history: &History,
@@ -153,7 +184,7 @@ fn audit_alone(
             | Certificate::Invariant(_)
     );
     if !may_be_open && holds_unknown(history) {
-        return reject("values that are not known were there initially, or were written");
+        return reject(UNKNOWN_VALUES);
     }
     match certificate {
         Certificate::Order(order) => order::audit(history, question, order, budget),

@@ -12,7 +12,7 @@ use margay_history::{History, ObjectId, Op, TxnId, Version, VersionOrder};
 use margay_levels::Level;
 use margay_levels::definition::Family;
 use margay_verdict::state::effects;
-use margay_verdict::{Budget, Order, Point, Predicates, Question, State};
+use margay_verdict::{Budget, Cell, Order, Point, Predicates, Question, State};
 
 use super::precedence::Precedence;
 use super::{Rejected, axioms, committed_set, points, reject};
@@ -28,9 +28,10 @@ pub(super) fn audit(
         Family::Snapshot => points::audit(history, question, &as_points(&order.txns), budget),
         Family::CommitOrder(_) if question.level != Level::Prefix => {
             replay(history, question, &order.txns, budget)
+                .map(drop)
                 .or_else(|_| axioms::audit(history, question, order, budget))
         }
-        _ => replay(history, question, &order.txns, budget),
+        _ => replay(history, question, &order.txns, budget).map(drop),
     }
 }
 
@@ -39,8 +40,13 @@ fn as_points(txns: &[TxnId]) -> Vec<Point> {
     txns.iter().flat_map(|&txn| [Point::Begin(txn), Point::Commit(txn)]).collect()
 }
 
-/// Runs the transactions one after the other.
-fn replay(history: &History, question: Question, txns: &[TxnId], budget: &Budget) -> Result<(), Rejected> {
+/// Runs the transactions one after the other; answers what every object holds then.
+pub(super) fn replay(
+    history: &History,
+    question: Question,
+    txns: &[TxnId],
+    budget: &Budget,
+) -> Result<Vec<Cell>, Rejected> {
     let predicates = Predicates::compile(history)?.within(budget);
     let mut state = State::initial(&predicates);
     let mut precedence = Precedence::new(history, question);
@@ -58,7 +64,7 @@ fn replay(history: &History, question: Question, txns: &[TxnId], budget: &Budget
             state.run(&op).map_err(|fault| Rejected(fault.show(history)))?;
         }
     }
-    Ok(())
+    Ok(state.into_cells())
 }
 
 fn follows_serialization(history: &History, txns: &[TxnId]) -> Result<(), Rejected> {

@@ -14,7 +14,7 @@ use margay_levels::Level;
 use margay_levels::definition::Family;
 use margay_verdict::instants::{self, Instants};
 use margay_verdict::state::Overlay;
-use margay_verdict::{Budget, Effect, Point, Predicates, Question, State};
+use margay_verdict::{Budget, Cell, Effect, Point, Predicates, Question, State};
 
 use super::execution::{Execution, Picks};
 use super::order::Writers;
@@ -27,21 +27,39 @@ pub(super) fn audit(
     points: &[Point],
     budget: &Budget,
 ) -> Result<(), Rejected> {
-    let places = places(history, points)?;
-    precedence(history, question, points)?;
-    if question.uses_instants() {
-        in_time(history, points.iter().copied())?;
-    }
+    let places = placed(history, question, points)?;
     match question.level {
         Level::RepeatableRead => reject("points do not prove repeatable-read"),
         level if level.family() == Family::Serial => reject(format!("points do not prove {level}")),
         level if level.family() == Family::Snapshot => {
             stamps(history, points)?;
-            snapshots(history, points, &places, budget)
+            snapshots(history, points, &places, budget).map(drop)
         }
-        Level::ParallelSnapshot => snapshots(history, points, &places, budget),
+        Level::ParallelSnapshot => snapshots(history, points, &places, budget).map(drop),
         _ => overlapping(history, points, &places, budget),
     }
+}
+
+/// Runs every transaction on the state at its begin point, at a snapshot level; answers what every object holds in the
+/// end.
+pub(super) fn replay(
+    history: &History,
+    question: Question,
+    points: &[Point],
+    budget: &Budget,
+) -> Result<Vec<Cell>, Rejected> {
+    let places = placed(history, question, points)?;
+    stamps(history, points)?;
+    snapshots(history, points, &places, budget)
+}
+
+fn placed(history: &History, question: Question, points: &[Point]) -> Result<Places, Rejected> {
+    let places = places(history, points)?;
+    precedence(history, question, points)?;
+    if question.uses_instants() {
+        in_time(history, points.iter().copied())?;
+    }
+    Ok(places)
 }
 
 /// Where each transaction begins and commits.
@@ -152,7 +170,12 @@ fn latest_two(seen: [Option<(i64, TxnId)>; 2], new: (i64, TxnId)) -> [Option<(i6
 }
 
 /// Runs every transaction on the state at its begin point.
-fn snapshots(history: &History, points: &[Point], places: &Places, budget: &Budget) -> Result<(), Rejected> {
+fn snapshots(
+    history: &History,
+    points: &[Point],
+    places: &Places,
+    budget: &Budget,
+) -> Result<Vec<Cell>, Rejected> {
     let predicates = Predicates::compile(history)?.within(budget);
     let mut state = State::initial(&predicates);
     let mut writers = Writers::new(history, &commit_order(points))?;
@@ -179,7 +202,7 @@ fn snapshots(history: &History, points: &[Point], places: &Places, budget: &Budg
             }
         }
     }
-    Ok(())
+    Ok(state.into_cells())
 }
 
 fn run(

@@ -16,7 +16,7 @@ use crate::files::{Unread, WHILE_READING};
 use crate::progress::Progress;
 use crate::terminal::{self, Paint};
 use crate::view::{self, Stats, how_to_audit};
-use crate::{files, limits, report};
+use crate::{files, limits, report, stream};
 
 /// The object of `--json`.
 #[derive(Serialize)]
@@ -40,6 +40,9 @@ struct Report {
 pub fn run(args: AuditArgs) -> Result<Status, Failure> {
     if files::is_stream(&args.history) && files::is_stream(&args.certificate) {
         return Err(Failure::new("only one of HISTORY and CERTIFICATE can be standard input"));
+    }
+    if stream::is_proof(&args.certificate) {
+        return stream::audit(&args);
     }
     let to_stdout = report::one_stream(args.common.json, &args.output, [])?;
     let quiet = args.common.quiet || to_stdout;

@@ -19,6 +19,7 @@ use crate::level::Asked;
 use crate::limits::{self, Overdue};
 use crate::progress::Progress;
 use crate::report;
+use crate::stream;
 use crate::terminal::{self, Paint};
 use crate::view::{Frame, Stats, View, how_to_audit};
 
@@ -39,6 +40,9 @@ pub struct Task {
 pub fn run(args: CheckArgs) -> Result<Status, Failure> {
     let to_stdout = report::one_stream(args.common.json, &args.output, [args.certificate.as_deref()])?;
     let quiet = args.common.quiet;
+    if let Some(question) = stream::question(&args)? {
+        return stream::check(&args, question);
+    }
     let expectation = Expectation::read(args.accept.as_deref(), false)?;
     let dbms = args.dbms.as_deref().map(|name| dbms(name, args.engine)).transpose()?;
     let task = Task {
@@ -94,7 +98,7 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
 }
 
 /// Writes and prints what is wanted.
-fn show(args: &CheckArgs, view: &View, to_stdout: bool) -> Result<(), Failure> {
+pub fn show(args: &CheckArgs, view: &View, to_stdout: bool) -> Result<(), Failure> {
     report::write(&args.output, &view.report)?;
     if args.common.json {
         terminal::print_json(&view.json())?;

@@ -29,6 +29,14 @@ impl Asked {
         Level::ALL.map(Level::name).to_vec()
     }
 
+    /// The level, if it is one.
+    pub fn level(self) -> Option<Level> {
+        match self {
+            Asked::Level(level) => Some(level),
+            Asked::Model(_) => None,
+        }
+    }
+
     /// The name that is printed.
     pub fn name(self) -> &'static str {
         match self {

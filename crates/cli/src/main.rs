@@ -22,6 +22,7 @@ mod report;
 mod run;
 mod serve;
 mod simulate;
+mod stream;
 mod terminal;
 mod view;
 

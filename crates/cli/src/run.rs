@@ -4,6 +4,7 @@ mod account;
 mod curves;
 mod drive;
 mod evidence;
+mod follow;
 mod interrupt;
 mod record;
 mod scripted;
@@ -190,9 +191,23 @@ fn decide_all(args: &RunArgs, done: &Done) -> Vec<Decided> {
 fn decide(args: &RunArgs, done: &Done, level: Asked, engine: Choice) -> Decided {
     let task = task(args, level, engine);
     let recorded = &done.recording.history;
+    if let Some(decision) = settled(done, &task) {
+        return Decided { level, decision };
+    }
     let what = format!("checking {} transactions", recorded.txn_count());
     let _progress = Progress::show(&what, !args.common.quiet);
     Decided { level, decision: check::decide(&task, recorded) }
+}
+
+/// The answer by the order that was settled while clients ran, if it is whole and the audit accepts it.
+fn settled(done: &Done, task: &Task) -> Option<Decision> {
+    let may_answer = task.options.engine.engine().is_none_or(|engine| engine.name() == "follow");
+    let whole = done.recording.followed.as_ref().is_some_and(|followed| followed.whole);
+    if !may_answer || !whole {
+        return None;
+    }
+    let (question, recorded) = (check::question(task)?, &done.recording.history);
+    margay::accepted(recorded, question, "follow", done.order.certificate(recorded)?, &task.budget)
 }
 
 /// The verdict that counts: a violation, or else a proof, or else nothing found, or else no answer; of equals the first.
@@ -248,7 +263,7 @@ fn checks(done: &Done, decided: &[Decided]) -> Vec<Check> {
     });
     let mirror = decided.iter().rfind(|decided| decided.decision.engine == Some("mirror"));
     let live = account::live_check(done).map(|check| as_expected(check, mirror));
-    live.into_iter().chain(after).collect()
+    live.into_iter().chain(account::follow_check(done)).chain(after).collect()
 }
 
 /// The line of the live verification: what it found is what was looked at afterwards.

@@ -16,7 +16,7 @@ use margay_report::live::{self, Live};
 use margay_report::series::{Mark, Series};
 use margay_report::view::{Check, Details, Run, Stats};
 use margay_report::{Report, Word};
-use margay_runner::{Monitor, PART};
+use margay_runner::{Followed, Monitor, PART};
 
 use crate::args::ServeArgs;
 use crate::failure::Failure;
@@ -134,12 +134,29 @@ fn running(monitor: &Monitor, claim: &str, run: &Run, elapsed: Duration, mut ser
             subject: "what the clients see".to_owned(),
             headline: format!("{} at {} is being driven", run.dbms, run.level),
             audited: "nothing".to_owned(),
-            checks: vec![judged],
+            checks: [judged].into_iter().chain(monitor.followed().map(|followed| live(&followed))).collect(),
             series: Some(series),
             ..Details::default()
         })),
         run: Some(run),
         more: serde_json::Map::new(),
+    }
+}
+
+/// The line of the follower.
+fn live(followed: &Followed) -> Check {
+    let settled = format!(
+        "{} settled, {} open, {:.1} MB",
+        followed.settled,
+        followed.open,
+        followed.memory as f64 / 1_000_000.0
+    );
+    Check {
+        engine: "follow, live".to_owned(),
+        level: followed.level.to_owned(),
+        verdict: if followed.stopped.is_some() { Word::Unknown } else { Word::Running },
+        reason: Some(followed.stopped.clone().unwrap_or(settled)),
+        seconds: followed.lag.as_secs_f64(),
     }
 }
 

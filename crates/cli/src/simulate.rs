@@ -2,9 +2,12 @@
 //!
 //! The simulation's options are data of `margay_simdb`; each becomes a flag here, so the two cannot drift apart.
 
+use std::io;
+
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use margay_simdb::{Fault, OPTIONS, Protocol, Report, SimConfig, simulate_history};
+use margay_formats::Format;
+use margay_simdb::{Fault, JsonSink, OPTIONS, Protocol, Report, SimConfig, simulate, simulate_history};
 
 use crate::args::SimulateArgs;
 use crate::failure::{Failure, Status};
@@ -18,6 +21,9 @@ pub struct Simulation(SimConfig);
 pub fn run(args: SimulateArgs) -> Result<Status, Failure> {
     let to = args.to.map_or_else(|| convert::format_of(&args.output), Ok)?;
     convert::must_be_writable(to)?;
+    if files::is_stream(&args.output) && to == Format::Margay {
+        return stream(&args);
+    }
     let (history, report) = {
         let _progress = Progress::show(&format!("simulating {}", args.simulation.0.protocol), !args.quiet);
         simulate_history(&args.simulation.0).map_err(|error| Failure::new(error.to_string()))?
@@ -27,6 +33,18 @@ pub fn run(args: SimulateArgs) -> Result<Status, Failure> {
         return Ok(Status::Fine);
     }
     terminal::print(&summary(&args, &report))
+}
+
+/// Writes lines as they are recorded, so that the history need not fit into memory.
+fn stream(args: &SimulateArgs) -> Result<Status, Failure> {
+    let mut sink = JsonSink::new(io::stdout().lock());
+    let written = simulate(&args.simulation.0, &mut sink).and_then(|_| sink.flush());
+    match written {
+        // Who reads has read enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Status::Fine),
+        Err(error) => Err(Failure::new(format!("standard output: {error}"))),
+        Ok(()) => Ok(Status::Fine),
+    }
 }
 
 fn summary(args: &SimulateArgs, report: &Report) -> String {

@@ -61,6 +61,18 @@ impl Stats {
         }
     }
 
+    /// Of a history that was followed while it was read.
+    pub fn counted(transactions: usize, operations: usize, sessions: usize, took: Duration) -> Self {
+        Self {
+            transactions,
+            operations,
+            sessions,
+            read_seconds: 0.0,
+            check_seconds: took.as_secs_f64(),
+            peak_rss_bytes: memory::peak_rss_bytes(),
+        }
+    }
+
     /// The same after a check that took this time.
     pub fn checked_in(self, check: Duration) -> Self {
         Self { check_seconds: check.as_secs_f64(), peak_rss_bytes: memory::peak_rss_bytes(), ..self }

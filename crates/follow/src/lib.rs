@@ -62,21 +62,33 @@ impl Checker for Follow {
 }
 
 fn run(history: &History, question: Question, predicates: &Predicates<'_>, budget: &Budget) -> Verdict {
-    let limit = limit(history, question);
-    match Search::new(World::initial(predicates), is_split(question), question.uses_instants())
-        .run(limit, budget)
+    let search = |limit| {
+        Search::new(World::initial(predicates), is_split(question), question.uses_instants())
+            .run(limit, budget)
+    };
+    let limits = limits(history, question);
+    let prove = |furthest: &Furthest| {
+        let proved = || suspects::prove(history, question, furthest, budget);
+        question.uses_real_time().then(proved).flatten().map(|finding| Verdict::Violated(vec![finding]))
+    };
+    let mut found = search(limits[0]);
+    if let Outcome::TooLong(furthest) = &found
+        && limits[0] < limits[1]
     {
+        // Few objects may prove it sooner than all orders are tried.
+        match prove(furthest) {
+            Some(violated) => return violated,
+            None => found = search(limits[1]),
+        }
+    }
+    match found {
         Outcome::Found(certificate) => match audit_alone_within(history, question, &certificate, budget) {
             Ok(()) => Verdict::Holds(certificate),
             Err(Unaudited::Exhausted(limit)) => Verdict::Unknown(Why::Exhausted(limit, String::new())),
             Err(Unaudited::Rejected(rejected)) => Verdict::Unknown(Why::Outside(rejected.0)),
         },
         Outcome::Stuck(furthest) | Outcome::TooLong(furthest) => {
-            let proved = || suspects::prove(history, question, &furthest, budget);
-            match question.uses_real_time().then(proved).flatten() {
-                Some(finding) => Verdict::Violated(vec![finding]),
-                None => Verdict::Unknown(no_order(history, &furthest)),
-            }
+            prove(&furthest).unwrap_or_else(|| Verdict::Unknown(no_order(history, &furthest)))
         }
         Outcome::Exhausted(limit) => Verdict::Unknown(Why::Exhausted(limit, String::new())),
     }
@@ -91,10 +103,12 @@ fn is_split(question: Question) -> bool {
     }
 }
 
-/// How many steps are worth it: at levels with real time the search decides; at the others it is a guess.
-fn limit(history: &History, question: Question) -> usize {
+/// How many steps are worth it, at first and in all: at levels with real time the search decides; at the others it is a
+/// guess.
+fn limits(history: &History, question: Question) -> [usize; 2] {
     let size = history.txn_count();
-    if question.uses_real_time() { 200 * size + 2_000_000 } else { 40 * size + 50_000 }
+    let few = 40 * size + 50_000;
+    if question.uses_real_time() { [few, 200 * size + 2_000_000] } else { [few; 2] }
 }
 
 fn no_order(history: &History, end: &Furthest) -> Why {

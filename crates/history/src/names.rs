@@ -56,6 +56,12 @@ impl<'h> Names<'h> {
         self.values.name(id)
     }
 
+    /// How many objects there are.
+    #[must_use]
+    pub fn object_count(self) -> usize {
+        self.objects.len()
+    }
+
     /// How many objects and values there are.
     #[must_use]
     pub fn count(self) -> usize {

@@ -171,6 +171,23 @@ pub fn decide(history: &History, question: Question, options: &Options, budget: 
     decision
 }
 
+/// `holds` by a certificate that an engine made before; nothing if the audit does not accept it.
+#[must_use]
+pub fn accepted(
+    history: &History,
+    question: Question,
+    engine: &'static str,
+    certificate: Certificate,
+    budget: &Budget,
+) -> Option<Decision> {
+    let start = Instant::now();
+    audit_within(history, question, &certificate, budget)
+        .ok()
+        .filter(|()| certificate.proves() == "holds")?;
+    let decision = Decision::of(engine, Verdict::Holds(certificate), Audited::Accepted);
+    Some(Decision { took: start.elapsed(), ..decision })
+}
+
 /// The choice, with the mechanisms of the database that the options name.
 fn for_dbms(history: &History, question: Question, options: &Options) -> Result<Choice, Why> {
     let Some(dbms) = &options.dbms else { return Ok(options.engine) };

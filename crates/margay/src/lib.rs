@@ -54,7 +54,7 @@ mod report;
 mod translate;
 
 pub use datum::{Datum, Key};
-pub use decide::{Audited, Decision, Fault, Options, decide};
+pub use decide::{Audited, Decision, Fault, Options, accepted, decide};
 pub use margay_engines::{
     Ambiguity, Assume, Choice, NAMES, NoEngine, Reading, all, ambiguities, assumed, by_name, dbms, mirror_of,
     strategies,

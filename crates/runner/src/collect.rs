@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use margay_client::{Action, BuilderSink, Recorded, Sink, Start};
 use margay_history::{History, HistoryBuilder, Interval, OpKind};
 
+use crate::follow::Feed;
 use crate::lines::Lines;
 use crate::live::{Live, Verified};
 use crate::statements::{Statements, declare};
@@ -40,7 +41,7 @@ impl Patience<'_> {
     }
 
     /// Whether verification may go on. Clients may go while it is at work.
-    fn lasts(self) -> bool {
+    pub fn lasts(self) -> bool {
         self.gone.get().zip(self.limit).is_none_or(|(gone, limit)| gone.elapsed() < limit)
     }
 }
@@ -53,6 +54,7 @@ pub(crate) struct Collector<'a> {
     history: BuilderSink,
     lines: Option<Lines<'a>>,
     live: Option<(Live, Statements)>,
+    feed: Option<Feed>,
     /// When each client's open transaction began.
     begun: Vec<i64>,
     patience: Patience<'a>,
@@ -81,10 +83,15 @@ impl<'a> Collector<'a> {
         let mut history = BuilderSink::default();
         history.start(start).map_err(no_history)?;
         let lines = output.map(|output| Lines::new(output, start)).transpose().map_err(not_written)?;
-        let live = mechanisms.map(|mechanisms| follow(&mechanisms, tapes.len(), start, history.builder()));
+        let live = mechanisms.map(|mechanisms| mirror(&mechanisms, tapes.len(), start, history.builder()));
         let begun = vec![0; tapes.len()];
-        let (chunk, last) = (Chunk::default(), None);
-        Ok(Self { tapes, monitor, clock, chunk, history, lines, live, begun, patience, last })
+        let (chunk, last, feed) = (Chunk::default(), None, None);
+        Ok(Self { tapes, monitor, clock, chunk, history, lines, live, feed, begun, patience, last })
+    }
+
+    /// Passes what is collected on to a follower, if there is one.
+    pub fn feeding(self, feed: Option<Feed>) -> Self {
+        Self { feed, ..self }
     }
 
     /// Collects until all clients are gone.
@@ -101,11 +108,12 @@ impl<'a> Collector<'a> {
     /// Empties every tape once; answers whether all clients were gone before.
     fn round(&mut self) -> Result<bool, String> {
         let began = self.clock.elapsed().as_nanos() as i64;
-        let mut over = true;
+        let (mut over, mut until) = (true, i64::MAX);
         for client in 0..self.tapes.len() {
             let mut chunk = std::mem::replace(&mut self.chunk, Chunk::placeholder());
             let promised = self.tapes[client].take(&mut chunk);
             over &= promised == i64::MAX;
+            until = until.min(promised);
             let taken = chunk.replay(|op| self.take(client, op));
             chunk.clear();
             self.chunk = chunk;
@@ -113,6 +121,12 @@ impl<'a> Collector<'a> {
             if let Some((live, _)) = &mut self.live {
                 live.promise(client, promised);
             }
+            if let Some(feed) = self.feed.as_mut().filter(|_| promised == i64::MAX) {
+                feed.gone(client, began);
+            }
+        }
+        if let Some(feed) = &mut self.feed {
+            feed.pass(until);
         }
         if let Some(lines) = &mut self.lines {
             lines.pass(began).map_err(not_written)?;
@@ -130,13 +144,16 @@ impl<'a> Collector<'a> {
         if let Some(lines) = &mut self.lines {
             lines.op(op).map_err(not_written)?;
         }
-        self.follow(client, op);
+        if let Some(feed) = &mut self.feed {
+            feed.op(client, op);
+        }
+        self.reflect(client, op);
         self.count(client, op);
         Ok(())
     }
 
     /// Tells the mirror of the operation that was recorded last.
-    fn follow(&mut self, client: usize, op: Recorded<'_>) {
+    fn reflect(&mut self, client: usize, op: Recorded<'_>) {
         let (Some((live, statements)), Some(kind)) = (&mut self.live, self.history.kind()) else { return };
         if live.verified().ended.is_some() {
             return;
@@ -211,7 +228,7 @@ impl<'a> Collector<'a> {
 }
 
 /// The mirror of a run, which knows what there is at its beginning.
-fn follow(
+fn mirror(
     mechanisms: &Mechanisms,
     clients: usize,
     start: &Start,

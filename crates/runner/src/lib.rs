@@ -13,6 +13,7 @@
 mod client;
 mod collect;
 pub mod drive;
+mod follow;
 mod harm;
 mod job;
 mod lines;
@@ -32,6 +33,7 @@ use std::time::{Duration, Instant};
 use client::Client;
 pub use collect::Output;
 use collect::{Collected, Collector, Patience};
+pub use follow::{Followed, Follows};
 pub use harm::Every;
 pub use job::{Job, choose_level, level_name, mechanisms};
 pub use live::Verified;
@@ -54,6 +56,8 @@ pub struct Extras<'a> {
     pub output: Option<Output<'a>>,
     /// The mechanisms by which it is verified while it is recorded.
     pub mechanisms: Option<Mechanisms>,
+    /// Who follows what is recorded, line by line.
+    pub follower: Option<Box<dyn Follows + 'a>>,
     /// How far the collector may be behind, with the verification that it does: clients begin no transaction before it has come nearer.
     pub max_lag: Option<Duration>,
     /// How long the verification may go on when all clients have gone; without end if nothing is said. What is left then is not verified.
@@ -81,6 +85,8 @@ pub struct Recording {
     pub dropped: Vec<String>,
     /// What the live verification came to, if there was one.
     pub verified: Option<Verified>,
+    /// What the follower came to, if there was one.
+    pub followed: Option<Followed>,
     /// How long all clients together waited for it, as [`Extras::max_lag`] wants.
     pub waited: Duration,
     /// What collecting, recording and verifying has cost, where the system tells.
@@ -177,12 +183,16 @@ fn silence(job: &Job) -> Duration {
 
 fn record(shared: &Shared<'_>, start: &Start, extras: Extras<'_>) -> Result<Recording, String> {
     let tapes: Vec<Tape> = (0..shared.job.clients).map(|_| Tape::new(shared.silent)).collect();
-    let Extras { output, mechanisms, patience, .. } = extras;
+    let Extras { output, mechanisms, follower, patience, .. } = extras;
     let (over, gone, itself) = (AtomicBool::new(false), OnceLock::new(), OnceLock::new());
     let patience = Patience { limit: patience, gone: &gone };
+    let connected = follower.map(|follower| follow::connect(follower, start, tapes.len(), shared.clock));
+    let (feed, follow) = connected.transpose()?.unzip();
     let collector =
-        Collector::new(&tapes, shared.monitor, shared.clock, start, output, mechanisms, patience)?;
-    let (collected, meanwhile, spans, harmed) = thread::scope(|scope| -> Result<_, String> {
+        Collector::new(&tapes, shared.monitor, shared.clock, start, output, mechanisms, patience)?
+            .feeding(feed);
+    let (collected, meanwhile, spans, harmed, followed) = thread::scope(|scope| -> Result<_, String> {
+        let follow = follow.map(|follow| scope.spawn(move || follow.run(shared.monitor, patience)));
         let collect = || {
             _ = itself.set(Thread::current());
             collector.run().inspect_err(|why| shared.fail(why.clone()))
@@ -199,8 +209,10 @@ fn record(shared: &Shared<'_>, start: &Start, extras: Extras<'_>) -> Result<Reco
         let meanwhile = itself.get().and_then(Option::as_ref).and_then(Thread::cpu);
         over.store(true, Ordering::Relaxed);
         collector.thread().unpark();
-        Ok((collector.join(), meanwhile, spans, harm.join()))
+        let collected = collector.join();
+        Ok((collected, meanwhile, spans, harm.join(), follow.map(thread::ScopedJoinHandle::join)))
     })?;
+    let followed = followed.transpose().map_err(|_| "the follower panicked".to_owned())?;
     let Collected { history, verified, cpu } =
         collected.map_err(|_| "the collector panicked".to_owned())??;
     let spans =
@@ -217,6 +229,7 @@ fn record(shared: &Shared<'_>, start: &Start, extras: Extras<'_>) -> Result<Reco
         elapsed: time(last - first),
         answered: time(answered - first),
         lost,
+        followed,
         waited: spans.iter().map(|span| span.waited).sum(),
         dropped: spans.into_iter().filter_map(|span| span.dropped).collect(),
         verified,

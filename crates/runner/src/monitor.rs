@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::follow::Followed;
 use crate::statistics::Statistics;
 use crate::trace::Ended;
 
@@ -20,6 +21,7 @@ pub struct Monitor {
     collected: AtomicU64,
     stop: AtomicBool,
     pub(crate) statistics: Mutex<Statistics>,
+    followed: Mutex<Option<Followed>>,
 }
 
 /// How transactions have ended so far.
@@ -93,6 +95,16 @@ impl Monitor {
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.statistics.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How far the follower has come, if there is one.
+    #[must_use]
+    pub fn followed(&self) -> Option<Followed> {
+        self.followed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn has_followed(&self, followed: Followed) {
+        *self.followed.lock().unwrap_or_else(PoisonError::into_inner) = Some(followed);
     }
 
     /// Ends the run after the transactions that are open now.

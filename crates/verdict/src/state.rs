@@ -289,6 +289,12 @@ impl<'p> State<'p> {
         &self.cells[object.index()]
     }
 
+    /// What every object holds, by its id.
+    #[must_use]
+    pub fn into_cells(self) -> Vec<Cell> {
+        self.cells
+    }
+
     /// The objects that are there and match.
     ///
     /// # Errors

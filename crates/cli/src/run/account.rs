@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use margay_drivers::Target;
+use margay_levels::Level;
 use margay_recover::Plugin;
 use margay_report::Word;
 use margay_report::view::{Check, Run};
@@ -120,6 +121,28 @@ pub fn live_check(done: &Done) -> Option<Check> {
     })
 }
 
+/// The line of the follower.
+pub fn follow_check(done: &Done) -> Option<Check> {
+    let (followed, level) = (done.recording.followed.as_ref()?, done.followed?);
+    let (verdict, reason) = match &followed.stopped {
+        Some(why) => (Word::Unknown, format!("stopped when {} were settled: {why}", followed.settled)),
+        None => {
+            let (lag, megabytes) =
+                (duration::show(followed.worst_lag), followed.worst_memory as f64 / 1_000_000.0);
+            let settled = followed.settled;
+            (Word::Holds, format!("{settled} settled while it ran, at most {lag} behind, {megabytes:.1} MB"))
+        }
+    };
+    let seconds = followed.worst_lag.as_secs_f64();
+    Some(Check {
+        engine: "follow, live".to_owned(),
+        level: level.name().to_owned(),
+        verdict,
+        reason: Some(reason),
+        seconds,
+    })
+}
+
 /// What the object of `--json` says beyond that of `margay check`.
 pub fn run_view(args: &RunArgs, done: &Done) -> Run {
     let (job, counts) = (&done.job, done.recording.counts);
@@ -152,6 +175,17 @@ fn more(done: &Done) -> Map<String, Value> {
             "ended": verified.ended,
         })
     });
+    let follow = recording.followed.as_ref().map(|followed| {
+        json!({
+            "level": done.followed.map(Level::name),
+            "settled": followed.settled,
+            "open": followed.open,
+            "worst_lag_seconds": followed.worst_lag.as_secs_f64(),
+            "memory_bytes": followed.worst_memory,
+            "whole": followed.whole,
+            "stopped": followed.stopped,
+        })
+    });
     let faults: Map<String, Value> =
         recording.harmed.iter().map(|(harm, times)| (harm.to_string(), json!(times))).collect();
     let asked = json!({
@@ -161,6 +195,7 @@ fn more(done: &Done) -> Map<String, Value> {
     let all = [
         ("promised", json!(done.promised.name())),
         ("live", json!(live)),
+        ("follow", json!(follow)),
         ("faults", Value::Object(faults)),
         ("ended", json!(done.ending.word())),
         ("asked", asked),

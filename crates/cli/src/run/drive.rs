@@ -7,9 +7,12 @@ use std::time::{Duration, Instant};
 use margay_drivers::{Database, Harm, Target, Wishes};
 use margay_levels::Level;
 use margay_report::view::Run;
-use margay_runner::{Extras, Job, Mechanisms, Monitor, Recording, choose_level, level_name, mechanisms};
+use margay_runner::{
+    Extras, Follows, Job, Mechanisms, Monitor, Recording, choose_level, level_name, mechanisms,
+};
 
 use super::evidence::Subject;
+use super::follow::{self, Live, Order};
 use super::interrupt::{Ending, Interrupts};
 use super::{curves, record};
 use crate::args::RunArgs;
@@ -35,6 +38,10 @@ pub struct Done {
     pub claim: Asked,
     /// By what it was verified while it ran.
     pub mechanisms: Option<Mechanisms>,
+    /// The level at which it was followed, if it was.
+    pub followed: Option<Level>,
+    /// The order that was settled while it ran.
+    pub order: Order,
     /// Whether a signal ended it.
     pub ending: Ending,
     /// The page on which it is shown.
@@ -73,18 +80,22 @@ pub fn drive(args: &RunArgs) -> Result<Done, Failure> {
     let (name, version) = database.identity();
     let dbms = format!("{name} {version}");
     let claim = args.claim.unwrap_or(Asked::Level(promised));
+    // Statements are read as rows only when the whole recording is there.
+    let (order, is_sql) = (Order::default(), job.workload.program().is_some());
+    let followed = follow::level(claim, promised).filter(|_| !is_sql);
     let serving = serve(args, &monitor, claim, &dbms, &job)?;
     let recording = {
         let _progress = Progress::follow(live_line(&monitor), !quiet);
         let patience = super::timeout(args);
         let (max_lag, silence) = (args.max_lag, args.give_up_after);
-        let extras = Extras { output, mechanisms, max_lag, patience, silence, silent: false };
+        let follower = followed.map(|level| Box::new(Live::new(level, order.clone())) as Box<dyn Follows>);
+        let extras = Extras { output, mechanisms, follower, max_lag, patience, silence, silent: false };
         let recording = margay_runner::run(database, &job, &monitor, extras).map_err(failed)?;
         subject.recover(recording, record, quiet)?
     };
     drop(subject);
     let ending = interrupts.end();
-    Ok(Done { recording, dbms, job, promised, claim, mechanisms, ending, serving })
+    Ok(Done { recording, dbms, job, promised, claim, mechanisms, followed, order, ending, serving })
 }
 
 /// The page of the run, if one is wanted.
@@ -164,8 +175,18 @@ fn live_line(monitor: &Arc<Monitor>) -> impl Fn() -> String + Send + 'static {
     move || {
         let (counts, progress) = (monitor.counts(), monitor.progress());
         let rate = counts.total() as f64 / start.elapsed().as_secs_f64().max(0.001);
+        let followed = monitor.followed().map_or(String::new(), |followed| match followed.stopped {
+            Some(_) => " follow has stopped;".to_owned(),
+            None => format!(
+                " {} settled, {} open, {} ms behind, {} MB;",
+                followed.settled,
+                followed.open,
+                followed.lag.as_millis(),
+                followed.memory / 1_000_000,
+            ),
+        });
         format!(
-            "{rate:.0} transactions/s, {} committed, {} aborted, {} unknown; {} verified, {} ms behind, {} violations;",
+            "{rate:.0} transactions/s, {} committed, {} aborted, {} unknown; {} verified, {} ms behind, {} violations;{followed}",
             counts.committed,
             counts.aborted,
             counts.unknown,

@@ -125,7 +125,7 @@ fn columns(json: &mut Json<'_>, columns: &mut Vec<(String, String)>) -> Result<(
     })
 }
 
-fn initial(reader: &mut ValueReader, json: &mut Json<'_>) -> Result<(), Fault> {
+pub(super) fn initial(reader: &mut ValueReader, json: &mut Json<'_>) -> Result<(), Fault> {
     let at = json.place();
     // Without a value the object was there, and nobody knows with what.
     let access = reader.pair(json)?;

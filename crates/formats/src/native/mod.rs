@@ -13,5 +13,6 @@ mod values;
 mod writer;
 
 pub(crate) use reader::read;
+pub use reader::{Glance, NativeReader, glance};
 pub(crate) use writer::write;
 pub use writer::{Beyond, NativeWriter};

@@ -1,6 +1,6 @@
 //! Reads the lines after the header: operations and evidence.
 
-use margay_history::{History, Interval, Invalid, ObjectId, OpDetail, OpKind, TableId};
+use margay_history::{History, HistoryBuilder, Interval, Invalid, ObjectId, OpDetail, OpKind, TableId};
 
 use super::fields::{Field, Fields, Shape, unknown};
 use super::header;
@@ -60,6 +60,98 @@ fn placed(lines: &Lines<'_>, fault: Fault) -> FormatError {
 #[derive(Default)]
 struct Reader {
     values: ValueReader,
+}
+
+/// Reads a history from lines that somebody else holds: the header, then operations and evidence, and initial values
+/// at any time.
+pub struct NativeReader {
+    reader: Reader,
+}
+
+impl NativeReader {
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn new(line: &[u8]) -> Result<Self, FormatError> {
+        let mut reader = Reader::default();
+        header::read(&mut reader.values, line).map_err(unplaced)?;
+        Ok(Self { reader })
+    }
+
+    /// Reads an operation or evidence.
+    ///
+    /// # Errors
+    /// When it is neither.
+    pub fn line(&mut self, line: &[u8]) -> Result<(), FormatError> {
+        self.reader.line(line).map_err(unplaced)
+    }
+
+    /// Reads an initial value: a pair of object and value.
+    ///
+    /// # Errors
+    /// When it is none, or the object has one.
+    pub fn initial(&mut self, pair: &[u8]) -> Result<(), FormatError> {
+        header::initial(&mut self.reader.values, &mut Json::new(pair)).map_err(unplaced)
+    }
+
+    /// What was read so far.
+    pub fn builder(&mut self) -> &mut HistoryBuilder {
+        &mut self.reader.values.builder
+    }
+
+    /// The history.
+    ///
+    /// # Errors
+    /// When the lines are none.
+    pub fn finish(self) -> Result<History, FormatError> {
+        self.reader.values.builder.finish().map_err(|invalid| FormatError::new(invalid.what))
+    }
+}
+
+/// Whose operation a line is, and when and what it was.
+#[derive(Clone, Copy, Debug)]
+pub struct Glance {
+    /// The session.
+    pub session: u64,
+    /// The transaction.
+    pub txn: u64,
+    /// When it was, if that is known.
+    pub at: Option<Interval>,
+    /// Its kind.
+    pub kind: OpKind,
+}
+
+/// Looks at a line without reading its values; nothing if it is evidence.
+///
+/// # Errors
+/// When it is no line of a history.
+pub fn glance(line: &[u8]) -> Result<Option<Glance>, FormatError> {
+    let mut json = Json::new(line);
+    let (mut session, mut txn, mut at, mut found, mut evidence) = (0, 0, None, None, false);
+    let fields = json.object("an operation or evidence, which is an object", |json, name, _| {
+        let field = Field::named(name);
+        match field {
+            Some(Field::Session) => session = json.uint("a session's number")?,
+            Some(Field::Txn) => txn = json.uint("a transaction's number")?,
+            Some(Field::At) => at = Some(interval(json)?),
+            _ => json.skip()?,
+        }
+        evidence |= field == Some(Field::Evidence);
+        found = found.or(field.and_then(Field::op_kind));
+        Ok(())
+    });
+    fields.and_then(|()| json.end()).map_err(unplaced)?;
+    match found {
+        _ if evidence => Ok(None),
+        Some(kind) => Ok(Some(Glance { session, txn, at, kind })),
+        None => Err(FormatError::new("no operation on this line").at_column(1)),
+    }
+}
+
+fn unplaced(fault: Fault) -> FormatError {
+    let column = fault.at() as u64 + 1;
+    FormatError::new(fault.what()).at_column(column)
 }
 
 /// What a line says in its plain fields.

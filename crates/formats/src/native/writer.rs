@@ -317,7 +317,11 @@ impl<W: Write> NativeWriter<W> {
         Ok(())
     }
 
-    fn object(&mut self, names: Names<'_>, id: ObjectId) -> Result<(), Beyond> {
+    /// An object.
+    ///
+    /// # Errors
+    /// What JSON has no word for.
+    pub fn object(&mut self, names: Names<'_>, id: ObjectId) -> Result<(), Beyond> {
         let object = names.object(id);
         let scalar = match names.value(object.key) {
             Value::Null | Value::Row(_) => return Err(Beyond("a key that is absent or a row")),
@@ -338,7 +342,11 @@ impl<W: Write> NativeWriter<W> {
         Ok(())
     }
 
-    fn value(&mut self, names: Names<'_>, id: ValueId) -> Result<(), Beyond> {
+    /// A value.
+    ///
+    /// # Errors
+    /// What JSON has no word for.
+    pub fn value(&mut self, names: Names<'_>, id: ValueId) -> Result<(), Beyond> {
         match names.value(id) {
             Value::Null => self.raw("null"),
             Value::Unknown => return Err(Beyond("a value that is not known inside another")),
@@ -428,7 +436,8 @@ impl<W: Write> NativeWriter<W> {
         self.int(ts);
     }
 
-    fn raw(&mut self, json: &str) {
+    /// JSON as it is.
+    pub fn raw(&mut self, json: &str) {
         self.line.extend_from_slice(json.as_bytes());
     }
 
@@ -453,7 +462,8 @@ impl<W: Write> NativeWriter<W> {
         self.line.extend_from_slice(&digits[at..]);
     }
 
-    fn text(&mut self, text: &str) {
+    /// A text.
+    pub fn text(&mut self, text: &str) {
         self.raw("\"");
         for &byte in text.as_bytes() {
             match byte {

@@ -1,0 +1,109 @@
+//! Engine follow beside a run: it settles the order of what clients do, while they do it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use margay_history::History;
+use margay_levels::Level;
+use margay_runner::{Followed, Follows};
+use margay_stream::{End, Follower, Part, followed};
+use margay_verdict::{Budget, Certificate, Question};
+
+use crate::level::Asked;
+
+/// The order that was settled so far.
+#[derive(Clone, Default)]
+pub struct Order(Arc<Mutex<Option<Part>>>);
+
+impl Order {
+    /// The certificate about the whole recording.
+    pub fn certificate(&self, history: &History) -> Option<Certificate> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.certificate(history)
+    }
+
+    fn settle(&self, part: &Part) {
+        let mut settled = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *settled {
+            Some(all) => all.extend(part.clone()),
+            none => *none = Some(part.clone()),
+        }
+    }
+}
+
+/// The level at which a run is followed, if it is: what is claimed, or what is promised, where real time belongs to it.
+pub fn level(claim: Asked, promised: Level) -> Option<Level> {
+    let levels = claim.level().into_iter().chain([promised]);
+    levels.filter(|level| level.real_time()).find_map(|level| followed(Question::new(level)))
+}
+
+/// Follows a run.
+pub struct Live {
+    level: Level,
+    order: Order,
+    follower: Option<Follower<'static>>,
+    /// Why there is none, or none any more.
+    stopped: Option<String>,
+    whole: bool,
+}
+
+impl Live {
+    /// At this level; the order is settled there.
+    pub fn new(level: Level, order: Order) -> Self {
+        Self { level, order, follower: None, stopped: None, whole: false }
+    }
+
+    fn with(&mut self, act: impl FnOnce(&mut Follower<'static>) -> Result<(), margay_stream::Trouble>) {
+        let Some(follower) = self.follower.as_mut().filter(|_| self.stopped.is_none()) else { return };
+        let done = act(follower);
+        let stopped = follower.stopped().map(str::to_owned);
+        self.stopped = done.err().map(|trouble| trouble.to_string()).or(stopped);
+    }
+
+    fn begin(&mut self, header: &[u8]) {
+        let order = self.order.clone();
+        let sink = Box::new(move |part: &Part, _: &[u64]| {
+            order.settle(part);
+            Ok(())
+        });
+        match Follower::new(self.level, header, Budget::unlimited(), sink) {
+            Ok(follower) => self.follower = Some(follower),
+            Err(trouble) => self.stop(&trouble.to_string()),
+        }
+    }
+}
+
+impl Follows for Live {
+    fn line(&mut self, line: &[u8]) {
+        if self.follower.is_none() && self.stopped.is_none() {
+            return self.begin(line);
+        }
+        self.with(|follower| follower.line(line));
+    }
+
+    fn advance(&mut self, until: i64, now: bool) {
+        self.with(|follower| follower.advance(until, now));
+    }
+
+    fn finish(&mut self) {
+        let mut whole = false;
+        self.with(|follower| follower.finish().map(|end| whole = end == End::Whole));
+        self.whole = whole;
+    }
+
+    fn stop(&mut self, why: &str) {
+        self.stopped.get_or_insert_with(|| why.to_owned());
+    }
+
+    fn followed(&self) -> Followed {
+        let progress = self.follower.as_ref().map(Follower::progress).unwrap_or_default();
+        Followed {
+            level: self.level.name(),
+            settled: progress.settled,
+            open: progress.open,
+            reached: progress.reached,
+            memory: progress.memory,
+            whole: self.whole,
+            stopped: self.stopped.clone(),
+            ..Followed::default()
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! `margay check --engine follow -`, and `margay audit` of a proof that was streamed: histories that need not fit into
+//! memory.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use margay::{Audited, Choice, Decision, Options};
+use margay_formats::{Format, NativeReader};
+use margay_history::{History, HistoryBuilder};
+use margay_report::view::Again;
+use margay_stream::proof::{self, Audited as Proved};
+use margay_stream::{End, Follower, Found, Part, Trouble, followed};
+use margay_verdict::{Budget, Certificate, Order, Question, Verdict, Why};
+use serde_json::json;
+
+use crate::args::{AuditArgs, CheckArgs};
+use crate::failure::{Failure, Status};
+use crate::files;
+use crate::limits;
+use crate::progress::Progress;
+use crate::terminal;
+use crate::view::{Frame, Stats, View, one_line};
+use crate::{check, duration, memory};
+
+/// How often the follower looks at what is new.
+const BEAT: Duration = Duration::from_millis(100);
+
+/// After how many lines it is asked whether there is enough to look at.
+const LINES: u64 = 512;
+
+/// The question, if the history is a stream in the native format and engine follow is asked about an order in real time.
+pub fn question(args: &CheckArgs) -> Result<Option<Question>, Failure> {
+    let native = matches!(args.input.from, None | Some(Format::Margay));
+    let assumes = args.input.sequential_keys || args.input.linearizable_keys || args.accept.is_some();
+    // Parts are audited without instants.
+    let assumes = assumes || args.instants;
+    if !args.engine.is_named("follow") || !files::is_stream(&args.history) || !native || assumes {
+        return Ok(None);
+    }
+    let asked =
+        args.level.level().map(|level| Question { level, real_time: args.real_time, instants: false });
+    let head = io::stdin().lock().fill_buf().map(|head| head.starts_with(b"{")).map_err(unreadable)?;
+    Ok(asked.filter(|&question| head && followed(question).is_some()))
+}
+
+fn unreadable(error: io::Error) -> Failure {
+    Failure::new(format!("standard input: {error}"))
+}
+
+fn failed(trouble: Trouble) -> Failure {
+    match trouble {
+        Trouble::Input(error) => Failure::from(error.in_file("standard input")),
+        Trouble::Outside(why) => Failure::new(why),
+    }
+}
+
+/// Where the proof is written; it takes its name when it is whole.
+struct Draft {
+    path: PathBuf,
+    draft: PathBuf,
+    out: Arc<Mutex<BufWriter<File>>>,
+}
+
+impl Draft {
+    fn new(path: &Path) -> Result<Self, Failure> {
+        let mut draft = path.as_os_str().to_owned();
+        draft.push(".margay-tmp");
+        let file =
+            File::create(&draft).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+        let out = Arc::new(Mutex::new(BufWriter::new(file)));
+        Ok(Self { path: path.to_owned(), draft: draft.into(), out })
+    }
+
+    fn write(&self, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<(), Failure> {
+        let written = write(&mut self.out.lock().unwrap_or_else(PoisonError::into_inner));
+        written.map_err(|error| Failure::new(format!("{}: {error}", self.path.display())))
+    }
+
+    fn keep(self, transactions: u64) -> Result<(), Failure> {
+        self.write(|out| proof::end(out, transactions))?;
+        self.write(|_| fs::rename(&self.draft, &self.path))
+    }
+
+    fn drop(self) {
+        let _ = fs::remove_file(&self.draft);
+        terminal::warn(&format!("{}: not written, because there is no proof", self.path.display()));
+    }
+}
+
+/// Follows standard input, and answers.
+pub fn check(args: &CheckArgs, question: Question) -> Result<Status, Failure> {
+    let start = Instant::now();
+    let level = followed(question).ok_or_else(|| Failure::new("no order in real time answers this"))?;
+    let budget = limits::budget(args.common.timeout, args.common.memory);
+    let draft = args.certificate.as_deref().map(Draft::new).transpose()?;
+    let out = draft.as_ref().map(|draft| Arc::clone(&draft.out));
+    if let Some(draft) = &draft {
+        draft.write(|out| proof::begin(out, level))?;
+    }
+    let sink = Box::new(move |part: &Part, left: &[u64]| match &out {
+        Some(out) => proof::write_part(&mut *out.lock().unwrap_or_else(PoisonError::into_inner), part, left),
+        None => Ok(()),
+    });
+    let mut input = io::stdin().lock();
+    let mut header = Vec::new();
+    input.read_until(b'\n', &mut header).map_err(unreadable)?;
+    let (end, follower) = match Follower::new(level, &header, budget.clone(), sink) {
+        Ok(mut follower) => (follow(&mut input, &mut follower, &budget, args.common.quiet)?, Some(follower)),
+        Err(Trouble::Outside(why)) => (End::Stopped(why), None),
+        Err(input) => return Err(failed(input)),
+    };
+    let settled = follower.as_ref().map(Follower::progress).unwrap_or_default().settled;
+    match draft {
+        Some(draft) if end == End::Whole => draft.keep(settled)?,
+        Some(draft) => draft.drop(),
+        None => {}
+    }
+    let found = follower.as_ref().and_then(Follower::found);
+    let proved = |found: &'_ Found| proved(&found.window, question, args.engine, &budget);
+    let found = found.and_then(|found| proved(found).map(|decision| (&found.window, decision)));
+    let (history, decision) = match found {
+        Some((window, decision)) => (window, Decision { took: start.elapsed(), ..decision }),
+        None => (&headed(&header), decision(end, settled, start.elapsed())),
+    };
+    show(args, question, history, &decision, follower.as_ref())?;
+    Ok(check::status(&decision.verdict))
+}
+
+/// Reads to the end.
+fn follow(
+    input: &mut impl BufRead,
+    follower: &mut Follower<'_>,
+    budget: &Budget,
+    quiet: bool,
+) -> Result<End, Failure> {
+    let now = Arc::new(Mutex::new(String::new()));
+    let shown = Arc::clone(&now);
+    let said = move || shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let _progress = Progress::follow(said, !quiet);
+    let (mut line, mut number, mut looked, mut told) = (Vec::new(), 0_u64, Instant::now(), false);
+    loop {
+        line.clear();
+        if input.read_until(b'\n', &mut line).map_err(unreadable)? == 0 {
+            return follower.finish().map_err(failed);
+        }
+        follower.line(&line).map_err(failed)?;
+        number += 1;
+        if !number.is_multiple_of(LINES) {
+            continue;
+        }
+        if let Err(limit) = budget.poll() {
+            follower.stop(limit.to_string());
+        }
+        let eager = looked.elapsed() >= BEAT;
+        follower.advance_by_guess(eager).map_err(failed)?;
+        if eager {
+            looked = Instant::now();
+            let progress = follower.progress();
+            *now.lock().unwrap_or_else(PoisonError::into_inner) = format!(
+                "{} settled, {} open, {} MB",
+                progress.settled,
+                progress.open,
+                progress.memory / 1_000_000
+            );
+        }
+        if let Some(why) = follower.stopped().filter(|_| !told && !quiet) {
+            let word = if follower.found().is_some() { "violated" } else { "stopped" };
+            terminal::warn(&format!("{word} by line {number}: {why}"));
+            told = true;
+        }
+    }
+}
+
+/// The violation of a window. It is one of the whole if real time counts: what is before the window cannot come after it.
+/// Other engines might explain it better, but by what only holds if nothing was before the window.
+fn proved(window: &History, question: Question, engine: Choice, budget: &Budget) -> Option<Decision> {
+    let options = Options::with_engine(engine);
+    let decided = question.uses_real_time().then(|| margay::decide(window, question, &options, budget))?;
+    matches!(decided.verdict, Verdict::Violated(_)).then_some(decided)
+}
+
+/// A history that has nothing but its header.
+fn headed(header: &[u8]) -> History {
+    let read = NativeReader::new(header).and_then(NativeReader::finish);
+    read.unwrap_or_else(|_| HistoryBuilder::new().finish().expect("an empty history"))
+}
+
+fn decision(end: End, settled: u64, took: Duration) -> Decision {
+    let nothing = Decision::unknown(Why::Incomplete(String::new()));
+    let (verdict, audited) = match end {
+        // The order itself was audited in parts, and is not in memory any more.
+        End::Whole => (Verdict::Holds(Certificate::Order(Order::default())), Audited::Accepted),
+        End::Stopped(why) => {
+            let why = format!(
+                "after {settled} transactions were settled: {why}; `margay check` of a file looks at all of it"
+            );
+            (Verdict::Unknown(Why::Incomplete(why)), Audited::Nothing)
+        }
+    };
+    Decision { engine: Some("follow"), verdict, audited, took, ..nothing }
+}
+
+fn show(
+    args: &CheckArgs,
+    question: Question,
+    history: &History,
+    decision: &Decision,
+    follower: Option<&Follower<'_>>,
+) -> Result<(), Failure> {
+    let progress = follower.map(Follower::progress).unwrap_or_default();
+    let (operations, sessions) = follower.map(Follower::counts).unwrap_or_default();
+    let stats = Stats::counted(progress.settled as usize, operations as usize, sessions, decision.took);
+    let audit = match &args.certificate {
+        _ if !matches!(decision.verdict, Verdict::Holds(_)) => "`margay check` of a file keeps it".to_owned(),
+        Some(file) => format!("again: margay audit HISTORY {}", file.display()),
+        None => "--certificate FILE keeps the proof for margay audit".to_owned(),
+    };
+    let budget = Budget::unlimited();
+    let frame = Frame {
+        subject: "standard input",
+        budget: &budget,
+        real_time: question.real_time,
+        instants: question.instants,
+        again: Again { command: None, audit, seed: None },
+        curves: false,
+    };
+    let mut view = View::framed(history, args.level.name(), decision, stats, frame);
+    let told = json!({ "settled": progress.settled, "open": progress.open, "memory_bytes": progress.memory });
+    view.report.more.insert("follow".to_owned(), told);
+    check::show(args, &view, false)
+}
+
+/// Whether the certificate is a proof that was streamed.
+pub fn is_proof(path: &Path) -> bool {
+    let head = File::open(path).and_then(|file| BufReader::new(file).fill_buf().map(<[u8]>::to_vec));
+    head.is_ok_and(|head| proof::is_proof(&head))
+}
+
+/// Audits a proof against a history, side by side.
+pub fn audit(args: &AuditArgs) -> Result<Status, Failure> {
+    let start = Instant::now();
+    let open = |path: &Path| -> Result<Box<dyn BufRead>, Failure> {
+        if files::is_stream(path) {
+            return Ok(Box::new(io::stdin().lock()));
+        }
+        let file = File::open(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+        Ok(Box::new(BufReader::new(file)))
+    };
+    let budget = limits::budget(args.common.timeout, args.common.memory);
+    let audited = {
+        let _progress = Progress::show("auditing", !args.common.quiet);
+        proof::audit(open(&args.history)?, open(&args.certificate)?, &budget)
+    };
+    if let (Err(_), Err(limit)) = (&audited, budget.poll()) {
+        eprintln!("unknown: {limit}");
+        return Ok(Status::Unknown);
+    }
+    let (word, status, said) = match audited.map_err(failed)? {
+        Proved::Accepted { level, transactions } => {
+            let said = format!("{level} holds, by a settled order of {transactions} transactions");
+            ("accepted", Status::Fine, said)
+        }
+        Proved::Rejected(why) => ("rejected", Status::Violated, why),
+    };
+    if args.common.json {
+        let peak = memory::peak_rss_bytes();
+        let stats = json!({ "check_seconds": start.elapsed().as_secs_f64(), "peak_rss_bytes": peak });
+        terminal::print_json(&one_line(&json!({ "audit": word, "statement": said, "stats": stats })))?;
+    } else if !args.common.quiet {
+        terminal::print(&format!("{word}: {said} ({})\n", duration::show(start.elapsed())))?;
+    }
+    io::stdout().flush().map_err(unreadable)?;
+    Ok(status)
+}

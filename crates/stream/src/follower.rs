@@ -1,0 +1,337 @@
+//! Follows a history while it comes.
+//!
+//! # Algorithm
+//! Somebody says up to which time everything has come: the watermark. A transaction that had ended before it, and before
+//! the start of every transaction that is still open, is *due*: nothing that is still to come can be needed to explain
+//! it. Those that have ended and are not due may take effect, but need not yet. Engine follow finds an order of both on
+//! the settled state. Its last [`HELD`] transactions are held back, because what comes later may tell that two of them
+//! belong the other way round; what is before them is settled.
+//!
+//! # Invariants
+//! - A settled part was audited, and is never revised.
+//! - If no order is found, the follower ends with the reason, and says nothing of what it had not settled. What it had
+//!   settled was a choice, so that this is no violation by itself.
+//!
+//! # Differs from the paper
+//! Lowe's search keeps every state that is possible. Here one is chosen; later transactions can contradict the choice
+//! only if two transactions overlapped and nothing told them apart within the next [`HELD`].
+//!
+//! # Cost
+//! A part is searched when there are as many new transactions as are held back, or when somebody wants to know. So a
+//! transaction is searched about twice.
+
+use std::io;
+
+use margay_follow::Follow;
+use margay_formats::glance;
+use margay_history::{History, Outcome};
+use margay_levels::Level;
+use margay_verdict::{Budget, Certificate, Checker, Finding, Verdict};
+
+use crate::auditor::Unaccepted;
+use crate::window::Window;
+use crate::{Auditor, Intake, Part, Transaction, Trouble};
+
+/// How many transactions are held back.
+pub const HELD: usize = 1_000;
+
+/// How many transactions of unknown outcome may take effect later than anything else that is held.
+const UNKNOWNS: usize = 1_000;
+
+/// Where settled parts go, with the transactions of unknown outcome that will be in none.
+pub type Sink<'a> = Box<dyn FnMut(&Part, &[u64]) -> io::Result<()> + Send + 'a>;
+
+/// How a follower ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum End {
+    /// Everything that committed is settled.
+    Whole,
+    /// It stopped, and why. The part up to there is settled.
+    Stopped(String),
+}
+
+/// A violation.
+pub struct Found {
+    /// A few transactions on the settled state. They have no order, on this state or any other.
+    pub window: History,
+    /// Everything that was called before this time had come.
+    limit: i64,
+}
+
+/// How far a follower has come.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Progress {
+    /// Transactions that are settled.
+    pub settled: u64,
+    /// Transactions that are not: they are open, or held back.
+    pub open: u64,
+    /// Every transaction that had ended by then was looked at.
+    pub reached: i64,
+    /// Bytes that transactions and the state take.
+    pub memory: u64,
+}
+
+/// Follows a history.
+pub struct Follower<'a> {
+    auditor: Auditor,
+    intake: Intake,
+    /// Ended, and not settled.
+    waiting: Vec<Transaction>,
+    /// How many of them were in a search.
+    known: usize,
+    waiting_bytes: usize,
+    reached: i64,
+    sink: Sink<'a>,
+    budget: Budget,
+    /// How many transactions are held back.
+    held: usize,
+    stopped: Option<String>,
+    found: Option<Found>,
+    /// By when all that is settled had ended.
+    settled_by: i64,
+    /// The session and turn of settled transactions of unknown outcome: in another order they may take effect later.
+    roaming: Vec<(u64, u64)>,
+    /// Whether transactions of unknown outcome were forgotten that may take effect later.
+    forgot: bool,
+}
+
+impl<'a> Follower<'a> {
+    /// Nothing has come but the header. The level is one of [`crate::followed`].
+    ///
+    /// # Errors
+    /// When the header is none, or cannot be followed.
+    pub fn new(level: Level, header: &[u8], budget: Budget, sink: Sink<'a>) -> Result<Self, Trouble> {
+        let auditor = Auditor::new(level, header)?;
+        Ok(Self {
+            intake: Intake::new(auditor.settled().unit()),
+            auditor,
+            waiting: Vec::new(),
+            known: 0,
+            waiting_bytes: 0,
+            reached: i64::MIN,
+            sink,
+            budget,
+            held: HELD,
+            stopped: None,
+            found: None,
+            settled_by: i64::MIN,
+            roaming: Vec::new(),
+            forgot: false,
+        })
+    }
+
+    /// Holds so many transactions back, instead of [`HELD`].
+    #[must_use]
+    pub fn holding(self, held: usize) -> Self {
+        Self { held, ..self }
+    }
+
+    /// The next line. What comes after the follower has stopped is left alone.
+    ///
+    /// # Errors
+    /// When the line is ill-formed.
+    pub fn line(&mut self, line: &[u8]) -> Result<(), Trouble> {
+        if self.stopped.is_some() {
+            self.withdraw(line);
+            return Ok(());
+        }
+        match self.intake.line(line) {
+            Ok(Some(txn)) => self.ended(txn),
+            Ok(None) => {}
+            Err(Trouble::Outside(why)) => self.stop(why),
+            Err(input) => return Err(input),
+        }
+        Ok(())
+    }
+
+    /// What was found counts no longer if something comes that should have come before.
+    fn withdraw(&mut self, line: &[u8]) {
+        let Some(found) = &self.found else { return };
+        let at = glance(line).ok().flatten().and_then(|seen| seen.at);
+        if at.is_none_or(|at| at.before < found.limit) {
+            self.found = None;
+            self.stopped = Some("operations came later than others that were called after them".to_owned());
+        }
+    }
+
+    /// The violation because of which it stopped, if it is one.
+    #[must_use]
+    pub fn found(&self) -> Option<&Found> {
+        self.found.as_ref()
+    }
+
+    fn ended(&mut self, txn: Transaction) {
+        let matters = match txn.outcome {
+            Outcome::Committed => true,
+            Outcome::Unknown => txn.writes,
+            Outcome::Aborted => false,
+        };
+        if matters {
+            self.waiting_bytes += txn.bytes();
+            self.waiting.push(txn);
+        }
+    }
+
+    /// Everything has come that was called before this time. Looks at what is due if there is enough of it, or if
+    /// somebody wants to know.
+    ///
+    /// # Errors
+    /// When lines are ill-formed, or the sink fails.
+    pub fn advance(&mut self, watermark: i64, eager: bool) -> Result<(), Trouble> {
+        let fresh = self.waiting.len() - self.known;
+        if self.stopped.is_some() || fresh == 0 || !eager && fresh < self.known.max(self.held / 4) {
+            return Ok(());
+        }
+        let limit = watermark.min(self.intake.earliest());
+        if limit > self.reached {
+            self.look(limit, self.held)?;
+        }
+        Ok(())
+    }
+
+    /// The same where nobody says until when everything has come: as far as it seems so.
+    ///
+    /// # Errors
+    /// When lines are ill-formed, or the sink fails.
+    pub fn advance_by_guess(&mut self, eager: bool) -> Result<(), Trouble> {
+        let reached = self.intake.reached();
+        self.advance(reached, eager)
+    }
+
+    /// All has come.
+    ///
+    /// # Errors
+    /// When lines are ill-formed, or the sink fails.
+    pub fn finish(&mut self) -> Result<End, Trouble> {
+        for txn in self.intake.finish() {
+            self.ended(txn);
+        }
+        if self.stopped.is_none() {
+            self.look(i64::MAX, 0)?;
+        }
+        Ok(self.stopped.clone().map_or(End::Whole, End::Stopped))
+    }
+
+    /// Stops, and why.
+    pub fn stop(&mut self, why: impl Into<String>) {
+        self.stopped.get_or_insert(why.into());
+    }
+
+    /// Why it has stopped, if it has.
+    #[must_use]
+    pub fn stopped(&self) -> Option<&str> {
+        self.stopped.as_deref()
+    }
+
+    /// How many operations have come, and in how many sessions.
+    #[must_use]
+    pub fn counts(&self) -> (u64, usize) {
+        self.intake.counts()
+    }
+
+    /// How far it has come.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        let memory = self.waiting_bytes + self.intake.bytes() + self.auditor.settled().bytes();
+        Progress {
+            settled: self.auditor.transactions(),
+            open: (self.waiting.len() + self.intake.open()) as u64,
+            reached: self.reached,
+            memory: memory as u64,
+        }
+    }
+
+    /// Searches for an order of what has ended, where what had ended before the limit is due; settles all but some.
+    fn look(&mut self, limit: i64, leave: usize) -> Result<(), Trouble> {
+        self.waiting.sort_by_key(|txn| (txn.start, txn.session, txn.turn));
+        let skew = self.auditor.settled().skew();
+        let is_due = |txn: &Transaction| txn.end.saturating_add(skew) < limit || limit == i64::MAX;
+        let begun = self.waiting.iter().filter(|txn| txn.start < limit || limit == i64::MAX);
+        let part = self.auditor.settled().part(begun.map(|txn| (txn, is_due(txn))))?;
+        self.known = self.waiting.len();
+        let order = match Follow.check(&part, self.auditor.question(), &self.budget) {
+            Verdict::Holds(certificate) => Part::of(&part, &certificate),
+            Verdict::Violated(findings) => {
+                self.no_order(&part, &findings, limit);
+                return Ok(());
+            }
+            Verdict::Unknown(why) => {
+                self.stop(why.to_string());
+                return Ok(());
+            }
+            Verdict::Clean => None,
+        };
+        let Some(order) = order else {
+            self.stop("an order of another kind");
+            return Ok(());
+        };
+        self.reached = limit;
+        let (settled, _) = order.split(leave);
+        self.settle(&settled)
+    }
+
+    /// Nothing continues the settled state: looks whether nothing continues any state.
+    fn no_order(&mut self, part: &History, findings: &[Finding], limit: i64) {
+        let Some(finding) = findings.first() else { return self.stop("no order was found") };
+        let shown: Vec<String> = finding.txns.iter().take(8).map(|&txn| part.show_txn(txn)).collect();
+        self.stop(format!("no order continues what is settled: {}", shown.join(", ")));
+        let Certificate::DeadEnd(end) = &finding.certificate else { return };
+        if self.forgot || !self.roaming.is_empty() {
+            return;
+        }
+        let settled = self.settled_by.saturating_add(self.auditor.settled().skew());
+        let window = Window { part, objects: &end.objects, settled };
+        if let Some(window) = window.without_order(self.auditor.question(), &self.budget) {
+            self.found = Some(Found { window, limit });
+        }
+    }
+
+    /// Settles a part, and forgets it.
+    fn settle(&mut self, part: &Part) -> Result<(), Trouble> {
+        let labels: hashbrown::HashSet<u64> = part.labels().collect();
+        let (taken, rest): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|txn| labels.contains(&txn.label));
+        let txns: Vec<&Transaction> = taken.iter().collect();
+        let ends = taken.iter().filter(|txn| txn.outcome == Outcome::Committed).map(|txn| txn.end);
+        self.settled_by = ends.max().unwrap_or(i64::MIN).max(self.settled_by);
+        let unknown = taken.iter().filter(|txn| txn.outcome == Outcome::Unknown);
+        self.roaming.extend(unknown.map(|txn| (txn.session, txn.turn)));
+        let audited = if taken.is_empty() { Ok(()) } else { self.auditor.part(&txns, part, &self.budget) };
+        let (left, mut rest): (Vec<_>, Vec<_>) =
+            rest.into_iter().partition(|txn| txn.outcome == Outcome::Unknown && self.auditor.is_past(txn));
+        let mut left: Vec<u64> = left.iter().map(|txn| txn.label).collect();
+        let forgotten = forget_unknowns(&mut rest);
+        self.forgot |= !forgotten.is_empty();
+        left.extend(forgotten);
+        self.roaming.retain(|&(session, turn)| self.auditor.turn(session) <= turn);
+        self.known = rest.len();
+        self.waiting_bytes = rest.iter().map(Transaction::bytes).sum();
+        self.waiting = rest;
+        match audited {
+            Ok(()) if taken.is_empty() && left.is_empty() => Ok(()),
+            Ok(()) => (self.sink)(part, &left)
+                .map_err(|error| Trouble::Outside(format!("the proof cannot be written: {error}"))),
+            Err(Unaccepted::Rejected(why)) => {
+                self.stop(format!("the audit rejects what was found: {why}"));
+                Ok(())
+            }
+            Err(Unaccepted::Trouble(trouble)) => Err(trouble),
+        }
+    }
+}
+
+/// Lets the oldest transactions of unknown outcome go, if there are too many: they are taken not to have committed.
+fn forget_unknowns(rest: &mut Vec<Transaction>) -> Vec<u64> {
+    let is_unknown = |txn: &Transaction| txn.outcome == Outcome::Unknown;
+    let mut too_many = rest.iter().filter(|txn| is_unknown(txn)).count().saturating_sub(UNKNOWNS);
+    let mut forgotten = Vec::new();
+    rest.retain(|txn| {
+        let goes = is_unknown(txn) && too_many > 0;
+        if goes {
+            too_many -= 1;
+            forgotten.push(txn.label);
+        }
+        !goes
+    });
+    forgotten
+}

@@ -1,0 +1,169 @@
+//! Lines become transactions.
+
+use hashbrown::HashMap;
+use margay_formats::glance;
+use margay_history::{OpKind, Outcome, Unit};
+
+use crate::{Trouble, Watermark};
+
+/// A transaction, as lines of the native format.
+#[derive(Clone, Debug)]
+pub struct Transaction {
+    /// Its label.
+    pub label: u64,
+    /// The label of its session.
+    pub session: u64,
+    /// Its number in its session.
+    pub turn: u64,
+    /// When its first operation was called.
+    pub start: i64,
+    /// When it had ended; later than everything if that is not known.
+    pub end: i64,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Whether it has conditions on rows.
+    pub searches: bool,
+    /// Whether it writes.
+    pub writes: bool,
+    lines: Vec<u8>,
+    /// Where its last line begins.
+    last: usize,
+    /// The number of its first line.
+    place: u64,
+}
+
+impl Transaction {
+    /// Its lines.
+    pub fn lines(&self) -> impl Iterator<Item = &[u8]> {
+        lines(&self.lines)
+    }
+
+    /// Its lines without how it ended.
+    pub fn without_end(&self) -> impl Iterator<Item = &[u8]> {
+        lines(if self.outcome == Outcome::Committed { &self.lines[..self.last] } else { &self.lines })
+    }
+
+    /// The number of its first line.
+    #[must_use]
+    pub fn place(&self) -> u64 {
+        self.place
+    }
+
+    /// The memory that it takes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.lines.capacity()
+    }
+}
+
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty())
+}
+
+/// The transactions that have not ended.
+pub struct Intake {
+    open: HashMap<u64, Transaction>,
+    turns: HashMap<u64, u64>,
+    number: u64,
+    operations: u64,
+    watermark: Watermark,
+}
+
+impl Intake {
+    /// Nothing has come but the header, which says what time is measured in.
+    #[must_use]
+    pub fn new(unit: Unit) -> Self {
+        let watermark = Watermark::new(unit);
+        Self { open: HashMap::new(), turns: HashMap::new(), number: 0, operations: 0, watermark }
+    }
+
+    /// The next line after the header. Answers the transaction that it ends.
+    ///
+    /// # Errors
+    /// When it is ill-formed, or cannot be followed.
+    pub fn line(&mut self, line: &[u8]) -> Result<Option<Transaction>, Trouble> {
+        self.number += 1;
+        let line = line.trim_ascii();
+        if line.is_empty() {
+            return Ok(None);
+        }
+        let place = self.number + 1;
+        let outside = |what: &str| Trouble::Outside(format!("{what} (line {place})"));
+        let Some(seen) = glance(line).map_err(|error| error.at_line(place))? else {
+            return Err(outside("evidence is not followed"));
+        };
+        let Some(at) = seen.at else { return Err(outside("an operation without an interval")) };
+        if seen.kind == OpKind::Sql {
+            return Err(outside("SQL statements are not followed"));
+        }
+        self.operations += 1;
+        self.watermark.answered(seen.session, at.after);
+        let turns = &mut self.turns;
+        let txn = self.open.entry(seen.txn).or_insert_with(|| {
+            let turn = turns.entry(seen.session).or_default();
+            *turn += 1;
+            Transaction {
+                label: seen.txn,
+                session: seen.session,
+                turn: *turn,
+                start: at.before,
+                end: i64::MAX,
+                outcome: Outcome::Unknown,
+                searches: false,
+                writes: false,
+                lines: Vec::new(),
+                last: 0,
+                place,
+            }
+        });
+        txn.last = txn.lines.len();
+        txn.lines.extend_from_slice(line);
+        txn.lines.push(b'\n');
+        txn.searches |= matches!(seen.kind, OpKind::Scan | OpKind::Update);
+        txn.writes |= seen.kind.writes();
+        let Some(outcome) = seen.kind.outcome() else { return Ok(None) };
+        txn.outcome = outcome;
+        if outcome != Outcome::Unknown {
+            txn.end = at.after;
+        }
+        let ended = self.open.remove(&seen.txn);
+        Ok(ended.map(|mut txn| {
+            txn.lines.shrink_to_fit();
+            txn
+        }))
+    }
+
+    /// When the earliest transaction that has not ended began.
+    #[must_use]
+    pub fn earliest(&self) -> i64 {
+        self.open.values().map(|txn| txn.start).min().unwrap_or(i64::MAX)
+    }
+
+    /// Until when everything seems to have come, where nobody says.
+    pub fn reached(&mut self) -> i64 {
+        self.watermark.reached()
+    }
+
+    /// How many operations have come, and in how many sessions.
+    #[must_use]
+    pub fn counts(&self) -> (u64, usize) {
+        (self.operations, self.turns.len())
+    }
+
+    /// How many transactions have not ended.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.open.len()
+    }
+
+    /// The memory that they take.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.open.values().map(Transaction::bytes).sum()
+    }
+
+    /// All has come: what has not ended never will, as far as can be seen.
+    pub fn finish(&mut self) -> Vec<Transaction> {
+        self.open.drain().map(|(_, txn)| txn).collect()
+    }
+}

@@ -1,0 +1,230 @@
+//! The proof as lines, written while parts settle; and its audit, side by side with the history.
+//!
+//! # Format
+//! ```text
+//! {"margay-proof":1,"level":"strict-serializable"}
+//! {"order":[1,3,2],"left":[]}                          or {"points":[["begin",1],["commit",1]],"left":[]}
+//! {"end":{"transactions":3}}
+//! ```
+//! Each line settles a part. `left` names transactions of unknown outcome that no part has.
+//!
+//! # Algorithm
+//! For each part the history is read until all of its transactions have ended. What has ended and is in no part yet is
+//! held: that is as much as the follower held. After the last line nothing that committed may be left.
+
+use std::io::{self, BufRead, Write};
+
+use hashbrown::HashMap;
+use margay_history::Outcome;
+use margay_levels::Level;
+use margay_verdict::Budget;
+use serde_json::{Value as Json, json};
+
+use crate::auditor::Unaccepted;
+use crate::{Auditor, Intake, Part, Transaction, Trouble};
+
+/// How every proof begins.
+const MARK: &str = "margay-proof";
+
+/// Writes the first line.
+///
+/// # Errors
+/// When `out` fails.
+pub fn begin(out: &mut impl Write, level: Level) -> io::Result<()> {
+    writeln!(out, "{{\"{MARK}\":1,\"level\":\"{level}\"}}")
+}
+
+/// Writes a part.
+///
+/// # Errors
+/// When `out` fails.
+pub fn write_part(out: &mut impl Write, part: &Part, left: &[u64]) -> io::Result<()> {
+    let line = match part {
+        Part::Order(order) => json!({ "order": order, "left": left }),
+        Part::Points(points) => {
+            let word = |begins: bool| if begins { "begin" } else { "commit" };
+            let points: Vec<Json> =
+                points.iter().map(|&(begins, label)| json!([word(begins), label])).collect();
+            json!({ "points": points, "left": left })
+        }
+    };
+    writeln!(out, "{line}")
+}
+
+/// Writes the last line.
+///
+/// # Errors
+/// When `out` fails.
+pub fn end(out: &mut impl Write, transactions: u64) -> io::Result<()> {
+    writeln!(out, "{}", json!({ "end": { "transactions": transactions } }))?;
+    out.flush()
+}
+
+/// Whether a file that begins like this is a proof.
+#[must_use]
+pub fn is_proof(head: &[u8]) -> bool {
+    head.trim_ascii_start().starts_with(format!("{{\"{MARK}\"").as_bytes())
+}
+
+/// What an audit found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Audited {
+    /// The history holds at this level.
+    Accepted {
+        /// The level.
+        level: Level,
+        /// How many transactions are in the order.
+        transactions: u64,
+    },
+    /// The proof proves nothing, and why.
+    Rejected(String),
+}
+
+/// Audits a proof against a history. Both are read once.
+///
+/// # Errors
+/// When one of them is ill-formed or cannot be read, or the budget ends.
+pub fn audit(history: impl BufRead, proof: impl BufRead, budget: &Budget) -> Result<Audited, Trouble> {
+    let mut history = Lines::new(history);
+    let mut proof = Lines::new(proof);
+    let level = level(&proof.json()?.unwrap_or_default())?;
+    let header = history.next()?.unwrap_or_default();
+    let auditor = Auditor::new(level, header)?;
+    let intake = Intake::new(auditor.settled().unit());
+    let mut side = Side { auditor, history, intake, held: HashMap::new() };
+    loop {
+        budget.poll().map_err(|limit| Trouble::Outside(limit.to_string()))?;
+        let Some(line) = proof.json()? else { return rejected("the proof has no end") };
+        if let Some(end) = line.get("end") {
+            let said = end.get("transactions").and_then(Json::as_u64);
+            return side.end(level, said);
+        }
+        let (part, left) = read_part(&line)?;
+        match side.part(&part, &left, budget) {
+            Ok(()) => {}
+            Err(Unaccepted::Rejected(why)) => return Ok(Audited::Rejected(why)),
+            Err(Unaccepted::Trouble(trouble)) => return Err(trouble),
+        }
+    }
+}
+
+fn rejected(why: &str) -> Result<Audited, Trouble> {
+    Ok(Audited::Rejected(why.to_owned()))
+}
+
+struct Side<R> {
+    auditor: Auditor,
+    history: Lines<R>,
+    intake: Intake,
+    /// Ended, and in no part yet.
+    held: HashMap<u64, Transaction>,
+}
+
+impl<R: BufRead> Side<R> {
+    fn part(&mut self, part: &Part, left: &[u64], budget: &Budget) -> Result<(), Unaccepted> {
+        let mut txns = Vec::new();
+        for label in part.labels() {
+            txns.push(self.find(label)?);
+        }
+        let named: Vec<&Transaction> = txns.iter().collect();
+        if !named.is_empty() {
+            self.auditor.part(&named, part, budget)?;
+        }
+        for &label in left {
+            if self.find(label)?.outcome == Outcome::Committed {
+                return Err(Unaccepted::Rejected(format!("transaction {label} committed and is left out")));
+            }
+        }
+        Ok(())
+    }
+
+    /// A transaction that was in no part. Reads the history until it has ended.
+    fn find(&mut self, label: u64) -> Result<Transaction, Unaccepted> {
+        while !self.held.contains_key(&label) {
+            let ended = match self.history.next()? {
+                Some(line) => self.intake.line(line)?.into_iter().collect(),
+                None => self.intake.finish(),
+            };
+            if ended.is_empty() && self.history.is_over {
+                let why = format!("transaction {label} is not in the history, or in the order twice");
+                return Err(Unaccepted::Rejected(why));
+            }
+            self.hold(ended);
+        }
+        self.held.remove(&label).ok_or_else(|| Unaccepted::Rejected(String::new()))
+    }
+
+    fn hold(&mut self, ended: Vec<Transaction>) {
+        let may_occur = ended.into_iter().filter(|txn| txn.outcome != Outcome::Aborted);
+        self.held.extend(may_occur.map(|txn| (txn.label, txn)));
+    }
+
+    fn end(mut self, level: Level, said: Option<u64>) -> Result<Audited, Trouble> {
+        while let Some(line) = self.history.next()? {
+            let ended = self.intake.line(line)?;
+            self.hold(ended.into_iter().collect());
+        }
+        let transactions = self.auditor.transactions();
+        let missing = self.held.values().filter(|txn| txn.outcome == Outcome::Committed);
+        if let Some(label) = missing.map(|txn| txn.label).min() {
+            return rejected(&format!("transaction {label} committed and is missing"));
+        }
+        if said != Some(transactions) {
+            return rejected(&format!("the proof ends with another number than {transactions} transactions"));
+        }
+        Ok(Audited::Accepted { level, transactions })
+    }
+}
+
+fn level(line: &Json) -> Result<Level, Trouble> {
+    let version = line.get(MARK).and_then(Json::as_u64);
+    let level = line.get("level").and_then(Json::as_str).and_then(|name| name.parse::<Level>().ok());
+    match (version, level) {
+        (Some(1), Some(level @ (Level::StrictSerializable | Level::StrictSnapshotIsolation))) => Ok(level),
+        _ => Err(Trouble::Outside("this is no proof of this version, of a level with real time".to_owned())),
+    }
+}
+
+fn read_part(line: &Json) -> Result<(Part, Vec<u64>), Trouble> {
+    let ill = || Trouble::Outside(format!("a line of the proof is ill-formed: {line:.80}"));
+    let labels = |json: &Json| -> Option<Vec<u64>> { json.as_array()?.iter().map(Json::as_u64).collect() };
+    let point = |json: &Json| -> Option<(bool, u64)> {
+        match (json.get(0)?.as_str()?, json.get(1)?.as_u64()?) {
+            ("begin", label) => Some((true, label)),
+            ("commit", label) => Some((false, label)),
+            _ => None,
+        }
+    };
+    let order = line.get("order").and_then(labels).map(Part::Order);
+    let points = || line.get("points")?.as_array()?.iter().map(point).collect::<Option<_>>();
+    let part = order.or_else(|| points().map(Part::Points)).ok_or_else(ill)?;
+    let left = line.get("left").and_then(labels).ok_or_else(ill)?;
+    Ok((part, left))
+}
+
+/// Lines, one at a time.
+struct Lines<R> {
+    input: R,
+    line: Vec<u8>,
+    is_over: bool,
+}
+
+impl<R: BufRead> Lines<R> {
+    fn new(input: R) -> Self {
+        Self { input, line: Vec::new(), is_over: false }
+    }
+
+    fn next(&mut self) -> Result<Option<&[u8]>, Trouble> {
+        self.line.clear();
+        let read = self.input.read_until(b'\n', &mut self.line);
+        let read = read.map_err(|error| Trouble::Outside(format!("it cannot be read: {error}")))?;
+        self.is_over = read == 0;
+        Ok((read > 0).then_some(&self.line))
+    }
+
+    fn json(&mut self) -> Result<Option<Json>, Trouble> {
+        let Some(line) = self.next()? else { return Ok(None) };
+        let ill = |error| Trouble::Outside(format!("a line of the proof is no JSON: {error}"));
+        serde_json::from_slice(line).map(Some).map_err(ill)
+    }
+}

@@ -1,0 +1,289 @@
+//! What is followed while it comes is what engine follow decides of the whole, and its proof is accepted.
+
+use std::sync::{Arc, Mutex};
+
+use margay_follow::Follow;
+use margay_formats::{Format, Source, glance, read};
+use margay_levels::Level;
+use margay_simdb::{Fault, JsonSink, Mix, Ppm, Protocol, SimConfig, simulate};
+use margay_stream::proof::{self, Audited};
+use margay_stream::{End, Follower, HELD, Part};
+use margay_verdict::{Budget, Checker, Question, Verdict};
+
+const LEVELS: [(Protocol, Level); 3] = [
+    (Protocol::Ss2pl, Level::StrictSerializable),
+    (Protocol::SiFuw, Level::StrictSnapshotIsolation),
+    (Protocol::Occ, Level::StrictSerializable),
+];
+
+/// Seeds per protocol and fault.
+fn seeds() -> u64 {
+    std::env::var("MARGAY_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
+}
+
+/// The lines of a recording, in the order in which operations were answered; the header first.
+fn recorded(config: &SimConfig) -> Vec<Vec<u8>> {
+    let mut sink = JsonSink::new(Vec::new());
+    simulate(config, &mut sink).expect("a recording");
+    let text = sink.finish().expect("lines");
+    let mut lines: Vec<Vec<u8>> =
+        text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect();
+    lines[1..].sort_by_key(|line| at(line).1);
+    lines
+}
+
+fn at(line: &[u8]) -> (i64, i64) {
+    let at = glance(line).expect("a line").expect("an operation").at.expect("an interval");
+    (at.before, at.after)
+}
+
+/// What a follower came to, and its proof.
+struct Followed {
+    end: End,
+    violated: bool,
+    parts: Vec<Part>,
+    proof: Vec<u8>,
+    most_open: u64,
+}
+
+/// Follows lines. The watermark is exact: after each line, the earliest call of all that are still to come.
+fn follow(lines: &[Vec<u8>], level: Level, every: usize, held: usize) -> Followed {
+    let (parts, text) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+    proof::begin(&mut *text.lock().unwrap(), level).unwrap();
+    let sink = {
+        let (parts, text) = (Arc::clone(&parts), Arc::clone(&text));
+        Box::new(move |part: &Part, left: &[u64]| {
+            parts.lock().unwrap().push(part.clone());
+            proof::write_part(&mut *text.lock().unwrap(), part, left)
+        })
+    };
+    let mut still = vec![i64::MAX; lines.len() + 1];
+    for (number, line) in lines.iter().enumerate().skip(1).rev() {
+        still[number] = at(line).0.min(still[number + 1]);
+    }
+    let follower = Follower::new(level, &lines[0], Budget::unlimited(), sink).expect("a follower");
+    let mut follower = follower.holding(held);
+    let mut most_open = 0;
+    for (number, line) in lines.iter().enumerate().skip(1) {
+        follower.line(line).expect("a line");
+        if number % every == 0 {
+            let settled = follower.progress().settled;
+            follower.advance(still[number + 1], number % (4 * every) == 0).expect("lines");
+            most_open = follower.progress().open.max(most_open);
+            assert!(follower.progress().settled >= settled, "a settled part is never revised");
+        }
+    }
+    let end = follower.finish().expect("lines");
+    let violated = follower.found().is_some();
+    let settled = follower.progress().settled;
+    drop(follower);
+    proof::end(&mut *text.lock().unwrap(), settled).unwrap();
+    let (parts, proof) = (parts.lock().unwrap().clone(), text.lock().unwrap().clone());
+    Followed { end, violated, parts, proof, most_open }
+}
+
+fn whole(lines: &[Vec<u8>]) -> Vec<u8> {
+    lines.iter().flat_map(|line| [line.as_slice(), b"\n"].concat()).collect()
+}
+
+fn audited(lines: &[Vec<u8>], proof: &[u8]) -> Audited {
+    proof::audit(whole(lines).as_slice(), proof, &Budget::unlimited()).expect("both can be read")
+}
+
+fn offline(lines: &[Vec<u8>], level: Level) -> Verdict {
+    let history = read(Source::bytes(&whole(lines)), Some(Format::Margay)).expect("a history").history;
+    Follow.check(&history, Question::new(level), &Budget::unlimited())
+}
+
+#[test]
+fn correct_databases_are_followed_to_the_end_and_the_proof_is_accepted() {
+    let mut followed_to_the_end = 0;
+    for (protocol, level) in LEVELS {
+        for (name, mix) in Mix::NAMED {
+            let config = SimConfig { mix, transactions: 3_000, ..SimConfig::new(protocol, 1) };
+            let lines = recorded(&config);
+            if !matches!(offline(&lines, level), Verdict::Holds(_)) {
+                continue;
+            }
+            let followed = follow(&lines, level, 256, HELD);
+            assert_eq!(followed.end, End::Whole, "{protocol} {name}");
+            assert!(followed.parts.len() > 2, "{protocol} {name}: settled while it came");
+            assert!(followed.most_open < 2_500, "{protocol} {name}: {} are held", followed.most_open);
+            let said = audited(&lines, &followed.proof);
+            assert!(matches!(said, Audited::Accepted { .. }), "{protocol} {name}: {said:?}");
+            followed_to_the_end += 1;
+        }
+    }
+    assert!(followed_to_the_end >= 6, "{followed_to_the_end}");
+}
+
+/// Never a violation that the whole history does not have, and never an order where it has none.
+#[test]
+fn faults_are_judged_as_the_engine_judges_the_whole() {
+    let (mut whole, mut violated) = (0, 0);
+    for fault in Fault::ALL {
+        for (protocol, level) in LEVELS {
+            for (seed, (name, mix)) in
+                (0..seeds()).flat_map(|seed| [(seed, Mix::NAMED[0]), (seed, Mix::NAMED[3])])
+            {
+                let config = SimConfig { mix, transactions: 300, keys: 10, ..SimConfig::new(protocol, seed) };
+                let config = config.with_fault(fault, Ppm::percent(2));
+                let lines = recorded(&config);
+                let followed = follow(&lines, level, 64, 50);
+                let offline = offline(&lines, level);
+                let case = format!("{fault} {name}: {}", config.command("OUT"));
+                if followed.end == End::Whole {
+                    assert!(!matches!(offline, Verdict::Violated(_)), "{case}");
+                    let said = audited(&lines, &followed.proof);
+                    assert!(matches!(said, Audited::Accepted { .. }), "{case}: {said:?}");
+                    whole += 1;
+                }
+                if followed.violated {
+                    assert!(!matches!(offline, Verdict::Holds(_)), "{case}");
+                    violated += 1;
+                }
+            }
+        }
+    }
+    println!("{whole} whole, {violated} violated");
+    assert!(whole > 5 && violated > 5, "{whole} whole, {violated} violated");
+}
+
+/// Lines of several sessions change places; those of one session do not.
+fn shuffled(lines: &[Vec<u8>], seed: u64) -> Vec<Vec<u8>> {
+    let mut random = seed;
+    let mut moved: Vec<(u64, usize)> = Vec::new();
+    let mut last = std::collections::HashMap::new();
+    for (number, line) in lines.iter().enumerate() {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let place = number as u64 + (random >> 33) % 200;
+        let session = if number == 0 { u64::MAX } else { glance(line).unwrap().unwrap().session };
+        let after = last.entry(session).or_insert(0);
+        *after = place.max(*after);
+        moved.push((if number == 0 { 0 } else { *after }, number));
+    }
+    moved.sort_unstable();
+    moved.into_iter().map(|(_, number)| lines[number].clone()).collect()
+}
+
+#[test]
+fn arrivals_within_the_watermark_make_no_difference() {
+    for (protocol, level) in LEVELS {
+        let config = SimConfig { transactions: 2_000, ..SimConfig::new(protocol, 5) };
+        let lines = recorded(&config);
+        let straight = follow(&lines, level, 64, 300);
+        for seed in 0..3 {
+            let shuffled = shuffled(&lines, seed);
+            assert_ne!(shuffled, lines);
+            let followed = follow(&shuffled, level, 64, 300);
+            assert_eq!(followed.end == End::Whole, straight.end == End::Whole, "{protocol} {seed}");
+            if followed.end == End::Whole {
+                let said = audited(&shuffled, &followed.proof);
+                assert!(matches!(said, Audited::Accepted { .. }), "{protocol} {seed}: {said:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_proof_that_was_changed_is_rejected() {
+    let config =
+        SimConfig { mix: Mix::NAMED[0].1, transactions: 2_500, ..SimConfig::new(Protocol::Ss2pl, 1) };
+    let lines = recorded(&config);
+    let followed = follow(&lines, Level::StrictSerializable, 64, HELD);
+    assert_eq!(followed.end, End::Whole);
+    let text = String::from_utf8(followed.proof).unwrap();
+    let parts: Vec<&str> = text.lines().collect();
+    let reject = |changed: Vec<&str>, because: &str| {
+        let said = audited(&lines, changed.join("\n").as_bytes());
+        let Audited::Rejected(why) = said else { panic!("accepted: {because}") };
+        assert!(why.contains(because), "{why}: {because}");
+    };
+    reject(parts[..parts.len() - 1].to_vec(), "no end");
+    reject([&parts[..1], &parts[2..]].concat(), "");
+    reject([&parts[..2], &parts[parts.len() - 1..]].concat(), "committed and is missing");
+    reject([&parts[..2], &parts[1..]].concat(), "twice");
+    let Part::Order(first) = &followed.parts[0] else { panic!("an order") };
+    let mut backwards = first.clone();
+    backwards.reverse();
+    let backwards = format!("{{\"order\":{backwards:?},\"left\":[]}}");
+    reject([&parts[..1], &[backwards.as_str()], &parts[2..]].concat(), "");
+    let left = format!("{{\"order\":{:?},\"left\":[{}]}}", &first[1..], first[0]);
+    reject([&parts[..1], &[left.as_str()], &parts[2..]].concat(), "");
+}
+
+/// A read of the value before the last one, of a key that others write all the time.
+fn stale(lines: &mut [Vec<u8>]) -> usize {
+    let mut written: Vec<String> = Vec::new();
+    let half = lines.len() / 2;
+    for (number, line) in lines.iter_mut().enumerate() {
+        let text = String::from_utf8(line.clone()).unwrap();
+        if let Some((_, value)) = text.split_once("\"write\":[[7,") {
+            written.push(value.to_owned());
+        }
+        if let Some((head, value)) = text.split_once("\"read\":[[7,")
+            && number > half
+            && written.len() > 20
+            && value != written[written.len() - 20]
+        {
+            *line = format!("{head}\"read\":[[7,{}", written[written.len() - 20]).into_bytes();
+            return number;
+        }
+    }
+    panic!("no read of key 7")
+}
+
+#[test]
+fn a_stale_read_is_proved_by_what_is_in_memory() {
+    let mix = Mix::NAMED[0].1;
+    let config =
+        SimConfig { mix, transactions: 6_000, unknown: Ppm(0), ..SimConfig::new(Protocol::Ss2pl, 1) };
+    let mut lines = recorded(&config);
+    let injected = stale(&mut lines);
+    let level = Level::StrictSerializable;
+    let followed = follow(&lines, level, 64, HELD);
+    assert!(followed.violated, "{:?}", followed.end);
+    assert!(matches!(offline(&lines, level), Verdict::Violated(_)));
+    // What comes after it makes no difference, and what is before it does not prove it.
+    assert!(!follow(&lines[..injected - 10], level, 64, HELD).violated);
+}
+
+/// What was found counts no longer when something comes that was called before it: it might have explained it.
+#[test]
+fn what_comes_too_late_withdraws_a_violation() {
+    let text = [
+        r#"{"margay":1,"initial":[["x",0]]}"#,
+        r#"{"session":0,"txn":1,"at":[1,2],"write":[["x",1]]}"#,
+        r#"{"session":0,"txn":1,"at":[3,4],"commit":true}"#,
+        r#"{"session":1,"txn":2,"at":[10,11],"read":[["x",2]]}"#,
+        r#"{"session":1,"txn":2,"at":[12,13],"commit":true}"#,
+        r#"{"session":2,"txn":3,"at":[5,6],"write":[["x",2]]}"#,
+    ];
+    let level = Level::StrictSerializable;
+    let sink = || Box::new(|_: &Part, _: &[u64]| Ok(()));
+    let mut follower = Follower::new(level, text[0].as_bytes(), Budget::unlimited(), sink()).unwrap();
+    text[1..5].iter().for_each(|line| follower.line(line.as_bytes()).unwrap());
+    follower.advance(20, true).unwrap();
+    assert!(follower.found().is_some(), "{:?}", follower.stopped());
+    follower.line(text[5].as_bytes()).unwrap();
+    assert!(follower.found().is_none());
+    assert!(follower.stopped().is_some_and(|why| why.contains("came later")));
+}
+
+#[test]
+fn what_cannot_be_followed_is_named() {
+    let header = br#"{"margay":1}"#;
+    let sink = || Box::new(|_: &Part, _: &[u64]| Ok(()));
+    for (line, why) in [
+        (r#"{"session":0,"txn":1,"write":[["x",1]]}"#, "without an interval (line 2)"),
+        (r#"{"session":0,"txn":1,"at":[1,2],"sql":"SELECT 1"}"#, "SQL statements"),
+        (r#"{"evidence":"commit","txn":1,"ts":57}"#, "evidence"),
+    ] {
+        let mut follower =
+            Follower::new(Level::StrictSerializable, header, Budget::unlimited(), sink()).unwrap();
+        follower.line(line.as_bytes()).unwrap();
+        assert!(follower.stopped().is_some_and(|said| said.contains(why)), "{:?}", follower.stopped());
+    }
+    let mut follower = Follower::new(Level::StrictSerializable, header, Budget::unlimited(), sink()).unwrap();
+    assert!(follower.line(b"{\"session\":0,").is_err());
+}
