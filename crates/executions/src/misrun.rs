@@ -79,6 +79,27 @@ pub fn has_lemmas(history: &History, rules: Rules) -> bool {
 }
 
 impl Course {
+    /// Executes the transactions that a lemma names, on nothing but the initial state. Only a misfit of the last one
+    /// counts, by a statement or by a write conflict: others may not fit because of what only they looked at.
+    ///
+    /// # Errors
+    /// When something is outside the fragment.
+    pub fn of_lemma(
+        machine: &mut Machine<'_>,
+        prints: &Prints,
+        rules: Rules,
+        run: &[(TxnId, u32)],
+        op: Option<OpId>,
+    ) -> Result<Self, Outside> {
+        machine.take_back(0);
+        let mut course = Self::default();
+        for (place, &member) in run.iter().enumerate() {
+            let counts = if place + 1 == run.len() { Counts::Of(op) } else { Counts::None };
+            course.push(machine, prints, rules, member, counts)?;
+        }
+        Ok(course)
+    }
+
     /// Executes one more transaction on a machine with as many states as there are transactions, and commits it if it
     /// fits.
     ///

@@ -9,16 +9,20 @@
 //! learned proves that there is none: the lemmas are the certificate.
 //!
 //! # Invariants
-//! - Every lemma is one that the audit can check by executing the transactions that it names.
+//! - Every lemma is one that the audit can check by executing the transactions that it names: what it assumes is what
+//!   their own execution demands. Without the others, a transaction that sets a row may find it as it would leave it,
+//!   and then the misfit depends on what that one saw. Where the order does not have what is demanded then, the lemma
+//!   names everybody up to the misfit.
 //!
 //! # Differs from the paper
 //! The paper's solver sees the whole formula, arithmetic included. Here it sees only the order, and the interpreter does the rest: a result that any subset of many writers
 //! could give, such as a sum over a table, teaches little at a time. After [`Options::lemmas`] lemmas the answer is left to others.
 //!
 //! # Cost
-//! An execution of the log for each lemma, the square of the moments for each order, the cube once.
+//! An execution of the log and one of a few transactions for each lemma, the square of the moments for each order, the
+//! cube once.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use margay_executions::{
     Blame, Candidate, Constraints, Counts, Course, Demand, Family, Machine, Orders, Prints, Rules, demands,
     has_lemmas,
@@ -81,7 +85,8 @@ pub fn learn(
         };
         worst = farther(worst, &course, place, blame);
         let certain = |a, b| orders.is_certain(history, rules, a, b);
-        let Some(lemma) = lemma(&course, &prints, rules, &candidate, &certain) else {
+        let teacher = Teacher { prints: &prints, rules, candidate: &candidate, certain: &certain };
+        let Some(lemma) = teacher.lemma(&mut machine, &course)? else {
             return Ok(Learned::Nothing);
         };
         let most = options.lemmas.min(WORK / candidate.len().max(1));
@@ -132,57 +137,74 @@ fn farther(worst: Option<Misfit>, course: &Course, place: usize, blame: Blame) -
     Some(worst.filter(|worst| (worst.place, worst.op) >= (misfit.place, op)).unwrap_or(misfit))
 }
 
-/// What a misfit teaches.
-fn lemma(
-    course: &Course,
-    prints: &Prints,
+/// An order, and what is needed to say what its misfit teaches.
+struct Teacher<'a> {
+    prints: &'a Prints,
     rules: Rules,
-    candidate: &Candidate,
-    certain: &dyn Fn(Moment, Moment) -> bool,
-) -> Option<Misrun> {
-    let demanded = demands(course, prints, rules)?;
-    let places: HashMap<TxnId, (u32, u32)> =
-        candidate.iter().zip(0..).map(|(&(txn, sees), place)| (txn, (sees, place))).collect();
-    // A beginning stands between the last commit that it sees and the next.
-    let time = |moment: Moment| {
-        places.get(&moment.txn).map(|(sees, place)| if moment.begins { 2 * sees } else { 2 * place + 1 })
-    };
-    let run: Vec<(TxnId, u32)> = demanded
-        .places
-        .iter()
-        .map(|&place| {
-            let (txn, sees) = course.run[place];
-            let seen = demanded.places.iter().filter(|&&other| other < sees as usize).count();
-            (txn, u32::try_from(seen).unwrap_or(u32::MAX))
-        })
-        .collect();
-    let (mut order, mut absent) = (Vec::new(), Vec::new());
-    for demand in demanded.demands {
-        match demand {
-            Demand::Before(a, b) if time(a) < time(b) => order.push((a, b)),
-            Demand::Before(..) => return None,
-            Demand::Apart(txn, writer, reader) => {
-                let commit = Moment { txn, begins: false };
-                let after = writer.filter(|&writer| time(commit) < time(writer));
-                match after {
-                    _ if !places.contains_key(&txn) => absent.push(txn),
-                    Some(writer) => order.push((commit, writer)),
-                    None if time(reader) < time(commit) => order.push((reader, commit)),
-                    None => return None,
+    candidate: &'a Candidate,
+    /// Whether one moment is before another in every order.
+    certain: &'a dyn Fn(Moment, Moment) -> bool,
+}
+
+impl Teacher<'_> {
+    /// What the misfit of the order's course teaches: about few transactions if their execution shows it.
+    fn lemma(&self, machine: &mut Machine<'_>, course: &Course) -> Result<Option<Misrun>, Outside> {
+        let (Some((_, blame)), Some(demanded)) = (course.misfit, demands(course, self.prints, self.rules))
+        else {
+            return Ok(None);
+        };
+        let op = match blame {
+            Blame::Statement(op) => Some(op),
+            Blame::Conflict(_) => None,
+        };
+        let run = among(&course.run, &demanded.places);
+        let few = Course::of_lemma(machine, self.prints, self.rules, &run, op)?;
+        let few = demands(&few, self.prints, self.rules).and_then(|few| self.assume(run, op, few.demands));
+        Ok(few.or_else(|| self.assume(course.run.clone(), op, demanded.demands)))
+    }
+
+    /// The lemma that assumes what the misfit of a run demands; `None` if the order does not have all of that.
+    fn assume(&self, run: Vec<(TxnId, u32)>, op: Option<OpId>, demands: HashSet<Demand>) -> Option<Misrun> {
+        let places: HashMap<TxnId, (u32, u32)> =
+            self.candidate.iter().zip(0..).map(|(&(txn, sees), place)| (txn, (sees, place))).collect();
+        // A beginning stands between the last commit that it sees and the next.
+        let time = |moment: Moment| {
+            places.get(&moment.txn).map(|(sees, place)| if moment.begins { 2 * sees } else { 2 * place + 1 })
+        };
+        let (mut order, mut absent) = (Vec::new(), Vec::new());
+        for demand in demands {
+            match demand {
+                Demand::Before(a, b) if time(a) < time(b) => order.push((a, b)),
+                Demand::Before(..) => return None,
+                Demand::Apart(txn, writer, reader) => {
+                    let commit = Moment { txn, begins: false };
+                    let after = writer.filter(|&writer| time(commit) < time(writer));
+                    match after {
+                        _ if !places.contains_key(&txn) => absent.push(txn),
+                        Some(writer) => order.push((commit, writer)),
+                        None if time(reader) < time(commit) => order.push((reader, commit)),
+                        None => return None,
+                    }
                 }
             }
         }
+        order.retain(|&(a, b)| !(self.certain)(a, b));
+        absent.sort_unstable();
+        absent.dedup();
+        order.sort_unstable();
+        order.dedup();
+        Some(Misrun { run, op, order, absent })
     }
-    order.retain(|&(a, b)| !certain(a, b));
-    absent.sort_unstable();
-    absent.dedup();
-    order.sort_unstable();
-    order.dedup();
-    let op = course.misfit.and_then(|(_, blame)| match blame {
-        Blame::Statement(op) => Some(op),
-        Blame::Conflict(_) => None,
-    });
-    Some(Misrun { run, op, order, absent })
+}
+
+/// Those of a run at some places, each with how many of those it sees.
+fn among(run: &[(TxnId, u32)], places: &[usize]) -> Vec<(TxnId, u32)> {
+    let seen = |sees: u32| places.iter().filter(|&&other| other < sees as usize).count();
+    let member = |&place: &usize| {
+        let (txn, sees) = run[place];
+        (txn, u32::try_from(seen(sees)).unwrap_or(u32::MAX))
+    };
+    places.iter().map(member).collect()
 }
 
 /// Whether a history is one of those whose orders are worth learning about: committed or not, few enough.

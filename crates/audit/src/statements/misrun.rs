@@ -2,7 +2,7 @@
 
 use hashbrown::HashSet;
 use margay_executions::{
-    Constraints, Counts, Course, Demand, Family, Machine, Orders, Prints, Rules, demands, has_lemmas,
+    Constraints, Course, Demand, Family, Machine, Orders, Prints, Rules, demands, has_lemmas,
 };
 use margay_history::{History, Outcome, TxnId};
 use margay_verdict::Budget;
@@ -53,8 +53,6 @@ fn check(
     lemma: &Misrun,
     certain: &dyn Fn(Moment, Moment) -> bool,
 ) -> Result<(), Rejected> {
-    machine.take_back(0);
-    let mut course = Course::default();
     let mut named: HashSet<TxnId> = HashSet::new();
     for (place, &(txn, sees)) in lemma.run.iter().enumerate() {
         let live = txn.index() < history.txn_count() && history.outcome(txn) != Outcome::Aborted;
@@ -63,11 +61,8 @@ fn check(
         if !live || !named.insert(txn) || !possible {
             return reject("a lemma executes what cannot be executed");
         }
-        let last = place + 1 == lemma.run.len();
-        // Only the last one counts: others may not fit because of what only they looked at.
-        let counts = if last { Counts::Of(lemma.op) } else { Counts::None };
-        course.push(machine, prints, rules, (txn, sees), counts)?;
     }
+    let course = Course::of_lemma(machine, prints, rules, &lemma.run, lemma.op)?;
     let Some(demanded) = demands(&course, prints, rules) else {
         return reject("a lemma whose last transaction fits");
     };
