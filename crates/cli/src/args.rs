@@ -159,6 +159,9 @@ pub struct RunArgs {
     /// Write no report when --report is not given; otherwise, unless --json or --quiet asks for less, it is margay-report.html
     #[arg(long, conflicts_with = "report")]
     pub no_report: bool,
+    /// Show what happened over time, too: throughput, latency, memory, kinds of dependencies
+    #[arg(long)]
+    pub stats: bool,
     #[command(flatten)]
     pub common: CommonArgs,
     #[command(flatten)]
@@ -217,6 +220,9 @@ pub struct CheckArgs {
     pub accept: Option<PathBuf>,
     #[command(flatten)]
     pub input: InputArgs,
+    /// Show what happened over time, too: throughput, latency, memory, kinds of dependencies
+    #[arg(long)]
+    pub stats: bool,
     #[command(flatten)]
     pub common: CommonArgs,
     #[command(flatten)]

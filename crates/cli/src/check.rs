@@ -7,6 +7,7 @@ use margay::{Backend, Choice, Decision, Options, Reading};
 use margay_history::{History, HistoryBuilder};
 use margay_levels::Level;
 use margay_levels::profile::Dbms;
+use margay_report::text;
 use margay_report::view::Again;
 use margay_verdict::{Budget, Exhausted, Question, Verdict, Why, default_memory, wire};
 
@@ -87,7 +88,7 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
         instants: args.instants,
         again: Again { command: Some(again(&args)), audit, seed: None },
         curves: args.output.report.is_some()
-            || (args.common.json && history.op_count() <= CURVES_UP_TO && in_time),
+            || ((args.common.json || args.stats) && history.op_count() <= CURVES_UP_TO && in_time),
     };
     let mut view = View::framed(history, args.level.name(), &decision, stats, frame);
     if !aside.shown.is_empty() {
@@ -103,7 +104,9 @@ pub fn show(args: &CheckArgs, view: &View, to_stdout: bool) -> Result<(), Failur
     if args.common.json {
         terminal::print_json(&view.json())?;
     } else if !args.common.quiet && !to_stdout {
-        terminal::print(&view.shown(Paint::for_stdout()))?;
+        let paint = Paint::for_stdout();
+        let account = view.shown(paint, args.stats);
+        terminal::print(&text::closed(&account, &view.report, paint.inner()))?;
     }
     Ok(())
 }
@@ -143,7 +146,7 @@ impl Late {
             match (args.common.json, args.common.quiet || to_stdout) {
                 (true, _) => view.json(),
                 (false, true) => String::new(),
-                (false, false) => view.shown(Paint::for_stdout()),
+                (false, false) => view.shown(Paint::for_stdout(), false),
             }
         };
         let memory = args.common.memory.or_else(default_memory).unwrap_or_default();

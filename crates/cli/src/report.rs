@@ -20,7 +20,7 @@ pub fn run(args: ReportArgs) -> Result<Status, Failure> {
         if files::is_stream(&args.output) { Paint::for_stdout().inner() } else { margay_report::Paint::OFF };
     let case = args.anomaly as usize - 1;
     let shown = match form {
-        Form::Text => Some(text::text(&report, paint, width())),
+        Form::Text => Some(text::closed(&text::text(&report, paint, width()), &report, paint)),
         Form::Html => Some(html::page(&report, Place::File)),
         Form::Junit => Some(junit::junit(&report)),
         Form::Dot => dot::dot(&report, case),

@@ -7,7 +7,7 @@ use margay::Decision;
 use margay_history::History;
 use margay_levels::Level;
 use margay_report::view::{Again, Details};
-use margay_report::{Report, Source};
+use margay_report::{Report, Source, text};
 use margay_verdict::mechanism::{Deduced, Dependencies};
 use margay_verdict::{Budget, Question, Translation};
 use serde::Serialize;
@@ -80,7 +80,7 @@ impl Stats {
 
     /// In words.
     pub fn text(&self) -> String {
-        margay_report::text::stats(&self.for_report())
+        text::stats(&self.for_report())
     }
 
     pub fn for_report(&self) -> margay_report::view::Stats {
@@ -134,9 +134,13 @@ impl View {
         one_line(self)
     }
 
-    /// For people.
-    pub fn shown(&self, paint: Paint) -> String {
-        margay_report::text::text(&self.report, paint.inner(), width())
+    /// For people: the account, with the table of what happened over time where it is wanted.
+    pub fn shown(&self, paint: Paint, statistics: bool) -> String {
+        let mut account = text::text(&self.report, paint.inner(), width());
+        if statistics {
+            account += &text::statistics(&self.report, width());
+        }
+        account
     }
 
     pub fn details(&mut self) -> &mut Details {

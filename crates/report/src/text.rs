@@ -4,11 +4,11 @@
 //! violated: HISTORY is impossible under serializable
 //!   engine solve; 2 transactions, 8 operations, 2 sessions; read in 201 µs, checked in 295 µs
 //!
-//! G2-item between T1, T2: write skew
+//! Write skew between T1 and T2 (G2-item)
 //!   Transactions each decided on something that another was just changing, …
 //!
-//!   T1 → T2  rw  T1 read bob = "on call", the initial version, and T2 wrote "off" later
-//!   T2 → T1  rw  T2 read alice = "on call", the initial version, and T1 wrote "off" later
+//!   T1 → T2  missed (rw)  T1 read bob = "on call", the initial version, and T2 wrote "off" later
+//!   T2 → T1  missed (rw)  T2 read alice = "on call", the initial version, and T1 wrote "off" later
 //! ```
 
 use crate::paint::Paint;
@@ -23,7 +23,9 @@ const NAMED: usize = 8;
 /// Fewer moments are no course of time: a run of a fraction of a second has no curves worth a table.
 const MOMENTS: usize = 10;
 /// Cycles of one anomaly that the text shows.
-const CYCLES: usize = 2;
+const CYCLES: usize = 6;
+/// A shorter account does not repeat its verdict at the end.
+const LONG: usize = 12;
 /// No text is narrower, and none wider, than this.
 const WIDTHS: (usize, usize) = (80, 120);
 
@@ -37,17 +39,39 @@ pub fn text(report: &Report, paint: Paint, width: usize) -> String {
         let known = report.anomalies[..i].iter().any(|before| before.name == anomaly.name);
         out.anomaly(anomaly, case, known);
     }
-    if report.anomalies.len() > SHOWN {
-        out.line("");
-        out.line(&format!("and {} more; --json has all", report.anomalies.len() - SHOWN));
-    }
+    out.how_many(report);
     out.models(report);
     if let Some(details) = &report.report {
         out.expected(&details.expected);
         out.checks(&details.checks);
+        out.no_contradiction(report, &details.checks);
+    }
+    out.out
+}
+
+/// What happened over time, as a table of numbers; empty where there is no course of time.
+#[must_use]
+pub fn statistics(report: &Report, width: usize) -> String {
+    let mut out = Account { out: String::new(), paint: Paint::OFF, width: width.clamp(WIDTHS.0, WIDTHS.1) };
+    if let Some(details) = &report.report {
         out.statistics(details);
     }
     out.out
+}
+
+/// The account as it ends on a terminal: where it is long, its verdict is the last line, too.
+#[must_use]
+pub fn closed(account: &str, report: &Report, paint: Paint) -> String {
+    let account = account.trim_end();
+    if account.lines().count() < LONG {
+        return format!("{account}\n");
+    }
+    format!("{account}\n\n{}\n", verdict_line(report, paint))
+}
+
+fn verdict_line(report: &Report, paint: Paint) -> String {
+    let headline = report.report.as_ref().map_or(&report.level, |details| &details.headline);
+    format!("{}: {headline}", paint.verdict(report.verdict.name()))
 }
 
 /// Sizes and times in words.
@@ -98,10 +122,8 @@ impl Account {
     }
 
     fn head(&mut self, report: &Report) {
-        let word = self.paint.verdict(report.verdict.name());
         let details = report.report.as_deref();
-        let headline = details.map_or(report.level.clone(), |details| details.headline.clone());
-        self.line(&format!("{word}: {headline}"));
+        self.line(&verdict_line(report, self.paint));
         let engine =
             report.engine.as_ref().map_or("no engine".to_owned(), |engine| format!("engine {engine}"));
         let done = if report.run.is_some() { "recorded" } else { "read" };
@@ -135,8 +157,7 @@ impl Account {
 
     /// One anomaly; what its kind means is not told twice.
     fn anomaly(&mut self, anomaly: &Anomaly, case: Option<&Case>, known: bool) {
-        let title = case.map_or(String::new(), |case| format!(": {}", case.title.to_lowercase()));
-        let heading = format!("{} {}{title}", anomaly.name, among(&anomaly.transactions));
+        let heading = heading(anomaly, case);
         self.line("");
         for line in wrap(&heading, self.width, "", 2) {
             let bold = self.paint.bold(&line);
@@ -175,16 +196,22 @@ impl Account {
             }
             self.cycle(cycle);
         }
+        if picture.cycles.len() > CYCLES {
+            self.line(&format!(
+                "  and {} more; the report and --json have all",
+                picture.cycles.len() - CYCLES
+            ));
+        }
     }
 
     /// One line for each edge, the arrows under each other.
     fn cycle(&mut self, cycle: &Cycle) {
         let arrow = |edge: &Edge| format!("T{} → T{}", edge.from, edge.to);
         let widest = cycle.edges.iter().map(|edge| arrow(edge).chars().count()).max().unwrap_or(0);
-        let kinds = cycle.edges.iter().map(|edge| edge.kind.len()).max().unwrap_or(0);
+        let kinds = cycle.edges.iter().map(|edge| kind(&edge.kind).len()).max().unwrap_or(0);
         for edge in &cycle.edges {
             let because = edge.reason.split_once(": ").map_or(edge.reason.as_str(), |(_, because)| because);
-            let head = format!("  {:widest$}  {:kinds$}  ", arrow(edge), edge.kind);
+            let head = format!("  {:widest$}  {:kinds$}  ", arrow(edge), kind(&edge.kind));
             let indent = head.chars().count();
             for (i, line) in wrap(because.trim_end_matches('.'), self.width, &head, indent).iter().enumerate()
             {
@@ -195,6 +222,40 @@ impl Account {
                 self.line(&painted);
             }
         }
+    }
+
+    /// How much of what there is was shown. Engines stop at the first anomalies that they can prove.
+    fn how_many(&mut self, report: &Report) {
+        let found = report.anomalies.len();
+        if report.verdict != Word::Violated || found == 0 {
+            return;
+        }
+        let shown = match found {
+            1 => "One anomaly is shown; there may be more".to_owned(),
+            2..=SHOWN => format!("{found} anomalies are shown; there may be more"),
+            _ => format!("{SHOWN} of at least {found} anomalies are shown, --json has all"),
+        };
+        self.line("");
+        self.words(&format!("{shown}: the search stops at the first that it can prove."), "", 2);
+    }
+
+    /// Why an engine that found nothing does not contradict one that did.
+    fn no_contradiction(&mut self, report: &Report, checks: &[Check]) {
+        let fine = |check: &&Check| matches!(check.verdict, Word::Clean | Word::Holds);
+        let Some(check) = checks.iter().find(fine).filter(|_| report.verdict == Word::Violated) else {
+            return;
+        };
+        let Check { engine, level, verdict, .. } = check;
+        let why = if *level == report.level {
+            format!(
+                "{engine} finds only what the clock proves: `{}` means that it found nothing",
+                verdict.name()
+            )
+        } else {
+            format!("{engine} asked about {level}, and the verdict is about {}", report.level)
+        };
+        self.line("");
+        self.words(&why, "  no contradiction: ", 4);
     }
 
     /// Which of Elle's models are ruled out.
@@ -278,6 +339,28 @@ impl Account {
         for line in table.lines(self.width) {
             self.line(&line);
         }
+    }
+}
+
+/// The plain name first, the one of the literature in parentheses: `Write skew between T1 and T2 (G2-item)`.
+fn heading(anomaly: &Anomaly, case: Option<&Case>) -> String {
+    let (name, among) = (&anomaly.name, among(&anomaly.transactions));
+    match case {
+        Some(case) if case.title.to_lowercase().replace(' ', "-") != *name => {
+            format!("{} {among} ({name})", case.title)
+        }
+        Some(case) => format!("{} {among}", case.title),
+        None => format!("{name} {among}"),
+    }
+}
+
+/// An arrow's kind in words; `margay explain rw` says more.
+fn kind(kind: &str) -> String {
+    match kind {
+        "ww" => "overwritten (ww)".to_owned(),
+        "wr" => "read (wr)".to_owned(),
+        "rw" => "missed (rw)".to_owned(),
+        other => other.to_owned(),
     }
 }
 

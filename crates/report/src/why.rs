@@ -29,7 +29,7 @@ pub fn impossible(picture: &Picture, txns: &[u64], level: Option<Level>, mechani
             if others.len() == 1 { "the other cycle" } else { "the other cycles" }
         ),
         cycles => format!(
-            "The history alone does not tell what happened first, so every possibility was tried. Each of them ends in a circle like the {} shown here, in \
+            "The history alone does not tell what happened first, so every possibility was tried. Each of them ends in one of these {} circles, in \
              which a transaction would have to come before itself.{rule}",
             cycles.len()
         ),

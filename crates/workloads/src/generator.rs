@@ -13,9 +13,6 @@ pub(crate) fn domain(keys: u32) -> i64 {
 /// After so many transactions a client goes on with new lists, so that they stay short.
 const LISTS_FOR: u64 = 24;
 
-/// Values of plans that are tried again begin here.
-const AGAIN: i64 = 1 << 40;
-
 /// A transaction to come.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
@@ -33,8 +30,9 @@ pub struct Generator {
     domain: u32,
     rng: Rng,
     clients: i64,
+    /// Even, and no other client's.
     next_value: i64,
-    /// Values of plans that are tried again, so that those of new plans do not depend on what the database refused.
+    /// Odd: values of plans that are tried again, so that those of new plans do not depend on what the database refused.
     next_again: i64,
     transactions: u64,
 }
@@ -51,8 +49,8 @@ impl Generator {
             domain: domain(keys) as u32,
             rng: Rng::new(seed, stream(client)),
             clients: i64::from(clients),
-            next_value: i64::from(client) + 1,
-            next_again: AGAIN + i64::from(client) + 1,
+            next_value: 2 * i64::from(client) + 2,
+            next_again: 2 * i64::from(client) + 1,
             transactions: 0,
         }
     }
@@ -75,8 +73,8 @@ impl Generator {
     #[must_use]
     pub fn again(&mut self, plan: &Plan) -> Plan {
         let mut fresh = || {
-            self.next_again += self.clients;
-            self.next_again - self.clients
+            self.next_again += 2 * self.clients;
+            self.next_again - 2 * self.clients
         };
         let change = |change: Change, fresh: i64| match change {
             Change::Put(_) => Change::Put(fresh),
@@ -194,7 +192,7 @@ impl Generator {
     /// A value that nobody else writes: client c of n writes c + 1, c + 1 + n, c + 1 + 2n, …
     fn fresh(&mut self) -> i64 {
         let value = self.next_value;
-        self.next_value += self.clients;
+        self.next_value += 2 * self.clients;
         value
     }
 

@@ -6,8 +6,8 @@ use std::path::Path;
 use margay_drivers::Target;
 use margay_levels::Level;
 use margay_recover::Plugin;
-use margay_report::Word;
 use margay_report::view::{Check, Run};
+use margay_report::{Word, text};
 use margay_runner::Verified;
 use serde_json::{Map, Value, json};
 
@@ -24,8 +24,12 @@ pub fn account(args: &RunArgs, done: &Done, view: &View, page: Option<&Path>) ->
     let paint = Paint::for_stdout();
     let (job, counts) = (&done.job, done.recording.counts);
     let seconds = done.recording.elapsed.as_secs_f64();
-    let mut out = format!(
-        "{} at {}: {} clients, workload {} ({})\n",
+    let shown = view.shown(paint, args.stats);
+    let (verdict, rest) = shown.split_once('\n').unwrap_or((&shown, ""));
+    let mut out = format!("{verdict}\n");
+    let _ = writeln!(
+        out,
+        "  {} at {}: {} clients, workload {} ({})",
         paint.bold(&done.dbms),
         level_names(job),
         job.clients,
@@ -45,12 +49,12 @@ pub fn account(args: &RunArgs, done: &Done, view: &View, page: Option<&Path>) ->
     for line in asides(done) {
         let _ = writeln!(out, "  {line}");
     }
-    let _ = writeln!(out, "\n{}", view.shown(paint).trim_end());
+    let _ = writeln!(out, "{}", rest.trim_end());
     if let Some(page) = page {
         let _ = writeln!(out, "\n  report: {}", page.display());
     }
     let _ = writeln!(out, "{}", paint.dim(&format!("\n  again: {}", again(args, done))));
-    out
+    text::closed(&out, &view.report, paint.inner())
 }
 
 /// What else is worth a line.

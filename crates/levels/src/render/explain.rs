@@ -16,9 +16,42 @@ pub fn explain(name: &str) -> Option<String> {
         name.parse::<Anomaly>().ok().map(explain_anomaly),
         model.map(explain_model),
         name.parse::<Found>().ok().map(|p| explain_profile(p.0)),
+        explain_dependency(name),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join("\n"))
+}
+
+/// What an arrow of a cycle means.
+fn explain_dependency(name: &str) -> Option<String> {
+    let (title, text) = match name.to_lowercase().as_str() {
+        "ww" => (
+            "ww, overwritten",
+            "An arrow T1 → T2 of kind ww says that T2 overwrote what T1 wrote: of one object, T2's version comes \
+             after T1's. So T1 comes before T2. Also called a write dependency.",
+        ),
+        "wr" => (
+            "wr, read",
+            "An arrow T1 → T2 of kind wr says that T2 read what T1 wrote. So T1 comes before T2. Also called a read \
+             dependency, or reads-from.",
+        ),
+        "rw" => (
+            "rw, missed",
+            "An arrow T1 → T2 of kind rw says that T1 read a version that T2 overwrote: T1 missed T2's write. So T1 \
+             comes before T2, although T1 may have committed later. Over a search it says that T2 wrote a row that \
+             T1's search should have found, had T2 come first. Also called an anti-dependency.",
+        ),
+        "session" => (
+            "session, the order of one client",
+            "An arrow T1 → T2 of kind session says that one client ran T1 and then T2.",
+        ),
+        "real-time" => (
+            "real-time, the order of the clock",
+            "An arrow T1 → T2 of kind real-time says that T1 had ended before T2 began.",
+        ),
+        _ => return None,
+    };
+    Some(Page::new(&format!("dependency {title}"), text).0)
 }
 
 /// Names near an unknown one, nearest first.
