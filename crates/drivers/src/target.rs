@@ -155,9 +155,27 @@ fn sqlite(text: &str) -> Result<Target, String> {
 fn no_target(text: &str) -> String {
     let stores = Kind::ALL.map(|kind| format!("{kind}[:PATH]")).join(", ");
     let text = without_secrets(text);
+    if let Some(meant) = meant(&text) {
+        return format!("`{text}` is no target; did you mean {meant}?");
+    }
     format!(
         "`{text}` is no target; there are sqlite[:FILE][?OPTIONS], {stores}, postgres://…, \"host=… user=…\", mysql://…, exec:COMMAND and sim:PROTOCOL[+FAULT]"
     )
+}
+
+/// What people mean by a name that is almost a target.
+fn meant(text: &str) -> Option<String> {
+    let server = |name: &str, scheme: &str| {
+        format!("--start {name}, which starts a private server, or {scheme}://USER:PASSWORD@HOST/DATABASE")
+    };
+    let is_file = [".db", ".sqlite", ".sqlite3", ".db3"].iter().any(|end| text.ends_with(end));
+    match text {
+        "postgres" | "postgresql" | "pg" => Some(server("postgres", "postgres")),
+        "mysql" => Some(server("mysql", "mysql")),
+        "mariadb" => Some(server("mariadb", "mysql")),
+        _ if is_file => Some(format!("sqlite:{text}")),
+        _ => None,
+    }
 }
 
 fn simulated(text: &str) -> Result<Target, String> {
@@ -165,7 +183,9 @@ fn simulated(text: &str) -> Result<Target, String> {
     let name = parts.next().unwrap_or_default();
     let protocol = match name {
         "si" => Protocol::SiFuw,
-        _ => name.parse().map_err(|error: margay_levels::UnknownName| error.to_string())?,
+        _ => name.parse().map_err(|error: margay_levels::UnknownName| {
+            format!("{error}; there are {}", Protocol::ALL.map(Protocol::name).join(", "))
+        })?,
     };
     let faults = parts.map(fault).collect::<Result<_, _>>()?;
     Ok(Target::Sim(protocol, faults))
@@ -281,6 +301,20 @@ mod tests {
             "postgres://h/d?user=u&password=secret&sslmode=disable".parse().expect("a target");
         assert_eq!(queried.to_string(), "postgres://h/d?user=u&password=***&sslmode=disable");
         assert_eq!("sim:si".parse(), Ok(Target::Sim(Protocol::SiFuw, Vec::new())));
+    }
+
+    #[test]
+    fn what_is_almost_a_target_is_told_how_to_become_one() {
+        for (text, hint) in [
+            ("mydb.sqlite", "did you mean sqlite:mydb.sqlite?"),
+            ("postgres", "did you mean --start postgres, "),
+            ("mariadb", "or mysql://USER:PASSWORD@HOST/DATABASE?"),
+            ("sim:foo", "there are serial, "),
+            ("oracle", "there are sqlite[:FILE]"),
+        ] {
+            let told = text.parse::<Target>().expect_err("no target");
+            assert!(told.contains(hint), "{told}");
+        }
     }
 
     /// A regression: an address in libpq's words was no target, and was printed as it was.

@@ -412,7 +412,9 @@ impl Teller<'_> {
             self.writers(access.object, access.value).into_iter().map(|t| self.txn(t)).collect();
         Some(match anomaly {
             Anomaly::GarbageRead => {
-                format!("Nobody ever wrote that to {name}, and it was not there initially.")
+                let unlisted = self.history.initial(access.object) == ValueId::NULL;
+                let hint = if unlisted { NOT_LISTED } else { "" };
+                format!("Nobody ever wrote that to {name}, and it was not there initially.{hint}")
             }
             Anomaly::G1a | Anomaly::DirtyUpdate if !writers.is_empty() => {
                 format!("Only {} wrote that to {name}, and aborted.", writers.join(", "))
@@ -464,6 +466,9 @@ impl Teller<'_> {
         }
     }
 }
+
+/// A common mistake of people who write histories themselves.
+const NOT_LISTED: &str = " (Objects that `initial` in the first line does not list begin as absent.)";
 
 fn shorten(text: &str) -> String {
     let length = text.chars().count();

@@ -52,7 +52,7 @@ pub struct Done {
 pub fn drive(args: &RunArgs) -> Result<Done, Failure> {
     let quiet = args.common.quiet;
     let target = target(args);
-    let failed = |error: String| Failure::new(format!("{target}: {error}"));
+    let failed = |error: String| Failure::new(format!("{target}: {error}{}", nobody_there(&target, &error)));
     let setting = Job::setting(&args.workload, args.clients, args.seed);
     let monitor = Arc::new(Monitor::default());
     let interrupts = Interrupts::listen(&monitor)?;
@@ -85,7 +85,7 @@ pub fn drive(args: &RunArgs) -> Result<Done, Failure> {
     let followed = follow::level(claim, promised).filter(|_| !is_sql);
     let serving = serve(args, &monitor, claim, &dbms, &job)?;
     let recording = {
-        let _progress = Progress::follow(live_line(&monitor), !quiet);
+        let _progress = Progress::follow(live_line(&monitor, &job), !quiet);
         let patience = super::timeout(args);
         let (max_lag, silence) = (args.max_lag, args.give_up_after);
         let follower = followed.map(|level| Box::new(Live::new(level, order.clone())) as Box<dyn Follows>);
@@ -170,11 +170,21 @@ fn live_mechanisms(database: &dyn Database, job: &Job) -> Option<Mechanisms> {
 }
 
 /// What is shown while clients run.
-fn live_line(monitor: &Arc<Monitor>) -> impl Fn() -> String + Send + 'static {
+fn live_line(monitor: &Arc<Monitor>, job: &Job) -> impl Fn() -> String + Send + 'static {
     let (monitor, start) = (Arc::clone(monitor), Instant::now());
+    let (many, long) = (job.transactions, job.duration);
     move || {
         let (counts, progress) = (monitor.counts(), monitor.progress());
-        let rate = counts.total() as f64 / start.elapsed().as_secs_f64().max(0.001);
+        let seconds = start.elapsed().as_secs_f64().max(0.001);
+        let rate = counts.total() as f64 / seconds;
+        let by_count = many.map_or(0.0, |many| counts.total() as f64 / many.max(1) as f64);
+        let done = long.map_or(0.0, |long| seconds / long.as_secs_f64().max(0.001)).max(by_count);
+        let phase = match done {
+            done if done >= 1.0 => "catching up".to_owned(),
+            done => {
+                format!("running, {:.0} %, {:.0} s left", done * 100.0, seconds / done.max(1e-6) - seconds)
+            }
+        };
         let followed = monitor.followed().map_or(String::new(), |followed| match followed.stopped {
             Some(_) => " follow has stopped;".to_owned(),
             None => format!(
@@ -186,7 +196,7 @@ fn live_line(monitor: &Arc<Monitor>) -> impl Fn() -> String + Send + 'static {
             ),
         });
         format!(
-            "{rate:.0} transactions/s, {} committed, {} aborted, {} unknown; {} verified, {} ms behind, {} violations;{followed}",
+            "{phase}; {rate:.0} transactions/s, {} committed, {} aborted, {} unknown; {} verified, {} ms behind, {} violations;{followed}",
             counts.committed,
             counts.aborted,
             counts.unknown,
@@ -195,6 +205,19 @@ fn live_line(monitor: &Arc<Monitor>) -> impl Fn() -> String + Send + 'static {
             progress.violations,
         )
     }
+}
+
+/// What to do where no server answers.
+fn nobody_there(target: &Target, error: &str) -> String {
+    let start = match target {
+        Target::Postgres(_) => "postgres",
+        Target::Mysql(_) => "mariadb",
+        _ => return String::new(),
+    };
+    if error.contains("refused") || error.contains("No such file") {
+        return format!("; is the server running there? `margay run --start {start}` starts a private one");
+    }
+    String::new()
 }
 
 /// All levels of a job, as histories name them.
