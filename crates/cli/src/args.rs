@@ -52,7 +52,7 @@ pub enum Command {
     Anomalies,
     /// List what databases promise at their own levels
     Profiles,
-    /// Explain a level, an anomaly or a profile
+    /// Explain a level, an anomaly, a profile, or an arrow of a cycle (ww, wr, rw)
     Explain {
         /// Its name
         name: String,
@@ -61,6 +61,11 @@ pub enum Command {
     Completions {
         /// The shell
         shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or write one for every command into a folder
+    Man {
+        /// The folder: share/man/man1 of where the program is installed
+        folder: Option<PathBuf>,
     },
 }
 

@@ -26,7 +26,9 @@ mod stream;
 mod terminal;
 mod view;
 
+use std::path::Path;
 use std::process::ExitCode;
+use std::{fs, io};
 
 use args::{Command, CommandLine};
 use clap::{CommandFactory, Parser};
@@ -71,6 +73,8 @@ fn run(line: CommandLine) -> Result<Status, Failure> {
         Command::Profiles => terminal::print(&margay_levels::render::profiles_table()),
         Command::Explain { name } => explain(&name),
         Command::Completions { shell } => completions(shell),
+        Command::Man { folder: None } => manual(),
+        Command::Man { folder: Some(folder) } => manuals(&folder),
     }
 }
 
@@ -91,4 +95,20 @@ fn completions(shell: clap_complete::Shell) -> Result<Status, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut CommandLine::command(), "margay", &mut script);
     terminal::print(&String::from_utf8_lossy(&script))
+}
+
+/// The page of the whole program.
+fn manual() -> Result<Status, Failure> {
+    let mut page = Vec::new();
+    let rendered = clap_mangen::Man::new(CommandLine::command()).render(&mut page);
+    rendered.map_err(|error| Failure::new(format!("the manual page: {error}")))?;
+    terminal::print_document(&String::from_utf8_lossy(&page))
+}
+
+/// One page for each command: margay.1, margay-run.1 and so on.
+fn manuals(folder: &Path) -> Result<Status, Failure> {
+    let failed = |error: io::Error| Failure::new(format!("{}: {error}", folder.display()));
+    fs::create_dir_all(folder).map_err(failed)?;
+    clap_mangen::generate_to(CommandLine::command(), folder).map_err(failed)?;
+    Ok(Status::Fine)
 }

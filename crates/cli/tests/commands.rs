@@ -202,3 +202,25 @@ fn what_cannot_be_simulated_says_why() {
         assert!(run.stdout.is_empty() && run.stderr.contains(says), "{args:?}: {}", run.stderr);
     }
 }
+
+/// Manual pages come from the same source as the help texts.
+#[test]
+fn there_is_a_manual_page_for_every_command() {
+    assert!(margay(["man"]).expect(0).stdout.contains(".TH margay 1"));
+    let folder = tempfile::tempdir().expect("a folder");
+    margay(["man", &folder.path().display().to_string()]).expect(0);
+    for name in ["margay.1", "margay-run.1", "margay-check.1", "margay-audit.1"] {
+        let page = fs::read_to_string(folder.path().join(name)).expect(name);
+        assert!(page.contains(".SH OPTIONS"), "{name}: {page}");
+    }
+}
+
+/// What stands at an arrow of a cycle can be looked up.
+#[test]
+fn arrows_are_explained() {
+    for (name, word) in
+        [("ww", "overwrote"), ("wr", "read what"), ("rw", "missed"), ("real-time", "ended before")]
+    {
+        assert!(margay(["explain", name]).expect(0).stdout.contains(word), "{name}");
+    }
+}

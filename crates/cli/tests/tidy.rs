@@ -119,10 +119,10 @@ fn links_of_documents_lead_somewhere() {
 
 #[test]
 fn the_book_has_every_document_once() {
-    let summary = std::fs::read_to_string(common::root().join("docs/SUMMARY.md")).expect("a summary");
+    let summary = fs::read_to_string(common::root().join("docs/SUMMARY.md")).expect("a summary");
     let mut listed = links(&summary);
     listed.sort_unstable();
-    let mut there: Vec<String> = std::fs::read_dir(common::root().join("docs"))
+    let mut there: Vec<String> = fs::read_dir(common::root().join("docs"))
         .expect("documents")
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .filter(|name| name.ends_with(".md") && name != "SUMMARY.md")
