@@ -33,6 +33,8 @@ struct Object {
     accesses: Vec<(OpId, ValueId)>,
     /// The versions of the transactions that may have committed, the initial one first.
     versions: Vec<(Version, Shape)>,
+    /// Those that are known whole only because they set every column that anybody sets.
+    completed: HashSet<Version>,
     by_key: HashMap<ValueId, Vec<usize>>,
     /// Those without a key.
     rest: Vec<usize>,
@@ -77,8 +79,9 @@ impl<'p> Candidates<'p> {
             if predicates.budget().poll().is_err() {
                 break;
             }
-            let versions = candidates.versions(object, &accesses);
-            candidates.objects.insert(object, Object::new(history, accesses, versions));
+            let mut versions = candidates.versions(object, &accesses);
+            let completed = candidates.complete(&mut versions);
+            candidates.objects.insert(object, Object::new(history, accesses, versions, completed));
         }
         candidates
     }
@@ -474,8 +477,13 @@ impl Row for ShapeRow<'_, '_> {
 }
 
 impl Object {
-    fn new(history: &History, accesses: Vec<(OpId, ValueId)>, versions: Vec<(Version, Shape)>) -> Self {
-        let mut object = Object { accesses, versions, by_key: HashMap::new(), rest: Vec::new() };
+    fn new(
+        history: &History,
+        accesses: Vec<(OpId, ValueId)>,
+        versions: Vec<(Version, Shape)>,
+        completed: HashSet<Version>,
+    ) -> Self {
+        let mut object = Object { accesses, versions, completed, by_key: HashMap::new(), rest: Vec::new() };
         for (i, (_, shape)) in object.versions.iter().enumerate() {
             match key(history, shape) {
                 Some(key) => object.by_key.entry(key).or_default().push(i),

@@ -1,8 +1,9 @@
 //! Which versions of one column an operation can have seen, where rows are written in part.
 //!
 //! # Mathematics
-//! A version *writes* a column if it sets it, if it removes the row, if all columns of it are known, or if none of them
-//! is. In any state a column then has a last writer, and the value that it holds is that writer's: NULL where the row
+//! A version *writes* a column if it sets it, if it removes the row, if it replaces the row whole, or if none of its
+//! columns is known. Setting every column that anybody sets is not replacing: a column that nobody sets then has the
+//! writers that it has for engines, those who removed the row. In any state a column then has a last writer, and the value that it holds is that writer's: NULL where the row
 //! was removed. So every operation that looks at an object of others saw, in each column that its own transaction has
 //! not written, one of the versions that write it.
 //!
@@ -14,7 +15,7 @@ use margay_history::{NameId, ObjectId, Op, OpId, TxnId, Value, ValueId, Version}
 use margay_verdict::cell::key_column;
 use margay_verdict::{Cell, Field};
 
-use super::{Candidates, Look, Shape, ShapeRow};
+use super::{Candidates, Look, Object, Shape, ShapeRow};
 use crate::Rejected;
 
 /// What a version made of a column.
@@ -48,16 +49,17 @@ impl<'p> Candidates<'p> {
         let me = Version::Of(history.txn_of(op.id));
         let sight = ColumnSight { all: self, object, column, look: &look, own: own.as_ref() };
         let fits = |(version, shape): &&(Version, Shape)| {
-            *version != me && self.content(shape, column).is_some_and(|content| sight.explains(content))
+            *version != me
+                && self.made(known, *version, shape, column).is_some_and(|content| sight.explains(content))
         };
         Ok(Some(known.versions.iter().filter(fits).map(|v| v.0).collect()))
     }
 
     /// Whether a transaction that may have committed writes the column.
     pub(crate) fn writes_column(&self, txn: TxnId, object: ObjectId, column: NameId) -> bool {
-        let versions = self.objects.get(&object).map_or(&[][..], |known| &known.versions);
-        let own = versions.iter().find(|(version, _)| *version == Version::Of(txn));
-        own.is_some_and(|(_, shape)| self.content(shape, column).is_some())
+        let Some(known) = self.objects.get(&object) else { return false };
+        let own = known.versions.iter().find(|(version, _)| *version == Version::Of(txn));
+        own.is_some_and(|(version, shape)| self.made(known, *version, shape, column).is_some())
     }
 
     /// The columns that a transaction's version sets, of those that some value has: nobody can have seen what only an
@@ -105,6 +107,12 @@ impl<'p> Candidates<'p> {
     fn is_own(&self, object: ObjectId, own: Option<&Shape>, column: NameId) -> bool {
         key_column(self.history(), object, self.history().name(column)).is_some()
             || own.is_some_and(|shape| self.content(shape, column).is_some())
+    }
+
+    /// What a version of an object made of the column, if it wrote it.
+    fn made(&self, known: &Object, version: Version, shape: &Shape, column: NameId) -> Option<Content> {
+        let left = known.completed.contains(&version) && !self.columns_of(shape).contains(&column);
+        if left { None } else { self.content(shape, column) }
     }
 
     /// What a version of this shape made of the column, if it wrote it.

@@ -8,6 +8,7 @@
 //! # Invariants
 //! - Whatever the version before was, the version has its shape.
 
+use hashbrown::HashSet;
 use margay_history::{Access, NameId, ObjectId, Op, OpKind, Value, ValueId, Version};
 use margay_verdict::cell::fold;
 use margay_verdict::state::plain_effect;
@@ -40,16 +41,16 @@ impl Candidates<'_> {
                 versions.push((Version::Of(txn), shape));
             }
         }
-        self.complete(&mut versions);
         versions
     }
 
-    /// A row of which every column that anybody ever wrote is known is known whole.
-    fn complete(&self, versions: &mut [(Version, Shape)]) {
+    /// A row of which every column that anybody ever wrote is known is known whole. Returns the versions of these.
+    pub(super) fn complete(&self, versions: &mut [(Version, Shape)]) -> HashSet<Version> {
         let history = self.history();
         let opaque = |shape: &Shape| matches!(shape, Shape::Columns(columns) if columns.is_empty());
+        let mut completed = HashSet::new();
         if versions.iter().any(|(_, shape)| opaque(shape)) {
-            return;
+            return completed;
         }
         let mut universe: Vec<NameId> = Vec::new();
         for (_, shape) in versions.iter() {
@@ -66,7 +67,7 @@ impl Candidates<'_> {
         }
         universe.sort_unstable();
         universe.dedup();
-        for (_, shape) in versions {
+        for (version, shape) in versions {
             let Shape::Columns(columns) = shape else { continue };
             let known = |&name: &NameId| {
                 let column = columns.iter().find(|c| c.0 == name)?;
@@ -74,8 +75,10 @@ impl Candidates<'_> {
             };
             if let Some(fields) = universe.iter().map(known).collect::<Option<Vec<_>>>() {
                 *shape = Shape::Exact(Cell::Row(fields));
+                completed.insert(*version);
             }
         }
+        completed
     }
 
     /// What is known after one transaction's accesses of an object; nothing if it does not write it.
