@@ -15,7 +15,7 @@ pub enum Dialect {
     /// CockroachDB: PostgreSQL's grammar and types. Text is compared by code point, NULL sorts first, and
     /// the quotient of two integers is a decimal, which has no value here.
     Cockroach,
-    /// MySQL and MariaDB in strict mode, with collations that ignore case.
+    /// MySQL, MariaDB and OceanBase in strict mode, with collations that ignore case.
     MySql,
     /// TiDB: MySQL's grammar and arithmetic, with the collation `utf8mb4_bin`, which keeps case.
     TiDb,
@@ -43,6 +43,8 @@ const NAMES: &[(&str, Dialect)] = &[
     ("aurora", Dialect::MySql),
     ("polardb", Dialect::MySql),
     ("vitess", Dialect::MySql),
+    // In MySQL's mode, which is what seekdb and clients of MySQL's protocol have.
+    ("oceanbase", Dialect::MySql),
     ("tidb", Dialect::TiDb),
     ("sqlite", Dialect::Sqlite),
     ("libsql", Dialect::Sqlite),
@@ -166,6 +168,7 @@ mod tests {
             (Some("aurora"), Dialect::MySql),
             (Some("percona_server-8.0"), Dialect::MySql),
             (Some("tidb-7.5"), Dialect::TiDb),
+            (Some("oceanbase-seekdb-1.4.0.0"), Dialect::MySql),
             (Some("sqlite-shared"), Dialect::Sqlite),
         ];
         for (name, dialect) in cases {
