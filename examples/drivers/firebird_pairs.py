@@ -9,9 +9,8 @@ import json, os, sys
 from firebird.driver import DatabaseError, Isolation, connect, create_database, tpb
 
 LEVELS = {"SNAPSHOT": ("strict-snapshot-isolation", Isolation.SNAPSHOT),
-          "SNAPSHOT TABLE STABILITY": ("serializable", Isolation.SERIALIZABLE),
+          "TABLE STABILITY": ("serializable", Isolation.SERIALIZABLE),
           "READ COMMITTED": ("read-committed", Isolation.READ_COMMITTED_RECORD_VERSION)}
-LOCK_TIMEOUT = 2  # seconds
 GONE = ("40001", "40002")  # deadlocks, conflicts of updates, locks that took too long
 
 
@@ -37,7 +36,8 @@ def answer(ask):
         return {"name": "firebird", "version": database.info.version, "levels": list(LEVELS),
                 "promises": [level[0] for level in LEVELS.values()], "scans": True}
     if op == "begin":
-        txn = database.transaction_manager(tpb(LEVELS[ask["level"]][1], lock_timeout=LOCK_TIMEOUT))
+        patience = 0 if ask["level"] == "TABLE STABILITY" else 2  # Seconds; tables that are locked are locked long.
+        txn = database.transaction_manager(tpb(LEVELS[ask["level"]][1], lock_timeout=patience))
         txn.begin()
         return {}
     if op in ("commit", "rollback"):

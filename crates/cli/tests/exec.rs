@@ -250,6 +250,87 @@ fn hsqldb_has_snapshots() {
     );
 }
 
+/// A root of Firebird's own, with a configuration that lets several processes share a file without a server.
+fn firebird_root(folder: &Path) -> bool {
+    let installed = Path::new("/usr/lib/x86_64-linux-gnu/firebird/3.0");
+    let Ok(parts) = std::fs::read_dir(installed) else { return false };
+    for part in parts.flatten().filter(|part| part.file_name() != "firebird.conf") {
+        std::os::unix::fs::symlink(part.path(), folder.join(part.file_name())).expect("a link");
+    }
+    std::fs::write(folder.join("firebird.conf"), "ServerMode = Classic\nProviders = Engine12\n").is_ok()
+}
+
+/// Firebird 3 keeps what its three levels promise, and its snapshots allow write skew.
+#[test]
+fn firebird_keeps_its_promises() {
+    let what = format!("firebird-driver {CLIENTS}");
+    let folder = TempDir::new().expect("a folder");
+    if !runs("python3", &["-c", "import firebird.driver"], &what) || !firebird_root(folder.path()) {
+        return println!("SKIPPED: Firebird 3.0 {CLIENTS}");
+    }
+    let place = folder.path().display();
+    let settings = format!("FIREBIRD={place} FIREBIRD_LOCK={place} FIREBIRD_TMP={place}");
+    let command = format!("{settings} python3 examples/drivers/firebird_pairs.py {place}/x.fdb");
+    keeps_its_promise(&command, "--level SNAPSHOT");
+    for level in ["table-stability", "read-committed"] {
+        let args = format!("--level {level} --workload mixed --transactions 60 --clients 3");
+        assert_eq!(verdict(&command, &args, 0)["verdict"], "holds", "{level}");
+    }
+    let args = "--level SNAPSHOT --workload write-skew --transactions 400 --clients 4 --claim serializable";
+    assert_eq!(verdict(&command, args, 1)["verdict"], "violated");
+}
+
+/// OceanBase's seekdb comes as a Python package and speaks MySQL's protocol. Its counts of updates are of rows that
+/// changed, as MySQL's: taken as rows that were found, they made Margay accuse it of losing rows.
+#[test]
+fn seekdb_keeps_its_promises() {
+    if !runs("python3", &["-c", "import pylibseekdb"], &format!("pylibseekdb {CLIENTS}")) {
+        return;
+    }
+    let folder = TempDir::new().expect("a folder");
+    let place = folder.path().display();
+    let program = format!(
+        "import pylibseekdb as s; db = s.open('{place}/db'); \
+         print(s.connection_options()['unix_socket'], flush=True); input()"
+    );
+    let (piped, quiet) = (std::process::Stdio::piped, std::process::Stdio::null);
+    let child = Command::new("python3")
+        .args(["-c", &program])
+        .current_dir(folder.path())
+        .stdin(piped())
+        .stdout(piped())
+        .stderr(quiet())
+        .spawn();
+    let mut server = Started(child.expect("python3"));
+    let mut socket = String::new();
+    let mut told = std::io::BufReader::new(server.0.stdout.take().expect("a pipe"));
+    std::io::BufRead::read_line(&mut told, &mut socket).expect("the name of a socket");
+    let target = format!("mysql://root@localhost/test?socket={}", socket.trim());
+    for level in ["read-committed", "repeatable-read"] {
+        for workload in ["mixed", "smallbank"] {
+            let args = ["run", &target, "--level", level, "--workload", workload, "--transactions", "200"];
+            let held =
+                margay(args.into_iter().chain(["--clients", "4", "--no-report", "--json"])).expect(0).json();
+            assert_eq!(held["verdict"], "holds", "{level} {workload}: {held}");
+            assert!(
+                held["run"]["dbms"].as_str().is_some_and(|name| name.starts_with("oceanbase seekdb")),
+                "{held}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_toy_in_go_keeps_its_promise() {
+    let folder = TempDir::new().expect("a folder");
+    let program = folder.path().join("toy").display().to_string();
+    if runs("go", &["version"], &format!("go {CLIENTS}")) {
+        let built = ["build", "-o", &program, "../../examples/drivers/toy.go"];
+        assert!(runs("go", &built, "the driver does not compile"));
+        keeps_its_promise(&format!("{program} {program}-data"), "");
+    }
+}
+
 /// A careful toy, until each of its processes has answered so many requests: then it does something else.
 fn broken(folder: &Path, then: &str) -> String {
     let toy = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/drivers/toy.py");

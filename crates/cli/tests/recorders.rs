@@ -63,3 +63,12 @@ fn so_they_do_in_java() {
         says(&path, "snapshot-isolation", 1);
     }
 }
+
+#[test]
+fn and_in_go() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("counter.jsonl");
+    if ran("go", &["run", "recorder.go", "counter.go", &path.display().to_string()]) {
+        says(&path, "snapshot-isolation", 1);
+    }
+}

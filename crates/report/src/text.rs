@@ -346,10 +346,7 @@ impl Account {
 fn heading(anomaly: &Anomaly, case: Option<&Case>) -> String {
     let (name, among) = (&anomaly.name, among(&anomaly.transactions));
     match case {
-        Some(case) if case.title.to_lowercase().replace(' ', "-") != *name => {
-            format!("{} {among} ({name})", case.title)
-        }
-        Some(case) => format!("{} {among}", case.title),
+        Some(case) => format!("{} {among} ({name})", case.title),
         None => format!("{name} {among}"),
     }
 }
