@@ -269,7 +269,7 @@ fn firebird_keeps_its_promises() {
         return println!("SKIPPED: Firebird 3.0 {CLIENTS}");
     }
     let place = folder.path().display();
-    let settings = format!("FIREBIRD={place} FIREBIRD_LOCK={place} FIREBIRD_TMP={place}");
+    let settings = format!("env FIREBIRD={place} FIREBIRD_LOCK={place} FIREBIRD_TMP={place}");
     let command = format!("{settings} python3 examples/drivers/firebird_pairs.py {place}/x.fdb");
     keeps_its_promise(&command, "--level SNAPSHOT");
     for level in ["table-stability", "read-committed"] {
