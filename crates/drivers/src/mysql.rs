@@ -5,8 +5,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use margay_client::Start;
-use mysql::consts::ColumnType;
+use mysql::consts::{CapabilityFlags, ColumnType};
 use mysql::prelude::Queryable;
+use mysql::session_state_change::SessionStateChange;
 use mysql::{Conn, Opts, OptsBuilder, Params};
 
 use crate::alone::OTHER_RUN;
@@ -61,6 +62,21 @@ impl MysqlDatabase {
     }
 }
 
+impl MysqlDatabase {
+    /// A connection for a client. If it is to testify, MySQL is asked to name its transactions.
+    fn client(&self) -> Result<Conn, String> {
+        if self.dbms != "mysql" || self.witness.get().is_none() {
+            return connect(&self.limited);
+        }
+        let tracked = OptsBuilder::from_opts(self.limited.clone())
+            .additional_capabilities(CapabilityFlags::CLIENT_SESSION_TRACK);
+        let mut connection = connect(&Opts::from(tracked))?;
+        // Servers without GTIDs know nothing of it; their transactions are met by what they changed.
+        let _ = connection.query_drop("SET SESSION session_track_gtids = OWN_GTID");
+        Ok(connection)
+    }
+}
+
 /// From this version on MariaDB's REPEATABLE READ is snapshot isolation, unless a variable is switched off. What profiles say of it is asked for.
 const SNAPSHOT_ISOLATION: [u32; 3] = [11, 6, 2];
 
@@ -100,7 +116,7 @@ impl Database for MysqlDatabase {
     }
 
     fn connect(&self, _client: usize, own_name: &str) -> Result<Box<dyn Connection>, String> {
-        let mut connection = connect(&self.limited)?;
+        let mut connection = self.client()?;
         connection
             .query_drop(format!("SET SESSION TRANSACTION ISOLATION LEVEL {own_name}"))
             .map_err(shown)?;
@@ -159,6 +175,20 @@ fn last_transaction(dbms: &str) -> Option<&'static str> {
     }
 }
 
+/// The GTID that came with the answer of a commit.
+fn told_gtid(connection: &Conn) -> Option<String> {
+    connection.session_state_changes().ok()?.iter().find_map(|change| match change.decode() {
+        Ok(SessionStateChange::Gtids(gtids)) => gtid(&gtids.as_str()),
+        _ => None,
+    })
+}
+
+/// The library leaves a byte for the form and one for the length in front of the name, whose first part has eight digits.
+fn gtid(told: &str) -> Option<String> {
+    let start = told.find('-')?.checked_sub(8)?;
+    told.get(start..).map(str::to_owned)
+}
+
 /// What a connection that testifies keeps in mind.
 struct Watch {
     witness: Arc<Witness>,
@@ -205,8 +235,11 @@ impl MysqlSession {
     /// After the commit, because only then it has a name. Without an answer there is none, and what it changed must tell.
     fn testify(&mut self) {
         let Some(watch) = &mut self.watch else { return };
-        if let Some(question) = watch.question.filter(|_| watch.wrote) {
-            watch.told.id = self.connection.query_first(question).ok().flatten();
+        if watch.wrote {
+            watch.told.id = match watch.question {
+                Some(question) => self.connection.query_first(question).ok().flatten(),
+                None => told_gtid(&self.connection),
+            };
         }
         watch.witness.hear(std::mem::take(&mut watch.told));
     }
@@ -308,6 +341,14 @@ fn sql_trouble(error: mysql::Error) -> Trouble {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn gtids_are_found_in_what_is_told() {
+        let name = "47c0a139-e1d6-11f1-9d52-02fc00000001:7";
+        assert_eq!(gtid(&format!("\0&{name}")).as_deref(), Some(name));
+        assert_eq!(gtid(name).as_deref(), Some(name));
+        assert_eq!((gtid(""), gtid("a-b")), (None, None));
+    }
 
     #[test]
     fn servers_are_told_apart() {

@@ -4,7 +4,8 @@
 //! As a replica does, but one that leaves when there is no more: the log is asked for from the last position on, beside the workload and once more in the
 //! end. Transactions stand in it in the order of their commits, each with the rows that it changed, before and after.
 //!
-//! MariaDB's transactions go by their GTID, which sessions can ask for after a commit (`@@last_gtid`). MySQL's have none that a session could ask for with SQL; they are
+//! Transactions go by their GTID. In MariaDB sessions ask for it after a commit (`@@last_gtid`); MySQL tells it with the
+//! answer of a commit (`session_track_gtids`), if the server has `gtid_mode = ON`. Where it has not, transactions are
 //! found by what they changed.
 //!
 //! # Differs from PostgreSQL
@@ -81,6 +82,9 @@ impl Binlog {
         }
         let data = event.read_data().map_err(|error| error.to_string())?;
         match data {
+            Some(EventData::GtidEvent(named)) if !named.is_tagged() => {
+                self.open = Commit { id: mysql_gtid(named.sid(), named.gno()), ..Commit::default() };
+            }
             Some(EventData::TableMapEvent(map)) => _ = maps.insert(map.table_id(), map.into_owned()),
             Some(EventData::RowsEvent(rows)) => self.rows(&rows, maps)?,
             Some(EventData::XidEvent(_)) => self.committed(),
@@ -216,6 +220,13 @@ fn gtid(data: &[u8], server: u32) -> Option<String> {
     Some(format!("{domain}-{server}-{number}"))
 }
 
+/// `3e11fa47-71ca-11e1-9e33-c80aa9429562:23`, as MySQL's sessions are told it.
+fn mysql_gtid(server: [u8; 16], number: u64) -> String {
+    let hex: String = server.iter().map(|byte| format!("{byte:02x}")).collect();
+    let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
+    format!("{}:{number}", parts.join("-"))
+}
+
 fn connect(options: &Opts) -> Result<Conn, String> {
     Conn::new(options.clone()).map_err(shown)
 }
@@ -236,5 +247,8 @@ mod tests {
         let data = [7, 1, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 9];
         assert_eq!(gtid(&data, 5).as_deref(), Some("2-5-263"));
         assert_eq!(gtid(&data[..11], 5), None);
+        let server =
+            [0x3e, 0x11, 0xfa, 0x47, 0x71, 0xca, 0x11, 0xe1, 0x9e, 0x33, 0xc8, 0x0a, 0xa9, 0x42, 0x95, 0x62];
+        assert_eq!(mysql_gtid(server, 23), "3e11fa47-71ca-11e1-9e33-c80aa9429562:23");
     }
 }

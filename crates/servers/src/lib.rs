@@ -395,6 +395,7 @@ fn mariadb(bin: &Path, settings: &[String], folder: &Path, port: u16) -> Command
 fn mysql(bin: &Path, folder: &Path, port: u16) -> Command {
     let mut server = like_mysql(&bin.join("mysqld"), folder, port);
     server.args(["--log-bin=log", "--mysqlx=OFF", "--secure-file-priv="]);
+    server.args(["--gtid-mode=ON", "--enforce-gtid-consistency=ON"]);
     server
 }
 
