@@ -295,6 +295,9 @@ fn answered_by(
 }
 
 fn said_by(engine: &dyn Checker, history: &History, terms: Terms<'_>) -> (Verdict, Option<Deduced>) {
+    if let Some(what) = history.unseen_content() {
+        return (Verdict::Unknown(Why::Outside(what)), None);
+    }
     if engine.name() != "observe" && has_unknown_initial(history) {
         return (Verdict::Unknown(Why::Outside("initial values that are not known".to_owned())), None);
     }
