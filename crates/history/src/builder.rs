@@ -148,6 +148,14 @@ impl HistoryBuilder {
         Ok(id)
     }
 
+    /// Takes all tables for seen: initial rows are those that are given, and only recorded transactions write.
+    pub fn take_tables_as_seen(&mut self) {
+        for table in &mut self.tables {
+            (table.initial_unknown, table.written_by_anything) = (false, false);
+            table.columns_by_anything.clear();
+        }
+    }
+
     /// The tables so far, by their ids.
     #[must_use]
     pub fn tables(&self) -> &[Table] {

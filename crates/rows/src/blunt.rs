@@ -62,6 +62,45 @@ pub(crate) fn blunt(text: &str, tables: &[Table], dialect: Dialect) -> Option<Bl
     }
 }
 
+/// What a statement that is not understood may have done to tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Effect {
+    /// It wrote to none.
+    Nothing,
+    /// It wrote to this one at most.
+    Writes(usize),
+    /// It may have written to any.
+    Anything,
+}
+
+/// What a statement may have done. A table that is not declared may be a view of one that is.
+pub(crate) fn effect(text: &str, tables: &[Table], dialect: Dialect) -> Effect {
+    let find = |name: Option<&str>| {
+        let name = name?;
+        tables.iter().position(|table| table.name.eq_ignore_ascii_case(name))
+    };
+    let writes = |table: Option<usize>| table.map_or(Effect::Anything, Effect::Writes);
+    let Ok(parsed) = parsed(text, dialect) else { return Effect::Anything };
+    if !calls_what_is_known(text, tables) {
+        return Effect::Anything;
+    }
+    match &parsed {
+        Parsed::Query(query) if only_reads(&query.to_string()) => Effect::Nothing,
+        Parsed::Insert(insert) => {
+            let reads = insert.source.as_ref().is_none_or(|source| only_reads(&source.to_string()));
+            let ast::TableObject::TableName(name) = &insert.table else { return Effect::Anything };
+            writes(find(last(name).filter(|_| reads)))
+        }
+        Parsed::Update(update) => writes(find(only_table(&update.table))),
+        Parsed::Delete(delete) => {
+            let ast::FromTable::WithFromKeyword(from) = &delete.from else { return Effect::Anything };
+            let [from] = from.as_slice() else { return Effect::Anything };
+            writes(find(only_table(from)))
+        }
+        _ => Effect::Anything,
+    }
+}
+
 /// Whether every assignment is of one declared column, spelled as declared, that is not of the key: rows stay what they are.
 fn sets_columns(assignments: &[Assignment], table: &Table) -> bool {
     let keys = key(table);
@@ -157,7 +196,7 @@ const HARMLESS: &[&str] = &[
 ];
 
 /// The words of a text, in lower case.
-fn words(text: &str) -> Vec<String> {
+pub(crate) fn words(text: &str) -> Vec<String> {
     let split = text.split(|c: char| !(c.is_alphanumeric() || c == '_'));
     split.filter(|word| !word.is_empty()).map(str::to_ascii_lowercase).collect()
 }

@@ -219,8 +219,12 @@ impl<'a> Run<'a> {
             columns.push((self.name(table, column), if kept { value } else { ValueId::UNKNOWN }));
         }
         if let Some(known) = self.known.rows.entry((table, object)).or_insert_with(|| Some(HashMap::new())) {
-            let names = given.iter().map(|&(column, value)| (column_key(self.tables, table, column), value));
-            known.extend(names);
+            let (tables, values) = (self.tables, self.builder.values());
+            let learned = given.iter().map(|&(column, value)| {
+                let kept = is_learned(&tables[table], column, values.get(value));
+                (column_key(tables, table, column), if kept { value } else { ValueId::UNKNOWN })
+            });
+            known.extend(learned);
         }
         Ok(Access { object, value: self.builder.values().row(&columns) })
     }
@@ -440,6 +444,8 @@ impl<'a> Run<'a> {
             }
             columns.push((self.name(table, column), value));
             let known = self.known.rows.entry((table, object)).or_insert_with(|| Some(HashMap::new()));
+            let learned = is_learned(def, column, self.builder.values().get(value));
+            let value = if learned { value } else { ValueId::UNKNOWN };
             known.get_or_insert_default().insert(column_key(self.tables, table, column), value);
         }
         self.builder.values().row(&columns)
@@ -456,6 +462,13 @@ struct Found<'a> {
 
 fn read(object: ObjectId, value: ValueId, lock: Option<ReadLock>) -> Became {
     Became::Read { accesses: vec![Access { object, value }], lock }
+}
+
+/// Whether a transaction that read or wrote a value knows what the column holds from then on: not if it may
+/// be stored in another form, or changed by something that is not recorded.
+fn is_learned(table: &Table, column: usize, value: Value<'_>) -> bool {
+    let unseen = table.written_by_anything || table.columns_by_anything.contains(&table.columns[column].0);
+    !unseen && Class::column(table, column).keeps(value)
 }
 
 /// The name under which a column's value is known.

@@ -74,7 +74,7 @@ fn rows(history: &History, translator: Translator) -> Option<Rows> {
 }
 
 /// SingleStore has no dialect here. Its locking reads are those of MySQL.
-fn is_singlestore(dbms: &str) -> bool {
+pub(crate) fn is_singlestore(dbms: &str) -> bool {
     let dbms = dbms.to_ascii_lowercase();
     dbms.starts_with("singlestore") || dbms.starts_with("memsql")
 }
