@@ -276,6 +276,20 @@ fn has_foreign_row(history: &History, op: &Op<'_>) -> bool {
 }
 
 impl History {
+    /// The same history, where these objects had an initial value that is not known, and tables were seen otherwise.
+    ///
+    /// # Errors
+    /// When one of them has an initial value. The error has no place.
+    pub fn with_unknown_initial(mut self, objects: &[ObjectId]) -> Result<History, Invalid> {
+        self.initial.extend(objects.iter().map(|&object| (object, ValueId::UNKNOWN)));
+        self.initial.sort_unstable();
+        if !sorted(&self.initial) {
+            return Err(unplaced("two initial values of one object".to_owned()));
+        }
+        self.tables.iter_mut().for_each(|table| table.initial_unknown = false);
+        Ok(self)
+    }
+
     /// The same history with this evidence instead of its own.
     ///
     /// # Errors

@@ -329,7 +329,7 @@ fn said_by(engine: &dyn Checker, history: &History, terms: Terms<'_>) -> (Verdic
     if let Some(what) = history.unseen_content() {
         return (Verdict::Unknown(Why::Outside(what)), None);
     }
-    if engine.name() != "observe" && has_unknown_initial(history) {
+    if !matches!(engine.name(), "observe" | "mirror") && has_unknown_initial(history) {
         return (Verdict::Unknown(Why::Outside("initial values that are not known".to_owned())), None);
     }
     let (verdict, deduced) = engine.check_counting(history, terms.question, terms.budget);

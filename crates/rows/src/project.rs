@@ -19,6 +19,8 @@
 //!   history. `holds` of the projection is `holds` of the history only if [`Coverage::whole`].
 //! - Transactions, their outcomes and the times of their begin and end stay. If the first operation of a
 //!   transaction is left out, a BEGIN keeps its interval, so that no transaction seems to begin later.
+//! - Lists are left out as a whole or not at all. At `read-uncommitted` single reads of them cannot be: two
+//!   reads that contradict each other say nothing there, and either of them alone tells an order of appends.
 //! - Where dirty reads are allowed (`stable` is false), writes of aborted transactions count like others.
 //!
 //! # Cost
@@ -32,9 +34,9 @@ use margay_history::{
 };
 use margay_sql::Dialect;
 
-use crate::blunt::{Effect, effect, words};
+use crate::blunt::{Effect, effect, is_of_nothing, words};
 use crate::settle::settle;
-use crate::translate::{Sight, translate_partly};
+use crate::translate::{Sight, partly};
 
 /// How many reasons a [`Coverage`] names.
 const MAX_REASONS: usize = 20;
@@ -87,7 +89,7 @@ pub(crate) struct Plan {
 /// The part of a history that is understood; nothing if a statement may have written anything.
 #[must_use]
 pub fn project(history: &History, sight: Sight) -> Option<Projection> {
-    let translated = translate_partly(history, sight);
+    let translated = partly(history, sight);
     let rows = translated.as_ref().map_or(history, |rows| &rows.history);
     let mut draft = Draft { history: rows, plan: Plan::default(), reasons: BTreeSet::new() };
     draft.tables();
@@ -250,6 +252,8 @@ enum Left {
     Whole,
     Some(Vec<Access>),
     Nothing,
+    /// Nothing, and there was nothing that could be left out.
+    Void,
 }
 
 impl Copy<'_> {
@@ -270,15 +274,15 @@ impl Copy<'_> {
                 let accesses = match &left {
                     Left::Whole => op.accesses,
                     Left::Some(accesses) => accesses,
-                    Left::Nothing => &[],
+                    Left::Nothing | Left::Void => &[],
                 };
-                if !matches!(left, Left::Whole) {
+                if !matches!(left, Left::Whole | Left::Void) {
                     out.dropped.insert(txn);
                 }
                 match left {
-                    Left::Nothing if place > 0 => continue,
+                    Left::Nothing | Left::Void if place > 0 => continue,
                     // The transaction begins no later than it did.
-                    Left::Nothing => {
+                    Left::Nothing | Left::Void => {
                         self.builder.push(session, label, op.at, OpKind::Begin, &[], OpDetail::None).ok()?;
                     }
                     Left::Whole | Left::Some(_) => {
@@ -327,6 +331,9 @@ impl Copy<'_> {
             let predicate = self.history.predicate(scan.predicate);
             if self.plan.tables.contains(&predicate.table) {
                 return (Left::Nothing, None);
+            }
+            if is_of_nothing(&predicate.text) && !scan.observed {
+                return (Left::Void, None);
             }
             if !scan.observed {
                 return (Left::Nothing, Some("queries whose rows are not understood".to_owned()));

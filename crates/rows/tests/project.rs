@@ -64,7 +64,9 @@ impl<'h> Copier<'h> {
     fn accesses(&mut self, accesses: &[Access], hide: &mut dyn FnMut() -> bool) -> Vec<Access> {
         let mut copied = Vec::with_capacity(accesses.len());
         for access in accesses {
-            let value = if hide() { ValueId::UNKNOWN } else { self.value(access.value) };
+            // Of lists no single reads are left out: see `project`.
+            let list = matches!(self.history.value(access.value), Value::List(_));
+            let value = if hide() && !list { ValueId::UNKNOWN } else { self.value(access.value) };
             copied.push(Access { object: self.object(access.object), value });
         }
         copied
