@@ -9,8 +9,8 @@
 //! is left of it. So the projection
 //! 1. leaves out every table that has a write which is not understood, or unseen writers; the other tables
 //!    keep all their writes;
-//! 2. leaves out every column that is written to a value which is not known, or by unseen writers, and
-//!    scans whose condition names such a column;
+//! 2. leaves out every column that has unseen writers, and of single rows the columns that are written to a
+//!    value which is not known; of scans whose condition names such a column only the rows they found stay;
 //! 3. leaves out reads that are not understood;
 //! 4. settles unknown initial values ([`crate::settle`]).
 //!
@@ -82,6 +82,10 @@ pub(crate) struct Plan {
     pub tables: HashSet<TableId>,
     /// Columns of tables.
     pub columns: HashSet<(TableId, NameId)>,
+    /// Columns of rows.
+    pub cells: HashSet<(ObjectId, NameId)>,
+    /// Columns that are left out of their table or of some rows of it.
+    pub named: HashSet<(TableId, NameId)>,
     /// Locking reads.
     pub locking_reads: bool,
 }
@@ -134,7 +138,7 @@ impl Draft<'_> {
     }
 
     fn column(&mut self, table: TableId, column: NameId, why: &str) {
-        if self.plan.columns.insert((table, column)) {
+        if self.plan.named.insert((table, column)) {
             let (table, column) = (&self.history.table(table).name, self.history.name(column));
             self.reasons.insert(format!("column {column} of {table}: {why}"));
         }
@@ -149,21 +153,27 @@ impl Draft<'_> {
                 self.table(id, || "written by anything".to_owned());
             }
             let known = table.columns_by_anything.iter().filter_map(|c| history.values().find_name(c));
-            known.for_each(|column| self.column(id, column, "written by anything"));
+            for column in known {
+                self.column(id, column, "written by anything");
+                self.plan.columns.insert((id, column));
+            }
         }
         for &(object, value) in history.initial_values() {
             let Some(table) = history.object(object).table else { continue };
             match history.value(value) {
                 Value::Unknown => self.table(table, || "an initial row that is not known".to_owned()),
-                Value::Row(columns) => self.unknown_columns(table, columns, "an initial value is not known"),
+                Value::Row(columns) => self.unknown_cells(object, columns, "an initial value is not known"),
                 _ => {}
             }
         }
     }
 
-    fn unknown_columns(&mut self, table: TableId, columns: &[(NameId, ValueId)], why: &str) {
-        let unknown = columns.iter().filter(|(_, value)| *value == ValueId::UNKNOWN);
-        unknown.for_each(|&(name, _)| self.column(table, name, why));
+    fn unknown_cells(&mut self, object: ObjectId, columns: &[(NameId, ValueId)], why: &str) {
+        let Some(table) = self.history.object(object).table else { return };
+        for &(name, _) in columns.iter().filter(|(_, value)| *value == ValueId::UNKNOWN) {
+            self.column(table, name, why);
+            self.plan.cells.insert((object, name));
+        }
     }
 
     /// Leaves out what has writes that are not understood; nothing if anything may have been written.
@@ -198,7 +208,9 @@ impl Draft<'_> {
             let Some(table) = self.history.object(access.object).table else { continue };
             let unsettled = self.history.table(table).initial_unknown;
             match self.history.value(access.value) {
-                Value::Row(columns) => self.unknown_columns(table, columns, "written to an unknown value"),
+                Value::Row(columns) => {
+                    self.unknown_cells(access.object, columns, "written to an unknown value");
+                }
                 Value::Null => {}
                 _ if op.kind == OpKind::Append && unsettled => {
                     self.table(table, || "appends to unknown lists".to_owned());
@@ -225,7 +237,7 @@ impl Draft<'_> {
 
 /// Whether a condition names a column that is left out.
 fn names_left_out(history: &History, plan: &Plan, table: TableId, condition: &str) -> bool {
-    let mut columns = plan.columns.iter().filter(|(of, _)| *of == table).peekable();
+    let mut columns = plan.named.iter().filter(|(of, _)| *of == table).peekable();
     if columns.peek().is_none() {
         return false;
     }
@@ -251,6 +263,8 @@ pub(crate) struct Copy<'a> {
 enum Left {
     Whole,
     Some(Vec<Access>),
+    /// A read of the rows that it found.
+    Read(Vec<Access>),
     Nothing,
     /// Nothing, and there was nothing that could be left out.
     Void,
@@ -273,7 +287,7 @@ impl Copy<'_> {
                 };
                 let accesses = match &left {
                     Left::Whole => op.accesses,
-                    Left::Some(accesses) => accesses,
+                    Left::Some(accesses) | Left::Read(accesses) => accesses,
                     Left::Nothing | Left::Void => &[],
                 };
                 if !matches!(left, Left::Whole | Left::Void) {
@@ -284,6 +298,11 @@ impl Copy<'_> {
                     // The transaction begins no later than it did.
                     Left::Nothing | Left::Void => {
                         self.builder.push(session, label, op.at, OpKind::Begin, &[], OpDetail::None).ok()?;
+                    }
+                    Left::Read(_) => {
+                        self.builder
+                            .push(session, label, op.at, OpKind::Read, accesses, OpDetail::None)
+                            .ok()?;
                     }
                     Left::Whole | Left::Some(_) => {
                         let detail = history.detail(op, is_observed(history, op));
@@ -339,7 +358,9 @@ impl Copy<'_> {
                 return (Left::Nothing, Some("queries whose rows are not understood".to_owned()));
             }
             if names_left_out(self.history, self.plan, predicate.table, &predicate.text) {
-                return (Left::Nothing, Some("scans by a column that is left out".to_owned()));
+                let why = Some("scans by a column that is left out".to_owned());
+                let found = if op.shows_twice().is_some() { Vec::new() } else { self.found(op.accesses) };
+                return (if found.is_empty() { Left::Nothing } else { Left::Read(found) }, why);
             }
         }
         if let Some(update) = self.history.update(op.id) {
@@ -354,19 +375,23 @@ impl Copy<'_> {
 
     fn accesses(&mut self, op: Op<'_>) -> (Left, Option<String>) {
         let known = |access: &&Access| op.kind != OpKind::Read || access.value != ValueId::UNKNOWN;
-        let kept: Vec<&Access> =
-            op.accesses.iter().filter(|access| self.keeps(access.object)).filter(known).collect();
-        let complete = kept.len() == op.accesses.len();
-        let left: Vec<Access> = kept
-            .into_iter()
-            .map(|access| Access { value: self.value(access.object, access.value), ..*access })
-            .collect();
+        let kept: Vec<Access> = op.accesses.iter().filter(known).copied().collect();
+        let left = self.found(&kept);
         let empty = left.is_empty() && !op.accesses.is_empty();
-        match complete && left == op.accesses {
+        match left == op.accesses {
             true => (Left::Whole, None),
             false if empty => (Left::Nothing, None),
             false => (Left::Some(left), None),
         }
+    }
+
+    /// What is left of accesses.
+    fn found(&mut self, accesses: &[Access]) -> Vec<Access> {
+        let kept: Vec<Access> = accesses.iter().filter(|access| self.keeps(access.object)).copied().collect();
+        let without = kept
+            .into_iter()
+            .map(|access| Access { value: self.value(access.object, access.value), ..access });
+        without.collect()
     }
 
     /// A value without the columns that are left out.
@@ -376,11 +401,10 @@ impl Copy<'_> {
         else {
             return value;
         };
-        let kept: Vec<_> = columns
-            .iter()
-            .copied()
-            .filter(|(name, _)| !self.plan.columns.contains(&(table, *name)))
-            .collect();
+        let is_kept = |(name, _): &(NameId, ValueId)| {
+            !self.plan.columns.contains(&(table, *name)) && !self.plan.cells.contains(&(object, *name))
+        };
+        let kept: Vec<_> = columns.iter().copied().filter(is_kept).collect();
         if kept.len() == columns.len() { value } else { self.builder.values().row(&kept) }
     }
 }
