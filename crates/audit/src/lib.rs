@@ -154,6 +154,7 @@ pub fn audit_part(
     let audited = match certificate {
         _ if !history.evidence().is_empty() => reject("evidence is not audited in parts"),
         _ if holds_unknown(history) => reject(UNKNOWN_VALUES),
+        _ if history.unseen_content().is_some() => reject_unseen(history),
         Certificate::Order(order) if family == Family::Serial => {
             committed_set(history, order.txns.iter().copied())
                 .and_then(|_| order::replay(history, question, &order.txns, budget))
@@ -176,6 +177,9 @@ fn audit_alone(
     certificate: &Certificate,
     budget: &Budget,
 ) -> Result<(), Rejected> {
+    if history.unseen_content().is_some() {
+        return reject_unseen(history);
+    }
     let may_be_open = matches!(
         certificate,
         Certificate::Intervals(_)
@@ -201,6 +205,11 @@ fn audit_alone(
         Certificate::Unexplained(unexplained) => statements::violated(history, question, unexplained, budget),
         Certificate::Invariant(invariant) => statements::invariant(history, question, invariant, budget),
     }
+}
+
+/// No certificate takes content into account that the recorder could not see.
+fn reject_unseen<T>(history: &History) -> Result<T, Rejected> {
+    reject(format!("the certificate does not allow for {}", history.unseen_content().unwrap_or_default()))
 }
 
 /// Whether something was there initially, or was written, of which nobody knows what: it is no value that a read can be

@@ -118,7 +118,7 @@ impl Proof<'_> {
 
     /// Whether statements were translated as if each transaction saw one state.
     fn one_state(&self) -> bool {
-        matches!(self.translation, Translation::Rows { stable: true, .. })
+        self.translation.is_stable()
     }
 
     /// Whether the history stands for what a level asks about: one that was translated as if each

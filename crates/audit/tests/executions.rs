@@ -11,7 +11,7 @@ fn stamped(first: i64, last: i64) -> History {
     let mut builder = HistoryBuilder::new();
     let column = |name: &str| (name.to_string(), "int".to_string());
     let columns = vec![column("k"), column("v")];
-    let table = Table { name: "t".to_string(), key: vec!["k".to_string()], columns };
+    let table = Table { name: "t".to_string(), key: vec!["k".to_string()], columns, ..Table::default() };
     let table = builder.declare_table(table).expect("declared once");
     let (key, value) = (builder.values().int(1), builder.values().int(0));
     let name = builder.values().intern_name("v");

@@ -13,7 +13,7 @@ fn inserted_and_added_to() -> History {
     let mut builder = HistoryBuilder::new();
     let column = |name: &str| (name.to_string(), "int".to_string());
     let columns = vec![column("k"), column("v")];
-    let table = Table { name: "t".to_string(), key: vec!["k".to_string()], columns };
+    let table = Table { name: "t".to_string(), key: vec!["k".to_string()], columns, ..Table::default() };
     builder.declare_table(table).expect("declared once");
     let zero = builder.values().int(0);
     let told = [builder.values().list(&[zero])];

@@ -55,7 +55,7 @@ impl Making {
         let mut builder = HistoryBuilder::new();
         let column = |name: &str| (name.to_string(), "int".to_string());
         let columns = vec![column("k"), column("v"), column("w")];
-        let table = Table { name: "t".to_string(), key: vec!["k".to_string()], columns };
+        let table = Table { name: "t".to_string(), key: vec!["k".to_string()], columns, ..Table::default() };
         let table = builder.declare_table(table).expect("declared once");
         Self { builder, table, ops: 0 }
     }

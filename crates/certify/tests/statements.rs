@@ -54,7 +54,7 @@ impl Log {
         let mut builder = HistoryBuilder::new();
         builder.header().dbms = Some("postgresql-15".to_owned());
         let columns = ["k", "v"].map(|name| (name.to_owned(), "int".to_owned())).to_vec();
-        let table = Table { name: "t".to_owned(), key: vec!["k".to_owned()], columns };
+        let table = Table { name: "t".to_owned(), key: vec!["k".to_owned()], columns, ..Table::default() };
         builder.declare_table(table).expect("a table");
         let mut database = Database::new(Dialect::Postgres);
         database.run("CREATE TABLE t (k INT PRIMARY KEY, v INT)", &[]).expect("a table");

@@ -7,7 +7,7 @@ use margay_audit::{Unaudited, audit_within};
 use margay_history::History;
 use margay_report::Source;
 use margay_report::view::Again;
-use margay_verdict::{Budget, Certificate, Claim, Translation, Verdict, Why, wire};
+use margay_verdict::{Budget, Certificate, Claim, Verdict, Why, wire};
 use serde::Serialize;
 
 use crate::args::AuditArgs;
@@ -150,9 +150,7 @@ fn read_certificate(path: &Path, history: &mut History) -> Result<(Claim, Certif
     let stated = wire::translation(&text).map_err(failed)?;
     let recorded = wire::from_json(history, None, &text);
     let of_rows = match (stated, &recorded) {
-        (Some(stated @ Translation::Rows { .. }), _) => {
-            margay::under(history, stated).map(|rows| (stated, rows))
-        }
+        (Some(stated), _) if stated.is_of_rows() => margay::under(history, stated).map(|rows| (stated, rows)),
         (None, Err(_)) => margay::translations(history)
             .find(|(translation, rows)| wire::from_json(rows, Some(*translation), &text).is_ok()),
         _ => None,

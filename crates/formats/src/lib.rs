@@ -158,6 +158,10 @@ fn dispatch_write(history: &History, format: Format, target: Target<'_>) -> Resu
     match format {
         Format::Margay => output::write_file(target, |out| native::write(history, out)),
         Format::MargayBin => output::write_file(target, |out| binary::write(history, out)),
-        format => foreign::write(history, format, target),
+        // Without it, other tools would take rows for absent, and values for the clients' work.
+        format => match history.unseen_content() {
+            Some(what) => Err(FormatError::new(format!("the format {format} cannot carry {what}"))),
+            None => foreign::write(history, format, target),
+        },
     }
 }

@@ -85,7 +85,7 @@ fn other_files_and_versions_are_refused() {
     assert_eq!(error(b"\x89MARGAY"), "<bytes>:byte 0: the file ends too early");
     assert_eq!(
         error(b"\x89MARGAY\n\x07"),
-        "<bytes>:byte 8: this is version 7 of the format; this Margay reads version 1"
+        "<bytes>:byte 8: this is version 7 of the format; this Margay reads 1 and 2"
     );
 }
 

@@ -425,3 +425,54 @@ fn unknown_reads_are_not_absent_reads() {
     assert!(matches!(history.value(op.accesses[0].value), Value::Unknown));
     assert!(matches!(history.value(op.accesses[1].value), Value::Null));
 }
+
+/// What a proxy cannot see, and what transactions said when they began, in the canonical form.
+const UNSEEN: &str = r#"{"margay":1,"unit":"ns","skew":0,"tables":{"a":{"key":["id"],"columns":{"id":"int","v":{"type":"int","written-by":"anything"}},"initial":"unknown"},"b":{"written-by":"anything"}}}
+{"session":0,"txn":1,"begin":true,"level":"read-committed","read-only":true,"unit":"GET /"}
+{"session":0,"txn":1,"commit":true}
+{"session":0,"txn":2,"begin":true,"level":"serializable"}
+{"session":0,"txn":2,"commit":true}
+{"session":0,"txn":3,"begin":true,"unit":"GET /"}
+{"session":0,"txn":3,"commit":true}
+{"session":0,"txn":4,"begin":true}
+{"session":0,"txn":4,"commit":true}
+"#;
+
+#[test]
+fn what_was_not_seen_and_what_transactions_asked_for_comes_back() {
+    let history = read(UNSEEN).unwrap();
+    assert_eq!(written(&history), UNSEEN);
+    let [a, b] = history.tables() else { panic!("two tables") };
+    assert!(a.initial_unknown && !a.written_by_anything && b.written_by_anything);
+    assert_eq!(a.columns_by_anything, ["v"]);
+    let said: Vec<_> =
+        history.begins().map(|(txn, begin)| (history.txn_label(txn), begin.read_only)).collect();
+    assert_eq!(said, [(1, true), (2, false), (3, false)]);
+    let mut binary = Vec::new();
+    margay_formats::write(&history, Format::MargayBin, Target::Stream(Box::new(&mut binary))).unwrap();
+    let again = margay_formats::read(Source::bytes(&binary), None).unwrap().history;
+    assert_eq!(history.difference(&again), None);
+    let mut out = Vec::new();
+    let text = margay_formats::write(&history, Format::Awdit, Target::Stream(Box::new(&mut out)));
+    assert!(text.unwrap_err().what.contains("which anything may write"), "no silent loss");
+}
+
+#[test]
+fn only_known_words_say_what_was_not_seen() {
+    for (tables, error) in [
+        (r#"{"a":{"initial":"absent"}}"#, "1:38: only \"unknown\" is expected here"),
+        (r#"{"a":{"written-by":true}}"#, "1:41: expected \"anything\", but there is a truth value"),
+        (r#"{"a":{"columns":{"v":{"written-by":"anything"}}}}"#, "1:43: a column needs the field \"type\""),
+        (
+            r#"{"a":{"key":["v"],"columns":{"v":{"type":"int","written-by":"anything"}}}}"#,
+            "1:23: key column \"v\" of table \"a\" cannot be written by anything",
+        ),
+    ] {
+        let text = format!("{{\"margay\":1,\"tables\":{tables}}}\n");
+        assert_eq!(read(&text).unwrap_err().to_string(), format!("<bytes>:{error}"));
+    }
+    let begin =
+        |field: &str| format!("{{\"margay\":1}}\n{{\"session\":0,\"txn\":1,\"commit\":true,{field}}}\n");
+    let error = read(&begin(r#""level":"serializable""#)).unwrap_err().to_string();
+    assert_eq!(error, "<bytes>:2:36: field \"level\" does not belong to a commit");
+}

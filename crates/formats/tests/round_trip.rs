@@ -100,15 +100,27 @@ fn build(steps: &[Step], stamps: &[(u8, i64)]) -> History {
     // So much skew that no clock can contradict the order of a session.
     builder.header().skew = i64::MAX;
     let columns = vec![("id".to_string(), "int".to_string()), ("v \"x\"".to_string(), "text".to_string())];
-    builder.declare_table(Table { name: "accounts".into(), key: vec!["id".into()], columns }).unwrap();
+    let table = Table { name: "accounts".into(), key: vec!["id".into()], columns, ..Table::default() };
+    let flag = |at: usize| stamps.get(at).is_some_and(|(which, _)| which % 2 == 1);
+    let open = if flag(2) { vec!["v \"x\"".to_string()] } else { Vec::new() };
+    let table =
+        Table { initial_unknown: flag(0), written_by_anything: flag(1), columns_by_anything: open, ..table };
+    builder.declare_table(table).unwrap();
     let mut current: [Option<u64>; 4] = [None; 4];
     let mut labels = Vec::new();
     for step in steps {
         let slot = &mut current[step.session as usize];
+        let is_new = slot.is_none();
         let label = *slot.get_or_insert_with(|| {
             labels.push(labels.len() as u64 * 7);
             labels[labels.len() - 1]
         });
+        if is_new && step.at.is_some() {
+            let level = step.seen.then_some(step.texts.0.as_str());
+            let unit = (step.accesses.len() > 1).then_some(step.texts.1.as_str());
+            let detail = OpDetail::Begin { level, read_only: step.accesses.is_empty(), unit };
+            builder.push(step.session, label, None, OpKind::Begin, &[], detail).unwrap();
+        }
         if push(&mut builder, step, label) {
             *slot = None;
         }

@@ -13,54 +13,18 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 
 use crate::columns::{Columns, unplaced};
+use crate::detail::{Begin, OpDetail};
 use crate::error::Invalid;
 use crate::evidence::Evidence;
 use crate::history::{
-    Access, Header, History, OpKind, Predicate, ReadLock, Scan, Statement, Table, Update, shown_twice,
+    Access, Header, History, OpKind, Predicate, ReadLock, Scan, Statement, Update, shown_twice,
 };
 use crate::ids::{ObjectId, OpId, PredicateId, TableId, TxnId, ValueId};
 use crate::intervals::{Interval, Intervals};
 use crate::object::{Object, Objects};
 use crate::resolve::{Draft, Resolver};
+use crate::table::Table;
 use crate::value::Values;
-
-/// What an operation says beyond its accesses.
-#[derive(Clone, Debug)]
-pub enum OpDetail<'a> {
-    /// Nothing: every kind but the three below.
-    None,
-    /// For [`OpKind::Scan`].
-    Scan {
-        /// The table.
-        table: TableId,
-        /// The text of the condition.
-        condition: &'a str,
-        /// Whether the client saw the rows.
-        observed: bool,
-    },
-    /// For [`OpKind::Update`].
-    Update {
-        /// The table.
-        table: TableId,
-        /// The text of the condition.
-        condition: &'a str,
-        /// The text of the assignments; `None` deletes.
-        set: Option<&'a str>,
-        /// Whether the client saw the rows.
-        observed: bool,
-    },
-    /// For [`OpKind::Sql`].
-    Sql {
-        /// The text.
-        text: &'a str,
-        /// The parameters.
-        params: &'a [ValueId],
-        /// The result's tuples, each a list, if seen.
-        rows: Option<&'a [ValueId]>,
-        /// The number of affected rows, if seen.
-        count: Option<u64>,
-    },
-}
 
 /// Collects a history. See the module's documentation for its manners.
 #[derive(Default, Debug)]
@@ -84,6 +48,7 @@ pub struct HistoryBuilder {
     intervals: Intervals,
     op_starts: Vec<u32>,
     accesses: Vec<Access>,
+    begins: Vec<(OpId, Begin)>,
     scans: Vec<(OpId, Scan)>,
     updates: Vec<(OpId, Update)>,
     statements: Vec<(OpId, Statement)>,
@@ -161,7 +126,7 @@ impl HistoryBuilder {
             return id;
         }
         let id = TableId::at(self.tables.len());
-        self.tables.push(Table { name: name.to_string(), key: Vec::new(), columns: Vec::new() });
+        self.tables.push(Table { name: name.to_string(), ..Table::default() });
         self.table_index.insert(name.to_string(), id);
         id
     }
@@ -173,20 +138,22 @@ impl HistoryBuilder {
     pub fn declare_table(&mut self, table: Table) -> Result<TableId, Invalid> {
         let id = self.table(&table.name);
         let known = &self.tables[id.index()];
-        if !known.key.is_empty() || !known.columns.is_empty() {
+        if *known != (Table { name: table.name.clone(), ..Table::default() }) {
             return self.invalid(format!("table {:?} is declared twice", table.name));
         }
-        if !table.columns.is_empty() {
-            let missing = table.key.iter().find(|&key| !table.columns.iter().any(|(name, _)| name == key));
-            if let Some(key) = missing {
-                return self.invalid(format!(
-                    "key column {key:?} of table {:?} is not among its columns",
-                    table.name
-                ));
-            }
+        if let Some(fault) = table.fault() {
+            return self.invalid(fault);
         }
         self.tables[id.index()] = table;
         Ok(id)
+    }
+
+    /// Takes all tables for seen: initial rows are those that are given, and only recorded transactions write.
+    pub fn take_tables_as_seen(&mut self) {
+        for table in &mut self.tables {
+            (table.initial_unknown, table.written_by_anything) = (false, false);
+            table.columns_by_anything.clear();
+        }
     }
 
     /// The tables so far, by their ids.
@@ -269,6 +236,7 @@ impl HistoryBuilder {
         self.check_room()?;
         let fits = match detail {
             OpDetail::None => !matches!(kind, OpKind::Scan | OpKind::Update | OpKind::Sql),
+            OpDetail::Begin { .. } => kind == OpKind::Begin,
             OpDetail::Scan { .. } => kind == OpKind::Scan,
             OpDetail::Update { .. } => kind == OpKind::Update,
             OpDetail::Sql { .. } => kind == OpKind::Sql,
@@ -366,6 +334,12 @@ impl HistoryBuilder {
         let op = OpId::at(self.kinds.len() - 1);
         match detail {
             OpDetail::None => {}
+            OpDetail::Begin { level, read_only, unit } => {
+                let begin = Begin { level: level.map(Into::into), read_only, unit: unit.map(Into::into) };
+                if begin != Begin::default() {
+                    self.begins.push((op, begin));
+                }
+            }
             OpDetail::Scan { table, condition, observed } => {
                 let predicate = self.predicate(table, condition);
                 self.scans.push((op, Scan { predicate, observed }));
@@ -527,6 +501,7 @@ impl HistoryBuilder {
             op_starts: self.op_starts,
             intervals: self.intervals,
             accesses: self.accesses,
+            begins: self.begins,
             scans: self.scans,
             updates: self.updates,
             statements: self.statements,
@@ -550,6 +525,7 @@ impl HistoryBuilder {
         (self.accesses, self.op_starts) = (accesses, op_starts);
         let mut new = vec![OpId(0); from.len()];
         from.iter().enumerate().for_each(|(i, &old)| new[old as usize] = OpId::at(i));
+        renumber(&mut self.begins, &new);
         renumber(&mut self.scans, &new);
         renumber(&mut self.updates, &new);
         renumber(&mut self.statements, &new);

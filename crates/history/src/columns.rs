@@ -7,14 +7,14 @@
 //! Linear, apart from sorting the transactions' labels once to see that they are unique. Nothing is copied.
 
 use crate::builder::check_clocks;
+use crate::detail::Begin;
 use crate::error::Invalid;
 use crate::evidence::{Evidence, Version, check_order, check_sees, check_set, check_version};
-use crate::history::{
-    Access, Header, History, Op, OpKind, Predicate, Scan, Statement, Table, Update, shown_twice,
-};
+use crate::history::{Access, Header, History, Op, OpKind, Predicate, Scan, Statement, Update, shown_twice};
 use crate::ids::{ObjectId, OpId, PredicateId, SessionId, TableId, TxnId, ValueId};
 use crate::intervals::Intervals;
 use crate::object::Objects;
+use crate::table::Table;
 use crate::value::Values;
 
 /// The columns of a history, in its own order: sessions by label, transactions in session order, operations in program order.
@@ -46,6 +46,8 @@ pub struct Columns {
     pub intervals: Intervals,
     /// The accesses of all operations.
     pub accesses: Vec<Access>,
+    /// What transactions said when they began, by operation.
+    pub begins: Vec<(OpId, Begin)>,
     /// Scans, by operation.
     pub scans: Vec<(OpId, Scan)>,
     /// Predicate updates, by operation.
@@ -115,6 +117,7 @@ impl Columns {
             intervals: self.intervals,
             op_starts: self.op_starts,
             accesses: self.accesses,
+            begins: self.begins,
             scans: self.scans,
             updates: self.updates,
             statements: self.statements,
@@ -153,7 +156,7 @@ impl Columns {
         let known = |s: &Statement| s.params.iter().chain(s.rows.iter().flatten()).all(|&v| value(v));
         ensure(self.statements.iter().all(|(o, s)| op(*o) && known(s)), "a statement with no such value")?;
         ensure(
-            sorted(&self.scans) && sorted(&self.updates) && sorted(&self.statements),
+            sorted(&self.begins) && sorted(&self.scans) && sorted(&self.updates) && sorted(&self.statements),
             "operations out of order",
         )?;
         ensure(self.sessions.is_sorted_by(|a, b| a.0 < b.0), "sessions out of order")?;
@@ -191,10 +194,7 @@ fn check_tables(tables: &[Table]) -> Check {
     let mut names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
     names.sort_unstable();
     ensure(names.is_sorted_by(|a, b| a < b), "two tables of one name")?;
-    let key_known = |t: &Table| {
-        t.columns.is_empty() || t.key.iter().all(|key| t.columns.iter().any(|(name, _)| name == key))
-    };
-    ensure(tables.iter().all(key_known), "a table's key is not among its columns")
+    tables.iter().find_map(Table::fault).map_or(Ok(()), Err)
 }
 
 /// Where each group begins, and the sum of all sizes.
@@ -217,7 +217,13 @@ fn all_end(txn_starts: &[u32], kinds: &[OpKind]) -> bool {
 
 /// Every scan, update and statement belongs to an operation of its kind, and every such operation has one.
 fn check_details(history: &History) -> Check {
-    let fine = fits(history, OpKind::Scan, &history.scans)
+    let begin = |(op, begin): &(OpId, Begin)| {
+        op.index() < history.kinds.len()
+            && history.kinds[op.index()] == OpKind::Begin
+            && *begin != Begin::default()
+    };
+    let fine = history.begins.iter().all(begin)
+        && fits(history, OpKind::Scan, &history.scans)
         && fits(history, OpKind::Update, &history.updates)
         && fits(history, OpKind::Sql, &history.statements);
     ensure(fine, "an operation without what it asked")
@@ -270,6 +276,20 @@ fn has_foreign_row(history: &History, op: &Op<'_>) -> bool {
 }
 
 impl History {
+    /// The same history, where these objects had an initial value that is not known, and tables were seen otherwise.
+    ///
+    /// # Errors
+    /// When one of them has an initial value. The error has no place.
+    pub fn with_unknown_initial(mut self, objects: &[ObjectId]) -> Result<History, Invalid> {
+        self.initial.extend(objects.iter().map(|&object| (object, ValueId::UNKNOWN)));
+        self.initial.sort_unstable();
+        if !sorted(&self.initial) {
+            return Err(unplaced("two initial values of one object".to_owned()));
+        }
+        self.tables.iter_mut().for_each(|table| table.initial_unknown = false);
+        Ok(self)
+    }
+
     /// The same history with this evidence instead of its own.
     ///
     /// # Errors

@@ -41,8 +41,7 @@ impl Pair<'_> {
 
     fn tables(&self) -> Option<String> {
         let sorted = |h: &History| {
-            let mut tables: Vec<_> =
-                h.tables().iter().map(|t| (t.name.clone(), t.key.clone(), t.columns.clone())).collect();
+            let mut tables = h.tables().to_vec();
             tables.sort();
             tables
         };
@@ -95,7 +94,9 @@ impl Pair<'_> {
                 (s.text.to_string(), all(&s.params), s.rows.as_deref().map(all), s.count)
             })
         };
-        differ("scan", scan(a, x), scan(b, y))
+        let begin = |h: &History, op| h.begin(h.txn_of(op)).cloned();
+        differ("begin", begin(a, x), begin(b, y))
+            .or_else(|| differ("scan", scan(a, x), scan(b, y)))
             .or_else(|| differ("update", update(a, x), update(b, y)))
             .or_else(|| differ("statement", statement(a, x), statement(b, y)))
     }

@@ -4,10 +4,12 @@ use std::ops::Range;
 
 use hashbrown::HashMap;
 
+use crate::detail::Begin;
 use crate::evidence::Evidence;
 use crate::ids::{NameId, ObjectId, OpId, PredicateId, SessionId, TableId, TxnId, ValueId};
 use crate::intervals::{Interval, Intervals};
 use crate::object::{Object, Objects};
+use crate::table::Table;
 use crate::value::{Value, Values};
 
 /// The unit of the client clocks.
@@ -60,17 +62,6 @@ pub struct Header {
     pub dbms: Option<String>,
     /// The level that the database was asked for.
     pub level: Option<String>,
-}
-
-/// A table.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Table {
-    /// Its name.
-    pub name: String,
-    /// The columns of its key.
-    pub key: Vec<String>,
-    /// Its columns with their types; empty when nothing was declared.
-    pub columns: Vec<(String, String)>,
 }
 
 /// How a transaction ended, as far as its client knows.
@@ -279,6 +270,7 @@ pub struct History {
     pub(crate) op_starts: Vec<u32>,
     pub(crate) accesses: Vec<Access>,
     /// By operation, each.
+    pub(crate) begins: Vec<(OpId, Begin)>,
     pub(crate) scans: Vec<(OpId, Scan)>,
     pub(crate) updates: Vec<(OpId, Update)>,
     pub(crate) statements: Vec<(OpId, Statement)>,
@@ -555,6 +547,7 @@ impl History {
             + self.intervals.bytes()
             + self.op_starts.capacity() * 4
             + self.accesses.capacity() * size_of::<Access>()
+            + self.begins.capacity() * size_of::<(OpId, Begin)>()
             + self.scans.capacity() * size_of::<(OpId, Scan)>()
             + self.updates.capacity() * size_of::<(OpId, Update)>()
             + self.statements.capacity() * size_of::<(OpId, Statement)>()

@@ -24,6 +24,7 @@
 mod builder;
 mod columns;
 mod compare;
+mod detail;
 mod error;
 mod evidence;
 mod history;
@@ -34,17 +35,20 @@ mod object;
 mod resolve;
 mod restrict;
 mod show;
+mod table;
 mod value;
 
-pub use builder::{HistoryBuilder, OpDetail};
+pub use builder::HistoryBuilder;
 pub use columns::Columns;
+pub use detail::{Begin, OpDetail};
 pub use error::Invalid;
 pub use evidence::{Evidence, Version, VersionOrder, VersionSet};
 pub use history::{
-    Access, Header, History, Op, OpKind, Outcome, Predicate, ReadLock, Scan, Statement, Table, Unit, Update,
+    Access, Header, History, Op, OpKind, Outcome, Predicate, ReadLock, Scan, Statement, Unit, Update,
 };
 pub use ids::{NameId, ObjectId, OpId, PredicateId, SessionId, TableId, TxnId, ValueId};
 pub use intervals::{Interval, Intervals};
 pub use names::Names;
 pub use object::{Object, Objects};
+pub use table::Table;
 pub use value::{Value, Values};

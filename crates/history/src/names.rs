@@ -1,9 +1,10 @@
 //! What the ids of a history stand for, or those of one that is being built.
 
 use crate::builder::HistoryBuilder;
-use crate::history::{History, Table};
+use crate::history::History;
 use crate::ids::{NameId, ObjectId, TableId, ValueId};
 use crate::object::{Object, Objects};
+use crate::table::Table;
 use crate::value::{Value, Values};
 
 /// What ids stand for.

@@ -12,11 +12,11 @@
 //! If some choice of orders and points explains the history at some level, then the same choice without the dropped transactions explains what is
 //! left. So a violation of the restricted history is one of the whole.
 
+use crate::HistoryBuilder;
 use crate::evidence::Version;
 use crate::history::{Access, History, Op, OpKind};
 use crate::ids::{ObjectId, TableId, TxnId, ValueId};
 use crate::value::Value;
-use crate::{HistoryBuilder, OpDetail};
 
 impl History {
     /// The history of the transactions that `keep` names, in which nothing depends on the others. Objects, values and labels stay the same;
@@ -189,29 +189,5 @@ impl Cut<'_> {
 impl History {
     fn updates_table(&self, op: Op<'_>, table: TableId) -> bool {
         self.update(op.id).is_some_and(|update| self.predicate(update.predicate).table == table)
-    }
-
-    /// What an operation says beyond its accesses, as [`HistoryBuilder::push`] wants it; `observed` overrules whether the rows of a scan or predicate
-    /// update were seen.
-    #[must_use]
-    pub fn detail(&self, op: Op<'_>, observed: bool) -> OpDetail<'_> {
-        if let Some(scan) = self.scan(op.id) {
-            let predicate = self.predicate(scan.predicate);
-            return OpDetail::Scan { table: predicate.table, condition: &predicate.text, observed };
-        }
-        if let Some(update) = self.update(op.id) {
-            let predicate = self.predicate(update.predicate);
-            let (table, condition) = (predicate.table, &*predicate.text);
-            return OpDetail::Update { table, condition, set: update.set.as_deref(), observed };
-        }
-        match self.statement(op.id) {
-            None => OpDetail::None,
-            Some(statement) => OpDetail::Sql {
-                text: &statement.text,
-                params: &statement.params,
-                rows: statement.rows.as_deref(),
-                count: statement.count,
-            },
-        }
     }
 }

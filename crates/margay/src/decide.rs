@@ -13,6 +13,7 @@
 //!    does not hand over: the next one would start with less. A violation that is proved only by
 //!    trying all orders is kept, and the other engines get a few seconds to explain it better.
 //! 4. If rows left the question open, `auto` asks again about the statements themselves.
+//! 5. If that leaves it open too, engines are asked about the part that is understood ([`crate::part`]).
 //!
 //! # Invariants
 //! - No `holds` and no `violated` leaves this module unless the audit accepted its certificate, or
@@ -24,12 +25,13 @@ use std::time::{Duration, Instant};
 
 use margay_audit::{Unaudited, audit_within};
 use margay_engines::{Choice, auto};
-use margay_history::{History, Value, ValueId};
+use margay_history::{History, OpKind, Value, ValueId};
 use margay_levels::profile::Dbms;
 use margay_verdict::mechanism::Deduced;
 use margay_verdict::{Budget, Certificate, Checker, Claim, Finding, Question, Translation, Verdict, Why};
 
-use crate::translate::{instead, unread};
+use crate::part::Coverage;
+use crate::translate::{instead, part, unread};
 
 /// How long other engines may look for a better explanation of a violation that is proved already.
 const EXPLANATION_TIME: Duration = Duration::from_millis(300);
@@ -109,6 +111,8 @@ pub struct Decision {
     pub faults: Vec<Fault>,
     /// The history of rows that was decided about, where it was not the given one.
     pub rows: Option<History>,
+    /// How much of the given history the answer covers, where it was not asked about as a whole.
+    pub coverage: Option<Coverage>,
     /// The dependencies that the engine looked at, if it counts them.
     pub deduced: Option<Deduced>,
     /// The time that all of it took.
@@ -125,6 +129,7 @@ impl Decision {
             audited: Audited::Nothing,
             faults: Vec::new(),
             rows: None,
+            coverage: None,
             deduced: None,
             took: Duration::ZERO,
         }
@@ -145,7 +150,10 @@ impl Decision {
     #[must_use]
     pub fn claim(&self, given: &History, question: Question) -> Option<Claim> {
         let certificate = self.verdict.certificate()?;
-        let rows = self.rows.is_some().then(|| Translation::to_rows(question, certificate));
+        let rows = self.rows.is_some().then(|| match &self.coverage {
+            Some(coverage) => Translation::to_part(question, coverage.is_whole()),
+            None => Translation::to_rows(question, certificate),
+        });
         Some(Claim::of(self.about(given), question, rows, certificate))
     }
 
@@ -159,7 +167,7 @@ impl Decision {
 pub fn decide(history: &History, question: Question, options: &Options, budget: &Budget) -> Decision {
     let start = Instant::now();
     let mut decision = match for_dbms(history, question, options) {
-        Ok(choice) => rows_or_statements(history, choice, Terms { question, audit: options.audit, budget }),
+        Ok(choice) => whole_or_part(history, choice, Terms { question, audit: options.audit, budget }),
         Err(why) => Decision::unknown(why),
     };
     if hands_over(&decision.verdict)
@@ -201,6 +209,29 @@ struct Terms<'a> {
     question: Question,
     audit: bool,
     budget: &'a Budget,
+}
+
+fn whole_or_part(history: &History, choice: Choice, terms: Terms<'_>) -> Decision {
+    let mut decision = rows_or_statements(history, choice, terms);
+    // Mechanisms depend on every statement, and so do instants.
+    let partial = !choice.asks_for_dbms() && !choice.is_named("observe") && !terms.question.uses_instants();
+    let unclear = history.has_kind(OpKind::Sql) || history.unseen_content().is_some();
+    if !partial || !unclear || !hands_over(&decision.verdict) {
+        return decision;
+    }
+    let Some((rows, mut coverage)) = part(history, terms.question.level) else { return decision };
+    let mut about_part = ask(&rows, choice, terms);
+    about_part.faults.splice(..0, std::mem::take(&mut decision.faults));
+    coverage.verdict = about_part.verdict.word();
+    if about_part.is_open() {
+        decision.faults = about_part.faults;
+        return Decision { coverage: Some(coverage), ..decision };
+    }
+    about_part.verdict = coverage.whole(about_part.verdict);
+    if about_part.is_open() {
+        about_part.audited = Audited::Nothing;
+    }
+    Decision { rows: Some(rows), coverage: Some(coverage), ..about_part }
 }
 
 fn rows_or_statements(history: &History, choice: Choice, terms: Terms<'_>) -> Decision {
@@ -295,7 +326,10 @@ fn answered_by(
 }
 
 fn said_by(engine: &dyn Checker, history: &History, terms: Terms<'_>) -> (Verdict, Option<Deduced>) {
-    if engine.name() != "observe" && has_unknown_initial(history) {
+    if let Some(what) = history.unseen_content() {
+        return (Verdict::Unknown(Why::Outside(what)), None);
+    }
+    if !matches!(engine.name(), "observe" | "mirror") && has_unknown_initial(history) {
         return (Verdict::Unknown(Why::Outside("initial values that are not known".to_owned())), None);
     }
     let (verdict, deduced) = engine.check_counting(history, terms.question, terms.budget);

@@ -48,6 +48,7 @@ mod datum;
 mod decide;
 #[cfg(feature = "run")]
 pub mod drive;
+mod part;
 mod recorder;
 mod report;
 #[cfg_attr(not(feature = "sql"), path = "untranslated.rs")]
@@ -64,6 +65,7 @@ pub use margay_engines::{Backend, observe_with};
 pub use margay_history::History;
 pub use margay_levels::Level;
 pub use margay_verdict::{Budget, Question, Verdict, Why};
+pub use part::Coverage;
 pub use recorder::{BadHistory, Recorder, Session, Transaction};
 pub use report::{AsHistory, Report, check, check_with, isolated};
 pub use translate::{translations, under};

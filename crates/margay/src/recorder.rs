@@ -130,6 +130,7 @@ impl Recorder {
             name: name.to_owned(),
             key: key.iter().map(text).collect(),
             columns: columns.iter().map(column).collect(),
+            ..Table::default()
         };
         self.state().tables.push(table);
     }

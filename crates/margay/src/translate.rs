@@ -5,8 +5,10 @@ use margay_history::History;
 use margay_levels::Level;
 use margay_levels::definition::Family;
 use margay_levels::profile::Dbms;
-use margay_rows::{Sight, translate, translate_partly};
+use margay_rows::{Projection, Sight, project, translate, translate_partly};
 use margay_verdict::{Predicates, Translation};
+
+use crate::part::Coverage;
 
 /// Up to this many transactions, `naive` can tell what an update did whose rows nobody saw.
 const SMALL_HISTORY: usize = 8;
@@ -59,6 +61,21 @@ fn mirrored(history: &History, engine: Choice, level: Level) -> Sight {
     }
 }
 
+/// The part of a history that is understood, and how much that is; nothing if there is no more to say than
+/// about the whole.
+pub(crate) fn part(history: &History, level: Level) -> Option<(History, Coverage)> {
+    let Projection { history: part, coverage } = project(history, sight(level))?;
+    let coverage = Coverage {
+        tables: coverage.tables,
+        all_tables: coverage.all_tables,
+        transactions: coverage.transactions,
+        all_transactions: coverage.all_transactions,
+        left_out: coverage.left_out,
+        verdict: "unknown",
+    };
+    Some((part, coverage))
+}
+
 /// All histories of rows that may have been checked instead of a history of statements, and how
 /// each was made.
 pub fn translations(history: &History) -> impl Iterator<Item = (Translation, History)> + '_ {
@@ -69,10 +86,16 @@ pub fn translations(history: &History) -> impl Iterator<Item = (Translation, His
 /// The rows that statements become by a translation.
 #[must_use]
 pub fn under(history: &History, translation: Translation) -> Option<History> {
-    let Translation::Rows { stable, partly } = translation else { return None };
-    let sight = if stable { Sight::Stable } else { Sight::Changing };
-    let rows = if partly { translate_partly(history, sight) } else { translate(history, sight) };
-    rows.map(|rows| rows.history)
+    let sight = if translation.is_stable() { Sight::Stable } else { Sight::Changing };
+    match translation {
+        Translation::Rows { partly: true, .. } => translate_partly(history, sight).map(|rows| rows.history),
+        Translation::Rows { partly: false, .. } => translate(history, sight).map(|rows| rows.history),
+        Translation::Projected { whole, .. } => {
+            let Projection { history, coverage } = project(history, sight)?;
+            (coverage.whole() == whole).then_some(history)
+        }
+        Translation::Recorded | Translation::Executed => None,
+    }
 }
 
 /// What a transaction sees at a level.

@@ -6,6 +6,8 @@ use margay_history::History;
 use margay_levels::Level;
 use margay_verdict::{SqlError, Translation};
 
+use crate::part::Coverage;
+
 /// Never anything.
 pub(crate) fn instead(_: &History, _: Choice, _: Level) -> Option<History> {
     None
@@ -17,6 +19,11 @@ pub(crate) fn unread(history: &History) -> Option<String> {
     let mut ops = history.txns().flat_map(|txn| history.ops(txn));
     let statement = || ops.find_map(|op| history.statement(op.id)).map(|statement| &*statement.text);
     Some(format!("{:?}: {}", condition.or_else(statement)?, SqlError::NoParser))
+}
+
+/// Never anything.
+pub(crate) fn part(_: &History, _: Level) -> Option<(History, Coverage)> {
+    None
 }
 
 /// None.

@@ -208,11 +208,11 @@ pub struct Sight<'a> {
 pub type Candidates = Vec<usize>;
 
 impl Fact {
-    /// The initial version.
+    /// The initial version. Where it is not known, it may have been anything, or absent.
     #[must_use]
     pub fn initial(value: ValueId) -> Self {
         let installed = Interval::new(i64::MIN, i64::MIN);
-        let pattern = Pattern::Value(value);
+        let pattern = if value == ValueId::UNKNOWN { Pattern::Any } else { Pattern::Value(value) };
         Self {
             installed,
             certain: true,

@@ -83,6 +83,14 @@ impl Engine {
         question: Question,
         budget: &Budget,
     ) -> Result<(Verdict, Deduced), Why> {
+        if let Some(what) = history.unseen_content() {
+            return Err(Why::Outside(what));
+        }
+        if let Some(level) = other_level(history) {
+            return Err(Why::Outside(format!(
+                "a transaction at {level}, which is not the level of the history"
+            )));
+        }
         let mechanisms = match self.mechanisms {
             Some(mechanisms) => mechanisms,
             None => mechanisms(history, question)?,
@@ -198,6 +206,14 @@ fn name_profile(finding: &mut Finding, name: Option<&String>) {
     if let Certificate::Intervals(breach) = &mut finding.certificate {
         breach.profile = name.cloned();
     }
+}
+
+/// The level of a transaction that asked for another one than the history names: its mechanisms differ.
+fn other_level(history: &History) -> Option<&str> {
+    let fold = |level: &str| level.to_ascii_lowercase().replace([' ', '_'], "-");
+    let common = history.header().level.as_deref().map(fold);
+    let mut levels = history.begins().filter_map(|(_, begin)| begin.level.as_deref());
+    levels.find(|level| Some(fold(level)) != common)
 }
 
 /// The mechanisms of the database that the history names, if it promises what is asked.

@@ -221,7 +221,7 @@ fn breach(findings: &[Finding]) -> Option<&Breach> {
 /// What exactly the proof proves.
 fn claim(source: &Source<'_>) -> Option<view::Claim> {
     let (question, certificate) = (source.question?, source.verdict.certificate()?);
-    let rows = matches!(source.translation, Translation::Rows { .. }).then_some(source.translation);
+    let rows = source.translation.is_of_rows().then_some(source.translation);
     Some(claimed(&Claim::of(source.history, question, rows, certificate), certificate))
 }
 

@@ -58,7 +58,66 @@ pub(crate) fn blunt(text: &str, tables: &[Table], dialect: Dialect) -> Option<Bl
             let condition = if keyless { SOMETHING.to_owned() } else { condition };
             Some(Blunt::Changes { table, condition, set: None })
         }
+        parsed if is_nothing(parsed) && !tables.is_empty() => Some(Blunt::Queries),
         _ => None,
+    }
+}
+
+/// Whether a statement touches no table: settings and savepoints. (What is undone by ROLLBACK TO is not
+/// known here, so that one is not among them.)
+fn is_nothing(parsed: &Parsed) -> bool {
+    matches!(
+        parsed,
+        Parsed::Set(_)
+            | Parsed::ShowVariable { .. }
+            | Parsed::ShowVariables { .. }
+            | Parsed::Savepoint { .. }
+            | Parsed::ReleaseSavepoint { .. }
+    )
+}
+
+/// Whether a scan stands for a statement that saw no row of any table.
+pub(crate) fn is_of_nothing(condition: &str) -> bool {
+    condition == NONE
+}
+
+/// What a statement that is not understood may have done to tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Effect {
+    /// It wrote to none.
+    Nothing,
+    /// It wrote to this one at most.
+    Writes(usize),
+    /// It may have written to any.
+    Anything,
+}
+
+/// What a statement may have done. A table that is not declared may be a view of one that is.
+pub(crate) fn effect(text: &str, tables: &[Table], dialect: Dialect) -> Effect {
+    let find = |name: Option<&str>| {
+        let name = name?;
+        tables.iter().position(|table| table.name.eq_ignore_ascii_case(name))
+    };
+    let writes = |table: Option<usize>| table.map_or(Effect::Anything, Effect::Writes);
+    let Ok(parsed) = parsed(text, dialect) else { return Effect::Anything };
+    if !calls_what_is_known(text, tables) {
+        return Effect::Anything;
+    }
+    match &parsed {
+        Parsed::Query(query) if only_reads(&query.to_string()) => Effect::Nothing,
+        Parsed::Insert(insert) => {
+            let reads = insert.source.as_ref().is_none_or(|source| only_reads(&source.to_string()));
+            let ast::TableObject::TableName(name) = &insert.table else { return Effect::Anything };
+            writes(find(last(name).filter(|_| reads)))
+        }
+        parsed if is_nothing(parsed) => Effect::Nothing,
+        Parsed::Update(update) => writes(find(only_table(&update.table))),
+        Parsed::Delete(delete) => {
+            let ast::FromTable::WithFromKeyword(from) = &delete.from else { return Effect::Anything };
+            let [from] = from.as_slice() else { return Effect::Anything };
+            writes(find(only_table(from)))
+        }
+        _ => Effect::Anything,
     }
 }
 
@@ -97,37 +156,79 @@ const HARMLESS: &[&str] = &[
     "all",
     "and",
     "any",
+    "array",
+    "array_agg",
     "as",
     "avg",
     "between",
     "bigint",
     "by",
+    "case",
     "cast",
     "ceil",
     "char",
+    "char_length",
+    "clock_timestamp",
     "coalesce",
+    "col_description",
     "concat",
     "conflict",
     "count",
+    "current_database",
     "current_date",
+    "current_schema",
+    "current_setting",
     "current_timestamp",
+    "current_user",
     "date",
+    "date_part",
+    "date_trunc",
     "decimal",
+    "dense_rank",
     "distinct",
     "else",
+    "end",
     "exists",
     "extract",
     "filter",
     "floor",
+    "format_type",
+    "found_rows",
     "from",
+    "gen_random_uuid",
+    "generate_series",
+    "get_lock",
     "greatest",
+    "group",
+    "having",
+    "ifnull",
+    "ilike",
     "in",
+    "int",
+    "integer",
+    "interval",
     "into",
+    "is",
+    "isnull",
     "join",
+    "json_agg",
+    "jsonb_agg",
+    "key",
+    "lag",
+    "last_insert_id",
+    "lead",
     "least",
+    "left",
     "length",
+    "like",
+    "limit",
+    "localtimestamp",
     "lower",
+    "lpad",
+    "ltrim",
+    "materialized",
     "max",
+    "md5",
     "min",
     "mod",
     "nextval",
@@ -135,29 +236,75 @@ const HARMLESS: &[&str] = &[
     "now",
     "nullif",
     "numeric",
+    "obj_description",
+    "offset",
     "on",
     "or",
     "over",
+    "partition",
+    "pg_advisory_lock",
+    "pg_advisory_lock_shared",
+    "pg_advisory_unlock",
+    "pg_advisory_unlock_all",
+    "pg_advisory_xact_lock",
+    "pg_advisory_xact_lock_shared",
+    "pg_backend_pid",
+    "pg_current_snapshot",
+    "pg_current_xact_id_if_assigned",
+    "pg_get_constraintdef",
+    "pg_get_expr",
+    "pg_get_indexdef",
+    "pg_is_in_recovery",
+    "pg_table_is_visible",
+    "pg_try_advisory_lock",
+    "pg_try_advisory_xact_lock",
+    "position",
+    "power",
     "random",
+    "range",
+    "rank",
+    "release_lock",
     "replace",
     "returning",
+    "right",
     "round",
+    "row_count",
+    "row_number",
+    "rows",
+    "rpad",
+    "rtrim",
     "select",
     "set",
+    "set_config",
+    "sign",
+    "sqrt",
+    "statement_timestamp",
+    "string_agg",
     "substring",
     "sum",
+    "text",
     "then",
+    "timestamp",
+    "timestamptz",
+    "to_char",
+    "to_regclass",
+    "transaction_timestamp",
     "trim",
+    "txid_current",
     "union",
+    "unnest",
     "upper",
     "using",
     "values",
     "varchar",
+    "version",
+    "when",
     "where",
+    "within",
 ];
 
 /// The words of a text, in lower case.
-fn words(text: &str) -> Vec<String> {
+pub(crate) fn words(text: &str) -> Vec<String> {
     let split = text.split(|c: char| !(c.is_alphanumeric() || c == '_'));
     split.filter(|word| !word.is_empty()).map(str::to_ascii_lowercase).collect()
 }

@@ -1,4 +1,4 @@
-//! Values and types that mean the same in every database: whole numbers and texts.
+//! Values and types that mean the same in every database, or have one form only.
 
 use margay_history::{Table, Value};
 
@@ -7,6 +7,15 @@ use margay_history::{Table, Value};
 pub(crate) enum Class {
     Int,
     Text,
+    Bool,
+    /// Texts of 36 characters, in lower case.
+    Uuid,
+    /// Texts such as `2026-11-16`.
+    Date,
+    /// Texts such as `2026-11-16T14:53:23.000000`, in microseconds.
+    Timestamp,
+    /// The same with `Z` behind: in UTC.
+    Timestamptz,
     /// Anything else: a value may be stored in another form than it was given.
     Other,
 }
@@ -14,12 +23,29 @@ pub(crate) enum Class {
 impl Class {
     /// The class of a declared type.
     pub fn of(kind: &str) -> Class {
+        let kind = kind.to_ascii_lowercase();
         let word: String = kind.chars().take_while(char::is_ascii_alphanumeric).collect();
-        match word.to_ascii_lowercase().as_str() {
+        match word.as_str() {
             "int" | "integer" | "bigint" | "int8" | "int4" | "smallint" | "int2" | "mediumint" => Class::Int,
+            "serial" | "bigserial" | "smallserial" | "serial4" | "serial8" => Class::Int,
             "text" | "varchar" | "string" => Class::Text,
+            "character" if kind.starts_with("character varying") => Class::Text,
+            "bool" | "boolean" => Class::Bool,
+            "uuid" => Class::Uuid,
+            "date" => Class::Date,
+            // MySQL's `timestamp` rounds, and so does one with a precision in parentheses.
+            _ if kind.contains('(') => Class::Other,
+            "timestamptz" => Class::Timestamptz,
+            "timestamp" if kind.starts_with("timestamp with time zone") => Class::Timestamptz,
+            "timestamp" if kind.starts_with("timestamp without time zone") => Class::Timestamp,
             _ => Class::Other,
         }
+    }
+
+    /// The class of a type that values are cast to, if the cast changes no value of the class.
+    pub fn of_cast(kind: &str) -> Option<Class> {
+        let class = Class::of(kind);
+        (class != Class::Other && !kind.contains('(')).then_some(class)
     }
 
     /// The class of a table's column.
@@ -29,13 +55,39 @@ impl Class {
 
     /// Whether a value of such a column is stored as it is given.
     pub fn keeps(self, value: Value<'_>) -> bool {
-        matches!(
-            (self, value),
-            (Class::Int | Class::Text, Value::Null)
-                | (Class::Int, Value::Int(_))
-                | (Class::Text, Value::Text(_))
-        )
+        match (self, value) {
+            (Class::Other, _) => false,
+            (_, Value::Null) | (Class::Int, Value::Int(_)) | (Class::Text, Value::Text(_)) => true,
+            (Class::Bool, Value::Bool(_)) => true,
+            (Class::Uuid, Value::Text(text)) => fits(text, "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"),
+            (Class::Date, Value::Text(text)) => fits(text, "dddd-dd-dd"),
+            (Class::Timestamp, Value::Text(text)) => fits(text, "dddd-dd-ddTdd:dd:dd.dddddd"),
+            (Class::Timestamptz, Value::Text(text)) => fits(text, "dddd-dd-ddTdd:dd:dd.ddddddZ"),
+            _ => false,
+        }
     }
+}
+
+/// Whether a text has a form: `d` is a digit, `x` a hexadecimal one in lower case, others are themselves.
+fn fits(text: &str, form: &str) -> bool {
+    let fits = |(byte, form): (u8, u8)| match form {
+        b'd' => byte.is_ascii_digit(),
+        b'x' => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
+        other => byte == other,
+    };
+    text.len() == form.len() && text.bytes().zip(form.bytes()).all(fits)
+}
+
+/// Whether a column gets a value of its own where none is given: an identity, or a default.
+pub(crate) fn has_default(table: &Table, column: usize) -> bool {
+    let words = crate::blunt::words(&table.columns[column].1);
+    words.iter().any(|word| {
+        word.contains("serial")
+            || matches!(
+                word.as_str(),
+                "default" | "identity" | "generated" | "auto_increment" | "autoincrement"
+            )
+    })
 }
 
 #[cfg(test)]
@@ -45,8 +97,37 @@ mod tests {
     #[test]
     fn types_have_classes() {
         assert_eq!(["int", "BIGINT", "varchar(20)"].map(Class::of), [Class::Int, Class::Int, Class::Text]);
-        assert_eq!(["decimal(12,2)", "char(3)", ""].map(Class::of), [Class::Other; 3]);
+        assert_eq!(
+            ["decimal(12,2)", "char(3)", "", "timestamp", "timestamptz(0)"].map(Class::of),
+            [Class::Other; 5]
+        );
+        assert_eq!(
+            ["uuid", "BOOLEAN", "timestamptz"].map(Class::of),
+            [Class::Uuid, Class::Bool, Class::Timestamptz]
+        );
         assert!(Class::Int.keeps(Value::Int(3)) && !Class::Int.keeps(Value::Text("3")));
-        assert!(!Class::Other.keeps(Value::Int(3)));
+        assert!(!Class::Other.keeps(Value::Int(3)) && !Class::Bool.keeps(Value::Int(1)));
+        assert_eq!(Class::of_cast("varchar(3)"), None, "it may cut a text off");
+    }
+
+    #[test]
+    fn values_that_have_several_forms_are_kept_in_one() {
+        let uuid = "0b3ad0b0-7d0c-4b9e-8f57-0f1d8f2f3a4b";
+        assert!(Class::Uuid.keeps(Value::Text(uuid)));
+        assert!(!Class::Uuid.keeps(Value::Text(&uuid.to_uppercase())));
+        assert!(Class::Timestamptz.keeps(Value::Text("2026-11-16T14:53:23.000000Z")));
+        assert!(!Class::Timestamptz.keeps(Value::Text("2026-11-16 14:53:23+00")));
+    }
+
+    #[test]
+    fn columns_with_values_of_their_own_are_known_by_their_type() {
+        let column = |kind: &str| {
+            let columns = vec![("c".to_owned(), kind.to_owned())];
+            has_default(&Table { columns, ..Table::default() }, 0)
+        };
+        assert!(
+            column("bigserial") && column("int DEFAULT 5") && column("bigint generated always as identity")
+        );
+        assert!(!column("bigint") && !column("text"));
     }
 }

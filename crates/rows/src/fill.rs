@@ -25,6 +25,32 @@ pub(crate) fn numbered(text: &str) -> Option<String> {
     Some(out)
 }
 
+/// A statement without the comment that comes before or after it. Tools that trace statements add one (sqlcommenter,
+/// Rails' query tags). MySQL executes a comment that begins with `/*!`; that one stays.
+pub(crate) fn without_comments(text: &str) -> &str {
+    let mut text = text.trim();
+    while let Some((comment, rest)) = text.strip_prefix("/*").and_then(|rest| rest.split_once("*/")) {
+        if comment.starts_with('!') || comment.contains("/*") {
+            return text;
+        }
+        text = rest.trim_start();
+    }
+    let bare = text.trim_end_matches([';', ' ', '\n', '\t', '\r']);
+    let Some(at) = bare.strip_suffix("*/").and_then(|inner| inner.rfind("/*")) else { return text };
+    let (before, comment) = bare.split_at(at);
+    let quoted = ['\'', '"', '`'].iter().any(|&quote| before.matches(quote).count() % 2 == 1);
+    let inside = comment[2..comment.len() - 2].contains("*/");
+    if quoted
+        || inside
+        || comment.starts_with("/*!")
+        || before.contains("--")
+        || before.contains('$') && before.contains("$$")
+    {
+        return text;
+    }
+    before.trim_end()
+}
+
 /// A parameter's place, from 0 on, out of `$1`.
 pub(crate) fn place(placeholder: &str) -> Option<usize> {
     placeholder.strip_prefix('$')?.parse::<usize>().ok()?.checked_sub(1)
@@ -68,6 +94,16 @@ pub(crate) fn literal(value: Value<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn comments_around_a_statement_are_cut_off() {
+        let cut = without_comments;
+        assert_eq!(cut("SELECT 1 /*traceparent='00-ab',route='(x)'*/;"), "SELECT 1");
+        assert_eq!(cut("/* app:web */ SELECT 1"), "SELECT 1");
+        for kept in ["SELECT '/* a */'", "SELECT 1 /*!99 + 1*/", "/*!1 SELECT 1 */", "SELECT 1 -- /* x */"] {
+            assert_eq!(cut(kept), kept);
+        }
+    }
 
     #[test]
     fn questions_are_numbered_outside_of_quotes() {

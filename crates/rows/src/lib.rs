@@ -30,10 +30,13 @@
 mod blunt;
 mod class;
 mod fill;
+mod project;
+mod settle;
 mod shape;
 mod split;
 mod statement;
 mod translate;
 
+pub use project::{Coverage, Projection, project};
 pub use statement::{Became, Known};
 pub use translate::{Left, Rows, Sight, Translator, translate, translate_partly};

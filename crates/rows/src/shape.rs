@@ -14,6 +14,7 @@ use sqlparser::dialect as grammar;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::Tokenizer;
 
+use crate::class::has_default;
 use crate::fill::numbered;
 use crate::split::{Operand, column, conjuncts, equality, last, only_table, operand, target};
 
@@ -25,6 +26,15 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
+    /// Whether it has a RETURNING clause.
+    pub fn returns(&self) -> bool {
+        match &self.verb {
+            Verb::Insert { returning, .. } | Verb::Update { returning, .. } => returning.is_some(),
+            Verb::Delete { returns, .. } => *returns,
+            Verb::Select { .. } => false,
+        }
+    }
+
     /// The shape, unless it is of a read that locks: one of MySQL sees another state than the reads around it; elsewhere it sees the same, or fails.
     pub fn without_lock(self: std::sync::Arc<Self>) -> Result<std::sync::Arc<Self>, String> {
         match self.verb {
@@ -48,15 +58,24 @@ pub(crate) enum Verb {
         lock: Option<ReadLock>,
     },
     /// Rows with an operand for each column.
-    Insert(Vec<Vec<Operand>>),
+    Insert {
+        rows: Vec<Vec<Operand>>,
+        /// For each output of RETURNING the column it shows, if it is one.
+        returning: Option<Vec<Option<usize>>>,
+    },
     Update {
         asked: Asked,
         /// The columns that are set, and to what, where that does not depend on the row.
         sets: Vec<(usize, Option<Operand>)>,
         /// The text after SET.
         text: String,
+        /// As for an INSERT.
+        returning: Option<Vec<Option<usize>>>,
     },
-    Delete(Asked),
+    Delete {
+        asked: Asked,
+        returns: bool,
+    },
 }
 
 /// Which rows.
@@ -180,7 +199,16 @@ impl Reader<'_> {
         let lock = self.locks(query, &mut rebuilt)?;
         same(&rebuilt, &query.to_string())?;
         let asked = self.asked(selection, table);
-        let limit = query.limit_clause.as_ref().map(|limit| self.limit(limit, query, table)).transpose()?;
+        let limit = |limit: &ast::LimitClause| match (&asked.pinned, limit) {
+            (Some(_), ast::LimitClause::LimitOffset { limit: Some(most), offset: None, limit_by })
+                if limit_by.is_empty() =>
+            {
+                let most = operand(most).ok_or("a LIMIT that is computed")?;
+                Ok(Limit { most, by: self.key(table)[0], descending: false })
+            }
+            (_, limit) => self.limit(limit, query, table),
+        };
+        let limit = query.limit_clause.as_ref().map(limit).transpose()?;
         Ok(Shape { table, verb: Verb::Select { asked, outputs, limit, lock } })
     }
 
@@ -251,21 +279,37 @@ impl Reader<'_> {
             self.upsert(on, table, &columns)?;
             rebuilt += &on.to_string();
         }
+        let returning = self.returning(insert.returning.as_deref(), table, &mut rebuilt)?;
         same(&rebuilt, &insert.to_string())?;
         let rows = values.rows.iter().map(|row| self.insert_row(row, table, &columns));
-        Ok(Shape { table, verb: Verb::Insert(rows.collect::<Result<_, _>>()?) })
+        let rows = rows.collect::<Result<_, _>>()?;
+        Ok(Shape { table, verb: Verb::Insert { rows, returning } })
     }
 
-    /// Columns that are not given are NULL.
+    /// The columns that RETURNING shows.
+    fn returning(
+        &self,
+        items: Option<&[SelectItem]>,
+        table: usize,
+        rebuilt: &mut String,
+    ) -> Result<Option<Vec<Option<usize>>>, String> {
+        let Some(items) = items else { return Ok(None) };
+        *rebuilt += &format!(" RETURNING {}", list(items));
+        self.outputs(items, table).map(Some)
+    }
+
+    /// Columns that are not given are NULL, unless they have a value of their own.
     fn insert_row(&self, row: &[Expr], table: usize, columns: &[usize]) -> Result<Vec<Operand>, String> {
-        let mut all = vec![Operand::Null; self.tables[table].columns.len()];
+        let own =
+            |column| if has_default(&self.tables[table], column) { Operand::Unknown } else { Operand::Null };
+        let mut all: Vec<Operand> = (0..self.tables[table].columns.len()).map(own).collect();
         if row.len() != columns.len() {
             return Err("a row that is too short or too long".into());
         }
         for (&column, expr) in columns.iter().zip(row) {
             all[column] = match operand(expr) {
                 Some(operand) => operand,
-                None if self.partly => Operand::Unknown,
+                None if self.partly || is_default(expr) => Operand::Unknown,
                 None => return Err(format!("the value {expr}")),
             };
         }
@@ -305,6 +349,10 @@ impl Reader<'_> {
         if let Some(selection) = &update.selection {
             rebuilt += &format!(" WHERE {selection}");
         }
+        let returning = self.returning(update.returning.as_deref(), table, &mut rebuilt)?;
+        if returning.is_some() && !self.partly {
+            return Err("RETURNING, which shows more than what was written".into());
+        }
         same(&rebuilt, &update.to_string())?;
         let asked = self.asked(update.selection.as_ref(), table);
         let set = |assignment: &Assignment| {
@@ -315,7 +363,7 @@ impl Reader<'_> {
         if set.iter().any(|(column, _)| self.key(table).contains(column)) {
             return Err("an UPDATE of a key".into());
         }
-        Ok(Shape { table, verb: Verb::Update { asked, sets: set, text: sets } })
+        Ok(Shape { table, verb: Verb::Update { asked, sets: set, text: sets, returning } })
     }
 
     fn delete(&self, delete: &ast::Delete) -> Result<Shape, String> {
@@ -326,8 +374,11 @@ impl Reader<'_> {
         if let Some(selection) = &delete.selection {
             rebuilt += &format!(" WHERE {selection}");
         }
+        let returns =
+            self.partly && self.returning(delete.returning.as_deref(), table, &mut rebuilt)?.is_some();
         same(&rebuilt, &delete.to_string())?;
-        Ok(Shape { table, verb: Verb::Delete(self.asked(delete.selection.as_ref(), table)) })
+        let asked = self.asked(delete.selection.as_ref(), table);
+        Ok(Shape { table, verb: Verb::Delete { asked, returns } })
     }
 
     fn table(&self, name: &str) -> Result<usize, String> {
@@ -371,6 +422,11 @@ impl Reader<'_> {
         let pinned = key.iter().map(operand).collect::<Option<Vec<_>>>();
         Asked { key: pinned.clone().filter(|_| whole), pinned, condition: selection.to_string() }
     }
+}
+
+/// Whether a value is the word DEFAULT.
+fn is_default(expr: &Expr) -> bool {
+    matches!(expr, Expr::Identifier(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default"))
 }
 
 /// How a query locks what it returns.

@@ -1,9 +1,11 @@
 //! Small pieces of parsed statements.
 
 use sqlparser::ast::{
-    AssignmentTarget, BinaryOperator, Expr, ObjectName, TableFactor, TableWithJoins, UnaryOperator, Value,
+    AssignmentTarget, BinaryOperator, CastKind, Expr, ObjectName, TableFactor, TableWithJoins, UnaryOperator,
+    Value,
 };
 
+use crate::class::Class;
 use crate::fill::place;
 
 /// A value that does not depend on rows: a parameter or a literal.
@@ -12,7 +14,10 @@ pub(crate) enum Operand {
     Param(usize),
     Null,
     Int(i64),
+    Bool(bool),
     Text(String),
+    /// An operand of a class, cast to a type of the class.
+    Cast(Box<Operand>, Class),
     /// Something that is computed.
     Unknown,
 }
@@ -21,6 +26,10 @@ pub(crate) enum Operand {
 pub(crate) fn operand(expr: &Expr) -> Option<Operand> {
     match expr {
         Expr::Nested(inner) => operand(inner),
+        Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr, data_type, format: None } => {
+            let class = Class::of_cast(&data_type.to_string())?;
+            Some(Operand::Cast(Box::new(operand(expr)?), class))
+        }
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } => match operand(expr)? {
             Operand::Int(int) => int.checked_neg().map(Operand::Int),
             _ => None,
@@ -30,6 +39,7 @@ pub(crate) fn operand(expr: &Expr) -> Option<Operand> {
             Value::Number(digits, _) => digits.parse().ok().map(Operand::Int),
             Value::SingleQuotedString(text) => Some(Operand::Text(text.clone())),
             Value::Null => Some(Operand::Null),
+            Value::Boolean(bool) => Some(Operand::Bool(*bool)),
             _ => None,
         },
         _ => None,

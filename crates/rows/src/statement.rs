@@ -76,6 +76,8 @@ pub(crate) struct Run<'a> {
     pub sight: Sight,
     /// Whether a write may be told of in part.
     pub partly: bool,
+    /// Whether the statement has a RETURNING clause, so that its rows are those that it changed.
+    pub returns: bool,
     pub known: &'a mut Known,
     pub builder: &'a mut HistoryBuilder,
 }
@@ -86,34 +88,41 @@ impl<'a> Run<'a> {
     }
 
     pub fn became(&mut self, shape: &Shape, statement: &Statement) -> Told<Became> {
+        self.returns = shape.returns();
         let params = &statement.params;
         match &shape.verb {
             Verb::Select { asked, outputs, limit, lock } => {
                 let found = Found { asked, outputs, limit: limit.as_ref(), lock: *lock };
                 self.select(shape.table, &found, statement)
             }
-            Verb::Insert(_) if self.keyless[shape.table] => {
+            Verb::Insert { .. } if self.keyless[shape.table] => {
                 // There may be others with the same values, and others may insert the same.
                 self.known.inserted.push(shape.table);
                 Ok(self.something(shape.table))
             }
-            Verb::Insert(rows) => {
-                let accesses = rows.iter().map(|row| self.inserted(shape.table, row, params));
-                accesses.collect::<Told<Vec<_>>>().map(Became::Write)
+            Verb::Insert { rows, returning } => {
+                let answers = self.answers(returning, statement, rows.len())?;
+                let mut accesses = Vec::with_capacity(rows.len());
+                for (row, answer) in rows.iter().zip(answers) {
+                    accesses.push(self.inserted(shape.table, (row, answer.as_deref()), params)?);
+                }
+                Ok(Became::Write(accesses))
             }
-            Verb::Update { asked, sets, text } => {
+            Verb::Update { asked, sets, text, returning } => {
                 let Some(object) = self.target(shape.table, asked, statement)? else {
                     return self.predicate_update(shape.table, asked, Some(text), statement);
                 };
                 if let Some(missed) = self.missed(shape.table, object, statement)? {
                     return Ok(missed);
                 }
-                match self.updated(shape.table, object, (sets, text), params)? {
+                let answer = self.answers(returning, statement, 1)?.into_iter().next().flatten();
+                let change = Change { sets, text, answer: answer.as_deref() };
+                match self.updated(shape.table, object, &change, params)? {
                     Some(access) => Ok(Became::Write(vec![access])),
                     None => self.predicate_update(shape.table, asked, Some(text), statement),
                 }
             }
-            Verb::Delete(asked) => {
+            Verb::Delete { asked, .. } => {
                 let Some(object) = self.target(shape.table, asked, statement)? else {
                     return self.predicate_update(shape.table, asked, None, statement);
                 };
@@ -126,6 +135,12 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// How many rows a statement changed, if it tells: by its count, or by the rows of RETURNING.
+    fn changed(&self, statement: &Statement) -> Option<u64> {
+        let returned = statement.rows.as_ref().filter(|_| self.returns).map(|rows| rows.len() as u64);
+        statement.count.or(returned)
+    }
+
     /// The row that an update or deletion changes, if it is one: the one whose key it names; where writes are told of in part also if it asks for
     /// more, and found it.
     fn target(&mut self, table: usize, asked: &Asked, statement: &Statement) -> Told<Option<ObjectId>> {
@@ -135,10 +150,10 @@ impl<'a> Run<'a> {
         let more = asked.key.is_none()
             && self.partly
             && !self.keyless[table]
-            && statement.count.is_some_and(|count| count > 0);
+            && self.changed(statement).is_some_and(|count| count > 0);
         match &asked.pinned {
             Some(pinned) if more => self.named(table, pinned, &statement.params).map(Some),
-            _ if self.partly && statement.count.is_none() => Ok(None),
+            _ if self.partly && self.changed(statement).is_none() => Ok(None),
             _ => self.point(table, asked, &statement.params),
         }
     }
@@ -159,6 +174,11 @@ impl<'a> Run<'a> {
             Operand::Null => ValueId::NULL,
             Operand::Unknown => ValueId::UNKNOWN,
             Operand::Int(int) => self.builder.values().int(*int),
+            Operand::Bool(bool) => self.builder.values().bool(*bool),
+            Operand::Cast(operand, class) => {
+                let value = self.value(operand, params)?;
+                if class.keeps(self.get(value)) { value } else { ValueId::UNKNOWN }
+            }
             Operand::Text(text) => self.builder.values().text(text),
         })
     }
@@ -197,8 +217,40 @@ impl<'a> Run<'a> {
         self.builder.values().intern_name(name)
     }
 
-    fn inserted(&mut self, table: usize, row: &[Operand], params: &[ValueId]) -> Told<Access> {
-        let values = row.iter().map(|operand| self.value(operand, params)).collect::<Told<Vec<_>>>()?;
+    /// What RETURNING told of each of `rows` rows: columns and their values; nothing where it told nothing.
+    fn answers(
+        &mut self,
+        returning: &Option<Vec<Option<usize>>>,
+        statement: &Statement,
+        rows: usize,
+    ) -> Told<Vec<Option<Vec<(usize, ValueId)>>>> {
+        let Some(outputs) = returning else { return Ok(vec![None; rows]) };
+        let Some(tuples) = self.tuples(statement, outputs.len())?.filter(|tuples| tuples.len() == rows)
+        else {
+            return Ok(vec![None; rows]);
+        };
+        let answer = |tuple: Vec<ValueId>| {
+            let columns = outputs.iter().zip(tuple);
+            Some(columns.filter_map(|(output, value)| Some(((*output)?, value))).collect())
+        };
+        Ok(tuples.into_iter().map(answer).collect())
+    }
+
+    fn inserted(
+        &mut self,
+        table: usize,
+        (row, answer): (&[Operand], Option<&[(usize, ValueId)]>),
+        params: &[ValueId],
+    ) -> Told<Access> {
+        let mut values = row.iter().map(|operand| self.value(operand, params)).collect::<Told<Vec<_>>>()?;
+        for &(column, value) in answer.unwrap_or_default() {
+            if values[column] == ValueId::UNKNOWN {
+                values[column] = value;
+            }
+        }
+        if !self.partly && values.contains(&ValueId::UNKNOWN) {
+            return Err("a default that its answer does not tell".into());
+        }
         let keys = key(self.table(table));
         let object = self.object(table, &keys.iter().map(|&column| values[column]).collect::<Vec<_>>())?;
         let given: Vec<_> =
@@ -219,8 +271,12 @@ impl<'a> Run<'a> {
             columns.push((self.name(table, column), if kept { value } else { ValueId::UNKNOWN }));
         }
         if let Some(known) = self.known.rows.entry((table, object)).or_insert_with(|| Some(HashMap::new())) {
-            let names = given.iter().map(|&(column, value)| (column_key(self.tables, table, column), value));
-            known.extend(names);
+            let (tables, values) = (self.tables, self.builder.values());
+            let learned = given.iter().map(|&(column, value)| {
+                let kept = is_learned(&tables[table], column, values.get(value));
+                (column_key(tables, table, column), if kept { value } else { ValueId::UNKNOWN })
+            });
+            known.extend(learned);
         }
         Ok(Access { object, value: self.builder.values().row(&columns) })
     }
@@ -228,7 +284,7 @@ impl<'a> Run<'a> {
     /// A statement that changed no row has seen that there is none. In MySQL it may also have found nothing to change. Where each statement sees another state, it may have waited for
     /// somebody who deleted the row and put another in its place: PostgreSQL finds neither then, although there was a row before and there is one after.
     fn missed(&mut self, table: usize, object: ObjectId, statement: &Statement) -> Told<Option<Became>> {
-        match statement.count {
+        match self.changed(statement) {
             Some(0) if self.dialect.is_mysql() => {
                 Ok(Some(read(object, ValueId::UNKNOWN, Some(ReadLock::Exclusive))))
             }
@@ -247,13 +303,21 @@ impl<'a> Run<'a> {
         &mut self,
         table: usize,
         object: ObjectId,
-        (sets, text): (&[(usize, Option<Operand>)], &str),
+        change: &Change<'_>,
         params: &[ValueId],
     ) -> Told<Option<Access>> {
+        let Change { sets, text, answer } = *change;
+        let told = |column: usize| {
+            let found = answer?.iter().find(|(told, _)| *told == column)?;
+            Some(found.1)
+        };
         let mut given = Vec::with_capacity(sets.len());
         for (column, operand) in sets {
             match operand {
                 Some(operand) => given.push((*column, self.value(operand, params)?)),
+                None if self.partly && told(*column).is_some() => {
+                    given.push((*column, told(*column).unwrap_or(ValueId::UNKNOWN)));
+                }
                 None if self.keyless[table] => given.push((*column, ValueId::UNKNOWN)),
                 None => match self.computed(table, object, sets, text, params)? {
                     Some(mut computed) => {
@@ -345,6 +409,17 @@ impl<'a> Run<'a> {
     fn select(&mut self, table: usize, found: &Found<'_>, statement: &Statement) -> Told<Became> {
         let Found { asked, outputs, limit, lock } = *found;
         let rows = self.tuples(statement, outputs.len())?;
+        let limit = match limit {
+            // The key leaves one row at most.
+            Some(limit) if asked.pinned.is_some() => {
+                let most = self.value(&limit.most, &statement.params)?;
+                match self.get(most) {
+                    Value::Int(1..) => None,
+                    _ => return Err("a LIMIT that may return nothing".into()),
+                }
+            }
+            limit => limit,
+        };
         if let (Some(object), None) = (self.point(table, asked, &statement.params)?, limit) {
             let value = match rows.as_deref() {
                 None => ValueId::UNKNOWN,
@@ -440,10 +515,20 @@ impl<'a> Run<'a> {
             }
             columns.push((self.name(table, column), value));
             let known = self.known.rows.entry((table, object)).or_insert_with(|| Some(HashMap::new()));
+            let learned = is_learned(def, column, self.builder.values().get(value));
+            let value = if learned { value } else { ValueId::UNKNOWN };
             known.get_or_insert_default().insert(column_key(self.tables, table, column), value);
         }
         self.builder.values().row(&columns)
     }
+}
+
+/// What an update sets.
+struct Change<'a> {
+    sets: &'a [(usize, Option<Operand>)],
+    text: &'a str,
+    /// What RETURNING told of the row, as it became.
+    answer: Option<&'a [(usize, ValueId)]>,
 }
 
 /// What a query asks for.
@@ -456,6 +541,13 @@ struct Found<'a> {
 
 fn read(object: ObjectId, value: ValueId, lock: Option<ReadLock>) -> Became {
     Became::Read { accesses: vec![Access { object, value }], lock }
+}
+
+/// Whether a transaction that read or wrote a value knows what the column holds from then on: not if it may
+/// be stored in another form, or changed by something that is not recorded.
+fn is_learned(table: &Table, column: usize, value: Value<'_>) -> bool {
+    let unseen = table.written_by_anything || table.columns_by_anything.contains(&table.columns[column].0);
+    !unseen && Class::column(table, column).keeps(value)
 }
 
 /// The name under which a column's value is known.

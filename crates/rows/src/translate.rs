@@ -5,11 +5,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use margay_history::{
-    Access, History, HistoryBuilder, OpDetail, OpKind, Outcome, ReadLock, Statement, Table, TxnId, Version,
+    Access, History, HistoryBuilder, ObjectId, OpDetail, OpKind, Outcome, ReadLock, Statement, Table, TxnId,
+    Version,
 };
 use margay_sql::Dialect;
 
 use crate::blunt::{Blunt, blunt, calls_what_is_known};
+use crate::fill::without_comments;
 use crate::shape::{Shape, keyless, shape};
 use crate::statement::{Became, Known, Run};
 
@@ -58,7 +60,27 @@ pub fn translate(history: &History, sight: Sight) -> Option<Rows> {
 /// nobody saw are unknown, a write of rows that nobody saw is a predicate update, and what a query that is not understood returned is not observed. Nothing when there are no statements.
 #[must_use]
 pub fn translate_partly(history: &History, sight: Sight) -> Option<Rows> {
+    let Rows { history, left, unseen } = partly(history, sight)?;
+    Some(Rows { history: opened(history)?, left, unseen })
+}
+
+/// The same, and the tables say what was not seen of them.
+pub(crate) fn partly(history: &History, sight: Sight) -> Option<Rows> {
     rows(history, Translator::new(history.tables(), history.header().dbms.as_deref(), sight).partly())
+}
+
+/// A history whose initial rows are all given, those of tables that were not seen with a value that is not known.
+fn opened(history: History) -> Option<History> {
+    let tables = history.tables();
+    if tables.iter().any(Table::has_unseen_writers) || !tables.iter().any(|table| table.initial_unknown) {
+        return Some(history);
+    }
+    let open = |&object: &ObjectId| {
+        let given = history.initial_values().binary_search_by_key(&object, |&(o, _)| o).is_ok();
+        !given && history.object(object).table.is_some_and(|table| history.table(table).initial_unknown)
+    };
+    let initial: Vec<ObjectId> = history.objects().filter(open).collect();
+    history.with_unknown_initial(&initial).ok()
 }
 
 fn rows(history: &History, translator: Translator) -> Option<Rows> {
@@ -74,7 +96,7 @@ fn rows(history: &History, translator: Translator) -> Option<Rows> {
 }
 
 /// SingleStore has no dialect here. Its locking reads are those of MySQL.
-fn is_singlestore(dbms: &str) -> bool {
+pub(crate) fn is_singlestore(dbms: &str) -> bool {
     let dbms = dbms.to_ascii_lowercase();
     dbms.starts_with("singlestore") || dbms.starts_with("memsql")
 }
@@ -141,6 +163,7 @@ impl Translator {
             dialect: self.dialect,
             sight: self.sight,
             partly: self.partly,
+            returns: false,
             known,
             builder,
         };
@@ -156,13 +179,15 @@ impl Translator {
     }
 
     fn read(&mut self, text: &Arc<str>) -> Read {
+        // Comments for tracing differ from statement to statement.
+        let text: &str = without_comments(text);
         if let Some(read) = self.shapes.get(text) {
             return read.clone();
         }
         if self.partly && !calls_what_is_known(text, &self.tables) {
             let why = "a call of a function that may do anything".to_owned();
             let read = Read { shape: Err(why), blunt: None };
-            self.shapes.insert(Arc::clone(text), read.clone());
+            self.shapes.insert(text.into(), read.clone());
             return read;
         }
         if self.partly {
@@ -173,7 +198,7 @@ impl Translator {
         let shape = shape.and_then(|shape| if refused { shape.without_lock() } else { Ok(shape) });
         let blunt = if self.partly { blunt(text, &self.tables, self.dialect).map(Arc::new) } else { None };
         let read = Read { shape, blunt };
-        self.shapes.insert(Arc::clone(text), read.clone());
+        self.shapes.insert(text.into(), read.clone());
         read
     }
 

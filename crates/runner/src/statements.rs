@@ -78,7 +78,9 @@ impl Statements {
         let (table, condition, observed) = match detail {
             OpDetail::Scan { table, condition, observed } => (*table, *condition, *observed),
             OpDetail::Update { table, condition, observed, .. } => (*table, *condition, *observed),
-            OpDetail::None | OpDetail::Sql { .. } => return Asked { lock, ..Asked::default() },
+            OpDetail::None | OpDetail::Begin { .. } | OpDetail::Sql { .. } => {
+                return Asked { lock, ..Asked::default() };
+            }
         };
         let dialect = self.translator.dialect();
         let new = || searches.condition(table, condition, dialect);
@@ -114,7 +116,7 @@ mod tests {
         let mut builder = HistoryBuilder::new();
         let column = |name: &str| (name.to_owned(), "bigint".to_owned());
         let columns = vec![column("id"), column("v")];
-        let table = Table { name: "t".to_owned(), key: vec!["id".to_owned()], columns };
+        let table = Table { name: "t".to_owned(), key: vec!["id".to_owned()], columns, ..Table::default() };
         builder.declare_table(table).expect("a table");
         let mut statements = Statements::new(&builder, "postgresql-15", &Mechanisms::of(profile), 1);
         let mut searches = Searches::default();

@@ -51,6 +51,9 @@ impl Settled {
         };
         let initial: Vec<Access> = reader.builder().initial_values().collect();
         let history = reader.finish()?;
+        if let Some(what) = history.unseen_content() {
+            return Err(Trouble::Outside(what));
+        }
         for Access { object, value } in initial {
             if value == ValueId::UNKNOWN {
                 return Err(Trouble::Outside("initial values that are not known".to_owned()));

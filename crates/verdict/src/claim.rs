@@ -44,17 +44,28 @@ pub enum Translation {
         /// Statements that are more than that are taken for as much as is certain.
         partly: bool,
     },
+    /// What is not understood, or was not seen, is left out: tables, columns, reads.
+    Projected {
+        /// Each transaction sees one state, so that what it read once stays known to it.
+        stable: bool,
+        /// Nothing had to be left out.
+        whole: bool,
+    },
 }
 
 impl Translation {
     /// All, with their names in files.
-    pub const ALL: [(Translation, &'static str); 6] = [
+    pub const ALL: [(Translation, &'static str); 10] = [
         (Translation::Recorded, "recorded"),
         (Translation::Executed, "executed"),
         (Translation::Rows { stable: true, partly: false }, "rows-stable"),
         (Translation::Rows { stable: false, partly: false }, "rows-changing"),
         (Translation::Rows { stable: true, partly: true }, "rows-stable-partly"),
         (Translation::Rows { stable: false, partly: true }, "rows-changing-partly"),
+        (Translation::Projected { stable: true, whole: true }, "projected-stable-whole"),
+        (Translation::Projected { stable: false, whole: true }, "projected-changing-whole"),
+        (Translation::Projected { stable: true, whole: false }, "projected-stable"),
+        (Translation::Projected { stable: false, whole: false }, "projected-changing"),
     ];
 
     /// How statements become rows for a question that is answered by a certificate of this kind.
@@ -62,11 +73,26 @@ impl Translation {
     pub fn to_rows(question: Question, certificate: &Certificate) -> Self {
         match certificate.breach() {
             Some(breach) => Translation::Rows { stable: breach.mechanisms.sees_one_state(), partly: true },
-            None => Translation::Rows {
-                stable: matches!(question.level.family(), Family::Serial | Family::Snapshot),
-                partly: false,
-            },
+            None => Translation::Rows { stable: sees_one_state(question), partly: false },
         }
+    }
+
+    /// How a projection was made for a question.
+    #[must_use]
+    pub fn to_part(question: Question, whole: bool) -> Self {
+        Translation::Projected { stable: sees_one_state(question), whole }
+    }
+
+    /// Whether the history of the certificate is not the recorded one.
+    #[must_use]
+    pub fn is_of_rows(self) -> bool {
+        matches!(self, Translation::Rows { .. } | Translation::Projected { .. })
+    }
+
+    /// Whether each transaction was taken to see one state.
+    #[must_use]
+    pub fn is_stable(self) -> bool {
+        matches!(self, Translation::Rows { stable: true, .. } | Translation::Projected { stable: true, .. })
     }
 
     /// The name in files.
@@ -99,8 +125,17 @@ impl Translation {
             Translation::Rows { stable: false, partly: true } => {
                 "statements taken as reads and writes of rows as far as certain; each sees its own state"
             }
+            Translation::Projected { whole: true, .. } => "unknown initial rows settled by what was read",
+            Translation::Projected { whole: false, .. } => {
+                "what is not understood or was not seen is left out: tables, columns, reads"
+            }
         }
     }
+}
+
+/// Whether each transaction sees one state, where the level holds.
+fn sees_one_state(question: Question) -> bool {
+    matches!(question.level.family(), Family::Serial | Family::Snapshot)
 }
 
 impl Claim {
@@ -130,6 +165,19 @@ impl Claim {
     /// # Errors
     /// Why it may not.
     pub(crate) fn allows_translation(&self, certificate: &Certificate) -> Result<(), &'static str> {
+        if let Translation::Projected { stable, whole } = self.translation {
+            return match certificate.breach() {
+                Some(_) => Err("mechanisms are not judged by a projection"),
+                None if stable && !sees_one_state(self.question) => {
+                    Err("the translation assumes that a transaction sees one state")
+                }
+                None if !whole && certificate.proves() == "holds" => {
+                    Err("what holds for a part of a history need not hold for the whole")
+                }
+                None if self.question.uses_instants() => Err("a projection says nothing of instants"),
+                None => Ok(()),
+            };
+        }
         let usual = Translation::to_rows(self.question, certificate);
         let (Translation::Rows { stable, partly }, Translation::Rows { stable: may, partly: must }) =
             (self.translation, usual)

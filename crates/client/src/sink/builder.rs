@@ -237,7 +237,12 @@ impl BuilderSink {
             let key = def.columns.iter().take(def.key).map(|(name, _)| (*name).to_owned());
             let columns = def.columns.iter().map(|(name, kind)| ((*name).to_owned(), kind.to_string()));
             let (key, columns) = (key.collect(), columns.collect());
-            self.builder.declare_table(Table { name: def.name.to_owned(), key, columns })?;
+            self.builder.declare_table(Table {
+                name: def.name.to_owned(),
+                key,
+                columns,
+                ..Table::default()
+            })?;
         }
         schema.rows.iter().try_for_each(|(table, row)| self.schema_row(schema, *table, row))
     }
@@ -271,7 +276,8 @@ impl Sink for BuilderSink {
         if start.table {
             let column = |name: &str| (name.to_string(), "int".to_string());
             let columns = ["k", "v", "w"].map(column).to_vec();
-            let table = Table { name: "t".to_string(), key: vec!["k".to_string()], columns };
+            let table =
+                Table { name: "t".to_string(), key: vec!["k".to_string()], columns, ..Table::default() };
             self.table = Some(self.builder.declare_table(table)?);
         }
         for (obj, value) in &start.initial {

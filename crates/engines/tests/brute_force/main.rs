@@ -204,7 +204,7 @@ fn show(history: &History) -> String {
 fn build(history: &History) -> margay_history::History {
     let mut builder = HistoryBuilder::new();
     let columns = ["k", "v", "w"].map(|name| (name.to_string(), "int".to_string())).to_vec();
-    let table = Table { name: "t".to_string(), key: vec!["k".to_string()], columns };
+    let table = Table { name: "t".to_string(), key: vec!["k".to_string()], columns, ..Table::default() };
     let table = builder.declare_table(table).expect("the table is declared once");
     let objects: Vec<_> = (0..history.objects.len())
         .map(|place| match history.objects[place].row {

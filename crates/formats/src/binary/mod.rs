@@ -22,10 +22,11 @@ pub(crate) use writer::write;
 
 /// What a file in the binary form begins with. Not text, and broken by any change of line ends.
 pub(crate) const MAGIC: &[u8; 8] = b"\x89MARGAY\n";
-const VERSION: u8 = 1;
+/// The versions of the form. A history that needs no section of the second is written in the first.
+const VERSIONS: [(u8, usize); 2] = [(1, 20), (2, SECTIONS.len())];
 
 /// The sections, in the order of the file.
-const SECTIONS: [&str; 20] = [
+const SECTIONS: [&str; 22] = [
     "header",
     "tables",
     "names",
@@ -46,6 +47,8 @@ const SECTIONS: [&str; 20] = [
     "snapshots",
     "commits",
     "serializations",
+    "begins",
+    "tables with unknown content",
 ];
 
 /// How values are tagged. The four fixed values are not stored, and small integers live in their ids.
@@ -61,6 +64,13 @@ const FIXED_VALUES: usize = 4;
 
 /// An operation is one byte: its kind below, its number of accesses above; this many or more follow as a number.
 const MANY_ACCESSES: u32 = 15;
+
+/// Bits of the flags of a begin, and of a table with unknown content.
+const HAS_LEVEL: u8 = 1;
+const HAS_UNIT: u8 = 2;
+const READ_ONLY: u8 = 4;
+const INITIAL_UNKNOWN: u8 = 1;
+const WRITTEN_BY_ANYTHING: u8 = 2;
 
 /// Bits of an update's or a statement's flags.
 const OBSERVED: u8 = 1;

@@ -4,25 +4,25 @@ use std::sync::Arc;
 
 use flate2::Crc;
 use margay_history::{
-    Access, Columns, Header, History, Interval, NameId, Object, ObjectId, OpId, OpKind, Predicate,
+    Access, Begin, Columns, Header, History, Interval, NameId, Object, ObjectId, OpId, OpKind, Predicate,
     PredicateId, Scan, Statement, Table, TableId, TxnId, Unit, Update, ValueId, Version, VersionOrder,
     VersionSet,
 };
 
 use super::codec::Section;
 use super::{
-    FIXED_VALUES, FLOAT, HAS_COUNT, HAS_ROWS, HAS_SET, INT, LIST, MAGIC, MANY_ACCESSES, OBSERVED, ROW,
-    SECTIONS, TEXT, UINT, VERSION,
+    FIXED_VALUES, FLOAT, HAS_COUNT, HAS_LEVEL, HAS_ROWS, HAS_SET, HAS_UNIT, INITIAL_UNKNOWN, INT, LIST,
+    MAGIC, MANY_ACCESSES, OBSERVED, READ_ONLY, ROW, SECTIONS, TEXT, UINT, VERSIONS, WRITTEN_BY_ANYTHING,
 };
 use crate::FormatError;
 use crate::input::{Bytes, Input};
 
 pub(crate) fn read(input: Input<'_>) -> Result<History, FormatError> {
     let mut file = File { bytes: input.bytes()?, crc: Crc::new(), next: 0 };
-    file.preamble()?;
+    let sections = file.preamble()?;
     let mut columns = Columns::default();
-    for read in READERS {
-        file.section(&mut columns, read)?;
+    for read in &READERS[..sections] {
+        file.section(&mut columns, *read)?;
     }
     file.checksum()?;
     columns.into_history().map_err(FormatError::from)
@@ -52,6 +52,8 @@ const READERS: [Read; SECTIONS.len()] = [
     |columns, section| section.all(stamp).map(|all| columns.evidence.snapshots = all),
     |columns, section| section.all(stamp).map(|all| columns.evidence.commits = all),
     |columns, section| section.all(stamp).map(|all| columns.evidence.serializations = all),
+    begins,
+    open_tables,
 ];
 
 struct File<'a> {
@@ -62,20 +64,20 @@ struct File<'a> {
 }
 
 impl File<'_> {
-    fn preamble(&mut self) -> Result<(), FormatError> {
+    /// Reads what comes before the sections, and answers how many there are.
+    fn preamble(&mut self) -> Result<usize, FormatError> {
         let magic: [u8; 8] = self.bytes.array()?;
         if magic != *MAGIC {
             return Err(self.bytes.error_at(0, "this is not a history in the format margay-bin"));
         }
         let version: [u8; 1] = self.bytes.array()?;
-        if version[0] != VERSION {
-            let what =
-                format!("this is version {} of the format; this Margay reads version {VERSION}", version[0]);
+        let Some(&(_, sections)) = VERSIONS.iter().find(|(known, _)| *known == version[0]) else {
+            let what = format!("this is version {} of the format; this Margay reads 1 and 2", version[0]);
             return Err(self.bytes.error_at(8, what));
-        }
+        };
         self.crc.update(&magic);
         self.crc.update(&version);
-        Ok(())
+        Ok(sections)
     }
 
     fn section(&mut self, columns: &mut Columns, read: Read) -> Result<(), FormatError> {
@@ -145,7 +147,7 @@ fn tables(columns: &mut Columns, section: &mut Section<'_>) -> Result<(), Format
         let length = section.length()?;
         let columns =
             section.many(length, |section| Ok((section.text()?.to_string(), section.text()?.to_string())))?;
-        Ok(Table { name, key, columns })
+        Ok(Table { name, key, columns, ..Table::default() })
     })?;
     Ok(())
 }
@@ -399,4 +401,36 @@ fn version(section: &mut Section<'_>) -> Result<Version, FormatError> {
 
 fn stamp(section: &mut Section<'_>) -> Result<(TxnId, i64), FormatError> {
     Ok((TxnId(section.id()?), section.int()?))
+}
+
+/// They are listed by transaction; their operation is the first one.
+fn begins(columns: &mut Columns, section: &mut Section<'_>) -> Result<(), FormatError> {
+    let mut starts = Vec::with_capacity(columns.txn_ops.len());
+    let mut start = 0_u32;
+    for &ops in &columns.txn_ops {
+        starts.push(start);
+        start = start.saturating_add(ops);
+    }
+    columns.begins = section.all(|section| {
+        let (txn, flags) = (section.id()?, section.byte()?);
+        let op = *starts.get(txn as usize).ok_or_else(|| section.error("a begin of no transaction"))?;
+        let level = if flags & HAS_LEVEL != 0 { Some(section.text()?.into()) } else { None };
+        let unit = if flags & HAS_UNIT != 0 { Some(section.text()?.into()) } else { None };
+        Ok((OpId(op), Begin { level, read_only: flags & READ_ONLY != 0, unit }))
+    })?;
+    Ok(())
+}
+
+fn open_tables(columns: &mut Columns, section: &mut Section<'_>) -> Result<(), FormatError> {
+    let mut next = 0;
+    for _ in 0..section.count {
+        let (number, flags, names) = (section.id()? as usize, section.byte()?, section.texts()?);
+        let table = columns.tables.get_mut(number).filter(|_| number >= next);
+        let table = table.ok_or_else(|| section.error("no such table, or tables out of order"))?;
+        table.initial_unknown = flags & INITIAL_UNKNOWN != 0;
+        table.written_by_anything = flags & WRITTEN_BY_ANYTHING != 0;
+        table.columns_by_anything = names;
+        next = number + 1;
+    }
+    Ok(())
 }

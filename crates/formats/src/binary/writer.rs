@@ -4,22 +4,26 @@ use std::io::Write;
 
 use flate2::Crc;
 use hashbrown::HashMap;
-use margay_history::{History, NameId, Op, OpId, Statement, TxnId, Value, ValueId, Version};
+use margay_history::{History, NameId, Op, OpId, Statement, Table, TxnId, Value, ValueId, Version};
 
 use super::codec::Encoder;
 use super::{
-    FIXED_VALUES, FLOAT, HAS_COUNT, HAS_ROWS, HAS_SET, INT, LIST, MAGIC, MANY_ACCESSES, OBSERVED, ROW, TEXT,
-    UINT, VERSION,
+    FIXED_VALUES, FLOAT, HAS_COUNT, HAS_LEVEL, HAS_ROWS, HAS_SET, HAS_UNIT, INITIAL_UNKNOWN, INT, LIST,
+    MAGIC, MANY_ACCESSES, OBSERVED, READ_ONLY, ROW, SECTIONS, TEXT, UINT, VERSIONS, WRITTEN_BY_ANYTHING,
 };
 use crate::FormatError;
 
 pub(crate) fn write(history: &History, out: &mut dyn Write) -> Result<(), FormatError> {
     let mut writer = Writer { history, out, crc: Crc::new() };
     writer.raw(MAGIC)?;
-    writer.raw(&[VERSION])?;
+    let (version, sections) = VERSIONS[usize::from(has_more(history))];
+    writer.raw(&[version])?;
     writer.frame()?;
     writer.operations()?;
     writer.evidence()?;
+    if sections == SECTIONS.len() {
+        writer.begins_and_tables()?;
+    }
     let sum = writer.crc.sum().to_le_bytes();
     writer.raw(&sum)
 }
@@ -161,6 +165,39 @@ impl Writer<'_> {
         self.each(&evidence.commits, stamp)?;
         self.each(&evidence.serializations, stamp)
     }
+
+    /// The sections that only the second version has.
+    fn begins_and_tables(&mut self) -> Result<(), FormatError> {
+        let begins: Vec<_> = self.history.begins().collect();
+        self.each(&begins, |out, (txn, begin)| {
+            out.uint(u64::from(txn.0));
+            let flag = |is: bool, flag| if is { flag } else { 0 };
+            out.byte(
+                flag(begin.level.is_some(), HAS_LEVEL)
+                    | flag(begin.unit.is_some(), HAS_UNIT)
+                    | flag(begin.read_only, READ_ONLY),
+            );
+            begin.level.iter().chain(&begin.unit).for_each(|text| out.text(text));
+        })?;
+        let open: Vec<_> =
+            self.history.tables().iter().enumerate().filter(|(_, table)| is_open(table)).collect();
+        self.each(&open, |out, (number, table)| {
+            out.count(*number);
+            let initial = if table.initial_unknown { INITIAL_UNKNOWN } else { 0 };
+            out.byte(initial | if table.written_by_anything { WRITTEN_BY_ANYTHING } else { 0 });
+            out.count(table.columns_by_anything.len());
+            table.columns_by_anything.iter().for_each(|name| out.text(name));
+        })
+    }
+}
+
+/// Whether the history needs the sections of the second version.
+fn has_more(history: &History) -> bool {
+    history.begins().next().is_some() || history.tables().iter().any(is_open)
+}
+
+fn is_open(table: &Table) -> bool {
+    table.initial_unknown || table.has_unseen_writers()
 }
 
 fn ops(history: &History) -> impl Iterator<Item = Op<'_>> {

@@ -165,7 +165,7 @@ impl<'t> Fields<'t> {
 
 impl Reader {
     fn declare(&mut self, table: &str, key: &str) -> TableId {
-        let declared = Table { name: table.to_string(), key: vec![key.to_string()], columns: Vec::new() };
+        let declared = Table { name: table.to_string(), key: vec![key.to_string()], ..Table::default() };
         // A table may have a trace before its rows; then it stands without a key.
         self.builder.declare_table(declared).unwrap_or_else(|_| self.builder.table(table))
     }

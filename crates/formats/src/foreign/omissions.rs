@@ -16,6 +16,7 @@ pub fn omissions(history: &History, format: Format) -> Vec<String> {
     let header = Header { unit: history.header().unit, ..Header::default() };
     let said = [
         (foreign && *history.header() != header, "the header: database, level, skew of the clocks"),
+        (foreign && history.begins().next().is_some(), "levels and units of transactions"),
         (registers && history.is_timed() && !cobra_times(history, format), "the times of the operations"),
         (
             jepsen && history.header().unit != Unit::Index,

@@ -264,7 +264,7 @@ struct Build {
 impl Build {
     fn new(versions: Versions) -> Result<Self, Invalid> {
         let mut builder = HistoryBuilder::new();
-        let table = Table { name: TABLE.to_string(), key: vec!["k".to_string()], columns: Vec::new() };
+        let table = Table { name: TABLE.to_string(), key: vec!["k".to_string()], ..Table::default() };
         let table = builder.declare_table(table)?;
         Ok(Self { builder, versions, table })
     }

@@ -110,7 +110,7 @@ struct Reader {
 impl Reader {
     fn new() -> Result<Self, Invalid> {
         let mut builder = HistoryBuilder::new();
-        let table = Table { name: "viper".to_string(), key: vec!["k".to_string()], columns: Vec::new() };
+        let table = Table { name: "viper".to_string(), key: vec!["k".to_string()], ..Table::default() };
         let table = builder.declare_table(table)?;
         let (txns, unwritten, zeros) = (Vec::new(), Unwritten::default(), HashSet::new());
         Ok(Self { builder, table, txns, unwritten, zeros, has_initial: false })

@@ -251,7 +251,7 @@ impl Emitter {
             return Ok(id);
         }
         let key = key.iter().map(ToString::to_string).collect();
-        let id = builder.declare_table(Table { name: name.to_string(), key, columns: Vec::new() })?;
+        let id = builder.declare_table(Table { name: name.to_string(), key, ..Table::default() })?;
         self.tables.push((name, id));
         Ok(id)
     }

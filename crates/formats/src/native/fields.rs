@@ -44,6 +44,9 @@ fields! {
     "commit" Commit
     "abort" Abort
     "unknown" Unknown
+    "level" Level
+    "read-only" ReadOnly
+    "unit" Unit
     "params" Params
     "rows" Rows
     "count" Count

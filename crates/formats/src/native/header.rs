@@ -88,23 +88,34 @@ fn tables(reader: &mut ValueReader, json: &mut Json<'_>) -> Result<(), Fault> {
 }
 
 fn table(json: &mut Json<'_>, name: &str) -> Result<Table, Fault> {
-    let mut table = Table { name: name.to_string(), key: Vec::new(), columns: Vec::new() };
-    let mut seen = [false; 2];
+    const FIELDS: [&str; 4] = ["key", "columns", "initial", "written-by"];
+    let mut table = Table { name: name.to_string(), ..Table::default() };
+    let mut seen = [false; FIELDS.len()];
     json.object("a table, such as {\"key\":[\"id\"],\"columns\":{\"id\":\"int\"}}", |json, field, at| {
-        let which = match field {
-            "key" => 0,
-            "columns" => 1,
-            _ => return Err(Fault::new(at, unknown("field of a table", field, ["key", "columns"]))),
+        let Some(which) = FIELDS.iter().position(|&known| known == field) else {
+            return Err(Fault::new(at, unknown("field of a table", field, FIELDS)));
         };
         if std::mem::replace(&mut seen[which], true) {
             return Err(Fault::new(at, format!("field {field:?} occurs twice")));
         }
         match which {
             0 => key(json, &mut table.key),
-            _ => columns(json, &mut table.columns),
+            1 => columns(json, &mut table),
+            2 => the_word(json, "unknown").map(|()| table.initial_unknown = true),
+            _ => the_word(json, "anything").map(|()| table.written_by_anything = true),
         }
     })?;
+    table.columns_by_anything.sort_unstable();
     Ok(table)
+}
+
+/// Reads a text that can only be one.
+fn the_word(json: &mut Json<'_>, word: &str) -> Result<(), Fault> {
+    let (at, expected) = (json.place(), format!("{word:?}"));
+    match json.text(&expected)? == word {
+        true => Ok(()),
+        false => Err(Fault::new(at, format!("only {expected} is expected here"))),
+    }
 }
 
 fn key(json: &mut Json<'_>, key: &mut Vec<String>) -> Result<(), Fault> {
@@ -114,15 +125,45 @@ fn key(json: &mut Json<'_>, key: &mut Vec<String>) -> Result<(), Fault> {
     })
 }
 
-fn columns(json: &mut Json<'_>, columns: &mut Vec<(String, String)>) -> Result<(), Fault> {
+fn columns(json: &mut Json<'_>, table: &mut Table) -> Result<(), Fault> {
     let mut seen = HashSet::new();
     json.object("an object of columns and their types", |json, name, at| {
         if !seen.insert(name.to_string()) {
             return Err(Fault::new(at, format!("column {name:?} occurs twice")));
         }
-        columns.push((name.to_string(), json.text("a column's type, as text")?.into_owned()));
+        let kind = match json.peek() {
+            Some(b'{') => {
+                let (kind, by_anything) = column(json)?;
+                if by_anything {
+                    table.columns_by_anything.push(name.to_string());
+                }
+                kind
+            }
+            _ => json.text("a column's type, as text")?.into_owned(),
+        };
+        table.columns.push((name.to_string(), kind));
         Ok(())
     })
+}
+
+/// Reads a column that has more than a type: its type, and whether anything may write it.
+fn column(json: &mut Json<'_>) -> Result<(String, bool), Fault> {
+    const FIELDS: [&str; 2] = ["type", "written-by"];
+    let (start, mut kind, mut by_anything) = (json.place(), None, false);
+    json.object("a column, such as {\"type\":\"int\"}", |json, field, at| {
+        match field {
+            "type" if kind.is_none() => kind = Some(json.text("a column's type, as text")?.into_owned()),
+            "written-by" if !by_anything => {
+                the_word(json, "anything")?;
+                by_anything = true;
+            }
+            "type" | "written-by" => return Err(Fault::new(at, format!("field {field:?} occurs twice"))),
+            _ => return Err(Fault::new(at, unknown("field of a column", field, FIELDS))),
+        }
+        Ok(())
+    })?;
+    let kind = kind.ok_or_else(|| Fault::new(start, "a column needs the field \"type\""))?;
+    Ok((kind, by_anything))
 }
 
 pub(super) fn initial(reader: &mut ValueReader, json: &mut Json<'_>) -> Result<(), Fault> {

@@ -196,10 +196,12 @@ impl Reader {
             line.fields.set_kind(kind, field)?;
         }
         match field {
-            Field::Begin | Field::Commit | Field::Abort | Field::Unknown => match json.word("true") {
-                true => Ok(()),
-                false => json.unexpected("`true`"),
-            },
+            Field::Begin | Field::ReadOnly | Field::Commit | Field::Abort | Field::Unknown => {
+                match json.word("true") {
+                    true => Ok(()),
+                    false => json.unexpected("`true`"),
+                }
+            }
             Field::Read | Field::Write | Field::Append => self.values.pairs(json),
             _ => {
                 line.fields.set_value(field, json.place());
@@ -227,6 +229,15 @@ impl Reader {
                 self.push(line, kind, detail).map_err(broken)
             }),
             OpKind::Sql => self.sql(json, line, broken),
+            OpKind::Begin => {
+                let text =
+                    |field, what| line.fields.value(field).map(|at| json.from(at).text(what)).transpose();
+                let level = text(Field::Level, "the level's name")?;
+                let unit = text(Field::Unit, "the name of a unit")?;
+                let (level, unit) = (level.as_deref(), unit.as_deref());
+                let detail = OpDetail::Begin { level, read_only: line.fields.has(Field::ReadOnly), unit };
+                self.push(line, kind, detail).map_err(broken)
+            }
             _ => self.push(line, kind, OpDetail::None).map_err(broken),
         }
     }
@@ -439,7 +450,7 @@ macro_rules! shape {
 /// The fields of an operation of each kind.
 fn shape(kind: OpKind) -> &'static Shape {
     match kind {
-        OpKind::Begin => &shape!("a begin": Session Txn Begin; At),
+        OpKind::Begin => &shape!("a begin": Session Txn Begin; At Level ReadOnly Unit),
         OpKind::Read => &shape!("a read": Session Txn Read; At),
         OpKind::Write => &shape!("a write": Session Txn Write; At),
         OpKind::Append => &shape!("an append": Session Txn Append; At),

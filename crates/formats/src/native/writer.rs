@@ -162,10 +162,7 @@ impl<W: Write> NativeWriter<W> {
         self.raw(",\"skew\":");
         self.int(header.skew);
         for (field, value) in [(",\"dbms\":", &header.dbms), (",\"level\":", &header.level)] {
-            if let Some(value) = value {
-                self.raw(field);
-                self.text(value);
-            }
+            self.optional(field, value.as_deref());
         }
         if !names.tables.is_empty() {
             self.raw(",\"tables\":");
@@ -182,20 +179,46 @@ impl<W: Write> NativeWriter<W> {
 
     fn table(&mut self, table: &Table) {
         self.text(&table.name);
-        self.raw(":{");
+        self.raw(":");
+        let mut next = "{";
+        let mut field = |writer: &mut Self, name: &str| {
+            writer.raw(std::mem::replace(&mut next, ","));
+            writer.raw(name);
+        };
         if !table.key.is_empty() {
-            self.raw("\"key\":");
+            field(self, "\"key\":");
             self.items(["[", "]"], &table.key, |writer, name| writer.text(name));
         }
         if !table.columns.is_empty() {
-            self.raw(if table.key.is_empty() { "\"columns\":" } else { ",\"columns\":" });
+            field(self, "\"columns\":");
             self.items(["{", "}"], &table.columns, |writer, (name, kind)| {
                 writer.text(name);
                 writer.raw(":");
-                writer.text(kind);
+                match table.columns_by_anything.contains(name) {
+                    true => {
+                        writer.raw("{\"type\":");
+                        writer.text(kind);
+                        writer.raw(",\"written-by\":\"anything\"}");
+                    }
+                    false => writer.text(kind),
+                }
             });
         }
-        self.raw("}");
+        if table.initial_unknown {
+            field(self, "\"initial\":\"unknown\"");
+        }
+        if table.written_by_anything {
+            field(self, "\"written-by\":\"anything\"");
+        }
+        self.raw(if next == "{" { "{}" } else { "}" });
+    }
+
+    /// A field with a text, if there is one.
+    fn optional(&mut self, field: &str, text: Option<&str>) {
+        if let Some(text) = text {
+            self.raw(field);
+            self.text(text);
+        }
     }
 
     /// An operation of a session and a transaction, by their labels.
@@ -244,11 +267,18 @@ impl<W: Write> NativeWriter<W> {
                 self.raw("}");
                 self.rows(names, observed, accesses)
             }
-            OpDetail::None | OpDetail::Sql { .. } if !accesses.is_empty() => {
+            OpDetail::None | OpDetail::Begin { .. } | OpDetail::Sql { .. } if !accesses.is_empty() => {
                 Err(Beyond("accesses of an operation of this kind"))
             }
             OpDetail::None => {
                 self.raw("true");
+                Ok(())
+            }
+            OpDetail::Begin { level, read_only, unit } => {
+                self.raw("true");
+                self.optional(",\"level\":", level);
+                self.raw(if read_only { ",\"read-only\":true" } else { "" });
+                self.optional(",\"unit\":", unit);
                 Ok(())
             }
             OpDetail::Sql { text, params, rows, count } => {

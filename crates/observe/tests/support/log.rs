@@ -24,7 +24,9 @@ impl Log {
         for (name, key, columns) in tables {
             let key = key.iter().map(ToString::to_string).collect();
             let columns = columns.iter().map(|(name, of)| (name.to_string(), of.to_string())).collect();
-            builder.declare_table(Table { name: name.to_string(), key, columns }).unwrap();
+            builder
+                .declare_table(Table { name: name.to_string(), key, columns, ..Table::default() })
+                .unwrap();
         }
         Log { builder }
     }

@@ -118,7 +118,7 @@ impl Parser<'_> {
             (name.to_string(), kind.trim().to_string())
         };
         let columns = columns.split(',').filter(|c| !c.trim().is_empty()).map(column).collect();
-        let done = self.builder.declare_table(Table { name, key, columns });
+        let done = self.builder.declare_table(Table { name, key, columns, ..Table::default() });
         self.check(done).map(|_| ())
     }
 

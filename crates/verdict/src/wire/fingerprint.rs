@@ -1,6 +1,6 @@
 //! A hash of what a history says, whatever the numbers of its ids.
 
-use margay_history::{Access, History, ObjectId, Op, PredicateId, Value, ValueId, Version};
+use margay_history::{Access, History, ObjectId, Op, PredicateId, Table, Value, ValueId, Version};
 
 /// Sixteen hexadecimal digits that two readings of one history share, and different histories hardly ever do.
 ///
@@ -12,6 +12,7 @@ pub fn fingerprint(history: &History) -> String {
     hash.text(history.header().unit.name());
     hash.number(history.header().skew as u64);
     hash.number(print.initial());
+    print.unseen(&mut hash);
     for txn in history.txns() {
         hash.number(history.session_label(history.session_of(txn)));
         hash.number(history.txn_label(txn));
@@ -113,6 +114,18 @@ impl<'h> Print<'h> {
             hashed(|hash| self.access(&Access { object, value }, hash))
         };
         self.history.initial_values().iter().map(one).fold(0, u64::wrapping_add)
+    }
+
+    /// What the recorder could not see; nothing for tables that it saw.
+    fn unseen(&self, hash: &mut Hash) {
+        let is_open = |table: &&Table| table.initial_unknown || table.has_unseen_writers();
+        let mut tables: Vec<&Table> = self.history.tables().iter().filter(is_open).collect();
+        tables.sort();
+        for table in tables {
+            hash.text(&table.name);
+            hash.number(u64::from(table.initial_unknown) + 2 * u64::from(table.written_by_anything));
+            table.columns_by_anything.iter().for_each(|column| hash.text(column));
+        }
     }
 
     fn op(&self, op: &Op<'_>, hash: &mut Hash) {
