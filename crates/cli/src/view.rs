@@ -126,6 +126,8 @@ impl View {
         report
             .more
             .extend(decision.deduced.map(|deduced| ("dependencies".to_owned(), dependencies(&deduced))));
+        let coverage = decision.coverage.as_ref().map(|coverage| ("coverage".to_owned(), coverage.json()));
+        report.more.extend(coverage);
         Self { report }
     }
 

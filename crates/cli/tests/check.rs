@@ -418,3 +418,44 @@ fn a_headline_says_what_else_was_asked_for() {
     let refused = margay(["check", &path, "--level", "serializable", "--instants"]).expect(2);
     assert!(refused.stderr.contains("strict-snapshot-isolation"), "{}", refused.stderr);
 }
+
+/// A call of a function that nobody knows made a whole history undecidable. Now its part is decided, and says so.
+#[test]
+fn what_is_not_understood_is_left_out_and_the_answer_says_how_much_it_covers() {
+    let folder = TempDir::new().expect("a folder");
+    let write = |name: &str, second: u64| {
+        let path = folder.path().join(name);
+        let text = format!(
+            "{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n",
+            r#"{"margay":1,"dbms":"postgresql-15","tables":{"t":{"key":["id"],"columns":{"id":"int","v":"int"},"initial":"unknown"},"o":{"key":["id"],"columns":{"id":"int","v":"jsonb"}}}}"#,
+            r#"{"session":0,"txn":1,"sql":"SELECT v FROM t WHERE id = 1","rows":[[5]]}"#,
+            format_args!(
+                r#"{{"session":1,"txn":2,"sql":"SELECT v FROM t WHERE id = 1","rows":[[{second}]]}}"#
+            ),
+            r#"{"session":0,"txn":1,"sql":"INSERT INTO o (id, v) SELECT id, v FROM o","count":3}"#,
+            r#"{"session":0,"txn":1,"sql":"UPDATE t SET v = 6 WHERE id = 1","count":1}"#,
+            r#"{"session":1,"txn":2,"sql":"UPDATE t SET v = 7 WHERE id = 1","count":1}"#,
+            r#"{"session":0,"txn":1,"commit":true}"#,
+            r#"{"session":1,"txn":2,"commit":true}"#,
+        );
+        fs::write(&path, text).expect("a file");
+        path.display().to_string()
+    };
+    let (lost, fine) = (write("lost.jsonl", 5), write("fine.jsonl", 6));
+    let proof = folder.path().join("proof.json").display().to_string();
+    let json = margay(["check", &lost, "--level", "serializable", "--certificate", &proof, "--json"])
+        .expect(1)
+        .json();
+    assert_eq!(json["coverage"]["tables"]["covered"], 1);
+    assert_eq!(json["coverage"]["transactions"]["covered"], 1);
+    assert_eq!(json["report"]["claim"]["translation"], "projected-stable");
+    margay(["audit", &lost, &proof]).expect(0);
+    margay(["audit", &fine, &proof]).expect(2);
+    let claim = fs::read_to_string(&proof).expect("a certificate");
+    fs::write(&proof, claim.replace("projected-stable", "projected-stable-whole")).expect("a file");
+    margay(["audit", &lost, &proof]).expect(2);
+    let json = margay(["check", &fine, "--level", "serializable", "--json"]).expect(3).json();
+    assert_eq!(json["coverage"]["verdict"], "holds");
+    let reason = json["reason"].as_str().expect("a reason");
+    assert!(reason.starts_with("holds for 1 of 2 tables and 1 of 2 transactions"), "{reason}");
+}

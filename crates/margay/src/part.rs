@@ -49,6 +49,17 @@ impl Coverage {
         )
     }
 
+    /// The field `coverage` of `--json`.
+    #[must_use]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "verdict": self.verdict,
+            "tables": { "covered": self.tables, "all": self.all_tables },
+            "transactions": { "covered": self.transactions, "all": self.all_transactions },
+            "left_out": self.left_out,
+        })
+    }
+
     /// The verdict about the whole history, given that about what is covered.
     pub(crate) fn whole(&self, part: Verdict) -> Verdict {
         match part {

@@ -111,7 +111,7 @@ impl Report<'_> {
     fn view(&self) -> margay_report::Report {
         let history = self.decision.about(self.history);
         let claim = self.decision.claim(self.history, self.question);
-        margay_report::Report::new(Source {
+        let mut report = margay_report::Report::new(Source {
             history,
             subject: "the history",
             level: self.question.level.name(),
@@ -131,7 +131,11 @@ impl Report<'_> {
             },
             again: Again::default(),
             curves: false,
-        })
+        });
+        let coverage =
+            self.decision.coverage.as_ref().map(|coverage| ("coverage".to_owned(), coverage.json()));
+        report.more.extend(coverage);
+        report
     }
 }
 

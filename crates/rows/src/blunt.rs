@@ -8,6 +8,7 @@ use margay_history::{ReadLock, Statement, Table, TableId};
 use margay_sql::Dialect;
 use sqlparser::ast::{self, Assignment, SetExpr, Statement as Parsed};
 
+use crate::fill::without_comments;
 use crate::shape::{key, parsed, read_lock, skips};
 use crate::split::{last, only_table, target};
 use crate::statement::{Became, Run};
@@ -99,6 +100,7 @@ pub(crate) fn effect(text: &str, tables: &[Table], dialect: Dialect) -> Effect {
         tables.iter().position(|table| table.name.eq_ignore_ascii_case(name))
     };
     let writes = |table: Option<usize>| table.map_or(Effect::Anything, Effect::Writes);
+    let text = without_comments(text);
     let Ok(parsed) = parsed(text, dialect) else { return Effect::Anything };
     if !calls_what_is_known(text, tables) {
         return Effect::Anything;
