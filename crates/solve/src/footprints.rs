@@ -8,15 +8,15 @@
 //! The objects that one transaction read are a *footprint*. Walk through time with small footprints, one after the
 //! other ([`dead_end`]). If the order of real time explains what was seen of a footprint, so does the level in question.
 //! Else there is a dead end: a few transactions. They may have seen versions of another time, so they are a suspect and
-//! no violation. Ask the search about them, together with the versions that they may have seen and the transactions
-//! that may have overwritten these; then about what that leads to, and so on ([`grown`]).
+//! no violation. Take them together with the versions that they may have seen and the transactions that may have
+//! overwritten these, and split into cases ([`crate::cases`]); then with what that leads to, and so on.
 //!
 //! # Invariants
 //! Every question is about a [`Problem::part`], and what refutes a part refutes the whole. This only refutes: that
 //! nothing is refuted proves nothing.
 //!
 //! # Cost
-//! One pass over the history per footprint, and [`ROUNDS`] small searches per dead end.
+//! One pass over the history per footprint, and [`ROUNDS`] small problems per dead end; at most [`TIME`].
 
 use std::time::Duration;
 
@@ -26,9 +26,9 @@ use margay_history::{ObjectId, TxnId};
 use margay_levels::Level;
 use margay_verdict::{Budget, Exhausted, Lemma, Question};
 
+use crate::cases::refuted;
 use crate::points::Points;
 use crate::problem::{INITIAL, Problem};
-use crate::slice::refuted;
 
 /// The largest footprints that are tried.
 const MOST_OBJECTS: usize = 3;
@@ -42,8 +42,8 @@ const ROUNDS: usize = 4;
 /// A version that more reads may have seen has overwriters that say little.
 const MOST_CANDIDATES: usize = 8;
 
-/// How long the search for one suspect may take.
-const TIME: Duration = Duration::from_secs(2);
+/// How long all suspects may take.
+const TIME: Duration = Duration::from_secs(10);
 
 /// Lemmas that refute the problem, if those of one footprint do.
 pub(crate) fn refuted_by_few(
@@ -52,17 +52,21 @@ pub(crate) fn refuted_by_few(
     budget: &Budget,
 ) -> Result<Option<Vec<Lemma>>, Exhausted> {
     let strict = if points.split { Level::StrictSnapshotIsolation } else { Level::StrictSerializable };
+    let few = budget.clone().at_most(TIME);
     for objects in footprints(problem) {
         budget.poll()?;
-        let Ok(Some(slice)) = dead_end(problem.history, Question::new(strict), &objects, budget) else {
+        let Ok(Some(slice)) = dead_end(problem.history, Question::new(strict), &objects, &few) else {
             continue;
         };
-        let budget = budget.clone().at_most(TIME);
         let footprint = Footprint::new(problem, &objects);
         let mut txns = footprint.numbers(&slice);
-        for _ in 0..ROUNDS {
-            txns = footprint.grown(&txns);
-            if let Some(lemmas) = refuted(&problem.part(&txns), points, &budget) {
+        let (mut fresh, mut readers) = (txns.clone(), HashMap::new());
+        for round in 0..ROUNDS {
+            readers.extend(fresh.iter().map(|&txn| (problem.txns[txn as usize], round)));
+            fresh = footprint.grow(&mut txns, &fresh);
+            let part =
+                problem.part_with_reads(&txns, |txn| readers.contains_key(&problem.txns[txn as usize]));
+            if let Ok(Some(lemmas)) = refuted(&part, points, |txn| readers[&txn], &few) {
                 return Ok(Some(lemmas));
             }
         }
@@ -122,16 +126,26 @@ impl<'p> Footprint<'p> {
         self.problem.txn_reads(txn).filter(|read| self.objects.contains(&object(read))).collect()
     }
 
-    /// These transactions, those whose versions they may have seen, and those that may have overwritten such a version.
-    fn grown(&self, txns: &[u32]) -> Vec<u32> {
+    /// Adds the transactions whose versions the fresh ones may have seen, and those that may have overwritten such a
+    /// version. Answers with those that were added because of few possibilities: the others say little themselves.
+    fn grow(&self, txns: &mut Vec<u32>, fresh: &[u32]) -> Vec<u32> {
         let mut all: HashSet<u32> = txns.iter().copied().collect();
-        for &version in txns.iter().flat_map(|&txn| self.reads(txn)).flat_map(|r| self.problem.candidates(r)) {
-            all.insert(self.problem.versions[version as usize].txn);
-            all.extend(self.overwriters.get(&version).into_iter().flatten());
+        let (mut telling, mut leaves) = (Vec::new(), Vec::new());
+        for read in fresh.iter().flat_map(|&txn| self.reads(txn)) {
+            let candidates = self.problem.candidates(read);
+            let writers = candidates.iter().map(|&version| self.problem.versions[version as usize].txn);
+            let writers = writers.filter(|&txn| txn != INITIAL);
+            if candidates.len() > MOST_CANDIDATES {
+                leaves.extend(writers);
+                continue;
+            }
+            telling.extend(writers);
+            telling.extend(candidates.iter().filter_map(|version| self.overwriters.get(version)).flatten());
         }
-        all.remove(&INITIAL);
-        let mut all: Vec<u32> = all.into_iter().collect();
-        all.sort_unstable();
-        all
+        telling.retain(|&txn| all.insert(txn));
+        all.extend(leaves);
+        *txns = all.into_iter().collect();
+        txns.sort_unstable();
+        telling
     }
 }
