@@ -12,8 +12,7 @@
 //!
 //! - A transaction that only reads and agrees now is taken at once, without an alternative: any order that takes it
 //!   later can take it now.
-//! - Writers are tried in this order: those that leave the other agreeing ones as they are come first; then by their
-//!   end.
+//! - Writers are tried in the order of [`rank`].
 //! - Transactions of unknown outcome come last, and only if they change something: first those that may write what
 //!   is in somebody's way, or that a dead end advised; all others when nothing else is left to try.
 //! - With two points, a transaction begins directly before its commit, or directly before another's commit that
@@ -23,6 +22,8 @@
 //! # Invariants
 //! `held` says which of those that have begun writes an object; of two transactions that write one object, one
 //! commits before the other begins.
+
+mod rank;
 
 use std::collections::VecDeque;
 
@@ -442,57 +443,6 @@ impl<'p> Search<'p> {
             && !(self.split && candidate.made.iter().any(|made| self.held.contains_key(&made.0)))
             && !(self.split
                 && self.calendar.open_before(place).any(|before| self.begun.contains_key(&before)))
-    }
-
-    fn ranked(&self, ready: &[u32]) -> Vec<Move> {
-        let rank = |&place: &u32| {
-            let harm = if ready.len() > 1 { self.harm(place, ready) } else { 0 };
-            (self.waits(place), !self.calendar.must(place), harm, self.calendar.end(place), place)
-        };
-        let mut ranked: Vec<_> = ready.iter().map(rank).collect();
-        ranked.sort_unstable();
-        let commits = ranked.iter().map(|&(.., place)| {
-            let kind = match self.begun.contains_key(&place) {
-                true => Kind::Commit,
-                false if self.instants => Kind::Begin,
-                false => Kind::Whole,
-            };
-            Move { kind, place, saves: self.split && kind != Kind::Begin }
-        });
-        let mut moves: Vec<Move> = commits.collect();
-        if self.instants {
-            let commits = moves.iter().filter(|m| m.kind == Kind::Commit);
-            let bare: Vec<Move> = commits.map(|m| Move { saves: false, ..*m }).collect();
-            moves.extend(bare);
-        } else if self.split {
-            let begins = moves.clone().into_iter().filter(|m| m.kind == Kind::Whole);
-            let begins = begins.filter(|m| self.candidate(m.place).strands.reads);
-            let begins: Vec<Move> = begins.map(|m| Move { kind: Kind::Begin, saves: false, ..m }).collect();
-            let bare: Vec<Move> = moves.iter().map(|m| Move { saves: false, ..*m }).collect();
-            moves.extend(begins);
-            moves.extend(bare);
-        }
-        moves
-    }
-
-    /// How many others are better taken first.
-    fn waits(&self, place: u32) -> usize {
-        let others = self.advice.get(&place).map_or(&[][..], Vec::as_slice);
-        let open = |other: u32| !self.calendar.is_removed(other) && !self.begun.contains_key(&other);
-        others.iter().filter(|&&other| open(other)).count()
-    }
-
-    /// How many ready transactions would no longer agree after this one, and cannot begin before it.
-    fn harm(&self, place: u32, ready: &[u32]) -> usize {
-        let made = self.made(place);
-        let harmed = |&&other: &&u32| {
-            other != place
-                && !self.begun.contains_key(&other)
-                && self.calendar.must(other)
-                && !self.candidate(other).bears(&self.world, made)
-                && (!self.split || self.candidate(other).collides(made))
-        };
-        ready.iter().filter(harmed).count()
     }
 
     fn make(&mut self, next: Move) {

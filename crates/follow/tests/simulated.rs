@@ -73,6 +73,8 @@ fn a_dead_end_long_after_its_cause() {
     for (protocol, level, transactions, seed) in [
         (Protocol::Ss2pl, Level::StrictSerializable, 20_000, 1),
         (Protocol::SiFuw, Level::SnapshotIsolation, 3_000, 2),
+        // The next transaction of the same client began because another committed, and the advice was not heard.
+        (Protocol::SiFuw, Level::SnapshotIsolation, 3_000, 7),
     ] {
         let config = SimConfig { transactions, ..SimConfig::new(protocol, seed) };
         let said = verdict(&config, level);

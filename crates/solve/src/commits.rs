@@ -15,7 +15,9 @@
 //! passes: the commit of whatever a transaction saw or overwrote began before its own did.
 //!
 //! A transaction that nothing explains so far was shown a version of unknown outcome, or waits until there is
-//! another version of the object in its way. Transactions of unknown outcome appear when they explain somebody.
+//! another version of the object in its way. Transactions of unknown outcome appear when they explain something. They
+//! appear where the clock puts them, so that what others wrote in part since then is made of their versions; or else
+//! now.
 //!
 //! # Invariants
 //! Only an order that the audit accepts is answered. That there is none proves nothing.
@@ -65,8 +67,8 @@ fn has_long_list(history: &History) -> bool {
 /// The transactions that committed, by when that began.
 fn by_commit(history: &History) -> Option<Vec<TxnId>> {
     let committed = history.txns().filter(|&txn| history.outcome(txn) == Outcome::Committed);
-    let began = |txn: TxnId| Some((history.ops(txn).last()?.at?.before, txn));
-    let mut all: Vec<(i64, TxnId)> = committed.map(began).collect::<Option<_>>()?;
+    let timed = |txn: TxnId| Some((began(history, txn)?, txn));
+    let mut all: Vec<(i64, TxnId)> = committed.map(timed).collect::<Option<_>>()?;
     all.sort_unstable();
     Some(all.into_iter().map(|(_, txn)| txn).collect())
 }
@@ -86,8 +88,18 @@ fn unknown_writers(history: &History) -> HashMap<ObjectId, Vec<TxnId>> {
     writers
 }
 
+/// A version of an object.
+struct Installed {
+    version: Version,
+    /// What its transaction did to the version before.
+    effects: Vec<Effect>,
+    cell: Cell,
+    /// When its commit began.
+    began: i64,
+}
+
 /// The versions of one object so far, the initial one first.
-type Chain = Vec<(Version, Cell)>;
+type Chain = Vec<Installed>;
 
 struct Walk<'p> {
     history: &'p History,
@@ -104,6 +116,8 @@ struct Walk<'p> {
     committed: Vec<TxnId>,
     /// The operation that nothing explains, and the object in its way.
     stuck: Option<(OpId, ObjectId)>,
+    /// The present transaction appears before all versions whose commits began later.
+    until: i64,
 }
 
 impl<'p> Walk<'p> {
@@ -118,6 +132,7 @@ impl<'p> Walk<'p> {
             unknown: unknown_writers(predicates.history()),
             committed: Vec::new(),
             stuck: None,
+            until: i64::MAX,
         }
     }
 
@@ -133,7 +148,7 @@ impl<'p> Walk<'p> {
         if !waiting.is_empty() {
             return None;
         }
-        let writers = |chain: &Chain| chain.iter().filter_map(|(version, _)| txn_of(*version)).collect();
+        let writers = |chain: &Chain| chain.iter().filter_map(|made| txn_of(made.version)).collect();
         let mut orders: Vec<(ObjectId, Vec<TxnId>)> =
             self.chains.iter().map(|(&object, chain)| (object, writers(chain))).collect();
         orders.sort_unstable_by_key(|order| order.0);
@@ -147,7 +162,7 @@ impl<'p> Walk<'p> {
         while let Some(writer) = appeared.pop() {
             let wrote = |object: &ObjectId| {
                 let chain = self.chains.get(object);
-                chain.and_then(|chain| chain.last()).is_some_and(|last| last.0 == Version::Of(writer))
+                chain.and_then(|chain| chain.last()).is_some_and(|last| last.version == Version::Of(writer))
             };
             let (ready, still): (Vec<_>, Vec<_>) = waiting.drain(..).partition(|(_, object)| wrote(object));
             *waiting = still;
@@ -186,20 +201,35 @@ impl<'p> Walk<'p> {
     /// Lets a transaction of unknown outcome commit that explains what an operation saw of an object.
     fn help(&mut self, txn: TxnId, op: OpId, object: ObjectId) -> bool {
         for unknown in self.unknown.get(&object).cloned().unwrap_or_default() {
-            let reads = self.reads.len();
-            if self.committed.contains(&unknown) || self.appear(unknown, false).is_err() {
+            if self.committed.contains(&unknown) {
                 continue;
             }
-            let (seen, still) = (self.reads.len(), self.appear_at(txn));
-            self.reads.truncate(seen);
-            self.own.clear();
-            if still != Some((op, object)) {
+            let clock = began(self.history, unknown).unwrap_or(i64::MAX);
+            if [clock, i64::MAX].into_iter().any(|until| self.helps(unknown, until, (txn, op, object))) {
                 self.committed.push(unknown);
                 return true;
             }
-            self.forget(unknown);
-            self.reads.truncate(reads);
         }
+        false
+    }
+
+    /// Lets a transaction of unknown outcome commit before what began later, unless the other is still stuck there.
+    fn helps(&mut self, unknown: TxnId, until: i64, (txn, op, object): (TxnId, OpId, ObjectId)) -> bool {
+        let reads = self.reads.len();
+        self.until = until;
+        let appeared = self.appear(unknown, false);
+        self.until = i64::MAX;
+        if appeared.is_err() {
+            return false;
+        }
+        let (seen, still) = (self.reads.len(), self.appear_at(txn));
+        self.reads.truncate(seen);
+        self.own.clear();
+        if still != Some((op, object)) {
+            return true;
+        }
+        self.forget(unknown);
+        self.reads.truncate(reads);
         false
     }
 
@@ -211,20 +241,16 @@ impl<'p> Walk<'p> {
         self.stuck
     }
 
-    /// Undoes the last commit.
+    /// Undoes a commit.
     fn forget(&mut self, txn: TxnId) {
-        let written: Vec<ObjectId> = self
-            .history
-            .ops(txn)
-            .filter(|op| op.kind.writes())
-            .flat_map(|op| op.accesses)
-            .map(|a| a.object)
-            .collect();
+        let writes = self.history.ops(txn).filter(|op| op.kind.writes());
+        let written: Vec<ObjectId> = writes.flat_map(|op| op.accesses).map(|access| access.object).collect();
         for object in written {
             if let Some(chain) = self.chains.get_mut(&object)
-                && chain.last().is_some_and(|last| last.0 == Version::Of(txn))
+                && let Some(at) = chain.iter().rposition(|made| made.version == Version::Of(txn))
             {
-                chain.pop();
+                chain.remove(at);
+                remake(self.history, &mut chain[at - 1..]);
             }
         }
     }
@@ -312,11 +338,16 @@ impl<'p> Walk<'p> {
             return fits(&self.cell(object, OWN)).then_some(OWN);
         }
         match self.chains.get(&object) {
-            Some(chain) => (0..chain.len())
+            Some(chain) => (0..self.end(chain))
                 .rev()
-                .find(|&at| self.predicates.budget().poll().is_ok() && fits(&chain[at].1)),
+                .find(|&at| self.predicates.budget().poll().is_ok() && fits(&chain[at].cell)),
             None => fits(&self.initial(object)).then_some(0),
         }
+    }
+
+    /// Where in a chain the present transaction appears.
+    fn end(&self, chain: &Chain) -> usize {
+        chain.iter().rposition(|made| made.began <= self.until).map_or(1, |last| last + 1)
     }
 
     fn initial(&self, object: ObjectId) -> Cell {
@@ -325,10 +356,10 @@ impl<'p> Walk<'p> {
 
     fn cell(&self, object: ObjectId, at: usize) -> Cell {
         let chain = self.chains.get(&object);
-        let version = |at: usize| chain.map_or_else(|| self.initial(object), |chain| chain[at].1.clone());
+        let version = |at: usize| chain.map_or_else(|| self.initial(object), |chain| chain[at].cell.clone());
         match self.own.get(&object) {
             Some(own) if at == OWN => {
-                let last = version(chain.map_or(0, |chain| chain.len() - 1));
+                let last = version(chain.map_or(0, |chain| self.end(chain) - 1));
                 own.iter().fold(last, |cell, effect| fold(self.history, cell, effect))
             }
             _ => version(at),
@@ -342,7 +373,7 @@ impl<'p> Walk<'p> {
             return None;
         };
         if at != OWN {
-            let version = self.chains.get(&object).map_or(Version::Initial, |chain| chain[at].0);
+            let version = self.chains.get(&object).map_or(Version::Initial, |chain| chain[at].version);
             self.reads.push(ReadFrom { op: op.id, object, version });
         }
         Some(at)
@@ -360,13 +391,29 @@ impl<'p> Walk<'p> {
     }
 
     fn commit(&mut self, txn: TxnId) {
-        for (object, own) in std::mem::take(&mut self.own) {
-            let initial = self.initial(object);
-            let chain = self.chains.entry(object).or_insert_with(|| vec![(Version::Initial, initial)]);
-            let last = chain[chain.len() - 1].1.clone();
-            let cell = own.iter().fold(last, |cell, effect| fold(self.history, cell, effect));
-            chain.push((Version::Of(txn), cell));
+        let began = began(self.history, txn).unwrap_or(i64::MAX);
+        for (object, effects) in std::mem::take(&mut self.own) {
+            let cell = self.initial(object);
+            let initial = Installed { version: Version::Initial, effects: Vec::new(), cell, began: i64::MIN };
+            let mut chain = self.chains.remove(&object).unwrap_or_else(|| vec![initial]);
+            let (end, cell) = (self.end(&chain), Cell::Value(ValueId::NULL));
+            chain.insert(end, Installed { version: Version::Of(txn), effects, cell, began });
+            remake(self.history, &mut chain[end - 1..]);
+            self.chains.insert(object, chain);
         }
+    }
+}
+
+/// When a transaction began to commit.
+fn began(history: &History, txn: TxnId) -> Option<i64> {
+    Some(history.ops(txn).last()?.at?.before)
+}
+
+/// Makes all versions but the first anew, each out of the one before.
+fn remake(history: &History, chain: &mut [Installed]) {
+    for at in 1..chain.len() {
+        let before = chain[at - 1].cell.clone();
+        chain[at].cell = chain[at].effects.iter().fold(before, |cell, effect| fold(history, cell, effect));
     }
 }
 

@@ -7,6 +7,7 @@
 //! 1. `prepare`: last writes and external reads, each read with the versions it may have seen; what nothing explains is a violation.
 //!    At `read-committed` the order in which commits began is tried before that (`commits`).
 //! 2. `schedule` on the base graph alone: the guess by time or session place is verified as it is made; most valid histories end here.
+//!    If values repeat, small sets of objects are tried to refute before anything else (`footprints`, `cases`).
 //! 3. `known`: saturation to a fixpoint ([Cobra §3.3], [Vbox §4.3]); most violations show as a cycle here.
 //! 4. `prune`: fewer candidates for reads that may have seen several versions, by the same reachability.
 //! 5. `search`: the schedule and a SAT solver (`bat` or `cadical`) with an acyclicity theory (`acyclic`), lazily ([Vbox §4.5, §4.6]); in between, local
@@ -35,8 +36,10 @@ mod bat;
 mod blind;
 #[cfg(feature = "cadical")]
 mod cadical;
+mod cases;
 mod commits;
 mod demands;
+mod footprints;
 mod index;
 mod known;
 mod lemma;
@@ -72,6 +75,7 @@ use margay_verdict::{
     Budget, Certificate, Checker, Exhausted, Finding, Lemma, Order, Point, Question, Verdict, Why,
 };
 
+use crate::footprints::refuted_by_few;
 use crate::known::{Known, Reach, Saturated};
 use crate::lemma::Prover;
 use crate::points::Points;
@@ -205,6 +209,12 @@ fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdi
         return Ok(holds(problem, points, order));
     }
     drop(known);
+    if problem.has_open_reads()
+        && has(Strategy::Footprints)
+        && let Some(lemmas) = refuted_by_few(problem, points, budget)?
+    {
+        return Ok(violated(problem, points, lemmas, budget));
+    }
     if problem.has_open_reads()
         && has(Strategy::Prune)
         && let Some(pruned) = prune(problem, points, budget)?

@@ -16,6 +16,8 @@ pub enum Strategy {
     FirstSchedule,
     /// Levels without session order are tried with it first.
     AssumedSessions,
+    /// Violations that rest on few objects (`footprints`).
+    Footprints,
     /// Fewer candidates for open reads (`prune`).
     Prune,
     /// What follows from the known graph (`known::saturate`).
@@ -46,10 +48,11 @@ pub enum Strategy {
 
 impl Strategy {
     /// All of them, with their names.
-    pub const ALL: [(Strategy, &'static str); 16] = [
+    pub const ALL: [(Strategy, &'static str); 17] = [
         (Strategy::CommitOrder, "commit-order"),
         (Strategy::FirstSchedule, "first-schedule"),
         (Strategy::AssumedSessions, "assumed-sessions"),
+        (Strategy::Footprints, "footprints"),
         (Strategy::Prune, "prune"),
         (Strategy::Saturation, "saturation"),
         (Strategy::Pairs, "pairs"),

@@ -38,6 +38,11 @@ impl Numbers {
 impl<'h> Problem<'h> {
     /// The problem of these transactions alone, which are given in order.
     pub fn part(&self, txns: &[u32]) -> Self {
+        self.part_with_reads(txns, |_| true)
+    }
+
+    /// The same with the reads of some of the transactions only.
+    pub fn part_with_reads(&self, txns: &[u32], reads: impl Fn(u32) -> bool) -> Self {
         let mut numbers = Numbers { items: self.items_of(txns), ..Numbers::default() };
         numbers.txns.extend(txns.iter().copied().zip(0..));
         let (versions, item_starts) = self.part_versions(&mut numbers);
@@ -66,7 +71,12 @@ impl<'h> Problem<'h> {
             needs: Vec::new(),
             own_points: Vec::new(),
         };
-        txns.iter().for_each(|&txn| part.copy_reads(self, txn, &mut numbers));
+        for &txn in txns {
+            if reads(txn) {
+                part.copy_reads(self, txn, &mut numbers);
+            }
+            part.read_starts.push(part.reads.len() as u32);
+        }
         part.copy_facts(self, &numbers);
         let number = |txn: &u32| numbers.txns.get(txn).copied();
         part.needs = self.needs.iter().filter_map(|(a, b)| Some((number(a)?, number(b)?))).collect();
@@ -116,7 +126,6 @@ impl<'h> Problem<'h> {
                 self.reads.push(Read { txn, op, item, stand, first, count });
             }
         }
-        self.read_starts.push(self.reads.len() as u32);
     }
 
     /// What is known of orders, each with its source.
