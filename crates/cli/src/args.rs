@@ -40,11 +40,11 @@ pub enum Command {
     Audit(AuditArgs),
     /// Check histories the way elle-cli does: its options, its names, its output
     Elle(ElleArgs),
-    /// Show a result again: as text, HTML, JUnit, or the picture of a cycle
+    /// Render a saved result as text, HTML, JUnit, or a picture of the cycle
     Report(ReportArgs),
     /// Rewrite a history in another format
     Convert(ConvertArgs),
-    /// Make a history with a simulated database
+    /// Generate a history with a simulated database
     Simulate(SimulateArgs),
     /// List the isolation levels, weakest first
     Levels,
@@ -75,34 +75,35 @@ pub struct RunArgs {
     /// The database: `sqlite[:FILE][?begin=immediate|exclusive&cache=shared]`, `postgres://…` or `"host=… user=…"`, `mysql://…` for MariaDB and MySQL, `fjall`, `redb`, `surrealkv`, `slatedb`, `turso`, `rocksdb` or `duckdb[:PATH]` if it was built with them (docs/DRIVERS.md), `sim:PROTOCOL+FAULT…`, or `exec:COMMAND` for a driver of your own in any language (docs/EXEC.md); without one, SQLite in a temporary folder
     #[arg(value_name = "TARGET", value_parser = TargetParser)]
     pub target: Option<Target>,
-    /// Start a private server of the installed binaries, and remove it afterwards
+    /// Start a private server from the installed binaries, and remove it afterwards
     #[arg(long, value_name = "SERVER", conflicts_with = "target", value_parser = ["postgres", "mariadb", "mysql"])]
     pub start: Option<String>,
-    /// Where the programs of --start are, instead of where they are installed: a folder of theirs, or one that scripts/servers has made
+    /// Folder with the programs of --start, or one made by scripts/servers; by default the installed ones
     #[arg(long, value_name = "FOLDER", requires = "start")]
     pub binaries: Option<PathBuf>,
-    /// What clients ask
+    /// The workload that clients run
     #[arg(long, value_name = "WORKLOAD", default_value = "mixed", value_parser = WORKLOAD, hide_possible_values = true)]
     pub workload: Workload,
-    /// How many keys the workload has, instead of its own number
+    /// Number of keys, instead of the workload's own
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
     pub keys: Option<u32>,
-    /// How often which key is asked for, instead of the workload's own way: uniform, zipf or hotspot
+    /// Distribution of keys, instead of the workload's own: uniform, zipf or hotspot
     #[arg(long, value_name = "DISTRIBUTION", value_parser = |text: &str| text.parse::<margay_workloads::Distribution>())]
     pub distribution: Option<margay_workloads::Distribution>,
-    /// The level that the database is asked for, in its own words, by default its strongest; several, with commas between them, are mixed transaction by transaction
+    /// Isolation level to run at, by the database's own name; by default its strongest. A comma-separated
+    /// list mixes levels, transaction by transaction
     #[arg(long, value_name = "LEVEL", value_delimiter = ',')]
     pub level: Vec<String>,
-    /// The level that is verified; by default what the database promises at the level that it is asked for
+    /// Level to verify; by default what the database promises at --level
     #[arg(long, value_name = "LEVEL", value_parser = LEVEL, hide_possible_values = true)]
     pub claim: Option<Asked>,
-    /// What the database of an `exec:` driver promises, where the driver does not say it
+    /// What the database of an `exec:` driver promises, if the driver does not say
     #[arg(long, value_name = "LEVEL", value_parser = |text: &str| text.parse::<margay_levels::Level>())]
     pub promises: Option<margay_levels::Level>,
-    /// Try whether an `exec:` driver does what docs/EXEC.md says, and run nothing else
+    /// Check that an `exec:` driver follows docs/EXEC.md, and run nothing else
     #[arg(long)]
     pub check_driver: bool,
-    /// The engine that answers; several, with commas between them, answer one after the other
+    /// Engine to use; a comma-separated list runs several, one after the other
     #[arg(long, value_name = "ENGINE", default_value = "auto", value_parser = ENGINE, value_delimiter = ',')]
     pub engine: Vec<Choice>,
     /// How many clients run at the same time
@@ -117,54 +118,54 @@ pub struct RunArgs {
     /// The same seed gives clients the same plans
     #[arg(long, value_name = "SEED", default_value = "0")]
     pub seed: u64,
-    /// How often a client tries a transaction again that the database refused; each attempt is a transaction of its own
+    /// How often a client retries a refused transaction; each attempt is a transaction of its own
     #[arg(long, value_name = "N", default_value = "3")]
     pub retries: u32,
-    /// How long a client waits for the answer to a statement: 500ms, 2s. Then it gives up the connection and makes a new one; a commit without an answer
+    /// How long a client waits for the answer to a statement: 500ms, 2s. Then it closes the connection and opens a new one; a commit without an answer
     /// has an unknown outcome. For servers; by default clients wait as long as it takes
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub statement_timeout: Option<Duration>,
-    /// Let clients wait before a transaction while the live verification is further behind than this: 100ms, 1s. By default they run as fast as the database lets
-    /// them, and what is not verified by then is verified after the run
+    /// Pause clients while live verification lags by more than this: 100ms, 1s. By default they never
+    /// wait, and the rest is verified after the run
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub max_lag: Option<Duration>,
     /// End the run when no client has had an answer for this long: 30s, 2m. By default 15s, and a minute with --fault
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub give_up_after: Option<Duration>,
-    /// Say `unknown` if fewer transactions were committed than this. By default at least one must be, and clients must have had answers for half of --duration, or to half of --transactions
+    /// Answer `unknown`, unless violated, if fewer transactions committed than this. By default at least one must be, and clients must have had answers for half of --duration, or to half of --transactions
     #[arg(long, value_name = "N")]
     pub require_transactions: Option<u64>,
-    /// Count also what the database documents to do although its level forbids it (see `margay explain postgresql/repeatable-read`)
+    /// Also count documented deviations from the level (see `margay explain postgresql/repeatable-read`)
     #[arg(long)]
     pub strict: bool,
-    /// Accept what this TOML file lists: [[accept]] with anomaly, tables, reason, and until, the last day. What it
-    /// accepts is reported and does not count; a rule that accepts nothing any more is an error
+    /// Accept the findings that this TOML file lists ([[accept]] with anomaly, tables, reason, until). They are
+    /// reported but do not count; a rule that matches nothing any more is an error
     #[arg(long, value_name = "FILE.toml")]
     pub accept: Option<PathBuf>,
-    /// Harm the server that --start has started every now and then: kill, pause or disconnect, or kill=5s for how often
+    /// Disturb the server of --start repeatedly: kill, pause or disconnect; kill=5s sets the period
     #[arg(long, value_name = "FAULT", value_parser = run::fault, requires = "start")]
     pub fault: Vec<margay_runner::Every>,
-    /// Keep what was recorded, line by line while it runs, compressed if the name ends in .gz or .zst; or `-`
+    /// Save the history while it is recorded, compressed if the name ends in .gz or .zst; or `-`
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
     /// Write the certificate that proves the verdict
     #[arg(long, value_name = "FILE")]
     pub certificate: Option<PathBuf>,
-    /// Ask the database itself for the order of versions and for what its snapshots saw, so that engines certify and replay can prove what clients cannot tell:
-    /// PostgreSQL (needs wal_level = logical), MariaDB and MySQL (need log_bin and binlog_format = ROW), simulated databases, and CockroachDB and TiDB: what is done
-    /// with these two is written from their documentation and was not run against a live server
+    /// Recover the version order and snapshots from the database, so that certify and replay can prove more:
+    /// PostgreSQL (needs wal_level = logical), MariaDB and MySQL (need log_bin and binlog_format = ROW), simulated databases, and
+    /// CockroachDB and TiDB (written from their documentation, never run on a live server)
     #[arg(long)]
     pub certificate_recovery: bool,
-    /// With --certificate-recovery on PostgreSQL, from REPEATABLE READ up: let a shadow transaction with the same snapshot say whose versions every N-th read saw, and compare
+    /// With --certificate-recovery on PostgreSQL, from REPEATABLE READ up: compare every N-th read with a shadow transaction on the same snapshot
     #[arg(long, value_name = "N", default_value = "0", requires = "certificate_recovery")]
     pub shadow_reads: u32,
-    /// With --certificate-recovery on PostgreSQL: what puts its log into words: test_decoding; pgoutput, which every server has, and which wants a role that owns the tables; or auto: the first of them that the server lets us use
+    /// With --certificate-recovery on PostgreSQL: the output plugin that decodes its log: test_decoding; pgoutput, which every server has and which needs a role that owns the tables; or auto: the first that works
     #[arg(long, value_name = "NAME", default_value = "auto", requires = "certificate_recovery")]
     pub decoding_plugin: margay_recover::Plugin,
-    /// Write no report when --report is not given; otherwise, unless --json or --quiet asks for less, it is margay-report.html
+    /// Write no report; by default it is margay-report.html, unless --report, --json or --quiet is given
     #[arg(long, conflicts_with = "report")]
     pub no_report: bool,
-    /// Show what happened over time, too: throughput, latency, memory, kinds of dependencies
+    /// Also show throughput, latency, memory and kinds of dependencies over time
     #[arg(long)]
     pub stats: bool,
     #[command(flatten)]
@@ -178,13 +179,13 @@ pub struct RunArgs {
 #[derive(Args)]
 #[command(after_help = EXIT_STATUS)]
 pub struct CheckArgs {
-    /// The history: a file, a directory for the formats that are one, or `-`
+    /// The history: a file, a directory (for formats that use one), or `-`
     #[arg(value_name = "HISTORY")]
     pub history: PathBuf,
     /// The isolation level in question (see `margay levels`)
     #[arg(long, value_name = "LEVEL", value_parser = LEVEL, hide_possible_values = true)]
     pub level: Asked,
-    /// The engine that answers
+    /// Engine to use
     #[arg(long, value_name = "ENGINE", default_value = "auto", value_parser = ENGINE)]
     pub engine: Choice,
     /// The database whose mechanisms engine mirror verifies: a profile (see `margay profiles`) such as postgresql-15 or
@@ -195,15 +196,15 @@ pub struct CheckArgs {
     /// `statement`, one committed state, as databases implement it
     #[arg(long, value_name = "READING", default_value = "item", value_parser = READING)]
     pub reading: Reading,
-    /// Who answers in engine observe: `search`, its own search; `smt`, an SMT solver in a process of its own (`z3` or `cvc5`, whichever is installed), also for
+    /// Backend of engine observe: `search`, its own search; `smt`, an SMT solver in a separate process (`z3` or `cvc5`, whichever is installed), also for
     /// initial values that no result shows
     #[arg(long, value_name = "BACKEND", value_parser = BACKEND)]
     pub backend: Option<Backend>,
-    /// Switch off a search strategy of engine observe or solve, to measure what it is worth. No answer changes, but to
-    /// `unknown`. May be repeated
+    /// Switch off a search strategy of engine observe or solve, to measure what it is worth. A verdict can only
+    /// change to `unknown`. May be repeated
     #[arg(long, value_name = "STRATEGY", value_parser = STRATEGY, hide_short_help = true)]
     pub switch_off: Vec<String>,
-    /// Assume that the database orders transactions as real time does, even where the level does not promise it
+    /// Assume that transactions take effect in real-time order, even if the level does not promise it
     #[arg(long)]
     pub real_time: bool,
     /// Read strict-snapshot-isolation with instants: the snapshot is taken between BEGIN and the answer of the first
@@ -219,13 +220,13 @@ pub struct CheckArgs {
     /// Audit the certificate, as is always done unless --no-audit is given
     #[arg(long, hide = true, conflicts_with = "no_audit")]
     pub audit: bool,
-    /// Accept what this TOML file lists: [[accept]] with anomaly, tables, reason, and until, the last day. What it
-    /// accepts is reported and does not count; a rule that accepts nothing any more is an error
+    /// Accept the findings that this TOML file lists ([[accept]] with anomaly, tables, reason, until). They are
+    /// reported but do not count; a rule that matches nothing any more is an error
     #[arg(long, value_name = "FILE.toml")]
     pub accept: Option<PathBuf>,
     #[command(flatten)]
     pub input: InputArgs,
-    /// Show what happened over time, too: throughput, latency, memory, kinds of dependencies
+    /// Also show throughput, latency, memory and kinds of dependencies over time
     #[arg(long)]
     pub stats: bool,
     #[command(flatten)]
@@ -239,7 +240,7 @@ pub struct CheckArgs {
     after_help = "Exit status: 0 accepted, 1 rejected, 2 bad usage or unreadable input, 3 out of time."
 )]
 pub struct AuditArgs {
-    /// The history: a file, a directory for the formats that are one, or `-`
+    /// The history: a file, a directory (for formats that use one), or `-`
     #[arg(value_name = "HISTORY")]
     pub history: PathBuf,
     /// The certificate, as written by `margay check --certificate`, or `-`
@@ -304,10 +305,10 @@ pub struct OutputArgs {
 /// The page of a run.
 #[derive(Args)]
 pub struct ServeArgs {
-    /// Show the run on a page while it goes on: at a free port of this machine, or at ADDR (a port, or HOST:PORT)
+    /// Show the run on a page while it runs: at a free port of this machine, or at ADDR (a port, or HOST:PORT)
     #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = true, default_missing_value = "0", value_parser = serve::address)]
     pub serve: Option<SocketAddr>,
-    /// The access token of the page; made up if ADDR is not this machine alone
+    /// The access token of the page; generated unless ADDR is local
     #[arg(long, value_name = "TOKEN", requires = "serve", value_parser = serve::token)]
     pub token: Option<String>,
     /// How long the page stays when the run is over; by default until you interrupt, and not at all without a terminal
@@ -327,7 +328,7 @@ impl OutputArgs {
     after_help = "Exit status: 0 written, 2 bad usage, unreadable input, or what the format cannot carry.\n`-` is standard input or output."
 )]
 pub struct ConvertArgs {
-    /// The history to read: a file, a directory for the formats that are one, or `-`
+    /// The history to read: a file, a directory (for formats that use one), or `-`
     #[arg(value_name = "IN")]
     pub input: PathBuf,
     /// Where to write it, compressed if the name ends in .gz or .zst; or `-`
@@ -338,7 +339,7 @@ pub struct ConvertArgs {
     /// The format to write; by default the one that OUT's extension stands for (.jsonl, .mgb, .edn, …); without an extension the native one
     #[arg(long, value_name = "FORMAT", value_parser = WRITTEN)]
     pub to: Option<Format>,
-    /// Write SQL statements as the operations on rows that they are; an error if one is more than that
+    /// Write SQL statements as row operations; an error if a statement does more
     #[arg(long)]
     pub rows: bool,
     /// Print nothing but errors
@@ -364,13 +365,13 @@ pub struct SimulateArgs {
 
 #[derive(Args)]
 pub struct InputArgs {
-    /// The format of the history, instead of finding it out
+    /// The format of the history, instead of detecting it
     #[arg(long, value_name = "FORMAT", value_parser = FORMAT)]
     pub from: Option<Format>,
-    /// Take it for granted that the versions of each register follow session order
+    /// Assume that the versions of each register follow session order
     #[arg(long)]
     pub sequential_keys: bool,
-    /// Take it for granted that the versions of each register follow real time
+    /// Assume that the versions of each register follow real time
     #[arg(long)]
     pub linearizable_keys: bool,
 }
@@ -380,13 +381,13 @@ pub struct CommonArgs {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
-    /// Give up after this time, reading included: 500ms, 10s, 2m, 1h. Without it `check` and `audit` take as long as they take; `run` gives each engine 60s after the clients have gone
+    /// Give up after this time, reading included: 500ms, 10s, 2m, 1h. Without it `check` and `audit` have no limit; `run` gives each engine 60s after the clients finish
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub timeout: Option<Duration>,
     /// Give up when the process holds more memory than this: 500M, 4G. By default half of the machine's memory
     #[arg(long, value_name = "SIZE", value_parser = limits::size)]
     pub memory: Option<u64>,
-    /// Print nothing but errors (and the object of --json); the exit status tells
+    /// Print nothing but errors (and the object of --json); the exit status is the verdict
     #[arg(long, short)]
     pub quiet: bool,
 }
