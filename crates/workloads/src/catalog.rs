@@ -201,7 +201,7 @@ pub const WORKLOADS: &[Workload] = &[
     ),
     workload(
         "increment",
-        "read-modify-write of few registers: the home of lost updates",
+        "read-modify-write of few registers, prone to lost updates",
         "Margay",
         Steps::uniform(&[(1, &[(Increment, 4), (Read, 1)])], (1, 3), 12, 3),
     ),
@@ -350,13 +350,13 @@ pub const WORKLOADS: &[Workload] = &[
     ),
     workload(
         "hermitage",
-        "which anomalies each level prevents, by interleavings that are written down, in SQL",
+        "which anomalies each level prevents, by scripted interleavings, in SQL",
         "Hermitage (Kleppmann)",
         Body::Scripted(Scripted::Hermitage),
     ),
     workload(
         "coo",
-        "the anomalies of Coo as interleavings that are written down, in SQL",
+        "the anomalies of Coo as scripted interleavings, in SQL",
         "Vbox, Table 1 (Coo)",
         Body::Scripted(Scripted::Coo),
     ),
