@@ -136,6 +136,12 @@ impl Session {
         self.blind
     }
 
+    /// Whether everything that was sent has been answered.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.queue.is_empty() && !self.skips
+    }
+
     /// Gives up understanding the session.
     pub fn blinded(&mut self, why: &str) {
         if !self.blind {

@@ -1,0 +1,85 @@
+//! Values of PostgreSQL as values of histories: one SQL value is one history value, in whatever format it came.
+
+use margay_drivers::numeric_text;
+use margay_history::{ValueId, Values};
+
+/// The numbers of types.
+mod kind {
+    pub const BOOL: u32 = 16;
+    pub const BYTEA: u32 = 17;
+    pub const INT8: u32 = 20;
+    pub const INT2: u32 = 21;
+    pub const INT4: u32 = 23;
+    pub const OID: u32 = 26;
+    pub const FLOAT4: u32 = 700;
+    pub const FLOAT8: u32 = 701;
+    pub const DATE: u32 = 1082;
+    pub const TIMESTAMP: u32 = 1114;
+    pub const TIMESTAMPTZ: u32 = 1184;
+    pub const NUMERIC: u32 = 1700;
+    pub const UUID: u32 = 2950;
+    /// text, varchar, char(n), name, "char", unknown.
+    pub const TEXTS: [u32; 6] = [25, 1043, 1042, 19, 18, 705];
+}
+
+/// A value of a type in a format (0 text, 1 binary). `None` if it cannot be told.
+pub(crate) fn value(values: &mut Values, kind: u32, format: u16, bytes: Option<&[u8]>) -> Option<ValueId> {
+    let Some(bytes) = bytes else { return Some(ValueId::NULL) };
+    match format {
+        0 => text(values, kind, std::str::from_utf8(bytes).ok()?),
+        1 => binary(values, kind, bytes),
+        _ => None,
+    }
+}
+
+fn text(values: &mut Values, kind: u32, text: &str) -> Option<ValueId> {
+    Some(match kind {
+        kind::BOOL => {
+            values.bool(matches!(text.to_ascii_lowercase().as_str(), "t" | "true" | "1" | "yes" | "on" | "y"))
+        }
+        kind::INT2 | kind::INT4 | kind::INT8 | kind::OID => values.int(text.trim().parse().ok()?),
+        kind::FLOAT4 | kind::FLOAT8 => values.float(text.trim().parse().ok()?),
+        kind::NUMERIC => number(values, text.trim()),
+        kind::UUID => values.text(&uuid(&text.to_ascii_lowercase())?),
+        0 => return None,
+        // Dates depend on DateStyle and TimeZone, and are told apart by the types of columns.
+        _ => values.text(text),
+    })
+}
+
+fn binary(values: &mut Values, kind: u32, bytes: &[u8]) -> Option<ValueId> {
+    Some(match kind {
+        kind::BOOL => values.bool(bytes == [1]),
+        kind::INT2 => values.int(i16::from_be_bytes(bytes.try_into().ok()?).into()),
+        kind::INT4 => values.int(i32::from_be_bytes(bytes.try_into().ok()?).into()),
+        kind::OID => values.int(u32::from_be_bytes(bytes.try_into().ok()?).into()),
+        kind::INT8 => values.int(i64::from_be_bytes(bytes.try_into().ok()?)),
+        kind::FLOAT4 => values.float(f32::from_be_bytes(bytes.try_into().ok()?).into()),
+        kind::FLOAT8 => values.float(f64::from_be_bytes(bytes.try_into().ok()?)),
+        kind::NUMERIC => number(values, &numeric_text(bytes)?),
+        kind::UUID => values.text(&uuid(&hex(bytes))?),
+        kind::BYTEA => values.text(&format!("\\x{}", hex(bytes))),
+        kind if kind::TEXTS.contains(&kind) => values.text(std::str::from_utf8(bytes).ok()?),
+        _ => return None,
+    })
+}
+
+/// Whole numbers are integers; others keep their digits.
+fn number(values: &mut Values, text: &str) -> ValueId {
+    match text.parse::<i64>() {
+        Ok(whole) => values.int(whole),
+        Err(_) => values.text(text),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// With its hyphens.
+fn uuid(text: &str) -> Option<String> {
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    let part = |from: usize, to: usize| digits.get(from..to);
+    let parts = [part(0, 8)?, part(8, 12)?, part(12, 16)?, part(16, 20)?, part(20, 32)?];
+    (digits.len() == 32).then(|| parts.join("-"))
+}
