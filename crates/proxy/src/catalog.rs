@@ -34,11 +34,13 @@ pub(crate) struct Known {
 
 const COLUMNS: &str = "\
 SELECT c.oid::text, n.nspname, c.relname, a.attname, t.typname, a.atttypid::text, a.atttypmod::text,
-       a.attgenerated <> '', coalesce(NOT l.collisdeterministic, false), t.typtype <> 'b'
+       a.attgenerated <> '', coalesce(NOT l.collisdeterministic, false), a.atthasdef,
+       a.attidentity <> '' OR coalesce(pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%', false)
 FROM pg_class c
 JOIN pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 JOIN pg_type t ON t.oid = a.atttypid
+LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
 LEFT JOIN pg_collation l ON l.oid = a.attcollation
 WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname <> 'information_schema'
   AND n.nspname NOT LIKE 'pg\\_%' AND c.relpersistence <> 't'
@@ -84,17 +86,18 @@ impl Catalog {
         for row in rows(client, COLUMNS)? {
             let at = *by_oid.entry(row[0].clone()).or_insert_with(|| {
                 let path = format!("{}.{}", quoted(&row[1]), quoted(&row[2]));
-                let table = Table { name: row[2].clone(), key: Vec::new(), columns: Vec::new() };
+                let table = Table { name: row[2].clone(), ..Table::default() };
                 self.tables.push(Known { table, path, kinds: Vec::new(), anything: None });
                 self.tables.len() - 1
             });
             let known = &mut self.tables[at];
-            known.table.columns.push((row[3].clone(), type_name(&row[4], &row[6])));
+            let [generated, folds, default, counts] = [7, 8, 9, 10].map(|at| row[at] == "t");
+            known.table.columns.push((row[3].clone(), type_name(&row[4], &row[6], counts)));
             known.kinds.push(row[5].parse().unwrap_or(0));
-            if row[7] == "t" {
-                known.anything.get_or_insert_with(|| "a generated column".to_owned());
+            if generated || default || counts {
+                known.table.columns_by_anything.push(row[3].clone());
             }
-            if row[8] == "t" {
+            if folds {
                 known.anything.get_or_insert_with(|| "a collation that is not deterministic".to_owned());
             }
         }
@@ -109,6 +112,12 @@ impl Catalog {
                 self.hazards.insert(known.table.name.clone(), row[1].clone());
             }
             known.anything.get_or_insert_with(|| row[1].clone());
+        }
+        for Known { table, anything, .. } in &mut self.tables {
+            let Table { key, columns_by_anything: open, .. } = table;
+            open.retain(|column| !key.contains(column));
+            open.sort_unstable();
+            table.written_by_anything = anything.is_some();
         }
         self.find_namesakes();
         Ok(())
@@ -164,9 +173,12 @@ pub(crate) fn quoted(name: &str) -> String {
 }
 
 /// The names that the translator knows.
-fn type_name(name: &str, modifier: &str) -> String {
+fn type_name(name: &str, modifier: &str, counts: bool) -> String {
     let modifier: i64 = modifier.parse().unwrap_or(-1);
     match name {
+        "int2" if counts => "smallserial".to_owned(),
+        "int4" if counts => "serial".to_owned(),
+        "int8" if counts => "bigserial".to_owned(),
         "int2" => "smallint".to_owned(),
         "int4" => "int".to_owned(),
         "int8" => "bigint".to_owned(),

@@ -11,6 +11,7 @@ use margay_wire::{Executed, Outcome, Times};
 use postgres::Client;
 
 use crate::catalog::{Catalog, Described, describe};
+use crate::initial::FirstState;
 use crate::lane::{Ended, Op, Transaction};
 use crate::level::OwnLevel;
 use crate::mirror::Mirror;
@@ -19,12 +20,17 @@ use crate::values::value;
 /// Where a recording is written while it is made.
 pub type Output = Box<dyn Write + Send>;
 
+/// A text, and the types of parameters that its client named.
+type Asked = (Arc<str>, Vec<u32>);
+
 pub(crate) struct Collector {
     pub builder: HistoryBuilder,
     catalog: Arc<Catalog>,
     /// Describes statements whose types are not known.
     client: Client,
-    described: HashMap<(Arc<str>, Vec<u32>), Option<Arc<Described>>>,
+    /// Knows the first state.
+    snapshot: Option<FirstState>,
+    described: HashMap<Asked, Option<Arc<Described>>>,
     lines: Option<Lines>,
     mirror: Option<Mirror>,
     dbms: String,
@@ -42,6 +48,7 @@ impl Collector {
         builder: HistoryBuilder,
         catalog: Arc<Catalog>,
         client: Client,
+        snapshot: Option<Client>,
         output: Option<Output>,
     ) -> io::Result<Self> {
         let dbms = format!("postgresql-{}", catalog.version);
@@ -49,6 +56,7 @@ impl Collector {
             builder,
             catalog,
             client,
+            snapshot: snapshot.map(FirstState::new),
             described: HashMap::new(),
             lines: None,
             mirror: None,
@@ -65,13 +73,15 @@ impl Collector {
 
     /// Records a transaction.
     pub fn take(&mut self, transaction: Transaction) -> Result<(), String> {
-        let Transaction { session, level, begin, ops, end, ended, .. } = transaction;
+        let Transaction { session, level, read_only, begin, ops, end, ended } = transaction;
         let label = self.next;
         self.next += 1;
         self.count(level, ended);
         self.reflect(level);
         let who = (session, label);
-        self.push(who, begin, OpKind::Begin, OpDetail::None)?;
+        let name = level.map(|level| level.name().to_ascii_lowercase().replace(' ', "-"));
+        let detail = OpDetail::Begin { level: name.as_deref(), read_only, unit: None };
+        self.push(who, begin, OpKind::Begin, detail)?;
         for op in &ops {
             self.statement(who, op)?;
         }
@@ -115,7 +125,7 @@ impl Collector {
         }
         self.builder.push(who.0, who.1, Some(at), kind, &[], detail).map_err(no_history)?;
         if let Some(mirror) = &mut self.mirror {
-            mirror.push(who.1, kind, at, &mut self.builder);
+            mirror.push(who.1, kind, at, &mut self.builder, self.snapshot.as_mut(), &self.catalog);
         }
         Ok(())
     }

@@ -1,6 +1,9 @@
 //! The first state: what tables held before the first client came.
 
-use margay_history::{HistoryBuilder, Table, ValueId};
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use margay_history::{Access, HistoryBuilder, Object, ObjectId, Table, Value, ValueId};
 use postgres::{Client, SimpleQueryMessage};
 
 use crate::catalog::{Catalog, Known, quoted, rows, shown};
@@ -9,36 +12,47 @@ use crate::values::value;
 /// More rows than this are not read in advance.
 const MAX_ROWS: u64 = 100_000;
 
+/// A snapshot that is older than this is not asked any more: it holds vacuum back.
+const MAX_AGE: Duration = Duration::from_secs(600);
+
 /// How much is known of the first state.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Initial {
-    /// All rows, up to 100,000.
+    /// All rows, up to 100,000; if there are more, as `Lazy`.
     #[default]
     Full,
+    /// Each row when it is first met.
+    Lazy,
     /// Nothing.
     Unknown,
 }
 
-/// Declares the tables, and reads their rows if that is wanted. Returns what was left out, and why.
+/// Declares the tables, and reads their rows if that is wanted. Returns how rows become known.
 pub(crate) fn declare(
     client: &mut Client,
     catalog: &Catalog,
     wanted: Initial,
     builder: &mut HistoryBuilder,
-) -> Result<Vec<String>, String> {
-    let mut left_out = Vec::new();
+) -> Result<Initial, String> {
+    let of_interest = |known: &&Known| known.anything.is_none();
+    let tables: Vec<&Known> = catalog.tables.iter().filter(of_interest).collect();
+    let initial = match wanted {
+        Initial::Full if !is_small(client, &tables)? => Initial::Lazy,
+        wanted => wanted,
+    };
     for known in &catalog.tables {
-        if let Some(why) = &known.anything {
-            left_out.push(format!("table {} is left out: {why}", known.table.name));
-            continue;
-        }
-        builder.declare_table(known.table.clone()).map_err(|error| error.to_string())?;
+        let initial_unknown = match known.table.key.is_empty() {
+            _ if known.anything.is_some() || wanted == Initial::Unknown => true,
+            true => !is_empty(client, known)?,
+            false => initial != Initial::Full,
+        };
+        let table = Table { initial_unknown, ..known.table.clone() };
+        builder.declare_table(table).map_err(|error| error.to_string())?;
     }
-    let declared: Vec<&Known> = catalog.tables.iter().filter(|known| known.anything.is_none()).collect();
-    if wanted == Initial::Full && is_small(client, &declared)? {
-        declared.iter().try_for_each(|known| read(client, known, builder))?;
+    if initial == Initial::Full {
+        tables.iter().try_for_each(|known| read(client, known, builder))?;
     }
-    Ok(left_out)
+    Ok(initial)
 }
 
 fn is_small(client: &mut Client, tables: &[&Known]) -> Result<bool, String> {
@@ -51,6 +65,11 @@ fn is_small(client: &mut Client, tables: &[&Known]) -> Result<bool, String> {
         left = rest;
     }
     Ok(true)
+}
+
+fn is_empty(client: &mut Client, known: &Known) -> Result<bool, String> {
+    let found = rows(client, &format!("SELECT 1 FROM {} LIMIT 1", known.path))?;
+    Ok(found.is_empty())
 }
 
 fn read(client: &mut Client, known: &Known, builder: &mut HistoryBuilder) -> Result<(), String> {
@@ -68,8 +87,8 @@ fn read(client: &mut Client, known: &Known, builder: &mut HistoryBuilder) -> Res
 }
 
 /// Gives a row its initial value.
-fn initial(known: &Known, cells: &[Option<&[u8]>], builder: &mut HistoryBuilder) -> Result<(), String> {
-    let Table { name, key, columns } = &known.table;
+fn initial(known: &Known, cells: &[Option<&[u8]>], builder: &mut HistoryBuilder) -> Result<Access, String> {
+    let Table { name, key, columns, .. } = &known.table;
     let (mut keys, mut rest) = (vec![ValueId::NULL; key.len()], Vec::new());
     for ((column, kind), cell) in columns.iter().zip(&known.kinds).zip(cells) {
         let read = value(builder.values(), *kind, 0, *cell);
@@ -86,5 +105,74 @@ fn initial(known: &Known, cells: &[Option<&[u8]>], builder: &mut HistoryBuilder)
     let value = builder.values().row(&rest);
     let table = builder.table(name);
     let object = builder.object(Some(table), key);
-    builder.initial(object, value).map_err(|error| error.to_string())
+    builder.initial(object, value).map_err(|error| error.to_string())?;
+    Ok(Access { object, value })
+}
+
+/// Rows of the first state, looked up when they are first met, in a snapshot from before the first client.
+pub(crate) struct FirstState {
+    client: Client,
+    met: HashSet<ObjectId>,
+    began: Instant,
+}
+
+impl FirstState {
+    /// The client is in a transaction that has its snapshot.
+    pub fn new(client: Client) -> Self {
+        Self { client, met: HashSet::new(), began: Instant::now() }
+    }
+
+    /// Finds out what a row was, and tells the builder. Nothing if that is known already, or cannot be found out.
+    pub fn look_up(
+        &mut self,
+        object: ObjectId,
+        catalog: &Catalog,
+        builder: &mut HistoryBuilder,
+    ) -> Option<Access> {
+        if !self.met.insert(object) || self.began.elapsed() > MAX_AGE {
+            return None;
+        }
+        let Object { table, key } = builder.object_of(object);
+        let name = builder.tables().get(table?.index())?.name.clone();
+        let known =
+            catalog.tables.iter().find(|known| known.table.name == name && known.anything.is_none())?;
+        let values = builder.values();
+        let keys: Vec<ValueId> = match values.get(key) {
+            Value::List(items) => items.to_vec(),
+            _ => vec![key],
+        };
+        let literals = keys.iter().map(|&key| literal(values.get(key))).collect::<Option<Vec<_>>>()?;
+        if literals.len() != known.table.key.len() {
+            return None;
+        }
+        let parts =
+            known.table.key.iter().zip(literals).map(|(name, value)| format!("{} = {value}", quoted(name)));
+        let columns: Vec<String> = known.table.columns.iter().map(|(name, _)| quoted(name)).collect();
+        let condition = parts.collect::<Vec<_>>().join(" AND ");
+        let query = format!("SELECT {} FROM {} WHERE {condition}", columns.join(", "), known.path);
+        let answers = self.client.simple_query(&query).ok()?;
+        let row = answers.iter().find_map(|answer| match answer {
+            SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        });
+        match row {
+            Some(row) => {
+                let cells: Vec<_> = (0..row.len()).map(|at| row.get(at).map(str::as_bytes)).collect();
+                initial(known, &cells, builder).ok()
+            }
+            None => {
+                let absent = Access { object, value: ValueId::NULL };
+                builder.initial(object, absent.value).ok().map(|()| absent)
+            }
+        }
+    }
+}
+
+fn literal(value: Value<'_>) -> Option<String> {
+    match value {
+        Value::Int(int) => Some(int.to_string()),
+        Value::Bool(value) => Some(value.to_string()),
+        Value::Text(text) => Some(format!("'{}'", text.replace('\'', "''"))),
+        _ => None,
+    }
 }

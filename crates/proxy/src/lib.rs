@@ -76,7 +76,6 @@ pub struct Proxy {
     progress: Arc<Mutex<(Counts, (u64, u64))>>,
     watch: Option<Watch>,
     catalog: Arc<Catalog>,
-    left_out: Vec<String>,
     names: [Option<String>; 2],
 }
 
@@ -132,8 +131,8 @@ impl Proxy {
         (header.unit, header.dbms) = (Unit::Nanoseconds, Some(format!("postgresql-{}", catalog.version)));
         let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
         catalog::rows(&mut snapshot, begin)?;
-        let left_out = initial::declare(&mut snapshot, &catalog, options.initial, &mut builder)?;
-        catalog::rows(&mut snapshot, "COMMIT")?;
+        let initial = initial::declare(&mut snapshot, &catalog, options.initial, &mut builder)?;
+        let snapshot = if initial == Initial::Lazy { Some(snapshot) } else { None };
         let listener =
             TcpListener::bind(options.listen).map_err(|error| format!("{}: {error}", options.listen))?;
         let listening = listener.local_addr().map_err(|error| error.to_string())?;
@@ -149,7 +148,7 @@ impl Proxy {
             over: AtomicBool::new(false),
             sessions: AtomicU64::new(0),
         });
-        let collector = Collector::new(builder, Arc::clone(&catalog), describer, options.output)
+        let collector = Collector::new(builder, Arc::clone(&catalog), describer, snapshot, options.output)
             .map_err(|error| format!("the recording cannot be written: {error}"))?;
         let (over, failed, progress) = (Arc::<AtomicBool>::default(), Arc::default(), Arc::default());
         let collecting = Collecting {
@@ -175,7 +174,6 @@ impl Proxy {
             progress,
             watch,
             catalog,
-            left_out,
             names,
         })
     }
@@ -209,7 +207,7 @@ impl Proxy {
         while !lock(&self.relay.lanes).is_empty() && Instant::now() < deadline {
             thread::sleep(REST);
         }
-        let mut notes = self.left_out;
+        let mut notes = Vec::new();
         let open = lock(&self.relay.lanes).len();
         if open > 0 {
             notes.push(format!("{open} connections were still open at the end, and were cut"));
@@ -231,6 +229,9 @@ impl Proxy {
         notes.extend(told.notes);
         notes.extend(collector.unobserved.iter().map(|(what, times)| format!("{times} times {what}")));
         let verified = collector.finish_mirror();
+        if let [Some(level)] = collector.levels.iter().copied().collect::<Vec<_>>()[..] {
+            collector.builder.header().level = Some(level.name().to_ascii_lowercase().replace(' ', "-"));
+        }
         Ok(Recorded {
             history: collector
                 .builder

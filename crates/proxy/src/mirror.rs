@@ -14,6 +14,8 @@ use std::collections::BinaryHeap;
 use margay_history::{HistoryBuilder, Interval, OpKind};
 use margay_runner::{Live, Mechanisms, Statements, Told, Verified, declare};
 
+use crate::catalog::Catalog;
+use crate::initial::FirstState;
 use crate::level::OwnLevel;
 
 pub(crate) struct Mirror {
@@ -82,8 +84,16 @@ impl Mirror {
     }
 
     /// The operation that was pushed last to the builder.
-    pub fn push(&mut self, label: u64, kind: OpKind, at: Interval, builder: &mut HistoryBuilder) {
-        if self.ended.is_some() {
+    pub fn push(
+        &mut self,
+        label: u64,
+        kind: OpKind,
+        at: Interval,
+        builder: &mut HistoryBuilder,
+        first: Option<&mut FirstState>,
+        catalog: &Catalog,
+    ) {
+        if self.ended.is_some() && first.is_none() {
             return;
         }
         let told = match kind {
@@ -94,6 +104,15 @@ impl Mirror {
             self.statements.ended(0);
         }
         told.accesses.iter().for_each(|access| declare(builder, *access, self.live.searches()));
+        if let Some(first) = first {
+            for access in &told.accesses {
+                let found = first.look_up(access.object, catalog, builder);
+                found.into_iter().for_each(|access| self.live.initial(access));
+            }
+        }
+        if self.ended.is_some() {
+            return;
+        }
         self.count += 1;
         self.held.push(Reverse(Held { label, number: self.count, at, told }));
     }

@@ -13,9 +13,6 @@ mod kind {
     pub const OID: u32 = 26;
     pub const FLOAT4: u32 = 700;
     pub const FLOAT8: u32 = 701;
-    pub const DATE: u32 = 1082;
-    pub const TIMESTAMP: u32 = 1114;
-    pub const TIMESTAMPTZ: u32 = 1184;
     pub const NUMERIC: u32 = 1700;
     pub const UUID: u32 = 2950;
     /// text, varchar, char(n), name, "char", unknown.
