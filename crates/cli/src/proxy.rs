@@ -153,29 +153,17 @@ fn open(path: &Path) -> Result<margay_proxy::Output, Failure> {
 /// Starts the command, with the addresses that PostgreSQL's clients look for.
 fn start(args: &ProxyArgs, proxy: &Proxy) -> Result<Option<Child>, Failure> {
     let [program, rest @ ..] = args.command.as_slice() else { return Ok(None) };
-    let (address, [user, database]) = (proxy.address(), proxy.names());
+    let (address, [user, password, database]) = (proxy.address(), proxy.names());
     let (host, port) = (address.ip().to_string(), address.port().to_string());
-    let host_in_url = if address.is_ipv6() { format!("[{host}]") } else { host.clone() };
     let mut command = Command::new(program);
     command.args(rest).env("PGHOST", &host).env("PGPORT", &port).env("PGSSLMODE", "disable");
-    command.env_remove("PGHOSTADDR").env_remove("PGSERVICE");
-    for (name, value) in [("PGUSER", user), ("PGDATABASE", database)] {
+    command.env("DATABASE_URL", proxy.url()).env_remove("PGHOSTADDR").env_remove("PGSERVICE");
+    for (name, value) in [("PGUSER", user), ("PGPASSWORD", password), ("PGDATABASE", database)] {
         if let Some(value) = value {
             command.env(name, value);
         }
     }
-    let user = user.map_or(String::new(), |user| format!("{}@", encoded(user)));
-    let database = database.map(encoded).unwrap_or_default();
-    command.env("DATABASE_URL", format!("postgresql://{user}{host_in_url}:{port}/{database}"));
-    let failed = |error| Failure::new(format!("{program}: {error}"));
-    command.spawn().map(Some).map_err(failed)
-}
-
-/// A name as addresses carry it.
-fn encoded(name: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-    let show = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    name.bytes().map(show).collect()
+    command.spawn().map(Some).map_err(|error| Failure::new(format!("{program}: {error}")))
 }
 
 /// Waits for the command, or for a signal. A command that is interrupted gets the signal from the terminal, too.

@@ -97,10 +97,12 @@ impl PostgresAddress {
         }
     }
 
-    /// The user and the database that the address names.
+    /// The user, the password and the database that the address names.
     #[must_use]
-    pub fn names(&self) -> (Option<&str>, Option<&str>) {
-        (self.config.get_user(), self.config.get_dbname())
+    pub fn names(&self) -> [Option<String>; 3] {
+        let password =
+            self.config.get_password().map(|password| String::from_utf8_lossy(password).into_owned());
+        [self.config.get_user().map(str::to_owned), password, self.config.get_dbname().map(str::to_owned)]
     }
 
     pub(crate) fn config(&self) -> &Config {

@@ -76,7 +76,7 @@ pub struct Proxy {
     progress: Arc<Mutex<(Counts, (u64, u64))>>,
     watch: Option<Watch>,
     catalog: Arc<Catalog>,
-    names: [Option<String>; 2],
+    names: [Option<String>; 3],
 }
 
 /// What came of it.
@@ -111,7 +111,7 @@ impl Proxy {
     pub fn start(options: Options) -> Result<Self, String> {
         let address = PostgresAddress::new(&options.url)?;
         let server = address.server()?;
-        let names = [address.names().0, address.names().1].map(|name| name.map(str::to_owned));
+        let names = address.names();
         let (mut snapshot, mut describer) = (address.connect()?, address.connect()?);
         let catalog = Arc::new(Catalog::read(&mut describer)?);
         let watch = match options.sole_writer {
@@ -131,6 +131,8 @@ impl Proxy {
         (header.unit, header.dbms) = (Unit::Nanoseconds, Some(format!("postgresql-{}", catalog.version)));
         let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
         catalog::rows(&mut snapshot, begin)?;
+        // BEGIN takes no snapshot; the first query does.
+        catalog::rows(&mut snapshot, "SELECT 1")?;
         let initial = initial::declare(&mut snapshot, &catalog, options.initial, &mut builder)?;
         let snapshot = if initial == Initial::Lazy { Some(snapshot) } else { None };
         let listener =
@@ -184,10 +186,20 @@ impl Proxy {
         self.address
     }
 
-    /// The user and the database of the server's address.
+    /// The user, the password and the database of the server's address, as far as it names them.
     #[must_use]
-    pub fn names(&self) -> [Option<&str>; 2] {
-        [self.names[0].as_deref(), self.names[1].as_deref().or(Some(&self.catalog.database))]
+    pub fn names(&self) -> [Option<&str>; 3] {
+        let [user, password, database] = &self.names;
+        [user.as_deref(), password.as_deref(), database.as_deref().or(Some(&self.catalog.database))]
+    }
+
+    /// An address for clients: the server's, through the proxy.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let [user, password, database] = self.names().map(|name| name.map(encoded));
+        let password = password.map(|password| format!(":{password}")).unwrap_or_default();
+        let user = user.map(|user| format!("{user}{password}@")).unwrap_or_default();
+        format!("postgresql://{user}{}/{}", self.address, database.unwrap_or_default())
     }
 
     /// How many transactions have ended, and how many were verified, with how many violations.
@@ -248,6 +260,13 @@ impl Proxy {
             failed: lock(&self.failed).take(),
         })
     }
+}
+
+/// A name as addresses carry it.
+fn encoded(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    let show = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    name.bytes().map(show).collect()
 }
 
 /// The collector's thread.

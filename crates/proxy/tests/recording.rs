@@ -8,7 +8,8 @@ use std::time::Duration;
 use margay_history::{History, OpKind, Outcome};
 use margay_proxy::{Initial, Options, OwnLevel, Proxy, Recorded};
 use margay_servers::{Server, started};
-use postgres::{Client, NoTls};
+use postgres::config::SslMode;
+use postgres::{Client, Config, NoTls};
 
 const SCHEMA: &str = "
     CREATE TABLE accounts (id int PRIMARY KEY, balance int NOT NULL, note text);
@@ -36,12 +37,11 @@ fn options(server: &Server) -> Options {
     }
 }
 
+/// A client with the server's own address, but for the port.
 fn client(proxy: &Proxy) -> Client {
-    let [user, database] = proxy.names();
-    let (user, database) = (user.expect("a user"), database.expect("a database"));
-    let address = proxy.address();
-    let config = format!("host={} port={} user={user} dbname={database}", address.ip(), address.port());
-    Client::connect(&config, NoTls).expect("a connection through the proxy")
+    let mut config: Config = proxy.url().parse().expect("an address");
+    config.ssl_mode(SslMode::Disable);
+    config.connect(NoTls).expect("a connection through the proxy")
 }
 
 /// Lets an application do something through a proxy.
@@ -90,8 +90,10 @@ fn statements_parameters_rows_and_outcomes_are_recorded() {
         t.execute("UPDATE accounts SET balance = balance - $1 WHERE id = $2", &[&10, &1]).expect("an update");
         t.commit().expect("a commit");
         let mut t = client.transaction().expect("a transaction");
-        t.batch_execute("DELETE FROM accounts WHERE id = 2; /* a;b */ SELECT note FROM accounts WHERE id = 2")
-            .expect("two statements");
+        t.batch_execute(
+            "DELETE FROM accounts WHERE id = 2; /* a;b */ SELECT note FROM accounts WHERE id = 2",
+        )
+        .expect("two statements");
         t.rollback().expect("a rollback");
         assert!(client.batch_execute("INSERT INTO accounts VALUES (1, 1)").is_err(), "a duplicate");
     });
@@ -101,7 +103,7 @@ fn statements_parameters_rows_and_outcomes_are_recorded() {
     assert_eq!(
         lines(&recorded.history),
         [
-            "SELECT balance, note FROM accounts WHERE id = $1 (1) -> [100,\"one\"]; committed",
+            "SELECT balance, note FROM accounts WHERE id = $1 (1) -> [100 \"one\"]; committed",
             "UPDATE accounts SET balance = balance - $1 WHERE id = $2 (10,1) #1; committed",
             "DELETE FROM accounts WHERE id = 2 #1; SELECT note FROM accounts WHERE id = 2 -> ; aborted",
         ]
@@ -172,9 +174,10 @@ fn the_first_statement_begins_when_the_snapshot_was_taken() {
     });
     let history = &recorded.history;
     let at = |text: &str| {
-        let found = history.txns().flat_map(|txn| history.ops(txn)).find_map(|op| {
-            history.statement(op.id).filter(|it| it.text.starts_with(text)).and(op.at)
-        });
+        let found = history
+            .txns()
+            .flat_map(|txn| history.ops(txn))
+            .find_map(|op| history.statement(op.id).filter(|it| it.text.starts_with(text)).and(op.at));
         found.unwrap_or_else(|| panic!("no {text}: {:?}", lines(history)))
     };
     assert!(at("SELECT balance").before < at("UPDATE").before);
@@ -188,11 +191,9 @@ fn levels_are_followed() {
         let recorded = recorded(&server, |proxy| act(&mut client(proxy)));
         recorded.levels
     };
-    let read = "SELECT balance FROM accounts WHERE id = 1";
     let run = |texts: &'static [&'static str]| {
         move |client: &mut Client| texts.iter().for_each(|text| client.batch_execute(text).expect(text))
     };
-    let _ = read;
     let serializable = [Some(OwnLevel::Serializable)];
     assert_eq!(
         level(&run(&["BEGIN ISOLATION LEVEL SERIALIZABLE", "SELECT id FROM accounts", "COMMIT"])),
@@ -206,7 +207,11 @@ fn levels_are_followed() {
         serializable
     );
     assert_eq!(
-        level(&run(&["BEGIN; SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "SELECT id FROM accounts", "COMMIT"])),
+        level(&run(&[
+            "BEGIN; SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+            "SELECT id FROM accounts",
+            "COMMIT"
+        ])),
         serializable
     );
     let unknown: [Option<OwnLevel>; 1] = [None];
@@ -262,7 +267,8 @@ fn what_writes_by_itself_is_known_from_the_catalogs() {
     assert!(loud.concerns.iter().any(|why| why.contains("audited has a trigger")), "{:?}", loud.concerns);
 }
 
-/// Only what is met is looked up, in the state before the first client.
+/// Only what is met is looked up, in the state before the first client. BEGIN alone took no snapshot once, and rows were
+/// looked up as they were after the first update.
 #[test]
 fn rows_are_looked_up_when_they_are_met() {
     let Some(server) = server(SCHEMA) else { return };
@@ -273,10 +279,11 @@ fn rows_are_looked_up_when_they_are_met() {
         client.batch_execute("SELECT balance FROM accounts WHERE id = 9").expect("nothing");
     });
     let history = &recorded.history;
-    let initial: Vec<String> =
-        history.initial_values().iter().map(|&(object, value)| {
-            format!("{} {}", history.show_object(object), history.show_value(value))
-        }).collect();
+    let initial: Vec<String> = history
+        .initial_values()
+        .iter()
+        .map(|&(object, value)| format!("{} {}", history.show_object(object), history.show_value(value)))
+        .collect();
     assert_eq!(initial.len(), 2, "{initial:?}");
     assert!(initial.iter().any(|row| row.contains("200")), "{initial:?}");
 }
@@ -342,7 +349,10 @@ fn lost_connections_leave_the_right_outcome() {
         killer.join().expect("no panic");
     });
     let told = lines(&recorded.history);
-    assert!(told.contains(&"UPDATE accounts SET balance = 1 WHERE id = 1 #1; aborted".to_owned()), "{told:?}");
+    assert!(
+        told.contains(&"UPDATE accounts SET balance = 1 WHERE id = 1 #1; aborted".to_owned()),
+        "{told:?}"
+    );
     let text = "UPDATE accounts SET note = pg_sleep(60)::text WHERE id = 2; unknown";
     assert!(told.contains(&text.to_owned()), "{told:?}");
 }
@@ -399,13 +409,17 @@ fn a_deferred_constraint_aborts_an_implicit_transaction() {
 fn strange_bytes_break_nothing() {
     let Some(server) = server(SCHEMA) else { return };
     let recorded = recorded(&server, |proxy| {
-        for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"\0\0\0\x08\x04\xd2\x16\x2f", b"\0", b"\xff\xff\xff\xff\xff"] {
+        for bytes in
+            [&b"GET / HTTP/1.1\r\n\r\n"[..], b"\0\0\0\x08\x04\xd2\x16\x2f", b"\0", b"\xff\xff\xff\xff\xff"]
+        {
             let mut stream = TcpStream::connect(proxy.address()).expect("a connection");
             stream.write_all(bytes).expect("bytes");
         }
         client(proxy).batch_execute("SELECT id FROM accounts").expect("rows");
     });
     assert_eq!(recorded.counts.committed, 1);
-    let begins = |history: &History| history.txns().flat_map(|txn| history.ops(txn)).filter(|op| op.kind == OpKind::Begin).count();
+    let begins = |history: &History| {
+        history.txns().flat_map(|txn| history.ops(txn)).filter(|op| op.kind == OpKind::Begin).count()
+    };
     assert_eq!(begins(&recorded.history), 1);
 }

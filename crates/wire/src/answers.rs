@@ -59,8 +59,11 @@ impl Session {
                     self.events.extend(lost.map(|lost| Event::Executed(Box::new(lost))));
                 }
                 Expect::Query(mut query) => {
-                    let last = query.take(Outcome::Lost, now);
-                    query.done.push(last);
+                    let failed = |last: &Executed| matches!(last.outcome, Outcome::Failed(_));
+                    if !query.done.last().is_some_and(failed) {
+                        let last = query.take(Outcome::Lost, now);
+                        query.done.push(last);
+                    }
                     self.events.push(Event::Queried(query.done));
                 }
                 _ => {}

@@ -173,6 +173,17 @@ fn what_is_outstanding_when_the_connection_ends_is_lost() {
     assert_eq!(talk.told(), ["A: 0, lost [5, 20]", "COMMIT: 0, lost [8, 20]"]);
 }
 
+/// The server ends a connection in the middle of a statement: one statement, which failed, not one more that was lost.
+#[test]
+fn a_statement_whose_failure_ends_the_connection_is_one() {
+    let mut talk = Talk::new();
+    talk.asks(&[('Q', b"UPDATE\0")]);
+    talk.answers(&[('E', b"SFATAL\0VFATAL\0C57P01\0\0")]);
+    talk.session.closed(20);
+    talk.events.extend(talk.session.events());
+    assert_eq!(talk.told(), ["UPDATE: 0, 57P01 [4, 5]"]);
+}
+
 #[test]
 fn what_does_not_fit_makes_the_session_blind() {
     let cases: [(Messages, Messages, &str); 5] = [
