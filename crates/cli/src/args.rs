@@ -198,14 +198,17 @@ pub struct ProxyArgs {
     /// serializable
     #[arg(long, value_name = "LEVEL", value_parser = own_level)]
     pub level: Option<margay_proxy::OwnLevel>,
-    /// What is read of the rows that were there before: `full`, all of them, or as `lazy` if there are more than
-    /// 100,000; `lazy`, each when it is first met; `unknown`, none
+    /// What is read of the rows that were there before: `full`, all rows of tables that have up to 100,000, and the
+    /// others as `lazy`; `lazy`, each when it is first met; `unknown`, none
     #[arg(long, value_name = "HOW", default_value = "full", value_parser = initial)]
     pub initial: margay_proxy::Initial,
     /// Vouch for it that nobody writes to the database except through the proxy. Without it Margay compares sessions,
     /// and answers `unknown` if there were others
     #[arg(long)]
     pub sole_writer: bool,
+    /// Answer `unknown` unless so many percent of the transactions were understood as a whole
+    #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = percent)]
+    pub require_coverage: f64,
     /// How long connections may stay open after the end: 500ms, 5s. Then they are cut
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub drain: Option<Duration>,
@@ -449,6 +452,11 @@ pub struct CommonArgs {
 fn own_level(name: &str) -> Result<margay_proxy::OwnLevel, String> {
     let found = margay_proxy::OwnLevel::named(name);
     found.ok_or_else(|| "there are: read-committed, repeatable-read, serializable".to_owned())
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim_end_matches('%').parse::<f64>().ok();
+    number.filter(|share| (0.0..=100.0).contains(share)).ok_or_else(|| "a number from 0 to 100".to_owned())
 }
 
 fn initial(name: &str) -> Result<margay_proxy::Initial, String> {

@@ -69,10 +69,11 @@ pub fn run(args: &ProxyArgs) -> Result<Status, Failure> {
     let mut decided = decide_all(args, &done);
     let decisions = decided.iter_mut().map(|decided| &mut decided.decision);
     let aside = expectation.sort(&done.recorded.history, decisions);
+    let covered = covered(args, &mut decided);
     if let Some(why) = shortfall(&done) {
         decided.iter_mut().for_each(|decided| soften(&why, &mut decided.decision));
     }
-    let main = decisive(&decided);
+    let main = decisive(&decided, covered);
     if let Some(path) = &args.certificate {
         let question = check::question(&task(args, main.level, Choice::Auto));
         check::write_certificate(path, &done.recorded.history, question, &main.decision)?;
@@ -83,7 +84,7 @@ pub fn run(args: &ProxyArgs) -> Result<Status, Failure> {
     if args.common.json {
         terminal::print_json(&view.json())?;
     } else if !args.common.quiet && !to_stdout {
-        terminal::print(&account::account(args, &done, &view))?;
+        terminal::print(&account::account(args, &done, &decided, &view))?;
     }
     expectation.status(&aside, check::status(&main.decision.verdict))
 }
@@ -211,12 +212,31 @@ fn decide(args: &ProxyArgs, done: &Done, level: Asked, engine: Choice) -> Decide
     Decided { level, decision: check::decide(&task(args, level, engine), history) }
 }
 
-/// The verdict that counts: a violation, or else a proof, or else nothing found, or else no answer; of equals the first.
-fn decisive(decided: &[Decided]) -> &Decided {
+/// Whether enough was understood. Then what holds for the part that was is `clean`, with its coverage.
+fn covered(args: &ProxyArgs, decided: &mut [Decided]) -> bool {
+    let decision = &mut decided[0].decision;
+    let Some(coverage) = &decision.coverage else {
+        return !matches!(decision.verdict, Verdict::Unknown(_));
+    };
+    let share = 100.0 * coverage.transactions as f64 / coverage.all_transactions.max(1) as f64;
+    let enough = coverage.transactions > 0 && share >= args.require_coverage;
+    if enough
+        && matches!(coverage.verdict, "holds" | "clean")
+        && matches!(decision.verdict, Verdict::Unknown(_))
+    {
+        decision.verdict = Verdict::Clean;
+    }
+    enough
+}
+
+/// The verdict that counts: that of the engine that suits. A violation that the mirror found counts more, and if the
+/// engine has no answer about statements that were understood, so does a mirror that found nothing.
+fn decisive(decided: &[Decided], covered: bool) -> &Decided {
     let weight = |decided: &&Decided| match decided.decision.verdict {
         Verdict::Violated(_) => 0,
         Verdict::Holds(_) => 1,
-        Verdict::Clean => 2,
+        Verdict::Clean if covered || decided.decision.engine != Some("mirror") => 2,
+        Verdict::Clean => 4,
         Verdict::Unknown(_) => 3,
     };
     decided.iter().min_by_key(weight).expect("at least one engine is asked")

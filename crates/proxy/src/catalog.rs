@@ -185,6 +185,8 @@ fn type_name(name: &str, modifier: &str, counts: bool) -> String {
         "bool" => "boolean".to_owned(),
         "bpchar" => format!("char({})", (modifier - 4).max(1)),
         "varchar" if modifier > 4 => format!("varchar({})", modifier - 4),
+        "numeric" if modifier > 4 => format!("numeric({}, {})", (modifier - 4) >> 16, (modifier - 4) & 0x7ff),
+        other if modifier >= 0 => format!("{other}({modifier})"),
         other => other.to_owned(),
     }
 }

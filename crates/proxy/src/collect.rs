@@ -105,11 +105,15 @@ impl Collector {
     }
 
     fn reflect(&mut self, level: Option<OwnLevel>) {
-        if let Some(mirror) = &mut self.mirror {
-            return mirror.enter(level);
+        if self.mirror.is_none() {
+            self.begin_mirror(level.unwrap_or(OwnLevel::ReadCommitted));
         }
-        let level = level.unwrap_or(OwnLevel::ReadCommitted);
-        self.mirror = Mirror::new(level, &self.catalog.version, &self.dbms, &self.builder);
+        self.mirror.iter_mut().for_each(|mirror| mirror.enter(level));
+    }
+
+    fn begin_mirror(&mut self, level: OwnLevel) {
+        let looks_up = self.snapshot.is_some();
+        self.mirror = Mirror::new(level, &self.catalog.version, &self.dbms, &self.builder, looks_up);
     }
 
     fn push(
@@ -215,10 +219,10 @@ impl Collector {
         let format = |at: usize| executed.bound.as_ref().map_or(0, |bound| bound.result(at));
         let mut found = Vec::with_capacity(executed.rows.len());
         for row in executed.rows.iter() {
-            let cells = row?.into_iter().enumerate().map(|(at, bytes)| {
-                let values = self.builder.values();
-                value(values, kind(at)?, format(at), bytes).or_else(|| Some(unread(values, bytes?)))
-            });
+            let cells = row?
+                .into_iter()
+                .enumerate()
+                .map(|(at, bytes)| value(self.builder.values(), kind(at)?, format(at), bytes));
             let cells = cells.collect::<Option<Vec<_>>>()?;
             found.push(self.builder.values().list(&cells));
         }
@@ -242,12 +246,6 @@ impl Collector {
     pub fn finish_mirror(&mut self) -> Option<Verified> {
         self.mirror.take().map(|mirror| mirror.finish(&mut self.builder))
     }
-}
-
-/// A value in binary of a type that is not known: its bytes, so that it equals nothing else.
-fn unread(values: &mut margay_history::Values, bytes: &[u8]) -> ValueId {
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    values.text(&format!("binary:{hex}"))
 }
 
 /// The number of rows that a statement changed, by its command tag.

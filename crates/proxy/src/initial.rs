@@ -9,8 +9,9 @@ use postgres::{Client, SimpleQueryMessage};
 use crate::catalog::{Catalog, Known, quoted, rows, shown};
 use crate::values::value;
 
-/// More rows than this are not read in advance.
+/// Tables with more rows than this are not read in advance, nor more than this of all tables.
 const MAX_ROWS: u64 = 100_000;
+const MAX_ROWS_OF_ALL: u64 = 1_000_000;
 
 /// A snapshot that is older than this is not asked any more: it holds vacuum back.
 const MAX_AGE: Duration = Duration::from_secs(600);
@@ -18,7 +19,7 @@ const MAX_AGE: Duration = Duration::from_secs(600);
 /// How much is known of the first state.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Initial {
-    /// All rows, up to 100,000; if there are more, as `Lazy`.
+    /// All rows of tables that have up to 100,000; larger ones as `Lazy`.
     #[default]
     Full,
     /// Each row when it is first met.
@@ -27,55 +28,41 @@ pub enum Initial {
     Unknown,
 }
 
-/// Declares the tables, and reads their rows if that is wanted. Returns how rows become known.
+/// Declares the tables, and reads their rows if that is wanted. Returns whether rows are left to be looked up.
 pub(crate) fn declare(
     client: &mut Client,
     catalog: &Catalog,
     wanted: Initial,
     builder: &mut HistoryBuilder,
-) -> Result<Initial, String> {
-    let of_interest = |known: &&Known| known.anything.is_none();
-    let tables: Vec<&Known> = catalog.tables.iter().filter(of_interest).collect();
-    let initial = match wanted {
-        Initial::Full if !is_small(client, &tables)? => Initial::Lazy,
-        wanted => wanted,
-    };
+) -> Result<bool, String> {
+    let (mut left, mut looks_up) = (MAX_ROWS_OF_ALL, false);
     for known in &catalog.tables {
-        let initial_unknown = match known.table.key.is_empty() {
-            _ if known.anything.is_some() || wanted == Initial::Unknown => true,
-            true => !is_empty(client, known)?,
-            false => initial != Initial::Full,
-        };
-        let table = Table { initial_unknown, ..known.table.clone() };
+        let rows = count(client, known, MAX_ROWS + 1)?;
+        let keyless = known.table.key.is_empty();
+        let full =
+            wanted == Initial::Full && known.anything.is_none() && rows <= MAX_ROWS.min(left) && !keyless;
+        let empty = wanted != Initial::Unknown && known.anything.is_none() && rows == 0;
+        let table = Table { initial_unknown: !full && !empty, ..known.table.clone() };
         builder.declare_table(table).map_err(|error| error.to_string())?;
+        if full {
+            left -= rows;
+            read(client, known, builder)?;
+        } else if !empty {
+            looks_up |= wanted != Initial::Unknown;
+        }
     }
-    if initial == Initial::Full {
-        tables.iter().try_for_each(|known| read(client, known, builder))?;
-    }
-    Ok(initial)
+    Ok(looks_up)
 }
 
-fn is_small(client: &mut Client, tables: &[&Known]) -> Result<bool, String> {
-    let mut left = MAX_ROWS;
-    for known in tables {
-        let count = format!("SELECT count(*) FROM (SELECT FROM {} LIMIT {}) AS t", known.path, left + 1);
-        let counted = rows(client, &count)?;
-        let count: u64 = counted.first().and_then(|row| row.first()?.parse().ok()).unwrap_or(u64::MAX);
-        let Some(rest) = left.checked_sub(count) else { return Ok(false) };
-        left = rest;
-    }
-    Ok(true)
-}
-
-fn is_empty(client: &mut Client, known: &Known) -> Result<bool, String> {
-    let found = rows(client, &format!("SELECT 1 FROM {} LIMIT 1", known.path))?;
-    Ok(found.is_empty())
+/// The number of rows of a table, as far as that matters.
+fn count(client: &mut Client, known: &Known, most: u64) -> Result<u64, String> {
+    let counted =
+        rows(client, &format!("SELECT count(*) FROM (SELECT FROM {} LIMIT {most}) AS t", known.path))?;
+    let count = counted.first().and_then(|row| row.first()?.parse().ok());
+    count.ok_or_else(|| format!("the rows of {} cannot be counted", known.path))
 }
 
 fn read(client: &mut Client, known: &Known, builder: &mut HistoryBuilder) -> Result<(), String> {
-    if known.table.key.is_empty() {
-        return Ok(());
-    }
     let columns: Vec<String> = known.table.columns.iter().map(|(name, _)| quoted(name)).collect();
     let query = format!("SELECT {} FROM {}", columns.join(", "), known.path);
     for answer in client.simple_query(&query).map_err(|error| shown(&error))? {
@@ -89,20 +76,22 @@ fn read(client: &mut Client, known: &Known, builder: &mut HistoryBuilder) -> Res
 /// Gives a row its initial value.
 fn initial(known: &Known, cells: &[Option<&[u8]>], builder: &mut HistoryBuilder) -> Result<Access, String> {
     let Table { name, key, columns, .. } = &known.table;
-    let (mut keys, mut rest) = (vec![ValueId::NULL; key.len()], Vec::new());
+    let (mut keys, mut rest, mut whole) = (vec![ValueId::NULL; key.len()], Vec::new(), true);
     for ((column, kind), cell) in columns.iter().zip(&known.kinds).zip(cells) {
         let read = value(builder.values(), *kind, 0, *cell);
-        let read = read.ok_or_else(|| format!("a value of {name}.{} cannot be read", column.0))?;
-        match key.iter().position(|part| *part == column.0) {
-            Some(place) => keys[place] = read,
-            None => rest.push((builder.values().intern_name(&column.0), read)),
+        match (key.iter().position(|part| *part == column.0), read) {
+            (Some(place), Some(read)) => keys[place] = read,
+            (Some(_), None) => return Err(format!("a key of {name}.{} cannot be read", column.0)),
+            (None, Some(read)) => rest.push((builder.values().intern_name(&column.0), read)),
+            (None, None) => whole = false,
         }
     }
     let key = match keys[..] {
         [key] => key,
         ref several => builder.values().list(several),
     };
-    let value = builder.values().row(&rest);
+    // A value such as `infinity` has no form here: then nobody knows the row.
+    let value = if whole { builder.values().row(&rest) } else { ValueId::UNKNOWN };
     let table = builder.table(name);
     let object = builder.object(Some(table), key);
     builder.initial(object, value).map_err(|error| error.to_string())?;
@@ -133,7 +122,8 @@ impl FirstState {
             return None;
         }
         let Object { table, key } = builder.object_of(object);
-        let name = builder.tables().get(table?.index())?.name.clone();
+        let table = builder.tables().get(table?.index()).filter(|table| table.initial_unknown)?;
+        let name = table.name.clone();
         let known =
             catalog.tables.iter().find(|known| known.table.name == name && known.anything.is_none())?;
         let values = builder.values();

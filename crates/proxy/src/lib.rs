@@ -22,6 +22,7 @@ mod mirror;
 mod relay;
 mod socket;
 mod text;
+mod time;
 mod values;
 mod watch;
 
@@ -133,8 +134,8 @@ impl Proxy {
         catalog::rows(&mut snapshot, begin)?;
         // BEGIN takes no snapshot; the first query does.
         catalog::rows(&mut snapshot, "SELECT 1")?;
-        let initial = initial::declare(&mut snapshot, &catalog, options.initial, &mut builder)?;
-        let snapshot = if initial == Initial::Lazy { Some(snapshot) } else { None };
+        let looks_up = initial::declare(&mut snapshot, &catalog, options.initial, &mut builder)?;
+        let snapshot = looks_up.then_some(snapshot);
         let listener =
             TcpListener::bind(options.listen).map_err(|error| format!("{}: {error}", options.listen))?;
         let listening = listener.local_addr().map_err(|error| error.to_string())?;

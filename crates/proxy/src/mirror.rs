@@ -6,12 +6,13 @@
 //!
 //! # Invariants
 //! The mirror knows the mechanisms of one level. At the first transaction of another level, or of an unknown one, it
-//! ends and says so: what READ COMMITTED forbids, REPEATABLE READ may do, and the reverse.
+//! ends and says so: what READ COMMITTED forbids, REPEATABLE READ may do, and the reverse. It does not begin if
+//! something may write a table without being recorded.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use margay_history::{HistoryBuilder, Interval, OpKind};
+use margay_history::{HistoryBuilder, Interval, OpKind, Table};
 use margay_runner::{Live, Mechanisms, Statements, Told, Verified, declare};
 
 use crate::catalog::Catalog;
@@ -62,14 +63,24 @@ impl Ord for Held {
 }
 
 impl Mirror {
-    /// A mirror for transactions of this level, if its mechanisms are known.
-    pub fn new(level: OwnLevel, version: &str, dbms: &str, builder: &HistoryBuilder) -> Option<Self> {
+    /// A mirror for transactions of this level, if its mechanisms are known. Without `looks_up`, rows that were there
+    /// before must all be known.
+    pub fn new(
+        level: OwnLevel,
+        version: &str,
+        dbms: &str,
+        builder: &HistoryBuilder,
+        looks_up: bool,
+    ) -> Option<Self> {
         let mechanisms = Mechanisms::of(level.profile(version)?);
         let mut live = Live::new(mechanisms, 1, []);
         Statements::declare(builder, live.searches());
         builder.initial_values().for_each(|access| live.initial(access));
         let statements = Statements::new(builder, dbms, &mechanisms, 1);
-        Some(Self { live, statements, level, held: BinaryHeap::new(), count: 0, ended: None })
+        let unseen = |table: &&Table| table.has_unseen_writers() || (table.initial_unknown && !looks_up);
+        let unseen = builder.tables().iter().find(unseen);
+        let ended = unseen.map(|table| format!("the content of table {} is not known", table.name));
+        Some(Self { live, statements, level, held: BinaryHeap::new(), count: 0, ended })
     }
 
     /// A transaction of this level comes.

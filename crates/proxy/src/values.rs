@@ -3,6 +3,8 @@
 use margay_drivers::numeric_text;
 use margay_history::{ValueId, Values};
 
+use crate::time;
+
 /// The numbers of types.
 mod kind {
     pub const BOOL: u32 = 16;
@@ -13,6 +15,9 @@ mod kind {
     pub const OID: u32 = 26;
     pub const FLOAT4: u32 = 700;
     pub const FLOAT8: u32 = 701;
+    pub const DATE: u32 = 1082;
+    pub const TIMESTAMP: u32 = 1114;
+    pub const TIMESTAMPTZ: u32 = 1184;
     pub const NUMERIC: u32 = 1700;
     pub const UUID: u32 = 2950;
     /// text, varchar, char(n), name, "char", unknown.
@@ -38,8 +43,10 @@ fn text(values: &mut Values, kind: u32, text: &str) -> Option<ValueId> {
         kind::FLOAT4 | kind::FLOAT8 => values.float(text.trim().parse().ok()?),
         kind::NUMERIC => number(values, text.trim()),
         kind::UUID => values.text(&uuid(&text.to_ascii_lowercase())?),
+        kind::DATE => values.text(&time::date_text(text)?),
+        kind::TIMESTAMP => values.text(&time::timestamp_text(text, false)?),
+        kind::TIMESTAMPTZ => values.text(&time::timestamp_text(text, true)?),
         0 => return None,
-        // Dates depend on DateStyle and TimeZone, and are told apart by the types of columns.
         _ => values.text(text),
     })
 }
@@ -56,8 +63,13 @@ fn binary(values: &mut Values, kind: u32, bytes: &[u8]) -> Option<ValueId> {
         kind::NUMERIC => number(values, &numeric_text(bytes)?),
         kind::UUID => values.text(&uuid(&hex(bytes))?),
         kind::BYTEA => values.text(&format!("\\x{}", hex(bytes))),
+        kind::DATE => values.text(&time::date(i32::from_be_bytes(bytes.try_into().ok()?))?),
+        kind::TIMESTAMP => values.text(&time::timestamp(i64::from_be_bytes(bytes.try_into().ok()?), false)?),
+        kind::TIMESTAMPTZ => values.text(&time::timestamp(i64::from_be_bytes(bytes.try_into().ok()?), true)?),
         kind if kind::TEXTS.contains(&kind) => values.text(std::str::from_utf8(bytes).ok()?),
-        _ => return None,
+        0 => return None,
+        // No engine compares values of other types: these bytes equal nothing else.
+        _ => values.text(&format!("binary:{}", hex(bytes))),
     })
 }
 

@@ -16,7 +16,7 @@ use crate::terminal::Paint;
 use crate::view::{Frame, Stats, View, how_to_audit};
 
 /// What a person reads.
-pub fn account(args: &ProxyArgs, done: &Done, view: &View) -> String {
+pub fn account(args: &ProxyArgs, done: &Done, decided: &[Decided], view: &View) -> String {
     let paint = Paint::for_stdout();
     let (recorded, counts) = (&done.recorded, done.recorded.counts);
     let mut out = format!(
@@ -35,6 +35,9 @@ pub fn account(args: &ProxyArgs, done: &Done, view: &View) -> String {
         counts.unknown,
     );
     let _ = writeln!(out, "  {}", question(args, done));
+    for line in coverage(decided) {
+        let _ = writeln!(out, "  {line}");
+    }
     for line in asides(done) {
         let _ = writeln!(out, "  {line}");
     }
@@ -43,6 +46,16 @@ pub fn account(args: &ProxyArgs, done: &Done, view: &View) -> String {
         let _ = writeln!(out, "\n  report: {}", page.display());
     }
     out
+}
+
+/// How much was understood, and what was not.
+fn coverage(decided: &[Decided]) -> Vec<String> {
+    let Some(coverage) = decided.first().and_then(|decided| decided.decision.coverage.as_ref()) else {
+        return Vec::new();
+    };
+    let mut lines = vec![format!("Coverage: {}", coverage.sentence())];
+    lines.extend(coverage.left_out.iter().map(|why| format!("  not covered: {why}")));
+    lines
 }
 
 /// Who is judged.
@@ -95,12 +108,12 @@ pub fn view(args: &ProxyArgs, done: &Done, decided: &[Decided], main: &Decided) 
     let frame = Frame { subject, budget: &budget, real_time: false, instants: false, again, curves: true };
     let stats = Stats::of(history, done.recorded.elapsed, main.decision.took);
     let mut view = View::framed(history, level, &main.decision, stats, frame);
-    view.report.run = Some(run_view(args, done, command.unwrap_or_default()));
+    view.report.run = Some(run_view(args, done, decided, command.unwrap_or_default()));
     view.details().checks = checks(done, decided);
     view
 }
 
-fn run_view(args: &ProxyArgs, done: &Done, again: String) -> Run {
+fn run_view(args: &ProxyArgs, done: &Done, decided: &[Decided], again: String) -> Run {
     let (recorded, counts) = (&done.recorded, done.recorded.counts);
     Run {
         target: args.target.to_string(),
@@ -115,11 +128,11 @@ fn run_view(args: &ProxyArgs, done: &Done, again: String) -> Run {
         seconds: recorded.elapsed.as_secs_f64(),
         dropped: Vec::new(),
         again,
-        more: more(args, done),
+        more: more(args, done, decided),
     }
 }
 
-fn more(args: &ProxyArgs, done: &Done) -> Map<String, Value> {
+fn more(args: &ProxyArgs, done: &Done, decided: &[Decided]) -> Map<String, Value> {
     let recorded = &done.recorded;
     let live = recorded.verified.as_ref().map(|verified| {
         json!({
@@ -128,7 +141,22 @@ fn more(args: &ProxyArgs, done: &Done) -> Map<String, Value> {
             "ended": verified.ended,
         })
     });
+    let all = done.recorded.history.txn_count();
+    let coverage = decided.first().and_then(|decided| decided.decision.coverage.as_ref()).map_or_else(
+        || json!({ "transactions": all, "all_transactions": all }),
+        |it| {
+            json!({
+                "tables": it.tables,
+                "all_tables": it.all_tables,
+                "transactions": it.transactions,
+                "all_transactions": it.all_transactions,
+                "left_out": it.left_out,
+                "verdict": it.verdict,
+            })
+        },
+    );
     let all = [
+        ("coverage", coverage),
         ("promised", json!(done.promised.name())),
         ("judged", json!(if args.claim.is_some() { "application" } else { "database" })),
         ("live", json!(live)),
