@@ -69,7 +69,7 @@ pub fn run(args: &ProxyArgs) -> Result<Status, Failure> {
     let mut decided = decide_all(args, &done);
     let decisions = decided.iter_mut().map(|decided| &mut decided.decision);
     let aside = expectation.sort(&done.recorded.history, decisions);
-    let covered = covered(args, &mut decided);
+    let covered = covered(args, &done.recorded, &mut decided);
     if let Some(why) = shortfall(&done) {
         decided.iter_mut().for_each(|decided| soften(&why, &mut decided.decision));
     }
@@ -212,25 +212,22 @@ fn decide(args: &ProxyArgs, done: &Done, level: Asked, engine: Choice) -> Decide
     Decided { level, decision: check::decide(&task(args, level, engine), history) }
 }
 
-/// Whether enough was understood. Then what holds for the part that was is `clean`, with its coverage.
-fn covered(args: &ProxyArgs, decided: &mut [Decided]) -> bool {
+/// What holds for the part that was understood is `clean`, if that is enough. Says whether the mirror followed enough.
+fn covered(args: &ProxyArgs, recorded: &Recorded, decided: &mut [Decided]) -> bool {
+    let enough = |part: u64, all: u64| part > 0 && 100.0 * part as f64 >= args.require_coverage * all as f64;
     let decision = &mut decided[0].decision;
-    let Some(coverage) = &decision.coverage else {
-        return !matches!(decision.verdict, Verdict::Unknown(_));
-    };
-    let share = 100.0 * coverage.transactions as f64 / coverage.all_transactions.max(1) as f64;
-    let enough = coverage.transactions > 0 && share >= args.require_coverage;
-    if enough
+    if let Some(coverage) = &decision.coverage
         && matches!(coverage.verdict, "holds" | "clean")
         && matches!(decision.verdict, Verdict::Unknown(_))
+        && enough(coverage.transactions as u64, coverage.all_transactions as u64)
     {
         decision.verdict = Verdict::Clean;
     }
-    enough
+    enough(recorded.followed, recorded.counts.total())
 }
 
 /// The verdict that counts: that of the engine that suits. A violation that the mirror found counts more, and if the
-/// engine has no answer about statements that were understood, so does a mirror that found nothing.
+/// engine has no answer, so does a mirror that found nothing and followed enough.
 fn decisive(decided: &[Decided], covered: bool) -> &Decided {
     let weight = |decided: &&Decided| match decided.decision.verdict {
         Verdict::Violated(_) => 0,

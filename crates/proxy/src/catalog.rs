@@ -7,6 +7,7 @@ use postgres::types::Type;
 use postgres::{Client, SimpleQueryMessage};
 
 use crate::level::OwnLevel;
+use crate::text::code;
 
 /// The catalogs of one database.
 #[derive(Clone, Default, Debug)]
@@ -18,6 +19,10 @@ pub(crate) struct Catalog {
     pub tables: Vec<Known>,
     /// Tables whose writes may write anything else, and why.
     pub hazards: BTreeMap<String, String>,
+    /// The names of all relations outside of the system's schemas, in lower case.
+    relations: BTreeSet<String>,
+    /// The names of functions that may write.
+    volatile: BTreeSet<String>,
 }
 
 /// A table.
@@ -65,6 +70,10 @@ UNION ALL SELECT ev_class::text, 'a rule' FROM pg_rewrite WHERE rulename <> '_RE
 UNION ALL SELECT tgrelid::text, 'a trigger' FROM pg_trigger WHERE NOT tgisinternal AND tgenabled <> 'D'
 UNION ALL SELECT oid::text, 'row security' FROM pg_class WHERE relrowsecurity";
 
+const RELATIONS: &str = "\
+SELECT relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+WHERE nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S')";
+
 impl Catalog {
     /// Asks the database.
     pub fn read(client: &mut Client) -> Result<Self, String> {
@@ -92,9 +101,14 @@ impl Catalog {
             });
             let known = &mut self.tables[at];
             let [generated, folds, default, counts] = [7, 8, 9, 10].map(|at| row[at] == "t");
-            known.table.columns.push((row[3].clone(), type_name(&row[4], &row[6], counts)));
+            let mut kind = type_name(&row[4], &row[6], counts);
+            if default && !generated && !counts {
+                // The translator takes a column that INSERT leaves out for unknown then, not for NULL.
+                kind += " default";
+            }
+            known.table.columns.push((row[3].clone(), kind));
             known.kinds.push(row[5].parse().unwrap_or(0));
-            if generated || default || counts {
+            if generated {
                 known.table.columns_by_anything.push(row[3].clone());
             }
             if folds {
@@ -120,7 +134,27 @@ impl Catalog {
             table.written_by_anything = anything.is_some();
         }
         self.find_namesakes();
+        let names = |found: Vec<Vec<String>>| found.into_iter().map(|row| row[0].to_lowercase()).collect();
+        self.relations = names(rows(client, RELATIONS)?);
+        self.volatile = names(rows(client, "SELECT DISTINCT proname FROM pg_proc WHERE provolatile = 'v'")?);
         Ok(())
+    }
+
+    /// Whether a query reads nothing but what belongs to the system, and can write nothing: no relation of the
+    /// database is named, and no function that may write.
+    pub fn is_about_the_system(&self, text: &str) -> bool {
+        if !text.is_ascii() {
+            return false;
+        }
+        let text = code(text);
+        let mut words =
+            text.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty());
+        let queries = words.next() == Some("select");
+        let writes = ["insert", "update", "delete", "merge", "into", "share"];
+        let names = |word: &str| {
+            writes.contains(&word) || self.relations.contains(word) || self.volatile.contains(word)
+        };
+        queries && !words.any(names)
     }
 
     /// Statements name tables without their schema, in whatever case.
@@ -183,6 +217,7 @@ fn type_name(name: &str, modifier: &str, counts: bool) -> String {
         "int4" => "int".to_owned(),
         "int8" => "bigint".to_owned(),
         "bool" => "boolean".to_owned(),
+        "timestamp" if modifier < 0 => "timestamp without time zone".to_owned(),
         "bpchar" => format!("char({})", (modifier - 4).max(1)),
         "varchar" if modifier > 4 => format!("varchar({})", modifier - 4),
         "numeric" if modifier > 4 => format!("numeric({}, {})", (modifier - 4) >> 16, (modifier - 4) & 0x7ff),

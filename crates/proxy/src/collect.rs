@@ -73,7 +73,12 @@ impl Collector {
 
     /// Records a transaction.
     pub fn take(&mut self, transaction: Transaction) -> Result<(), String> {
-        let Transaction { session, level, read_only, begin, ops, end, ended } = transaction;
+        let Transaction { session, level, read_only, begin, mut ops, end, ended } = transaction;
+        let Some(first) = ops.first().map(|op| op.times.before) else { return Ok(()) };
+        ops.retain(|op| !self.catalog.is_about_the_system(&op.text));
+        let Some(op) = ops.first_mut() else { return Ok(()) };
+        // What was left out may have taken the snapshot.
+        op.times.before = first;
         let label = self.next;
         self.next += 1;
         self.count(level, ended);
@@ -241,6 +246,11 @@ impl Collector {
     pub fn verified(&self) -> (u64, u64) {
         let verified = self.mirror.as_ref().map(Mirror::verified);
         verified.map_or((0, 0), |verified| (verified.transactions, verified.violations))
+    }
+
+    /// How many transactions the mirror followed as a whole.
+    pub fn followed(&self) -> u64 {
+        self.mirror.as_ref().map_or(0, Mirror::followed)
     }
 
     pub fn finish_mirror(&mut self) -> Option<Verified> {

@@ -90,6 +90,8 @@ pub struct Recorded {
     pub levels: Vec<Option<OwnLevel>>,
     /// What the live verification came to.
     pub verified: Option<Verified>,
+    /// How many transactions the live verification followed as a whole.
+    pub followed: u64,
     /// Why more may have been written than was recorded.
     pub concerns: Vec<String>,
     /// What else was noticed.
@@ -241,6 +243,7 @@ impl Proxy {
         }));
         notes.extend(told.notes);
         notes.extend(collector.unobserved.iter().map(|(what, times)| format!("{times} times {what}")));
+        let followed = collector.followed();
         let verified = collector.finish_mirror();
         if let [Some(level)] = collector.levels.iter().copied().collect::<Vec<_>>()[..] {
             collector.builder.header().level = Some(level.name().to_ascii_lowercase().replace(' ', "-"));
@@ -253,6 +256,7 @@ impl Proxy {
             counts: collector.counts,
             levels: collector.levels.into_iter().collect(),
             verified,
+            followed,
             concerns,
             notes,
             sessions: told.accepted,

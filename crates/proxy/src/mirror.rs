@@ -25,6 +25,9 @@ pub(crate) struct Mirror {
     level: OwnLevel,
     held: BinaryHeap<Reverse<Held>>,
     count: u64,
+    /// Whether all statements of the transaction so far were followed, and how many transactions were.
+    follows: bool,
+    followed: u64,
     ended: Option<String>,
 }
 
@@ -80,7 +83,16 @@ impl Mirror {
         let unseen = |table: &&Table| table.has_unseen_writers() || (table.initial_unknown && !looks_up);
         let unseen = builder.tables().iter().find(unseen);
         let ended = unseen.map(|table| format!("the content of table {} is not known", table.name));
-        Some(Self { live, statements, level, held: BinaryHeap::new(), count: 0, ended })
+        Some(Self {
+            live,
+            statements,
+            level,
+            held: BinaryHeap::new(),
+            count: 0,
+            follows: true,
+            followed: 0,
+            ended,
+        })
     }
 
     /// A transaction of this level comes.
@@ -111,8 +123,13 @@ impl Mirror {
             OpKind::Sql => self.statements.statement(0, builder, self.live.searches()),
             _ => Told { kind, accesses: Vec::new(), asked: Default::default() },
         };
+        // A statement that is none of these, and a query whose rows say nothing, is not followed.
+        self.follows &= kind != OpKind::Sql
+            || matches!(told.kind, OpKind::Read | OpKind::Write | OpKind::Update)
+            || (told.kind == OpKind::Scan && told.asked.observed);
         if kind.outcome().is_some() {
             self.statements.ended(0);
+            self.followed += u64::from(std::mem::replace(&mut self.follows, true));
         }
         told.accesses.iter().for_each(|access| declare(builder, *access, self.live.searches()));
         if let Some(first) = first {
@@ -144,6 +161,11 @@ impl Mirror {
 
     pub fn verified(&self) -> &Verified {
         self.live.verified()
+    }
+
+    /// How many transactions were followed as a whole.
+    pub fn followed(&self) -> u64 {
+        self.followed
     }
 
     /// All has come.

@@ -140,6 +140,18 @@ pub(crate) fn split(text: &str) -> Vec<&str> {
     found
 }
 
+/// A text in lower case without its comments and strings: what is left names relations and functions.
+pub(crate) fn code(text: &str) -> String {
+    let (mut found, mut at) = (String::new(), 0);
+    for (piece, to) in pieces(text) {
+        let part = text.get(at..to).unwrap_or_default();
+        at = to;
+        let string = part.starts_with('\'') || (part.starts_with('$') && part.ends_with('$'));
+        found += if piece == Piece::Code && !string { part } else { " " };
+    }
+    found.to_lowercase()
+}
+
 /// The first words of a statement in upper case, without comments; other characters are words of their own.
 fn words(text: &str, most: usize) -> Vec<String> {
     let (mut found, mut at, mut joins) = (Vec::<String>::new(), 0, false);
@@ -309,6 +321,13 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(verb(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn code_has_no_strings() {
+        assert_eq!(code("SELECT a/*b*/, 'c''d', $$e$$, $1 FROM \"F\""), "select a , ,  , $1 from \"f\"");
+        // Characters of several bytes are several pieces, and are left out: names with them are not told from others.
+        assert_eq!(code("SELECT x"), "select x");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Dates and times in one form, whatever format or TimeZone they came in: ISO 8601 in UTC, as PostgreSQL prints it.
+//! Dates and times in one form, whatever format or TimeZone they came in: ISO 8601 in UTC with microseconds, the form
+//! that `margay_rows` compares.
 //!
 //! Days are counted as in H. Hinnant's `chrono`-compatible date algorithms: eras of 400 years that begin in March.
 
@@ -47,10 +48,8 @@ fn shown(micros: i64, zoned: bool) -> Option<String> {
     let clock = micros.rem_euclid(MICROS_PER_DAY);
     let (seconds, fraction) = (clock / 1_000_000, clock % 1_000_000);
     let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    let fraction = format!(".{fraction:06}");
-    let fraction = fraction.trim_end_matches('0').trim_end_matches('.');
-    let zone = if zoned { "+00" } else { "" };
-    let text = format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}{fraction}{zone}");
+    let zone = if zoned { "Z" } else { "" };
+    let text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{fraction:06}{zone}");
     (1..=9999).contains(&year).then_some(text)
 }
 
@@ -126,12 +125,15 @@ mod tests {
             "2026-11-16 10:44:55.12-0500",
         ];
         for text in forms {
-            assert_eq!(timestamp_text(text, true).as_deref(), Some("2026-11-16 15:44:55.12+00"), "{text}");
+            assert_eq!(timestamp_text(text, true).as_deref(), Some("2026-11-16T15:44:55.120000Z"), "{text}");
         }
-        assert_eq!(timestamp_text("2026-11-16 15:44", false).as_deref(), Some("2026-11-16 15:44:00"));
-        assert_eq!(timestamp_text("2024-02-29 00:00:00+02", false).as_deref(), Some("2024-02-29 00:00:00"));
-        assert_eq!(timestamp(0, true).as_deref(), Some("2000-01-01 00:00:00+00"));
-        assert_eq!(timestamp(-1, false).as_deref(), Some("1999-12-31 23:59:59.999999"));
+        assert_eq!(timestamp_text("2026-11-16 15:44", false).as_deref(), Some("2026-11-16T15:44:00.000000"));
+        assert_eq!(
+            timestamp_text("2024-02-29 00:00:00+02", false).as_deref(),
+            Some("2024-02-29T00:00:00.000000")
+        );
+        assert_eq!(timestamp(0, true).as_deref(), Some("2000-01-01T00:00:00.000000Z"));
+        assert_eq!(timestamp(-1, false).as_deref(), Some("1999-12-31T23:59:59.999999"));
         assert_eq!((date(0).as_deref(), date(59).as_deref()), (Some("2000-01-01"), Some("2000-02-29")));
     }
 

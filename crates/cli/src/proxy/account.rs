@@ -35,7 +35,7 @@ pub fn account(args: &ProxyArgs, done: &Done, decided: &[Decided], view: &View) 
         counts.unknown,
     );
     let _ = writeln!(out, "  {}", question(args, done));
-    for line in coverage(decided) {
+    for line in coverage(done, decided) {
         let _ = writeln!(out, "  {line}");
     }
     for line in asides(done) {
@@ -49,11 +49,14 @@ pub fn account(args: &ProxyArgs, done: &Done, decided: &[Decided], view: &View) 
 }
 
 /// How much was understood, and what was not.
-fn coverage(decided: &[Decided]) -> Vec<String> {
+fn coverage(done: &Done, decided: &[Decided]) -> Vec<String> {
+    let (followed, all) = (done.recorded.followed, done.recorded.counts.total());
+    let mut lines =
+        vec![format!("Coverage: the mirror followed {followed} of {all} transactions as a whole")];
     let Some(coverage) = decided.first().and_then(|decided| decided.decision.coverage.as_ref()) else {
-        return Vec::new();
+        return lines;
     };
-    let mut lines = vec![format!("Coverage: {}", coverage.sentence())];
+    lines.push(format!("Coverage of the other engines: {}", coverage.sentence()));
     lines.extend(coverage.left_out.iter().map(|why| format!("  not covered: {why}")));
     lines
 }
@@ -143,13 +146,14 @@ fn more(args: &ProxyArgs, done: &Done, decided: &[Decided]) -> Map<String, Value
     });
     let all = done.recorded.history.txn_count();
     let coverage = decided.first().and_then(|decided| decided.decision.coverage.as_ref()).map_or_else(
-        || json!({ "transactions": all, "all_transactions": all }),
+        || json!({ "transactions": all, "all_transactions": all, "followed": recorded.followed }),
         |it| {
             json!({
                 "tables": it.tables,
                 "all_tables": it.all_tables,
                 "transactions": it.transactions,
                 "all_transactions": it.all_transactions,
+                "followed": recorded.followed,
                 "left_out": it.left_out,
                 "verdict": it.verdict,
             })
