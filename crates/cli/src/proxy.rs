@@ -5,9 +5,9 @@
 
 mod account;
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions, Permissions};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
@@ -121,6 +121,8 @@ fn relay(args: &ProxyArgs) -> Result<Done, Failure> {
     if let Some(path) = args.record.as_deref().filter(|path| !files::is_stream(path)) {
         // What is known only at the end, such as rows that were looked up, belongs to the header.
         margay_formats::write(&recorded.history, Format::Margay, files::target(path))?;
+        let failed = |error| Failure::new(format!("{}: {error}", path.display()));
+        fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
     }
     let own = recorded.levels.first().copied().flatten().unwrap_or(OwnLevel::ReadCommitted);
     let promised = own.promise(&recorded.version);
