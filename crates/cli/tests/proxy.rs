@@ -1,35 +1,24 @@
 //! `margay proxy` between real clients and a real PostgreSQL.
 
 mod common;
+#[path = "common/proxying.rs"]
+mod proxying;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use common::{Run, finish, margay};
-use margay_servers::{Server, started};
-use postgres::{Client, NoTls};
+use margay_servers::Server;
+use postgres::Client;
+use proxying::{SHOP, Waiting, direct, server};
 use serde_json::Value;
-
-const SHOP: &str = "
-    CREATE TABLE stock (id int PRIMARY KEY, left_over int NOT NULL);
-    INSERT INTO stock VALUES (1, 10), (2, 20), (3, 30);";
-
-fn server(schema: &str) -> Option<Server> {
-    let server = started(Server::postgres())?;
-    direct(server.url()).batch_execute(schema).expect("a schema");
-    Some(server)
-}
-
-fn direct(url: &str) -> Client {
-    Client::connect(url, NoTls).expect("a connection")
-}
 
 /// Runs a command behind the proxy.
 fn behind(server: &Server, options: &[&str], command: &[&str]) -> Run {
@@ -42,42 +31,6 @@ fn told(run: &Run) -> Value {
     let line = run.stdout.lines().rfind(|line| line.starts_with('{'));
     serde_json::from_str(line.unwrap_or_else(|| panic!("no object: {} {}", run.stdout, run.stderr)))
         .expect("JSON")
-}
-
-/// A proxy that waits for clients of this test.
-struct Waiting {
-    child: Child,
-    url: String,
-}
-
-impl Waiting {
-    fn start(url: &str, options: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_margay"));
-        command.args(["proxy", url, "--listen", "127.0.0.1:0", "--json"]).args(options);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-        let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
-        let line = lines.by_ref().map_while(Result::ok).find(|line| line.contains("listening"));
-        let line = line.expect("it listens");
-        let port = line.split("127.0.0.1:").nth(1).and_then(|rest| rest.split(';').next()).expect("a port");
-        thread::spawn(move || lines.for_each(drop));
-        let (front, back) = url.split_once("127.0.0.1:").or(url.split_once("localhost:")).expect("a host");
-        let back = back.find('/').map_or("", |at| &back[at..]);
-        Self { child, url: format!("{front}127.0.0.1:{port}{back}") }
-    }
-
-    fn client(&self) -> Client {
-        direct(&self.url)
-    }
-
-    /// Ends it as Ctrl-C does: its exit status and what it says.
-    fn end(self) -> (i32, Value) {
-        let sent = Command::new("kill").args(["-s", "INT", &self.child.id().to_string()]).status();
-        assert!(sent.is_ok_and(|status| status.success()));
-        let output = self.child.wait_with_output().expect("it ends");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let json = serde_json::from_str(text.trim()).unwrap_or_else(|error| panic!("{error}: {text}"));
-        (output.status.code().unwrap_or(-1), json)
-    }
 }
 
 #[test]

@@ -99,6 +99,10 @@ fn initial(known: &Known, cells: &[Option<&[u8]>], builder: &mut HistoryBuilder)
 }
 
 /// Rows of the first state, looked up when they are first met, in a snapshot from before the first client.
+///
+/// # Invariants
+/// The transaction keeps no lock: each question is rolled back to a savepoint. Otherwise TRUNCATE and ALTER TABLE of
+/// the application would wait for Margay.
 pub(crate) struct FirstState {
     client: Client,
     met: HashSet<ObjectId>,
@@ -140,7 +144,12 @@ impl FirstState {
         let columns: Vec<String> = known.table.columns.iter().map(|(name, _)| quoted(name)).collect();
         let condition = parts.collect::<Vec<_>>().join(" AND ");
         let query = format!("SELECT {} FROM {} WHERE {condition}", columns.join(", "), known.path);
-        let answers = self.client.simple_query(&query).ok()?;
+        let answers = self.client.simple_query(&format!("SAVEPOINT margay; {query}; ROLLBACK TO margay"));
+        let Ok(answers) = answers else {
+            // Nobody waits for a lock of the application; a table that is altered meanwhile is not known.
+            let _ = self.client.simple_query("ROLLBACK TO margay");
+            return None;
+        };
         let row = answers.iter().find_map(|answer| match answer {
             SimpleQueryMessage::Row(row) => Some(row),
             _ => None,

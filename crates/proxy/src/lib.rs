@@ -116,6 +116,9 @@ impl Proxy {
         let server = address.server()?;
         let names = address.names();
         let (mut snapshot, mut describer) = (address.connect()?, address.connect()?);
+        for client in [&mut snapshot, &mut describer] {
+            catalog::rows(client, "SET lock_timeout = '1s'")?;
+        }
         let catalog = Arc::new(Catalog::read(&mut describer)?);
         let watch = match options.sole_writer {
             true => None,
@@ -136,7 +139,10 @@ impl Proxy {
         catalog::rows(&mut snapshot, begin)?;
         // BEGIN takes no snapshot; the first query does.
         catalog::rows(&mut snapshot, "SELECT 1")?;
+        catalog::rows(&mut snapshot, "SAVEPOINT margay")?;
         let looks_up = initial::declare(&mut snapshot, &catalog, options.initial, &mut builder)?;
+        // This lets go of the tables' locks, and keeps the snapshot.
+        catalog::rows(&mut snapshot, "ROLLBACK TO margay")?;
         let snapshot = looks_up.then_some(snapshot);
         let listener =
             TcpListener::bind(options.listen).map_err(|error| format!("{}: {error}", options.listen))?;

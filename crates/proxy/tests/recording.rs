@@ -292,6 +292,19 @@ fn rows_are_looked_up_when_they_are_met() {
     assert!(initial.iter().any(|row| row.contains("200")), "{initial:?}");
 }
 
+/// The transaction that knows the first state kept its locks once, and TRUNCATE waited for it without end.
+#[test]
+fn no_statement_of_the_application_waits_for_the_first_state() {
+    let Some(server) = server(SCHEMA) else { return };
+    let lazy = Options { initial: Initial::Lazy, ..options(&server) };
+    recorded_with(lazy, |proxy| {
+        let mut client = client(proxy);
+        client.batch_execute("SELECT balance FROM accounts WHERE id = 2").expect("a row");
+        std::thread::sleep(Duration::from_millis(200));
+        client.batch_execute("SET lock_timeout = '5s'; TRUNCATE accounts").expect("nobody holds a lock");
+    });
+}
+
 #[test]
 fn copies_and_large_results_are_relayed_and_not_kept() {
     let Some(server) = server(SCHEMA) else { return };
