@@ -257,14 +257,21 @@ fn random_client(mut client: Client, level: &str, seed: u64) {
             let (id, value) = (below(4) as i32 + 1, (seed * 1000 + n * 10 + below(10)) as i32);
             let done = match below(8) {
                 0 | 1 => client.query("SELECT left_over FROM stock WHERE id = $1", &[&id]).map(drop),
-                2 => client.query("SELECT id, left_over FROM stock WHERE left_over > $1", &[&value]).map(drop),
+                2 => {
+                    client.query("SELECT id, left_over FROM stock WHERE left_over > $1", &[&value]).map(drop)
+                }
                 3 => client.query("SELECT left_over FROM stock WHERE id = $1 FOR UPDATE", &[&id]).map(drop),
                 4 => client.execute("DELETE FROM stock WHERE id = $1", &[&id]).map(drop),
                 5 => client.batch_execute(&format!(
-                    "INSERT INTO stock VALUES ({id}, {value}) ON CONFLICT (id) DO UPDATE SET left_over = excluded.left_over"
+                    "INSERT INTO stock VALUES ({id}, {value})
+                     ON CONFLICT (id) DO UPDATE SET left_over = excluded.left_over"
                 )),
-                6 => client.execute("UPDATE stock SET left_over = left_over + 1 WHERE id = $1", &[&id]).map(drop),
-                _ => client.execute("UPDATE stock SET left_over = $1 WHERE id = $2", &[&value, &id]).map(drop),
+                6 => client
+                    .execute("UPDATE stock SET left_over = left_over + 1 WHERE id = $1", &[&id])
+                    .map(drop),
+                _ => {
+                    client.execute("UPDATE stock SET left_over = $1 WHERE id = $2", &[&value, &id]).map(drop)
+                }
             };
             fine = done.is_ok();
             if !fine {

@@ -79,7 +79,8 @@ impl Catalog {
     pub fn read(client: &mut Client) -> Result<Self, String> {
         let about = rows(
             client,
-            "SELECT current_setting('server_version'), current_database(), current_setting('default_transaction_isolation'),
+            "SELECT current_setting('server_version'), current_database(),
+                    current_setting('default_transaction_isolation'),
                     EXISTS (SELECT FROM pg_db_role_setting WHERE setconfig::text LIKE '%transaction_isolation%')",
         )?;
         let about = about.into_iter().next().ok_or("the server does not say who it is")?;

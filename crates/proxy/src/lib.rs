@@ -37,6 +37,7 @@ use std::time::{Duration, Instant};
 use margay_drivers::PostgresAddress;
 use margay_history::{History, HistoryBuilder, Unit};
 pub use margay_runner::{Counts, Verified};
+use postgres::Client;
 
 use catalog::Catalog;
 use collect::Collector;
@@ -132,18 +133,7 @@ impl Proxy {
                 Some(Watch::begin(address.connect()?, &catalog.version, own)?)
             }
         };
-        let mut builder = HistoryBuilder::new();
-        let header = builder.header();
-        (header.unit, header.dbms) = (Unit::Nanoseconds, Some(format!("postgresql-{}", catalog.version)));
-        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-        catalog::rows(&mut snapshot, begin)?;
-        // BEGIN takes no snapshot; the first query does.
-        catalog::rows(&mut snapshot, "SELECT 1")?;
-        catalog::rows(&mut snapshot, "SAVEPOINT margay")?;
-        let looks_up = initial::declare(&mut snapshot, &catalog, options.initial, &mut builder)?;
-        // This lets go of the tables' locks, and keeps the snapshot.
-        catalog::rows(&mut snapshot, "ROLLBACK TO margay")?;
-        let snapshot = looks_up.then_some(snapshot);
+        let (builder, snapshot) = first_state(snapshot, &catalog, options.initial)?;
         let listener =
             TcpListener::bind(options.listen).map_err(|error| format!("{}: {error}", options.listen))?;
         let listening = listener.local_addr().map_err(|error| error.to_string())?;
@@ -162,13 +152,9 @@ impl Proxy {
         let collector = Collector::new(builder, Arc::clone(&catalog), describer, snapshot, options.output)
             .map_err(|error| format!("the recording cannot be written: {error}"))?;
         let (over, failed, progress) = (Arc::<AtomicBool>::default(), Arc::default(), Arc::default());
-        let collecting = Collecting {
-            relay: Arc::clone(&relay),
-            taken,
-            over: Arc::clone(&over),
-            failed: Arc::clone(&failed),
-            progress: Arc::clone(&progress),
-        };
+        let (ends, fails, tells) = (Arc::clone(&over), Arc::clone(&failed), Arc::clone(&progress));
+        let collecting =
+            Collecting { relay: Arc::clone(&relay), taken, over: ends, failed: fails, progress: tells };
         let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
         let collector = spawn("collector").spawn(move || collecting.run(collector));
         let collector = collector.map_err(|error| format!("no thread for the collector: {error}"))?;
@@ -271,6 +257,25 @@ impl Proxy {
             failed: lock(&self.failed).take(),
         })
     }
+}
+
+/// The tables with the rows that are read in advance, and the snapshot if others are to be looked up.
+fn first_state(
+    mut client: Client,
+    catalog: &Catalog,
+    wanted: Initial,
+) -> Result<(HistoryBuilder, Option<Client>), String> {
+    let mut builder = HistoryBuilder::new();
+    let header = builder.header();
+    (header.unit, header.dbms) = (Unit::Nanoseconds, Some(format!("postgresql-{}", catalog.version)));
+    // BEGIN takes no snapshot; the first query does.
+    for text in ["BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "SELECT 1", "SAVEPOINT margay"] {
+        catalog::rows(&mut client, text)?;
+    }
+    let looks_up = initial::declare(&mut client, catalog, wanted, &mut builder)?;
+    // This lets go of the tables' locks, and keeps the snapshot.
+    catalog::rows(&mut client, "ROLLBACK TO margay")?;
+    Ok((builder, looks_up.then_some(client)))
 }
 
 /// A name as addresses carry it.

@@ -1,4 +1,5 @@
-//! What can be told from the text of a statement without parsing it: where it ends, and which transaction command it is.
+//! What can be told from the text of a statement without parsing it: where it ends, and what it does to its
+//! transaction.
 
 use crate::level::OwnLevel;
 
