@@ -301,10 +301,9 @@ fn bad_usage_is_said() {
     }
 }
 
-/// The Python with the libraries of `./test clients`, or of a folder that MARGAY_PROXY_PYTHON names.
+/// The Python with the libraries that `./test proxy` installs.
 fn python() -> Option<PathBuf> {
-    let own = std::env::var_os("MARGAY_PROXY_PYTHON").map(PathBuf::from);
-    let python = own.unwrap_or_else(|| common::root().join("target/clients/bin/python3"));
+    let python = common::root().join("target/proxy-clients/bin/python3");
     let has = |module: &str| {
         let asked = Command::new(&python).args(["-c", &format!("import {module}")]).output();
         asked.is_ok_and(|output| output.status.success())
@@ -342,6 +341,76 @@ fn python_libraries_pass_and_are_covered() {
         );
     }
 }
+
+/// The example: a lost update is the application's fault, its repair holds, and PostgreSQL is never accused.
+#[test]
+fn the_shop_in_django_loses_a_sale_until_it_is_repaired() {
+    let Some(python) = python() else {
+        return println!("SKIPPED: psycopg, SQLAlchemy and Django are not installed");
+    };
+    let Some(server) = server("") else { return };
+    let path = common::root().join("examples/django-shop/shop.py");
+    let mut create = Command::new(&python);
+    create.arg(&path).arg("create").env("DATABASE_URL", server.url());
+    finish(create, b"").expect(0);
+    let (python, path) = (python.to_str().expect("text"), path.to_str().expect("text"));
+    let serializable = ["--json", "--claim", "serializable"];
+    let sold = behind(&server, &serializable, &[python, path, "sell"]);
+    assert_eq!((sold.status, told(&sold)["verdict"].as_str()), (1, Some("violated")), "{}", sold.stdout);
+    behind(&server, &serializable, &[python, path, "repaired"]).expect(0);
+    let judged = behind(&server, &["--json"], &[python, path, "sell"]);
+    assert_eq!(
+        (judged.status, &told(&judged)["run"]["judged"]),
+        (0, &"database".into()),
+        "{}",
+        judged.stdout
+    );
+}
+
+/// Each of two doctors sees the other on call and leaves: REPEATABLE READ allows it, SERIALIZABLE refuses one of them.
+#[test]
+fn two_doctors_in_sqlalchemy_leave_together() {
+    let Some(python) = python() else {
+        return println!("SKIPPED: psycopg, SQLAlchemy and Django are not installed");
+    };
+    let schema = "CREATE TABLE doctors (id int PRIMARY KEY, on_call boolean NOT NULL);
+                  INSERT INTO doctors VALUES (1, true), (2, true);";
+    let Some(server) = server(schema) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = script(folder.path(), "doctors.py", DOCTORS);
+    let python = python.to_str().expect("text");
+    for (level, status) in [("REPEATABLE READ", 1), ("SERIALIZABLE", 0)] {
+        direct(server.url()).batch_execute("UPDATE doctors SET on_call = true").expect("both are on call");
+        let run = behind(&server, &["--json", "--claim", "serializable"], &[python, &path, level]);
+        assert_eq!(run.status, status, "{level}: {} {}", run.stdout, run.stderr);
+    }
+}
+
+const DOCTORS: &str = r#"
+import os, sys
+from sqlalchemy import create_engine
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+class Base(DeclarativeBase): pass
+class Doctor(Base):
+    __tablename__ = "doctors"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    on_call: Mapped[bool]
+url = os.environ["DATABASE_URL"].replace("postgresql://", "postgresql+psycopg://")
+engine = create_engine(url, isolation_level=sys.argv[1])
+one, other = Session(engine), Session(engine)
+seen = [[session.get(Doctor, number) for number in (1, 2)] for session in (one, other)]
+for session, doctors, place in ((one, seen[0], 0), (other, seen[1], 1)):
+    if all(doctor.on_call for doctor in doctors):
+        doctors[place].on_call = False
+        try:
+            session.commit()
+        except OperationalError:
+            session.rollback()
+one.close()
+other.close()
+engine.dispose()
+"#;
 
 const PSYCOPG: &str = r#"
 import psycopg
