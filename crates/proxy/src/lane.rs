@@ -277,7 +277,7 @@ impl Lane {
             }
             (_, Verb::SetTransaction(level, reads)) => {
                 if let Some(open) = &mut self.open {
-                    (open.level, open.read_only) = (level.or(open.level), reads || open.read_only);
+                    (open.level, open.read_only) = (level.or(open.level), reads);
                 }
             }
             (_, Verb::SetDefault(level)) => self.set_default(level),

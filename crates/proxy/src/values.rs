@@ -40,7 +40,22 @@ fn text(values: &mut Values, kind: u32, text: &str) -> Option<ValueId> {
             values.bool(matches!(text.to_ascii_lowercase().as_str(), "t" | "true" | "1" | "yes" | "on" | "y"))
         }
         kind::INT2 | kind::INT4 | kind::INT8 | kind::OID => values.int(text.trim().parse().ok()?),
-        kind::FLOAT4 | kind::FLOAT8 => values.float(text.trim().parse().ok()?),
+        kind::FLOAT4 | kind::FLOAT8 => float(values, text.trim().parse().ok()?),
+        kind::NUMERIC => number(values, text.trim()),
+        kind::UUID => values.text(&uuid(&text.to_ascii_lowercase())?),
+        kind::DATE => values.text(&time::date_text(text)?),
+        kind::TIMESTAMP => values.text(&time::timestamp_text(text, false)?),
+        kind::TIMESTAMPTZ => values.text(&time::timestamp_text(text, true)?),
+        0 => return None,
+        _ => values.text(text),
+    })
+}
+
+fn binary(values: &mut Values, kind: u32, bytes: &[u8]) -> Option<ValueId> {
+    Some(match kind {
+        kind::BOOL => values.bool(boolean(text)?),
+        kind::INT2 | kind::INT4 | kind::INT8 | kind::OID => values.int(text.trim().parse().ok()?),
+        kind::FLOAT4 | kind::FLOAT8 => float(values, text.trim().parse().ok()?),
         kind::NUMERIC => number(values, text.trim()),
         kind::UUID => values.text(&uuid(&text.to_ascii_lowercase())?),
         kind::DATE => values.text(&time::date_text(text)?),
@@ -58,8 +73,8 @@ fn binary(values: &mut Values, kind: u32, bytes: &[u8]) -> Option<ValueId> {
         kind::INT4 => values.int(i32::from_be_bytes(bytes.try_into().ok()?).into()),
         kind::OID => values.int(u32::from_be_bytes(bytes.try_into().ok()?).into()),
         kind::INT8 => values.int(i64::from_be_bytes(bytes.try_into().ok()?)),
-        kind::FLOAT4 => values.float(f32::from_be_bytes(bytes.try_into().ok()?).into()),
-        kind::FLOAT8 => values.float(f64::from_be_bytes(bytes.try_into().ok()?)),
+        kind::FLOAT4 => float(values, f32::from_be_bytes(bytes.try_into().ok()?).into()),
+        kind::FLOAT8 => float(values, f64::from_be_bytes(bytes.try_into().ok()?)),
         kind::NUMERIC => number(values, &numeric_text(bytes)?),
         kind::UUID => values.text(&uuid(&hex(bytes))?),
         kind::BYTEA => values.text(&format!("\\x{}", hex(bytes))),
@@ -71,6 +86,19 @@ fn binary(values: &mut Values, kind: u32, bytes: &[u8]) -> Option<ValueId> {
         // No engine compares values of other types: these bytes equal nothing else.
         _ => values.text(&format!("binary:{}", hex(bytes))),
     })
+}
+
+fn boolean(text: &str) -> Option<bool> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "t" | "true" | "y" | "yes" | "on" | "1" => Some(true),
+        "f" | "false" | "n" | "no" | "off" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+/// JSON has no word for what is not finite.
+fn float(values: &mut Values, number: f64) -> ValueId {
+    if number.is_finite() { values.float(number) } else { values.text(&number.to_string()) }
 }
 
 /// Whole numbers are integers; others keep their digits.
@@ -91,4 +119,53 @@ fn uuid(text: &str) -> Option<String> {
     let part = |from: usize, to: usize| digits.get(from..to);
     let parts = [part(0, 8)?, part(8, 12)?, part(12, 16)?, part(16, 20)?, part(20, 32)?];
     (digits.len() == 32).then(|| parts.join("-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_value_has_one_form_in_both_formats() {
+        let mut values = Values::default();
+        let cases: [(u32, &str, &[u8]); 9] = [
+            (kind::BOOL, "t", &[1]),
+            (kind::INT2, "-2", &[255, 254]),
+            (kind::INT4, "7", &[0, 0, 0, 7]),
+            (kind::INT8, "7", &[0, 0, 0, 0, 0, 0, 0, 7]),
+            (kind::FLOAT8, "1.5", &[63, 248, 0, 0, 0, 0, 0, 0]),
+            (kind::DATE, "2000-01-02", &[0, 0, 0, 1]),
+            (kind::TIMESTAMPTZ, "2000-01-01 01:00:00+01", &[0; 8]),
+            (kind::NUMERIC, "12", &[0, 1, 0, 0, 0, 0, 0, 0, 0, 12]),
+            (25, "a b", b"a b"),
+        ];
+        for (kind, text, binary) in cases {
+            let one = value(&mut values, kind, 0, Some(text.as_bytes()));
+            assert!(one.is_some(), "{text}");
+            assert_eq!(one, value(&mut values, kind, 1, Some(binary)), "{text}");
+        }
+        let uuid = "0b3ad0b0-7d0c-4b9e-8f57-0f1d8f2f3a4b";
+        let one = value(&mut values, kind::UUID, 0, Some(uuid.to_uppercase().as_bytes()));
+        assert_eq!(one, Some(values.text(uuid)));
+        assert_eq!(value(&mut values, kind::INT4, 0, None), Some(ValueId::NULL));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_guessed() {
+        let mut values = Values::default();
+        for (kind, format, bytes) in [
+            (kind::INT4, 1, &b"abc"[..]),
+            (kind::INT4, 0, b"x"),
+            (kind::BOOL, 0, b"tru"),
+            (0, 0, b"5"),
+            (0, 1, b"5"),
+            (25, 0, b"\xff"),
+            (25, u16::MAX, b"x"),
+            (kind::UUID, 1, b"short"),
+        ] {
+            assert_eq!(value(&mut values, kind, format, Some(bytes)), None, "{kind} {bytes:?}");
+        }
+        let infinite = value(&mut values, kind::FLOAT8, 0, Some(b"Infinity"));
+        assert_eq!(infinite, Some(values.text("inf")));
+    }
 }
