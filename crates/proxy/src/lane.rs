@@ -451,3 +451,6 @@ impl Open {
         Self { explicit, level, read_only, begin, first, ops, savepoints, failed, uncertain }
     }
 }
+
+#[cfg(test)]
+mod tests;

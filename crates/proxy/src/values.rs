@@ -36,23 +36,6 @@ pub(crate) fn value(values: &mut Values, kind: u32, format: u16, bytes: Option<&
 
 fn text(values: &mut Values, kind: u32, text: &str) -> Option<ValueId> {
     Some(match kind {
-        kind::BOOL => {
-            values.bool(matches!(text.to_ascii_lowercase().as_str(), "t" | "true" | "1" | "yes" | "on" | "y"))
-        }
-        kind::INT2 | kind::INT4 | kind::INT8 | kind::OID => values.int(text.trim().parse().ok()?),
-        kind::FLOAT4 | kind::FLOAT8 => float(values, text.trim().parse().ok()?),
-        kind::NUMERIC => number(values, text.trim()),
-        kind::UUID => values.text(&uuid(&text.to_ascii_lowercase())?),
-        kind::DATE => values.text(&time::date_text(text)?),
-        kind::TIMESTAMP => values.text(&time::timestamp_text(text, false)?),
-        kind::TIMESTAMPTZ => values.text(&time::timestamp_text(text, true)?),
-        0 => return None,
-        _ => values.text(text),
-    })
-}
-
-fn binary(values: &mut Values, kind: u32, bytes: &[u8]) -> Option<ValueId> {
-    Some(match kind {
         kind::BOOL => values.bool(boolean(text)?),
         kind::INT2 | kind::INT4 | kind::INT8 | kind::OID => values.int(text.trim().parse().ok()?),
         kind::FLOAT4 | kind::FLOAT8 => float(values, text.trim().parse().ok()?),
