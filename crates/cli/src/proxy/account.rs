@@ -41,7 +41,7 @@ pub fn account(args: &ProxyArgs, done: &Done, decided: &[Decided], view: &View) 
     for line in asides(done) {
         let _ = writeln!(out, "  {line}");
     }
-    let _ = writeln!(out, "\n{}", view.shown(paint).trim_end());
+    let _ = writeln!(out, "\n{}", view.shown(paint, false).trim_end());
     if let Some(page) = &args.output.report {
         let _ = writeln!(out, "\n  report: {}", page.display());
     }
