@@ -34,6 +34,8 @@ Exit status: 0 holds or clean, 1 violated, 2 bad usage or unreadable input, 3 un
 pub enum Command {
     /// Drive a database, record what its clients see, and decide whether it keeps its promise
     Run(Box<RunArgs>),
+    /// Relay the connections of an application to its database, record what it does, and decide
+    Proxy(Box<ProxyArgs>),
     /// Decide whether a history is possible under an isolation level
     Check(CheckArgs),
     /// Re-check a certificate against its history, without any engine
@@ -174,6 +176,62 @@ pub struct RunArgs {
     pub output: OutputArgs,
     #[command(flatten)]
     pub serving: ServeArgs,
+}
+
+#[derive(Args)]
+#[command(after_help = EXIT_STATUS)]
+pub struct ProxyArgs {
+    /// The database, `postgres://…` or `"host=… user=…"`. Its user is for Margay's own connections, which read the
+    /// catalogs and the first state; the application logs in as it always does
+    #[arg(value_name = "TARGET", value_parser = TargetParser)]
+    pub target: Target,
+    /// Where the application connects; by default 127.0.0.1:6432, or a free port if a COMMAND is given
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<SocketAddr>,
+    /// Allow --listen to name an address that other machines can reach. The connection is not encrypted
+    #[arg(long)]
+    pub listen_anywhere: bool,
+    /// The level that is verified. It turns the question from the database, which is asked to keep its promise, to the
+    /// application: did it run into anything that this level forbids?
+    #[arg(long, value_name = "LEVEL", value_parser = LEVEL, hide_possible_values = true)]
+    pub claim: Option<Asked>,
+    /// The level of transactions that name none, instead of the server's default: read-committed, repeatable-read or
+    /// serializable
+    #[arg(long, value_name = "LEVEL", value_parser = own_level)]
+    pub level: Option<margay_proxy::OwnLevel>,
+    /// What is read of the rows that were there before: `full`, all rows of tables that have up to 100,000, and the
+    /// others as `lazy`; `lazy`, each when it is first met; `unknown`, none
+    #[arg(long, value_name = "HOW", default_value = "full", value_parser = initial)]
+    pub initial: margay_proxy::Initial,
+    /// Vouch for it that nobody writes to the database except through the proxy. Without it Margay compares sessions,
+    /// and answers `unknown` if there were others
+    #[arg(long)]
+    pub sole_writer: bool,
+    /// Answer `unknown` unless so many percent of the transactions were understood as a whole
+    #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = percent)]
+    pub require_coverage: f64,
+    /// How long connections may stay open after the end: 500ms, 5s. Then they are cut
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub drain: Option<Duration>,
+    /// Keep what was recorded, line by line while it runs, compressed if the name ends in .gz or .zst; or `-`
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// Write the certificate that proves the verdict
+    #[arg(long, value_name = "FILE")]
+    pub certificate: Option<PathBuf>,
+    /// Count also what the database documents to do although its level forbids it
+    #[arg(long)]
+    pub strict: bool,
+    /// Accept what this TOML file lists, as `margay run --accept` does
+    #[arg(long, value_name = "FILE.toml")]
+    pub accept: Option<PathBuf>,
+    #[command(flatten)]
+    pub common: CommonArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+    /// A command to run, with PGHOST, PGPORT, PGUSER, PGDATABASE and DATABASE_URL set. The proxy ends with it
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
 }
 
 #[derive(Args)]
@@ -390,6 +448,25 @@ pub struct CommonArgs {
     /// Print nothing but errors (and the object of --json); the exit status is the verdict
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+fn own_level(name: &str) -> Result<margay_proxy::OwnLevel, String> {
+    let found = margay_proxy::OwnLevel::named(name);
+    found.ok_or_else(|| "there are: read-committed, repeatable-read, serializable".to_owned())
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim_end_matches('%').parse::<f64>().ok();
+    number.filter(|share| (0.0..=100.0).contains(share)).ok_or_else(|| "a number from 0 to 100".to_owned())
+}
+
+fn initial(name: &str) -> Result<margay_proxy::Initial, String> {
+    match name {
+        "full" => Ok(margay_proxy::Initial::Full),
+        "lazy" => Ok(margay_proxy::Initial::Lazy),
+        "unknown" => Ok(margay_proxy::Initial::Unknown),
+        _ => Err("there are: full, lazy, unknown".to_owned()),
+    }
 }
 
 /// A target may hold a password, which an error must not repeat.

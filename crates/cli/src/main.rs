@@ -18,6 +18,7 @@ mod level;
 mod limits;
 mod memory;
 mod progress;
+mod proxy;
 mod report;
 mod run;
 mod serve;
@@ -42,6 +43,7 @@ const START: &str = "\
 Margay decides whether a recorded database history is possible under an isolation level, and proves its answer.
 
   margay run                                   drive a database, record, verify; try `margay run sim:si --claim serializable`
+  margay proxy postgres://… -- COMMAND         relay an application's connections, record, verify
   margay check HISTORY --level serializable    decide (any format; exit status 0 holds, 1 violated, 3 unknown)
   margay simulate --protocol ssi OUT           a history from a simulated database
   margay report RESULT.json --to html          show what --json printed again; also: text, junit, dot, svg
@@ -62,6 +64,7 @@ fn run(line: CommandLine) -> Result<Status, Failure> {
     let Some(command) = line.command else { return terminal::print(START) };
     match command {
         Command::Run(args) => run::run(*args),
+        Command::Proxy(args) => proxy::run(&args),
         Command::Check(args) => check::run(args),
         Command::Audit(args) => audit::run(args),
         Command::Elle(args) => elle::run(args),

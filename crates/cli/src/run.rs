@@ -5,8 +5,8 @@ mod curves;
 mod drive;
 mod evidence;
 mod follow;
-mod interrupt;
-mod record;
+pub mod interrupt;
+pub mod record;
 mod scripted;
 mod shortfall;
 
@@ -37,7 +37,7 @@ use drive::Done;
 /// How long the check may take when nobody says, and what is left of the live verification when clients have gone.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// How long claims about other levels may take.
-const CLAIMS_TIME: Duration = Duration::from_secs(10);
+pub const CLAIMS_TIME: Duration = Duration::from_secs(10);
 /// Where the report goes when nobody says.
 const REPORT: &str = "margay-report.html";
 /// How often harm is done when nobody says.

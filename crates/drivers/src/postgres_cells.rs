@@ -92,6 +92,12 @@ impl FromSql<'_> for Answered {
 /// A number as the server writes a NUMERIC: a header of four 16-bit words (number of digits, weight of the first, sign, scale), then
 /// its digits to the base of ten thousand. What is not whole becomes a text, with all its digits.
 fn numeric(raw: &[u8]) -> Option<Cell> {
+    numeric_text(raw).map(|text| number(&text))
+}
+
+/// The digits of a NUMERIC in binary; none if it is no number.
+#[must_use]
+pub fn numeric_text(raw: &[u8]) -> Option<String> {
     let word = |at: usize| Some(u16::from_be_bytes([*raw.get(2 * at)?, *raw.get(2 * at + 1)?]));
     let (digits, weight, sign, scale) = (i64::from(word(0)?), i64::from(word(1)? as i16), word(2)?, word(3)?);
     let sign = match sign {
@@ -110,7 +116,7 @@ fn numeric(raw: &[u8]) -> Option<Cell> {
         whole => whole,
     };
     let point = if rest.is_empty() { "" } else { "." };
-    Some(number(&format!("{sign}{whole}{point}{rest}")))
+    Some(format!("{sign}{whole}{point}{rest}"))
 }
 
 #[cfg(test)]

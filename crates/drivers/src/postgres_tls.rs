@@ -5,13 +5,14 @@
 
 use std::future::Future;
 use std::io::{self, ErrorKind};
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use postgres::config::{SslMode, SslNegotiation};
+use postgres::config::{Host, SslMode, SslNegotiation};
 use postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use postgres::{CancelToken, Client, Config, Socket};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -78,6 +79,32 @@ impl PostgresAddress {
         let _ = token.cancel_query(self.connector.clone());
     }
 
+    /// Where the server listens, for who relays to it.
+    ///
+    /// # Errors
+    /// When the address names several servers, or insists on encryption.
+    pub fn server(&self) -> Result<PostgresServer, String> {
+        if self.config.get_ssl_mode() == SslMode::Require {
+            return Err(
+                "a relay to a server over TLS is not there yet: use sslmode=disable or prefer".to_owned()
+            );
+        }
+        let port = self.config.get_ports().first().copied().unwrap_or(5432);
+        match self.config.get_hosts() {
+            [Host::Tcp(host)] => Ok(PostgresServer::Tcp(host.clone(), port)),
+            [Host::Unix(folder)] => Ok(PostgresServer::Unix(folder.join(format!(".s.PGSQL.{port}")))),
+            _ => Err("a relay wants the address of one server".to_owned()),
+        }
+    }
+
+    /// The user, the password and the database that the address names.
+    #[must_use]
+    pub fn names(&self) -> [Option<String>; 3] {
+        let password =
+            self.config.get_password().map(|password| String::from_utf8_lossy(password).into_owned());
+        [self.config.get_user().map(str::to_owned), password, self.config.get_dbname().map(str::to_owned)]
+    }
+
     pub(crate) fn config(&self) -> &Config {
         &self.config
     }
@@ -117,6 +144,15 @@ pub(crate) fn shown(error: postgres::Error) -> String {
             None => error.to_string(),
         },
     }
+}
+
+/// Where a server listens.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PostgresServer {
+    /// A host and a port.
+    Tcp(String, u16),
+    /// A socket in the file system.
+    Unix(PathBuf),
 }
 
 type Encrypted = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;

@@ -61,7 +61,8 @@ pub struct Verified {
     pub ended: Option<String>,
 }
 
-pub(crate) struct Live {
+/// The mirror beside a recording that is still made.
+pub struct Live {
     pipeline: Pipeline<Item>,
     clients: Vec<Option<Client<Item>>>,
     /// The time before which everything was fed.
@@ -74,6 +75,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
+    /// A mirror of a database with these mechanisms and initial values.
     pub fn new(mechanisms: Mechanisms, clients: usize, initial: impl IntoIterator<Item = Access>) -> Self {
         let (pipeline, ends) = Pipeline::new(clients);
         let mut live = Self {
@@ -179,6 +181,7 @@ impl Live {
     }
 
     /// All has come.
+    #[must_use]
     pub fn finish(mut self, values: &Values, go_on: impl Fn() -> bool) -> Verified {
         self.clients.clear();
         self.advance(values, &go_on);
@@ -199,11 +202,13 @@ impl Live {
     }
 
     /// The time before which everything has been judged or waits for a transaction to end.
+    #[must_use]
     pub fn reached(&self) -> i64 {
         self.promised.iter().copied().min().unwrap_or(i64::MAX)
     }
 
     /// The dependencies that were looked at: certain by time alone, deduced, and neither.
+    #[must_use]
     pub fn dependencies(&self) -> [u64; 3] {
         let told = self.mirror.statistics();
         let all = [told.ww, told.wr, told.rw];
@@ -211,6 +216,8 @@ impl Live {
         [sum(|kind| kind.certain), sum(|kind| kind.deduced), sum(|kind| kind.uncertain)]
     }
 
+    /// What it has come to so far.
+    #[must_use]
     pub fn verified(&self) -> &Verified {
         &self.verified
     }

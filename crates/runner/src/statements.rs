@@ -14,13 +14,17 @@ use margay_mirror::{Asked, Mechanisms, Searches, changes};
 use margay_rows::{Known, Sight, Translator};
 
 /// What the mirror is told.
-pub(crate) struct Told {
+pub struct Told {
+    /// What the operation is.
     pub kind: OpKind,
+    /// What it touched.
     pub accesses: Vec<Access>,
+    /// What it asked.
     pub asked: Asked,
 }
 
-pub(crate) struct Statements {
+/// Translates the statements of clients as they come.
+pub struct Statements {
     translator: Translator,
     /// What the transaction of each client has seen.
     known: Vec<Known>,
@@ -29,6 +33,7 @@ pub(crate) struct Statements {
 
 impl Statements {
     /// The tables must have been declared.
+    #[must_use]
     pub fn new(builder: &HistoryBuilder, dbms: &str, mechanisms: &Mechanisms, clients: usize) -> Self {
         let sight = if mechanisms.sees_one_state() { Sight::Stable } else { Sight::Changing };
         let translator = Translator::new(builder.tables(), Some(dbms), sight).partly();
@@ -96,7 +101,7 @@ impl Statements {
 }
 
 /// Says what an object is, if it is a row.
-pub(crate) fn declare(builder: &HistoryBuilder, access: Access, searches: &mut Searches) {
+pub fn declare(builder: &HistoryBuilder, access: Access, searches: &mut Searches) {
     let object = builder.object_of(access.object);
     if let (Some(table), None) = (object.table, searches.table_of(access.object)) {
         searches.object(access.object, table, object.key);

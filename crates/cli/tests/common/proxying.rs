@@ -1,0 +1,61 @@
+//! A proxy for the tests of `margay proxy`, on a server of their own.
+
+#![allow(dead_code, reason = "every test file uses some of it")]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use margay_servers::{Server, started};
+use postgres::{Client, NoTls};
+use serde_json::Value;
+
+pub const SHOP: &str = "
+    CREATE TABLE stock (id int PRIMARY KEY, left_over int NOT NULL);
+    INSERT INTO stock VALUES (1, 10), (2, 20), (3, 30);";
+
+pub fn server(schema: &str) -> Option<Server> {
+    let server = started(Server::postgres())?;
+    direct(server.url()).batch_execute(schema).expect("a schema");
+    Some(server)
+}
+
+pub fn direct(url: &str) -> Client {
+    Client::connect(url, NoTls).expect("a connection")
+}
+
+/// A proxy that waits for clients of this test.
+pub struct Waiting {
+    pub child: Child,
+    pub url: String,
+}
+
+impl Waiting {
+    pub fn start(url: &str, options: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_margay"));
+        command.args(["proxy", url, "--listen", "127.0.0.1:0", "--json"]).args(options);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+        let line = lines.by_ref().map_while(Result::ok).find(|line| line.contains("listening"));
+        let line = line.expect("it listens");
+        let port = line.split("127.0.0.1:").nth(1).and_then(|rest| rest.split(';').next()).expect("a port");
+        thread::spawn(move || lines.for_each(drop));
+        let (front, back) = url.split_once("127.0.0.1:").or(url.split_once("localhost:")).expect("a host");
+        let back = back.find('/').map_or("", |at| &back[at..]);
+        Self { child, url: format!("{front}127.0.0.1:{port}{back}") }
+    }
+
+    pub fn client(&self) -> Client {
+        direct(&self.url)
+    }
+
+    /// Ends it as Ctrl-C does: its exit status and what it says.
+    pub fn end(self) -> (i32, Value) {
+        let sent = Command::new("kill").args(["-s", "INT", &self.child.id().to_string()]).status();
+        assert!(sent.is_ok_and(|status| status.success()));
+        let output = self.child.wait_with_output().expect("it ends");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let json = serde_json::from_str(text.trim()).unwrap_or_else(|error| panic!("{error}: {text}"));
+        (output.status.code().unwrap_or(-1), json)
+    }
+}

@@ -1,0 +1,177 @@
+//! The first state: what tables held before the first client came.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use margay_history::{Access, HistoryBuilder, Object, ObjectId, Table, Value, ValueId};
+use postgres::{Client, SimpleQueryMessage};
+
+use crate::catalog::{Catalog, Known, quoted, rows, shown};
+use crate::values::value;
+
+/// Tables with more rows than this are not read in advance, nor more than this of all tables.
+const MAX_ROWS: u64 = 100_000;
+const MAX_ROWS_OF_ALL: u64 = 1_000_000;
+
+/// A snapshot that is older than this is not asked any more: it holds vacuum back.
+const MAX_AGE: Duration = Duration::from_secs(600);
+
+/// How much is known of the first state.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Initial {
+    /// All rows of tables that have up to 100,000; larger ones as `Lazy`.
+    #[default]
+    Full,
+    /// Each row when it is first met.
+    Lazy,
+    /// Nothing.
+    Unknown,
+}
+
+/// Declares the tables, and reads their rows if that is wanted. Returns whether rows are left to be looked up.
+pub(crate) fn declare(
+    client: &mut Client,
+    catalog: &Catalog,
+    wanted: Initial,
+    builder: &mut HistoryBuilder,
+) -> Result<bool, String> {
+    let (mut left, mut looks_up) = (MAX_ROWS_OF_ALL, false);
+    for known in &catalog.tables {
+        let rows = count(client, known, MAX_ROWS + 1)?;
+        let keyless = known.table.key.is_empty();
+        let full =
+            wanted == Initial::Full && known.anything.is_none() && rows <= MAX_ROWS.min(left) && !keyless;
+        let empty = wanted != Initial::Unknown && known.anything.is_none() && rows == 0;
+        let table = Table { initial_unknown: !full && !empty, ..known.table.clone() };
+        builder.declare_table(table).map_err(|error| error.to_string())?;
+        if full {
+            left -= rows;
+            read(client, known, builder)?;
+        } else if !empty {
+            looks_up |= wanted != Initial::Unknown;
+        }
+    }
+    Ok(looks_up)
+}
+
+/// The number of rows of a table, as far as that matters.
+fn count(client: &mut Client, known: &Known, most: u64) -> Result<u64, String> {
+    let counted =
+        rows(client, &format!("SELECT count(*) FROM (SELECT FROM {} LIMIT {most}) AS t", known.path))?;
+    let count = counted.first().and_then(|row| row.first()?.parse().ok());
+    count.ok_or_else(|| format!("the rows of {} cannot be counted", known.path))
+}
+
+fn read(client: &mut Client, known: &Known, builder: &mut HistoryBuilder) -> Result<(), String> {
+    let columns: Vec<String> = known.table.columns.iter().map(|(name, _)| quoted(name)).collect();
+    let query = format!("SELECT {} FROM {}", columns.join(", "), known.path);
+    for answer in client.simple_query(&query).map_err(|error| shown(&error))? {
+        let SimpleQueryMessage::Row(row) = answer else { continue };
+        let cells: Vec<_> = (0..row.len()).map(|at| row.get(at).map(str::as_bytes)).collect();
+        initial(known, &cells, builder)?;
+    }
+    Ok(())
+}
+
+/// Gives a row its initial value.
+fn initial(known: &Known, cells: &[Option<&[u8]>], builder: &mut HistoryBuilder) -> Result<Access, String> {
+    let Table { name, key, columns, .. } = &known.table;
+    let (mut keys, mut rest, mut whole) = (vec![ValueId::NULL; key.len()], Vec::new(), true);
+    for ((column, kind), cell) in columns.iter().zip(&known.kinds).zip(cells) {
+        let read = value(builder.values(), *kind, 0, *cell);
+        match (key.iter().position(|part| *part == column.0), read) {
+            (Some(place), Some(read)) => keys[place] = read,
+            (Some(_), None) => return Err(format!("a key of {name}.{} cannot be read", column.0)),
+            (None, Some(read)) => rest.push((builder.values().intern_name(&column.0), read)),
+            (None, None) => whole = false,
+        }
+    }
+    let key = match keys[..] {
+        [key] => key,
+        ref several => builder.values().list(several),
+    };
+    // A value such as `infinity` has no form here: then nobody knows the row.
+    let value = if whole { builder.values().row(&rest) } else { ValueId::UNKNOWN };
+    let table = builder.table(name);
+    let object = builder.object(Some(table), key);
+    builder.initial(object, value).map_err(|error| error.to_string())?;
+    Ok(Access { object, value })
+}
+
+/// Rows of the first state, looked up when they are first met, in a snapshot from before the first client.
+///
+/// # Invariants
+/// The transaction keeps no lock: each question is rolled back to a savepoint. Otherwise TRUNCATE and ALTER TABLE of
+/// the application would wait for Margay.
+pub(crate) struct FirstState {
+    client: Client,
+    met: HashSet<ObjectId>,
+    began: Instant,
+}
+
+impl FirstState {
+    /// The client is in a transaction that has its snapshot.
+    pub fn new(client: Client) -> Self {
+        Self { client, met: HashSet::new(), began: Instant::now() }
+    }
+
+    /// Finds out what a row was, and tells the builder. Nothing if that is known already, or cannot be found out.
+    pub fn look_up(
+        &mut self,
+        object: ObjectId,
+        catalog: &Catalog,
+        builder: &mut HistoryBuilder,
+    ) -> Option<Access> {
+        if !self.met.insert(object) || self.began.elapsed() > MAX_AGE {
+            return None;
+        }
+        let Object { table, key } = builder.object_of(object);
+        let table = builder.tables().get(table?.index()).filter(|table| table.initial_unknown)?;
+        let name = table.name.clone();
+        let known =
+            catalog.tables.iter().find(|known| known.table.name == name && known.anything.is_none())?;
+        let values = builder.values();
+        let keys: Vec<ValueId> = match values.get(key) {
+            Value::List(items) => items.to_vec(),
+            _ => vec![key],
+        };
+        let literals = keys.iter().map(|&key| literal(values.get(key))).collect::<Option<Vec<_>>>()?;
+        if literals.len() != known.table.key.len() {
+            return None;
+        }
+        let parts =
+            known.table.key.iter().zip(literals).map(|(name, value)| format!("{} = {value}", quoted(name)));
+        let columns: Vec<String> = known.table.columns.iter().map(|(name, _)| quoted(name)).collect();
+        let condition = parts.collect::<Vec<_>>().join(" AND ");
+        let query = format!("SELECT {} FROM {} WHERE {condition}", columns.join(", "), known.path);
+        let answers = self.client.simple_query(&format!("SAVEPOINT margay; {query}; ROLLBACK TO margay"));
+        let Ok(answers) = answers else {
+            // Nobody waits for a lock of the application; a table that is altered meanwhile is not known.
+            let _ = self.client.simple_query("ROLLBACK TO margay");
+            return None;
+        };
+        let row = answers.iter().find_map(|answer| match answer {
+            SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        });
+        match row {
+            Some(row) => {
+                let cells: Vec<_> = (0..row.len()).map(|at| row.get(at).map(str::as_bytes)).collect();
+                initial(known, &cells, builder).ok()
+            }
+            None => {
+                let absent = Access { object, value: ValueId::NULL };
+                builder.initial(object, absent.value).ok().map(|()| absent)
+            }
+        }
+    }
+}
+
+fn literal(value: Value<'_>) -> Option<String> {
+    match value {
+        Value::Int(int) => Some(int.to_string()),
+        Value::Bool(value) => Some(value.to_string()),
+        Value::Text(text) => Some(format!("'{}'", text.replace('\'', "''"))),
+        _ => None,
+    }
+}

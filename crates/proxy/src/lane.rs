@@ -1,0 +1,456 @@
+//! One connection's events as transactions.
+//!
+//! # Problem
+//! The protocol shows statements and a status. A history wants transactions: where each begins and ends, at which
+//! level, with which outcome, and when its statements can have taken effect at the earliest and at the latest.
+//!
+//! # Algorithm
+//! Command tags and the status of ReadyForQuery decide where transactions begin and end; texts decide levels, chains
+//! and savepoints. A transaction is kept until it has ended, and is then passed on as a whole.
+//! - The interval of a statement begins when its Bind was sent. That of a transaction's first statement begins when
+//!   anything was sent for the transaction after BEGIN: REPEATABLE READ takes its snapshot at the first Parse, also of
+//!   a statement that fails later or is rolled back to a savepoint.
+//! - An implicit transaction ends at ReadyForQuery; an error before it aborts the transaction.
+//! - COMMIT that is answered with the tag ROLLBACK is an abort. An error at COMMIT is one too. Without an answer, or
+//!   with one that ends the connection, the outcome is unknown.
+//! - A failed statement is left out. ROLLBACK TO drops all statements since its savepoint, reads included.
+//!
+//! # Invariants
+//! What is recorded is what happened, or less. Where less would be wrong (a write that is not understood), an opaque
+//! statement stands in its place, about which engines know nothing.
+
+use std::sync::Arc;
+
+use margay_wire::{Event, Executed, Outcome, Refusal, Severity, Times};
+
+use crate::level::OwnLevel;
+use crate::text::{Verb, may_set_level, split, verb, without_secrets};
+
+/// A transaction with more statements than this is recorded as one that may have done anything.
+const MAX_OPS: usize = 10_000;
+
+/// A statement that may have done anything. Engines know no procedure of this name.
+const OPAQUE: &str = "CALL margay_not_recorded()";
+
+/// A statement that was executed.
+#[derive(Debug)]
+pub(crate) struct Op {
+    /// Its own text.
+    pub text: Arc<str>,
+    /// What came over the wire; none if the statement is opaque.
+    pub executed: Option<Box<Executed>>,
+    pub times: Times,
+}
+
+/// How a transaction ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ended {
+    Committed,
+    Aborted,
+    Unknown,
+}
+
+/// A transaction that has ended.
+#[derive(Debug)]
+pub(crate) struct Transaction {
+    pub session: u64,
+    /// Its level, if that is certain.
+    pub level: Option<OwnLevel>,
+    pub read_only: bool,
+    pub begin: Times,
+    pub ops: Vec<Op>,
+    pub end: Times,
+    pub ended: Ended,
+}
+
+/// A transaction that has not ended.
+#[derive(Debug)]
+struct Open {
+    explicit: bool,
+    level: Option<OwnLevel>,
+    read_only: bool,
+    begin: Times,
+    /// When something was first sent for it after BEGIN.
+    first: Option<i64>,
+    ops: Vec<Op>,
+    /// Names of savepoints, with the number of statements before each.
+    savepoints: Vec<(String, usize)>,
+    /// An error that an implicit transaction met.
+    failed: bool,
+    /// Whether its outcome cannot be told from its end.
+    uncertain: bool,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    session: u64,
+    /// The level of transactions that name none, at the beginning and now.
+    levels: [Option<OwnLevel>; 2],
+    open: Option<Open>,
+    /// When a Parse or Bind was first sent since the last transaction ended.
+    planned: Option<i64>,
+    /// The earliest time that a transaction may still be recorded with.
+    since: Option<i64>,
+    /// When the earliest message was sent that has no answer yet.
+    asked: Option<i64>,
+    done: Vec<Transaction>,
+}
+
+impl Lane {
+    pub fn new(session: u64, level: Option<OwnLevel>) -> Self {
+        Self {
+            session,
+            levels: [level; 2],
+            open: None,
+            planned: None,
+            since: None,
+            asked: None,
+            done: Vec::new(),
+        }
+    }
+
+    /// Something is about to be sent.
+    pub fn sends(&mut self, now: i64) {
+        self.since.get_or_insert(now);
+        self.asked.get_or_insert(now);
+    }
+
+    /// No transaction that ends later has an operation before this time; none if nothing is outstanding.
+    pub fn since(&self) -> Option<i64> {
+        self.since
+    }
+
+    /// Since when a message waits for its answer.
+    pub fn asked(&self) -> Option<i64> {
+        self.asked
+    }
+
+    /// The transactions that have ended.
+    pub fn done(&mut self) -> std::vec::Drain<'_, Transaction> {
+        self.done.drain(..)
+    }
+
+    pub fn event(&mut self, event: Event) {
+        match event {
+            Event::Planned(sent) => self.planned(sent),
+            Event::Executed(executed) => self.executed(*executed),
+            Event::Queried(all) => self.queried(all),
+            Event::Refused(refusal, at) => self.refused(&refusal, at),
+            Event::Ready(status, at) => self.ready(status, at),
+            Event::Backend(_) | Event::Parameter(..) | Event::Blind(_) => {}
+        }
+    }
+
+    /// The connection is gone.
+    pub fn closed(&mut self, now: i64) {
+        let Some(open) = self.open.take() else { return };
+        let ended = match open.explicit || open.failed {
+            true if !open.uncertain => Ended::Aborted,
+            _ => Ended::Unknown,
+        };
+        self.end(open, Times { before: now, after: now }, ended);
+    }
+
+    fn planned(&mut self, sent: i64) {
+        match &mut self.open {
+            Some(open) => open.first = open.first.or(Some(sent)),
+            None => self.planned = self.planned.or(Some(sent)),
+        }
+    }
+
+    fn executed(&mut self, executed: Executed) {
+        let Some(text) = executed.prepared.text.clone() else {
+            return self.statement(OPAQUE, executed);
+        };
+        match split(&text).as_slice() {
+            [] => {}
+            [one] => self.statement(one, executed),
+            _ => self.statement(OPAQUE, executed),
+        }
+    }
+
+    /// The statements of a Query message. If they cannot be told apart, one opaque statement stands for all.
+    fn queried(&mut self, all: Vec<Executed>) {
+        let text = all.first().and_then(|first| first.prepared.text.clone());
+        let pieces = text.as_deref().map(split).unwrap_or_default();
+        let whole = all.last().is_some_and(|last| matches!(last.outcome, Outcome::Done(_)));
+        let fits = if whole { pieces.len() == all.len() } else { pieces.len() >= all.len() };
+        let rest = pieces.get(all.len()..).unwrap_or_default();
+        let lost = all.last().is_some_and(|last| last.outcome == Outcome::Lost);
+        if !fits || (lost && !rest.is_empty()) {
+            let mut all = all;
+            all.drain(..all.len().saturating_sub(1));
+            return all.into_iter().for_each(|last| self.opaque(last));
+        }
+        pieces.iter().zip(all).for_each(|(piece, executed)| self.statement(piece, executed));
+    }
+
+    /// Something that may have done anything, commits included.
+    fn opaque(&mut self, executed: Executed) {
+        let times = executed.times;
+        self.push(Op { text: Arc::from(OPAQUE), executed: None, times });
+        if let Some(open) = &mut self.open {
+            (open.uncertain, open.level) = (true, None);
+        }
+    }
+
+    fn statement(&mut self, text: &str, executed: Executed) {
+        let verb = verb(text);
+        let times = executed.times;
+        match executed.outcome.clone() {
+            Outcome::Done(tag) => self.succeeded(text, verb, &tag, executed),
+            Outcome::Failed(refusal) if refusal.severity == Severity::Error => {
+                let commits = matches!(verb, Verb::End { .. });
+                self.failed(&refusal, commits, times);
+            }
+            Outcome::Failed(_) | Outcome::Lost => self.lost(text, verb, executed),
+        }
+    }
+
+    /// A statement failed, and left its connection alive.
+    fn failed(&mut self, refusal: &Refusal, ends: bool, times: Times) {
+        // The statement that failed may have taken the snapshot.
+        self.planned(times.before);
+        let Some(open) = &mut self.open else { return };
+        if !ends && open.explicit {
+            return;
+        }
+        if !ends {
+            open.failed = true;
+            return;
+        }
+        let certain = refusal.code != "40003";
+        if let Some(open) = self.open.take() {
+            self.end(open, times, if certain { Ended::Aborted } else { Ended::Unknown });
+        }
+    }
+
+    /// An error outside of any statement.
+    fn refused(&mut self, refusal: &Refusal, at: i64) {
+        match (&mut self.open, refusal.severity) {
+            (Some(open), Severity::Error) if !open.explicit => open.failed = true,
+            (Some(open), Severity::Fatal) if !open.explicit => open.uncertain = true,
+            _ => {}
+        }
+        if self.open.is_none() {
+            self.planned(at);
+        }
+    }
+
+    /// Nobody knows whether the statement ran.
+    fn lost(&mut self, text: &str, verb: Verb, executed: Executed) {
+        let times = executed.times;
+        match verb {
+            Verb::End { commits, .. } => {
+                if let Some(open) = self.open.take() {
+                    let aborted = !commits && !open.uncertain;
+                    self.end(open, times, if aborted { Ended::Aborted } else { Ended::Unknown });
+                }
+            }
+            Verb::Sql | Verb::Declare(_) | Verb::Uncertain => {
+                let reads = Arc::from(text);
+                let executed = Executed { complete: false, ..executed };
+                self.push(Op { text: reads, executed: Some(Box::new(executed)), times });
+                if let Some(open) =
+                    self.open.as_mut().filter(|open| !open.explicit || verb == Verb::Uncertain)
+                {
+                    open.uncertain = true;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn succeeded(&mut self, text: &str, verb: Verb, tag: &str, executed: Executed) {
+        let times = executed.times;
+        match (tag, verb) {
+            ("BEGIN" | "START TRANSACTION", Verb::Begin(level, reads)) => self.begin(level, reads, times),
+            ("SAVEPOINT", Verb::Savepoint(name)) => self.savepoint(name, times),
+            ("RELEASE", Verb::Release(name)) => self.release(&name),
+            ("ROLLBACK", Verb::RollbackTo(name)) => self.roll_back_to(&name),
+            ("COMMIT", Verb::End { chains, .. }) => self.ended(Ended::Committed, chains, times),
+            ("ROLLBACK", Verb::End { chains, .. }) => self.ended(Ended::Aborted, chains, times),
+            // The text and the tag contradict each other: nobody knows what happened.
+            ("BEGIN" | "COMMIT" | "ROLLBACK" | "START TRANSACTION" | "SAVEPOINT" | "RELEASE", _) => {
+                self.opaque(executed);
+            }
+            (_, Verb::SetTransaction(level, reads)) => {
+                if let Some(open) = &mut self.open {
+                    (open.level, open.read_only) = (level.or(open.level), reads);
+                }
+            }
+            (_, Verb::SetDefault(level)) => self.set_default(level),
+            (_, Verb::ResetDefault) => self.set_default(self.levels[0]),
+            (_, Verb::Nothing) => self.planned(times.before),
+            (_, Verb::Declare(query)) => {
+                let executed = Executed { complete: false, ..executed };
+                self.push(Op { text: Arc::from(query), executed: Some(Box::new(executed)), times });
+            }
+            (_, Verb::Uncertain) => self.uncertain(text, executed),
+            (_, _) => self.plain(text, executed),
+        }
+    }
+
+    fn plain(&mut self, text: &str, executed: Executed) {
+        let times = executed.times;
+        if may_set_level(text) {
+            self.levels[1] = None;
+            self.open.iter_mut().for_each(|open| open.level = None);
+        }
+        let text = without_secrets(text).map_or_else(|| Arc::from(text), Arc::from);
+        self.push(Op { text, executed: Some(Box::new(executed)), times });
+    }
+
+    fn uncertain(&mut self, text: &str, executed: Executed) {
+        let times = executed.times;
+        let text = without_secrets(text).map_or_else(|| Arc::from(text), Arc::from);
+        self.push(Op { text, executed: Some(Box::new(executed)), times });
+        if let Some(open) = &mut self.open {
+            open.uncertain = true;
+        }
+    }
+
+    fn begin(&mut self, level: Option<OwnLevel>, read_only: bool, begin: Times) {
+        match &mut self.open {
+            // A second BEGIN is only warned of; one behind other statements of a message adopts them.
+            Some(open) => open.explicit = true,
+            None => {
+                let level = level.or(self.levels[1]);
+                self.open = Some(Open { explicit: true, read_only, ..Open::new(level, begin, None) });
+            }
+        }
+        self.planned = None;
+    }
+
+    fn savepoint(&mut self, name: String, times: Times) {
+        self.planned(times.before);
+        if let Some(open) = &mut self.open {
+            open.savepoints.push((name, open.ops.len()));
+        }
+    }
+
+    fn release(&mut self, name: &str) {
+        let Some(open) = &mut self.open else { return };
+        if let Some(at) = open.savepoints.iter().rposition(|(known, _)| known == name) {
+            open.savepoints.truncate(at);
+        }
+    }
+
+    fn roll_back_to(&mut self, name: &str) {
+        let Some(open) = &mut self.open else { return };
+        match open.savepoints.iter().rposition(|(known, _)| known == name) {
+            Some(at) => {
+                open.ops.truncate(open.savepoints[at].1);
+                open.savepoints.truncate(at + 1);
+            }
+            // A savepoint that was not seen: nobody knows what is left.
+            None => open.uncertain = true,
+        }
+    }
+
+    fn ended(&mut self, ended: Ended, chains: bool, times: Times) {
+        let Some(open) = self.open.take() else { return };
+        let (level, read_only) = (open.level, open.read_only);
+        let ended = if open.uncertain { Ended::Unknown } else { ended };
+        self.end(open, times, ended);
+        if chains {
+            self.open = Some(Open { explicit: true, read_only, ..Open::new(level, times, None) });
+        }
+    }
+
+    fn set_default(&mut self, level: Option<OwnLevel>) {
+        // An abort would set it back.
+        let explicit = self.open.as_ref().is_some_and(|open| open.explicit);
+        self.levels[1] = if explicit && level != self.levels[1] { None } else { level };
+    }
+
+    fn push(&mut self, mut op: Op) {
+        let planned = self.planned.take();
+        let open = self.open.get_or_insert_with(|| {
+            let before = planned.unwrap_or(op.times.before).min(op.times.before);
+            Open::new(self.levels[1], Times { before, after: before }, Some(before))
+        });
+        let first = *open.first.get_or_insert(op.times.before);
+        if open.ops.is_empty() {
+            op.times.before = op.times.before.min(first);
+        }
+        if open.ops.len() >= MAX_OPS {
+            op = Op { text: Arc::from(OPAQUE), executed: None, times: op.times };
+            op.times.before = op.times.before.min(first);
+            open.ops.clear();
+            (open.uncertain, open.savepoints) = (true, Vec::new());
+        }
+        // A cursor reads what was there when it was bound, however late its last row comes.
+        let at = open.ops.partition_point(|other| other.times.before <= op.times.before);
+        let at = at.max(usize::from(!open.ops.is_empty()));
+        open.savepoints.iter_mut().filter(|(_, count)| at < *count).for_each(|(_, count)| *count += 1);
+        open.ops.insert(at, op);
+    }
+
+    fn ready(&mut self, status: u8, at: i64) {
+        match (&mut self.open, status) {
+            (Some(open), b'I') => {
+                let uncertain = open.explicit || open.uncertain;
+                let ended = match open.failed {
+                    true => Ended::Aborted,
+                    false if uncertain => Ended::Unknown,
+                    false => Ended::Committed,
+                };
+                let before = open.ops.last().map_or(open.begin.before, |op| op.times.before);
+                if let Some(open) = self.open.take() {
+                    self.end(open, Times { before, after: at }, ended);
+                }
+            }
+            // BEGIN was part of something that was not understood.
+            (Some(open), _) if !open.explicit => {
+                (open.explicit, open.uncertain, open.level) = (true, true, None)
+            }
+            (Some(_), _) => {}
+            (None, b'I') => {}
+            (None, _) => {
+                let begin = self.since.unwrap_or(at);
+                let begin = Times { before: begin, after: begin };
+                let open = Open::new(None, begin, Some(begin.before));
+                self.open = Some(Open { explicit: true, uncertain: true, ..open });
+            }
+        }
+        self.planned = None;
+    }
+
+    /// Everything that was sent has been answered.
+    pub fn rests(&mut self) {
+        self.asked = None;
+        if self.open.is_none() {
+            self.since = None;
+        }
+    }
+
+    /// The connection is not understood any more.
+    pub fn blinded(&mut self, now: i64) {
+        if let Some(open) = self.open.take() {
+            self.end(open, Times { before: now, after: now }, Ended::Unknown);
+        }
+        (self.since, self.asked) = (None, None);
+    }
+
+    fn end(&mut self, open: Open, end: Times, ended: Ended) {
+        self.planned = None;
+        if open.ops.is_empty() {
+            return;
+        }
+        let Open { level, read_only, begin, ops, .. } = open;
+        self.done.push(Transaction { session: self.session, level, read_only, begin, ops, end, ended });
+    }
+}
+
+impl Open {
+    fn new(level: Option<OwnLevel>, begin: Times, first: Option<i64>) -> Self {
+        let (ops, savepoints) = (Vec::new(), Vec::new());
+        let (explicit, read_only, failed, uncertain) = (false, false, false, false);
+        Self { explicit, level, read_only, begin, first, ops, savepoints, failed, uncertain }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,291 @@
+//! The relay: two threads a connection, one for each direction.
+//!
+//! # Invariants
+//! - Bytes are passed on as they came. What is understood of them is read from a copy.
+//! - Times are taken before bytes are written to the server, and after they were read from it.
+//! - A connection's lock is held while bytes are decoded, never during input or output.
+//! - What a transaction did is in the collector's channel before [`Lane::since`] forgets the transaction.
+
+use std::collections::BTreeSet;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use margay_drivers::PostgresServer;
+use margay_wire::{Event, MAX_STARTUP, Session, Startup};
+
+use crate::lane::{Lane, Transaction};
+use crate::level::OwnLevel;
+use crate::socket::Socket;
+
+/// What is read at once.
+const BUFFER: usize = 16 << 10;
+
+/// What the connections share.
+pub(crate) struct Relay {
+    pub server: PostgresServer,
+    /// The database that is recorded.
+    pub database: String,
+    /// The level of sessions that ask for none.
+    pub level: Option<OwnLevel>,
+    pub clock: Instant,
+    pub ended: Sender<Transaction>,
+    pub lanes: Mutex<Vec<Arc<Mutex<Connection>>>>,
+    pub told: Mutex<Told>,
+    pub over: AtomicBool,
+    pub sessions: AtomicU64,
+}
+
+/// What the relay has to tell.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Told {
+    /// Sessions of the recorded database that the server has accepted.
+    pub accepted: u64,
+    /// Their process numbers on the server.
+    pub backends: BTreeSet<u32>,
+    /// Why what was recorded is not all that may have been written.
+    pub concerns: Vec<String>,
+    /// What was not recorded, and does not matter.
+    pub notes: Vec<String>,
+}
+
+/// A connection as both of its threads know it.
+pub(crate) struct Connection {
+    number: u64,
+    session: Session,
+    pub lane: Lane,
+    /// Whether it is of the recorded database.
+    recorded: bool,
+    ready: bool,
+    ends: [Option<Socket>; 2],
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Relay {
+    pub fn now(&self) -> i64 {
+        self.clock.elapsed().as_nanos() as i64
+    }
+
+    /// Accepts connections until the relay is over.
+    pub fn accept(self: &Arc<Self>, listener: &TcpListener) {
+        for client in listener.incoming() {
+            if self.over.load(Ordering::Acquire) {
+                return;
+            }
+            let Ok(client) = client else {
+                // There may be too many files open; the next client may have more luck.
+                thread::sleep(Duration::from_millis(10));
+                continue;
+            };
+            let relay = Arc::clone(self);
+            let spawned = thread::Builder::new().name("relay".to_owned()).spawn(move || relay.serve(client));
+            if spawned.is_err() {
+                lock(&self.told).notes.push("no thread for a connection, which was refused".to_owned());
+            }
+        }
+    }
+
+    /// Ends waiting for connections.
+    pub fn stop(&self, address: SocketAddr) {
+        self.over.store(true, Ordering::Release);
+        // The listener waits for a connection; this is its last.
+        let _ = TcpStream::connect(address);
+    }
+
+    /// Cuts all connections.
+    pub fn cut(&self) {
+        for lane in lock(&self.lanes).iter() {
+            lock(lane).ends.iter().flatten().for_each(|end| end.shutdown(Shutdown::Both));
+        }
+    }
+
+    fn serve(&self, mut client: TcpStream) {
+        let _ = client.set_nodelay(true);
+        let Ok(Some((startup, first))) = greet(&mut client) else { return };
+        let Ok(mut server) = Socket::connect(&self.server) else { return };
+        match startup {
+            // The server answers a request to cancel by closing the connection.
+            Startup::Cancel => {
+                let _ = server.write_all(&first);
+                let _ = io::copy(&mut server, &mut client);
+            }
+            Startup::Session(parameters) => self.session(client, server, &first, &parameters),
+            _ => {
+                lock(&self.told).concerns.push("a connection in an unknown protocol".to_owned());
+                self.session(client, server, &first, &[("replication".to_owned(), "?".to_owned())]);
+            }
+        }
+    }
+
+    fn session(&self, client: TcpStream, server: Socket, first: &[u8], parameters: &[(String, String)]) {
+        let Some(connection) = self.connection(&client, &server, parameters) else { return };
+        lock(&self.lanes).push(Arc::clone(&connection));
+        let (Ok(to_client), Ok(mut to_server)) = (client.try_clone(), server.try_clone()) else { return };
+        let _ = to_server.write_all(first);
+        thread::scope(|scope| {
+            scope.spawn(|| self.questions(client, to_server, &connection));
+            self.answers(server, to_client, &connection);
+        });
+        let now = self.now();
+        self.decode(&connection, now, |session| session.closed(now), true);
+        lock(&self.lanes).retain(|other| !Arc::ptr_eq(other, &connection));
+    }
+
+    fn connection(
+        &self,
+        client: &TcpStream,
+        server: &Socket,
+        parameters: &[(String, String)],
+    ) -> Option<Arc<Mutex<Connection>>> {
+        let number = self.sessions.fetch_add(1, Ordering::Relaxed);
+        let get =
+            |name: &str| parameters.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+        let database = get("database").or(get("user")).unwrap_or_default();
+        let mut session = Session::new();
+        let recorded = get("replication").is_some() || database == self.database;
+        if get("replication").is_some_and(|value| !matches!(value, "false" | "off" | "no" | "0")) {
+            session.blinded("a replication connection");
+        } else if !recorded {
+            let note = format!("a session of database {database} was relayed and not recorded");
+            let mut told = lock(&self.told);
+            if !told.notes.contains(&note) {
+                told.notes.push(note);
+            }
+        }
+        let ends = [client.try_clone().ok().map(Socket::Tcp), server.try_clone().ok()];
+        let lane = Lane::new(number, session_level(parameters, self.level));
+        Some(Arc::new(Mutex::new(Connection { number, session, lane, recorded, ready: false, ends })))
+    }
+
+    /// From the client to the server.
+    fn questions(&self, mut client: TcpStream, mut server: Socket, connection: &Mutex<Connection>) {
+        let mut buffer = vec![0; BUFFER];
+        while let Some(count) = read(&mut client, &mut buffer) {
+            let bytes = &buffer[..count];
+            {
+                let mut connection = lock(connection);
+                // Inside the lock, so that nobody sees a time that has not been promised.
+                let now = self.now();
+                connection.lane.sends(now);
+                connection.session.sent(bytes, now);
+                self.take(&mut connection, now, false);
+            }
+            if server.write_all(bytes).is_err() {
+                break;
+            }
+        }
+        // The server learns that nothing more comes; what it still answers is recorded.
+        server.shutdown(Shutdown::Write);
+    }
+
+    /// From the server to the client. When the client has gone, what the server answers is still recorded.
+    fn answers(&self, mut server: Socket, mut client: TcpStream, connection: &Mutex<Connection>) {
+        let mut buffer = vec![0; BUFFER];
+        let mut listens = true;
+        while let Some(count) = read(&mut server, &mut buffer) {
+            let now = self.now();
+            self.decode(connection, now, |session| session.received(&buffer[..count], now), false);
+            if listens && client.write_all(&buffer[..count]).is_err() {
+                listens = false;
+                server.shutdown(Shutdown::Write);
+            }
+        }
+        let _ = client.shutdown(Shutdown::Both);
+    }
+
+    fn decode(&self, connection: &Mutex<Connection>, now: i64, feed: impl FnOnce(&mut Session), gone: bool) {
+        let mut connection = lock(connection);
+        feed(&mut connection.session);
+        self.take(&mut connection, now, gone);
+    }
+
+    /// Takes what the session has reported.
+    fn take(&self, connection: &mut Connection, now: i64, gone: bool) {
+        let Connection { number, session, lane, recorded, ready, .. } = connection;
+        let mut is_blind = false;
+        for event in session.events() {
+            match &event {
+                Event::Backend(pid) if *recorded => drop(lock(&self.told).backends.insert(*pid)),
+                Event::Ready(..) if *recorded && !std::mem::replace(ready, true) => {
+                    lock(&self.told).accepted += 1
+                }
+                Event::Parameter(name, value) if name == "in_hot_standby" && value == "on" => {
+                    *recorded = false;
+                    lock(&self.told).notes.push("a session of a standby was not recorded".to_owned());
+                }
+                Event::Blind(why) if *recorded => {
+                    let concern =
+                        format!("connection {number} is relayed, but not understood any more: {why}");
+                    lock(&self.told).concerns.push(concern);
+                    is_blind = true;
+                }
+                _ => {}
+            }
+            if *recorded {
+                lane.event(event);
+            }
+        }
+        if is_blind {
+            lane.blinded(now);
+        } else if gone {
+            lane.closed(now);
+        }
+        for transaction in lane.done() {
+            // Without a collector nobody wants to know.
+            let _ = self.ended.send(transaction);
+        }
+        if gone || session.is_blind() || session.is_idle() || !*recorded {
+            lane.rests();
+        }
+    }
+}
+
+/// The level that a session begins with: what its startup message asks for, or the server's default.
+fn session_level(parameters: &[(String, String)], default: Option<OwnLevel>) -> Option<OwnLevel> {
+    let asks = |(name, value): &&(String, String)| name.contains("isolation") || value.contains("isolation");
+    match parameters.iter().find(asks) {
+        Some((_, value)) => OwnLevel::named(&value.replace('\\', "")),
+        None => default,
+    }
+}
+
+/// The first message that wants more than encryption, which is refused: the client side is plain.
+fn greet(client: &mut TcpStream) -> io::Result<Option<(Startup, Vec<u8>)>> {
+    let mut bytes = Vec::new();
+    loop {
+        match Startup::read(&bytes) {
+            Ok(Some((Startup::Tls | Startup::Gss, length))) => {
+                bytes.drain(..length);
+                client.write_all(b"N")?;
+            }
+            Ok(Some((startup, _))) => return Ok(Some((startup, bytes))),
+            Ok(None) => {
+                let mut buffer = [0; 1024];
+                let count = client.read(&mut buffer)?;
+                if count == 0 || bytes.len() > MAX_STARTUP {
+                    return Ok(None);
+                }
+                bytes.extend_from_slice(&buffer[..count]);
+            }
+            Err(_) => return Ok(Some((Startup::Other, bytes))),
+        }
+    }
+}
+
+fn read(from: &mut impl Read, buffer: &mut [u8]) -> Option<usize> {
+    loop {
+        match from.read(buffer) {
+            Ok(0) => return None,
+            Ok(count) => return Some(count),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return None,
+        }
+    }
+}
