@@ -65,6 +65,9 @@ pub enum Became {
     },
 }
 
+/// Columns of a row, by their places, with what RETURNING told of them.
+type Answer = Vec<(usize, ValueId)>;
+
 pub(crate) type Told<T> = Result<T, String>;
 
 /// One statement at work.
@@ -104,7 +107,7 @@ impl<'a> Run<'a> {
                 let answers = self.answers(returning, statement, rows.len())?;
                 let mut accesses = Vec::with_capacity(rows.len());
                 for (row, answer) in rows.iter().zip(answers) {
-                    accesses.push(self.inserted(shape.table, (row, answer.as_deref()), params)?);
+                    accesses.push(self.inserted(shape.table, (row, answer.as_ref()), params)?);
                 }
                 Ok(Became::Write(accesses))
             }
@@ -223,7 +226,7 @@ impl<'a> Run<'a> {
         returning: &Option<Vec<Option<usize>>>,
         statement: &Statement,
         rows: usize,
-    ) -> Told<Vec<Option<Vec<(usize, ValueId)>>>> {
+    ) -> Told<Vec<Option<Answer>>> {
         let Some(outputs) = returning else { return Ok(vec![None; rows]) };
         let Some(tuples) = self.tuples(statement, outputs.len())?.filter(|tuples| tuples.len() == rows)
         else {
@@ -239,11 +242,11 @@ impl<'a> Run<'a> {
     fn inserted(
         &mut self,
         table: usize,
-        (row, answer): (&[Operand], Option<&[(usize, ValueId)]>),
+        (row, answer): (&[Operand], Option<&Answer>),
         params: &[ValueId],
     ) -> Told<Access> {
         let mut values = row.iter().map(|operand| self.value(operand, params)).collect::<Told<Vec<_>>>()?;
-        for &(column, value) in answer.unwrap_or_default() {
+        for &(column, value) in answer.into_iter().flatten() {
             if values[column] == ValueId::UNKNOWN {
                 values[column] = value;
             }
