@@ -9,7 +9,8 @@
 //! Depth-first search over who takes effect next ([`search`]), on one state that changes in place ([`world`]). Each
 //! transaction under way knows the objects that speak against it ([`candidate`]); when an object changes, only what
 //! concerns that object is run again ([`strand`]). The search is Wing and Gong's, with Lowe's memory of frontiers
-//! [WingGong1993, Lowe2017]; at the snapshot levels each transaction has two points.
+//! [WingGong1993, Lowe2017]; at the snapshot levels each transaction has two points. Where that search is lost among
+//! begins, one with one point each is tried: a serial order is an order of points, too.
 //!
 //! # Invariants
 //! An order that is found is one that the audit accepts.
@@ -38,9 +39,9 @@ use margay_audit::{Unaudited, audit_alone_within, with_included};
 use margay_history::History;
 use margay_levels::Level;
 use margay_levels::definition::Family;
-use margay_verdict::{Budget, Checker, Predicates, Question, Verdict, Why};
+use margay_verdict::{Budget, Certificate, Checker, Predicates, Question, Verdict, Why};
 
-use crate::search::{Furthest, Outcome, Search};
+use crate::search::{Furthest, Kind, Outcome, Search};
 use crate::world::World;
 
 /// The engine.
@@ -62,16 +63,24 @@ impl Checker for Follow {
 }
 
 fn run(history: &History, question: Question, predicates: &Predicates<'_>, budget: &Budget) -> Verdict {
-    let search = |limit| {
-        Search::new(World::initial(predicates), is_split(question), question.uses_instants())
-            .run(limit, budget)
+    let search_with = |split, limit| {
+        Search::new(World::initial(predicates), split, question.uses_instants()).run(limit, budget)
     };
+    let search = |limit| search_with(is_split(question), limit);
     let limits = limits(history, question);
     let prove = |furthest: &Furthest| {
         let proved = || suspects::prove(history, question, furthest, budget);
         question.uses_real_time().then(proved).flatten().map(|finding| Verdict::Violated(vec![finding]))
     };
     let mut found = search(limits[0]);
+    if is_split(question)
+        && !question.uses_instants()
+        && matches!(found, Outcome::Stuck(_) | Outcome::TooLong(_))
+        && let Outcome::Found(Certificate::Order(order)) = search_with(false, limits[0])
+    {
+        let steps = order.txns.iter().map(|&txn| (Kind::Whole, txn));
+        found = Outcome::Found(Certificate::Points(points::in_order(steps)));
+    }
     if let Outcome::TooLong(furthest) = &found
         && limits[0] < limits[1]
     {

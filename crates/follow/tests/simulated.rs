@@ -75,6 +75,8 @@ fn a_dead_end_long_after_its_cause() {
         (Protocol::SiFuw, Level::SnapshotIsolation, 3_000, 2),
         // The next transaction of the same client began because another committed, and the advice was not heard.
         (Protocol::SiFuw, Level::SnapshotIsolation, 3_000, 7),
+        // A serial order was found at once, an order of two points each not at all.
+        (Protocol::Ss2pl, Level::SnapshotIsolation, 5_000, 2),
     ] {
         let config = SimConfig { transactions, ..SimConfig::new(protocol, seed) };
         let said = verdict(&config, level);
