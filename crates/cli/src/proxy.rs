@@ -115,7 +115,16 @@ fn relay(args: &ProxyArgs) -> Result<Done, Failure> {
         terminal::tell("listening", &format!("{}; Ctrl-C ends and verifies", proxy.address()));
     }
     let mut child = start(args, &proxy)?;
-    let command = wait(child.as_mut(), &monitor)?;
+    let command = {
+        // A command has the terminal to itself.
+        let told = proxy.progress();
+        let line = move || {
+            let (counts, (verified, violations)) = told();
+            format!("recorded {} transactions; {verified} verified, {violations} violations;", counts.total())
+        };
+        let _progress = Progress::follow(line, !args.common.quiet && args.command.is_empty());
+        wait(child.as_mut(), &monitor)?
+    };
     let recorded = proxy.finish(args.drain.unwrap_or(DRAIN)).map_err(failed)?;
     let ending = interrupts.end();
     if let Some(path) = args.record.as_deref().filter(|path| !files::is_stream(path)) {

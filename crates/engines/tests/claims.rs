@@ -1,11 +1,14 @@
 //! What accepted certificates claim.
 //!
 //! # Laws
-//! 1. No two certificates that the audit accepts contradict each other: of one history, none proves `holds` where another proves `violated` at the same level or at one
-//!    that it implies. Engines, readings and translations do not matter, as far as they are the same claim; a breach of mechanisms claims nothing of a level.
+//! 1. No two certificates that the audit accepts contradict each other: of one history, none proves
+//!    `holds` where another proves `violated` at the same level or at one that it implies. Engines, readings
+//!    and translations do not matter, as far as they are the same claim; a breach of mechanisms claims
+//!    nothing of a level.
 //! 2. A certificate says what it claims, and reads back.
 //!
-//! The histories are the corpus, the corpora where they are there, random ones, and random statements in every dialect. `MARGAY_SEEDS` says how many of the latter.
+//! The histories are the corpus, the corpora where they are there, random ones, and random statements in
+//! every dialect. `MARGAY_SEEDS` says how many of the latter.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -308,7 +311,8 @@ fn innodb_compares_without_case() {
     assert!(answers.len() > 1 && answers.iter().all(|(_, holds)| *holds), "{answers:?}");
 }
 
-/// `tidb` was MySQL for the engine that executes statements and no particular database for the others, so that one proved `holds` and another `violated`.
+/// `tidb` was MySQL for the engine that executes statements and no particular database for the others, so that one proved `holds`
+/// and another `violated`.
 #[test]
 fn tidb_compares_with_case() {
     let history = case("dialect-tidb.jsonl");
@@ -396,7 +400,6 @@ fn profiles_have_dialects() {
         "foundationdb",
         "generic",
         "nuodb",
-        "oceanbase",
         "opengauss",
         "oracle",
         "redb",

@@ -70,11 +70,23 @@ impl Model {
     /// A statement with its answer, on the rows of the transaction.
     fn statement(&mut self) -> String {
         let (id, value) = (self.id(), self.rng.below(4) as i64);
-        let row = self.rows.get(&id).cloned();
-        let found = usize::from(row.is_some());
         let wrong = if self.broken && self.rng.chance(50) { 1000 + value } else { 0 };
-        let answer = |show: &dyn Fn(&Row) -> String| row.as_ref().map(show).unwrap_or_default();
         match self.rng.below(16) {
+            kind @ 0..6 => self.read(kind, id, value, wrong),
+            kind @ 6..12 => self.write(kind, id, value),
+            12 => {
+                self.log += 1;
+                format!(r#""sql":"INSERT INTO log (id, v) VALUES ({}, 1)","count":1"#, self.log)
+            }
+            13 if self.unseen => format!(r#""sql":"SELECT v FROM log WHERE id = {id}","rows":[[{value}]]"#),
+            14 => r#""sql":"SAVEPOINT a""#.to_owned(),
+            _ => r#""sql":"SET LOCAL lock_timeout = 5""#.to_owned(),
+        }
+    }
+
+    fn read(&self, kind: usize, id: i64, value: i64, wrong: i64) -> String {
+        let answer = |show: &dyn Fn(&Row) -> String| self.rows.get(&id).map(show).unwrap_or_default();
+        match kind {
             0 => format!(
                 r#""sql":"SELECT v, u, c FROM t WHERE id = {id} LIMIT 21","rows":[{}]"#,
                 answer(&|r| format!("[{},{},{}]", r.v, r.u, r.c))
@@ -105,7 +117,14 @@ impl Model {
                     .collect();
                 format!(r#""sql":"SELECT id, v FROM t WHERE c >= {value}","rows":[{}]"#, rows.join(","))
             }
-            5 => format!(r#""sql":"SELECT count(*) FROM t","rows":[[{}]]"#, self.rows.len()),
+            _ => format!(r#""sql":"SELECT count(*) FROM t","rows":[[{}]]"#, self.rows.len()),
+        }
+    }
+
+    fn write(&mut self, kind: usize, id: i64, value: i64) -> String {
+        let row = self.rows.get(&id).cloned();
+        let found = usize::from(row.is_some());
+        match kind {
             6 => {
                 self.change(id, |row| row.v = value);
                 format!(
@@ -139,7 +158,7 @@ impl Model {
                 self.rows.remove(&id);
                 format!(r#""sql":"DELETE FROM t WHERE id = $1","params":[{id}],"count":{found}"#)
             }
-            11 => {
+            _ => {
                 let id = self.next;
                 self.next += 1;
                 self.rows.insert(id, Row { v: value, u: 7, c: 0 });
@@ -155,13 +174,6 @@ impl Model {
                     ),
                 }
             }
-            12 => {
-                self.log += 1;
-                format!(r#""sql":"INSERT INTO log (id, v) VALUES ({}, 1)","count":1"#, self.log)
-            }
-            13 if self.unseen => format!(r#""sql":"SELECT v FROM log WHERE id = {id}","rows":[[{value}]]"#),
-            14 => r#""sql":"SAVEPOINT a""#.to_owned(),
-            _ => r#""sql":"SET LOCAL lock_timeout = 5""#.to_owned(),
         }
     }
 

@@ -197,10 +197,10 @@ impl Proxy {
         format!("postgresql://{user}{}/{}", self.address, database.unwrap_or_default())
     }
 
-    /// How many transactions have ended, and how many were verified, with how many violations.
-    #[must_use]
-    pub fn progress(&self) -> (Counts, (u64, u64)) {
-        *lock(&self.progress)
+    /// Tells, at any time, how many transactions have ended, and how many were verified, with how many violations.
+    pub fn progress(&self) -> impl Fn() -> (Counts, (u64, u64)) + Send + use<> {
+        let told = Arc::clone(&self.progress);
+        move || *lock(&told)
     }
 
     /// Takes no more connections, waits for those that are open, cuts them after `drain`, and gives what was recorded.
