@@ -14,8 +14,8 @@
 //! seen ([`summary`]), or from the only state that timestamps leave ([`recorded`]). That a mechanism was not at work is
 //! audited by [`intervals`], from the intervals of the whole history.
 //!
-//! Histories of SQL statements have certificates of their own ([`statements`]): an execution is executed, and that there
-//! is none is audited by trying all, or by an invariant. That needs the feature `sql`.
+//! Histories of SQL statements have certificates of their own ([`statements`]): an execution is executed, and
+//! that there is none is audited by trying all, or by an invariant. That needs the feature `sql`.
 //!
 //! A certificate for a stronger level proves a weaker one: what the weaker level asks for is made from it, and then
 //! checked in full.
@@ -115,8 +115,8 @@ fn reject<T>(why: impl Into<String>) -> Result<T, Rejected> {
 }
 
 /// Whether `certificate` proves its answer to `question`: `holds` for [`Certificate::Order`], [`Certificate::Points`],
-/// [`Certificate::Versions`], [`Certificate::Execution`] and [`Certificate::Both`], `violated` for the others. A question
-/// that includes another ([`Question::included`]) is answered together with it.
+/// [`Certificate::Versions`], [`Certificate::Execution`] and [`Certificate::Both`], `violated` for the
+/// others. A question that includes another ([`Question::included`]) is answered together with it.
 ///
 /// # Errors
 /// Why it does not.

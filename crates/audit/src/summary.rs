@@ -3,9 +3,9 @@
 //! # Algorithm
 //! - [`Tally`]: where a certificate says which version of every object an operation saw, the answer follows and is
 //!   compared.
-//! - [`impossible`]: where it does not, each object has some versions that it may have been, each of which adds something
-//!   or nothing. An answer outside of what they can add up to cannot have been seen: a count or a sum beyond its bounds, a
-//!   least or a greatest value that no version has or that a certain one beats.
+//! - [`impossible`]: where it does not, each object has some versions that it may have been, each of which
+//!   adds something or nothing. An answer outside of what they can add up to cannot have been seen: a count
+//!   or a sum beyond its bounds, a least or a greatest value that no version has or that a certain one beats.
 
 use hashbrown::HashMap;
 use margay_history::{ObjectId, Op, OpId, TxnId, ValueId};

@@ -1,11 +1,14 @@
 //! From a mismatch under recorded timestamps to lemmas that audit can check.
 //!
 //! # Algorithm
-//! The timestamps put a reader behind the writer `w` of what was there. Whatever else it saw was written by someone before `w` or behind the reader, by the same timestamps:
+//! The timestamps put a reader behind the writer `w` of what was there. Whatever else it saw was written by
+//! someone before `w` or behind the reader, by the same timestamps:
 //! - behind: that it saw it is a wr edge against the recorded order;
-//! - before: that it did not see `w`'s is an rw edge against the recorded order (or else versions are ordered against it, a ww edge).
+//! - before: that it did not see `w`'s is an rw edge against the recorded order (or else versions are ordered
+//!   against it, a ww edge).
 //!
-//! So every version but the one that was there gives a cycle, and audit knows that the one that was there is not what was seen.
+//! So every version but the one that was there gives a cycle, and audit knows that the one that was there is
+//! not what was seen.
 //!
 //! # Invariants
 //! Nothing here is believed: the engine asks audit before it says `violated`.

@@ -4,11 +4,13 @@
 //! What predicates left out costs an edge or two per predicate and row. Mostly nothing comes of it.
 //!
 //! # Algorithm
-//! Take the transactions as returned objects tell, by time where that leaves a choice, and run them on an indexed store, as replay does (Enne's Algorithm 4). A transaction took effect before its client
-//! knew, and before anyone who depends on it did: of those that are free, the one whose latest moment comes first goes first.
-//! Whoever does not fit is put a little earlier or later ([`crate::course`]). If that does not help, somebody wrote too early what it did not see: the walk goes back to before that write, and from then on the writer waits
-//! for it. If everyone sees what was seen, predicates included, the order proves the level and every weaker
-//! one. If not, nothing is lost but the run, and the graph decides.
+//! Take the transactions as returned objects tell, by time where that leaves a choice, and run them on an
+//! indexed store, as replay does (Enne's Algorithm 4). A transaction took effect before its client knew, and
+//! before anyone who depends on it did: of those that are free, the one whose latest moment comes first goes
+//! first. Whoever does not fit is put a little earlier or later ([`crate::course`]). If that does not help,
+//! somebody wrote too early what it did not see: the walk goes back to before that write, and from then on
+//! the writer waits for it. If everyone sees what was seen, predicates included, the order proves the level
+//! and every weaker one. If not, nothing is lost but the run, and the graph decides.
 //!
 //! # Cost
 //! Linear in operations and returned objects, log for the choice of the next transaction.
@@ -176,7 +178,8 @@ impl<'w, 'a> Walk<'w, 'a> {
         self.world.taken.get(node as usize) != Some(&true)
     }
 
-    /// Goes back to before whoever wrote what this one did not see, and makes it wait; false if that is not possible, or not likely to be right.
+    /// Goes back to before whoever wrote what this one did not see, and makes it wait; false if that is not
+    /// possible, or not likely to be right.
     fn step_back(&mut self, node: u32, place: &impl Fn(u32) -> i64, urgent: bool) -> bool {
         let Some(TxnId(writer)) = self.course.blamed(TxnId(node)) else { return false };
         let likely = urgent || place(node) <= place(writer);
@@ -195,7 +198,8 @@ impl<'w, 'a> Walk<'w, 'a> {
         true
     }
 
-    /// Takes back that these ran, and with them what passed their order on. Those who depend on one of them have not run, or are among them.
+    /// Takes back that these ran, and with them what passed their order on. Those who depend on one of them
+    /// have not run, or are among them.
     fn undone(&mut self, mut undone: Vec<u32>, place: &impl Fn(u32) -> i64) {
         let mut at = 0;
         while let Some(&node) = undone.get(at) {

@@ -230,8 +230,9 @@ impl<'a> Case<'a> {
         candidate(&self.world, self.question, &sights.all, guesser, self.budget).map(Some)
     }
 
-    /// Where nothing but version orders is told, every predicate may have seen many versions of every row that it left out. If there are very many, a guess is next to certain to be
-    /// wrong, and a graph of all of them takes long to say so.
+    /// Where nothing but version orders is told, every predicate may have seen many versions of every row
+    /// that it left out. If there are very many, a guess is next to certain to be wrong, and a graph of all
+    /// of them takes long to say so.
     fn worth_looking(&self) -> Result<(), Why> {
         let (history, predicates) = (self.world.history, self.world.predicates);
         let evidence = history.evidence();

@@ -1,12 +1,15 @@
 //! A serial execution that is built step by step, and mended where it does not fit.
 //!
 //! # Problem
-//! Returned objects and clocks leave open how transactions that overlap are ordered; predicates know, but only who runs them finds out.
+//! Returned objects and clocks leave open how transactions that overlap are ordered; predicates know, but
+//! only who runs them finds out.
 //!
 //! # Algorithm
-//! Each transaction runs on an indexed store, as in a replay. One that does not fit where its turn comes is tried between those that ran last, the latest place first, as far
-//! back as its predecessors allow; whoever ran behind that place must fit again. If there is no such place, whoever walks may go back and put the one that it did not see behind it
-//! ([`Course::blamed`], [`Course::back_before`]), or try it again after each of the next steps.
+//! Each transaction runs on an indexed store, as in a replay. One that does not fit where its turn comes is
+//! tried between those that ran last, the latest place first, as far back as its predecessors allow; whoever
+//! ran behind that place must fit again. If there is no such place, whoever walks may go back and put the one
+//! that it did not see behind it ([`Course::blamed`], [`Course::back_before`]), or try it again after each of
+//! the next steps.
 //!
 //! # Invariants
 //! - Labels grow along the execution, so that an edge is kept if its target is placed behind the label of its source.
@@ -71,7 +74,8 @@ impl<'p> Course<'p> {
         Some(label)
     }
 
-    /// Runs a transaction somewhere before the last ones, but behind everything up to the label `floor`; answers its label.
+    /// Runs a transaction somewhere before the last ones, but behind everything up to the label `floor`;
+    /// answers its label.
     pub fn insert(&mut self, txn: TxnId, floor: i64) -> Option<i64> {
         let mut undone: Vec<(TxnId, i64)> = Vec::new();
         let mut found = None;

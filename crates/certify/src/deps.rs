@@ -1,8 +1,9 @@
 //! The dependency graph of a level.
 //!
 //! # Algorithm
-//! Neighbours in a version order are joined by ww edges; a sight by a wr edge from the writer of its lowest rank and an rw edge to the writer behind its highest
-//! (all others are paths). Where a level is about points, a transaction is two nodes, and start dependencies come from timestamps and the clock.
+//! Neighbours in a version order are joined by ww edges; a sight by a wr edge from the writer of its lowest
+//! rank and an rw edge to the writer behind its highest (all others are paths). Where a level is about
+//! points, a transaction is two nodes, and start dependencies come from timestamps and the clock.
 //!
 //! | level | edges | nodes |
 //! |---|---|---|

@@ -1,8 +1,9 @@
 //! From a cycle of nodes to lemmas that audit can check.
 //!
 //! # Algorithm
-//! Steps inside a transaction disappear, runs of moments become one edge. A sight with several possible versions gives one lemma for each: whichever it saw, the
-//! cycle is there. So a cycle with such sights is a product of lemmas, which together leave no possibility.
+//! Steps inside a transaction disappear, runs of moments become one edge. A sight with several possible
+//! versions gives one lemma for each: whichever it saw, the cycle is there. So a cycle with such sights is a
+//! product of lemmas, which together leave no possibility.
 
 use margay_history::TxnId;
 use margay_levels::definition::Family;

@@ -1,8 +1,9 @@
 //! Operations that no version explains: the non-cyclic anomalies.
 //!
 //! # Algorithm
-//! An operation of which the version orders explain nothing is looked at by all names that such an anomaly can have; the first that audit can derive from the history
-//! alone is the finding. If it derives none, the operation is wrong only given orders and values that no certificate can express.
+//! An operation of which the version orders explain nothing is looked at by all names that such an anomaly
+//! can have; the first that audit can derive from the history alone is the finding. If it derives none, the
+//! operation is wrong only given orders and values that no certificate can express.
 
 use margay_audit::audit_within;
 use margay_history::{History, ObjectId, OpId, OpKind, TxnId, Value, ValueId};

@@ -1,11 +1,13 @@
 //! The version order of every object, from evidence.
 //!
 //! # Algorithm
-//! Commit timestamps that tell all writers apart sort them; otherwise what is recorded of pairs must leave one order only, which shows when
-//! sources are taken away one after the other: there is never a choice (Emme, section 4: a version certificate is complete).
+//! Commit timestamps that tell all writers apart sort them; otherwise what is recorded of pairs must leave
+//! one order only, which shows when sources are taken away one after the other: there is never a choice
+//! (Emme, section 4: a version certificate is complete).
 //!
 //! # Invariants
-//! An order that is returned agrees with all evidence about versions. What contradicts itself is a cycle of recorded ww edges, forbidden at every level.
+//! An order that is returned agrees with all evidence about versions. What contradicts itself is a cycle of
+//! recorded ww edges, forbidden at every level.
 
 use margay_history::{History, ObjectId, OpKind, TxnId, Version};
 use margay_verdict::{Budget, Edge, Exhausted, Lemma, Reason};

@@ -1,8 +1,8 @@
 //! A stream of transactions in serialization order, verified while it is fed.
 //!
 //! # Algorithm
-//! Enne (section 6, Algorithm 4): each transaction runs on the state that the ones before it left; what it saw must be what is there. The first that is not
-//! is told with what was expected beside what was observed.
+//! Enne (section 6, Algorithm 4): each transaction runs on the state that the ones before it left; what it
+//! saw must be what is there. The first that is not is told with what was expected beside what was observed.
 //!
 //! # Cost
 //! Linear in the operations fed; a predicate looks at the rows in its range ([`crate::store`]).

@@ -1,8 +1,9 @@
 //! Timestamps of the evidence, and the clock, as edges of a graph.
 //!
 //! # Algorithm
-//! Pairs would be quadratic in number; nodes for the moments between timestamps make them paths (Emme, section 4.4, has the same need for start
-//! dependencies). A path from one transaction to the next through such nodes is one recorded edge.
+//! Pairs would be quadratic in number; nodes for the moments between timestamps make them paths (Emme,
+//! section 4.4, has the same need for start dependencies). A path from one transaction to the next through
+//! such nodes is one recorded edge.
 
 use margay_history::{History, TxnId};
 use margay_order::GraphBuilder;

@@ -1,8 +1,10 @@
-//! The store that a replay runs on: what every object holds, and the rows of each table by the columns that predicates speak of.
+//! The store that a replay runs on: what every object holds, and the rows of each table by the columns that
+//! predicates speak of.
 //!
 //! # Algorithm
-//! Enne keeps an index of the column that predicates ask about (section 6). Here every column of a table's conditions has one, by its integers; a predicate
-//! looks into the range that it leaves of one column. What is no integer is looked at always, NULL never.
+//! Enne keeps an index of the column that predicates ask about (section 6). Here every column of a table's
+//! conditions has one, by its integers; a predicate looks into the range that it leaves of one column. What
+//! is no integer is looked at always, NULL never.
 //!
 //! # Invariants
 //! The index gives a superset of the rows that match; each is then asked.

@@ -1,10 +1,12 @@
 //! What a summary saw: a statement that shows only what is computed from the rows that match.
 //!
 //! # Algorithm
-//! A summary is a predicate read of every object of its table. Objects that a version set names were seen at that version, objects that its own transaction had
-//! written as they then were, and each adds something to the answer, or nothing. If every other object adds the same whatever its version, the answer is computed again and
-//! compared: Emme's result-set mismatch. Where an object's versions differ in what they add, one of them is guessed, the one that the transaction is likely to have seen;
-//! what comes of a guess is audited before anything is said. Who was told that no row matches saw of every object a version that does not.
+//! A summary is a predicate read of every object of its table. Objects that a version set names were seen at
+//! that version, objects that its own transaction had written as they then were, and each adds something to
+//! the answer, or nothing. If every other object adds the same whatever its version, the answer is computed
+//! again and compared: Emme's result-set mismatch. Where an object's versions differ in what they add, one of
+//! them is guessed, the one that the transaction is likely to have seen; what comes of a guess is audited
+//! before anything is said. Who was told that no row matches saw of every object a version that does not.
 //!
 //! # Differs from the paper
 //! Emme's version sets name all versions that a predicate saw; here they may name some, or be missing.

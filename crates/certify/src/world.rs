@@ -1,4 +1,5 @@
-//! What is known before any graph is made: who committed, who wrote what in which order, and what each write makes of a value.
+//! What is known before any graph is made: who committed, who wrote what in which order, and what each write
+//! makes of a value.
 
 use margay_history::{History, ObjectId, OpId, OpKind, TxnId, Version};
 use margay_verdict::cell::{fold, observed_matches};

@@ -1,4 +1,5 @@
-//! Aggregates over predicates. Simulated histories whose scans become summaries: the same runs, of which clients saw less.
+//! Aggregates over predicates. Simulated histories whose scans become summaries: the same runs, of which
+//! clients saw less.
 
 use std::time::Duration;
 

@@ -74,7 +74,11 @@ pub enum Command {
 #[derive(Args)]
 #[command(after_help = run::names())]
 pub struct RunArgs {
-    /// The database: `sqlite[:FILE][?begin=immediate|exclusive&cache=shared]`, `postgres://…` or `"host=… user=…"`, `mysql://…` for MariaDB and MySQL, `fjall`, `redb`, `surrealkv`, `slatedb`, `turso`, `rocksdb` or `duckdb[:PATH]` if it was built with them (docs/DRIVERS.md), `sim:PROTOCOL+FAULT…`, or `exec:COMMAND` for a driver of your own in any language (docs/EXEC.md); without one, SQLite in a temporary folder
+    /// The database: `sqlite[:FILE][?begin=immediate|exclusive&cache=shared]`, `postgres://…` or
+    /// `"host=… user=…"`, `mysql://…` for MariaDB and MySQL, `fjall`, `redb`, `surrealkv`, `slatedb`,
+    /// `turso`, `rocksdb` or `duckdb[:PATH]` if it was built with them (docs/DRIVERS.md),
+    /// `sim:PROTOCOL+FAULT…`, or `exec:COMMAND` for a driver of your own in any language (docs/EXEC.md);
+    /// without one, SQLite in a temporary folder
     #[arg(value_name = "TARGET", value_parser = TargetParser)]
     pub target: Option<Target>,
     /// Start a private server from the installed binaries, and remove it afterwards
@@ -123,8 +127,9 @@ pub struct RunArgs {
     /// How often a client retries a refused transaction; each attempt is a transaction of its own
     #[arg(long, value_name = "N", default_value = "3")]
     pub retries: u32,
-    /// How long a client waits for the answer to a statement: 500ms, 2s. Then it closes the connection and opens a new one; a commit without an answer
-    /// has an unknown outcome. For servers; by default clients wait as long as it takes
+    /// How long a client waits for the answer to a statement: 500ms, 2s. Then it closes the connection and
+    /// opens a new one; a commit without an answer has an unknown outcome. For servers; by default clients
+    /// wait as long as it takes
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub statement_timeout: Option<Duration>,
     /// Pause clients while live verification lags by more than this: 100ms, 1s. By default they never
@@ -134,7 +139,8 @@ pub struct RunArgs {
     /// End the run when no client has had an answer for this long: 30s, 2m. By default 15s, and a minute with --fault
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub give_up_after: Option<Duration>,
-    /// Answer `unknown`, unless violated, if fewer transactions committed than this. By default at least one must be, and clients must have had answers for half of --duration, or to half of --transactions
+    /// Answer `unknown`, unless violated, if fewer transactions committed than this. By default at least one
+    /// must be, and clients must have had answers for half of --duration, or to half of --transactions
     #[arg(long, value_name = "N")]
     pub require_transactions: Option<u64>,
     /// Also count documented deviations from the level (see `margay explain postgresql/repeatable-read`)
@@ -154,14 +160,18 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub certificate: Option<PathBuf>,
     /// Recover the version order and snapshots from the database, so that certify and replay can prove more:
-    /// PostgreSQL (needs wal_level = logical), MariaDB and MySQL (need log_bin and binlog_format = ROW), simulated databases, and
-    /// CockroachDB and TiDB (written from their documentation, never run on a live server)
+    /// PostgreSQL (needs wal_level = logical), MariaDB and MySQL (need log_bin and binlog_format = ROW),
+    /// simulated databases, and CockroachDB and TiDB (written from their documentation, never run on a live
+    /// server)
     #[arg(long)]
     pub certificate_recovery: bool,
-    /// With --certificate-recovery on PostgreSQL, from REPEATABLE READ up: compare every N-th read with a shadow transaction on the same snapshot
+    /// With --certificate-recovery on PostgreSQL, from REPEATABLE READ up: compare every N-th read with a
+    /// shadow transaction on the same snapshot
     #[arg(long, value_name = "N", default_value = "0", requires = "certificate_recovery")]
     pub shadow_reads: u32,
-    /// With --certificate-recovery on PostgreSQL: the output plugin that decodes its log: test_decoding; pgoutput, which every server has and which needs a role that owns the tables; or auto: the first that works
+    /// With --certificate-recovery on PostgreSQL: the output plugin that decodes its log: test_decoding;
+    /// pgoutput, which every server has and which needs a role that owns the tables; or auto: the first that
+    /// works
     #[arg(long, value_name = "NAME", default_value = "auto", requires = "certificate_recovery")]
     pub decoding_plugin: margay_recover::Plugin,
     /// Write no report; by default it is margay-report.html, unless --report, --json or --quiet is given
@@ -250,12 +260,12 @@ pub struct CheckArgs {
     /// postgresql/repeatable-read, or a file NAME.toml; by default the one that the history names
     #[arg(long, value_name = "PROFILE")]
     pub dbms: Option<String>,
-    /// What read-committed lets a SQL statement see, for engine observe: `item`, each row as of some committed state, by its definition; or
-    /// `statement`, one committed state, as databases implement it
+    /// What read-committed lets a SQL statement see, for engine observe: `item`, each row as of some
+    /// committed state, by its definition; or `statement`, one committed state, as databases implement it
     #[arg(long, value_name = "READING", default_value = "item", value_parser = READING)]
     pub reading: Reading,
-    /// Backend of engine observe: `search`, its own search; `smt`, an SMT solver in a separate process (`z3` or `cvc5`, whichever is installed), also for
-    /// initial values that no result shows
+    /// Backend of engine observe: `search`, its own search; `smt`, an SMT solver in a separate process (`z3`
+    /// or `cvc5`, whichever is installed), also for initial values that no result shows
     #[arg(long, value_name = "BACKEND", value_parser = BACKEND)]
     pub backend: Option<Backend>,
     /// Switch off a search strategy of engine observe or solve, to measure what it is worth. A verdict can only
@@ -394,7 +404,8 @@ pub struct ConvertArgs {
     pub output: PathBuf,
     #[command(flatten)]
     pub from: InputArgs,
-    /// The format to write; by default the one that OUT's extension stands for (.jsonl, .mgb, .edn, …); without an extension the native one
+    /// The format to write; by default the one that OUT's extension stands for (.jsonl, .mgb, .edn, …);
+    /// without an extension the native one
     #[arg(long, value_name = "FORMAT", value_parser = WRITTEN)]
     pub to: Option<Format>,
     /// Write SQL statements as row operations; an error if a statement does more
@@ -413,7 +424,8 @@ pub struct SimulateArgs {
     /// Where to write the history, compressed if the name ends in .gz or .zst; or `-`
     #[arg(value_name = "OUT")]
     pub output: PathBuf,
-    /// The format to write; by default the one that OUT's extension stands for (.jsonl, .mgb, .edn, …); without an extension the native one
+    /// The format to write; by default the one that OUT's extension stands for (.jsonl, .mgb, .edn, …);
+    /// without an extension the native one
     #[arg(long, value_name = "FORMAT", value_parser = WRITTEN)]
     pub to: Option<Format>,
     /// Print nothing but errors
@@ -439,7 +451,8 @@ pub struct CommonArgs {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
-    /// Give up after this time, reading included: 500ms, 10s, 2m, 1h. Without it `check` and `audit` have no limit; `run` gives each engine 60s after the clients finish
+    /// Give up after this time, reading included: 500ms, 10s, 2m, 1h. Without it `check` and `audit` have no
+    /// limit; `run` gives each engine 60s after the clients finish
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub timeout: Option<Duration>,
     /// Give up when the process holds more memory than this: 500M, 4G. By default half of the machine's memory
@@ -499,7 +512,8 @@ const WORKLOAD: Named<Workload> = Named {
     names: || WORKLOADS.iter().map(|workload| workload.name).collect(),
 };
 const FORMAT: Named<Format> = Named { parse: str::parse, names: || Format::ALL.map(Format::name).to_vec() };
-/// Any format is understood where one is written, so that the error can say that it is read only; only those that can be are offered.
+/// Any format is understood where one is written, so that the error can say that it is read only; only those
+/// that can be are offered.
 const WRITTEN: Named<Format> = Named { parse: str::parse, names: writable };
 const ENGINE: Named<Choice> = Named {
     parse: |name| margay::by_name(name).map_err(|error| error.to_string()),

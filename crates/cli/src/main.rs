@@ -1,4 +1,5 @@
-//! The binary `margay`: flags, resolved once, become calls of the libraries; what they answer becomes text, JSON and an exit status.
+//! The binary `margay`: flags, resolved once, become calls of the libraries; what they answer becomes text,
+//! JSON and an exit status.
 //!
 //! # Invariants
 //! - Exit status: 0 holds or clean, 1 violated, 2 bad usage or unreadable input, 3 unknown.

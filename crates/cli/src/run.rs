@@ -128,7 +128,8 @@ fn more_time(args: &RunArgs, decided: &Decided) -> Option<String> {
     })
 }
 
-/// Takes out of the verdicts what does not count. A deviation leaves a weaker level untouched, and whoever breaks that one too has found something else.
+/// Takes out of the verdicts what does not count. A deviation leaves a weaker level untouched, and whoever
+/// breaks that one too has found something else.
 fn set_aside(args: &RunArgs, done: &Done, expectation: &Expectation, decided: &mut Vec<Decided>) -> Aside {
     let aside = sort(done, expectation, decided);
     if let Some(level) = aside.keeps {
@@ -152,7 +153,8 @@ fn sort(done: &Done, expectation: &Expectation, decided: &mut [Decided]) -> Asid
     expectation.sort(&done.recording.history, decisions.filter(|decision| is_whole(decision)))
 }
 
-/// Where the report is. A person who reads the account gets one without asking; if it cannot be written, the verdict matters more.
+/// Where the report is. A person who reads the account gets one without asking; if it cannot be written, the
+/// verdict matters more.
 fn page(args: &RunArgs, view: &View) -> Option<PathBuf> {
     if args.no_report || args.output.report.is_some() {
         return args.output.report.clone();
@@ -176,7 +178,8 @@ fn timeout(args: &RunArgs) -> Option<Duration> {
     args.common.timeout.or(Some(TIMEOUT))
 }
 
-/// Every engine that was asked for; and the mirror once more, if it has found something while clients ran: now it can show what.
+/// Every engine that was asked for; and the mirror once more, if it has found something while clients ran:
+/// now it can show what.
 fn decide_all(args: &RunArgs, done: &Done) -> Vec<Decided> {
     let asked = args.engine.iter().map(|&engine| (done.claim, engine));
     let found = done.recording.verified.as_ref().is_some_and(|verified| verified.violations > 0);
@@ -210,7 +213,8 @@ fn settled(done: &Done, task: &Task) -> Option<Decision> {
     margay::accepted(recorded, question, "follow", done.order.certificate(recorded)?, &task.budget)
 }
 
-/// The verdict that counts: a violation, or else a proof, or else nothing found, or else no answer; of equals the first.
+/// The verdict that counts: a violation, or else a proof, or else nothing found, or else no answer; of equals
+/// the first.
 fn decisive(decided: &[Decided]) -> &Decided {
     let weight = |decided: &&Decided| match decided.decision.verdict {
         Verdict::Violated(_) => 0,

@@ -97,7 +97,8 @@ fn sentence(help: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// Workloads answer to what clients read, so they are played live, on threads and real clocks, and not in simulated time.
+/// Workloads answer to what clients read, so they are played live, on threads and real clocks, and not in
+/// simulated time.
 const WORKLOADS: &str = "\
 The workloads of `margay run` that are not in SQL are played against the same databases by
   margay run sim:PROTOCOL[+FAULT[=P]…] --workload W --record OUT

@@ -31,7 +31,8 @@ const BEAT: Duration = Duration::from_millis(100);
 /// After how many lines it is asked whether there is enough to look at.
 const LINES: u64 = 512;
 
-/// The question, if the history is a stream in the native format and engine follow is asked about an order in real time.
+/// The question, if the history is a stream in the native format and engine follow is asked about an order in
+/// real time.
 pub fn question(args: &CheckArgs) -> Result<Option<Question>, Failure> {
     let native = matches!(args.input.from, None | Some(Format::Margay));
     let assumes = args.input.sequential_keys || args.input.linearizable_keys || args.accept.is_some();
@@ -174,8 +175,9 @@ fn follow(
     }
 }
 
-/// The violation of a window. It is one of the whole if real time counts: what is before the window cannot come after it.
-/// Other engines might explain it better, but by what only holds if nothing was before the window.
+/// The violation of a window. It is one of the whole if real time counts: what is before the window cannot
+/// come after it. Other engines might explain it better, but by what only holds if nothing was before the
+/// window.
 fn proved(window: &History, question: Question, engine: Choice, budget: &Budget) -> Option<Decision> {
     let options = Options::with_engine(engine);
     let decided = question.uses_real_time().then(|| margay::decide(window, question, &options, budget))?;

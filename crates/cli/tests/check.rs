@@ -304,7 +304,8 @@ fn case(name: &str) -> String {
     format!("crates/engines/tests/cases/{name}")
 }
 
-/// Mechanisms of no database in particular "proved" `violated under serializable`, and the page said "is impossible under snapshot-isolation".
+/// Mechanisms of no database in particular "proved" `violated under serializable`, and the page said "is
+/// impossible under snapshot-isolation".
 #[test]
 fn made_up_mechanisms_are_no_violation_of_a_level() {
     let history = case("forged-mechanisms.jsonl");

@@ -113,7 +113,8 @@ const FRACTURED: &str = "\
 {:process 2, :type :ok, :f :txn, :value [[:r :x [1]] [:r :y [1]]]}
 ";
 
-/// Snapshot isolation is violated, but the audit rejected the engine's proofs at this level; the findings were dropped, and what was left was `true`.
+/// Snapshot isolation is violated, but the audit rejected the engine's proofs at this level; the findings
+/// were dropped, and what was left was `true`.
 #[test]
 fn a_rejected_finding_is_never_true() {
     let history = "crates/cli/tests/cases/certificate-rejected.jsonl";

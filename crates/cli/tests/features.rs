@@ -1,4 +1,5 @@
-//! `margay run` on the databases that it has to be built with: `cargo test -p margay-cli --features slatedb --test features`.
+//! `margay run` on the databases that it has to be built with:
+//! `cargo test -p margay-cli --features slatedb --test features`.
 
 mod common;
 

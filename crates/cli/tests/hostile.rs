@@ -27,8 +27,8 @@ fn harmless(run: &Run, what: &str) {
     }
 }
 
-/// A chain of thirty thousand additions ended the process by an overflow of the stack (exit status 134): its tree is as deep as it is
-/// long. So did a condition of such a chain.
+/// A chain of thirty thousand additions ended the process by an overflow of the stack (exit status 134): its
+/// tree is as deep as it is long. So did a condition of such a chain.
 #[test]
 fn a_long_chain_of_operators_does_not_end_the_process() {
     let folder = TempDir::new().expect("a folder");

@@ -1,4 +1,5 @@
-//! Engine observe through the real binary: the twelve anomalies as logs of SQL statements, certificates, readings, unknown initial values.
+//! Engine observe through the real binary: the twelve anomalies as logs of SQL statements, certificates,
+//! readings, unknown initial values.
 
 mod common;
 
@@ -33,7 +34,8 @@ fn the_twelve_anomalies() {
     }
 }
 
-/// What a join returned cannot be told as reads of rows, so `auto` has the statements executed. It used to stop at `unknown`.
+/// What a join returned cannot be told as reads of rows, so `auto` has the statements executed. It used to
+/// stop at `unknown`.
 #[test]
 fn statements_are_executed_where_rows_do_not_tell() {
     let log = r#"{"margay":1,"tables":{"t":{"key":["id"],"columns":{"id":"int","v":"int"}}},"initial":[[["t",1],{"v":0}],[["t",2],{"v":0}]]}
@@ -101,7 +103,8 @@ fn what_is_wrong_is_told() {
     assert!(words.join(" ").contains("the isolation is wrong"), "{}", run.stdout);
 }
 
-/// One statement that sees two rows of different states: right by the definition of read committed, wrong for one snapshot per statement.
+/// One statement that sees two rows of different states: right by the definition of read committed, wrong for
+/// one snapshot per statement.
 #[test]
 fn readings_of_read_committed() {
     let folder = TempDir::new().expect("a folder");
@@ -138,7 +141,8 @@ fn initial_values_that_nobody_knows() {
     margay(["check", path, "--level", "serializable", "--engine", "naive"]).expect(3);
 }
 
-/// No result shows a value; only conditions tell, which a solver puts together: our own, and another program as a second opinion.
+/// No result shows a value; only conditions tell, which a solver puts together: our own, and another program
+/// as a second opinion.
 #[test]
 fn the_second_backend() {
     let folder = TempDir::new().expect("a folder");
@@ -165,7 +169,8 @@ fn the_second_backend() {
     margay(check.into_iter().chain(["--backend", "thought"])).expect(2);
 }
 
-/// PostgreSQL at READ COMMITTED lets an UPDATE miss a row that another transaction deletes and inserts again: it used to be accused of that.
+/// PostgreSQL at READ COMMITTED lets an UPDATE miss a row that another transaction deletes and inserts again:
+/// it used to be accused of that.
 #[test]
 fn a_row_that_is_deleted_and_inserted_again_may_be_missed() {
     let log = r#"{"margay":1,"tables":{"t":{"key":["id"],"columns":{"id":"int","v":"int"}}},"initial":[[["t",1],{"v":0}]]}
@@ -225,7 +230,8 @@ fn logs_of_a_real_mariadb() {
     }
 }
 
-/// Statements and stored results of a real PostgreSQL, whose serializable transactions need not commit in their serial order.
+/// Statements and stored results of a real PostgreSQL, whose serializable transactions need not commit in
+/// their serial order.
 #[test]
 fn logs_of_a_real_postgresql() {
     let folder = TempDir::new().expect("a folder");

@@ -33,7 +33,8 @@ fn sqlite_in_all_modes() {
     }
 }
 
-/// At REPEATABLE READ a key comes back although a snapshot has the row that was there before: snapshot isolation, by its definition, does not allow that.
+/// At REPEATABLE READ a key comes back although a snapshot has the row that was there before: snapshot
+/// isolation, by its definition, does not allow that.
 #[test]
 fn postgresql_at_its_levels() {
     let Some(server) = started(Server::postgres()) else { return };

@@ -40,7 +40,8 @@ fn is_clean(args: &str, engines: &[&str], answers: &[&str]) {
     }
 }
 
-/// Every engine has an answer where a history is one of those that it decides. Clients tell what they saw; the order of versions, which `certify` wants, the database itself tells.
+/// Every engine has an answer where a history is one of those that it decides. Clients tell what they saw;
+/// the order of versions, which `certify` wants, the database itself tells.
 fn every_engine_is_clean(url: &str, workload: &str) {
     let args = format!("{url} --workload {workload} --transactions 60");
     let mut answers = vec!["mirror"];

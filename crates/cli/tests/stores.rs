@@ -123,8 +123,9 @@ fn aborted_and_next(record: &Path) -> Vec<[BTreeSet<String>; 2]> {
     pairs.filter(|(first, _)| first.1).map(|(first, next)| [first.0.clone(), next.0.clone()]).collect()
 }
 
-/// More and more transactions, until some are refused: how threads meet is not in our hand. Some are rolled back on purpose and not tried again; by chance the next one of those hardly has the same objects, if
-/// they are two or more.
+/// More and more transactions, until some are refused: how threads meet is not in our hand. Some are rolled
+/// back on purpose and not tried again; by chance the next one of those hardly has the same objects, if they
+/// are two or more.
 #[test]
 #[cfg_attr(not(feature = "stores"), ignore = "built without the feature `stores`")]
 fn a_refused_transaction_is_tried_again_as_another() {

@@ -1,4 +1,5 @@
-//! The workloads through the real binary: each runs on SQLite and holds; programs in SQL run on servers; interleavings give the published tables.
+//! The workloads through the real binary: each runs on SQLite and holds; programs in SQL run on servers;
+//! interleavings give the published tables.
 
 mod common;
 

@@ -72,7 +72,8 @@ fn with_port(url: &str, port: Option<String>) -> String {
     }
 }
 
-/// How connections are made to a PostgreSQL server, and what is wrong with the password file, if it is not used for that.
+/// How connections are made to a PostgreSQL server, and what is wrong with the password file, if it is not
+/// used for that.
 pub(crate) fn postgres(url: &str, around: &Environment<'_>) -> Result<(Config, Option<String>), String> {
     let mut config: Config =
         with_port(url, around.get("PGPORT")).parse().map_err(crate::postgres_tls::shown)?;

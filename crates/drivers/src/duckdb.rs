@@ -33,7 +33,8 @@ impl DuckDatabase {
         first.try_clone().map_err(|error| error.to_string())
     }
 
-    /// Without indexes of our own: they make updates of what they cover deletes and inserts, which are refused for other reasons than conflicts.
+    /// Without indexes of our own: they make updates of what they cover deletes and inserts, which are
+    /// refused for other reasons than conflicts.
     fn execute(&self, texts: Vec<String>) -> Result<(), String> {
         let texts: Vec<String> = texts.into_iter().filter(|text| !text.starts_with("CREATE INDEX")).collect();
         self.connection()?.execute_batch(&texts.join(";")).map_err(|error| error.to_string())

@@ -1,7 +1,7 @@
 //! fjall, a store of pairs that is part of the program.
 //!
-//! Its two levels are its two kinds of database: `OPTIMISTIC` remembers what a transaction read and validates it at commit; `SINGLE WRITER` lets one writer in
-//! at a time, beside readers with snapshots.
+//! Its two levels are its two kinds of database: `OPTIMISTIC` remembers what a transaction read and validates
+//! it at commit; `SINGLE WRITER` lets one writer in at a time, beside readers with snapshots.
 
 use std::path::Path;
 use std::sync::OnceLock;

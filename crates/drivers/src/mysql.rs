@@ -42,9 +42,11 @@ impl MysqlDatabase {
         Ok(Self { url, patient, limited, _alone: None, dbms, version, witness: OnceLock::new() })
     }
 
-    /// The same, unless another run is at work there: two would make and drop the same tables, and take each other's writes for the database's faults. One that is about to end is waited for.
+    /// The same, unless another run is at work there: two would make and drop the same tables, and take each
+    /// other's writes for the database's faults. One that is about to end is waited for.
     pub fn alone(mut self) -> Result<Self, String> {
-        // Its locks outlive the session that has them (seekdb 1.4.0, docs/FINDINGS.md): the next run would wait in vain.
+        // Its locks outlive the session that has them (seekdb 1.4.0, docs/FINDINGS.md): the next run would
+        // wait in vain.
         if self.dbms == "oceanbase" {
             return Ok(self);
         }
@@ -77,7 +79,8 @@ impl MysqlDatabase {
     }
 }
 
-/// From this version on MariaDB's REPEATABLE READ is snapshot isolation, unless a variable is switched off. What profiles say of it is asked for.
+/// From this version on MariaDB's REPEATABLE READ is snapshot isolation, unless a variable is switched off.
+/// What profiles say of it is asked for.
 const SNAPSHOT_ISOLATION: [u32; 3] = [11, 6, 2];
 
 fn is_since(version: &str, first: [u32; 3]) -> bool {
@@ -183,7 +186,8 @@ fn told_gtid(connection: &Conn) -> Option<String> {
     })
 }
 
-/// The library leaves a byte for the form and one for the length in front of the name, whose first part has eight digits.
+/// The library leaves a byte for the form and one for the length in front of the name, whose first part has
+/// eight digits.
 fn gtid(told: &str) -> Option<String> {
     let start = told.find('-')?.checked_sub(8)?;
     told.get(start..).map(str::to_owned)
@@ -201,7 +205,8 @@ struct MysqlSession {
     connection: Conn,
     writes_alike: bool,
     watch: Option<Watch>,
-    /// The statements so far, by their texts, with the numbers of their parameters in the order in which they are wanted.
+    /// The statements so far, by their texts, with the numbers of their parameters in the order in which they
+    /// are wanted.
     prepared: HashMap<String, (mysql::Statement, Vec<usize>)>,
 }
 
@@ -232,7 +237,8 @@ impl MysqlSession {
         self.connection.query_drop(text).map_err(trouble)
     }
 
-    /// After the commit, because only then it has a name. Without an answer there is none, and what it changed must tell.
+    /// After the commit, because only then it has a name. Without an answer there is none, and what it
+    /// changed must tell.
     fn testify(&mut self) {
         let Some(watch) = &mut self.watch else { return };
         if watch.wrote {

@@ -53,7 +53,8 @@ impl PostgresDatabase {
         Ok(Self { url, patient, limited, _relay: relay, _alone: None, dbms, version, witness })
     }
 
-    /// The same, unless another run is at work there: two would make and drop the same tables, and take each other's writes for the database's faults. One that is about to end is waited for.
+    /// The same, unless another run is at work there: two would make and drop the same tables, and take each
+    /// other's writes for the database's faults. One that is about to end is waited for.
     pub fn alone(mut self) -> Result<Self, String> {
         let mut client = self.connection()?;
         client.batch_execute("SET lock_timeout = '3s'").map_err(shown)?;
@@ -71,8 +72,8 @@ impl PostgresDatabase {
         connect(&self.patient)
     }
 
-    /// What this connection commits outlives a crash, whatever the server was told: a crash may lose what clients wrote, and is
-    /// found out by that, but not the tables they write to.
+    /// What this connection commits outlives a crash, whatever the server was told: a crash may lose what
+    /// clients wrote, and is found out by that, but not the tables they write to.
     fn lasting(&self) -> Result<Client, String> {
         let mut client = self.connection()?;
         if self.dbms == "postgresql" {
@@ -177,7 +178,8 @@ fn key(which: Statement, asked: &[Cell], row: &[Cell]) -> Option<i64> {
     }
 }
 
-/// A statement that also tells who runs it, or what it sees: the snapshot is one only if the same statement asks for it.
+/// A statement that also tells who runs it, or what it sees: the snapshot is one only if the same statement
+/// asks for it.
 fn watched(text: &str) -> String {
     match text.starts_with("SELECT") {
         true => format!(
@@ -264,8 +266,8 @@ struct PostgresSession {
     deletes_read: bool,
 }
 
-/// At READ COMMITTED a delete that has waited for somebody who deleted its row and put another in its place finds neither: the one is gone, the other too new for
-/// its snapshot. At the other levels it is refused.
+/// At READ COMMITTED a delete that has waited for somebody who deleted its row and put another in its place
+/// finds neither: the one is gone, the other too new for its snapshot. At the other levels it is refused.
 fn deletes_read(own_name: &str) -> bool {
     own_name != "READ COMMITTED"
 }
@@ -345,8 +347,9 @@ impl Session for PostgresSession {
         self.sql(OWN, &[key]).map(Some)
     }
 
-    /// A COMMIT in a transaction that has failed is no error: it is answered with the tag ROLLBACK, which the client library does not show. A
-    /// statement before it in the same message fails in such a transaction, and takes the COMMIT with it.
+    /// A COMMIT in a transaction that has failed is no error: it is answered with the tag ROLLBACK, which the
+    /// client library does not show. A statement before it in the same message fails in such a transaction,
+    /// and takes the COMMIT with it.
     fn commit(&mut self) -> Result<(), Trouble> {
         match self.watch {
             Some(_) => self.commit_watched(),
@@ -359,7 +362,8 @@ impl Session for PostgresSession {
     }
 }
 
-/// Class 40 is "transaction rollback"; the others are timeouts of locks and statements, and a transaction that has failed before.
+/// Class 40 is "transaction rollback"; the others are timeouts of locks and statements, and a transaction
+/// that has failed before.
 fn is_refusal(code: &str) -> bool {
     code.starts_with("40") && code != "40003" || matches!(code, "55P03" | "57014" | "25P02" | "25P03")
 }

@@ -1,7 +1,8 @@
 //! Addresses of PostgreSQL servers, with libpq's words for encryption.
 //!
-//! What a relay does for connections that are not encrypted ([`crate::proxy`]), the end of an encrypted one does itself: it counts as lost when an answer does not come in time. A relay
-//! cannot read where answers end.
+//! What a relay does for connections that are not encrypted ([`crate::proxy`]), the end of an encrypted one
+//! does itself: it counts as lost when an answer does not come in time. A relay cannot read where answers
+//! end.
 
 use std::future::Future;
 use std::io::{self, ErrorKind};
@@ -28,8 +29,8 @@ const WORDS: Words = Words {
     values: ["disable", "prefer", "require", "verify-ca", "verify-full"],
 };
 
-/// Where a PostgreSQL server is, and how connections to it are secured: an address with libpq's options `sslmode` and `sslrootcert`. What it leaves out, libpq's environment variables and
-/// password file say.
+/// Where a PostgreSQL server is, and how connections to it are secured: an address with libpq's options
+/// `sslmode` and `sslrootcert`. What it leaves out, libpq's environment variables and password file say.
 #[derive(Clone)]
 pub struct PostgresAddress {
     config: Config,

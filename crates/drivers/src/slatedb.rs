@@ -1,6 +1,7 @@
 //! SlateDB, a store of pairs on an object store: here the local file system, or memory.
 //!
-//! Its two levels are its own: `SNAPSHOT` holds writes against those of others at commit, `SERIALIZABLE SNAPSHOT` reads too.
+//! Its two levels are its own: `SNAPSHOT` holds writes against those of others at commit,
+//! `SERIALIZABLE SNAPSHOT` reads too.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //! - Who asks for encryption never gets a connection without: only `prefer` does, and only from a server that has none.
-//! - Who asks for a certificate to be verified never gets one that was not. An authority that nobody would ask is refused.
+//! - Who asks for a certificate to be verified never gets one that was not. An authority that nobody would
+//!   ask is refused.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -6,8 +6,9 @@ use margay_drivers::{Ask, Change, Database, Obj, Space, SqliteMode, Target, Valu
 use margay_levels::profile::Profile;
 use play::{ask, start};
 
-/// A run with a shared cache in WAL mode was once called violated: the profile promised the snapshots of WAL, but connections with one cache lock tables, and whoever has
-/// read one table sees what others commit to a second one afterwards.
+/// A run with a shared cache in WAL mode was once called violated: the profile promised the snapshots of WAL,
+/// but connections with one cache lock tables, and whoever has read one table sees what others commit to a
+/// second one afterwards.
 #[test]
 fn a_profile_promises_snapshots_where_reads_come_from_one() {
     for (target, snapshots) in [("sqlite", true), ("sqlite:?cache=shared", false)] {

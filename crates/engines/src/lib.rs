@@ -1,7 +1,7 @@
 //! The registry of engines, and which one to take.
 //!
-//! This is the only crate that knows all engines; they do not know each other. To add one: a line in [`all`], and, if it should be
-//! taken without being asked for, its place in [`auto`].
+//! This is the only crate that knows all engines; they do not know each other. To add one: a line in [`all`],
+//! and, if it should be taken without being asked for, its place in [`auto`].
 //!
 //! # Algorithm
 //! `auto` is a list of engines in order of preference. The crate `margay` asks them in that order.
@@ -157,7 +157,8 @@ pub fn auto(history: &History, question: Question) -> Vec<Engine> {
     all().iter().copied().filter(suits).collect()
 }
 
-/// Whether inference is worth its time: lists tell the order of their versions, and the weak levels do not need it. Of many registers it tells too little to decide.
+/// Whether inference is worth its time: lists tell the order of their versions, and the weak levels do not
+/// need it. Of many registers it tells too little to decide.
 fn may_infer(history: &History, question: Question) -> bool {
     let searched = matches!(question.level.family(), Family::Serial | Family::Snapshot);
     !searched || history.has_kind(OpKind::Append) || history.txn_count() <= INFER_UP_TO

@@ -311,8 +311,8 @@ fn innodb_compares_without_case() {
     assert!(answers.len() > 1 && answers.iter().all(|(_, holds)| *holds), "{answers:?}");
 }
 
-/// `tidb` was MySQL for the engine that executes statements and no particular database for the others, so that one proved `holds`
-/// and another `violated`.
+/// `tidb` was MySQL for the engine that executes statements and no particular database for the others, so
+/// that one proved `holds` and another `violated`.
 #[test]
 fn tidb_compares_with_case() {
     let history = case("dialect-tidb.jsonl");

@@ -1,6 +1,7 @@
 //! Histories that engines or the audit once answered wrongly, each with its story.
 //!
-//! Every engine is asked. It may say `unknown`; what it says beyond that must be right, and pass the audit without the help of the command line.
+//! Every engine is asked. It may say `unknown`; what it says beyond that must be right, and pass the audit
+//! without the help of the command line.
 
 use std::path::PathBuf;
 
@@ -62,8 +63,9 @@ fn a_scan_that_returned_an_absent_row() {
     decided("scan-returned-null-row.jsonl", &levels, false, &ALL_THREE);
 }
 
-/// `solve` and the audit took the order of a list's versions from committed readers only. T3 saw T2's element, so T2 committed, and what T2 saw of another list counts: `solve` said
-/// `holds`, and `naive` had no certificate.
+/// `solve` and the audit took the order of a list's versions from committed readers only. T3 saw T2's
+/// element, so T2 committed, and what T2 saw of another list counts: `solve` said `holds`, and `naive` had no
+/// certificate.
 #[test]
 fn a_list_that_a_transaction_of_unknown_outcome_read() {
     let levels =
@@ -71,8 +73,9 @@ fn a_list_that_a_transaction_of_unknown_outcome_read() {
     decided("list-unknown-outcome-reader.jsonl", &levels, false, &ALL_THREE);
 }
 
-/// T3 read an empty list, appended to it, and then read what T1 had appended before its own element: it saw T1, and had not seen it before. At `be-read-committed` only what was read
-/// earlier counts, so there it is legal.
+/// T3 read an empty list, appended to it, and then read what T1 had appended before its own element: it saw
+/// T1, and had not seen it before. At `be-read-committed` only what was read earlier counts, so there it is
+/// legal.
 #[test]
 fn a_list_that_was_read_after_an_own_append() {
     let levels = [Level::ReadAtomic, Level::Causal, Level::Prefix];
@@ -80,7 +83,8 @@ fn a_list_that_was_read_after_an_own_append() {
     decided("list-after-own-append.jsonl", &[Level::BeReadCommitted], true, &ALL_THREE);
 }
 
-/// The lemmas of `solve` rested on more than the audit could see: `unknown`, although snapshot isolation itself is violated.
+/// The lemmas of `solve` rested on more than the audit could see: `unknown`, although snapshot isolation
+/// itself is violated.
 #[test]
 fn a_refutation_that_the_audit_rejected() {
     let levels = [
@@ -99,8 +103,8 @@ fn one_read_that_names_an_object_twice_is_no_history() {
     assert!(error.contains(":4:") && error.contains("one object twice"), "{error}");
 }
 
-/// A scan may, because databases have done it. But it sees one version of an object: `naive` and `solve` took the first of the two rows, and said `holds`.
-/// Who may have committed did not, if that explains it.
+/// A scan may, because databases have done it. But it sees one version of an object: `naive` and `solve` took
+/// the first of the two rows, and said `holds`. Who may have committed did not, if that explains it.
 #[test]
 fn a_scan_that_shows_two_rows_of_one_object() {
     let levels = [Level::ReadCommitted, Level::Causal, Level::SnapshotIsolation, Level::StrictSerializable];
@@ -128,8 +132,8 @@ fn a_version_set_that_names_an_object_twice_is_no_history() {
     assert!(error.contains(":7:") && error.contains("two versions of t/0"), "{error}");
 }
 
-/// T921 may have committed, and so may T692, but not both in the order that `solve` found: what T921 read of a list lacks T692's elements. The order was the engine's own certificate, and the
-/// audit rejected it.
+/// T921 may have committed, and so may T692, but not both in the order that `solve` found: what T921 read of
+/// a list lacks T692's elements. The order was the engine's own certificate, and the audit rejected it.
 #[test]
 fn an_unknown_reader_of_a_list_that_lacks_elements_of_unknown_transactions() {
     let config = SimConfig { seed: 2, protocol: margay_simdb::Protocol::Ssi, ..SimConfig::default() };
@@ -162,9 +166,9 @@ fn an_update_of_a_row_that_the_same_transaction_inserted() {
     decided("update-after-own-insert.jsonl", &levels, false, &["solve", "naive"]);
 }
 
-/// T3's scan returned nothing, so T1, whose outcome is unknown, committed its deletion; T2, later in T1's session, still
-/// read the row. No certificate can show that. `infer` dropped the violation and claimed `holds`, which the audit
-/// rejected. Brute force found it.
+/// T3's scan returned nothing, so T1, whose outcome is unknown, committed its deletion; T2, later in T1's
+/// session, still read the row. No certificate can show that. `infer` dropped the violation and claimed
+/// `holds`, which the audit rejected. Brute force found it.
 #[test]
 fn a_deletion_of_unknown_outcome_that_a_scan_shows() {
     let history = case("scan-shows-unknown-deletion.jsonl").expect("the case is a history");

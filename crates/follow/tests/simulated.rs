@@ -66,8 +66,8 @@ fn faults_give_audited_answers() {
     assert!(answers > 0);
 }
 
-/// A list that was read long after two appends changed places, and a transaction of unknown outcome that was seen long after it agreed
-/// with the state, took hundreds of thousands of steps, or no answer.
+/// A list that was read long after two appends changed places, and a transaction of unknown outcome that was
+/// seen long after it agreed with the state, took hundreds of thousands of steps, or no answer.
 #[test]
 fn a_dead_end_long_after_its_cause() {
     for (protocol, level, transactions, seed) in [

@@ -19,7 +19,8 @@ fn finding(history: &History, level: Level) -> Finding {
     }
 }
 
-/// Withdrawals from two accounts of one customer, after payments that made the same balances as before: values repeat, so no read tells which payment it saw.
+/// Withdrawals from two accounts of one customer, after payments that made the same balances as before:
+/// values repeat, so no read tells which payment it saw.
 const WRITE_SKEW: &str = "init: x=50 y=50 z=0 \
     | T1: w(x,70)@[1,2] | T2: w(y,70)@[1,2] | T3: w(x,50)@[3,4] | T4: w(y,50)@[3,4] | T5: w(z,1)@[5,6] \
     | T6: r(x,50)@[10,11] r(y,50)@[12,13] w(x,-40)@[14,20] \

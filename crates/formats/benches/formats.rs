@@ -1,7 +1,9 @@
 //! How fast histories are read and written, and in how much memory.
 //!
-//! `cargo bench -p margay-formats` makes histories in a temporary directory, then does each task in a process of its own, so that the peaks of
-//! memory do not mix. Seconds are those of the clock and, for machines with other work to do, of the processor. `MARGAY_BENCH_TXNS` sets the number of transactions (default 1,000,000, of eight operations each); `TMPDIR` the directory.
+//! `cargo bench -p margay-formats` makes histories in a temporary directory, then does each task in a process
+//! of its own, so that the peaks of memory do not mix. Seconds are those of the clock and, for machines with
+//! other work to do, of the processor. `MARGAY_BENCH_TXNS` sets the number of transactions (default
+//! 1,000,000, of eight operations each); `TMPDIR` the directory.
 
 use std::fmt::Write as _;
 use std::fs::File;

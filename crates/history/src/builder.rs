@@ -1,12 +1,13 @@
 //! The only way to make a [`History`]: operations in, in any order across sessions; a validated history out.
 //!
 //! # Invariants
-//! What is wrong is said where it is met: `push` fails on the operation that breaks a rule, so a reader can point at its line. Only what needs
-//! the whole history (evidence, clocks that contradict session order) waits for [`HistoryBuilder::finish`], with the place remembered.
+//! What is wrong is said where it is met: `push` fails on the operation that breaks a rule, so a reader can
+//! point at its line. Only what needs the whole history (evidence, clocks that contradict session order)
+//! waits for [`HistoryBuilder::finish`], with the place remembered.
 //!
 //! # Cost
-//! Linear. When operations arrive in the history's own order, nothing is moved; otherwise each column is permuted once, one after
-//! the other, so the peak is one column above the result.
+//! Linear. When operations arrive in the history's own order, nothing is moved; otherwise each column is
+//! permuted once, one after the other, so the peak is one column above the result.
 
 use std::sync::Arc;
 
@@ -79,8 +80,8 @@ impl HistoryBuilder {
         Self::default()
     }
 
-    /// A builder with the header, tables, objects, values and initial state of a history, and none of its transactions or evidence. The ids of its
-    /// tables, objects, values and columns stay what they were.
+    /// A builder with the header, tables, objects, values and initial state of a history, and none of its
+    /// transactions or evidence. The ids of its tables, objects, values and columns stay what they were.
     #[must_use]
     pub fn like(history: &History) -> Self {
         let names = history.tables.iter().enumerate();
@@ -197,7 +198,8 @@ impl HistoryBuilder {
     /// Adds an operation to a transaction, which it begins if need be.
     ///
     /// # Errors
-    /// When the operation cannot follow what its session and transaction have done so far, or is not what its kind says.
+    /// When the operation cannot follow what its session and transaction have done so far, or is not what its
+    /// kind says.
     pub fn push(
         &mut self,
         session: u64,
@@ -413,7 +415,8 @@ impl HistoryBuilder {
     /// The history.
     ///
     /// # Errors
-    /// When evidence names a transaction, operation or version that is not there, or a session's clock contradicts the order of its transactions.
+    /// When evidence names a transaction, operation or version that is not there, or a session's clock
+    /// contradicts the order of its transactions.
     pub fn finish(mut self) -> Result<History, Invalid> {
         self.check_room()?;
         self.end_open_txns();

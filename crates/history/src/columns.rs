@@ -1,4 +1,5 @@
-//! A history from whole columns: for readers of large histories that were validated when they were written, and are validated again here.
+//! A history from whole columns: for readers of large histories that were validated when they were written,
+//! and are validated again here.
 //!
 //! # Invariants
 //! Any columns lead to a history that [`crate::HistoryBuilder`] could have made, or to an error; never to a panic.
@@ -17,7 +18,8 @@ use crate::object::Objects;
 use crate::table::Table;
 use crate::value::Values;
 
-/// The columns of a history, in its own order: sessions by label, transactions in session order, operations in program order.
+/// The columns of a history, in its own order: sessions by label, transactions in session order, operations
+/// in program order.
 #[derive(Default, Debug)]
 pub struct Columns {
     /// What the history says of itself.

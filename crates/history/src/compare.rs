@@ -1,7 +1,7 @@
 //! Whether two histories have the same content, whatever the numbers of their ids.
 //!
-//! Two readers meet objects and values in different orders, so their ids differ while what they stand for is the same. Used to
-//! prove that a conversion loses nothing.
+//! Two readers meet objects and values in different orders, so their ids differ while what they stand for is
+//! the same. Used to prove that a conversion loses nothing.
 
 use crate::evidence::Version;
 use crate::history::{Access, History, Op, Predicate};

@@ -513,8 +513,8 @@ impl History {
         self.intervals.get(self.txn_starts[txn.index()] as usize).map(|at| at.before)
     }
 
-    /// The latest time at which a transaction can have taken effect: its end's `after`. Unknown for an unknown outcome, which may take
-    /// effect later than anything its client saw.
+    /// The latest time at which a transaction can have taken effect: its end's `after`. Unknown for an
+    /// unknown outcome, which may take effect later than anything its client saw.
     #[must_use]
     pub fn end(&self, txn: TxnId) -> Option<i64> {
         if self.outcome(txn) == Outcome::Unknown {

@@ -10,8 +10,8 @@
 //! [`ValueId`]. Scans, predicate updates and SQL statements keep their text in side tables.
 //!
 //! # Invariants
-//! - A history is immutable; [`HistoryBuilder`] makes one and validates as it goes ([`Columns`] takes a whole one and validates it at once). Code that holds a
-//!   `History` never checks well-formedness again.
+//! - A history is immutable; [`HistoryBuilder`] makes one and validates as it goes ([`Columns`] takes a whole
+//!   one and validates it at once). Code that holds a `History` never checks well-formedness again.
 //! - Transactions are numbered session by session (sessions by label), in session order; operations transaction by
 //!   transaction, in program order. So session order is `<` on [`TxnId`]s of one session.
 //! - The last operation of every transaction is its end: [`OpKind::Commit`], [`OpKind::Abort`] or [`OpKind::Unknown`].

@@ -32,8 +32,8 @@ pub enum Value<'a> {
 /// The table of interned values.
 ///
 /// # Design
-/// A [`ValueId`] with its highest bit set *is* the integer in the other 31 bits; every other id is an index into 16-byte slots, whose
-/// texts, lists and rows lie in three arenas.
+/// A [`ValueId`] with its highest bit set *is* the integer in the other 31 bits; every other id is an index
+/// into 16-byte slots, whose texts, lists and rows lie in three arenas.
 ///
 /// # Invariants
 /// Equal values have equal ids: integers of 31 bits are always inline, all others are looked up before they are added.

@@ -1,8 +1,9 @@
 //! Writes that reads cannot tell apart.
 //!
 //! # Problem
-//! Inference looks a read's writer up by value. Two writes of one value to one object (`duplicate-write`), and a write of what the object had at first
-//! (`unobservable-write`), leave open what a read of that value saw. That is no violation, and it is told apart from them: who records a history can avoid it.
+//! Inference looks a read's writer up by value. Two writes of one value to one object (`duplicate-write`),
+//! and a write of what the object had at first (`unobservable-write`), leave open what a read of that value
+//! saw. That is no violation, and it is told apart from them: who records a history can avoid it.
 //!
 //! # Cost
 //! One entry for each value written to an object.

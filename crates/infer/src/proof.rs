@@ -1,9 +1,10 @@
 //! From cycles in the graph to findings that the audit accepts.
 //!
 //! # Algorithm
-//! A cycle of nodes becomes a cycle of transactions: steps inside a transaction disappear, runs through extra nodes become one edge, runs of session order or
-//! real time become one edge. Where an edge rests on the order of two versions of a register, a second lemma says why: the later transaction read the
-//! earlier one's version before it wrote, so the other order would be a cycle too.
+//! A cycle of nodes becomes a cycle of transactions: steps inside a transaction disappear, runs through extra
+//! nodes become one edge, runs of session order or real time become one edge. Where an edge rests on the
+//! order of two versions of a register, a second lemma says why: the later transaction read the earlier one's
+//! version before it wrote, so the other order would be a cycle too.
 //!
 //! # Invariants
 //! A finding counts only if the audit accepts it.

@@ -2,12 +2,13 @@
 //!
 //! # Algorithm
 //! Three sources, each a number of pairs "this version is before that one":
-//! - who reads a register and then writes it made the later version: otherwise write and read dependencies would form a cycle;
+//! - who reads a register and then writes it made the later version: otherwise write and read dependencies
+//!   would form a cycle;
 //! - session order and real time, where the question has them ([`crate::keys`]);
 //! - version orders of the evidence.
 //!
-//! Where the pairs of the first source make a chain of all versions, or evidence names all of them, the whole order is known. A cycle of pairs is a violation, and shows as one of
-//! write dependencies.
+//! Where the pairs of the first source make a chain of all versions, or evidence names all of them, the whole
+//! order is known. A cycle of pairs is a violation, and shows as one of write dependencies.
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{ObjectId, TxnId, Version};

@@ -78,7 +78,8 @@ fn what_is_ruled_out() {
     assert!(!boundary.also_not.contains(&Model::SnapshotIsolation));
 }
 
-/// In one session, x is written twice; who then reads the first value was overtaken by nobody unless session order says so.
+/// In one session, x is written twice; who then reads the first value was overtaken by nobody unless session
+/// order says so.
 #[test]
 fn keys_follow_the_order_of_the_question() {
     let text = "T1@s1: w(x,1) | T2@s1: w(x,2) | T3@s1: r(x,1)";

@@ -11,7 +11,8 @@
 //! - `garbage-read` is illegal at every level; Elle has no such name.
 //! - `predicate-read-miss` is illegal from read-committed up: a scan sees some version of every object. Elle
 //!   forbids it at serializable only.
-//! - `result-mismatch` is illegal from read-committed up: no version of anything explains the answer. Elle has no such name.
+//! - `result-mismatch` is illegal from read-committed up: no version of anything explains the answer. Elle
+//!   has no such name.
 //! - `GSI`, `GSIa`, `GSIb`: forbidden by the snapshot levels; in Elle the spelling keeps models from matching them.
 
 use crate::{Anomaly, Level};

@@ -49,8 +49,9 @@ pub struct Profile {
     pub skips_unchanged: bool,
     /// Mechanism serialization certifier.
     pub certifier: Option<Certifier>,
-    /// Whether snapshots and commits are points of one clock. Where timestamps come from the clocks of several servers, or reads of several
-    /// partitions need not belong together, a snapshot is no point in real time.
+    /// Whether snapshots and commits are points of one clock. Where timestamps come from the clocks of
+    /// several servers, or reads of several partitions need not belong together, a snapshot is no point in
+    /// real time.
     pub one_clock: bool,
     /// How each kind of statement reads and locks, in the order of [`Statement::ALL`].
     pub modes: [Mode; 6],

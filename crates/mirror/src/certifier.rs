@@ -1,11 +1,13 @@
 //! The certifier: what is certain of many objects comes together.
 //!
 //! # Algorithm
-//! Transactions are taken in the order in which they are judged. The dependencies that explaining their reads (`judge`) and ordering their versions (`shard`) made certain go to
-//! the graph, which finds cycles; two consecutive anti-dependencies are held against the conditions of SSI where the database certifies by it.
+//! Transactions are taken in the order in which they are judged. The dependencies that explaining their reads
+//! (`judge`) and ordering their versions (`shard`) made certain go to the graph, which finds cycles; two
+//! consecutive anti-dependencies are held against the conditions of SSI where the database certifies by it.
 //!
 //! # Invariants
-//! Dependencies come in an order that does not depend on the number of shards: by transaction, and then by write. So the cycles that are found do not either.
+//! Dependencies come in an order that does not depend on the number of shards: by transaction, and then by
+//! write. So the cycles that are found do not either.
 
 use margay_history::{Values, Version};
 use margay_mechanisms::{World, dangerous};
@@ -139,8 +141,9 @@ impl Mirror {
         }
     }
 
-    /// Whether an anti-dependency is on the very version that followed the one that was read: SSI looks at no other. A reader of an older version is in
-    /// conflict with who overwrote that one; who overwrites the newer one does not meet its lock.
+    /// Whether an anti-dependency is on the very version that followed the one that was read: SSI looks at no
+    /// other. A reader of an older version is in conflict with who overwrote that one; who overwrites the
+    /// newer one does not meet its lock.
     fn is_direct(&self, edge: &Edge) -> bool {
         let Reason::AntiRead { op, object, version } = edge.reason else { return false };
         let record = self.store.get(object);

@@ -17,7 +17,8 @@ use crate::simulated::simulated;
 /// How many violations are told; the stream goes on without them.
 const TOLD: usize = 16;
 
-/// Histories of so many operations are worth several threads, if there are any. Whether they are large decides, and not the machine: so the findings are the same everywhere.
+/// Histories of so many operations are worth several threads, if there are any. Whether they are large
+/// decides, and not the machine: so the findings are the same everywhere.
 const LARGE: usize = 100_000;
 
 /// The engine `mirror`: all sessions of a history merged by `before`, under the mechanisms of its database.

@@ -1,13 +1,15 @@
 //! The reads of a committed transaction are explained.
 //!
 //! # Algorithm
-//! The reads that share a snapshot are explained together ([`explain`]); a search also tells of the rows that it did not return. A read that only one version explains depends on
-//! its writer (wr). A version that is later than everything that a read may have seen depends on the reader (rw); of a row that was not returned, only a version that
-//! would have been.
+//! The reads that share a snapshot are explained together ([`explain`]); a search also tells of the rows that
+//! it did not return. A read that only one version explains depends on its writer (wr). A version that is
+//! later than everything that a read may have seen depends on the reader (rw); of a row that was not
+//! returned, only a version that would have been.
 //!
 //! # Invariants
-//! Explaining looks only at versions, which stay as they are while transactions are judged. So many transactions can be explained at the same time, and what comes of it is the
-//! same as if they had been explained one by one.
+//! Explaining looks only at versions, which stay as they are while transactions are judged. So many
+//! transactions can be explained at the same time, and what comes of it is the same as if they had been
+//! explained one by one.
 
 use margay_history::{Interval, ObjectId, OpId, TxnId, Values, Version};
 use margay_mechanisms::{Fact, Saw, Sight, World, explain};
@@ -77,7 +79,8 @@ impl Mirror {
         own.may_be_inserted(ended.course.start(), others.chain(unseen))
     }
 
-    /// The reads, and what the searches tell of the rows that they did not return and that may have matched. The others only remember that they were searched.
+    /// The reads, and what the searches tell of the rows that they did not return and that may have matched.
+    /// The others only remember that they were searched.
     fn with_left_out(&self, ended: &Txn, values: &Values, found: &mut Explained) -> Vec<Seen> {
         let mut reads = ended.reads.clone();
         for search in ended.searches.iter().filter(|search| search.whole) {
@@ -125,7 +128,8 @@ impl Mirror {
         groups.for_each(|group| self.explain_reads(ended, group, values, found));
     }
 
-    /// Explains the reads of one snapshot. Those that only one version can explain tell nothing of the others, and most are such.
+    /// Explains the reads of one snapshot. Those that only one version can explain tell nothing of the
+    /// others, and most are such.
     fn explain_reads(&self, ended: &Txn, group: &[Seen], values: &Values, found: &mut Explained) {
         let whole = ended.course.snapshot(self.mechanisms.view, group[0].at);
         let world = World { values, searches: &self.searches };
@@ -262,7 +266,8 @@ impl Mirror {
 }
 
 impl Seen {
-    /// The columns of a row that partial writes left alone, as far as a version that determines them was there before the snapshot: earlier ones may be forgotten.
+    /// The columns of a row that partial writes left alone, as far as a version that determines them was
+    /// there before the snapshot: earlier ones may be forgotten.
     fn columns<'a>(
         &self,
         versions: &[&'a Fact],

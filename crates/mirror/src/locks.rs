@@ -1,12 +1,13 @@
 //! Mutual exclusion: the locks of transactions that have ended are held against each other.
 //!
 //! # Algorithm
-//! A lock was held for certain from when its operation was answered until its transaction's end was called for. Two that exclude each other and were held at the same time are a
-//! violation. A search locks what it searched where the database says so: it meets the writes that made a row match meanwhile, and the search of an update meets the other updates whose
-//! conditions are part of its own, in the rows that they changed.
+//! A lock was held for certain from when its operation was answered until its transaction's end was called
+//! for. Two that exclude each other and were held at the same time are a violation. A search locks what it
+//! searched where the database says so: it meets the writes that made a row match meanwhile, and the search
+//! of an update meets the other updates whose conditions are part of its own, in the rows that they changed.
 //!
-//! Locks of objects are in their shards. Locks on what was searched are of a table, across all shards: they are looked at when the shards are done with a window, each held
-//! against the writes that came before it.
+//! Locks of objects are in their shards. Locks on what was searched are of a table, across all shards: they
+//! are looked at when the shards are done with a window, each held against the writes that came before it.
 
 use std::collections::BTreeMap;
 
@@ -174,7 +175,8 @@ impl Mirror {
             && lock.found_by.is_some_and(|inner| self.searches.contains(region.predicate, inner))
     }
 
-    /// The writes that made a row match what was searched while both were locked, of transactions that ended before; one for each object.
+    /// The writes that made a row match what was searched while both were locked, of transactions that ended
+    /// before; one for each object.
     fn entering(&self, region: &Region, table: TableId, values: &Values) -> BTreeMap<ObjectId, Held> {
         let enters = |(object, lock): &&(ObjectId, Held)| {
             overlaps(region, lock)
@@ -202,7 +204,8 @@ fn excludes(one: &Held, other: &Held, values: &Values) -> bool {
         && !need_not_meet((one.kind, one.value), (other.kind, other.value), values)
 }
 
-/// Whether a search's lock and that of a write were held at the same time, and what was written was still there to be found.
+/// Whether a search's lock and that of a write were held at the same time, and what was written was still
+/// there to be found.
 fn overlaps(region: &Region, lock: &Held) -> bool {
     region.txn != lock.txn && region.until > lock.by && lock.stayed > region.by
 }

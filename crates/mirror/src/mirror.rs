@@ -1,12 +1,15 @@
 //! The streaming core: operations in, violations out.
 //!
 //! # Algorithm
-//! Operations come in the order of their `before`. A transaction is collected until its end (`front`). Then its versions and locks are put into the store, where they meet those
-//! of others (`shard`, `locks`); and when the stream has passed the end's interval, so that every version that the transaction may have seen has come, its reads are explained (`judge`)
-//! and what is certain goes to the certifier (`certifier`). What is older than every transaction that is not judged yet is forgotten.
+//! Operations come in the order of their `before`. A transaction is collected until its end (`front`). Then
+//! its versions and locks are put into the store, where they meet those of others (`shard`, `locks`); and
+//! when the stream has passed the end's interval, so that every version that the transaction may have seen
+//! has come, its reads are explained (`judge`) and what is certain goes to the certifier (`certifier`). What
+//! is older than every transaction that is not judged yet is forgotten.
 //!
-//! On one thread every transaction goes through this as soon as it can. On several they do so in windows, step by step: each step is shared out by objects or by transactions, and the
-//! next one begins when all have done theirs.
+//! On one thread every transaction goes through this as soon as it can. On several they do so in windows,
+//! step by step: each step is shared out by objects or by transactions, and the next one begins when all have
+//! done theirs.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -122,7 +125,8 @@ pub struct Mirror {
 /// How many transactions make a window where several threads share the work.
 const WINDOWS: RangeInclusive<usize> = 32..=512;
 
-/// A window of transactions that make more versions of one object than this is too long: all of them are looked at for every read of the object.
+/// A window of transactions that make more versions of one object than this is too long: all of them are
+/// looked at for every read of the object.
 const VERSIONS: usize = 12;
 
 /// No more transactions than this are judged together.
@@ -154,9 +158,10 @@ impl Mirror {
         }
     }
 
-    /// Shares the work out to so many threads. Of a finished history, one of them brings the next operations together to transactions meanwhile. Objects are shared out for what
-    /// happens to each of them, transactions for explaining their reads. Transactions then go in windows, so violations come a little later; what is found does not
-    /// depend on the number of threads.
+    /// Shares the work out to so many threads. Of a finished history, one of them brings the next operations
+    /// together to transactions meanwhile. Objects are shared out for what happens to each of them,
+    /// transactions for explaining their reads. Transactions then go in windows, so violations come a little
+    /// later; what is found does not depend on the number of threads.
     #[must_use]
     pub fn with_threads(mut self, threads: usize) -> Self {
         self.crew = Arc::new(Crew::new(threads));
@@ -164,8 +169,9 @@ impl Mirror {
         self.with_windows(WINDOWS)
     }
 
-    /// Takes transactions in windows of at least and at most so many, as few as objects have many versions. One at a time is the beginning; what is found hardly depends on it: where much
-    /// was not seen, one length may miss what another finds.
+    /// Takes transactions in windows of at least and at most so many, as few as objects have many versions.
+    /// One at a time is the beginning; what is found hardly depends on it: where much was not seen, one
+    /// length may miss what another finds.
     #[must_use]
     pub fn with_windows(mut self, windows: RangeInclusive<usize>) -> Self {
         self.window = (*windows.start()).max(1);
@@ -183,7 +189,8 @@ impl Mirror {
         self.store.initial(object, value, &self.searches);
     }
 
-    /// Takes the next operation, in the order of `before`. A SQL statement is one of which nothing is known: its transaction may have written anything, and proves nothing.
+    /// Takes the next operation, in the order of `before`. A SQL statement is one of which nothing is known:
+    /// its transaction may have written anything, and proves nothing.
     ///
     /// # Errors
     /// When it is out of order. It is not taken then.
@@ -214,7 +221,8 @@ impl Mirror {
         Ok(())
     }
 
-    /// The stream has come so far: whatever can be judged is, and who has ended meets others as soon as there is a window of them.
+    /// The stream has come so far: whatever can be judged is, and who has ended meets others as soon as there
+    /// is a window of them.
     fn advance(&mut self, step: Step, values: &Values) {
         if self.window == 1 {
             self.now = step.now;
@@ -240,7 +248,8 @@ impl Mirror {
         self.fresh.extend(step.ended);
     }
 
-    /// Takes operations that `make` brings to the front half until there are no more, those of the next window beside what is done with the last one. Stops when `go_on` says so.
+    /// Takes operations that `make` brings to the front half until there are no more, those of the next
+    /// window beside what is done with the last one. Stops when `go_on` says so.
     ///
     /// # Errors
     /// What `go_on` says.

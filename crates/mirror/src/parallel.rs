@@ -48,7 +48,8 @@ impl Crew {
         answer.expect("a scope ends when everything in it has been done")
     }
 
-    /// Does the work on every part, the first on this thread and, if it is worth it, the others on whichever is free; answers in the order of the parts.
+    /// Does the work on every part, the first on this thread and, if it is worth it, the others on whichever
+    /// is free; answers in the order of the parts.
     pub fn each<T: Send, R: Send>(
         &self,
         parts: impl IntoIterator<Item = T>,

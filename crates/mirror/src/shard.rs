@@ -1,20 +1,22 @@
 //! The objects of one shard, and what transactions do to them.
 //!
 //! # Problem
-//! Locks, versions and readers of one object have nothing to do with those of another. So objects can be shared out among threads; what comes of it must not
-//! depend on how many there are.
+//! Locks, versions and readers of one object have nothing to do with those of another. So objects can be
+//! shared out among threads; what comes of it must not depend on how many there are.
 //!
 //! # Algorithm
-//! Transactions come in windows: all that have ended, in the order in which they did ([`Shard::admit`]), and all that are to be judged, in their order
-//! ([`Shard::conclude`]). Every shard goes through the whole window and does what concerns its own objects. What it finds carries its place in the window, by which the
+//! Transactions come in windows: all that have ended, in the order in which they did ([`Shard::admit`]), and
+//! all that are to be judged, in their order ([`Shard::conclude`]). Every shard goes through the whole window
+//! and does what concerns its own objects. What it finds carries its place in the window, by which the
 //! findings of all shards are brought together again.
 //!
 //! # Invariants
 //! A shard changes nothing but its own records, and looks at nothing that changes meanwhile ([`Fixed`]).
 //!
 //! # Differs from the paper
-//! The paper gives each partition of the data a verifier of its own. Reads of one snapshot tell of each other whatever they read, and cycles go through many objects: explaining is shared out by
-//! transactions, which look at all shards, and one certifier comes behind all of them.
+//! The paper gives each partition of the data a verifier of its own. Reads of one snapshot tell of each other
+//! whatever they read, and cycles go through many objects: explaining is shared out by transactions, which
+//! look at all shards, and one certifier comes behind all of them.
 //!
 //! # Cost
 //! Each shard looks at the object of every access of the window.
@@ -284,7 +286,8 @@ impl Shard {
         }
     }
 
-    /// Orders a transaction's version of an object among the others, and after those who read before it. Only neighbours depend on each other: the others do so by way of these.
+    /// Orders a transaction's version of an object among the others, and after those who read before it. Only
+    /// neighbours depend on each other: the others do so by way of these.
     fn order(
         &self,
         place: (usize, usize),

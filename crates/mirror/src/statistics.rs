@@ -36,7 +36,8 @@ pub struct Statistics {
     pub ww: Dependencies,
     /// Reads: which version was seen.
     pub wr: Dependencies,
-    /// Reads and other versions of what they saw, that are not older: whether it came later. Looked for only where the certifier minds.
+    /// Reads and other versions of what they saw, that are not older: whether it came later. Looked for only
+    /// where the certifier minds.
     pub rw: Dependencies,
     /// Violations found.
     pub violations: u64,

@@ -1,8 +1,9 @@
 //! What is remembered of all objects, in shards, and of tables.
 //!
 //! # Invariants
-//! An object is in one shard, by its number. What belongs to several objects (the rows of a table, who searched it, and writes that nobody saw) stays as it is while
-//! shards are at work, and is brought up to date between.
+//! An object is in one shard, by its number. What belongs to several objects (the rows of a table, who
+//! searched it, and writes that nobody saw) stays as it is while shards are at work, and is brought up to
+//! date between.
 
 use hashbrown::HashMap;
 use margay_history::{ObjectId, OpId, PredicateId, TableId, TxnId, ValueId, Values};

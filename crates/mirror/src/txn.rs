@@ -32,7 +32,8 @@ pub(crate) struct Search {
     pub update: bool,
     /// Whether rows that it left out were not there to be found.
     pub whole: bool,
-    /// The objects of which it says nothing beyond what stands among the reads: those that it returned, and those that its transaction had written.
+    /// The objects of which it says nothing beyond what stands among the reads: those that it returned, and
+    /// those that its transaction had written.
     pub skip: Vec<ObjectId>,
     /// Rows that its transaction had made match and that it did not return.
     pub missed: bool,

@@ -174,7 +174,8 @@ fn who_changes_nothing_keeps_nobody_from_writing() {
     breaks(RR, Anomaly::FirstUpdaterWins, text);
 }
 
-/// Runs on PostgreSQL were accused: a row that is inserted after somebody's deletion, which the snapshot does not show, is another row there. Who had changed the old one is of no matter either.
+/// Runs on PostgreSQL were accused: a row that is inserted after somebody's deletion, which the snapshot does
+/// not show, is another row there. Who had changed the old one is of no matter either.
 #[test]
 fn an_insertion_over_a_deletion_is_no_second_update() {
     let text = "table t(id; id int, v int) | init: t/1={v:1} t/2={v:1} \
@@ -271,7 +272,8 @@ fn reads_of_what_is_not_committed() {
     }
 }
 
-/// As PostgreSQL 15 did: T1 reads x as it was before T4, T2 as T4 made it. T2's write of x meets no lock of T1, who is in conflict with T4.
+/// As PostgreSQL 15 did: T1 reads x as it was before T4, T2 as T4 made it. T2's write of x meets no lock of
+/// T1, who is in conflict with T4.
 #[test]
 fn an_anti_dependency_of_ssi_is_on_the_next_version() {
     let text = "init: x=0 y=0 z=0 | T4: r(x,0)@[1,2] w(x,4)@[3,4] commit@[30,35] \
@@ -300,7 +302,8 @@ fn every_profile_has_mechanisms_and_what_is_missing_is_unknown() {
     assert!(matches!(nameless, Verdict::Unknown(_)));
 }
 
-/// Runs on MariaDB that lost connections were accused: what a client had asked for last, without an answer, stands in no recording, and others saw it.
+/// Runs on MariaDB that lost connections were accused: what a client had asked for last, without an answer,
+/// stands in no recording, and others saw it.
 #[test]
 fn what_nobody_heard_of_may_be_seen_where_others_see_what_is_not_committed() {
     let text =

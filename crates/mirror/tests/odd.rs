@@ -148,7 +148,8 @@ fn ranges_without_an_end_are_locked() {
     }
 }
 
-/// What a transaction has written was kept in order, and each write looked for the next one of the same object: both took the square of their number.
+/// What a transaction has written was kept in order, and each write looked for the next one of the same
+/// object: both took the square of their number.
 #[test]
 fn one_transaction_that_does_everything() {
     const MANY: u32 = 60_000;

@@ -129,7 +129,8 @@ fn rows_that_nobody_saw_may_have_been_changed_or_not() {
     breaks(RC, Anomaly::ConsistentRead, &[none, COMMITTED, &read(1), end]);
 }
 
-/// Many updates that nobody saw became one version that might be anything: a column that none of them sets was then not held against what had been written. It was found only where all came in one window.
+/// Many updates that nobody saw became one version that might be anything: a column that none of them sets
+/// was then not held against what had been written. It was found only where all came in one window.
 #[test]
 fn what_many_unseen_updates_leave_alone_is_still_known() {
     let updates = (10..40).flat_map(|session: u32| {
@@ -198,8 +199,8 @@ fn a_read_that_locks() {
     );
 }
 
-/// A statement of which nothing is known but its table may change any row, and locks none for certain: MariaDB at REPEATABLE READ moved one row to another key while another transaction
-/// inserted a third one.
+/// A statement of which nothing is known but its table may change any row, and locks none for certain:
+/// MariaDB at REPEATABLE READ moved one row to another key while another transaction inserted a third one.
 #[test]
 fn what_is_not_understood_locks_nothing() {
     for text in ["UPDATE t SET id = 20 WHERE id = 1", "INSERT INTO t (id, v) SELECT 20, MAX(v) FROM n"] {
@@ -278,8 +279,8 @@ fn a_scan_locks_what_it_returns() {
     is_clean(ser, &[scan, other, &write("w"), end, late]);
 }
 
-/// Such a scan reads past a writer of other columns that has not committed, and the transaction may then wait for it and read what it wrote. The certifier took the scan for a read of the
-/// whole row, as it was before.
+/// Such a scan reads past a writer of other columns that has not committed, and the transaction may then wait
+/// for it and read what it wrote. The certifier took the scan for a read of the whole row, as it was before.
 #[test]
 fn a_scan_reads_past_writers_of_what_it_does_not_return() {
     let write = r#"2 10 12 "sql":"UPDATE t SET w = 3 WHERE id = 1","count":1"#;

@@ -88,8 +88,10 @@ fn compare(history: &History, mechanisms: Mechanisms) -> (usize, Vec<String>) {
     (one.len(), apart)
 }
 
-/// A transaction of unknown outcome had changed a row visibly and perhaps once more without that anybody saw it. Its visible version, which says both, was forgotten when a later lock had ended
-/// it; windows of three looked at the row only then, took the unseen change for one that had not been told yet, and missed what the others found.
+/// A transaction of unknown outcome had changed a row visibly and perhaps once more without that anybody saw
+/// it. Its visible version, which says both, was forgotten when a later lock had ended it; windows of three
+/// looked at the row only then, took the unseen change for one that had not been told yet, and missed what
+/// the others found.
 #[test]
 fn what_was_told_and_forgotten_is_not_told_again() {
     let Found(profile) = "tidb/repeatable-read".parse().expect("a profile");
@@ -122,7 +124,8 @@ fn the_length_of_windows_changes_nothing() {
     assert!(count > 1_000, "{count}");
 }
 
-/// A search looks only at rows with a version in its range. One whose condition has no range looks at all of them: it finds the same.
+/// A search looks only at rows with a version in its range. One whose condition has no range looks at all of
+/// them: it finds the same.
 #[test]
 fn what_a_search_does_not_look_at_tells_nothing() {
     let all: Vec<Mechanisms> = profile::all().map(Mechanisms::of).collect();

@@ -1,8 +1,9 @@
 //! The shortest cycle of dependencies that a level forbids, with the reason of every edge.
 //!
 //! # Algorithm
-//! Breadth-first search, from every place, for the shortest way back to it. A place is a transaction; at parallel-snapshot also whether an rw edge
-//! was used; at the snapshot levels and prefix a begin or commit point, where a transaction's begin leads to its commit for nothing.
+//! Breadth-first search, from every place, for the shortest way back to it. A place is a transaction; at
+//! parallel-snapshot also whether an rw edge was used; at the snapshot levels and prefix a begin or commit
+//! point, where a transaction's begin leads to its commit for nothing.
 
 use std::collections::VecDeque;
 
@@ -195,8 +196,8 @@ fn visible(model: &Model<'_>, graph: &Graph) -> Vec<Step> {
     all
 }
 
-/// A read of the initial version although a writer is visible: nothing comes before the initial version, so this is a cycle by itself, of what makes the
-/// writer visible and the anti-dependency on it.
+/// A read of the initial version although a writer is visible: nothing comes before the initial version, so
+/// this is a cycle by itself, of what makes the writer visible and the anti-dependency on it.
 fn initial_cycle(model: &Model<'_>, graph: &Graph) -> Option<Vec<Step>> {
     let initial = visible_writers(model, graph).into_iter().filter(|v| v.0.version == Version::Initial);
     let (seen, other, mut path) = initial.min_by_key(|v| v.2.len())?;

@@ -1,8 +1,9 @@
 //! What shows a violation, in terms that the audit accepts.
 //!
 //! # Algorithm
-//! First single operations: if no order of some object's versions explains what was seen of it, one operation may already show it. Then the lemmas of
-//! a [refutation](crate::refute). A proposal counts only if the audit accepts it.
+//! First single operations: if no order of some object's versions explains what was seen of it, one operation
+//! may already show it. Then the lemmas of a [refutation](crate::refute). A proposal counts only if the audit
+//! accepts it.
 
 use margay_audit::audit;
 use margay_history::{ObjectId, OpId, OpKind, Outcome, TxnId, Version};

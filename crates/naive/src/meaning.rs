@@ -1,12 +1,13 @@
 //! What operations mean on values.
 //!
 //! # Design
-//! A state gives each object a value; all values, those that arise while replaying included, are interned in one table, so that a state is a
-//! vector of ids and equal ids mean equal values. Rows are kept without their NULL columns, for a column that a row lacks is NULL.
+//! A state gives each object a value; all values, those that arise while replaying included, are interned in
+//! one table, so that a state is a vector of ids and equal ids mean equal values. Rows are kept without their
+//! NULL columns, for a column that a row lacks is NULL.
 //!
 //! # Differs from the audit
-//! On purpose this is a second reading of the same rules, written without a look at the audit's: each certificate of this engine is checked
-//! by the other.
+//! On purpose this is a second reading of the same rules, written without a look at the audit's: each
+//! certificate of this engine is checked by the other.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -76,8 +77,8 @@ impl<'a> Meaning<'a> {
         self.normal(self.history.initial(object))
     }
 
-    /// What a write or append of `value` makes of an object with value `base`: NULL deletes, a row of a table merges into the row that is
-    /// there, an append lengthens the list, everything else replaces.
+    /// What a write or append of `value` makes of an object with value `base`: NULL deletes, a row of a table
+    /// merges into the row that is there, an append lengthens the list, everything else replaces.
     #[must_use]
     pub fn write(&self, kind: OpKind, object: ObjectId, base: ValueId, value: ValueId) -> ValueId {
         if kind == OpKind::Append {
@@ -229,7 +230,8 @@ impl<'a> Meaning<'a> {
         }
     }
 
-    /// What a predicate update writes, like a write of the columns that it sets, when it sees this value; NULL when it deletes.
+    /// What a predicate update writes, like a write of the columns that it sets, when it sees this value;
+    /// NULL when it deletes.
     ///
     /// # Errors
     /// When the assignments are outside the fragment that can be evaluated.

@@ -1,16 +1,17 @@
 //! The levels that run transactions on whole states: the serializable and the snapshot levels.
 //!
 //! # Problem
-//! *Snapshot isolation*: begin and commit points can be put in one order such that a transaction sees exactly what committed before its begin
-//! point, and its own writes; and of two transactions that write one object, one commits before the other begins.
-//! *Serializable*: the same with every begin directly before its commit; that is a serial order.
-//! With session order or real time, what comes before in it has its commit before the other's begin.
-//! With instants, of two points whose spans on the clock do not overlap, the one of the earlier span comes first.
+//! *Snapshot isolation*: begin and commit points can be put in one order such that a transaction sees exactly
+//! what committed before its begin point, and its own writes; and of two transactions that write one object,
+//! one commits before the other begins. *Serializable*: the same with every begin directly before its commit;
+//! that is a serial order. With session order or real time, what comes before in it has its commit before the
+//! other's begin. With instants, of two points whose spans on the clock do not overlap, the one of the
+//! earlier span comes first.
 //!
 //! # Algorithm
-//! Only the number of commits before a begin matters. So: put transactions one by one at the end of the order of commits, and for each
-//! try every begin, that is every state that there was; the transaction is replayed on that state. Stop at the first one that contradicts
-//! an observation.
+//! Only the number of commits before a begin matters. So: put transactions one by one at the end of the order
+//! of commits, and for each try every begin, that is every state that there was; the transaction is replayed
+//! on that state. Stop at the first one that contradicts an observation.
 //!
 //! # Cost
 //! n! orders, times n begins each, for n transactions; mismatches cut most of them.
@@ -128,7 +129,8 @@ impl Placement<'_, '_> {
             && self.left.iter().all(|&other| !self.in_time(Point::Commit(other), own))
     }
 
-    /// Evidence about the order of commits: serialization timestamps at the serializable levels, commit timestamps at the snapshot levels.
+    /// Evidence about the order of commits: serialization timestamps at the serializable levels, commit
+    /// timestamps at the snapshot levels.
     fn stamped_before(&self, a: TxnId, b: TxnId) -> bool {
         let evidence = self.model.history.evidence();
         let less = |a: Option<i64>, b: Option<i64>| matches!((a, b), (Some(a), Some(b)) if a < b);

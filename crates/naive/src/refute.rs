@@ -1,8 +1,9 @@
 //! Why no choice is legal: the lemmas of a refutation.
 //!
 //! # Algorithm
-//! The same search through all choices as in [`choose`](crate::choose), but at each dead end it asks why: either a lemma that was found before
-//! forbids it, or the shortest forbidden cycle becomes a new one. At the end lemmas that are not needed are dropped.
+//! The same search through all choices as in [`choose`](crate::choose), but at each dead end it asks why:
+//! either a lemma that was found before forbids it, or the shortest forbidden cycle becomes a new one. At the
+//! end lemmas that are not needed are dropped.
 
 use margay_history::{TxnId, Version};
 use margay_verdict::{Edge, Lemma, Reason};

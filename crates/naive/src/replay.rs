@@ -39,7 +39,8 @@ impl State {
     }
 }
 
-/// What the transaction does when it runs alone on `state`; nothing if that contradicts what its client saw or what evidence says it saw.
+/// What the transaction does when it runs alone on `state`; nothing if that contradicts what its client saw
+/// or what evidence says it saw.
 pub fn replay(model: &Model<'_>, txn: TxnId, state: &State) -> Result<Option<Effects>, Outside> {
     let mut run = Run { model, txn, state: state.clone(), effects: Vec::new() };
     for op in model.history.ops(txn) {

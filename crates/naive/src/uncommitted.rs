@@ -1,13 +1,15 @@
 //! read-uncommitted: some version order has no cycle of write dependencies.
 //!
 //! # Problem
-//! Reads may see anything that somebody wrote, so they say nothing about version orders; with one exception: a list shows in which order its elements
-//! were appended. If a committed transaction read a before b in a list, the writer of a wrote before the writer of b. Reads of one list that contradict each
-//! other tell nothing at this level.
+//! Reads may see anything that somebody wrote, so they say nothing about version orders; with one exception:
+//! a list shows in which order its elements were appended. If a committed transaction read a before b in a
+//! list, the writer of a wrote before the writer of b. Reads of one list that contradict each other tell
+//! nothing at this level.
 //!
 //! # Algorithm
-//! Evidence and lists give an order of some pairs of writers, object by object. If no object's order has a cycle and their union
-//! (with session order and real time, as far as they count) has none, one order of all transactions that contains it gives all version orders.
+//! Evidence and lists give an order of some pairs of writers, object by object. If no object's order has a
+//! cycle and their union (with session order and real time, as far as they count) has none, one order of all
+//! transactions that contains it gives all version orders.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,8 +52,8 @@ pub fn order(model: &Model<'_>) -> Search<Option<Versions>> {
     Ok(Some(Versions { committed: Vec::new(), orders, reads: Vec::new() }))
 }
 
-/// The shortest cycle of what evidence and lists (and session order and real time, as far as they count) say of version orders, if there is one. It breaks every
-/// level.
+/// The shortest cycle of what evidence and lists (and session order and real time, as far as they count) say
+/// of version orders, if there is one. It breaks every level.
 pub fn cycle(model: &Model<'_>) -> Option<Vec<Step>> {
     let txns = committed(model);
     let steps = steps(model, &txns);
@@ -63,7 +65,8 @@ fn committed(model: &Model<'_>) -> Vec<TxnId> {
     history.txns().filter(|&t| history.outcome(t) == Outcome::Committed).collect()
 }
 
-/// What is certain about the order of committed transactions: by evidence and lists, and session order and real time as far as they count.
+/// What is certain about the order of committed transactions: by evidence and lists, and session order and
+/// real time as far as they count.
 fn steps(model: &Model<'_>, txns: &[TxnId]) -> Vec<Step> {
     let mut all = Vec::new();
     let mut add = |from, to, reason| all.push(Step { edge: Edge { from, to, reason }, predicate: false });

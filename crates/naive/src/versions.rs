@@ -1,18 +1,23 @@
 //! The versions of one object: every order of its writers, and for each what every read may have seen.
 //!
 //! # Problem
-//! A version is what a committed transaction's last write made of an object; its value is what that transaction's writes make of the value before.
-//! A read that comes before its transaction's own first write of the object is *external* and must have seen some version; one that comes after
-//! must show the own writes so far, on top of the version before the own one. If it shows something of that version (what stands before the own elements of a
-//! list, or a column that the own writes leave alone), it is a read of it, which counts where reads-from is more than part of the version order. A scan is a read of every object of its table: of a returned
-//! one as an item, of the others through the predicate, where it must have seen a version that does not match. So is the read half of a predicate
-//! update, whose assignments are computed from what it saw.
+//! A version is what a committed transaction's last write made of an object; its value is what that
+//! transaction's writes make of the value before. A read that comes before its transaction's own first write
+//! of the object is *external* and must have seen some version; one that comes after must show the own writes
+//! so far, on top of the version before the own one. If it shows something of that version (what stands
+//! before the own elements of a list, or a column that the own writes leave alone), it is a read of it, which
+//! counts where reads-from is more than part of the version order. A scan is a read of every object of its
+//! table: of a returned one as an item, of the others through the predicate, where it must have seen a
+//! version that does not match. So is the read half of a predicate update, whose assignments are computed
+//! from what it saw.
 //!
 //! # Algorithm
-//! Writers are put one behind the other in all ways that evidence allows; own reads are checked at once, external ones when the order is complete.
+//! Writers are put one behind the other in all ways that evidence allows; own reads are checked at once,
+//! external ones when the order is complete.
 //!
 //! # When it answers Unknown
-//! A predicate update whose rows were not seen writes objects that depend on what it read, so writers are not known beforehand.
+//! A predicate update whose rows were not seen writes objects that depend on what it read, so writers are not
+//! known beforehand.
 
 use margay_history::{History, NameId, ObjectId, Op, OpId, OpKind, PredicateId, TxnId, ValueId, Version};
 use margay_levels::definition::Family;
@@ -32,7 +37,8 @@ enum Step {
     Write { kind: OpKind, value: ValueId },
 }
 
-/// An external read of the object and the versions that it may have seen: indices into [`Layout::order`] plus one, 0 for the initial version.
+/// An external read of the object and the versions that it may have seen: indices into [`Layout::order`] plus
+/// one, 0 for the initial version.
 #[derive(Clone, Debug)]
 pub struct Site {
     /// The operation.
@@ -195,7 +201,8 @@ impl Orders<'_, '_> {
         self.steps.iter().find(|s| s.0 == txn).map_or(&[], |s| &s.1)
     }
 
-    /// The versions that the predicate update with which a writer begins may have seen; `[None]` if it begins otherwise.
+    /// The versions that the predicate update with which a writer begins may have seen; `[None]` if it begins
+    /// otherwise.
     fn update_choices(&self, txn: TxnId) -> Result<Vec<Option<(OpId, usize)>>, Outside> {
         let first = self
             .steps_of(txn)
@@ -211,7 +218,8 @@ impl Orders<'_, '_> {
         Ok(choices)
     }
 
-    /// The value of a writer's version behind the last one; nothing if one of its reads of its own writes shows something else.
+    /// The value of a writer's version behind the last one; nothing if one of its reads of its own writes
+    /// shows something else.
     fn value_of(&self, txn: TxnId, chosen: Option<(OpId, usize)>) -> Result<Option<ValueId>, Outside> {
         let meaning = &self.model.meaning;
         let base = self.values[self.values.len() - 1];
@@ -304,7 +312,8 @@ impl Orders<'_, '_> {
 }
 
 impl Orders<'_, '_> {
-    /// The reads of a transaction's own version that show something of the version before it. At the levels of graphs and of states that adds nothing.
+    /// The reads of a transaction's own version that show something of the version before it. At the levels
+    /// of graphs and of states that adds nothing.
     fn own_sites(&self, txn: TxnId, steps: &[Step], sites: &mut Vec<Site>) {
         let before = self.order.iter().position(|&writer| writer == txn);
         let Some(before) = before.filter(|_| self.counts_own_reads()) else { return };

@@ -102,8 +102,9 @@ impl Observe {
         })
     }
 
-    /// A short search finds what comes in about the order of commits. Where it finds nothing, invariants may refute the log, a part of it may be wrong for itself, and learning may tell: `None` if
-    /// nothing of that helps.
+    /// A short search finds what comes in about the order of commits. Where it finds nothing, invariants may
+    /// refute the log, a part of it may be wrong for itself, and learning may tell: `None` if nothing of that
+    /// helps.
     fn shortly(&self, asked: &Asked<'_, '_>, budget: &Budget) -> Result<Option<Verdict>, Outside> {
         let Asked { history, question, rules, .. } = *asked;
         let parts = self.options.parts && history.txn_count() > FEW_TXNS;
@@ -164,7 +165,8 @@ impl Observe {
         Ok(None)
     }
 
-    /// The answer of invariants, if they have one: first where the search got stuck, then anywhere. What is outside the fragment for them is left to the others.
+    /// The answer of invariants, if they have one: first where the search got stuck, then anywhere. What is
+    /// outside the fragment for them is left to the others.
     fn by_invariants(
         &self,
         asked: &Asked<'_, '_>,

@@ -1,12 +1,15 @@
 //! Orders from a SAT solver, and what every wrong one teaches.
 //!
 //! # Problem
-//! Where neither time nor evidence gives the order, there are more orders than anybody can try one after the other. Most of them are wrong for the same reason.
+//! Where neither time nor evidence gives the order, there are more orders than anybody can try one after the
+//! other. Most of them are wrong for the same reason.
 //!
 //! # Algorithm
-//! A SAT solver holds what is before what, beginnings of snapshots included ([`Orders`]). It proposes an order; the order is executed; the first transaction that cannot have run like this depends on
-//! a few others, and on few things about their order ([`demands`]). That these do not all hold is learned, and the solver proposes another order. When it has none left, what was
-//! learned proves that there is none: the lemmas are the certificate.
+//! A SAT solver holds what is before what, beginnings of snapshots included ([`Orders`]). It proposes an
+//! order; the order is executed; the first transaction that cannot have run like this depends on a few
+//! others, and on few things about their order ([`demands`]). That these do not all hold is learned, and the
+//! solver proposes another order. When it has none left, what was learned proves that there is none: the
+//! lemmas are the certificate.
 //!
 //! # Invariants
 //! - Every lemma is one that the audit can check by executing the transactions that it names: what it assumes is what
@@ -15,8 +18,9 @@
 //!   names everybody up to the misfit.
 //!
 //! # Differs from the paper
-//! The paper's solver sees the whole formula, arithmetic included. Here it sees only the order, and the interpreter does the rest: a result that any subset of many writers
-//! could give, such as a sum over a table, teaches little at a time. After [`Options::lemmas`] lemmas the answer is left to others.
+//! The paper's solver sees the whole formula, arithmetic included. Here it sees only the order, and the
+//! interpreter does the rest: a result that any subset of many writers could give, such as a sum over a
+//! table, teaches little at a time. After [`Options::lemmas`] lemmas the answer is left to others.
 //!
 //! # Cost
 //! An execution of the log and one of a few transactions for each lemma, the square of the moments for each order, the

@@ -66,15 +66,19 @@ pub struct Options {
     pub strongest_first: bool,
     /// A transaction that did not fit is not tried again before something that it looked at is written.
     pub learn: bool,
-    /// How many lemmas about the order are learned at most, where neither time nor evidence gives it; without any, none is.
+    /// How many lemmas about the order are learned at most, where neither time nor evidence gives it; without
+    /// any, none is.
     pub lemmas: usize,
-    /// How many proposals for the formula of a log are looked at, where initial values are not known, or there are too many orders and states to try; without any, there is no formula.
+    /// How many proposals for the formula of a log are looked at, where initial values are not known, or
+    /// there are too many orders and states to try; without any, there is no formula.
     pub clashes: usize,
     /// Where a short search finds nothing, looks for results that no row can ever give, whatever the order.
     pub invariants: bool,
-    /// Where a short search finds nothing, looks for a few rows whose statements nothing explains before the whole log is asked.
+    /// Where a short search finds nothing, looks for a few rows whose statements nothing explains before the
+    /// whole log is asked.
     pub parts: bool,
-    /// How many statements are executed at most in a search that goes back and forth, beyond two hundred for each operation of the history.
+    /// How many statements are executed at most in a search that goes back and forth, beyond two hundred for
+    /// each operation of the history.
     pub steps: u64,
 }
 

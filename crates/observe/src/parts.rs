@@ -1,11 +1,14 @@
 //! Certificates of long logs: a few rows, and the statements about them, that nothing explains.
 //!
 //! # Problem
-//! That no order explains a long log is more than anybody can try, and more than lemmas about all of its transactions can prove. But an answer is mostly wrong for a few rows.
+//! That no order explains a long log is more than anybody can try, and more than lemmas about all of its
+//! transactions can prove. But an answer is mostly wrong for a few rows.
 //!
 //! # Algorithm
-//! Rows, closed under what those who can write them touch, are a log of their own ([`Part`]), and a short one if the rows have few writers. The rows of the statement at which the search got stuck come first,
-//! then those of its transaction, then every row for itself; last, the rows of whoever touches the first ones. The first part that nothing explains is the answer; its certificate names the rows.
+//! Rows, closed under what those who can write them touch, are a log of their own ([`Part`]), and a short one
+//! if the rows have few writers. The rows of the statement at which the search got stuck come first, then
+//! those of its transaction, then every row for itself; last, the rows of whoever touches the first ones. The
+//! first part that nothing explains is the answer; its certificate names the rows.
 //!
 //! # Invariants
 //! - Only what the audit accepts is told.
@@ -80,7 +83,8 @@ pub(crate) fn refuted(
     Ok(None)
 }
 
-/// How many lemmas and how many proposals are looked at for a part, at most: at first, and at last for those where the search got stuck.
+/// How many lemmas and how many proposals are looked at for a part, at most: at first, and at last for those
+/// where the search got stuck.
 const FEW: (usize, usize) = (500, 200);
 const MANY: (usize, usize) = (5_000, 400);
 

@@ -1,19 +1,25 @@
 //! The search for an execution: one transaction after the other, back only to what can have caused a misfit.
 //!
 //! # Algorithm
-//! A frame for each place in the order. It holds who else could stand there, and how else the transaction that does could have run. When nothing fits at the last
-//! frame, the search jumps back to the latest place that the misfit depends on ([`conflict`](crate::conflict)) and takes the next possibility there; the places between
-//! cannot help. A frame that runs out hands its own dependencies on (conflict-directed backjumping).
+//! A frame for each place in the order. It holds who else could stand there, and how else the transaction
+//! that does could have run. When nothing fits at the last frame, the search jumps back to the latest place
+//! that the misfit depends on ([`conflict`](crate::conflict)) and takes the next possibility there; the
+//! places between cannot help. A frame that runs out hands its own dependencies on (conflict-directed
+//! backjumping).
 //!
-//! At the serializable levels the order of commits, which the search follows, need not be the serial order: who saw an older state comes earlier. Such a transaction is
-//! *moved*: it runs on that state, if nobody who committed since looked at what it writes, or wrote what it writes; then it could as well have committed back then.
+//! At the serializable levels the order of commits, which the search follows, need not be the serial order:
+//! who saw an older state comes earlier. Such a transaction is *moved*: it runs on that state, if nobody who
+//! committed since looked at what it writes, or wrote what it writes; then it could as well have committed
+//! back then.
 //!
-//! A transaction that did not fit is blocked until something that it looked at is written: others may come first. When it has waited for long, something
-//! before it is wrong more likely than that it is early: the search goes back.
+//! A transaction that did not fit is blocked until something that it looked at is written: others may come
+//! first. When it has waited for long, something before it is wrong more likely than that it is early: the
+//! search goes back.
 //!
 //! # Invariants
 //! - The database has as many states as transactions are placed.
-//! - Frames that left the window are final. Whenever that, or another limit, keeps a possibility from being tried, `cut` is set, and nothing is refuted.
+//! - Frames that left the window are final. Whenever that, or another limit, keeps a possibility from being
+//!   tried, `cut` is set, and nothing is refuted.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -314,7 +320,8 @@ impl<'c, 'h> Search<'c, 'h> {
         }
     }
 
-    /// Places a transaction at the last frame, or at an earlier one after a jump; false if there is no possibility left.
+    /// Places a transaction at the last frame, or at an earlier one after a jump; false if there is no
+    /// possibility left.
     fn advance(&mut self) -> Result<bool, Stop> {
         loop {
             self.budget.poll_now().map_err(Stop::Budget)?;
@@ -471,7 +478,8 @@ impl<'c, 'h> Search<'c, 'h> {
             || blocked.print.tables.iter().any(|&table| written(self.machine.last_write(table)))
     }
 
-    /// The places that a misfit depends on. A place where the transaction could have run differently always counts: what it would have written is not known.
+    /// The places that a misfit depends on. A place where the transaction could have run differently always
+    /// counts: what it would have written is not known.
     fn causes(&self, print: &Footprint) -> HashSet<u32> {
         let here = self.here();
         let frames = (self.base..here).zip(&self.frames);

@@ -1,9 +1,11 @@
 //! Initial values that the history does not know, found from what the log later reveals.
 //!
 //! # Algorithm
-//! Every unknown number is 0 at first, every other value NULL. When a result does not fit, some unknown value of a row that the statement looked at is wrong. A number: the difference between what
-//! was observed and what came out is added to it, or taken from it. Anything else, and what is shown as NULL: what was observed is taken for it. One value after the other, and the first
-//! that gets farther, or leaves fewer values wrong, is kept. Values that are only added to and shown are found this way at their first showing.
+//! Every unknown number is 0 at first, every other value NULL. When a result does not fit, some unknown value
+//! of a row that the statement looked at is wrong. A number: the difference between what was observed and
+//! what came out is added to it, or taken from it. Anything else, and what is shown as NULL: what was
+//! observed is taken for it. One value after the other, and the first that gets farther, or leaves fewer
+//! values wrong, is kept. Values that are only added to and shown are found this way at their first showing.
 //!
 //! # Invariants
 //! - What is found is checked like any other execution. What is not found is not refuted: the answer is `unknown`.

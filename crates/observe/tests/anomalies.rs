@@ -192,7 +192,8 @@ fn the_motivating_example() {
     assert_eq!(word(&build(false, 410), Level::StrictSnapshotIsolation), "holds");
     assert_eq!(word(&build(false, 420), Level::StrictSnapshotIsolation), "violated");
     assert_eq!(word(&build(false, 420), Level::ReadCommitted), "violated");
-    // Our strict levels do not ask for the snapshot at the very start: one that has the second transaction explains the third.
+    // Our strict levels do not ask for the snapshot at the very start: one that has the second transaction
+    // explains the third.
     assert_eq!(word(&build(true, 420), Level::StrictSnapshotIsolation), "holds");
     assert_eq!(word(&build(true, 320), Level::StrictSnapshotIsolation), "violated");
     assert_eq!(word(&build(true, 320), Level::ReadCommitted), "holds");

@@ -135,7 +135,8 @@ fn last_bugs() -> Vec<Bug<'static>> {
             vec![int(3)],
             vec![int(-1)],
         ),
-        // Two found by the paper in a database under development: a table that is created and filled in one transaction is empty to conditions; and a key that is there twice.
+        // Two found by the paper in a database under development: a table that is created and filled in one
+        // transaction is empty to conditions; and a key that is there twice.
         (
             "postgresql-15",
             &["CREATE TABLE t (k INT PRIMARY KEY, c INT)", "INSERT INTO t VALUES (1, 5)"],
@@ -159,7 +160,8 @@ fn right_answers_are_proved_and_wrong_ones_found() {
         for level in
             [Level::ReadCommitted, Level::StrongSessionSnapshotIsolation, Level::StrongSessionSerializable]
         {
-            // The weak level lets the query come first, when nothing is there: only its own transaction must not be seen half.
+            // The weak level lets the query come first, when nothing is there: only its own transaction must
+            // not be seen half.
             assert_eq!(word(&log(dbms, setup, query, &right), level), "holds", "{query} at {level}");
             if level != Level::ReadCommitted {
                 assert_eq!(word(&log(dbms, setup, query, &wrong), level), "violated", "{query} at {level}");

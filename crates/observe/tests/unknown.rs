@@ -112,7 +112,8 @@ fn a_refutation_without_its_clashes_is_rejected() {
     }
 }
 
-/// Whatever initial values there are, if one of them explains a tiny log, nobody says that none does; and what is refuted is explained by none.
+/// Whatever initial values there are, if one of them explains a tiny log, nobody says that none does; and
+/// what is refuted is explained by none.
 #[test]
 fn nobody_is_accused_whom_some_initial_values_explain() {
     let cases = std::env::var("MARGAY_OBSERVE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(20);
@@ -170,7 +171,8 @@ fn large_numbers_accuse_nobody() {
     assert_ne!(check(&wide, LEVEL, Options::DEFAULT).word(), "violated");
 }
 
-/// A table of people of whom nothing is known at first, a table of pets that is known, and transactions one after the other.
+/// A table of people of whom nothing is known at first, a table of pets that is known, and transactions one
+/// after the other.
 fn people(dbms: &str, lines: &[(&str, &[&[Value]])]) -> History {
     let people: &[(&str, &str)] =
         &[("id", "int"), ("name", "varchar(20)"), ("born", "date"), ("owes", "decimal(10,2)")];
@@ -201,7 +203,8 @@ fn text(text: &str) -> Value {
     Value::text(text)
 }
 
-/// Texts, dates and decimals are revealed too, also under DISTINCT, GROUP BY and LIMIT; the execution is audited with the values that it names.
+/// Texts, dates and decimals are revealed too, also under DISTINCT, GROUP BY and LIMIT; the execution is
+/// audited with the values that it names.
 #[test]
 fn texts_dates_and_decimals_are_revealed() {
     for dbms in ["postgresql-15", "mariadb-10.11", "sqlite-3.40"] {

@@ -4,9 +4,10 @@
 //! Engines ask millions of times whether one node reaches another; a matrix of all pairs does not fit.
 //!
 //! # Algorithm
-//! The nodes are covered by chains (sessions; the moments of a clock): sequences in which each node has an edge to the next. What a node
-//! reaches in a chain is a suffix of it, so one number per chain says it all: the earliest position reached. Likewise what reaches a
-//! node is a prefix of each chain. [Vbox §4.4] keeps the time dimension implicit in the same spirit; here time is one more chain.
+//! The nodes are covered by chains (sessions; the moments of a clock): sequences in which each node has an
+//! edge to the next. What a node reaches in a chain is a suffix of it, so one number per chain says it all:
+//! the earliest position reached. Likewise what reaches a node is a prefix of each chain. [Vbox §4.4] keeps
+//! the time dimension implicit in the same spirit; here time is one more chain.
 //!
 //! # Invariants
 //! `forward[node][chain]` is the earliest position of `chain` that `node` reaches by at least one edge, or [`NEVER`];

@@ -20,7 +20,8 @@ pub fn topological_order(graph: &Graph) -> Option<Vec<u32>> {
     (order.len() == graph.node_count()).then_some(order)
 }
 
-/// The strongly connected components that hold a cycle (more than one node, or an edge to itself). Tarjan's algorithm without recursion: linear.
+/// The strongly connected components that hold a cycle (more than one node, or an edge to itself). Tarjan's
+/// algorithm without recursion: linear.
 #[must_use]
 pub fn components(graph: &Graph) -> Vec<Vec<u32>> {
     let mut search = Tarjan {

@@ -2,8 +2,8 @@
 //!
 //! # Algorithm
 //! PostgreSQL counts the sessions of each database (`pg_stat_database.sessions`, from version 15 on as soon as a
-//! session ends). Between start and end there must be as many new ones as came through the relay. Sessions that were there at
-//! the start, and workers that may write, are in `pg_stat_activity`.
+//! session ends). Between start and end there must be as many new ones as came through the relay. Sessions
+//! that were there at the start, and workers that may write, are in `pg_stat_activity`.
 
 use std::collections::BTreeSet;
 use std::thread;

@@ -271,8 +271,8 @@ fn what_writes_by_itself_is_known_from_the_catalogs() {
     assert!(loud.concerns.iter().any(|why| why.contains("audited has a trigger")), "{:?}", loud.concerns);
 }
 
-/// Only what is met is looked up, in the state before the first client. BEGIN alone took no snapshot once, and rows were
-/// looked up as they were after the first update.
+/// Only what is met is looked up, in the state before the first client. BEGIN alone took no snapshot once,
+/// and rows were looked up as they were after the first update.
 #[test]
 fn rows_are_looked_up_when_they_are_met() {
     let Some(server) = server(SCHEMA) else { return };

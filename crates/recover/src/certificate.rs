@@ -1,18 +1,21 @@
 //! Evidence out of a log, testimonies and a recording.
 //!
 //! # Algorithm
-//! - *Version orders*: the writers of each object in the order of the log. A row's lock is released after its writer's commit is in the log, so the log has
-//!   versions of one row in their order.
-//! - *Snapshots and commits* (PostgreSQL): timestamps from the order in which commits became visible ([`crate::view`]). Whoever only read commits right after its
-//!   snapshot: no other place could be told from that one. Among equal snapshots the earlier start comes first, so that real time is never contradicted by a
-//!   choice of ours.
-//! - *Version sets* (PostgreSQL): what a statement saw of each object that it returned is the last version among the commits that its snapshot sees. Rows that a
-//!   scan left out are not named, although the snapshot fixes their versions too: engines take a version set literally, and a later version that does not match
-//!   either would become a conflict, which it is neither for Adya nor for the database. Timestamps lead the engines to the right one among the versions that do
-//!   not match.
+//! - *Version orders*: the writers of each object in the order of the log. A row's lock is released after its
+//!   writer's commit is in the log, so the log has versions of one row in their order.
+//! - *Snapshots and commits* (PostgreSQL): timestamps from the order in which commits became visible
+//!   ([`crate::view`]). Whoever only read commits right after its snapshot: no other place could be told from
+//!   that one. Among equal snapshots the earlier start comes first, so that real time is never contradicted
+//!   by a choice of ours.
+//! - *Version sets* (PostgreSQL): what a statement saw of each object that it returned is the last version
+//!   among the commits that its snapshot sees. Rows that a scan left out are not named, although the snapshot
+//!   fixes their versions too: engines take a version set literally, and a later version that does not match
+//!   either would become a conflict, which it is neither for Adya nor for the database. Timestamps lead the
+//!   engines to the right one among the versions that do not match.
 //!
 //! # Invariants
-//! - Where log and recording do not agree ([`Gap`]), the object gets no version order and occurs in no version set: the certificate is incomplete then, and says where.
+//! - Where log and recording do not agree ([`Gap`]), the object gets no version order and occurs in no
+//!   version set: the certificate is incomplete then, and says where.
 //! - Nothing of a transaction's own writes is in a version set.
 //!
 //! # Cost
@@ -84,7 +87,8 @@ impl Writers {
                 Gap::Fork(..) | Gap::Reborn(..) | Gap::Shadow(..) => {}
             }
         }
-        // Who executes statements is not known to have written what; the order of its versions would be one of statements.
+        // Who executes statements is not known to have written what; the order of its versions would be one
+        // of statements.
         let statements =
             met.txns.iter().zip(&met.objects).filter(|(txn, _)| txn.is_some_and(|t| speaks_sql(history, t)));
         statements.flat_map(|(_, objects)| objects).for_each(|&object| doubt(object));

@@ -1,10 +1,12 @@
 //! CockroachDB: a changefeed that is read while clients run.
 //!
-//! Written from the documentation; never run against a live server. What the messages mean stands in [`crate::cockroach`].
+//! Written from the documentation; never run against a live server. What the messages mean stands in
+//! [`crate::cockroach`].
 //!
 //! # Algorithm
-//! The statement of a changefeed without a sink never ends, so a thread of its own reads it. In the end the cluster is asked for its time, and when the changefeed
-//! says that everything up to then has come, it is cancelled. It begins at the cluster's time before clients run, so that nothing is missed while it starts.
+//! The statement of a changefeed without a sink never ends, so a thread of its own reads it. In the end the
+//! cluster is asked for its time, and when the changefeed says that everything up to then has come, it is
+//! cancelled. It begins at the cluster's time before clients run, so that nothing is missed while it starts.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -58,8 +60,9 @@ impl Feed {
     }
 }
 
-/// The statement that begins a changefeed of everything after a time. Without one, it would tell of all rows that are there as if they had just been written. It says as often what it has resolved as
-/// its checkpoints let it, which is every 30 seconds if nothing else is said.
+/// The statement that begins a changefeed of everything after a time. Without one, it would tell of all rows
+/// that are there as if they had just been written. It says as often what it has resolved as its checkpoints
+/// let it, which is every 30 seconds if nothing else is said.
 fn statement(tables: &[String], after: Timestamp) -> String {
     format!(
         "EXPERIMENTAL CHANGEFEED FOR {} WITH updated, resolved = '500ms', min_checkpoint_frequency = '500ms', diff, cursor = '{}'",

@@ -1,6 +1,7 @@
 //! Rows of a database as objects of a history.
 //!
-//! The drivers keep registers, lists and rows in three tables of their own; any other table of the history goes by its own name.
+//! The drivers keep registers, lists and rows in three tables of their own; any other table of the history
+//! goes by its own name.
 
 use margay_history::{History, Object, ObjectId, Value, ValueId};
 

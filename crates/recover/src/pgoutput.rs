@@ -1,7 +1,10 @@
-//! The messages of PostgreSQL's output plugin `pgoutput`, which every server has: version 1 of its protocol, with values as texts.
+//! The messages of PostgreSQL's output plugin `pgoutput`, which every server has: version 1 of its protocol,
+//! with values as texts.
 //!
-//! A message is a letter and fields: integers with the most significant byte first, texts that end with a zero byte, rows as a number of columns and, for each, `n` (NULL),
-//! `u` (not told, because it did not change) or `t` with a length and a text. Which columns a table has is told before its first row, and again when they change.
+//! A message is a letter and fields: integers with the most significant byte first, texts that end with a
+//! zero byte, rows as a number of columns and, for each, `n` (NULL), `u` (not told, because it did not
+//! change) or `t` with a length and a text. Which columns a table has is told before its first row, and again
+//! when they change.
 //!
 //! # Invariants
 //! - The same transactions come out as with `test_decoding` (a test runs both on one log).
@@ -170,7 +173,8 @@ impl<'a> Fields<'a> {
         Some(Column { name, identifies: flags & 1 == 1, kind })
     }
 
-    /// A row. One that only identifies another has NULL in all other columns, which they need not have been: these are left out.
+    /// A row. One that only identifies another has NULL in all other columns, which they need not have been:
+    /// these are left out.
     fn row(&mut self, columns: &[Column], only_identity: bool) -> Option<Row> {
         if usize::from(self.short()?) != columns.len() {
             return None;
@@ -210,7 +214,8 @@ fn datum(kind: u32, text: &str) -> Datum {
     }
 }
 
-/// Microseconds since the year 2000, for people; days are counted in years that begin in March, so that leap days come last.
+/// Microseconds since the year 2000, for people; days are counted in years that begin in March, so that leap
+/// days come last.
 fn time(micros: i64) -> String {
     let (seconds, fraction) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));

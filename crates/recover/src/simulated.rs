@@ -1,7 +1,8 @@
 //! The simulated databases: they know everything, and tell it in the end.
 //!
 //! # Invariants
-//! What they tell is the truth about them, faults included. A transaction of which the client was told that it did not commit is left out, with its versions.
+//! What they tell is the truth about them, faults included. A transaction of which the client was told that
+//! it did not commit is left out, with its versions.
 
 use std::collections::HashMap;
 

@@ -1,12 +1,14 @@
 //! PostgreSQL's snapshots, and the one order of commits that all of them are prefixes of.
 //!
 //! # Problem
-//! A snapshot says which transactions it sees by their numbers, not by a time. The log has the commits in the order of their records, but a commit
-//! becomes visible a moment after its record is written, so that two of them may become visible the other way round.
+//! A snapshot says which transactions it sees by their numbers, not by a time. The log has the commits in the
+//! order of their records, but a commit becomes visible a moment after its record is written, so that two of
+//! them may become visible the other way round.
 //!
 //! # Algorithm
-//! Transactions become visible one after the other, so of any two snapshots one sees all that the other does. Sorted by how much they see, snapshots
-//! are a chain; a commit belongs to the first of them that sees it, and commits between two snapshots keep the log's order. Nobody can tell these apart.
+//! Transactions become visible one after the other, so of any two snapshots one sees all that the other does.
+//! Sorted by how much they see, snapshots are a chain; a commit belongs to the first of them that sees it,
+//! and commits between two snapshots keep the log's order. Nobody can tell these apart.
 //!
 //! # Invariants
 //! What comes out is checked, not believed: snapshots that are no chain are reported, and then there is no such order.

@@ -117,8 +117,8 @@ impl Watched {
         }
     }
 
-    /// Lets a shadow transaction look at what every so-manieth read returned, where the database can do that: PostgreSQL from REPEATABLE READ up. What it sees is held against
-    /// what is recovered.
+    /// Lets a shadow transaction look at what every so-manieth read returned, where the database can do that:
+    /// PostgreSQL from REPEATABLE READ up. What it sees is held against what is recovered.
     #[must_use]
     pub fn with_shadows(self, every: u32) -> Self {
         self.witness.shadow_every(every);

@@ -65,7 +65,8 @@ fn shadows_of_a_run_agree() {
     assert!(matches!(ask(&Replay, &history, Level::SnapshotIsolation), Verdict::Holds(_)));
 }
 
-/// Statements of one transaction have snapshots of their own at READ COMMITTED; what is recovered agrees with what was seen.
+/// Statements of one transaction have snapshots of their own at READ COMMITTED; what is recovered agrees with
+/// what was seen.
 #[test]
 fn read_committed_is_certified() {
     let Some(server) = common::postgres() else { return };
@@ -77,7 +78,8 @@ fn read_committed_is_certified() {
     }
 }
 
-/// An insertion after a deletion that the snapshot does not see is another row for PostgreSQL. Then its transaction has no snapshot timestamp, and is not accused by it.
+/// An insertion after a deletion that the snapshot does not see is another row for PostgreSQL. Then its
+/// transaction has no snapshot timestamp, and is not accused by it.
 #[test]
 fn rows_that_come_back_have_no_snapshots() {
     let Some(server) = common::postgres() else { return };
@@ -93,10 +95,12 @@ fn rows_that_come_back_have_no_snapshots() {
     }
 }
 
-/// A key is deleted while another transaction runs, which then inserts it: PostgreSQL lets it at REPEATABLE READ, and refuses it at SERIALIZABLE.
+/// A key is deleted while another transaction runs, which then inserts it: PostgreSQL lets it at REPEATABLE
+/// READ, and refuses it at SERIALIZABLE.
 ///
-/// Who had read the row before has lost an update by our definition of snapshot isolation, and certify proves it. Who had not is accused of nothing. Who looks again sees
-/// two rows with one key, and if the old one comes first, misses its own write.
+/// Who had read the row before has lost an update by our definition of snapshot isolation, and certify proves
+/// it. Who had not is accused of nothing. Who looks again sees two rows with one key, and if the old one
+/// comes first, misses its own write.
 #[test]
 fn a_key_that_comes_back_is_a_lost_update_of_who_had_read_it() {
     let Some(server) = common::postgres() else { return };
@@ -126,7 +130,8 @@ fn a_key_that_comes_back_is_a_lost_update_of_who_had_read_it() {
     assert!(script("SERIALIZABLE", 0, false).is_none(), "the certifier sees the conflict");
 }
 
-/// One transaction reads row `read`, another deletes row 0 and commits, and the first one inserts row 0, and reads `again` if it shall. Nothing if it is refused.
+/// One transaction reads row `read`, another deletes row 0 and commits, and the first one inserts row 0, and
+/// reads `again` if it shall. Nothing if it is refused.
 fn reborn(
     server: &margay_servers::Server,
     own_name: &str,

@@ -1,4 +1,5 @@
-//! Evidence out of servers that are reached with encryption. PostgreSQL's takes no other connections here: clients, shadows and the reader of the log all have to be encrypted.
+//! Evidence out of servers that are reached with encryption. PostgreSQL's takes no other connections here:
+//! clients, shadows and the reader of the log all have to be encrypted.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! How large a report is, and how long a real browser takes to open it: `cargo run --release -p margay-report --example open -- FILE.html`.
+//! How large a report is, and how long a real browser takes to open it:
+//! `cargo run --release -p margay-report --example open -- FILE.html`.
 
 #[path = "../tests/common/browser.rs"]
 #[allow(dead_code, reason = "only opening is measured")]

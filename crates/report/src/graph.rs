@@ -1,8 +1,9 @@
 //! Where the cards and arrows of a cycle stand.
 //!
 //! # Algorithm
-//! Two transactions stand beside each other with one arrow above and one below; more stand on an ellipse, clockwise in the order of the cycle, so that every arrow
-//! is a short arc outside of it. A chain stands in one row. Arrows bend away from the middle and end at the border of their cards.
+//! Two transactions stand beside each other with one arrow above and one below; more stand on an ellipse,
+//! clockwise in the order of the cycle, so that every arrow is a short arc outside of it. A chain stands in
+//! one row. Arrows bend away from the middle and end at the border of their cards.
 //!
 //! # Invariants
 //! Cards do not overlap, and everything lies inside `[0, width] × [0, height]`; a test holds it for every size.

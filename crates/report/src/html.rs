@@ -1,12 +1,15 @@
 //! The report as one HTML file that needs nothing else: no network, no other file.
 //!
 //! # Design
-//! The page is a frame, our style sheet, our script, and the report as JSON in an element that is no script. The script makes the page from the data and puts texts into
-//! it as text, never as markup. Drawings are laid out here, so that the script only draws.
+//! The page is a frame, our style sheet, our script, and the report as JSON in an element that is no script.
+//! The script makes the page from the data and puts texts into it as text, never as markup. Drawings are laid
+//! out here, so that the script only draws.
 //!
 //! # Invariants
-//! - The policy of the page allows exactly the one style sheet and the one script, by their hashes, and no connection (the live page: to its own server).
-//! - Nothing of the history stands in the page outside of the escaped JSON and the escaped title and text for browsers without scripts.
+//! - The policy of the page allows exactly the one style sheet and the one script, by their hashes, and no
+//!   connection (the live page: to its own server).
+//! - Nothing of the history stands in the page outside of the escaped JSON and the escaped title and text for
+//!   browsers without scripts.
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};

@@ -1,6 +1,7 @@
 //! JUnit's XML, which every CI server shows.
 //!
-//! The question is a test case, and so is each engine's answer where several were asked. `violated` is a failure, `unknown` an error: nobody should take it for a success.
+//! The question is a test case, and so is each engine's answer where several were asked. `violated` is a
+//! failure, `unknown` an error: nobody should take it for a success.
 
 use std::fmt::Write;
 

@@ -53,8 +53,8 @@ pub const ALL_BYTES: usize = 2_500_000;
 /// How many anomalies get a case with a picture.
 pub const CASES: usize = 20;
 
-/// A text that is safe to print on a terminal and not longer than `most` characters: control characters and those that change the direction of
-/// writing become visible, and what is cut is counted.
+/// A text that is safe to print on a terminal and not longer than `most` characters: control characters and
+/// those that change the direction of writing become visible, and what is cut is counted.
 #[must_use]
 pub fn clean(text: &str, most: usize) -> String {
     let mut out = String::new();

@@ -1,14 +1,16 @@
 //! The live page: a small server that shows a report while it is being made.
 //!
 //! # Design
-//! One thread accepts, one thread serves each connection. At most [`CONNECTIONS`] are answered at a time, and at most as many are waited for to ask: if another one comes, the one that has said
-//! nothing for longest is closed. So whoever connects and says nothing keeps nobody out. A browser gets the page as it is now and then follows `events`:
-//! whenever something is published, everybody who follows is sent the whole new data. So a reload, or a connection that was lost, costs nothing. When the
-//! last report is published, followers are told that it was the last, and from then on the page is the static one.
+//! One thread accepts, one thread serves each connection. At most [`CONNECTIONS`] are answered at a time, and
+//! at most as many are waited for to ask: if another one comes, the one that has said nothing for longest is
+//! closed. So whoever connects and says nothing keeps nobody out. A browser gets the page as it is now and
+//! then follows `events`: whenever something is published, everybody who follows is sent the whole new data.
+//! So a reload, or a connection that was lost, costs nothing. When the last report is published, followers
+//! are told that it was the last, and from then on the page is the static one.
 //!
 //! # Invariants
-//! - Without a token, only a loopback address is bound, and only requests that name a loopback host are answered: a page of another site that has its own name
-//!   resolved to this machine gets nothing.
+//! - Without a token, only a loopback address is bound, and only requests that name a loopback host are
+//!   answered: a page of another site that has its own name resolved to this machine gets nothing.
 //! - A request is read up to [`http::HEAD`] bytes and within [`http::PATIENCE`]; nothing but GET is answered.
 
 pub mod http;

@@ -1,13 +1,16 @@
-//! The picture of one anomaly, as data: transactions, their operations, the cycles, the versions of the objects involved.
+//! The picture of one anomaly, as data: transactions, their operations, the cycles, the versions of the
+//! objects involved.
 
 use serde::{Deserialize, Serialize};
 
-/// Everything that a drawing needs. Transactions are named by the recorder's labels, operations by their place in their transaction.
+/// Everything that a drawing needs. Transactions are named by the recorder's labels, operations by their
+/// place in their transaction.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Picture {
     /// The unit of intervals: `ns`, `us`, `ms`, `s` or `index`; nothing where there is no time.
     pub unit: Option<String>,
-    /// What has to be added to every `at` to get the clock's own number; 0 unless those are too large for most readers of JSON.
+    /// What has to be added to every `at` to get the clock's own number; 0 unless those are too large for
+    /// most readers of JSON.
     #[serde(default)]
     pub origin: i64,
     /// The transactions, by session and in its order.

@@ -1,9 +1,10 @@
 //! What happened over time: curves for plots, and marks where violations are.
 //!
 //! # Algorithm
-//! A timed history is divided into at most [`BUCKETS`] parts of equal length; a transaction counts where it ended. Of the accesses of one object, in the order
-//! in which they began, two neighbours of different transactions of which one writes are in conflict; their intervals overlap or they do not.
-//! The share of those that do is the overlap ratio: so often the clock alone does not tell which came first. Of large
+//! A timed history is divided into at most [`BUCKETS`] parts of equal length; a transaction counts where it
+//! ended. Of the accesses of one object, in the order in which they began, two neighbours of different
+//! transactions of which one writes are in conflict; their intervals overlap or they do not. The share of
+//! those that do is the overlap ratio: so often the clock alone does not tell which came first. Of large
 //! histories it is that of a sample of the objects.
 
 use margay_history::{History, Interval, Outcome, TxnId, Unit};

@@ -1,8 +1,9 @@
 //! The picture of a finding: its slice, what is near it, and the versions of the objects involved.
 //!
 //! # Algorithm
-//! The slice is what the certificate names. Near it are the neighbours of its transactions in their sessions and whoever touched the same objects, the
-//! nearest in time first. A picture that comes out too large is made again with half of everything, until it fits.
+//! The slice is what the certificate names. Near it are the neighbours of its transactions in their sessions
+//! and whoever touched the same objects, the nearest in time first. A picture that comes out too large is
+//! made again with half of everything, until it fits.
 
 use std::collections::{BTreeSet, HashSet};
 

@@ -1,7 +1,7 @@
 //! Words in lines and numbers in columns.
 
-/// Text in lines of at most `width` columns: `first` stands before it, `indent` blanks before every further line. Words that are too long stay whole, unless they
-/// would be longer than a line.
+/// Text in lines of at most `width` columns: `first` stands before it, `indent` blanks before every further
+/// line. Words that are too long stay whole, unless they would be longer than a line.
 #[must_use]
 pub fn wrap(text: &str, width: usize, first: &str, indent: usize) -> Vec<String> {
     let mut lines = vec![first.to_owned()];

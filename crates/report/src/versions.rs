@@ -13,7 +13,8 @@ use crate::touches::{Touch, Touches, shows};
 /// Readers that are named of one version.
 const READERS: usize = 12;
 
-/// The object's versions, those of `slice` and what is next to them first of all, with those of the `shown` transactions that saw them.
+/// The object's versions, those of `slice` and what is next to them first of all, with those of the `shown`
+/// transactions that saw them.
 #[must_use]
 pub fn view(
     history: &History,

@@ -1,7 +1,8 @@
 //! What a report says, as data: the object of `--json`, which every other form is made from.
 //!
 //! # Invariants
-//! - The fields beside [`Report::report`] are pinned: they are the whole object of `--json` as it always was. What is new goes into [`Details`].
+//! - The fields beside [`Report::report`] are pinned: they are the whole object of `--json` as it always was.
+//!   What is new goes into [`Details`].
 //! - `docs/REPORT.schema.json` describes this object; a test holds both together.
 //! - Nothing here refers to a history: a report that was written to a file can be shown again without it.
 

@@ -5,7 +5,8 @@ use margay_levels::definition::Family;
 
 use crate::picture::{Cycle, Edge, Picture};
 
-/// The argument. `txns` are the transactions of the finding; `level` is missing where the question was one of Elle's models; `mechanism` says that a mechanism was judged and not the level.
+/// The argument. `txns` are the transactions of the finding; `level` is missing where the question was one of
+/// Elle's models; `mechanism` says that a mechanism was judged and not the level.
 #[must_use]
 pub fn impossible(picture: &Picture, txns: &[u64], level: Option<Level>, mechanism: bool) -> String {
     if mechanism {

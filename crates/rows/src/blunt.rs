@@ -1,8 +1,10 @@
-//! What is left to say of a statement of which too little is understood: whether it only reads, or which table it writes to.
+//! What is left to say of a statement of which too little is understood: whether it only reads, or which
+//! table it writes to.
 //!
 //! # Invariants
-//! Nothing is said that may be wrong: a query that calls a function which is not known may write, and then nothing is said at all. Triggers and foreign keys that
-//! write to other tables are not seen, as they are nowhere.
+//! Nothing is said that may be wrong: a query that calls a function which is not known may write, and then
+//! nothing is said at all. Triggers and foreign keys that write to other tables are not seen, as they are
+//! nowhere.
 
 use margay_history::{ReadLock, Statement, Table, TableId};
 use margay_sql::Dialect;
@@ -123,7 +125,8 @@ pub(crate) fn effect(text: &str, tables: &[Table], dialect: Dialect) -> Effect {
     }
 }
 
-/// Whether every assignment is of one declared column, spelled as declared, that is not of the key: rows stay what they are.
+/// Whether every assignment is of one declared column, spelled as declared, that is not of the key: rows stay
+/// what they are.
 fn sets_columns(assignments: &[Assignment], table: &Table) -> bool {
     let keys = key(table);
     let fine = |name: &str| {

@@ -56,7 +56,8 @@ pub(crate) fn place(placeholder: &str) -> Option<usize> {
     placeholder.strip_prefix('$')?.parse::<usize>().ok()?.checked_sub(1)
 }
 
-/// The text with literals for its parameters. `None` when one is missing, or has no literal that is the same everywhere.
+/// The text with literals for its parameters. `None` when one is missing, or has no literal that is the same
+/// everywhere.
 pub(crate) fn fill(text: &str, params: &[ValueId], values: &Values) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut quoted = false;

@@ -1,8 +1,8 @@
 //! What a statement's text says, before its parameters are known.
 //!
 //! # Invariants
-//! A statement is rebuilt from the parts that were understood and compared with what was parsed: a clause that nobody looked at cannot be
-//! read over.
+//! A statement is rebuilt from the parts that were understood and compared with what was parsed: a clause
+//! that nobody looked at cannot be read over.
 
 use margay_history::{ReadLock, Table};
 use margay_sql::Dialect;
@@ -35,7 +35,8 @@ impl Shape {
         }
     }
 
-    /// The shape, unless it is of a read that locks: one of MySQL sees another state than the reads around it; elsewhere it sees the same, or fails.
+    /// The shape, unless it is of a read that locks: one of MySQL sees another state than the reads around
+    /// it; elsewhere it sees the same, or fails.
     pub fn without_lock(self: std::sync::Arc<Self>) -> Result<std::sync::Arc<Self>, String> {
         match self.verb {
             Verb::Select { lock: Some(_), .. } => {

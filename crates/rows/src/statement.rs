@@ -144,8 +144,8 @@ impl<'a> Run<'a> {
         statement.count.or(returned)
     }
 
-    /// The row that an update or deletion changes, if it is one: the one whose key it names; where writes are told of in part also if it asks for
-    /// more, and found it.
+    /// The row that an update or deletion changes, if it is one: the one whose key it names; where writes are
+    /// told of in part also if it asks for more, and found it.
     fn target(&mut self, table: usize, asked: &Asked, statement: &Statement) -> Told<Option<ObjectId>> {
         if self.known.inserted.contains(&table) {
             return Ok(None);
@@ -284,8 +284,10 @@ impl<'a> Run<'a> {
         Ok(Access { object, value: self.builder.values().row(&columns) })
     }
 
-    /// A statement that changed no row has seen that there is none. In MySQL it may also have found nothing to change. Where each statement sees another state, it may have waited for
-    /// somebody who deleted the row and put another in its place: PostgreSQL finds neither then, although there was a row before and there is one after.
+    /// A statement that changed no row has seen that there is none. In MySQL it may also have found nothing
+    /// to change. Where each statement sees another state, it may have waited for somebody who deleted the
+    /// row and put another in its place: PostgreSQL finds neither then, although there was a row before and
+    /// there is one after.
     fn missed(&mut self, table: usize, object: ObjectId, statement: &Statement) -> Told<Option<Became>> {
         match self.changed(statement) {
             Some(0) if self.dialect.is_mysql() => {

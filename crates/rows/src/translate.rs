@@ -56,8 +56,10 @@ pub fn translate(history: &History, sight: Sight) -> Option<Rows> {
     rows(history, Translator::new(history.tables(), history.header().dbms.as_deref(), sight))
 }
 
-/// Translates the statements of a history as far as something is known of them, for engines that can do with that: columns that were written to a value that
-/// nobody saw are unknown, a write of rows that nobody saw is a predicate update, and what a query that is not understood returned is not observed. Nothing when there are no statements.
+/// Translates the statements of a history as far as something is known of them, for engines that can do with
+/// that: columns that were written to a value that nobody saw are unknown, a write of rows that nobody saw is
+/// a predicate update, and what a query that is not understood returned is not observed. Nothing when there
+/// are no statements.
 #[must_use]
 pub fn translate_partly(history: &History, sight: Sight) -> Option<Rows> {
     let Rows { history, left, unseen } = partly(history, sight)?;
@@ -202,7 +204,8 @@ impl Translator {
         read
     }
 
-    /// A table without a key gets one when the first statement asks for rows by the values of columns: whoever asks for the same values means the same rows.
+    /// A table without a key gets one when the first statement asks for rows by the values of columns:
+    /// whoever asks for the same values means the same rows.
     fn make_up_keys(&mut self, text: &str) {
         if let Some((table, columns)) = keyless(text, &self.tables, self.dialect)
             && self.keyless[table]

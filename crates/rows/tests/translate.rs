@@ -273,7 +273,8 @@ fn a_part_of_what_was_written() {
     assert_eq!(ops, expected);
 }
 
-/// PostgreSQL at READ COMMITTED: a statement that has waited for somebody who deleted the row and inserted it again finds neither.
+/// PostgreSQL at READ COMMITTED: a statement that has waited for somebody who deleted the row and inserted it
+/// again finds neither.
 #[test]
 fn who_changed_nothing_has_seen_nothing_for_certain_where_states_change() {
     let missed = [r#""sql":"DELETE FROM t WHERE id = 8","count":0"#];

@@ -2,15 +2,19 @@
 //!
 //! `cargo run --release -p margay-runner --example overhead [MILLISECONDS] [ROUNDS] [CLIENTS] [postgres|sqlite]`
 //!
-//! Starts a private PostgreSQL server and lets the clients of a workload loose on it for a short while, again and again, in turns: once they record nothing, once they
-//! record. A round is one of each, so both meet the same mood of the machine, and what comes first changes from round to round. The median over the rounds of how
-//! fast recording clients are, compared with their silent twins of the same round, is what recording leaves of the throughput. Then the same on SQLite,
-//! which is part of the process, and where a transaction costs a tenth.
+//! Starts a private PostgreSQL server and lets the clients of a workload loose on it for a short while, again
+//! and again, in turns: once they record nothing, once they record. A round is one of each, so both meet the
+//! same mood of the machine, and what comes first changes from round to round. The median over the rounds of
+//! how fast recording clients are, compared with their silent twins of the same round, is what recording
+//! leaves of the throughput. Then the same on SQLite, which is part of the process, and where a transaction
+//! costs a tenth.
 //!
-//! On a machine that others use too, rounds differ by more than recording costs. So before all that the cost itself is measured: one client of a database that answers after
-//! two microseconds, silent and recording, and what the collector's thread computes meanwhile. Of many rounds the fastest counts, which nobody has disturbed.
-//! What a transaction costs in computing time, of all threads of the process and of the collector's, is told too: the machine's mood matters less to it. What the collector does when the
-//! clients are gone, to complete the history, is no part of that, and told apart.
+//! On a machine that others use too, rounds differ by more than recording costs. So before all that the cost
+//! itself is measured: one client of a database that answers after two microseconds, silent and recording,
+//! and what the collector's thread computes meanwhile. Of many rounds the fastest counts, which nobody has
+//! disturbed. What a transaction costs in computing time, of all threads of the process and of the
+//! collector's, is told too: the machine's mood matters less to it. What the collector does when the clients
+//! are gone, to complete the history, is no part of that, and told apart.
 
 use std::time::{Duration, Instant};
 
@@ -83,8 +87,9 @@ impl Connection for Nothing {
     }
 }
 
-/// What a transaction of `blindw-rw`, which makes ten calls, costs beside what the database does. A client's rounds are so short that some are not interrupted;
-/// what the collector's thread computes does not depend on that.
+/// What a transaction of `blindw-rw`, which makes ten calls, costs beside what the database does. A client's
+/// rounds are so short that some are not interrupted; what the collector's thread computes does not depend on
+/// that.
 fn alone() {
     let least = |rounds: u32, transactions: u64, silent: bool| {
         let least = (0..rounds).map(|_| spent(transactions, silent));

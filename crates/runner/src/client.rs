@@ -1,10 +1,11 @@
 //! One client: plans, calls, and what becomes of them.
 //!
 //! # Cost
-//! Reading the clock is most of what recording costs a client. Between the calls of a plan nothing happens on its thread but the recording itself, and between two plans little more, so the time
-//! of an answer is also that of the next call: an interval may be a little wider than its call, never narrower. So the clock is read once for each call. A program thinks between its calls, so
-//! each has its own two times.
-//! Nothing is allocated beside what the database and the workload allocate anyway; a test counts.
+//! Reading the clock is most of what recording costs a client. Between the calls of a plan nothing happens on
+//! its thread but the recording itself, and between two plans little more, so the time of an answer is also
+//! that of the next call: an interval may be a little wider than its call, never narrower. So the clock is
+//! read once for each call. A program thinks between its calls, so each has its own two times. Nothing is
+//! allocated beside what the database and the workload allocate anyway; a test counts.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,7 +19,8 @@ use crate::trace::{Ended, Recorder, Tape};
 /// How long a client rests before it looks again whether the collector has come nearer.
 const NAP: Duration = Duration::from_millis(1);
 
-/// How often a client tries to connect at first, how often when it has lost its connection, and how long it rests in between.
+/// How often a client tries to connect at first, how often when it has lost its connection, and how long it
+/// rests in between.
 const FIRST_TRIES: u32 = 20;
 const TRIES: u32 = 480;
 const REST: Duration = Duration::from_millis(125);
@@ -298,8 +300,9 @@ impl<'a> Client<'a> {
         Ok(End { ended, refused: false, lost: None })
     }
 
-    /// How a transaction ends whose connection is lost before anybody asked for its commit: it aborts. But nobody hears when, and where others see what is not committed they
-    /// go on seeing it until the server has given it up; a recording that calls it aborted would say that it was gone by then.
+    /// How a transaction ends whose connection is lost before anybody asked for its commit: it aborts. But
+    /// nobody hears when, and where others see what is not committed they go on seeing it until the server
+    /// has given it up; a recording that calls it aborted would say that it was gone by then.
     fn cut_off(&self) -> Ended {
         let seen = self.shared.job.levels().any(|level| level == "READ UNCOMMITTED");
         if seen { Ended::Unknown } else { Ended::Aborted }
@@ -333,7 +336,8 @@ impl<'a> Client<'a> {
         self.connect(own_name, TRIES)
     }
 
-    /// A server that is busy or just being started, or a relay that is impatient, may not take a connection at once. If nobody else gets an answer either, it is dead.
+    /// A server that is busy or just being started, or a relay that is impatient, may not take a connection
+    /// at once. If nobody else gets an answer either, it is dead.
     fn connect(&self, own_name: &str, tries: u32) -> Result<Box<dyn Connection + 'a>, String> {
         let (mut answered, mut since) = (self.shared.monitor.answered(), Instant::now());
         let mut failed = "the run is over".to_owned();

@@ -1,8 +1,8 @@
 //! Verification while clients run: their operations, in the order of time, through the mirror.
 //!
 //! # Algorithm
-//! The collector brings operations client by client. The mirror's pipeline merges them, as far as clients have promised not to have called
-//! earlier, and the mirror judges what comes out.
+//! The collector brings operations client by client. The mirror's pipeline merges them, as far as clients
+//! have promised not to have called earlier, and the mirror judges what comes out.
 //!
 //! # Invariants
 //! What the mirror finds stops nothing: the run goes on, and the complete history is checked again afterwards.

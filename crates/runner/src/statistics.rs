@@ -81,7 +81,8 @@ impl Statistics {
         self.busy = Some((first.min(begun), last.max(ended)));
     }
 
-    /// Between these times everything was verified that had been called before `reached`, and nothing later. A round of the verification may take many parts.
+    /// Between these times everything was verified that had been called before `reached`, and nothing later.
+    /// A round of the verification may take many parts.
     pub(crate) fn behind(&mut self, reached: i64, from: i64, until: i64) {
         let part = PART.as_nanos() as i64;
         let mut time = from.max(0);

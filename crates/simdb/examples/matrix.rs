@@ -1,7 +1,7 @@
 //! The matrix: which protocol violates which level, and which engine finds which fault.
 //!
-//! `cargo run --release -p margay-simdb --example matrix [SEEDS]`, by default 250. The output is Markdown, and stands in
-//! `docs/SIMDB.md`.
+//! `cargo run --release -p margay-simdb --example matrix [SEEDS]`, by default 250. The output is Markdown,
+//! and stands in `docs/SIMDB.md`.
 
 use std::time::Duration;
 
@@ -72,7 +72,8 @@ fn violations(protocol: Protocol, seeds: u64) -> Vec<(u64, u64)> {
     column
 }
 
-/// Fault × engine: of the histories in which the fault became visible, those in which the engine finds the level violated.
+/// Fault × engine: of the histories in which the fault became visible, those in which the engine finds the
+/// level violated.
 fn faults(seeds: u64) {
     println!(
         "Fault by fault, over {seeds} seeds: histories in which it became visible to a client, and how many of them each engine calls a violation of \

@@ -243,7 +243,8 @@ pub struct SimConfig {
     pub domain: i64,
     /// A list of this length is left alone and a new one begun.
     pub list_length: u32,
-    /// Whether aggregates are recorded as SQL statements with their results; otherwise as the predicate reads they were computed from.
+    /// Whether aggregates are recorded as SQL statements with their results; otherwise as the predicate reads
+    /// they were computed from.
     pub sql: bool,
     /// What is told beyond what clients saw.
     pub evidence: EvidenceOptions,

@@ -2,9 +2,10 @@
 //!
 //! # Invariants
 //! - Every call happens at one instant, `now`; the instants are totally ordered. What a call does is atomic.
-//! - Writes are kept with their transaction and installed by its commit. What has not been committed can only be seen on purpose:
-//!   by [`View::Dirty`] or by a fault.
-//! - The protocol decides ([`crate::rules::Rules`]); the database does. No protocol changes a chain itself, but for read timestamps.
+//! - Writes are kept with their transaction and installed by its commit. What has not been committed can only
+//!   be seen on purpose: by [`View::Dirty`] or by a fault.
+//! - The protocol decides ([`crate::rules::Rules`]); the database does. No protocol changes a chain itself,
+//!   but for read timestamps.
 
 use margay_client::{Cond, Obj, Space, Value};
 
@@ -78,7 +79,8 @@ impl Txn {
 pub(crate) struct Seen {
     pub obj: Obj,
     pub value: Value,
-    /// The label of the version's writer; `None` when it is the reader itself, or the history does not know of the version.
+    /// The label of the version's writer; `None` when it is the reader itself, or the history does not know
+    /// of the version.
     pub writer: Option<u64>,
 }
 

@@ -1,8 +1,8 @@
 //! What a simulation tells beyond what clients saw.
 //!
 //! # Invariants
-//! - Evidence is the truth about the database, faults included. Pieces that are left out are left out at random, by their own
-//!   stream: thinning does not change the history.
+//! - Evidence is the truth about the database, faults included. Pieces that are left out are left out at
+//!   random, by their own stream: thinning does not change the history.
 
 use margay_client::{Note, Obj, Rng, Sink};
 

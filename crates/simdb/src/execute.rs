@@ -127,14 +127,16 @@ fn update(db: &mut Db, me: usize, targets: &[Obj], change: Change, view: View, r
     if !rows.is_empty() && db.fault(me, Fault::WrongRowCount) {
         let missing = db.faults.choice.below(rows.len() as u64) as usize;
         let Seen { obj, .. } = rows.remove(missing);
-        // Another write of the same transaction may still tell of it; then the evidence does not, which is all that is lost.
+        // Another write of the same transaction may still tell of it; then the evidence does not, which is
+        // all that is lost.
         if let Some(own) = db.txns[me].writes.iter_mut().find(|w| w.obj == obj) {
             own.untold = true;
         }
     }
 }
 
-/// A predicate update has looked at every row of the table: where it searched, and if the row matched there, where it starts from.
+/// A predicate update has looked at every row of the table: where it searched, and if the row matched there,
+/// where it starts from.
 fn look_at_table(db: &mut Db, me: usize, cond: Cond, searched: View, view: View) {
     for obj in db.store.rows() {
         if db.txns[me].own(obj).is_some() {

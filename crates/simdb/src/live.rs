@@ -1,7 +1,8 @@
 //! A simulated database for clients that are really there: threads call it, wait in it, and are refused by it.
 //!
-//! The simulation of [`crate::simulate`] plays its own clients, one event at a time. Here the clients play themselves, and the protocol is the same
-//! code. What comes out depends on how the threads are scheduled, so it cannot be repeated byte for byte.
+//! The simulation of [`crate::simulate`] plays its own clients, one event at a time. Here the clients play
+//! themselves, and the protocol is the same code. What comes out depends on how the threads are scheduled, so
+//! it cannot be repeated byte for byte.
 //!
 //! # Invariants
 //! - Every call takes effect at one instant, while it holds the state; a call that waits has had no effect yet.
@@ -28,8 +29,8 @@ const STEP: Duration = Duration::from_micros(50);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refused;
 
-/// A simulated database that threads share. `me` is a client's number, below [`SimConfig::clients`]; `now` is nanoseconds on any clock
-/// that all of them share.
+/// A simulated database that threads share. `me` is a client's number, below [`SimConfig::clients`]; `now` is
+/// nanoseconds on any clock that all of them share.
 pub struct Live {
     state: Mutex<State>,
     released: Condvar,

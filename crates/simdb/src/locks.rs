@@ -1,14 +1,15 @@
 //! Locks on objects and conditions, and deadlocks.
 //!
 //! # Algorithm
-//! A statement takes all locks that it needs at one instant, or none and waits. Whenever a transaction releases anything, every
-//! statement that waits for it is tried again, in the order in which they began to wait. A transaction that closes a circle of waiting is the victim.
+//! A statement takes all locks that it needs at one instant, or none and waits. Whenever a transaction
+//! releases anything, every statement that waits for it is tried again, in the order in which they began to
+//! wait. A transaction that closes a circle of waiting is the victim.
 //!
 //! # Invariants
 //! - Two transactions hold a lock on one object only if both hold it shared.
 //! - A lock on a condition protects what matches it: a write conflicts when the row matches before or after it.
-//! - Every wait ends: a circle is found by whoever closes it, because a waiting transaction's blockers are looked up anew each time it is
-//!   tried, and it is tried each time any of them ends.
+//! - Every wait ends: a circle is found by whoever closes it, because a waiting transaction's blockers are
+//!   looked up anew each time it is tried, and it is tried each time any of them ends.
 
 use hashbrown::HashMap;
 

@@ -28,8 +28,9 @@ pub(crate) enum Commit {
 
 /// A protocol. `me` is the client; each client is in at most one transaction.
 ///
-/// Every method but `end` may answer [`crate::db::Stop::Wait`]; it is then called again, from the beginning, when something was released. It
-/// must not have changed anything that a second call could mistake for its own success.
+/// Every method but `end` may answer [`crate::db::Stop::Wait`]; it is then called again, from the beginning,
+/// when something was released. It must not have changed anything that a second call could mistake for its
+/// own success.
 pub(crate) trait Rules: Send {
     /// Before a statement, each time it is tried.
     fn statement(&mut self, _db: &mut Db, _me: usize) -> Step<()> {
@@ -42,14 +43,16 @@ pub(crate) trait Rules: Send {
     /// Where a predicate read looks.
     fn scan(&mut self, db: &mut Db, me: usize, cond: Cond) -> Step<View>;
 
-    /// What a write of `obj` starts from. Unless a protocol has a way of its own, it waits for conditions that others have locked, locks the object, and changes the newest version.
+    /// What a write of `obj` starts from. Unless a protocol has a way of its own, it waits for conditions
+    /// that others have locked, locks the object, and changes the newest version.
     fn write(&mut self, db: &mut Db, me: usize, obj: Obj, change: Change) -> Step<View> {
         db.wait_for_conditions(me, obj, change)?;
         db.lock_exclusive(me, obj)?;
         Ok(View::Latest)
     }
 
-    /// The rows that a predicate update changes, and what it starts from. Unless a protocol has a way of its own, it locks the newest rows that match, and the condition.
+    /// The rows that a predicate update changes, and what it starts from. Unless a protocol has a way of its
+    /// own, it locks the newest rows that match, and the condition.
     fn targets(&mut self, db: &mut Db, me: usize, cond: Cond, change: Change) -> Step<(Vec<Obj>, View)> {
         let rows = lock_matching(db, me, cond, change)?;
         db.lock_condition(me, cond);

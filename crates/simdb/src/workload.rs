@@ -1,8 +1,8 @@
 //! What clients ask.
 //!
 //! # Invariants
-//! - Every value that a client writes to a register, appends to a list or writes into column `w` is written once in the whole history:
-//!   client c of n writes c + 1, c + 1 + n, c + 1 + 2n, …
+//! - Every value that a client writes to a register, appends to a list or writes into column `w` is written
+//!   once in the whole history: client c of n writes c + 1, c + 1 + n, c + 1 + 2n, …
 //! - A client's choices come from its own stream, so they do not depend on what others do, with one exception: which
 //!   list stands for a slot depends on how often the slot has been appended to.
 

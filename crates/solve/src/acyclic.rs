@@ -1,24 +1,29 @@
 //! Acyclicity as a theory for a SAT solver, whichever solver it is.
 //!
 //! # Problem
-//! Some edges of a graph are always there; others come in sets, each set with the literal that turns it on. Tell the solver as early as possible when the literals that
-//! are true close a cycle, and which literals would.
+//! Some edges of a graph are always there; others come in sets, each set with the literal that turns it on.
+//! Tell the solver as early as possible when the literals that are true close a cycle, and which literals
+//! would.
 //!
 //! # Algorithm
-//! An order of the nodes in which all present edges go forward is kept up incrementally, as by Pearce and Kelly. An edge that already goes forward costs
-//! nothing. One that goes backward is followed forward from its target and backward from its source, inside the window of places between the two: meeting its
-//! source is a cycle; otherwise the nodes found are put in order within the places that they held. An absent edge from something found forward to something
-//! found backward would now close a cycle: its literal is false. The reason is looked for only when the solver asks.
+//! An order of the nodes in which all present edges go forward is kept up incrementally, as by Pearce and
+//! Kelly. An edge that already goes forward costs nothing. One that goes backward is followed forward from
+//! its target and backward from its source, inside the window of places between the two: meeting its source
+//! is a cycle; otherwise the nodes found are put in order within the places that they held. An absent edge
+//! from something found forward to something found backward would now close a cycle: its literal is false.
+//! The reason is looked for only when the solver asks.
 //!
 //! Backtracking takes edges away, which leaves the order right, so the order is never undone.
 //!
 //! # Invariants
-//! - Every present edge goes from a lower to a higher place, unless a conflict has been reported and not yet been backtracked.
+//! - Every present edge goes from a lower to a higher place, unless a conflict has been reported and not yet
+//!   been backtracked.
 //! - A literal's edges are given once, before it can be true.
 //! - A reason uses only edges that were there when the literal was found false.
 //!
 //! # Differs from the paper
-//! [Vbox §4.6] detects cycles and propagates over the whole graph; here only the window is looked at, which finds every cycle but not every literal that would close one.
+//! [Vbox §4.6] detects cycles and propagates over the whole graph; here only the window is looked at, which
+//! finds every cycle but not every literal that would close one.
 //!
 //! # Cost
 //! Per edge that goes backward, the edges inside the window and one sort of the nodes found.

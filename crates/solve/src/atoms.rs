@@ -1,16 +1,19 @@
 //! What the variables of the search mean.
 //!
 //! # Problem
-//! Choices are orders of two versions, versions that an open read saw, and outcomes that nobody learned. Give each that matters a variable, say what follows from
-//! it in clauses, and hand its edges to the theory.
+//! Choices are orders of two versions, versions that an open read saw, and outcomes that nobody learned. Give
+//! each that matters a variable, say what follows from it in clauses, and hand its edges to the theory.
 //!
 //! # Algorithm
-//! *Version `a` is before version `b`* is one variable, true or false: either value turns on a set of edges, from the earlier transaction to the later, and from
-//! everyone who certainly read the earlier version to the later. It exists only once it was named ([`Atoms::negated`]). *Read `r` saw version `v`* has its edge from writer to
-//! reader; that such a reader comes before a later version needs two assumptions, so it has a variable of its own that both together imply.
+//! *Version `a` is before version `b`* is one variable, true or false: either value turns on a set of edges,
+//! from the earlier transaction to the later, and from everyone who certainly read the earlier version to the
+//! later. It exists only once it was named ([`Atoms::negated`]). *Read `r` saw version `v`* has its edge from
+//! writer to reader; that such a reader comes before a later version needs two assumptions, so it has a
+//! variable of its own that both together imply.
 //!
 //! # Invariants
-//! Edges are between transactions that must have committed; what depends on an unknown outcome is left to the clauses. The variables of one read's candidates follow each other.
+//! Edges are between transactions that must have committed; what depends on an unknown outcome is left to the
+//! clauses. The variables of one read's candidates follow each other.
 
 use hashbrown::{HashMap, HashSet};
 use margay_verdict::{Budget, Exhausted};
@@ -126,7 +129,8 @@ impl<'k> Atoms<'k> {
         self.commits.get(&txn).map(|&var| Lit::new(var, false))
     }
 
-    /// One variable per candidate of a read, of which at least one is true if the reader committed; who was seen committed.
+    /// One variable per candidate of a read, of which at least one is true if the reader committed; who was
+    /// seen committed.
     fn open(&mut self, read: u32, guess: u32, sat: &mut impl Clauses) {
         let problem = self.known.problem;
         let reader = problem.reads[read as usize].txn;
@@ -225,7 +229,8 @@ impl<'k> Atoms<'k> {
         edges
     }
 
-    /// An open read that saw `a` comes before `b`, if `a` does; and so does a certain one, where neither a variable nor the known graph says so.
+    /// An open read that saw `a` comes before `b`, if `a` does; and so does a certain one, where neither a
+    /// variable nor the known graph says so.
     pub fn anti(&mut self, read: u32, a: u32, b: u32, sat: &mut impl Clauses) {
         let (problem, points) = (self.known.problem, self.known.points);
         let [reader, later] = [problem.reads[read as usize].txn, problem.versions[b as usize].txn];

@@ -1,7 +1,8 @@
 //! The search over CaDiCaL, through its interface for external propagators.
 //!
-//! The solver tells what it assigns when it pleases, so a trail of our own is kept and followed when the solver asks for something. A conflict of the theory is
-//! handed over as a clause; while it waits, nothing more is asserted.
+//! The solver tells what it assigns when it pleases, so a trail of our own is kept and followed when the
+//! solver asks for something. A conflict of the theory is handed over as a clause; while it waits, nothing
+//! more is asserted.
 
 use std::cell::RefCell;
 use std::rc::Rc;

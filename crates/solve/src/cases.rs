@@ -10,8 +10,9 @@
 //! no read with few candidates is left, give up.
 //!
 //! # Invariants
-//! A cycle that saturation finds names all that it assumes: which version a read saw stands in the reasons of its edges.
-//! So the lemmas of a case are true of the whole problem, and those of all cases together leave no possibility.
+//! A cycle that saturation finds names all that it assumes: which version a read saw stands in the reasons of
+//! its edges. So the lemmas of a case are true of the whole problem, and those of all cases together leave no
+//! possibility.
 //!
 //! # Cost
 //! A saturation for each candidate of each open read in each case, of a small problem; at most [`MOST_CASES`] cases.

@@ -52,7 +52,8 @@ pub(crate) fn in_order(history: &History, question: Question, budget: &Budget) -
     Some(certificate)
 }
 
-/// Whether there are more appends to a list than are worth a copy of it for each of them. Such lists tell their own order.
+/// Whether there are more appends to a list than are worth a copy of it for each of them. Such lists tell
+/// their own order.
 fn has_long_list(history: &History) -> bool {
     let mut counts: HashMap<ObjectId, usize> = HashMap::new();
     let ops = history.txns().filter(|_| history.has_kind(OpKind::Append)).flat_map(|txn| history.ops(txn));
@@ -176,7 +177,8 @@ impl<'p> Walk<'p> {
         Some(())
     }
 
-    /// Lets a transaction commit if everything that it saw is explained, with the help of those of unknown outcome if they may.
+    /// Lets a transaction commit if everything that it saw is explained, with the help of those of unknown
+    /// outcome if they may.
     ///
     /// # Errors
     /// The object in its way; nothing if it is something else.

@@ -6,10 +6,11 @@
 //!
 //! # Algorithm
 //! The objects that one transaction read are a *footprint*. Walk through time with small footprints, one after the
-//! other ([`dead_end`]). If the order of real time explains what was seen of a footprint, so does the level in question.
-//! Else there is a dead end: a few transactions. They may have seen versions of another time, so they are a suspect and
-//! no violation. Take them together with the versions that they may have seen and the transactions that may have
-//! overwritten these, and split into cases ([`crate::cases`]); then with what that leads to, and so on.
+//! other ([`dead_end`]). If the order of real time explains what was seen of a footprint, so does the level
+//! in question. Else there is a dead end: a few transactions. They may have seen versions of another time, so
+//! they are a suspect and no violation. Take them together with the versions that they may have seen and the
+//! transactions that may have overwritten these, and split into cases ([`crate::cases`]); then with what that
+//! leads to, and so on.
 //!
 //! # Invariants
 //! Every question is about a [`Problem::part`], and what refutes a part refutes the whole. This only refutes: that

@@ -122,8 +122,8 @@ impl<'h> Writers<'h> {
         &self.blind
     }
 
-    /// Rows of one object that are not written whole every time, or that show columns which nobody writes, are written in part: a version of them depends on
-    /// the one before it.
+    /// Rows of one object that are not written whole every time, or that show columns which nobody writes,
+    /// are written in part: a version of them depends on the one before it.
     fn check_rows(&mut self) {
         let history = self.history;
         let mut shapes: HashMap<ObjectId, Vec<NameId>> = HashMap::new();

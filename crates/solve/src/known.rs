@@ -4,8 +4,10 @@
 //! Before anything is searched, write down every order that the history forces, with its reason.
 //!
 //! # Algorithm
-//! The base is session order, real time, timestamps of the evidence ([`stamps`]) and the reads that saw one possible writer. Real time is a chain of moments, one per start: a transaction's
-//! commit goes to the first moment after its end, each moment to its start. What follows from the base is derived by [`saturate`], by who reaches whom ([`reach`]).
+//! The base is session order, real time, timestamps of the evidence ([`stamps`]) and the reads that saw one
+//! possible writer. Real time is a chain of moments, one per start: a transaction's commit goes to the first
+//! moment after its end, each moment to its start. What follows from the base is derived by [`saturate`], by
+//! who reaches whom ([`reach`]).
 //!
 //! # Invariants
 //! The edges are between transactions that must have committed, so they hold in every model.

@@ -1,25 +1,30 @@
 //! Mending an order, one transaction at a time.
 //!
 //! # Problem
-//! There is an order of points that is nearly right, by the clock or by what the known graph tells, but some reads see versions that they cannot have seen. Where values were written
-//! several times, or rows are only known not to match, it is not even known which versions these reads saw; where neither time nor sessions tell anything, there are millions of pairs of versions that nothing
-//! orders. Deciding choices one by one leads astray.
+//! There is an order of points that is nearly right, by the clock or by what the known graph tells, but some
+//! reads see versions that they cannot have seen. Where values were written several times, or rows are only
+//! known not to match, it is not even known which versions these reads saw; where neither time nor sessions
+//! tell anything, there are millions of pairs of versions that nothing orders. Deciding choices one by one
+//! leads astray.
 //!
 //! # Algorithm
-//! Local search over orders. Points have places on a line. As long as some demand ([`Demands`]) is not met, take one of those at random and move one of its
-//! points, or both points of one of its transactions, to where demands cost the least ([`crate::moves`]). Where no move gains anything, the demand
-//! weighs more from then on, which fills up every hollow in the end.
+//! Local search over orders. Points have places on a line. As long as some demand ([`Demands`]) is not met,
+//! take one of those at random and move one of its points, or both points of one of its transactions, to
+//! where demands cost the least ([`crate::moves`]). Where no move gains anything, the demand weighs more from
+//! then on, which fills up every hollow in the end.
 //!
 //! # Invariants
 //! - Only a guess: the schedule verifies what comes out. The same history is mended in the same way every time.
 //! - A transaction's begin stays before its commit.
 //!
 //! # Differs from the paper
-//! [Cobra §3.4] and [Vbox §4.6] leave this to the solver, which decides about pairs. Without sessions and time a history has very many legal orders, and a move sees
-//! all that one transaction's place entails at once.
+//! [Cobra §3.4] and [Vbox §4.6] leave this to the solver, which decides about pairs. Without sessions and
+//! time a history has very many legal orders, and a move sees all that one transaction's place entails at
+//! once.
 //!
 //! # Cost
-//! A move costs the reads of the items of the few transactions that are looked at, times log. It gives up when nothing has become better for [`IDLE_MOVES`] moves and [`IDLE_MOVES_PER_POINT`] per point.
+//! A move costs the reads of the items of the few transactions that are looked at, times log. It gives up
+//! when nothing has become better for [`IDLE_MOVES`] moves and [`IDLE_MOVES_PER_POINT`] per point.
 
 use std::rc::Rc;
 
@@ -38,7 +43,8 @@ const NONE: u32 = u32::MAX;
 /// How far beyond the outermost point one goes that may go anywhere.
 const STEP: f64 = 0.5;
 
-/// Half the distance from a transaction's begin to its commit at the start where time does not tell: less than that of any two points of different transactions.
+/// Half the distance from a transaction's begin to its commit at the start where time does not tell: less
+/// than that of any two points of different transactions.
 const HALF: f64 = 0.125;
 
 /// How many versions are moved for one read.
@@ -48,7 +54,8 @@ const FEW: usize = 3;
 const IDLE_MOVES: usize = 1_000;
 const IDLE_MOVES_PER_POINT: usize = 16;
 
-/// An order that meets all that the graph and the reads demand, near to the order by `places`: what each read saw in it, and a place for each point. `None` if none was found.
+/// An order that meets all that the graph and the reads demand, near to the order by `places`: what each read
+/// saw in it, and a place for each point. `None` if none was found.
 pub(crate) fn mend(
     known: &Known<'_>,
     graph: &Graph,

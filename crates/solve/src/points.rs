@@ -1,9 +1,10 @@
 //! Begin and commit points: the one mechanism behind all levels of this engine.
 //!
-//! A level is a rule for the graph of points. In the serializable family begin and commit are one point; in the snapshot family they are two,
-//! `begin → commit`, and dependencies join them like this: wr, ww, session and real-time order from commit to begin, rw from begin to
-//! commit. The level holds when some choice of versions makes that graph acyclic. At `prefix` writers of one object may overlap: ww goes from commit to commit. `repeatable-read` is
-//! `serializable` without the rw edges of what a predicate left out.
+//! A level is a rule for the graph of points. In the serializable family begin and commit are one point; in
+//! the snapshot family they are two, `begin → commit`, and dependencies join them like this: wr, ww, session
+//! and real-time order from commit to begin, rw from begin to commit. The level holds when some choice of
+//! versions makes that graph acyclic. At `prefix` writers of one object may overlap: ww goes from commit to
+//! commit. `repeatable-read` is `serializable` without the rw edges of what a predicate left out.
 
 use margay_levels::Level;
 

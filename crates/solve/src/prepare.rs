@@ -1,12 +1,13 @@
 //! From a history to a [`Draft`]: last writes, external reads with their candidates, and what no order can explain.
 //!
 //! # Algorithm
-//! Writers are indexed by (object, value) once; each external read looks its candidates up. What a transaction wrote itself is checked
-//! against what it reads afterwards and never becomes a read. Lists tell their version order ([`lists`]).
+//! Writers are indexed by (object, value) once; each external read looks its candidates up. What a
+//! transaction wrote itself is checked against what it reads afterwards and never becomes a read. Lists tell
+//! their version order ([`lists`]).
 //!
 //! # When it answers Outside
-//! SQL statements, and updates that show of a row only part of what they set. What reads cannot say ([`crate::blind`]) is left out, and an order is replayed before it is
-//! believed.
+//! SQL statements, and updates that show of a row only part of what they set. What reads cannot say
+//! ([`crate::blind`]) is left out, and an order is replayed before it is believed.
 
 mod evidence;
 mod lists;
@@ -63,7 +64,8 @@ pub(crate) fn prepare(history: &History, question: Question, budget: &Budget) ->
         dead.extend(draft.impossible.drain(..));
         if dead.len() == known {
             draft.dead = dead.into_iter().collect();
-            // Where a level is not defined by what runs on states, it is the audit that knows what versions are made of.
+            // Where a level is not defined by what runs on states, it is the audit that knows what versions
+            // are made of.
             if !runs(question.level) && folds(history) {
                 draft.bold = true;
                 draft.loose.get_or_insert_with(|| BOLD.to_string());
@@ -104,8 +106,9 @@ fn folds(history: &History) -> bool {
     !history.tables().is_empty() || history.has_kind(OpKind::Append)
 }
 
-/// Findings under names that audit accepts. One operation may be wrong in several ways, and audit has the last word on which; what it cannot see (because
-/// it rests on an unknown transaction that cannot have committed) has no certificate.
+/// Findings under names that audit accepts. One operation may be wrong in several ways, and audit has the
+/// last word on which; what it cannot see (because it rests on an unknown transaction that cannot have
+/// committed) has no certificate.
 fn certified(history: &History, question: Question, stop: Stop, budget: &Budget) -> Stop {
     let Stop::Violated(findings) = stop else { return stop };
     let mut kept = Vec::new();
@@ -206,7 +209,8 @@ struct Walk<'a, 'h> {
     scans: &'a Scans<'h>,
     /// Whether what stands before own elements of a list counts as read.
     own_reads: bool,
-    /// Whether two writers of one object may overlap in a snapshot: what follows an own write then stands on the version before it, not on the snapshot.
+    /// Whether two writers of one object may overlap in a snapshot: what follows an own write then stands on
+    /// the version before it, not on the snapshot.
     overlap: bool,
     rule: Rule,
     /// Whether it matters which version of a row that is written in part was seen, not only what of it.
@@ -433,7 +437,8 @@ impl<'h> Walk<'_, 'h> {
         self.own(object).is_some() || self.own_parts.iter().any(|(o, _)| *o == object)
     }
 
-    /// Whether the transaction has seen the same of this item before: in one snapshot, once is enough. Elsewhere a certificate must say what both saw.
+    /// Whether the transaction has seen the same of this item before: in one snapshot, once is enough.
+    /// Elsewhere a certificate must say what both saw.
     fn is_repeated(&self, txn: TxnId, item: Item, first: u32) -> bool {
         let (earlier, candidates) = self.draft.candidates.split_at(first as usize);
         let own = self.draft.reads.iter().rev().take_while(|read| read.txn == txn);

@@ -1,15 +1,17 @@
 //! A history as versions and reads: what the rest of the engine works on.
 //!
 //! # Problem
-//! Find out which transactions count, which versions they install, and for each external read which versions it may have seen; meet on the way
-//! what no order can explain.
+//! Find out which transactions count, which versions they install, and for each external read which versions
+//! it may have seen; meet on the way what no order can explain.
 //!
 //! # Invariants
-//! - Versions of one object lie together, the initial one first; a transaction has at most one version of an object: its last write.
-//! - Every [`Read`] is external: what its transaction wrote itself has been taken off it. It has at least one candidate; with several, which one it
-//!   saw is a choice. Candidates are in order.
-//! - A transaction of unknown outcome is in the problem only if a read may have seen it. It is *forced* when some read of a forced transaction has no
-//!   other candidate; otherwise it is in only as long as somebody is taken to have seen it. Leaving out what nobody sees never hurts.
+//! - Versions of one object lie together, the initial one first; a transaction has at most one version of an
+//!   object: its last write.
+//! - Every [`Read`] is external: what its transaction wrote itself has been taken off it. It has at least one
+//!   candidate; with several, which one it saw is a choice. Candidates are in order.
+//! - A transaction of unknown outcome is in the problem only if a read may have seen it. It is *forced* when
+//!   some read of a forced transaction has no other candidate; otherwise it is in only as long as somebody is
+//!   taken to have seen it. Leaving out what nobody sees never hurts.
 //!
 //! # Cost
 //! Linear but for sorting the versions of each object.
@@ -27,7 +29,8 @@ use crate::strategy::Strategies;
 /// The transaction of an initial version.
 pub(crate) const INITIAL: u32 = u32::MAX;
 
-/// What has versions: an object, or one column of an object whose rows are written in part. The objects come first, with the history's numbers.
+/// What has versions: an object, or one column of an object whose rows are written in part. The objects come
+/// first, with the history's numbers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Item(pub u32);
 
@@ -58,9 +61,11 @@ pub(crate) enum Stand {
     Firm,
     /// At its transaction, but later versions may come before it.
     Free,
-    /// At its transaction, which wrote the object before: firm, but it shows only what its own version was made of, so nothing depends on it.
+    /// At its transaction, which wrote the object before: firm, but it shows only what its own version was
+    /// made of, so nothing depends on it.
     Own,
-    /// At a point of its own before its transaction, which it shares with what the same operation saw of the same object: firm there.
+    /// At a point of its own before its transaction, which it shares with what the same operation saw of the
+    /// same object: firm there.
     Point(u32),
 }
 
@@ -100,7 +105,8 @@ pub(crate) struct Problem<'h> {
     candidates: Vec<u32>,
     /// Pairs of versions of one object whose order is known from the start, by evidence or because a list shows it.
     pub facts: Vec<(u32, u32)>,
-    /// For each of them the transaction whose read of a list shows it, or [`INITIAL`]. If that did not commit, it is no fact.
+    /// For each of them the transaction whose read of a list shows it, or [`INITIAL`]. If that did not
+    /// commit, it is no fact.
     sources: Vec<u32>,
     /// `(a, b)`: if `a` committed, so did `b`.
     pub needs: Vec<(u32, u32)>,
@@ -260,7 +266,8 @@ impl<'h> Problem<'h> {
         }
     }
 
-    /// The same problem with fewer candidates for some reads. A transaction that has become somebody's only candidate must have committed.
+    /// The same problem with fewer candidates for some reads. A transaction that has become somebody's only
+    /// candidate must have committed.
     pub fn with_candidates(&self, fewer: &[(u32, Vec<u32>)]) -> Self {
         let mut new = self.clone();
         new.candidates.clear();
@@ -351,7 +358,8 @@ impl<'h> Problem<'h> {
         self.reads[read as usize].stand != Stand::Free
     }
 
-    /// Whether a read makes its transaction depend on the one whose version it saw: not if that is only part of a version, or of the transaction's own.
+    /// Whether a read makes its transaction depend on the one whose version it saw: not if that is only part
+    /// of a version, or of the transaction's own.
     pub fn is_dependency(&self, read: u32) -> bool {
         let Read { stand, item, .. } = self.reads[read as usize];
         match stand {

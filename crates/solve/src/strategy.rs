@@ -1,8 +1,9 @@
 //! Search strategies that can be switched off.
 //!
 //! # Problem
-//! None of these is needed to be right: each saves time, or decides what would otherwise stay open. Only a measurement can tell which of them
-//! earn their lines, so each has a switch, and `cargo bench -p margay-solve --bench ablation` tells what is lost without it.
+//! None of these is needed to be right: each saves time, or decides what would otherwise stay open. Only a
+//! measurement can tell which of them earn their lines, so each has a switch, and
+//! `cargo bench -p margay-solve --bench ablation` tells what is lost without it.
 //!
 //! # Invariants
 //! Switching a strategy off never changes an answer, except to `unknown`.

@@ -30,9 +30,9 @@ fn who_saw_the_impossible_was_not_seen() {
     assert_eq!(audited, Some(Ok(())));
 }
 
-/// At 3,000 transactions of a correct database this stayed `unknown`: a transaction of unknown outcome deleted a row, or
-/// appended to a list, and a later one wrote the row in part, or appended too. Nothing asked for the first until the
-/// result was read; then it only came too late.
+/// At 3,000 transactions of a correct database this stayed `unknown`: a transaction of unknown outcome
+/// deleted a row, or appended to a list, and a later one wrote the row in part, or appended too. Nothing
+/// asked for the first until the result was read; then it only came too late.
 #[test]
 fn an_unknown_outcome_appears_before_what_was_made_of_it() {
     let row = "table t(id; id int, v int, w int) | init: t/1={v:1 w:1} | T1: d(t/1)@[1,2] unknown@[3,4]
@@ -138,7 +138,8 @@ fn back_ends_agree_with_enumeration() {
     assert!((1000..3500).contains(&satisfiable), "{satisfiable} of 4000 have a model");
 }
 
-/// Searches at once, without first looking for an easy way out; if not saturated, the search has to find what saturation would.
+/// Searches at once, without first looking for an easy way out; if not saturated, the search has to find what
+/// saturation would.
 fn search_only<S: Sat>(history: &History, question: Question, saturated: bool) -> Option<Verdict> {
     let points = points::of(question.level);
     let draft = prepare(history, question, &Budget::unlimited()).ok()?;

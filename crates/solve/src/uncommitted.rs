@@ -1,12 +1,13 @@
 //! What `read-uncommitted` asks of a history.
 //!
 //! # Problem
-//! Reads may show anything that somebody wrote, so they tell nothing of versions; but a list shows in which order its elements were appended, evidence shows what it shows, and what nobody wrote,
-//! or an element that is there more often than it was appended, is wrong at every level.
+//! Reads may show anything that somebody wrote, so they tell nothing of versions; but a list shows in which
+//! order its elements were appended, evidence shows what it shows, and what nobody wrote, or an element that
+//! is there more often than it was appended, is wrong at every level.
 //!
 //! # Algorithm
-//! A draft without reads: writes, and what lists and evidence say of their order. The rest is [`crate::weak`]'s. Who does not certainly commit is left out, for nothing
-//! asks for it.
+//! A draft without reads: writes, and what lists and evidence say of their order. The rest is
+//! [`crate::weak`]'s. Who does not certainly commit is left out, for nothing asks for it.
 //!
 //! # Cost
 //! Linear, but for the lists of which several reads are not the beginnings of one: these are compared with each other.

@@ -1,4 +1,5 @@
-//! Simulated databases of known isolation: no false alarm where a protocol keeps its promise, and what the faults do is found.
+//! Simulated databases of known isolation: no false alarm where a protocol keeps its promise, and what the
+//! faults do is found.
 
 use margay_audit::audit;
 use margay_levels::Level;
@@ -80,7 +81,8 @@ fn visible_faults_are_found() {
     assert!(missed.is_empty(), "never found: {missed:#?}");
 }
 
-/// Evidence of a row that a scan left out was not heeded where no version of the row could match: the answer was an order that the audit rejected.
+/// Evidence of a row that a scan left out was not heeded where no version of the row could match: the answer
+/// was an order that the audit rejected.
 #[test]
 fn evidence_of_rows_left_out_counts() {
     let (mut decided, mut unknown) = (0, 0);

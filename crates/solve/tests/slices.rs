@@ -1,4 +1,5 @@
-//! What is shown of a violation is minimal: the slice alone is violated, and without any one of its transactions it is not.
+//! What is shown of a violation is minimal: the slice alone is violated, and without any one of its
+//! transactions it is not.
 
 use std::time::Duration;
 

@@ -17,7 +17,8 @@ pub struct Decimal {
     high: u64,
     low: u64,
     scale: u8,
-    /// Apart from the size, because a truth value leaves room for a value to say in the same byte that it is no decimal at all.
+    /// Apart from the size, because a truth value leaves room for a value to say in the same byte that it is
+    /// no decimal at all.
     negative: bool,
 }
 

@@ -3,9 +3,9 @@
 //! One reading of SQL for the whole of Margay: values and three-valued logic, scalar expressions, the
 //! predicates that histories carry ([`Predicate`]) with their regions ([`Region`]), the assignments of their
 //! updates ([`Assignments`]), and whole statements on rows with versions ([`Database`]), which report what
-//! they read and wrote ([`Outcome`]), stored procedures among them. [`Database::trace`] says what a recorded statement touched without
-//! having the rows. The databases' differences stand behind one switch, [`Dialect`]; `docs/SQL.md` lists the
-//! fragment.
+//! they read and wrote ([`Outcome`]), stored procedures among them. [`Database::trace`] says what a recorded
+//! statement touched without having the rows. The databases' differences stand behind one switch,
+//! [`Dialect`]; `docs/SQL.md` lists the fragment.
 //!
 //! Architecture invariant: a construct outside the fragment is an error that names it. Nothing is evaluated
 //! by guessing, because a wrong value would become a false alarm.

@@ -1,11 +1,11 @@
 //! Follows a history while it comes.
 //!
 //! # Algorithm
-//! Somebody says up to which time everything has come: the watermark. A transaction that had ended before it, and before
-//! the start of every transaction that is still open, is *due*: nothing that is still to come can be needed to explain
-//! it. Those that have ended and are not due may take effect, but need not yet. Engine follow finds an order of both on
-//! the settled state. Its last [`HELD`] transactions are held back, because what comes later may tell that two of them
-//! belong the other way round; what is before them is settled.
+//! Somebody says up to which time everything has come: the watermark. A transaction that had ended before it,
+//! and before the start of every transaction that is still open, is *due*: nothing that is still to come can
+//! be needed to explain it. Those that have ended and are not due may take effect, but need not yet. Engine
+//! follow finds an order of both on the settled state. Its last [`HELD`] transactions are held back, because
+//! what comes later may tell that two of them belong the other way round; what is before them is settled.
 //!
 //! # Invariants
 //! - A settled part was audited, and is never revised.

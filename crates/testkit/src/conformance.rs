@@ -1,14 +1,16 @@
-//! The conformance suite: an engine against [`margay_naive`], on all tiny histories and on random ones, and the laws that every engine keeps.
+//! The conformance suite: an engine against [`margay_naive`], on all tiny histories and on random ones, and
+//! the laws that every engine keeps.
 //!
 //! # Laws
-//! 1. Where the definitions decide, an engine that decides says the same. Every certificate passes the audit; every finding names transactions, and an
-//!    anomaly that the level forbids.
+//! 1. Where the definitions decide, an engine that decides says the same. Every certificate passes the audit;
+//!    every finding names transactions, and an anomaly that the level forbids.
 //! 2. Asking twice gives the same answer.
 //! 3. New names for keys, sessions and transactions change nothing.
 //! 4. If a level holds, no level that it implies is violated, whatever the evidence: evidence narrows, never widens.
-//! 5. If a level holds, it holds without any one transaction, where what others saw of that one is forgotten ([`History::restrict`]): the same orders and
-//!    points without it explain what is left. That is true at every level but read-uncommitted, where reads of a list that contradict each other tell nothing: without
-//!    one of them the other tells.
+//! 5. If a level holds, it holds without any one transaction, where what others saw of that one is forgotten
+//!    ([`History::restrict`]): the same orders and points without it explain what is left. That is true at
+//!    every level but read-uncommitted, where reads of a list that contradict each other tell nothing:
+//!    without one of them the other tells.
 //!
 //! A case that fails is made small and printed in the mini language.
 

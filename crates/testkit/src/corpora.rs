@@ -1,7 +1,7 @@
 //! The corpora of other tools, with what is documented of them.
 //!
-//! The folder is not part of the project: it lies beside the workspace, or where the environment variable `MARGAY_CORPORA` says. Tests that want it print that they are
-//! skipped where it is absent.
+//! The folder is not part of the project: it lies beside the workspace, or where the environment variable
+//! `MARGAY_CORPORA` says. Tests that want it print that they are skipped where it is absent.
 
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};

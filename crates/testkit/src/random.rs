@@ -1,10 +1,11 @@
 //! Random tiny histories, as texts in the mini language.
 //!
 //! # Algorithm
-//! Transactions run one after the other on a small model of a database whose isolation is chosen for each history: serial, from one older
-//! state (a snapshot), from a state per operation, or from a state per object. So most histories satisfy some levels and violate others. Then observations
-//! are disturbed now and then: by any other value of the object, written by whomever. Sessions, times and evidence are added from the order in which the
-//! transactions ran, or against it.
+//! Transactions run one after the other on a small model of a database whose isolation is chosen for each
+//! history: serial, from one older state (a snapshot), from a state per operation, or from a state per
+//! object. So most histories satisfy some levels and violate others. Then observations are disturbed now and
+//! then: by any other value of the object, written by whomever. Sessions, times and evidence are added from
+//! the order in which the transactions ran, or against it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -74,7 +74,8 @@ pub enum Certificate {
     Execution(Execution),
     /// `violated`, for histories of SQL statements: no execution gives what was observed; audit tries them all.
     Unexplained(Unexplained),
-    /// `violated`, for histories of SQL statements: a result lies outside of what rows can ever be; audit checks that they cannot be anything else.
+    /// `violated`, for histories of SQL statements: a result lies outside of what rows can ever be; audit
+    /// checks that they cannot be anything else.
     Invariant(Invariant),
 }
 

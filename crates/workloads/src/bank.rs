@@ -1,6 +1,7 @@
 //! The bank of Troubadour's evaluation: one table of accounts, a balance check, and four transactions that move money.
 //!
-//! Money is moved by `balance = balance + $1`: what is written depends on what the statement finds, and its client is not told.
+//! Money is moved by `balance = balance + $1`: what is written depends on what the statement finds, and its
+//! client is not told.
 
 use margay_client::{Cell, ColumnType, Rng, Schema, TableDef};
 

@@ -1,5 +1,6 @@
-//! BlindW with ranges: transactions that only read or only write a table of rows (k, v1, v2), by key, by ranges of keys, or by ranges of
-//! values. The variants without ranges are steps on registers and stand in the catalogue.
+//! BlindW with ranges: transactions that only read or only write a table of rows (k, v1, v2), by key, by
+//! ranges of keys, or by ranges of values. The variants without ranges are steps on registers and stand in
+//! the catalogue.
 //!
 //! A predicate write finds its rows by a range and writes each by its key, so that what it wrote shows in the history.
 

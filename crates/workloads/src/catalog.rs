@@ -25,7 +25,8 @@ pub enum Step {
     Write,
     /// Reads a register, then writes it.
     Increment,
-    /// Reads both registers of a pair, then writes one of them: two of these at once are write skew unless one is refused.
+    /// Reads both registers of a pair, then writes one of them: two of these at once are write skew unless
+    /// one is refused.
     Skew,
     /// Reads a list.
     ReadList,
@@ -41,7 +42,8 @@ pub enum Step {
     DeleteRow,
     /// Reads the rows that match a condition.
     Scan,
-    /// Reads the rows that match a condition, then writes a row that matches it too: a phantom for whoever does the same.
+    /// Reads the rows that match a condition, then writes a row that matches it too: a phantom for whoever
+    /// does the same.
     ScanThenWrite,
     /// Changes the rows that match a condition.
     UpdateWhere,

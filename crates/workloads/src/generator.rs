@@ -5,7 +5,8 @@ use margay_client::{Ask, Change, Cond, Obj, Rng, Row, Space};
 use crate::catalog::{Step, Steps};
 use crate::draw::{Keys, Options, stream};
 
-/// The values of column `v` are below this: few for few keys, so that conditions find rows, and more for many, so that they do not find too many.
+/// The values of column `v` are below this: few for few keys, so that conditions find rows, and more for
+/// many, so that they do not find too many.
 pub(crate) fn domain(keys: u32) -> i64 {
     i64::from((keys / 4).max(20))
 }
@@ -32,7 +33,8 @@ pub struct Generator {
     clients: i64,
     /// Even, and no other client's.
     next_value: i64,
-    /// Odd: values of plans that are tried again, so that those of new plans do not depend on what the database refused.
+    /// Odd: values of plans that are tried again, so that those of new plans do not depend on what the
+    /// database refused.
     next_again: i64,
     transactions: u64,
 }
@@ -69,7 +71,8 @@ impl Generator {
         Plan { asks, commits: self.below(100) >= self.steps.rollbacks }
     }
 
-    /// A plan that was refused, to be tried again: the same with new values, so that a value still tells which attempt wrote it.
+    /// A plan that was refused, to be tried again: the same with new values, so that a value still tells
+    /// which attempt wrote it.
     #[must_use]
     pub fn again(&mut self, plan: &Plan) -> Plan {
         let mut fresh = || {

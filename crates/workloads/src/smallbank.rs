@@ -1,5 +1,6 @@
-//! SmallBank (Alomari, Cahill, Fekete, Röhm): customers with a savings and a checking account, five transactions, and write skew between
-//! WriteCheck, which looks at both accounts and writes one, and TransactSavings, which writes the other.
+//! SmallBank (Alomari, Cahill, Fekete, Röhm): customers with a savings and a checking account, five
+//! transactions, and write skew between WriteCheck, which looks at both accounts and writes one, and
+//! TransactSavings, which writes the other.
 //!
 //! Balances are read, then written as values, so that every version shows in the history.
 

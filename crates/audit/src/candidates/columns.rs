@@ -3,9 +3,10 @@
 //! # Mathematics
 //! A version *writes* a column if it sets it, if it removes the row, if it replaces the row whole, or if none of its
 //! columns is known. Setting every column that anybody sets is not replacing: a column that nobody sets then has the
-//! writers that it has for engines, those who removed the row. In any state a column then has a last writer, and the value that it holds is that writer's: NULL where the row
-//! was removed. So every operation that looks at an object of others saw, in each column that its own transaction has
-//! not written, one of the versions that write it.
+//! writers that it has for engines, those who removed the row. In any state a column then has a last writer,
+//! and the value that it holds is that writer's: NULL where the row was removed. So every operation that
+//! looks at an object of others saw, in each column that its own transaction has not written, one of the
+//! versions that write it.
 //!
 //! A row that is absent was removed by the last writer of each of its columns; if the last writer of a column did
 //! anything else, the row is there.

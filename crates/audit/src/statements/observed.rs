@@ -1,9 +1,9 @@
 //! Executions of SQL transactions: executed, or shown not to exist by trying all.
 //!
 //! # Algorithm
-//! An [`Execution`] is executed by the SQL interpreter, in short logs without indexes: every transaction at its place in the
-//! order, every statement with its sight. The level's conditions on sights are checked one by one. States that no later
-//! sight names are forgotten on the way, so memory stays with the live part.
+//! An [`Execution`] is executed by the SQL interpreter, in short logs without indexes: every transaction at
+//! its place in the order, every statement with its sight. The level's conditions on sights are checked one
+//! by one. States that no later sight names are forgotten on the way, so memory stays with the live part.
 //!
 //! That there is no execution ([`Unexplained`]) is audited by [`exhaust`](margay_executions::exhaust()), over the named
 //! transactions, after which everything else has to come; or by adding up the bounds of its clashes, and by a SAT

@@ -44,7 +44,8 @@ pub fn of(statistics: &Statistics) -> Series {
     Series { seconds: (0..parts.len()).map(middle).collect(), curves, marks: Vec::new() }
 }
 
-/// The seconds in each part in which clients were at work; nothing where they hardly were. The live verification may go on when they are gone, and has no part in their speed.
+/// The seconds in each part in which clients were at work; nothing where they hardly were. The live
+/// verification may go on when they are gone, and has no part in their speed.
 fn worked(statistics: &Statistics, first: usize, parts: &[&[Point]]) -> Vec<Option<f64>> {
     let mut begin = first;
     let mut seconds = |part: &&[Point]| {

@@ -128,7 +128,8 @@ pub fn target(args: &RunArgs) -> Target {
     }
 }
 
-/// The levels that transactions are begun at, in the database's words, and what it promises to all of them. The one whose promise it is comes first.
+/// The levels that transactions are begun at, in the database's words, and what it promises to all of them.
+/// The one whose promise it is comes first.
 fn levels(database: &dyn Database, args: &RunArgs) -> Result<(Vec<String>, Level), String> {
     let Some(first) = args.level.first() else {
         return choose_level(database, None).map(|(own, level)| (vec![own], level));

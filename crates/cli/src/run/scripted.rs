@@ -1,7 +1,8 @@
 //! `margay run --workload hermitage` and `coo`: a table of what each level prevents, by trying it.
 //!
 //! # Invariants
-//! Whatever an interleaving shows is also checked against what the database promises at the level: a broken promise is a violation.
+//! Whatever an interleaving shows is also checked against what the database promises at the level: a broken
+//! promise is a violation.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -143,7 +144,8 @@ impl<'a> Stage<'a> {
         Ok(cells)
     }
 
-    /// A pattern is prevented if what is left of it is serializable in real time: the third transaction, which reads what is left, comes last.
+    /// A pattern is prevented if what is left of it is serializable in real time: the third transaction,
+    /// which reads what is left, comes last.
     fn coo(&mut self) -> Result<Vec<Cell>, String> {
         let mut cells = Vec::new();
         for pattern in coo::PATTERNS {

@@ -1,13 +1,14 @@
 //! All engines, all levels, histories of every shape: whoever decides, decides the same.
 //!
 //! # Laws
-//! 1. Of two engines that decide a question, both say the same; so does `auto`, and so do those that get statements as operations on rows.
+//! 1. Of two engines that decide a question, both say the same; so does `auto`, and so do those that get
+//!    statements as operations on rows.
 //! 2. Every certificate passes the audit.
 //! 3. If a level holds, no engine calls a level violated that it implies, whatever the evidence.
 //! 4. No engine accuses a correct protocol of breaking what it promises.
 //!
-//! The histories are random tiny ones, simulated ones of all protocols, faults and mixes, and simulated ones whose lines were changed afterwards. `MARGAY_SEEDS` says
-//! how many of each, `MARGAY_SEED` where to begin.
+//! The histories are random tiny ones, simulated ones of all protocols, faults and mixes, and simulated ones
+//! whose lines were changed afterwards. `MARGAY_SEEDS` says how many of each, `MARGAY_SEED` where to begin.
 
 mod mutate;
 mod shapes;

@@ -1,14 +1,16 @@
 //! Every engine and the audit against the definitions.
 //!
 //! # Plan
-//! [`judge`] decides small histories by the definitions of docs/LEVELS.md, choice by choice, on a model of its own ([`model`]); it shares no code with engines, audit or `naive`. The histories are random
-//! ([`generate`]): registers, lists, rows, scans and predicate updates, values that several wrote, unknown outcomes, and
-//! evidence, true and false. Every engine is asked at every level:
+//! [`judge`] decides small histories by the definitions of docs/LEVELS.md, choice by choice, on a model of
+//! its own ([`model`]); it shares no code with engines, audit or `naive`. The histories are random
+//! ([`generate`]): registers, lists, rows, scans and predicate updates, values that several wrote, unknown
+//! outcomes, and evidence, true and false. Every engine is asked at every level:
 //! 1. who decides, decides as the judge does;
 //! 2. the audit accepts every certificate;
 //! 3. `naive` decides all but what takes it too long.
 //!
-//! The test asks about a fixed number of histories. `MARGAY_BRUTE_SEEDS` sets how many, `MARGAY_BRUTE_SEED` where to begin: an hour takes about a million.
+//! The test asks about a fixed number of histories. `MARGAY_BRUTE_SEEDS` sets how many, `MARGAY_BRUTE_SEED`
+//! where to begin: an hour takes about a million.
 
 mod generate;
 mod judge;

@@ -7,8 +7,8 @@
 //! would find in one of their versions, and all of them where the statement fails.
 //!
 //! # Invariants
-//! - A sight is left out only if it does not fit, the level does not allow it, or another one has the same writes. Where
-//!   there are too many, [`Choices::cut`] says so.
+//! - A sight is left out only if it does not fit, the level does not allow it, or another one has the same
+//!   writes. Where there are too many, [`Choices::cut`] says so.
 
 use margay_sql::{TableId, Write};
 use margay_verdict::Outside;

@@ -67,9 +67,10 @@ impl Dbms {
 
     /// The profile under which `asked` is verified.
     ///
-    /// A level of the DBMS's own is the one after the slash; or else the one that the history was `recorded` at; or else the one that has the asked level's
-    /// name; or else the one with the fewest mechanisms that promises it. A row that is named and does not promise what is asked is no answer: another row's mechanisms
-    /// would be held against a database that never had them.
+    /// A level of the DBMS's own is the one after the slash; or else the one that the history was `recorded`
+    /// at; or else the one that has the asked level's name; or else the one with the fewest mechanisms that
+    /// promises it. A row that is named and does not promise what is asked is no answer: another row's
+    /// mechanisms would be held against a database that never had them.
     ///
     /// # Errors
     /// When there is no such profile, or it does not promise the level.

@@ -153,7 +153,8 @@ const SQLITE_SHARED: Profile = Profile {
     ..SQLITE
 };
 
-/// Reads lock; writes are buffered, and blind ones of one cell may share its lock, so that only FOR UPDATE locks by itself before the commit.
+/// Reads lock; writes are buffered, and blind ones of one cell may share its lock, so that only FOR UPDATE
+/// locks by itself before the commit.
 const BUFFERED: [Mode; 6] = {
     let search = mode_over(Lock::Share, Read::Newest, PredicateLock::Blocking);
     let write = mode(Lock::None, Read::Newest);

@@ -122,7 +122,8 @@ impl Naive<'_> {
         }
     }
 
-    /// A state, with every row as it was, as it is, or gone; which of them a locking statement found and looks at again is told by running it.
+    /// A state, with every row as it was, as it is, or gone; which of them a locking statement found and
+    /// looks at again is told by running it.
     fn again(&self, at: u32) -> Vec<Sight> {
         let mut sights = vec![Sight::state(at)];
         for (table, key) in self.rows() {

@@ -148,7 +148,8 @@ fn with_job(
     run(&mut client, &tape, &monitor);
 }
 
-/// MariaDB at REPEATABLE READ was accused of reads that no moment explains: they were deletes that had found nothing, and had waited for others' commits.
+/// MariaDB at REPEATABLE READ was accused of reads that no moment explains: they were deletes that had found
+/// nothing, and had waited for others' commits.
 #[test]
 fn a_delete_that_finds_nothing_is_a_read_where_it_reads_as_reads_do() {
     for (deletes_read, operations) in [(true, 3), (false, 2)] {
@@ -205,7 +206,8 @@ fn nobody_waits_for_a_collector_when_the_run_is_over() {
     });
 }
 
-/// What a client does between the calls of its transactions allocates nothing, once the chunks that go to the collector and back are warm.
+/// What a client does between the calls of its transactions allocates nothing, once the chunks that go to the
+/// collector and back are warm.
 #[test]
 fn recording_allocates_nothing() {
     with_client(|client, tape, monitor| {
@@ -229,7 +231,8 @@ fn recording_allocates_nothing() {
     });
 }
 
-/// A database that gives trouble: each commit takes the next of its answers, and then there is none any more. So does each attempt to connect.
+/// A database that gives trouble: each commit takes the next of its answers, and then there is none any more.
+/// So does each attempt to connect.
 #[derive(Default)]
 struct Troubled {
     statements: Mutex<Vec<Trouble>>,
@@ -347,7 +350,8 @@ fn a_commit_without_an_answer_is_unknown_and_its_client_goes_on_in_a_new_session
     });
 }
 
-/// Runs on MariaDB at READ UNCOMMITTED that lost connections were called violated: others had seen what a transaction had written after its client had given it up, and before the server did.
+/// Runs on MariaDB at READ UNCOMMITTED that lost connections were called violated: others had seen what a
+/// transaction had written after its client had given it up, and before the server did.
 #[test]
 fn a_transaction_that_was_cut_off_is_gone_unless_others_see_what_is_not_committed() {
     for (level, counts) in [("SERIALIZABLE", (1, 0)), ("READ UNCOMMITTED", (0, 1))] {
@@ -371,7 +375,8 @@ fn a_connection_is_tried_for_several_times() {
     });
 }
 
-/// A regression: clients of a server that was dead for good went on trying until the run was over, and nobody heard of it.
+/// A regression: clients of a server that was dead for good went on trying until the run was over, and nobody
+/// heard of it.
 #[test]
 fn a_client_gives_up_when_nobody_gets_an_answer() {
     let job = Job { transactions: Some(100), ..job() };

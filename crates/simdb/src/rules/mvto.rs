@@ -1,15 +1,17 @@
 //! Multi-version timestamp ordering (Reed 1978).
 //!
 //! # Algorithm
-//! The first statement gives the transaction a timestamp, at which it reads and writes. A read sees the newest version not newer than its
-//! timestamp and marks it as read at that time; if an older transaction has written the object and not ended, it waits. A
-//! write aborts when the version before it has been read at a later time than its own: that reader should have seen it. A predicate
-//! read is written down with its timestamp, and a write of a row that matches it before or after counts as a write of what it
-//! has read. A write that depends on what it changes reads it.
+//! The first statement gives the transaction a timestamp, at which it reads and writes. A read sees the
+//! newest version not newer than its timestamp and marks it as read at that time; if an older transaction has
+//! written the object and not ended, it waits. A write aborts when the version before it has been read at a
+//! later time than its own: that reader should have seen it. A predicate read is written down with its
+//! timestamp, and a write of a row that matches it before or after counts as a write of what it has read. A
+//! write that depends on what it changes reads it.
 //!
 //! # Invariants
-//! - Everybody sees, at their own timestamp, exactly the versions of all older transactions that commit: timestamp order is a serial order.
-//!   One counter gives the timestamps inside the transactions' intervals: strict serializable.
+//! - Everybody sees, at their own timestamp, exactly the versions of all older transactions that commit:
+//!   timestamp order is a serial order. One counter gives the timestamps inside the transactions' intervals:
+//!   strict serializable.
 //! - Predicate reads are kept while an older transaction is active: only such a one can come too late for them.
 //! - Only younger transactions wait for older ones: no deadlock.
 
@@ -55,8 +57,8 @@ fn mark(db: &mut Db, obj: Obj, ts: u64) {
     version.read_ts = version.read_ts.max(ts);
 }
 
-/// Waits for older transactions that have written a row that matches before or after. What it was before is what a reader at `ts` would
-/// see without them: newer versions may be there already.
+/// Waits for older transactions that have written a row that matches before or after. What it was before is
+/// what a reader at `ts` would see without them: newer versions may be there already.
 fn wait_for_older_rows(db: &Db, me: usize, cond: Cond, ts: u64) -> Step<()> {
     let older = |txn: &Txn| txn.snapshot.is_some_and(|other| other < ts);
     let others = db.txns.iter().enumerate().filter(|(client, txn)| *client != me && older(txn));

@@ -1,14 +1,15 @@
 //! Optimistic concurrency control with backward validation \[KungRobinson1981\].
 //!
 //! # Algorithm
-//! Reads see the newest committed version and are written down, as are conditions and the bases of writes that depend on them. At the
-//! commit, every transaction that committed since this one's first statement is looked at: if it wrote what this one read, or
-//! a row that matches one of its conditions before or after, this one aborts. Otherwise its writes are installed at once.
+//! Reads see the newest committed version and are written down, as are conditions and the bases of writes
+//! that depend on them. At the commit, every transaction that committed since this one's first statement is
+//! looked at: if it wrote what this one read, or a row that matches one of its conditions before or after,
+//! this one aborts. Otherwise its writes are installed at once.
 //!
 //! # Invariants
-//! - A transaction that passes has read only what is still the newest, so its commit point is where it could have happened alone: commit
-//!   order is a serial order, and commit points lie inside the intervals: strict serializable. What a transaction reads before it
-//!   fails may be inconsistent; it aborts.
+//! - A transaction that passes has read only what is still the newest, so its commit point is where it could
+//!   have happened alone: commit order is a serial order, and commit points lie inside the intervals: strict
+//!   serializable. What a transaction reads before it fails may be inconsistent; it aborts.
 //! - The log reaches back to the first statement of the oldest active transaction.
 
 use std::collections::VecDeque;

@@ -1,18 +1,21 @@
-//! Percolator's transactions \[Percolator\]: snapshot reads, and a commit in two phases over locks that lie with the data.
+//! Percolator's transactions \[Percolator\]: snapshot reads, and a commit in two phases over locks that lie
+//! with the data.
 //!
 //! # Algorithm
-//! Writes are buffered. A commit first *prewrites*: it aborts if any written object is locked or has a version newer than the snapshot, and
-//! locks them all otherwise. Some time later it takes its commit timestamp, and some time after that its versions appear, all
-//! at once: a reader that meets a lock of a committed transaction rolls it forward, so versions whose primary is committed
-//! count as there. A reader that meets the lock of a transaction older than its snapshot waits, for that transaction may already have a
-//! commit timestamp within the snapshot.
+//! Writes are buffered. A commit first *prewrites*: it aborts if any written object is locked or has a
+//! version newer than the snapshot, and locks them all otherwise. Some time later it takes its commit
+//! timestamp, and some time after that its versions appear, all at once: a reader that meets a lock of a
+//! committed transaction rolls it forward, so versions whose primary is committed count as there. A reader
+//! that meets the lock of a transaction older than its snapshot waits, for that transaction may already have
+//! a commit timestamp within the snapshot.
 //!
 //! # Invariants
-//! - Whoever has a commit timestamp holds all its locks, and held them before it took the timestamp. So a reader whose snapshot is
-//!   not older than a commit timestamp finds either the version or the lock: snapshots are complete.
-//! - The locks keep away a second writer until the versions are there; the check against newer versions does the rest: overlapping
-//!   writers of one object do not both commit. Timestamps come from one counter inside the transactions' intervals: strict
-//!   snapshot isolation.
+//! - Whoever has a commit timestamp holds all its locks, and held them before it took the timestamp. So a
+//!   reader whose snapshot is not older than a commit timestamp finds either the version or the lock:
+//!   snapshots are complete.
+//! - The locks keep away a second writer until the versions are there; the check against newer versions does
+//!   the rest: overlapping writers of one object do not both commit. Timestamps come from one counter inside
+//!   the transactions' intervals: strict snapshot isolation.
 //! - Nobody waits while holding locks: no deadlock.
 
 use hashbrown::HashMap;

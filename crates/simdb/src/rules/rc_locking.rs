@@ -1,10 +1,11 @@
 //! Read committed by locks: writes lock to the end, reads only while they read.
 //!
 //! # Invariants
-//! - A read waits while someone has written and not ended, and then sees the newest committed version: a prefix of the order of commits
-//!   that grows from statement to statement. So a transaction never goes back behind a writer that it has read from:
-//!   `be-read-committed`, of which Adya's PL-2 is a part.
-//! - A write starts from the newest committed version and keeps others away until it commits: nothing is lost between the two.
+//! - A read waits while someone has written and not ended, and then sees the newest committed version: a
+//!   prefix of the order of commits that grows from statement to statement. So a transaction never goes back
+//!   behind a writer that it has read from: `be-read-committed`, of which Adya's PL-2 is a part.
+//! - A write starts from the newest committed version and keeps others away until it commits: nothing is lost
+//!   between the two.
 //! - Nothing keeps what was read from changing: fuzzy reads, read skew, phantoms and lost updates happen.
 
 use super::{Rules, lock_matching};

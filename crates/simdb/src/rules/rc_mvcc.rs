@@ -1,15 +1,15 @@
 //! Read committed by statement snapshots, as PostgreSQL does it.
 //!
 //! # Algorithm
-//! Each statement reads the state committed when it began. A write waits for the row's lock; when it has it, it starts from the newest
-//! version. A predicate update finds its rows in the statement's snapshot, waits for their locks, and then checks each newest
-//! version against the condition again (PostgreSQL's EvalPlanQual): rows that no longer match are left alone, rows that match only now
-//! are not found.
+//! Each statement reads the state committed when it began. A write waits for the row's lock; when it has it,
+//! it starts from the newest version. A predicate update finds its rows in the statement's snapshot, waits
+//! for their locks, and then checks each newest version against the condition again (PostgreSQL's
+//! EvalPlanQual): rows that no longer match are left alone, rows that match only now are not found.
 //!
 //! # Invariants
-//! - A statement's snapshot is a prefix of the order of commits, and includes those of earlier statements: `be-read-committed`. What a
-//!   predicate update saw of its own rows may be newer than what it saw of the others; that happens inside one operation, which the
-//!   level leaves free.
+//! - A statement's snapshot is a prefix of the order of commits, and includes those of earlier statements:
+//!   `be-read-committed`. What a predicate update saw of its own rows may be newer than what it saw of the
+//!   others; that happens inside one operation, which the level leaves free.
 //! - A statement that waits keeps its snapshot.
 
 use super::Rules;

@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //! - A read sees what was written last, committed or not, aborted later or not.
-//! - Writers of one object exclude each other until they end, so versions follow the order of commits: no cycle of write dependencies.
+//! - Writers of one object exclude each other until they end, so versions follow the order of commits: no
+//!   cycle of write dependencies.
 
 use super::{Rules, lock_matching};
 use margay_client::{Change, Cond, Obj};

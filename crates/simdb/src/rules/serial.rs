@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //! - From its first statement to its end a transaction is alone; others wait.
-//! - So the order of first statements is a serial order; it contains real time, because a first statement lies inside its
-//!   transaction's interval. Strict serializable.
+//! - So the order of first statements is a serial order; it contains real time, because a first statement
+//!   lies inside its transaction's interval. Strict serializable.
 
 use super::Rules;
 use margay_client::{Change, Cond, Obj};

@@ -1,16 +1,18 @@
 //! Snapshot isolation, in its two ways to keep updates from being lost.
 //!
 //! # Algorithm
-//! The first statement takes a snapshot; all reads see it, and the transaction's own writes. First updater wins: a write waits for
-//! the lock of its object, and aborts when the newest version is newer than the snapshot, as in PostgreSQL. First committer wins:
-//! writes are not checked until the commit, which aborts if any written object has a version newer than the snapshot.
+//! The first statement takes a snapshot; all reads see it, and the transaction's own writes. First updater
+//! wins: a write waits for the lock of its object, and aborts when the newest version is newer than the
+//! snapshot, as in PostgreSQL. First committer wins: writes are not checked until the commit, which aborts if
+//! any written object has a version newer than the snapshot.
 //!
 //! # Invariants
-//! - The state at a snapshot is what was committed before it, and snapshots are taken after the transaction began: with begin points
-//!   at snapshots and commit points at commits this is strict snapshot isolation, word for word.
-//! - Of two transactions that overlap and write one object at most one commits. First updater: from the write to its end a
-//!   transaction holds the lock, and the version it found was not newer than its snapshot. First committer: nothing newer
-//!   than the snapshot was there at the commit itself.
+//! - The state at a snapshot is what was committed before it, and snapshots are taken after the transaction
+//!   began: with begin points at snapshots and commit points at commits this is strict snapshot isolation,
+//!   word for word.
+//! - Of two transactions that overlap and write one object at most one commits. First updater: from the write
+//!   to its end a transaction holds the lock, and the version it found was not newer than its snapshot. First
+//!   committer: nothing newer than the snapshot was there at the commit itself.
 
 use super::{Commit, Rules, commit_now};
 use margay_client::{Change, Cond, Obj};

@@ -2,8 +2,9 @@
 //!
 //! # Invariants
 //! - Reads hold shared locks, writes exclusive ones, predicate reads and predicate updates a lock on their condition.
-//! - At its commit point a transaction holds all its locks, so nothing that it read has changed and nobody has seen what it wrote: the
-//!   order of commit points is a serial order. Commit points lie inside the transactions' intervals: strict serializable.
+//! - At its commit point a transaction holds all its locks, so nothing that it read has changed and nobody
+//!   has seen what it wrote: the order of commit points is a serial order. Commit points lie inside the
+//!   transactions' intervals: strict serializable.
 
 use super::Rules;
 use margay_client::{Cond, Obj};

@@ -1,28 +1,32 @@
 //! Serializable snapshot isolation with PostgreSQL's rules \[PortsGrittner2012\].
 //!
 //! # Algorithm
-//! Snapshot isolation, first updater wins, and a certifier that keeps track of read-write conflicts `T → U`: T read a version that U,
-//! running at the same time, replaced. A *dangerous structure* is `T1 → T2 → T3` where T3 was the first of the three to commit;
-//! if T1 wrote nothing, also T3 committed before T1's snapshot. The pivot T2, or whoever is still there to abort, aborts. PostgreSQL
-//! looks at three moments:
+//! Snapshot isolation, first updater wins, and a certifier that keeps track of read-write conflicts `T → U`:
+//! T read a version that U, running at the same time, replaced. A *dangerous structure* is `T1 → T2 → T3`
+//! where T3 was the first of the three to commit; if T1 wrote nothing, also T3 committed before T1's
+//! snapshot. The pivot T2, or whoever is still there to abort, aborts. PostgreSQL looks at three moments:
 //! 1. a conflict comes up into a transaction that has one out to a committed transaction (*writer is pivot*);
 //! 2. a conflict comes up out of a transaction that has one in, to a committed writer (*reader is pivot*);
 //! 3. a transaction commits to which a pivot leads that is still running, as is what leads to the pivot (*precommit*).
 //!
 //! # Invariants
-//! - No dangerous structure commits whole: whichever of its two conflicts and T3's commit comes last is one of the three moments.
-//! - So the database is strict serializable. A cycle over wr, ww, rw and real-time order must have two adjacent rw edges `T1 → T2 → T3`
-//!   with T3 the first of the whole cycle to commit \[Fekete2005\]: from any T, following wr, ww and real time leads to transactions that
-//!   began after T's commit, so the first committer is entered by rw from a transaction that runs beside it, which in turn
-//!   can only be entered by rw. If T1 wrote nothing, it is entered by wr or real time from a transaction that committed before its
-//!   snapshot, and T3 committed earlier still. Real-time edges go from commit to begin as wr edges do, so the theorem covers
-//!   them; that is why the promise here is strict, which plain snapshot isolation's bookkeeping alone would not tell.
-//! - A committed transaction is kept while any transaction that ran beside it is active. What it had conflicts to may be forgotten
-//!   earlier: the earliest commit among them is kept with it, and is all that rule 1 needs.
+//! - No dangerous structure commits whole: whichever of its two conflicts and T3's commit comes last is one
+//!   of the three moments.
+//! - So the database is strict serializable. A cycle over wr, ww, rw and real-time order must have two
+//!   adjacent rw edges `T1 → T2 → T3` with T3 the first of the whole cycle to commit \[Fekete2005\]: from any
+//!   T, following wr, ww and real time leads to transactions that began after T's commit, so the first
+//!   committer is entered by rw from a transaction that runs beside it, which in turn can only be entered by
+//!   rw. If T1 wrote nothing, it is entered by wr or real time from a transaction that committed before its
+//!   snapshot, and T3 committed earlier still. Real-time edges go from commit to begin as wr edges do, so the
+//!   theorem covers them; that is why the promise here is strict, which plain snapshot isolation's
+//!   bookkeeping alone would not tell.
+//! - A committed transaction is kept while any transaction that ran beside it is active. What it had
+//!   conflicts to may be forgotten earlier: the earliest commit among them is kept with it, and is all that
+//!   rule 1 needs.
 //!
 //! # Differs from the paper
-//! Conflicts are tracked for objects and conditions exactly, not by page; a condition conflicts with a write of a row that
-//! matches it before or after.
+//! Conflicts are tracked for objects and conditions exactly, not by page; a condition conflicts with a write
+//! of a row that matches it before or after.
 
 use std::collections::BTreeMap;
 
@@ -74,7 +78,8 @@ impl Ssi {
         self.nodes.entry(label).or_default()
     }
 
-    /// A conflict came up between `me` and another. Aborts `me`, or dooms the other, if that completes a dangerous structure.
+    /// A conflict came up between `me` and another. Aborts `me`, or dooms the other, if that completes a
+    /// dangerous structure.
     fn conflict(&mut self, db: &mut Db, me: usize, reader: u64, writer: u64) -> Step<()> {
         let my_label = db.txns[me].label;
         // A fault may have left a version whose writer is long forgotten.
@@ -103,7 +108,8 @@ impl Ssi {
         if db.fault(me, Fault::WriteSkew) { Ok(()) } else { Err(Stop::Abort) }
     }
 
-    /// Rule 1: reader → writer → T3, where T3 committed before both, and before the snapshot of a reader that wrote nothing.
+    /// Rule 1: reader → writer → T3, where T3 committed before both, and before the snapshot of a reader that
+    /// wrote nothing.
     fn writer_is_pivot(&self, reader: u64, writer: u64) -> bool {
         let (r, w) = (&self.nodes[&reader], &self.nodes[&writer]);
         w.first_out.is_some_and(|t3| {
@@ -113,7 +119,8 @@ impl Ssi {
         })
     }
 
-    /// Rule 2: T1 → reader → writer, where the writer committed before T1, and before the snapshot of a T1 that wrote nothing.
+    /// Rule 2: T1 → reader → writer, where the writer committed before T1, and before the snapshot of a T1
+    /// that wrote nothing.
     fn reader_is_pivot(&self, reader: u64, writer: u64) -> bool {
         let Some(t3) = self.nodes[&writer].commit else { return false };
         let r = &self.nodes[&reader];

@@ -1,8 +1,9 @@
 //! Who reaches whom in the known graph.
 //!
 //! # Algorithm
-//! Reachability is kept per chain when sessions count ([`Clocks`]); without them as a matrix of bits up to [`CLOSURE_BYTES`], and beyond that of those pairs only that anybody asks
-//! about ([`Pairs`]). Where even these are too many, only about how much comes before each point is estimated, and nothing is derived.
+//! Reachability is kept per chain when sessions count ([`Clocks`]); without them as a matrix of bits up to
+//! [`CLOSURE_BYTES`], and beyond that of those pairs only that anybody asks about ([`Pairs`]). Where even
+//! these are too many, only about how much comes before each point is estimated, and nothing is derived.
 
 use margay_order::{Chains, Clocks, Closure, Graph, estimated_ranks};
 use margay_verdict::{Budget, Exhausted};
@@ -39,7 +40,8 @@ impl Reach {
         }
     }
 
-    /// A number per node that grows along every path: how many come before it, less how many come after. It guesses the order well where nothing else is known.
+    /// A number per node that grows along every path: how many come before it, less how many come after. It
+    /// guesses the order well where nothing else is known.
     pub fn ranks(&self) -> Option<Vec<i64>> {
         match self {
             Reach::Chains(chains, clocks) => Some(clocks.ranks(chains)),

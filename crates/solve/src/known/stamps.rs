@@ -1,8 +1,9 @@
 //! Timestamps of the evidence in the known graph.
 //!
 //! # Algorithm
-//! They are chains of ticks, one tick per distinct timestamp: who has a timestamp leads to its tick, and whoever comes after it is led to by the last tick before. So the edges are as many
-//! as the timestamps, not as their pairs.
+//! They are chains of ticks, one tick per distinct timestamp: who has a timestamp leads to its tick, and
+//! whoever comes after it is led to by the last tick before. So the edges are as many as the timestamps, not
+//! as their pairs.
 
 use hashbrown::HashMap;
 use margay_history::TxnId;

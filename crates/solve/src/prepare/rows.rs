@@ -51,7 +51,8 @@ impl<'h> Walk<'_, 'h> {
         self.version(txn, op, object);
     }
 
-    /// Which version of the row it was, where each operation may have seen another one: one that fits what was seen of the columns, as far as that version made them.
+    /// Which version of the row it was, where each operation may have seen another one: one that fits what
+    /// was seen of the columns, as far as that version made them.
     fn version(&mut self, txn: TxnId, op: OpId, object: ObjectId) {
         if self.rule != Rule::Apart || !self.depends || self.has_written(object) {
             return;

@@ -7,7 +7,8 @@ use margay_order::Graph;
 
 use crate::known::{Known, Reach};
 
-/// When each point is best taken: by the clock, else by how much comes before and after it, else by its relative place in its session.
+/// When each point is best taken: by the clock, else by how much comes before and after it, else by its
+/// relative place in its session.
 pub(super) fn priorities(known: &Known<'_>, reach: &Reach, nodes: usize) -> Vec<u64> {
     let ranks = if known.problem.history.is_timed() { None } else { reach.ranks() };
     match ranks {

@@ -1,8 +1,9 @@
 //! What the points of a stuck schedule wait for.
 //!
 //! # Algorithm
-//! A point that is not taken waits for one that is not taken either: by the known graph, by an assumption, for a reader to begin or for a writer to commit. So waits lead around in cycles; the
-//! shortest through a few points that wait for items are answered.
+//! A point that is not taken waits for one that is not taken either: by the known graph, by an assumption,
+//! for a reader to begin or for a writer to commit. So waits lead around in cycles; the shortest through a
+//! few points that wait for items are answered.
 
 use hashbrown::HashMap;
 use margay_order::shortest_cycle;

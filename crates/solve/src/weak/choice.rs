@@ -168,7 +168,8 @@ impl<'a> Choice<'a> {
         Ok(found)
     }
 
-    /// Other transactions' versions of what a read saw that are later than what it saw, and before `limit`, oldest first.
+    /// Other transactions' versions of what a read saw that are later than what it saw, and before `limit`,
+    /// oldest first.
     fn between(&self, read: u32, limit: u32, versions: &[Vec<u32>], places: &[u32]) -> Vec<u32> {
         let (reader, a) = (self.problem.reads[read as usize].txn, self.seen[read as usize]);
         if !self.active[reader as usize] {

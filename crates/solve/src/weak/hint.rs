@@ -1,12 +1,13 @@
 //! What reads probably saw.
 //!
 //! # Problem
-//! An operation that saw part of a row leaves many versions open, and so does every row that a scan left out. Chosen one by one they do not fit together, and the search mends
-//! them one by one.
+//! An operation that saw part of a row leaves many versions open, and so does every row that a scan left out.
+//! Chosen one by one they do not fit together, and the search mends them one by one.
 //!
 //! # Algorithm
-//! In an order of the transactions by time, an operation saw the latest version, before its transaction, that explains all that it saw of an object: of those that may have been there when
-//! it ended, if there is one. First without those whose outcome is not known, then with them.
+//! In an order of the transactions by time, an operation saw the latest version, before its transaction, that
+//! explains all that it saw of an object: of those that may have been there when it ended, if there is one.
+//! First without those whose outcome is not known, then with them.
 //!
 //! # Invariants
 //! Only a guess: it decides what the solver tries first.

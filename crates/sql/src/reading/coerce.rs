@@ -71,7 +71,8 @@ fn bounded_text(text: String, length: Option<u32>) -> Result<Value, SqlError> {
     }
 }
 
-/// SQLite's column affinity, where it does not have to read text as numbers or print doubles; short decimals it reads as everybody does.
+/// SQLite's column affinity, where it does not have to read text as numbers or print doubles; short decimals
+/// it reads as everybody does.
 fn store_sqlite(value: Value, to: Type) -> Result<Value, SqlError> {
     match (&value, to) {
         (Value::Bool(truth), _) => store_sqlite(Value::Int(i64::from(*truth)), to),

@@ -74,8 +74,8 @@ impl Predicate {
         found.reduce(|a, b| (a.0.max(b.0), a.1.min(b.1)))
     }
 
-    /// Whether the condition is true of a row of which only some columns are known, where these decide it: a conjunction is not true if one part is not,
-    /// whatever the others are.
+    /// Whether the condition is true of a row of which only some columns are known, where these decide it: a
+    /// conjunction is not true if one part is not, whatever the others are.
     pub fn decide(&self, row: &impl Row) -> Option<bool> {
         let env = PartialEnv { dialect: self.dialect, row: self.columns.known(row) };
         decide(&self.expr, &env)

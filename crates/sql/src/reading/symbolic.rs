@@ -1,15 +1,19 @@
 //! Statements over rows that are not known: which rows they find, show and write, as terms.
 //!
 //! # Problem
-//! A statement, and for each row of its tables terms for whether it is there and what it holds: what does the statement give, for all values of the unknowns?
+//! A statement, and for each row of its tables terms for whether it is there and what it holds: what does the
+//! statement give, for all values of the unknowns?
 //!
 //! # Algorithm
-//! The keys that a table can have are known; only what stands behind them is not. So every row is looked at, and a condition becomes the term under which the row
-//! is found. Inner joins, aggregates without groups, UPDATE, DELETE, and INSERT of values with known keys have terms; what has none is refused by name.
+//! The keys that a table can have are known; only what stands behind them is not. So every row is looked at,
+//! and a condition becomes the term under which the row is found. Inner joins, aggregates without groups,
+//! UPDATE, DELETE, and INSERT of values with known keys have terms; what has none is refused by name.
 //!
 //! # Invariants
-//! - Under any values of the unknowns under which the interpreter does not fail, the terms have the values of the interpreter's outcome.
-//! - Where [`Answer::fails`] is true the interpreter fails. It may fail for more, such as a number that is too large halfway.
+//! - Under any values of the unknowns under which the interpreter does not fail, the terms have the values of
+//!   the interpreter's outcome.
+//! - Where [`Answer::fails`] is true the interpreter fails. It may fail for more, such as a number that is
+//!   too large halfway.
 
 use crate::error::SqlError;
 use crate::reading::database::Database;

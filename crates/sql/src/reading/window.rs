@@ -21,8 +21,9 @@ type Change<'a> = (u64, Option<&'a Version>, Option<&'a Version>);
 
 impl Database {
     /// From now on keeps a journal of commits, which [`Database::forget`] and [`Database::take_back`] need, and makes
-    /// an index for every column that a statement looks rows up by. Numbers that another database gave to rows are not known
-    /// here: statements that would give some are refused. Called before the first transaction.
+    /// an index for every column that a statement looks rows up by. Numbers that another database gave to
+    /// rows are not known here: statements that would give some are refused. Called before the first
+    /// transaction.
     pub fn keep_window(&mut self, indexed: bool) {
         (self.indexed, self.unnumbered) = (indexed, true);
         for table in &mut self.tables {
@@ -69,7 +70,8 @@ impl Database {
         self.tables[table.0 as usize].changes(at).next().map(|(stamp, _, _)| stamp)
     }
 
-    /// The stamp of the last commit at or before `at`, and later than `after`, that changed what a predicate finds, as far as it is remembered.
+    /// The stamp of the last commit at or before `at`, and later than `after`, that changed what a predicate
+    /// finds, as far as it is remembered.
     ///
     /// # Errors
     /// When the condition has no value on a row.

@@ -437,7 +437,8 @@ impl Parser<'_> {
     }
 }
 
-/// The session of each transaction that names none: a session of its own, of its own number when no transaction claims that one.
+/// The session of each transaction that names none: a session of its own, of its own number when no
+/// transaction claims that one.
 fn sessions(text: &str) -> HashMap<u64, u64> {
     let heads = || text.split('|').filter_map(|segment| head(segment.trim_start()));
     let named: Vec<u64> = heads().filter_map(|(_, session)| session).collect();

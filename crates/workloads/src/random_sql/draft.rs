@@ -125,7 +125,8 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Texts are recorded where they stand, without copies, so they stay as long as the process. Each stays once; a seed has not many.
+/// Texts are recorded where they stand, without copies, so they stay as long as the process. Each stays once;
+/// a seed has not many.
 static KEPT: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
 
 fn kept(text: String) -> &'static str {
