@@ -76,11 +76,12 @@ impl Habit {
 const READ_ALL: &str = r#""sql":"SELECT v, u FROM t WHERE id = $1","params":[K]"#;
 
 fn habits() -> Vec<Habit> {
+    [vec![PLAIN], reads(), writes(), columns(), statements_beside()].into_iter().flatten().collect()
+}
+
+fn reads() -> Vec<Habit> {
     let read = |name, read, rows| Habit { name, read, rows, ..PLAIN };
-    let write = |name, write| Habit { name, write, ..PLAIN };
-    let beside = |name, before| Habit { name, before, ..PLAIN };
     vec![
-        PLAIN,
         read(
             "Rails",
             r#""sql":"SELECT \"t\".* FROM \"t\" WHERE \"t\".\"id\" = $1 ORDER BY \"t\".\"id\" ASC LIMIT $2","params":[K,1]"#,
@@ -112,6 +113,12 @@ fn habits() -> Vec<Habit> {
             r#""sql":"SELECT id, v FROM t WHERE id = $1 AND u = 5","params":[K]"#,
             "[[K,V]]",
         ),
+    ]
+}
+
+fn writes() -> Vec<Habit> {
+    let write = |name, write| Habit { name, write, ..PLAIN };
+    vec![
         write(
             "casts",
             r#""sql":"UPDATE t SET v = $1::INTEGER WHERE t.id = $2::BIGINT","params":[V,K],"count":1"#,
@@ -129,6 +136,11 @@ fn habits() -> Vec<Habit> {
             r#""sql":"UPDATE t SET v = $1 WHERE id = $2 RETURNING v","params":[V,K],"rows":[[V]]"#,
         ),
         write("now()", r#""sql":"UPDATE t SET v = $1, u = now() WHERE id = $2","params":[V,K],"count":1"#),
+    ]
+}
+
+fn columns() -> Vec<Habit> {
+    vec![
         Habit {
             name: "timestamptz",
             u: "timestamptz",
@@ -147,6 +159,13 @@ fn habits() -> Vec<Habit> {
         },
         Habit { name: "numeric", u: "numeric(12,2)", read: READ_ALL, rows: r#"[[V,"5.00"]]"#, ..PLAIN },
         Habit { name: "uuid", key: ("uuid", r#""0b3ad0b0-7d0c-4b9e-8f57-0f1d8f2f3a4b""#), ..PLAIN },
+        Habit { name: "unknown initial rows", initial: false, table: r#","initial":"unknown""#, ..PLAIN },
+    ]
+}
+
+fn statements_beside() -> Vec<Habit> {
+    let beside = |name, before| Habit { name, before, ..PLAIN };
+    vec![
         beside("count", &[r#""sql":"SELECT count(*) FROM o","rows":[[0]]"#]),
         beside("exists", &[r#""sql":"SELECT 1 WHERE EXISTS (SELECT 1 FROM o WHERE w = 3)","rows":[]"#]),
         beside("join", &[r#""sql":"SELECT o.w FROM o JOIN t ON t.id = o.id WHERE t.v > 3","rows":[]"#]),
@@ -166,7 +185,6 @@ fn habits() -> Vec<Habit> {
         ),
         beside("advisory lock", &[r#""sql":"SELECT pg_advisory_xact_lock_shared(7)","rows":[[""]]"#]),
         beside("insert of an identity", &[r#""sql":"INSERT INTO o (w) VALUES (1)","count":1"#]),
-        Habit { name: "unknown initial rows", initial: false, table: r#","initial":"unknown""#, ..PLAIN },
     ]
 }
 
