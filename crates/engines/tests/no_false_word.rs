@@ -185,5 +185,5 @@ fn a_deletion_of_unknown_outcome_that_a_scan_shows() {
 #[test]
 fn a_row_with_a_column_that_nobody_sets() {
     let levels = [Level::SnapshotIsolation, Level::Serializable];
-    decided("column-that-nobody-sets.jsonl", &levels, false, &["solve", "naive"]);
+    decided("column-that-nobody-sets.jsonl", &levels, false, &["solve"]);
 }
