@@ -314,10 +314,16 @@ pub(crate) fn words(text: &str) -> Vec<String> {
     split.filter(|word| !word.is_empty()).map(str::to_ascii_lowercase).collect()
 }
 
+/// The last of the [`words`] of a text. It looks at no more: a text may have thousands of calls.
+fn last_word(text: &str) -> Option<String> {
+    let mut split = text.rsplit(|c: char| !(c.is_alphanumeric() || c == '_'));
+    split.find(|word| !word.is_empty()).map(str::to_ascii_lowercase)
+}
+
 /// Whether a text calls only functions that are known, and so writes nothing but what it says.
 pub(crate) fn calls_what_is_known(text: &str, tables: &[Table]) -> bool {
     let called = |before: &str| match before.trim_end().chars().next_back() {
-        Some(end) if end.is_alphanumeric() || matches!(end, '_' | '"' | '`') => words(before).pop(),
+        Some(end) if end.is_alphanumeric() || matches!(end, '_' | '"' | '`') => last_word(before),
         _ => None,
     };
     let is_known = |name: String| {
