@@ -62,7 +62,7 @@ for line in sys.stdin:
     try:
         told = answer(json.loads(line))
     except DatabaseError as error:
-        taken = "violation of PRIMARY" in str(error)
-        told = {"refused" if error.sqlstate in GONE or taken else "failed": str(error)}
+        raced = any(words in str(error) for words in ("violation of PRIMARY", "erased record"))
+        told = {"refused" if error.sqlstate in GONE or raced else "failed": str(error)}
     print(json.dumps(told), flush=True)
 database.close()

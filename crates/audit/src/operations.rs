@@ -5,7 +5,7 @@
 //! version (or of its own writes): if no version is left, the level is violated, and the name says why none is.
 
 use hashbrown::{HashMap, HashSet};
-use margay_history::{History, ObjectId, Op, OpId, OpKind, Outcome, TxnId, Value, ValueId};
+use margay_history::{History, NameId, ObjectId, Op, OpId, OpKind, Outcome, TxnId, Value, ValueId};
 use margay_levels::definition::Family;
 use margay_levels::{Anomaly, Level};
 use margay_verdict::{Budget, Predicates, Question};
@@ -44,7 +44,9 @@ pub(super) fn audit(
         Anomaly::GarbageRead => case.garbage(),
         Anomaly::DuplicateElements => case.duplicate(),
         Anomaly::G1a | Anomaly::DirtyUpdate => case.aborted(),
-        Anomaly::G1b => case.no_version(|object| !case.own_later_write(object) && !case.left_out(object))?,
+        Anomaly::G1b => {
+            case.no_version(|object| !case.own_later_write(object) && case.intermediate(object))?
+        }
         Anomaly::FutureRead => {
             let own = |object| case.own_later_write(object);
             case.no_version(own)? || case.internal(own)?
@@ -53,7 +55,7 @@ pub(super) fn audit(
         Anomaly::PredicateReadMiss => case.no_version(|object| case.left_out(object))?,
         Anomaly::Internal => case.internal(|_| true)?,
         Anomaly::ResultMismatch if case.op.kind == OpKind::Sql => case.wrong_summary(question)?,
-        Anomaly::ResultMismatch => case.mismatch(),
+        Anomaly::ResultMismatch => case.mismatch() || case.no_version(|object| !case.left_out(object))?,
         Anomaly::Pl3CycleExists if ops.len() == 2 => case.wrong_total(question, ops),
         Anomaly::PlSsCycleExists => case.no_order(question),
         Anomaly::IncompatibleOrder => case.misordered() || case.incompatible(ops.get(1).copied()),
@@ -178,6 +180,21 @@ impl<'p> Case<'p> {
         !self.touches(object)
     }
 
+    /// Whether it saw something of the object that another transaction wrote and then replaced.
+    fn intermediate(&self, object: ObjectId) -> bool {
+        let reader = self.history.txn_of(self.op.id);
+        let seen: Vec<Part> = self.accesses_of(object).flat_map(|a| parts(self.history, a.value)).collect();
+        let others = self.history.txns().filter(|&t| t != reader && may_commit(self.history, t));
+        others.into_iter().any(|txn| {
+            let (replaced, left) = written_by(self.history, txn, object);
+            replaced.iter().any(|part| seen.contains(part)) && left.iter().any(|part| !seen.contains(part))
+        })
+    }
+
+    fn accesses_of(&self, object: ObjectId) -> impl Iterator<Item = &'p margay_history::Access> {
+        self.op.accesses.iter().filter(move |a| a.object == object)
+    }
+
     fn own_later_write(&self, object: ObjectId) -> bool {
         let own = self.history.ops(self.history.txn_of(self.op.id));
         let mut later = own.filter(|op| op.id > self.op.id && op.kind.writes());
@@ -264,4 +281,34 @@ impl<'p> Case<'p> {
         let opaque = Candidates::new(self.predicates, |o| o == object).known(object).is_err();
         !opaque && !appenders(self.history, object, &all[&object], |t| may_commit(self.history, t)).is_empty()
     }
+}
+
+/// A column of a row with its value; a whole value, or an element of a list, has no column.
+type Part = (Option<NameId>, ValueId);
+
+fn parts(history: &History, value: ValueId) -> Vec<Part> {
+    match history.value(value) {
+        Value::Row(columns) => columns.iter().map(|&(column, value)| (Some(column), value)).collect(),
+        Value::List(items) => items.iter().map(|&item| (None, item)).collect(),
+        _ => vec![(None, value)],
+    }
+}
+
+/// What a transaction wrote to an object and then replaced, and what it left there. Of the elements that it appended
+/// to a list, all but the last count as replaced: each made a version that the next one made into another.
+fn written_by(history: &History, txn: TxnId, object: ObjectId) -> (Vec<Part>, Vec<Part>) {
+    let (mut replaced, mut left) = (Vec::new(), Vec::new());
+    for op in history.ops(txn).filter(|op| op.kind.writes()) {
+        for access in op.accesses.iter().filter(|a| a.object == object) {
+            let new = parts(history, access.value);
+            let stays = |old: &Part| {
+                new.contains(old) || old.0.is_some() && new.iter().all(|n| n.0 != old.0 && n.0.is_some())
+            };
+            let (kept, gone): (Vec<Part>, Vec<Part>) = left.into_iter().partition(stays);
+            replaced.extend(gone);
+            left = new.iter().copied().chain(kept.into_iter().filter(|old| !new.contains(old))).collect();
+        }
+    }
+    replaced.retain(|part| !left.contains(part));
+    (replaced, left)
 }

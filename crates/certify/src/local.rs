@@ -8,22 +8,9 @@
 use margay_audit::audit_within;
 use margay_history::{History, ObjectId, OpId, OpKind, TxnId, Value, ValueId};
 use margay_levels::Anomaly;
-use margay_verdict::{Budget, Certificate, Finding, Question};
+use margay_verdict::{Budget, Certificate, Finding, LOCAL_ANOMALIES, Question};
 
 use crate::sights::Unexplained;
-
-/// The names, the most telling first.
-const NAMES: [Anomaly; 9] = [
-    Anomaly::GarbageRead,
-    Anomaly::DuplicateElements,
-    Anomaly::G1a,
-    Anomaly::ResultMismatch,
-    Anomaly::Internal,
-    Anomaly::FutureRead,
-    Anomaly::G1b,
-    Anomaly::PredicateReadMiss,
-    Anomaly::IncompatibleOrder,
-];
 
 /// How many operations are looked at: each costs a pass over the history.
 const FEW: usize = 8;
@@ -42,7 +29,7 @@ fn finding(history: &History, question: Question, case: &Unexplained, budget: &B
     let reader = history.txn_of(case.op);
     let writer = writer(history, case);
     let forbidden = |name: &Anomaly| question.level.forbids(*name);
-    NAMES.into_iter().filter(forbidden).find_map(|anomaly| {
+    LOCAL_ANOMALIES.into_iter().filter(forbidden).find_map(|anomaly| {
         let ops: Vec<OpId> = [Some(case.op), writer.map(|w| w.1)].into_iter().flatten().collect();
         let certificate = Certificate::Operations { anomaly, ops };
         audit_within(history, question, &certificate, budget).ok()?;

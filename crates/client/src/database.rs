@@ -32,6 +32,12 @@ pub trait Database: Send + Sync {
         profile.promises.first().copied()
     }
 
+    /// Whether it appends to a list, and changes the rows that match a condition, by a read and a write of the same
+    /// transaction. Where updates may get lost, others come in between, and that is no append.
+    fn reads_to_change(&self) -> bool {
+        false
+    }
+
     /// Makes the objects with their initial values, instead of those of an earlier run.
     ///
     /// # Errors

@@ -7,7 +7,8 @@
 //! # What is stored
 //! A register is one number, a row two, a list as many as it has. Appends, deletes and scans are gets
 //! and puts of the same transaction: that is what applications do. Below snapshot isolation somebody may
-//! come in between, so a scan of such a store is no single moment.
+//! come in between, so a scan of such a store is no single moment, and levels that allow lost updates run
+//! no appends ([`Database::reads_to_change`]).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -248,6 +249,10 @@ impl<S: Store> Database for Stored<S> {
 
     fn levels(&self) -> Vec<&'static str> {
         self.store.levels()
+    }
+
+    fn reads_to_change(&self) -> bool {
+        true
     }
 
     fn prepare(&self, own_name: &str, start: &Start) -> Result<(), String> {

@@ -55,6 +55,10 @@ impl<A: Around> Database for Wrapped<A> {
         self.around.promise(self.database.as_ref(), own_name)
     }
 
+    fn reads_to_change(&self) -> bool {
+        self.database.reads_to_change()
+    }
+
     fn prepare(&self, own_name: &str, start: &Start) -> Result<(), String> {
         self.database.prepare(own_name, start)?;
         self.around.prepared(self.database.as_ref())

@@ -126,7 +126,13 @@ impl<'h> List<'_, 'h> {
 
     fn read(&mut self, read: &ListRead) {
         if items(self.case, self.initial, read.value).is_none() {
-            let names = [Anomaly::GarbageRead, Anomaly::G1b, Anomaly::Internal, Anomaly::IncompatibleOrder];
+            let names = [
+                Anomaly::GarbageRead,
+                Anomaly::G1b,
+                Anomaly::Internal,
+                Anomaly::IncompatibleOrder,
+                Anomaly::ResultMismatch,
+            ];
             return self.unexplained(read, &names);
         }
         let fine = match self.fine.get(&read.value) {
@@ -236,7 +242,7 @@ impl<'h> List<'_, 'h> {
             Some(append) if self.case.has(append.txn) => {
                 let whole = self.index.appended(self.object, append.txn);
                 if append.place + 1 < whole || !self.ends_with(elements, append.txn, whole as usize) {
-                    self.unexplained(read, &[Anomaly::G1b]);
+                    self.unexplained(read, &[Anomaly::G1b, Anomaly::ResultMismatch]);
                 }
                 Version::Of(append.txn)
             }

@@ -111,7 +111,13 @@ impl<'a, 'h> Visit<'a, 'h> {
                 return self.unexplained(
                     txn,
                     op,
-                    &[Anomaly::GarbageRead, Anomaly::G1a, Anomaly::FutureRead, Anomaly::G1b],
+                    &[
+                        Anomaly::GarbageRead,
+                        Anomaly::G1a,
+                        Anomaly::FutureRead,
+                        Anomaly::G1b,
+                        Anomaly::ResultMismatch,
+                    ],
                 );
             }
             Some(writer) if !initial && !writer.several => Version::Of(writer.txn),
@@ -166,7 +172,7 @@ impl<'a, 'h> Visit<'a, 'h> {
         for access in op.accesses.iter().filter(|access| access.value != ValueId::UNKNOWN) {
             let Some(scans) = &self.scans else { return Ok(()) };
             if !scans.matches(scan.predicate, access.object, access.value)? {
-                self.unexplained(txn, op.id, &[Anomaly::ResultMismatch, Anomaly::G1b, Anomaly::Internal]);
+                self.unexplained(txn, op.id, &[Anomaly::G1b, Anomaly::Internal, Anomaly::ResultMismatch]);
                 return Ok(());
             }
         }

@@ -1,7 +1,9 @@
 //! Findings in words: what each edge of a cycle stands on, with operations and values.
 
+use std::collections::BTreeMap;
+
 use margay_audit::reach::Reach;
-use margay_history::{History, ObjectId, OpId, OpKind, Outcome, TxnId, Value, ValueId, Version};
+use margay_history::{History, NameId, ObjectId, OpId, OpKind, Outcome, TxnId, Value, ValueId, Version};
 use margay_levels::{Anomaly, Level};
 use margay_verdict::mechanism::Certified;
 use margay_verdict::{Breach, Broken, Certificate, DeadEnd, Edge, Finding, Lemma, Reason, Stamp};
@@ -422,6 +424,7 @@ impl Teller<'_> {
             Anomaly::G1b if !writers.is_empty() => {
                 format!("{} wrote that to {name}, and then something else.", writers.join(", "))
             }
+            Anomaly::ResultMismatch => self.columns_of_several(access)?,
             Anomaly::Internal => format!("Its own earlier write of {name} says otherwise."),
             Anomaly::FutureRead => "Only it wrote that, and only later.".to_string(),
             Anomaly::LostUpdate => {
@@ -447,6 +450,39 @@ impl Teller<'_> {
         let before = self.history.ops(self.history.txn_of(op)).filter(|o| o.id < op && o.kind.writes());
         let last = before.flat_map(|o| o.accesses).rfind(|a| a.object == seen.object);
         last.is_some_and(|last| last.value != seen.value)
+    }
+
+    /// Who wrote which columns of a row, if none of them wrote all.
+    fn columns_of_several(&self, seen: &margay_history::Access) -> Option<String> {
+        let Value::Row(columns) = self.history.value(seen.value) else { return None };
+        let mut by: BTreeMap<TxnId, Vec<&str>> = BTreeMap::new();
+        let mut parts = 0;
+        for part in columns {
+            let wrote = |txn: &TxnId| self.sets(*txn, seen.object, part);
+            let Some(txn) = self.history.txns().find(wrote) else { continue };
+            by.entry(txn).or_default().push(self.history.name(part.0));
+            parts += 1;
+        }
+        if by.len() < 2
+            || by
+                .keys()
+                .any(|&txn| columns.iter().filter(|part| self.sets(txn, seen.object, part)).count() >= parts)
+        {
+            return None;
+        }
+        let each =
+            by.iter().map(|(&txn, columns)| format!("{} wrote its {}", self.txn(txn), columns.join(", ")));
+        let row = self.history.show_object(seen.object);
+        Some(format!("{}, but no version of {row} has all of them.", each.collect::<Vec<_>>().join(", ")))
+    }
+
+    /// Whether a transaction set a column of a row to this value.
+    fn sets(&self, txn: TxnId, object: ObjectId, part: &(NameId, ValueId)) -> bool {
+        let writes = self.history.ops(txn).filter(|op| op.kind.writes()).flat_map(|op| op.accesses);
+        writes.filter(|a| a.object == object).any(|a| match self.history.value(a.value) {
+            Value::Row(columns) => columns.contains(part),
+            _ => false,
+        })
     }
 
     /// The transactions that wrote this value, or appended an element of it, to the object.

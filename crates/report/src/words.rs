@@ -176,7 +176,7 @@ fn views(anomaly: Anomaly) -> Option<(&'static str, &'static str)> {
         Anomaly::LongFork => ("Long fork", LONG_FORK),
         Anomaly::ResultMismatch => (
             "Wrong answer",
-            "The statement, evaluated on what it must have seen, gives another result than the database gave.",
+            "On no data that the transaction can have seen does the statement give the result that the database gave.",
         ),
         Anomaly::ConsistentRead => (
             "No moment fits",

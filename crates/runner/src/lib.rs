@@ -41,6 +41,7 @@ pub use job::{Job, choose_level, level_name, mechanisms};
 pub use live::{Live, Verified};
 use margay_client::{Database, Harm, Start};
 use margay_history::History;
+use margay_levels::Anomaly;
 pub use margay_mirror::Mechanisms;
 use margay_workloads::Program;
 pub use monitor::{Counts, Monitor, Progress};
@@ -150,6 +151,7 @@ pub fn run(
     monitor: &Monitor,
     extras: Extras<'_>,
 ) -> Result<Recording, String> {
+    fits(database, job)?;
     let program = job.workload.program();
     let start = start(database, job, program.as_deref());
     match program {
@@ -180,6 +182,25 @@ pub fn run(
     match shared.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(why) => Err(why),
         None => recording,
+    }
+}
+
+/// Says no to a workload whose recording would accuse a store of what its level allows: an append that is a read and a
+/// write is lost where updates are.
+fn fits(database: &dyn Database, job: &Job) -> Result<(), String> {
+    let careless = |own_name: &&String| {
+        database.promise(own_name).is_some_and(|level| !level.forbids(Anomaly::LostUpdate))
+    };
+    let own_names = std::iter::once(&job.own_name).chain(&job.others);
+    let weak = own_names.into_iter().find(careless);
+    match weak.filter(|_| database.reads_to_change() && job.workload.changes_what_is_there()) {
+        Some(own_name) => Err(format!(
+            "{} appends to a list by reading and writing it, and updates may get lost at {own_name}: the workload {} \
+             would prove nothing. Try rw-register, increment, write-skew, ycsb-a or one of the blindw family",
+            database.identity().0,
+            job.workload.name
+        )),
+        None => Ok(()),
     }
 }
 

@@ -152,6 +152,10 @@ impl Database for Turns<'_> {
         self.database.promise(own_name)
     }
 
+    fn reads_to_change(&self) -> bool {
+        self.database.reads_to_change()
+    }
+
     fn prepare(&self, own_name: &str, start: &Start) -> Result<(), String> {
         self.database.prepare(own_name, start)
     }

@@ -377,7 +377,7 @@ impl<'h> Walk<'_, 'h> {
             if !kept && self.draft.candidates.len() > first as usize {
                 // The value is that of a version, only not of the recorded one.
                 self.draft.candidates.truncate(first as usize);
-                return self.find(Anomaly::G1b, txn, vec![op]);
+                return self.find(Anomaly::ResultMismatch, txn, vec![op]);
             }
             self.draft.candidates.truncate(first as usize);
             self.draft.candidates.extend(kept.then_some(version));

@@ -411,6 +411,14 @@ impl Workload {
         Generator::new(steps, self.options, seed, client, clients)
     }
 
+    /// Whether it appends to lists, or changes the rows that match a condition.
+    #[must_use]
+    pub fn changes_what_is_there(&self) -> bool {
+        let Body::Steps(steps) = self.body else { return false };
+        let all = steps.kinds.iter().flat_map(|(_, steps)| *steps);
+        all.into_iter().any(|(step, _)| matches!(step, Append | UpdateWhere))
+    }
+
     /// The program, if the workload is one.
     #[must_use]
     pub fn program(&self) -> Option<Box<dyn Program>> {
