@@ -90,6 +90,16 @@ pub struct RunArgs {
     /// The workload that clients run
     #[arg(long, value_name = "WORKLOAD", default_value = "mixed", value_parser = WORKLOAD, hide_possible_values = true)]
     pub workload: Workload,
+    /// Play the SQL statements of this recording again instead, in the order of their times: one that
+    /// --reproduce has written, or your own (docs/FORMAT.md). With --reproduce, leave out the transactions
+    /// that are not needed to break the level
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "keys", "distribution", "clients", "transactions",
+        "duration", "fault", "certificate_recovery", "serve"])]
+    pub script: Option<PathBuf>,
+    /// If the level is broken, write the statements of the guilty transactions: for --script, or, if the name
+    /// ends in .sql, to type them on several connections
+    #[arg(long, value_name = "FILE")]
+    pub reproduce: Option<PathBuf>,
     /// Number of keys, instead of the workload's own
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
     pub keys: Option<u32>,

@@ -7,6 +7,7 @@ mod evidence;
 mod follow;
 pub mod interrupt;
 pub mod record;
+mod script;
 mod scripted;
 mod shortfall;
 
@@ -55,15 +56,20 @@ pub fn run(mut args: RunArgs) -> Result<Status, Failure> {
         return check_driver(&args);
     }
     match args.workload.body {
+        _ if args.script.is_some() => {}
         Body::List => return terminal::print(&list()),
         Body::Scripted(which) => return scripted::run(&args, which),
         Body::Steps(_) | Body::Program(_) => {}
     }
     args.workload = args.workload.with(Options { keys: args.keys, distribution: args.distribution });
+    script::is_possible(&args)?;
     let kept = [args.record.as_deref(), args.certificate.as_deref()];
     let to_stdout = report::one_stream(args.common.json, &args.output, kept)?;
     let expectation = Expectation::read(args.accept.as_deref(), !args.strict)?;
-    let done = drive::drive(&args)?;
+    let done = match &args.script {
+        Some(path) => script::play(&args, path)?,
+        None => drive::drive(&args)?,
+    };
     let mut decided = decide_all(&args, &done);
     let aside = set_aside(&args, &done, &expectation, &mut decided);
     if let Some(why) = shortfall::of(&args, &done) {
@@ -74,6 +80,9 @@ pub fn run(mut args: RunArgs) -> Result<Status, Failure> {
     if let Some(path) = &args.certificate {
         let question = check::question(&task(&args, main.level, Choice::Auto));
         check::write_certificate(path, &done.recording.history, question, &main.decision)?;
+    }
+    if let Some(path) = &args.reproduce {
+        script::write(path, &done, main)?;
     }
     let view = view(&args, &done, &decided, main, history, &aside);
     report::write(&args.output, &view.report)?;

@@ -291,3 +291,28 @@ impl Clean {
         run
     }
 }
+
+#[test]
+fn a_script_is_played_and_checked() {
+    let folder = TempDir::new().expect("a folder");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("a file");
+        path.display().to_string()
+    };
+    let text = include_str!("../../../examples/scripts/lost-update.jsonl");
+    let script = file("script.jsonl", text);
+    let told = margay(["run", "sqlite", "--script", &script, "--no-report", "--json"]).expect(0).json();
+    assert_eq!((&told["verdict"], &told["run"]["workload"]), (&"holds".into(), &"script".into()), "{told}");
+    // SQLite lets only one of them write.
+    assert_eq!((&told["run"]["committed"], &told["run"]["aborted"]), (&1.into(), &1.into()), "{told}");
+    let untimed = text.lines().map(|line| match line.find("\"at\"") {
+        Some(at) => format!("{}{}\n", &line[..at], &line[line.find("],").map_or(at, |end| end + 2)..]),
+        None => format!("{line}\n"),
+    });
+    let untimed = file("untimed.jsonl", &untimed.collect::<String>());
+    let refused = margay(["run", "sqlite", "--script", &untimed]).expect(2);
+    assert!(refused.stderr.contains("needs the times"), "{}", refused.stderr);
+    let refused = margay(["run", "sim:ss2pl", "--script", &script]).expect(2);
+    assert!(refused.stderr.contains("understand SQL"), "{}", refused.stderr);
+}

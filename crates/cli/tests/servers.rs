@@ -202,3 +202,30 @@ fn an_acknowledged_write_that_a_crash_loses_is_noticed() {
         "{told}"
     );
 }
+
+/// What broke a level is written as a script, which breaks it again, and is made smaller while it does.
+#[test]
+fn a_violation_is_reproduced_by_its_script() {
+    let Some(server) = started(Server::postgres()) else { return };
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let place = |name: &str| folder.path().join(name).display().to_string();
+    let (script, smaller, typed) = (place("s.jsonl"), place("smaller.jsonl"), place("s.sql"));
+    let (url, weaker) = (server.url(), "--level read-committed --claim snapshot-isolation");
+    // A script is a guess of what ran beside what: mostly, not always, a good one.
+    let again = (0..6).find_map(|seed| {
+        run(&format!(
+            "{url} {weaker} --workload increment --transactions 400 --seed {seed} --reproduce {script}"
+        ))
+        .expect(1);
+        let again = run(&format!("{url} {weaker} --script {script} --reproduce {smaller} --json"));
+        (again.status == 1).then(|| again.json())
+    });
+    let again = again.expect("one of six scripts breaks the level again");
+    assert!(again["run"]["committed"].as_u64() <= Some(3), "few transactions are enough: {again}");
+    run(&format!("{url} {weaker} --script {smaller} --reproduce {typed}")).expect(1);
+    let text = fs::read_to_string(&typed).expect("the statements");
+    assert!(text.contains("/* 1 */ BEGIN; SELECT v FROM margay_registers WHERE k = "), "{text}");
+    assert!(!text.contains("margay_lists"), "{text}");
+    // At a level that promises more, the same statements do no harm.
+    run(&format!("{url} --level serializable --script {smaller}")).expect(0);
+}

@@ -61,12 +61,17 @@ fn create(def: &TableDef) -> Vec<String> {
 }
 
 fn tuple(row: &[Cell]) -> String {
-    let cell = |cell: &Cell| match cell {
+    format!("({})", row.iter().map(literal).collect::<Vec<_>>().join(", "))
+}
+
+/// A cell as a statement writes it.
+#[must_use]
+pub fn literal(cell: &Cell) -> String {
+    match cell {
         Cell::Null => "NULL".to_owned(),
         Cell::Int(int) => int.to_string(),
         Cell::Text(text) => format!("'{}'", text.replace('\'', "''")),
-    };
-    format!("({})", row.iter().map(cell).collect::<Vec<_>>().join(", "))
+    }
 }
 
 /// Statements that remove the tables of a program.

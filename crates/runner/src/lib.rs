@@ -21,6 +21,7 @@ mod job;
 mod lines;
 mod live;
 mod monitor;
+pub mod script;
 pub mod scripted;
 mod statements;
 mod statistics;
@@ -105,6 +106,28 @@ pub struct Recording {
     pub statistics: Statistics,
     /// How often the server was harmed, and how.
     pub harmed: Vec<(Harm, u32)>,
+}
+
+impl Recording {
+    /// What was recorded without clients that run freely.
+    #[must_use]
+    pub fn of(history: History, counts: Counts, elapsed: Duration) -> Self {
+        Self {
+            history,
+            counts,
+            elapsed,
+            answered: elapsed,
+            lost: Lost::default(),
+            dropped: Vec::new(),
+            verified: None,
+            followed: None,
+            waited: Duration::ZERO,
+            cpu: None,
+            completing: None,
+            statistics: Statistics::default(),
+            harmed: Vec::new(),
+        }
+    }
 }
 
 /// Connections that clients lost.

@@ -14,9 +14,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
-use margay_client::{Action, BuilderSink, Connection, Database, Executed, Recorded, Sink, Start, Trouble};
+use margay_client::{
+    Action, BuilderSink, Connection, Database, Executed, Recorded, Schema, Sink, Start, Trouble,
+};
 use margay_history::History;
-use margay_workloads::scripted::{Act, Line, Played, Said, schema};
+use margay_workloads::scripted::{Act, Line, Played, Said, Script};
 
 use crate::job::level_name;
 
@@ -47,21 +49,27 @@ struct Reply {
 
 type Replied = Result<Reply, String>;
 
-/// Plays the lines on a fresh table, at one of the database's own levels.
+/// Plays the lines on fresh tables, at one of the database's own levels.
 ///
 /// # Errors
 /// When the database fails: it does not understand SQL, or a line is blocked for ever.
-pub fn play(database: &dyn Database, own_name: &str, lines: Vec<Line>) -> Result<Performance, String> {
-    database.prepare_sql(own_name, &schema())?;
+pub fn play(
+    database: &dyn Database,
+    own_name: &str,
+    script: impl Into<Script>,
+) -> Result<Performance, String> {
+    let Script { schema, lines } = script.into();
+    database.prepare_sql(own_name, &schema)?;
     let replies = thread::scope(|scope| Stage::new(scope, database, own_name, &lines).direct(&lines));
     let replies = replies.and_then(|mut replies| {
         replies.sort_by_key(|reply| reply.line);
         if replies.len() == lines.len() { Ok(replies) } else { Err("a line was lost".to_owned()) }
     });
-    let history = replies
-        .as_ref()
-        .map_or_else(|why| Err(why.clone()), |replies| record(database, own_name, &lines, replies));
-    database.clean_up_sql(&schema());
+    let history = replies.as_ref().map_or_else(
+        |why| Err(why.clone()),
+        |replies| record(database, own_name, (&schema, &lines), replies),
+    );
+    database.clean_up_sql(&schema);
     let said = replies?.into_iter().map(|reply| reply.said).collect();
     Ok(Performance { history: history?, played: Played { lines, said } })
 }
@@ -200,7 +208,7 @@ fn told(trouble: Trouble) -> String {
 fn record(
     database: &dyn Database,
     own_name: &str,
-    lines: &[Line],
+    (schema, lines): (&Schema, &[Line]),
     replies: &[Reply],
 ) -> Result<History, String> {
     let (dbms, version) = database.identity();
@@ -210,7 +218,7 @@ fn record(
         skew: 0,
         table: false,
         initial: Vec::new(),
-        schema: schema(),
+        schema: schema.clone(),
     };
     let build = || {
         let mut sink = BuilderSink::default();

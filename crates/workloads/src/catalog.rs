@@ -137,6 +137,15 @@ impl Named {
     }
 }
 
+/// What is not in the list: the statements of a file, one after the other.
+pub const SCRIPT: Workload = Workload {
+    name: "script",
+    description: "the statements of a file, one after the other",
+    source: "--script",
+    body: Body::List,
+    options: Options { keys: None, distribution: None },
+};
+
 /// The catalogues of interleavings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scripted {

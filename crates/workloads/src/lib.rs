@@ -26,7 +26,7 @@ mod tpcc;
 mod twitter;
 
 pub use blindw::Kind as BlindWKind;
-pub use catalog::{Body, Named, Scripted, Step, Steps, WORKLOADS, Workload};
+pub use catalog::{Body, Named, SCRIPT, Scripted, Step, Steps, WORKLOADS, Workload};
 pub use draw::{Distribution, Options};
 pub use generator::{Generator, Plan};
 pub use margay_client::{Answer, Ask, Cell, Schema};

@@ -2,6 +2,22 @@
 
 use margay_client::{Answer, Cell, ColumnType, Schema, TableDef};
 
+/// An interleaving, and the tables that it begins with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Script {
+    /// The tables with their rows.
+    pub schema: Schema,
+    /// Who says what, in this order.
+    pub lines: Vec<Line>,
+}
+
+impl From<Vec<Line>> for Script {
+    /// On the table of all interleavings that are written down here.
+    fn from(lines: Vec<Line>) -> Self {
+        Self { schema: schema(), lines }
+    }
+}
+
 /// A line of an interleaving.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Line {

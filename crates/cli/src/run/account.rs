@@ -213,6 +213,11 @@ fn more(done: &Done) -> Map<String, Value> {
 /// The command that gives clients the same plans on the same database.
 pub fn again(args: &RunArgs, done: &Done) -> String {
     let job = &done.job;
+    if let Some(script) = &args.script {
+        let (target, level) = (quoted(&target(args)), level_names(job));
+        let claim = done.claim.name();
+        return format!("margay run {target} --script {} --level {level} --claim {claim}", script.display());
+    }
     let mut command = format!("margay run {} --workload {}", quoted(&target(args)), job.workload);
     if let Some(folder) = &args.binaries {
         let _ = write!(command, " --binaries {}", folder.display());

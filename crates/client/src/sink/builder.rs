@@ -66,6 +66,30 @@ impl BuilderSink {
         self.builder.values()
     }
 
+    /// Adds a statement of a transaction, alone in its session, whose answer nobody knows.
+    ///
+    /// # Errors
+    /// When the statement cannot stand there.
+    pub fn unanswered(
+        &mut self,
+        label: u64,
+        at: Interval,
+        text: &str,
+        params: &[Cell],
+    ) -> Result<(), Invalid> {
+        let params = self.cells(params);
+        let detail = OpDetail::Sql { text, params: &params, rows: None, count: None };
+        self.builder.push(label, label, Some(at), OpKind::Sql, &[], detail)
+    }
+
+    /// Ends such a transaction.
+    ///
+    /// # Errors
+    /// When it has ended already.
+    pub fn end(&mut self, label: u64, at: Interval, kind: OpKind) -> Result<(), Invalid> {
+        self.builder.push(label, label, Some(at), kind, &[], OpDetail::None)
+    }
+
     /// An object and its value, as the history knows them.
     pub fn access(&mut self, obj: Obj, value: &Value) -> Access {
         Access { object: self.object(obj), value: self.value(value, obj.space == Space::List) }
