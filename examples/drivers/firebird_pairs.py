@@ -9,7 +9,7 @@ import json, os, sys
 from firebird.driver import DatabaseError, Isolation, connect, create_database, tpb
 
 LEVELS = {"SNAPSHOT": ("strict-snapshot-isolation", Isolation.SNAPSHOT),
-          "TABLE STABILITY": ("serializable", Isolation.SERIALIZABLE),
+          "TABLE STABILITY": ("strict-snapshot-isolation", Isolation.SERIALIZABLE),
           "READ COMMITTED": ("read-committed", Isolation.READ_COMMITTED_RECORD_VERSION)}
 GONE = ("40001", "40002")  # deadlocks, conflicts of updates, locks that took too long
 

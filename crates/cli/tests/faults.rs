@@ -344,3 +344,13 @@ fn who_does_not_wait_for_an_answer_connects_again() {
     let error = run("--statement-timeout 1s").expect(2);
     assert!(error.stderr.contains("only for servers"), "{}", error.stderr);
 }
+
+/// A run that asked for faults and was over before the first passed without a word.
+#[test]
+fn a_fault_that_never_came_is_named() {
+    if !installed(Server::postgres()) {
+        return;
+    }
+    let told = run("--start postgres --fault kill=600s --transactions 20").expect(0).stdout;
+    assert!(told.contains("fault kill: never, the run was over before"), "{told}");
+}

@@ -108,6 +108,7 @@ pub const REFERENCES: &[Reference] = &[
         "K. P. Eswaran, J. N. Gray, R. A. Lorie, I. L. Traiger. The notions of consistency and predicate \
         locks in a database system. CACM 19(11), 624-633, 1976. doi:10.1145/360363.360369.",
     ),
+    r("Etcd", "etcd: KV API guarantees. https://etcd.io/docs/v3.4/learning/api_guarantees/."),
     r(
         "Fekete2004",
         "Alan Fekete, Elizabeth O'Neil, Patrick O'Neil. A read-only transaction anomaly under snapshot \
@@ -118,12 +119,17 @@ pub const REFERENCES: &[Reference] = &[
         "Alan Fekete, Dimitrios Liarokapis, Elizabeth O'Neil, Patrick O'Neil, Dennis Shasha. Making \
         snapshot isolation serializable. ACM TODS 30(2), 492-528, 2005. doi:10.1145/1071610.1071615.",
     ),
+    r(
+        "Firebird",
+        "Firebird 3.0 language reference: transaction control. https://firebirdsql.org/en/reference-manuals/.",
+    ),
     r("Fjall", "fjall: documentation of transactions. https://docs.rs/fjall."),
     r(
         "FoundationDB",
         "Jingyu Zhou and others. FoundationDB: a distributed unbundled transactional key value store. \
         SIGMOD 2021.",
     ),
+    r("H2", "H2: transaction isolation. https://h2database.com/html/advanced.html."),
     r(
         "HerlihyWing1990",
         "Maurice P. Herlihy, Jeannette M. Wing. Linearizability: a correctness condition for \
@@ -134,6 +140,7 @@ pub const REFERENCES: &[Reference] = &[
         "Martin Kleppmann. Hermitage: testing transaction isolation levels. \
         https://github.com/ept/hermitage, 2014-2024.",
     ),
+    r("Hsqldb", "HSQLDB: sessions and transactions. https://hsqldb.org/doc/2.0/guide/sessions-chapt.html."),
     r(
         "IsoVista",
         "Long Gu, Si Liu, Tiancheng Xing, Hengfeng Wei, Yuxing Chen, David Basin. IsoVista: black-box \
@@ -155,6 +162,7 @@ pub const REFERENCES: &[Reference] = &[
         isolation levels. ICDE 2023. With its technical report, IL-Description and bug list, \
         https://github.com/DBHammer/Leopard.",
     ),
+    r("Lmdb", "LMDB: documentation. http://www.lmdb.tech/doc/."),
     r(
         "MariaDB",
         "MariaDB documentation: SET TRANSACTION; innodb_snapshot_isolation. \
@@ -225,6 +233,7 @@ pub const REFERENCES: &[Reference] = &[
         transactions: virtues and limitations. PVLDB 7(3), 2013.",
     ),
     r("Redb", "redb: design document. https://github.com/cberner/redb/blob/master/docs/design.md."),
+    r("Redis", "Redis: transactions. https://redis.io/docs/latest/develop/interact/transactions/."),
     r("RocksDB", "RocksDB wiki: transactions. https://github.com/facebook/rocksdb/wiki/Transactions."),
     r(
         "SapHana",

@@ -12,6 +12,7 @@ use crate::names::{UnknownName, fold};
 use crate::{Anomaly, Level};
 
 mod choose;
+mod clients;
 mod deviation;
 mod embedded;
 #[cfg(feature = "toml")]
@@ -289,10 +290,11 @@ const fn mode_over(lock: Lock, read: Read, predicate: PredicateLock) -> Mode {
 
 /// The rows by DBMS, weakest promise first.
 static SORTED: LazyLock<Vec<&'static Profile>> = LazyLock::new(|| {
-    let mut rows: Vec<_> = [versioned::ROWS, lockers::ROWS, embedded::ROWS, stores::ROWS, generic::ROWS]
-        .into_iter()
-        .flatten()
-        .collect();
+    let mut rows: Vec<_> =
+        [versioned::ROWS, lockers::ROWS, embedded::ROWS, stores::ROWS, clients::ROWS, generic::ROWS]
+            .into_iter()
+            .flatten()
+            .collect();
     rows.sort_by_key(|p| (p.dbms, p.promises.first(), p.since));
     rows
 });

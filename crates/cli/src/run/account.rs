@@ -76,8 +76,15 @@ fn asides(done: &Done) -> Vec<String> {
         let first = recording.lost.first.as_deref().unwrap_or_default();
         lines.push(format!("connections lost: {}; the first: {first}", recording.lost.count));
     }
-    for (harm, times) in &recording.harmed {
-        lines.push(format!("fault {harm}: {times} times"));
+    for (harm, every) in &done.job.harms {
+        let times = recording.harmed.iter().find(|(done, _)| done == harm).map_or(0, |(_, times)| *times);
+        lines.push(match times {
+            0 => format!(
+                "fault {harm}: never, the run was over before its first time, after {}",
+                duration::show(*every)
+            ),
+            times => format!("fault {harm}: {times} times"),
+        });
     }
     let dropped = recording.dropped.iter();
     lines.extend(dropped.map(|why| format!("gave up before its time: {why}")));

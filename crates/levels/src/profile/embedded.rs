@@ -4,10 +4,10 @@ use super::{Certifier, Granularity, Lock, Mode, Profile, Read, Snapshot, mode};
 use crate::Level;
 
 /// Snapshot reads, writes checked at commit.
-const UNLOCKED: [Mode; 6] = [mode(Lock::None, Read::Snapshot); 6];
+pub(super) const UNLOCKED: [Mode; 6] = [mode(Lock::None, Read::Snapshot); 6];
 
 /// Snapshot reads, writes that lock.
-const LOCKED: [Mode; 6] = {
+pub(super) const LOCKED: [Mode; 6] = {
     let exclusive = mode(Lock::Exclusive, Read::Snapshot);
     let read = mode(Lock::None, Read::Snapshot);
     [read, read, exclusive, exclusive, exclusive, exclusive]
@@ -57,7 +57,7 @@ const FJALL: Profile = Profile {
     ..OPTIMISTIC
 };
 
-const SINGLE_WRITER: Profile = Profile {
+pub(super) const SINGLE_WRITER: Profile = Profile {
     dbms: "redb",
     own_name: "SERIALIZABLE",
     default: true,
