@@ -379,6 +379,25 @@ fn a_store_that_may_lose_updates_runs_no_appends() {
     assert_eq!(verdict(&weak, "--workload increment --transactions 60", 0)["verdict"], "holds");
 }
 
+/// Lists that grow long make room for others, and an earlier run's were in the way of the next: etcd was accused of
+/// values that nobody wrote.
+#[test]
+fn what_an_earlier_run_has_left_is_not_seen() {
+    if !has_python() {
+        return;
+    }
+    let folder = TempDir::new().expect("a folder");
+    let careful = toy(folder.path(), "careful");
+    for seed in [1, 2] {
+        let args = format!("--workload list-append --transactions 400 --clients 3 --seed {seed}");
+        assert_eq!(verdict(&careful, &args, 0)["verdict"], "holds");
+    }
+    let left = std::fs::read_to_string(folder.path().join("toy.json")).expect("the store");
+    let left: serde_json::Value = serde_json::from_str(&left).expect("a JSON object");
+    let mut kept = left.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+    assert!(kept.all(|(key, _)| key.starts_with("margay/n/")), "all that a run writes is removed: {left}");
+}
+
 /// A process that ends is started again, and one that does not answer is given up: connections were lost, no more.
 #[test]
 fn a_driver_that_ends_or_says_nothing_is_a_lost_connection() {

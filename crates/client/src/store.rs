@@ -187,19 +187,26 @@ impl<A: Txn, B: Txn> Txn for Either<A, B> {
 
 /// A store as a database.
 ///
-/// Without [`Txn::range`] only the keys of the run's own objects are cleared beforehand, so such a store
-/// should be a new one for every run.
+/// Without [`Txn::range`] nobody can tell what an earlier run has left. So every run of such a store has numbers of its
+/// own for its objects: a key of ours says where the next run begins.
 #[derive(Debug)]
 pub struct Stored<S> {
     store: S,
     /// How many keys each kind of object has, as far as a scan must know.
     keys: AtomicU32,
+    /// One more than the greatest number of an object so far, which is more for lists that grew long.
+    used: AtomicU32,
+    /// The number of this run's first object.
+    first: AtomicU32,
 }
+
+/// How many numbers a run of a store without [`Txn::range`] has.
+const NUMBERS: u32 = 1 << 20;
 
 impl<S: Store> Stored<S> {
     /// The database of a store.
     pub fn new(store: S) -> Self {
-        Self { store, keys: AtomicU32::new(0) }
+        Self { store, keys: AtomicU32::new(0), used: AtomicU32::new(0), first: AtomicU32::new(0) }
     }
 
     /// The store.
@@ -209,36 +216,49 @@ impl<S: Store> Stored<S> {
 
     fn prepared(&self, level: &str, initial: &[(Obj, Value)]) -> Result<(), Trouble> {
         let mut txn = self.store.begin(Begin { level, reading: false })?;
-        self.clear(&mut txn)?;
+        if !self.clear_all(&mut txn)? {
+            let next = [PREFIX.as_slice(), &[b'n'], &[0; 4]].concat();
+            let found =
+                txn.get(&next)?.and_then(|bytes| bytes.first_chunk().copied()).map_or(0, i64::from_le_bytes);
+            let first = u32::try_from(found).unwrap_or(0);
+            self.first.store(first, Ordering::Relaxed);
+            txn.put(&next, Some(&bytes(&[i64::from(first.wrapping_add(NUMBERS))])))?;
+        }
+        let first = self.first.load(Ordering::Relaxed);
         for (obj, value) in initial {
+            let key = key(first, *obj);
             match value {
-                Value::Int(int) => txn.put(&key(*obj), Some(&bytes(&[*int])))?,
-                Value::Row(Row { v: Some(v), w: Some(w) }) => txn.put(&key(*obj), Some(&bytes(&[*v, *w])))?,
+                Value::Int(int) => txn.put(&key, Some(&bytes(&[*int])))?,
+                Value::Row(Row { v: Some(v), w: Some(w) }) => txn.put(&key, Some(&bytes(&[*v, *w])))?,
                 _ => {}
             }
         }
         txn.commit()
     }
 
-    fn clear(&self, txn: &mut S::Txn<'_>) -> Result<(), Trouble> {
-        let mut end = PREFIX.to_vec();
-        *end.last_mut().unwrap_or(&mut 0) += 1;
-        let found: Vec<Bytes> = match txn.range(PREFIX, &end)? {
-            Some(pairs) => pairs.into_iter().map(|(key, _)| key).collect(),
-            None => {
-                let mut found = Vec::new();
-                for number in 0..self.keys.load(Ordering::Relaxed) {
-                    for space in [Space::Register, Space::List, Space::Row] {
-                        let key = key(Obj::new(space, number));
-                        if txn.get(&key)?.is_some() {
-                            found.push(key);
-                        }
+    fn cleaned_up(&self, level: &str) -> Result<(), Trouble> {
+        let mut txn = self.store.begin(Begin { level, reading: false })?;
+        if !self.clear_all(&mut txn)? {
+            let (first, used) = (self.first.load(Ordering::Relaxed), self.used.load(Ordering::Relaxed));
+            for number in 0..used.max(self.keys.load(Ordering::Relaxed)) {
+                for space in [Space::Register, Space::List, Space::Row] {
+                    let key = key(first, Obj::new(space, number));
+                    if txn.get(&key)?.is_some() {
+                        txn.put(&key, None)?;
                     }
                 }
-                found
             }
-        };
-        found.iter().try_for_each(|key| txn.put(key, None))
+        }
+        txn.commit()
+    }
+
+    /// Removes everything of ours, if the store can find it.
+    fn clear_all(&self, txn: &mut S::Txn<'_>) -> Result<bool, Trouble> {
+        let mut end = PREFIX.to_vec();
+        *end.last_mut().unwrap_or(&mut 0) += 1;
+        let Some(found) = txn.range(PREFIX, &end)? else { return Ok(false) };
+        found.iter().try_for_each(|(key, _)| txn.put(key, None))?;
+        Ok(true)
     }
 }
 
@@ -267,7 +287,7 @@ impl<S: Store> Database for Stored<S> {
 
     fn clean_up(&self) {
         if let Some(level) = self.store.levels().first() {
-            let _ = self.prepared(level, &[]);
+            let _ = self.cleaned_up(level);
         }
     }
 }
@@ -296,9 +316,12 @@ impl<S: Store> Connection for Client<'_, S> {
     }
 
     fn execute(&mut self, ask: Ask, rows: &mut Vec<(Obj, Value)>) -> Result<(), Trouble> {
-        let keys = self.of.keys.load(Ordering::Relaxed);
+        let (first, keys) = (self.of.first.load(Ordering::Relaxed), self.of.keys.load(Ordering::Relaxed));
+        if let Ask::Write(obj, _) = ask {
+            self.of.used.fetch_max(obj.key + 1, Ordering::Relaxed);
+        }
         let open = self.open.as_mut().ok_or_else(not_begun)?;
-        let executed = execute(open, keys, ask, rows);
+        let executed = execute(open, (first, keys), ask, rows);
         if let (Err(_), Some(open)) = (&executed, self.open.take_if(|_| executed.is_err())) {
             open.rollback();
         }
@@ -321,18 +344,24 @@ fn not_begun() -> Trouble {
     Trouble::Failed("no transaction was begun for this".to_owned())
 }
 
-fn execute(txn: &mut impl Txn, keys: u32, ask: Ask, rows: &mut Vec<(Obj, Value)>) -> Result<(), Trouble> {
+/// Does what a client asks, where objects have numbers from the first of these on, and so many keys.
+fn execute(
+    txn: &mut impl Txn,
+    (first, keys): (u32, u32),
+    ask: Ask,
+    rows: &mut Vec<(Obj, Value)>,
+) -> Result<(), Trouble> {
     match ask {
         Ask::Read(obj) => {
-            let found = txn.get(&key(obj))?;
+            let found = txn.get(&key(first, obj))?;
             rows.push((obj, found.map_or(Ok(Value::Absent), |bytes| value(obj.space, &bytes))?));
         }
-        Ask::Write(obj, change) => write(txn, obj, change, rows)?,
-        Ask::Scan(cond) => rows.extend(matching(txn, keys, cond)?),
+        Ask::Write(obj, change) => write(txn, (first, obj), change, rows)?,
+        Ask::Scan(cond) => rows.extend(matching(txn, (first, keys), cond)?),
         Ask::Update(cond, set) => {
-            for (obj, found) in matching(txn, keys, cond)? {
+            for (obj, found) in matching(txn, (first, keys), cond)? {
                 let change = set.map_or(Change::Delete, |v| Change::Merge(Row { v: Some(v), w: None }));
-                write(txn, obj, change, &mut Vec::new())?;
+                write(txn, (first, obj), change, &mut Vec::new())?;
                 let v = set.map(|v| merged(&found, Row { v: Some(v), w: None }));
                 rows.push((obj, v.map_or(Value::Absent, Value::Row)));
             }
@@ -342,8 +371,13 @@ fn execute(txn: &mut impl Txn, keys: u32, ask: Ask, rows: &mut Vec<(Obj, Value)>
     Ok(())
 }
 
-fn write(txn: &mut impl Txn, obj: Obj, change: Change, rows: &mut Vec<(Obj, Value)>) -> Result<(), Trouble> {
-    let key = key(obj);
+fn write(
+    txn: &mut impl Txn,
+    (first, obj): (u32, Obj),
+    change: Change,
+    rows: &mut Vec<(Obj, Value)>,
+) -> Result<(), Trouble> {
+    let key = key(first, obj);
     match change {
         Change::Put(value) => txn.put(&key, Some(&bytes(&[value]))),
         Change::Append(item) => {
@@ -376,10 +410,10 @@ fn merged(found: &Value, new: Row) -> Row {
 }
 
 /// The rows that match a condition. All rows are read: a store knows no other columns than the key.
-fn matching(txn: &mut impl Txn, keys: u32, cond: Cond) -> Result<Vec<(Obj, Value)>, Trouble> {
-    let [first, last] = [0, u32::MAX].map(|number| Obj::new(Space::Row, number));
+fn matching(txn: &mut impl Txn, (first, keys): (u32, u32), cond: Cond) -> Result<Vec<(Obj, Value)>, Trouble> {
+    let [low, high] = [0, u32::MAX].map(|number| key(0, Obj::new(Space::Row, number)));
     let mut found = Vec::new();
-    match txn.range(&key(first), &key(last))? {
+    match txn.range(&low, &high)? {
         Some(pairs) => {
             for (key, bytes) in pairs {
                 let number = key.last_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
@@ -388,7 +422,7 @@ fn matching(txn: &mut impl Txn, keys: u32, cond: Cond) -> Result<Vec<(Obj, Value
         }
         None => {
             for obj in (0..keys).map(|number| Obj::new(Space::Row, number)) {
-                if let Some(bytes) = txn.get(&key(obj))? {
+                if let Some(bytes) = txn.get(&key(first, obj))? {
                     found.push((obj, value(Space::Row, &bytes)?));
                 }
             }
@@ -399,13 +433,13 @@ fn matching(txn: &mut impl Txn, keys: u32, cond: Cond) -> Result<Vec<(Obj, Value
 }
 
 /// Objects of one kind stand together, in the order of their numbers.
-fn key(obj: Obj) -> Bytes {
+fn key(first: u32, obj: Obj) -> Bytes {
     let kind = match obj.space {
         Space::Register => b'r',
         Space::List => b'l',
         Space::Row => b't',
     };
-    [PREFIX.as_slice(), &[kind], &obj.key.to_be_bytes()].concat()
+    [PREFIX.as_slice(), &[kind], &first.wrapping_add(obj.key).to_be_bytes()].concat()
 }
 
 fn bytes(numbers: &[i64]) -> Bytes {
@@ -438,7 +472,7 @@ mod tests {
 
     #[test]
     fn rows_stand_between_the_first_and_the_last() {
-        let [a, b] = [1, 256].map(|number| key(Obj::new(Space::Row, number)));
-        assert!(a < b && !a.starts_with(&key(Obj::new(Space::List, 1))));
+        let [a, b] = [1, 256].map(|number| key(0, Obj::new(Space::Row, number)));
+        assert!(a < b && !a.starts_with(&key(0, Obj::new(Space::List, 1))));
     }
 }

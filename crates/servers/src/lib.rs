@@ -71,6 +71,11 @@ enum Dbms {
 /// Names the folder in which programs are looked for when nobody names another.
 const BINARIES: &str = "MARGAY_BINARIES";
 
+/// The folder that somebody gave, or the usual one. Programs run in folders of their own, so it is absolute.
+fn place(folder: Option<&Path>) -> Option<PathBuf> {
+    folder.map(|given| std::path::absolute(given).unwrap_or_else(|_| given.to_owned())).or_else(binaries)
+}
+
 fn binaries() -> Option<PathBuf> {
     std::env::var_os(BINARIES).filter(|folder| !folder.is_empty()).map(PathBuf::from)
 }
@@ -89,7 +94,7 @@ impl Server {
     /// # Errors
     /// When there is none, and why.
     pub fn postgres_in(folder: Option<&Path>) -> Result<Server, String> {
-        let folder = folder.map(Path::to_owned).or_else(binaries);
+        let folder = place(folder);
         New::postgres(folder.as_deref())?.start(|bin| Dbms::Postgres { bin, settings: Vec::new() })
     }
 
@@ -129,7 +134,7 @@ impl Server {
     /// # Errors
     /// When there is none, and why.
     pub fn mariadb_in(folder: Option<&Path>) -> Result<Server, String> {
-        let folder = folder.map(Path::to_owned).or_else(binaries);
+        let folder = place(folder);
         New::mariadb(folder.as_deref())?.start(|bin| Dbms::Mariadb { bin, settings: Vec::new() })
     }
 
@@ -139,7 +144,7 @@ impl Server {
     /// # Errors
     /// When there is none, and why.
     pub fn mysql_in(folder: Option<&Path>) -> Result<Server, String> {
-        let folder = folder.map(Path::to_owned).or_else(binaries);
+        let folder = place(folder);
         New::mysql(folder.as_deref())?.start(|bin| Dbms::Mysql { bin })
     }
 
