@@ -395,8 +395,8 @@ impl<'e, 'p> Thread<'e, 'p> {
         let found: Vec<usize> = match touch.left_out() {
             true => (0..self.chain.len()).collect(),
             false => {
-                let finder = self.finder.get_or_insert_with(|| Finder::new(self.history, &self.chain));
-                finder.find(self.history, observed).collect()
+                let new = || Finder::new(self.history, self.object, &self.chain);
+                self.finder.get_or_insert_with(new).find(self.history, &self.chain, observed)
             }
         };
         let own = self.ranks.get(&txn).copied();

@@ -53,6 +53,7 @@ mod precedence;
 pub mod reach;
 mod recorded;
 mod refutation;
+mod registers;
 #[cfg_attr(not(feature = "sql"), path = "unread.rs")]
 mod statements;
 mod strand;

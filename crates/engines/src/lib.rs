@@ -10,7 +10,6 @@
 //! - Every engine of [`all`] has a name of [`NAMES`], and no two have the same.
 //! - Nothing here asks an engine.
 
-use std::collections::HashSet;
 use std::fmt;
 
 use margay_certify::{Certify, Replay};
@@ -25,6 +24,7 @@ use margay_mirror::{Engine as Mirror, Mechanisms};
 use margay_naive::Naive;
 use margay_solve::{Solve, SolveWith};
 pub use margay_verdict::execution::Reading;
+use margay_verdict::last_writes::LastWrites;
 use margay_verdict::{Checker, Question};
 
 #[cfg(feature = "sql")]
@@ -189,10 +189,13 @@ fn may_follow(history: &History, question: Question) -> bool {
 
 /// Whether some value was written to an object twice.
 fn values_repeat(history: &History) -> bool {
-    let writes = history.txns().flat_map(|txn| history.ops(txn)).filter(|op| op.kind == OpKind::Write);
-    let mut seen = HashSet::new();
-    let mut written = writes.flat_map(|op| op.accesses.iter().map(|access| (access.object, access.value)));
-    written.any(|write| !seen.insert(write))
+    let mut writes = Vec::new();
+    for txn in history.txns() {
+        for op in history.ops(txn).filter(|op| op.kind == OpKind::Write) {
+            writes.extend(op.accesses.iter().map(|access| (access.object, access.value, txn)));
+        }
+    }
+    !LastWrites::of(history.object_count(), &writes).are_unique()
 }
 
 /// Whether timestamps may order everything, at this level.

@@ -117,6 +117,7 @@ impl OpKind {
     ];
 
     /// The outcome that an operation of this kind tells, if it is an end.
+    #[inline]
     #[must_use]
     pub fn outcome(self) -> Option<Outcome> {
         match self {
@@ -304,6 +305,7 @@ impl History {
     }
 
     /// What a value id stands for.
+    #[inline]
     #[must_use]
     pub fn value(&self, id: ValueId) -> Value<'_> {
         self.values.get(id)
@@ -327,6 +329,7 @@ impl History {
     }
 
     /// What an object id stands for.
+    #[inline]
     #[must_use]
     pub fn object(&self, id: ObjectId) -> Object {
         self.objects.get(id)
@@ -339,8 +342,15 @@ impl History {
     }
 
     /// The initial value of an object: absent unless given.
+    #[inline]
     #[must_use]
     pub fn initial(&self, object: ObjectId) -> ValueId {
+        // Objects that have a value are mostly the first ones.
+        if let Some(&(at, value)) = self.initial.get(object.index())
+            && at == object
+        {
+            return value;
+        }
         match self.initial.binary_search_by_key(&object, |&(o, _)| o) {
             Ok(found) => self.initial[found].1,
             Err(_) => ValueId::NULL,
@@ -377,6 +387,7 @@ impl History {
     }
 
     /// The transactions of a session, in session order.
+    #[inline]
     pub fn session_txns(
         &self,
         session: SessionId,
@@ -391,6 +402,7 @@ impl History {
     }
 
     /// All transactions, session by session.
+    #[inline]
     pub fn txns(&self) -> impl ExactSizeIterator<Item = TxnId> + DoubleEndedIterator + use<> {
         (0..self.txn_labels.len()).map(TxnId::at)
     }
@@ -408,6 +420,7 @@ impl History {
     }
 
     /// The session of a transaction.
+    #[inline]
     #[must_use]
     pub fn session_of(&self, txn: TxnId) -> SessionId {
         self.txn_sessions[txn.index()]
@@ -427,17 +440,20 @@ impl History {
     }
 
     /// The ids of a transaction's operations, in program order.
+    #[inline]
     #[must_use]
     pub fn op_range(&self, txn: TxnId) -> Range<u32> {
         self.txn_starts[txn.index()]..self.txn_starts[txn.index() + 1]
     }
 
     /// A transaction's operations, in program order.
+    #[inline]
     pub fn ops(&self, txn: TxnId) -> impl ExactSizeIterator<Item = Op<'_>> + DoubleEndedIterator {
         self.op_range(txn).map(|op| self.op(OpId(op)))
     }
 
     /// An operation.
+    #[inline]
     #[must_use]
     pub fn op(&self, id: OpId) -> Op<'_> {
         Op {
@@ -449,6 +465,7 @@ impl History {
     }
 
     /// The transaction of an operation, by binary search.
+    #[inline]
     #[must_use]
     pub fn txn_of(&self, op: OpId) -> TxnId {
         TxnId::at(self.txn_starts.partition_point(|&start| start <= op.0) - 1)
@@ -485,6 +502,7 @@ impl History {
     }
 
     /// Whether any operation is of this kind. Scans, updates and SQL are answered at once.
+    #[inline]
     #[must_use]
     pub fn has_kind(&self, kind: OpKind) -> bool {
         match kind {
@@ -508,6 +526,7 @@ impl History {
     }
 
     /// The earliest time at which a transaction can have begun: its first operation's `before`, if that is known.
+    #[inline]
     #[must_use]
     pub fn start(&self, txn: TxnId) -> Option<i64> {
         self.intervals.get(self.txn_starts[txn.index()] as usize).map(|at| at.before)
@@ -515,6 +534,7 @@ impl History {
 
     /// The latest time at which a transaction can have taken effect: its end's `after`. Unknown for an
     /// unknown outcome, which may take effect later than anything its client saw.
+    #[inline]
     #[must_use]
     pub fn end(&self, txn: TxnId) -> Option<i64> {
         if self.outcome(txn) == Outcome::Unknown {
@@ -524,6 +544,7 @@ impl History {
     }
 
     /// Real-time order: `a` had ended before `b` began, on any clocks within the allowed skew.
+    #[inline]
     #[must_use]
     pub fn precedes(&self, a: TxnId, b: TxnId) -> bool {
         match (self.end(a), self.start(b)) {
@@ -555,6 +576,7 @@ impl History {
     }
 }
 
+#[inline]
 fn ids(starts: &[u32], index: usize) -> Range<usize> {
     starts[index] as usize..starts[index + 1] as usize
 }

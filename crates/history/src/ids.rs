@@ -8,6 +8,7 @@ macro_rules! ids {
 
         impl $name {
             /// The id as an index into a column.
+            #[inline]
             #[must_use]
             pub fn index(self) -> usize {
                 self.0 as usize
@@ -17,6 +18,7 @@ macro_rules! ids {
             ///
             /// # Panics
             /// If `index` needs more than 32 bits: [`crate::HistoryBuilder`] refuses such histories first.
+            #[inline]
             #[must_use]
             pub fn at(index: usize) -> Self {
                 Self(u32::try_from(index).expect("a history holds at most 2^32 of anything"))

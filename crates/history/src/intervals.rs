@@ -71,6 +71,7 @@ impl Intervals {
     }
 
     /// The interval of a row, if it has one.
+    #[inline]
     #[must_use]
     pub fn get(&self, row: usize) -> Option<Interval> {
         let before = *self.before.get(row)?;

@@ -33,6 +33,7 @@ pub struct Objects {
 
 impl Objects {
     /// What `id` stands for.
+    #[inline]
     #[must_use]
     pub fn get(&self, id: ObjectId) -> Object {
         self.all[id.index()]

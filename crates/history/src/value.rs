@@ -78,6 +78,7 @@ impl ValueId {
     pub const TRUE: ValueId = ValueId(3);
 
     /// The integer, if it is one of the small ones that live in their id.
+    #[inline]
     #[must_use]
     pub fn small_int(self) -> Option<u32> {
         (self.0 & INLINE != 0).then_some(self.0 & !INLINE)
@@ -102,6 +103,7 @@ impl Default for Values {
 
 impl Values {
     /// What `id` stands for.
+    #[inline]
     #[must_use]
     pub fn get(&self, id: ValueId) -> Value<'_> {
         match id.small_int() {
@@ -110,6 +112,7 @@ impl Values {
         }
     }
 
+    #[inline]
     fn view(&self, slot: Slot) -> Value<'_> {
         match slot {
             Slot::Null => Value::Null,
@@ -276,6 +279,7 @@ impl Values {
     }
 
     /// The column `name` of the row `id`, if `id` is a row that has it.
+    #[inline]
     #[must_use]
     pub fn column(&self, id: ValueId, name: NameId) -> Option<ValueId> {
         match self.get(id) {
@@ -318,6 +322,7 @@ impl Values {
     }
 }
 
+#[inline]
 fn span(start: u32, len: u32) -> std::ops::Range<usize> {
     start as usize..start as usize + len as usize
 }

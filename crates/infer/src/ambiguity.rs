@@ -5,12 +5,17 @@
 //! and a write of what the object had at first (`unobservable-write`), leave open what a read of that value
 //! saw. That is no violation, and it is told apart from them: who records a history can avoid it.
 //!
+//! # Algorithm
+//! A first pass finds the values that may be ambiguous, which mostly are none; a second one who wrote and read
+//! those.
+//!
 //! # Cost
-//! One entry for each value written to an object.
+//! Linear; one entry for each value that may be ambiguous.
 
 use hashbrown::{HashMap, HashSet};
-use margay_history::{History, ObjectId, OpKind, Outcome, TxnId, ValueId};
+use margay_history::{Access, History, ObjectId, Op, OpKind, Outcome, TxnId, ValueId};
 use margay_levels::Anomaly;
+use margay_verdict::last_writes::{LastWrite, LastWriter, LastWrites};
 
 use crate::index::plain;
 
@@ -35,12 +40,18 @@ const NAMED: usize = 3;
 /// The ambiguities of a history, by object and value.
 #[must_use]
 pub fn ambiguities(history: &History) -> Vec<Ambiguity> {
+    let suspects = suspects(history);
+    if suspects.is_empty() {
+        return Vec::new();
+    }
     let mut writers: HashMap<(ObjectId, ValueId), (Vec<TxnId>, usize)> = HashMap::new();
     let mut read = HashSet::new();
-    let live = history.txns().filter(|&txn| history.outcome(txn) != Outcome::Aborted);
-    for (txn, op) in live.flat_map(|txn| history.ops(txn).map(move |op| (txn, op))) {
+    for (txn, op) in live(history) {
         for access in op.accesses {
-            let key = (access.object, plain(history, access.value));
+            let key = key(history, access);
+            if !suspects.contains(&key) {
+                continue;
+            }
             match op.kind {
                 OpKind::Write => {
                     let (txns, count) = writers.entry(key).or_default();
@@ -63,6 +74,32 @@ pub fn ambiguities(history: &History) -> Vec<Ambiguity> {
         .collect();
     found.sort_unstable_by_key(|found| (found.object, found.value));
     found
+}
+
+/// The operations of transactions that may have committed.
+fn live(history: &History) -> impl Iterator<Item = (TxnId, Op<'_>)> {
+    let live = history.txns().filter(|&txn| history.outcome(txn) != Outcome::Aborted);
+    live.flat_map(|txn| history.ops(txn).map(move |op| (txn, op)))
+}
+
+fn key(history: &History, access: &Access) -> (ObjectId, ValueId) {
+    (access.object, plain(history, access.value))
+}
+
+/// The values that were written to an object more than once, or were there at first. A transaction may count twice.
+fn suspects(history: &History) -> HashSet<(ObjectId, ValueId)> {
+    let mut writes: Vec<LastWrite> = Vec::new();
+    for (txn, op) in live(history).filter(|(_, op)| op.kind == OpKind::Write) {
+        writes.extend(op.accesses.iter().map(|access| {
+            let (object, value) = key(history, access);
+            (object, value, txn)
+        }));
+    }
+    let last = LastWrites::of(history.object_count(), &writes);
+    let suspect = |&&(object, value, _): &&LastWrite| {
+        last.writer(object, value) == LastWriter::Several || plain(history, history.initial(object)) == value
+    };
+    writes.iter().filter(suspect).map(|&(object, value, _)| (object, value)).collect()
 }
 
 fn ambiguity(

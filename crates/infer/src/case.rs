@@ -118,12 +118,13 @@ impl<'h> Case<'h> {
         budget: &Budget,
     ) -> Result<Self, Stop> {
         fragment::check(history)?;
-        let index = Index::new(history, budget)?;
+        let mut index = Index::new(history, budget)?;
         let mut visit = Visit::new(history, &index)?;
         visit.run(budget)?;
         let Visit { committed, reads, lists, mut local, open, .. } = visit;
         let writers = Writers::new(history.object_count(), &index.writers, &committed);
         let written = Written::new(history.txn_count(), &index.writers, &committed);
+        index.forget_writers();
         let mut case = Self {
             history,
             question,

@@ -13,7 +13,7 @@
 
 use margay_history::{ObjectId, OpKind, TxnId};
 use margay_levels::Level;
-use margay_order::{Graph, GraphBuilder};
+use margay_order::Graph;
 
 use crate::case::{Case, Next, Read};
 
@@ -84,6 +84,7 @@ impl Deps {
 
     /// Who read from whom.
     pub(crate) fn reads(&mut self, case: &Case<'_>) {
+        self.all.reserve_exact(case.reads.len() + case.history.txn_count());
         for (i, read) in case.reads.iter().enumerate() {
             if let margay_history::Version::Of(from) = read.from {
                 self.add(from.0, read.txn.0, Why::Read(i as u32));
@@ -201,16 +202,15 @@ impl Deps {
 
     /// The graph; labels are places in [`Deps::all`].
     pub(crate) fn graph(&self, layout: Layout) -> Graph {
-        let mut builder = GraphBuilder::new();
-        for (label, dep) in self.all.iter().enumerate() {
+        let edges = self.all.iter().zip(0..).map(|(dep, label)| {
             let (from, to) = self.ends(dep, layout);
-            builder.add(from, to, label as u32);
-        }
+            [from, to, label]
+        });
         match layout {
-            Layout::Txns => builder.build(self.nodes as usize),
+            Layout::Txns => Graph::of(self.nodes as usize, edges),
             Layout::Points { .. } => {
-                (0..self.txns).for_each(|txn| builder.add(2 * txn, 2 * txn + 1, INSIDE));
-                builder.build((self.nodes + self.txns) as usize)
+                let inside = (0..self.txns).map(|txn| [2 * txn, 2 * txn + 1, INSIDE]);
+                Graph::of((self.nodes + self.txns) as usize, edges.chain(inside))
             }
         }
     }

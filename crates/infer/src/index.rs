@@ -1,13 +1,13 @@
 //! Who wrote what: writers by object and value, appenders by object and element.
 //!
 //! # Cost
-//! One pass over the history and one hash entry for each distinct value written to an object.
-
-use std::collections::BTreeMap;
+//! One pass over the history, a table of the values written to registers, and one hash entry for each element
+//! appended.
 
 use hashbrown::HashMap;
 use margay_history::{History, ObjectId, OpKind, Outcome, TxnId, Value, ValueId};
 use margay_verdict::Budget;
+use margay_verdict::last_writes::{LastWrite, LastWriter, LastWrites};
 
 use crate::case::Stop;
 
@@ -22,14 +22,6 @@ pub(crate) enum Use {
     List,
 }
 
-/// Who left a value in a register when it ended, among those that may have committed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Final {
-    pub(crate) txn: TxnId,
-    /// Whether others did too.
-    pub(crate) several: bool,
-}
-
 /// Who appended an element.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Append {
@@ -41,14 +33,15 @@ pub(crate) struct Append {
 /// Who wrote what.
 pub(crate) struct Index {
     pub(crate) uses: Vec<Use>,
-    finals: HashMap<u64, Final>,
+    /// What those that may have committed leave in registers.
+    finals: LastWrites,
     appends: HashMap<u64, Append>,
     /// How much a transaction appended to a list.
     counts: HashMap<u64, u32>,
     /// Who may have committed and writes what, by transaction; for a list as often as it appends.
     pub(crate) writers: Vec<(ObjectId, TxnId)>,
     /// What those leave in registers, if there are scans to ask for it.
-    pub(crate) last_writes: Vec<(ObjectId, TxnId, ValueId)>,
+    pub(crate) last_writes: Vec<LastWrite>,
 }
 
 /// Absent and the empty list are one value.
@@ -77,35 +70,32 @@ impl Index {
     pub(crate) fn new(history: &History, budget: &Budget) -> Result<Self, Stop> {
         let mut index = Self {
             uses: vec![Use::Unwritten; history.object_count()],
-            finals: HashMap::new(),
+            finals: LastWrites::of(0, &[]),
             appends: HashMap::new(),
             counts: HashMap::new(),
             writers: Vec::new(),
             last_writes: Vec::new(),
         };
-        if history.has_kind(OpKind::Write) {
-            index.finals.reserve(history.op_count() / 2);
-        }
-        let mut own = BTreeMap::new();
-        let scans = history.has_kind(OpKind::Scan);
+        let writes = history.txns().flat_map(|txn| history.ops(txn)).filter(|op| op.kind == OpKind::Write);
+        let mut finals: Vec<LastWrite> = Vec::with_capacity(writes.map(|op| op.accesses.len()).sum());
+        index.writers.reserve(finals.capacity());
         for txn in history.txns() {
             budget.poll()?;
-            index.add(history, txn, &mut own)?;
-            if scans && history.outcome(txn) != Outcome::Aborted {
-                index.last_writes.extend(own.iter().map(|(&object, &value)| (object, txn, value)));
-            }
+            let start = finals.len();
+            index.add(history, txn, &mut finals)?;
+            index.writers.extend(finals[start..].iter().map(|write| (write.0, txn)));
         }
+        if history.has_kind(OpKind::Scan) {
+            index.last_writes.clone_from(&finals);
+        }
+        finals.iter_mut().for_each(|write| write.1 = plain(history, write.1));
+        index.finals = LastWrites::of(history.object_count(), &finals);
         Ok(index)
     }
 
-    /// `own` is scratch: what the transaction wrote last to each object.
-    fn add(
-        &mut self,
-        history: &History,
-        txn: TxnId,
-        own: &mut BTreeMap<ObjectId, ValueId>,
-    ) -> Result<(), String> {
-        own.clear();
+    /// Adds what a transaction writes; to `finals` what it writes last to each register.
+    fn add(&mut self, history: &History, txn: TxnId, finals: &mut Vec<LastWrite>) -> Result<(), String> {
+        let start = finals.len();
         let lives = history.outcome(txn) != Outcome::Aborted;
         for op in history.ops(txn).filter(|op| op.kind.writes()) {
             for access in op.accesses {
@@ -115,16 +105,12 @@ impl Index {
                     if lives {
                         self.writers.push((access.object, txn));
                     }
-                    continue;
+                } else if lives {
+                    finals.push((access.object, access.value, txn));
                 }
-                own.insert(access.object, access.value);
             }
         }
-        for (&object, &value) in own.iter().filter(|_| lives) {
-            self.writers.push((object, txn));
-            let found = self.finals.entry(key(object, plain(history, value).0));
-            found.and_modify(|f| f.several = true).or_insert(Final { txn, several: false });
-        }
+        keep_last(finals, start);
         Ok(())
     }
 
@@ -172,9 +158,15 @@ impl Index {
         }
     }
 
+    /// Forgets who wrote what, once every read has been looked up.
+    pub(crate) fn forget_writers(&mut self) {
+        self.finals = LastWrites::of(0, &[]);
+        self.writers = Vec::new();
+    }
+
     /// Who left `value` in a register.
-    pub(crate) fn last_writer(&self, history: &History, object: ObjectId, value: ValueId) -> Option<Final> {
-        self.finals.get(&key(object, plain(history, value).0)).copied()
+    pub(crate) fn last_writer(&self, history: &History, object: ObjectId, value: ValueId) -> LastWriter {
+        self.finals.writer(object, plain(history, value))
     }
 
     /// Who appended an element.
@@ -186,4 +178,22 @@ impl Index {
     pub(crate) fn appended(&self, object: ObjectId, txn: TxnId) -> u32 {
         self.counts.get(&key(object, txn.0)).copied().unwrap_or(0)
     }
+}
+
+/// Of the writes since `start`, keeps the last of each object, sorted by object.
+fn keep_last(writes: &mut Vec<LastWrite>, start: usize) {
+    let own = &mut writes[start..];
+    if own.is_sorted_by(|a, b| a.0 < b.0) {
+        return;
+    }
+    own.reverse();
+    own.sort_by_key(|write| write.0);
+    let mut kept = start;
+    for place in start..writes.len() {
+        if kept == start || writes[kept - 1].0 != writes[place].0 {
+            writes[kept] = writes[place];
+            kept += 1;
+        }
+    }
+    writes.truncate(kept);
 }

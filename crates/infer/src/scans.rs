@@ -46,7 +46,7 @@ impl<'h> Scans<'h> {
         let predicates = Predicates::compile(history).map_err(|outside| outside.to_string())?;
         let initial = |object| vec![(Version::Initial, history.initial(object))];
         let mut versions: Vec<_> = history.objects().map(initial).collect();
-        for &(object, txn, value) in &index.last_writes {
+        for &(object, value, txn) in &index.last_writes {
             versions[object.index()].push((Version::Of(txn), value));
         }
         Ok(Self { history, predicates, versions, looks: 0 })

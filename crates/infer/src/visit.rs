@@ -4,10 +4,14 @@ use hashbrown::{HashMap, HashSet};
 use margay_history::{Access, History, ObjectId, Op, OpId, OpKind, Outcome, TxnId, Value, ValueId, Version};
 use margay_levels::Anomaly;
 use margay_verdict::Budget;
+use margay_verdict::last_writes::LastWriter;
 
 use crate::case::{ListRead, Local, Next, Read, Stop, unexplained};
-use crate::index::{Final, Index, Use, plain};
+use crate::index::{Index, Use, plain};
 use crate::scans::{Left, Scans};
+
+/// A larger table is not kept for the next transaction: clearing it costs its capacity.
+const KEPT: usize = 256;
 
 /// The walk.
 pub(crate) struct Visit<'a, 'h> {
@@ -33,6 +37,9 @@ impl<'a, 'h> Visit<'a, 'h> {
             history.txns().rev().filter(|&t| history.outcome(t) == Outcome::Committed).collect();
         let mut committed = vec![false; history.txn_count()];
         pending.iter().for_each(|txn| committed[txn.index()] = true);
+        let reads = history.txns().flat_map(|txn| history.ops(txn)).filter(|op| op.kind == OpKind::Read);
+        let register = |access: &&Access| index.uses[access.object.index()] == Use::Register;
+        let reads = reads.map(|op| op.accesses.iter().filter(register).count()).sum();
         let scans = history.has_kind(OpKind::Scan).then(|| Scans::new(history, index)).transpose()?;
         Ok(Self {
             history,
@@ -40,7 +47,7 @@ impl<'a, 'h> Visit<'a, 'h> {
             scans,
             committed,
             pending,
-            reads: Vec::new(),
+            reads: Vec::with_capacity(reads),
             lists: Vec::new(),
             met: HashSet::new(),
             local: Vec::new(),
@@ -55,6 +62,9 @@ impl<'a, 'h> Visit<'a, 'h> {
         let history = self.history;
         while let Some(txn) = self.pending.pop() {
             budget.poll()?;
+            if self.own.capacity() > KEPT {
+                self.own = HashMap::new();
+            }
             self.own.clear();
             for op in history.ops(txn) {
                 for access in op.accesses {
@@ -103,31 +113,27 @@ impl<'a, 'h> Visit<'a, 'h> {
         let history = self.history;
         let (object, value) = (access.object, access.value);
         let initial = plain(history, history.initial(object)) == plain(history, value);
-        let writer = self.index.last_writer(history, object, value);
-        let own = |w: &Final| w.txn == txn && !w.several;
-        let from = match writer.filter(|w| !own(w)) {
-            None if initial => Version::Initial,
-            None => {
-                return self.unexplained(
-                    txn,
-                    op,
-                    &[
-                        Anomaly::GarbageRead,
-                        Anomaly::G1a,
-                        Anomaly::FutureRead,
-                        Anomaly::G1b,
-                        Anomaly::ResultMismatch,
-                    ],
-                );
-            }
-            Some(writer) if !initial && !writer.several => Version::Of(writer.txn),
-            Some(_) => {
-                let (object, value) = (history.show_object(object), history.show_value(value));
-                self.open.get_or_insert_with(|| format!("{value} was written to {object} more than once"));
-                return;
+        let from = match self.index.last_writer(history, object, value) {
+            LastWriter::One(writer) if writer != txn && !initial => Version::Of(writer),
+            // What the transaction itself writes later it cannot have seen.
+            LastWriter::One(writer) if writer == txn && initial => Version::Initial,
+            LastWriter::None if initial => Version::Initial,
+            LastWriter::One(writer) if writer != txn => return self.written_twice(object, value),
+            LastWriter::Several => return self.written_twice(object, value),
+            LastWriter::One(_) | LastWriter::None => {
+                use Anomaly::{FutureRead, G1a, G1b, GarbageRead, ResultMismatch};
+                return self.unexplained(txn, op, &[GarbageRead, G1a, FutureRead, G1b, ResultMismatch]);
             }
         };
         self.saw(txn, op, object, from);
+    }
+
+    fn written_twice(&mut self, object: ObjectId, value: ValueId) {
+        let history = self.history;
+        self.open.get_or_insert_with(|| {
+            let (object, value) = (history.show_object(object), history.show_value(value));
+            format!("{value} was written to {object} more than once")
+        });
     }
 
     fn saw(&mut self, txn: TxnId, op: OpId, object: ObjectId, from: Version) {

@@ -26,7 +26,6 @@
 //! # Cost
 //! n^1.5 for direct visibility, n times sessions for `causal`, in operations n.
 
-use hashbrown::HashMap;
 use margay_history::{ObjectId, SessionId, TxnId, Version};
 use margay_levels::definition::Axiom;
 use margay_order::{Graph, topological_order};
@@ -126,15 +125,11 @@ fn direct(
     let written = &case.written;
     let mut sources: Vec<(TxnId, u32)> = Vec::new();
     let mut by_object: Vec<(ObjectId, u32)> = Vec::new();
-    let mut last: HashMap<ObjectId, TxnId> = HashMap::new();
-    let mut session = None;
+    // The last writer of each object, of whichever session.
+    let mut last: Vec<Option<TxnId>> = vec![None; if earlier { 0 } else { case.history.object_count() }];
     let mut next = 0;
     for txn in case.txns() {
         budget.poll()?;
-        if session != Some(case.history.session_of(txn)) {
-            session = Some(case.history.session_of(txn));
-            last.clear();
-        }
         let start = next;
         while next < case.reads.len() && case.reads[next].txn == txn {
             next += 1;
@@ -158,12 +153,12 @@ fn direct(
             });
         }
         if !earlier {
+            let session = case.history.session_of(txn);
             for &(object, read) in &by_object {
-                if let Some(&writer) = last.get(&object) {
-                    edges.visible(read, writer);
-                }
+                let before = last[object.index()].filter(|&w| case.history.session_of(w) == session);
+                before.into_iter().for_each(|writer| edges.visible(read, writer));
             }
-            written.of(txn).iter().for_each(|&object| _ = last.insert(object, txn));
+            written.of(txn).iter().for_each(|object| last[object.index()] = Some(txn));
         }
     }
     Ok(())

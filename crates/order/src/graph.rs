@@ -41,38 +41,37 @@ impl GraphBuilder {
     /// The graph of `nodes` nodes with the edges added so far.
     #[must_use]
     pub fn build(&self, nodes: usize) -> Graph {
-        self.compress(nodes, |&[from, to, label]| [from, to, label])
+        Graph::of(nodes, self.edges.iter().copied())
     }
 
     /// The same with every edge turned around.
     #[must_use]
     pub fn build_reversed(&self, nodes: usize) -> Graph {
-        self.compress(nodes, |&[from, to, label]| [to, from, label])
-    }
-
-    fn compress(&self, nodes: usize, turn: impl Fn(&[u32; 3]) -> [u32; 3]) -> Graph {
-        let mut starts = vec![0u32; nodes + 2];
-        for edge in &self.edges {
-            starts[turn(edge)[0] as usize + 2] += 1;
-        }
-        for node in 0..=nodes {
-            starts[node + 1] += starts[node];
-        }
-        let mut targets = vec![0; self.edges.len()];
-        let mut labels = vec![0; self.edges.len()];
-        for edge in &self.edges {
-            let [from, to, label] = turn(edge);
-            let place = &mut starts[from as usize + 1];
-            targets[*place as usize] = to;
-            labels[*place as usize] = label;
-            *place += 1;
-        }
-        starts.pop();
-        Graph { starts, targets, labels }
+        Graph::of(nodes, self.edges.iter().map(|&[from, to, label]| [to, from, label]))
     }
 }
 
 impl Graph {
+    /// The graph of `nodes` nodes with these edges: from, to, label. Goes through them twice.
+    #[must_use]
+    pub fn of(nodes: usize, edges: impl Iterator<Item = [u32; 3]> + Clone) -> Self {
+        let mut starts = vec![0u32; nodes + 2];
+        edges.clone().for_each(|[from, ..]| starts[from as usize + 2] += 1);
+        for node in 0..=nodes {
+            starts[node + 1] += starts[node];
+        }
+        let count = starts[nodes + 1] as usize;
+        let (mut targets, mut labels) = (vec![0; count], vec![0; count]);
+        edges.for_each(|[from, to, label]| {
+            let place = &mut starts[from as usize + 1];
+            targets[*place as usize] = to;
+            labels[*place as usize] = label;
+            *place += 1;
+        });
+        starts.pop();
+        Graph { starts, targets, labels }
+    }
+
     /// How many nodes there are.
     #[must_use]
     pub fn node_count(&self) -> usize {

@@ -5,10 +5,11 @@ use margay_history::{History, NameId, ObjectId, Op, OpId, OpKind, Outcome, TxnId
 use margay_levels::Anomaly;
 use margay_verdict::Cell;
 use margay_verdict::cell::{key_column, observed_matches};
+use margay_verdict::sole::{Found, Sole};
 
 use crate::blind::Blind;
 use crate::problem::is_nothing;
-use crate::sole::{Found, Sole};
+use crate::projections::Projections;
 
 /// Final writes of transactions that may have committed, and appended elements.
 pub(crate) struct Writers<'h> {
@@ -26,8 +27,11 @@ pub(crate) struct Writers<'h> {
     elements: HashMap<(ObjectId, ValueId), TxnId>,
     /// All that each transaction appended to a list, in order.
     appends: HashMap<ObjectId, Vec<(TxnId, Vec<ValueId>)>>,
-    /// Objects whose values are rows, so that a read may show fewer columns than a write.
-    rows: HashSet<ObjectId>,
+    /// By object: whether its values are rows, so that a read may show fewer columns than a write. Empty
+    /// without tables.
+    rows: Vec<bool>,
+    /// The writes of these, by what reads show of them.
+    projections: Projections,
     /// Those of them that are written in part.
     partial: HashSet<ObjectId>,
     /// What nothing can be said of.
@@ -46,7 +50,8 @@ impl<'h> Writers<'h> {
             lists: HashSet::new(),
             elements: HashMap::new(),
             appends: HashMap::new(),
-            rows: HashSet::new(),
+            rows: Vec::new(),
+            projections: Projections::default(),
             partial: HashSet::new(),
             blind: Blind::of(history, dead),
         };
@@ -126,26 +131,30 @@ impl<'h> Writers<'h> {
     /// are written in part: a version of them depends on the one before it.
     fn check_rows(&mut self) {
         let history = self.history;
-        let mut shapes: HashMap<ObjectId, Vec<NameId>> = HashMap::new();
         let ops = || history.txns().flat_map(|txn| history.ops(txn));
-        let writes =
-            || ops().filter(|op| op.kind.writes()).flat_map(|op| op.accesses).map(|a| (a.object, a.value));
-        let written = || history.initial_values().iter().copied().chain(writes());
+        let accesses = |writes: bool| {
+            let ops = ops().filter(move |op| op.kind.writes() == writes);
+            ops.flat_map(|op| op.accesses).map(|access| (access.object, access.value))
+        };
+        let written = || history.initial_values().iter().copied().chain(accesses(true));
+        let mut shapes: Vec<Option<Columns<'_>>> = vec![None; history.object_count()];
         for (object, value) in written() {
-            let Some(columns) = self.columns(object, value) else { continue };
-            if *shapes.entry(object).or_insert_with(|| columns.clone()) != columns {
+            let Some(columns) = columns(history, object, value) else { continue };
+            if !same_names(shapes[object.index()].get_or_insert(columns), columns) {
                 self.partial.insert(object);
             }
         }
         // What an update does not set it leaves, whatever it shows.
         let set = |op: &Op<'_>| history.update(op.id).is_some_and(|update| update.set.is_some());
         self.partial.extend(ops().filter(set).flat_map(|op| op.accesses).map(|access| access.object));
-        for access in ops().filter(|op| !op.kind.writes()).flat_map(|op| op.accesses) {
-            let Some(columns) = self.columns(access.object, access.value) else { continue };
-            let shape = shapes.get(&access.object).map_or(&[][..], Vec::as_slice);
-            let is_key = |column: NameId| key_column(history, access.object, history.name(column)).is_some();
-            if columns.iter().any(|column| !shape.contains(column) && !is_key(*column)) {
-                self.partial.insert(access.object);
+        for (object, value) in accesses(false) {
+            let Some(columns) = columns(history, object, value) else { continue };
+            self.projections.ask(history, object, value);
+            let shape = shapes[object.index()].unwrap_or_default();
+            let is_key = |name: NameId| key_column(history, object, history.name(name)).is_some();
+            let is_written = |name| shape.binary_search_by_key(&name, |column| column.0).is_ok();
+            if !same_names(shape, columns) && columns.iter().any(|c| !is_written(c.0) && !is_key(c.0)) {
+                self.partial.insert(object);
             }
         }
         let odd = |value: ValueId| !matches!(history.value(value), Value::Row(_) | Value::Null);
@@ -155,22 +164,13 @@ impl<'h> Writers<'h> {
         }
         let blind = &self.blind;
         self.partial.retain(|&object| !blind.has(history, object));
-        self.rows = shapes.into_keys().collect();
+        self.rows = shapes.iter().map(Option::is_some).collect();
+        self.projections.index(history, &self.finals);
     }
 
     /// The objects whose rows are written in part.
     pub fn partial(&self) -> &HashSet<ObjectId> {
         &self.partial
-    }
-
-    /// The columns of a row of a table.
-    fn columns(&self, object: ObjectId, value: ValueId) -> Option<Vec<NameId>> {
-        match self.history.value(value) {
-            Value::Row(columns) if self.history.object(object).table.is_some() => {
-                Some(columns.iter().map(|&(name, _)| name).collect())
-            }
-            _ => None,
-        }
     }
 
     /// Whether a transaction may have committed.
@@ -215,9 +215,16 @@ impl<'h> Writers<'h> {
         if self.matches(object, value, self.history.initial(object)) {
             out.push(Version::Initial);
         }
-        if self.rows.contains(&object) || is_nothing(self.history, value) {
-            let matching = self.finals(object).iter().filter(|w| self.matches(object, value, w.1));
-            out.extend(matching.map(|w| w.2).filter(|&t| t != reader).map(Version::Of));
+        let seen = |w: &&(ObjectId, ValueId, TxnId)| w.2 != reader && self.matches(object, value, w.1);
+        if self.rows.get(object.index()) == Some(&true) || is_nothing(self.history, value) {
+            match self.projections.find(self.history, object, value) {
+                Some(places) => {
+                    out.extend(
+                        places.map(|place| &self.finals[place]).filter(seen).map(|w| Version::Of(w.2)),
+                    );
+                }
+                None => out.extend(self.finals(object).iter().filter(seen).map(|w| Version::Of(w.2))),
+            }
             return;
         }
         match self.sole.find(value) {
@@ -260,6 +267,21 @@ impl<'h> Writers<'h> {
         }
         found
     }
+}
+
+/// The columns of a row, sorted by name.
+type Columns<'h> = &'h [(NameId, ValueId)];
+
+/// The columns of a row of a table.
+fn columns(history: &History, object: ObjectId, value: ValueId) -> Option<Columns<'_>> {
+    match history.value(value) {
+        Value::Row(columns) if history.object(object).table.is_some() => Some(columns),
+        _ => None,
+    }
+}
+
+fn same_names(a: Columns<'_>, b: Columns<'_>) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0)
 }
 
 fn starts(finals: &[(ObjectId, ValueId, TxnId)], objects: usize) -> Vec<u32> {

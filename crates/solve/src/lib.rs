@@ -59,6 +59,7 @@ mod parts;
 mod points;
 mod prepare;
 mod problem;
+mod projections;
 mod prune;
 mod refutation;
 mod replay;
@@ -66,7 +67,6 @@ mod scans;
 mod schedule;
 mod search;
 mod slice;
-mod sole;
 #[doc(hidden)]
 pub mod strategy;
 #[cfg(test)]

@@ -25,6 +25,8 @@
 //!
 //! [`Draft::loose`]: crate::problem::Draft::loose
 
+use std::cell::OnceCell;
+
 use hashbrown::{HashMap, HashSet};
 use margay_history::{History, NameId, ObjectId, Op, OpKind, TxnId, Value, ValueId, Version};
 use margay_verdict::Predicates;
@@ -94,6 +96,8 @@ pub(crate) struct Parts<'h> {
     pub columns: Vec<(ObjectId, NameId)>,
     /// By column: who wrote what, the initial version first.
     versions: Vec<Vec<(Version, Content)>>,
+    /// The same by value: made when a read asks for it.
+    by_value: Vec<OnceCell<Vec<(ValueId, Version)>>>,
     /// By object: whether the row is there, the initial version first.
     rows: HashMap<ObjectId, Vec<(Version, bool)>>,
 }
@@ -118,6 +122,7 @@ impl<'h> Parts<'h> {
         for txn in history.txns().filter(|&txn| may_commit(txn)) {
             parts.add(history, txn)?;
         }
+        parts.by_value.resize_with(parts.versions.len(), OnceCell::new);
         Ok(parts)
     }
 
@@ -233,6 +238,20 @@ impl<'h> Parts<'h> {
     ) -> Option<(Item, &[(Version, Content)])> {
         let item = *self.items.get(&(object, name))?;
         Some((item, &self.versions[item.index() - history.object_count()]))
+    }
+
+    /// The versions of a column in which a client sees `value`, the initial one first.
+    pub fn showing(&self, history: &History, column: Item, value: ValueId) -> &[(ValueId, Version)] {
+        let place = column.index() - history.object_count();
+        let sorted = self.by_value[place].get_or_init(|| {
+            let shown = |made: &(Version, Content)| (made.1.value(), made.0);
+            let mut all: Vec<_> = self.versions[place].iter().map(shown).collect();
+            all.sort_unstable();
+            all
+        });
+        let start = sorted.partition_point(|version| version.0 < value);
+        let end = sorted.partition_point(|version| version.0 <= value);
+        &sorted[start..end]
     }
 
     /// Who made what of a column, the initial version first.

@@ -3,7 +3,8 @@
 //! An engine is a [`Checker`]: given a history and a [`Question`], within a [`Budget`], it answers with a [`Verdict`].
 //! `holds` and `violated` carry a [`Certificate`], which the crate `margay-audit` re-checks against the history alone.
 //! What engines and the audit both have to know of a history is here too: what objects hold ([`cell`]), what operations
-//! do ([`state`]), what conditions mean ([`Predicates`]), and what statements sum up ([`summaries`]).
+//! do ([`state`]), what conditions mean ([`Predicates`]), what statements sum up ([`summaries`]), and who wrote a
+//! value ([`last_writes`]).
 //!
 //! # Invariants
 //! - Nothing here depends on an engine, and nothing here searches.
@@ -19,8 +20,10 @@ mod classify;
 pub mod compare;
 pub mod execution;
 pub mod instants;
+pub mod last_writes;
 pub mod mechanism;
 mod predicates;
+pub mod sole;
 pub mod state;
 pub mod summaries;
 mod verdict;

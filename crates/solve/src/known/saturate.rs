@@ -23,7 +23,8 @@
 //! counts only if the question says so.
 //!
 //! # Cost
-//! Rounds × (reachability + versions × sessions × log). Where reachability is dear ([`Reach::Pairs`]), the
+//! Rounds × (reachability + versions × sessions × log). By clocks, the versions of one session that a point reaches,
+//! and those that reach it, are told by one entry of its clock, so that only their positions are compared. Where reachability is dear ([`Reach::Pairs`]), the
 //! last rounds, which add little, are left out: then it is no fixpoint, and the search does the rest.
 
 use margay_order::topological_order;
@@ -69,53 +70,72 @@ impl Known<'_> {
     }
 
     fn round(&mut self, reach: &Reach, round: u32, budget: &Budget) -> Result<bool, Exhausted> {
-        let mut new = false;
+        let (mut new, mut pairs) = (false, Vec::new());
         for item in self.problem.items() {
             budget.poll()?;
             let range = self.problem.item_versions(item);
-            let groups = self.groups(range.clone());
+            let groups = self.groups(range.clone(), reach);
             for a in range {
                 if a == groups.initial || self.forced(self.problem.versions[a as usize].txn) {
-                    new |= self.apply(reach, round, a, &groups);
+                    self.apply(reach, a, &groups, &mut pairs);
+                    for (a, b, why) in pairs.drain(..) {
+                        new |= self.order(a, b, why, round, reach);
+                    }
                 }
             }
         }
         Ok(new)
     }
 
-    fn apply(&mut self, reach: &Reach, round: u32, a: u32, groups: &Groups) -> bool {
-        let (points, versions) = (self.points, &self.problem.versions);
-        let commit = |b: u32| points.commit(versions[b as usize].txn);
-        let mut pairs: Vec<(u32, u32, Forced)> = Vec::new();
+    /// Collects the versions before which, and after which, version `a` must be.
+    fn apply(&self, reach: &Reach, a: u32, groups: &Groups, pairs: &mut Vec<(u32, u32, Forced)>) {
+        let initial = a == groups.initial;
+        let begin = match initial {
+            true => 0,
+            false => self.points.after_earlier(self.problem.versions[a as usize].txn),
+        };
         for group in groups.iter() {
-            let next = if a == groups.initial {
-                group.first()
-            } else {
-                let begin = points.after_earlier(versions[a as usize].txn);
-                let place = group.partition_point(|&b| b != a && !reach.reaches(begin, commit(b)));
-                group[place..].iter().find(|&&b| b != a)
+            let next = match initial {
+                true => group.versions.first(),
+                false => {
+                    let place = self.first_reached(reach, begin, a, &group);
+                    group.versions[place..].iter().find(|&&b| b != a)
+                }
             };
             if let Some(&b) = next {
-                let why = if a == groups.initial { Forced::Fact } else { Forced::Reaches };
-                pairs.push((a, b, why));
+                pairs.push((a, b, if initial { Forced::Fact } else { Forced::Reaches }));
             }
-            for read in self.firm_readers(a) {
-                let node = self.node(read);
-                let seen = group.partition_point(|&b| reach.reaches(commit(b), node));
-                if let Some(&b) = group[..seen].last().filter(|&&b| b != a && a != groups.initial) {
+            for read in self.firm_readers(a).filter(|_| !initial) {
+                let seen = self.count_reaching(reach, self.node(read), &group);
+                if let Some(&b) = group.versions[..seen].last().filter(|&&b| b != a) {
                     pairs.push((b, a, Forced::ByRead(read)));
                 }
             }
         }
-        let mut new = false;
-        for (a, b, why) in pairs {
-            new |= self.order(a, b, why, round, reach);
+    }
+
+    /// From which place on `begin` reaches the commits of a group; `a` itself may be there.
+    fn first_reached(&self, reach: &Reach, begin: u32, a: u32, group: &Group<'_>) -> usize {
+        if let (Reach::Chains(_, clocks), Some(chain)) = (reach, group.chain) {
+            let first = clocks.forward(begin)[chain as usize];
+            return group.positions.partition_point(|&position| position < first);
         }
-        new
+        let commit = |b: u32| self.points.commit(self.problem.versions[b as usize].txn);
+        group.versions.partition_point(|&b| b != a && !reach.reaches(begin, commit(b)))
+    }
+
+    /// How many versions of a group have commits that reach a node: the first so many.
+    fn count_reaching(&self, reach: &Reach, node: u32, group: &Group<'_>) -> usize {
+        if let (Reach::Chains(_, clocks), Some(chain)) = (reach, group.chain) {
+            let end = clocks.backward(node)[chain as usize];
+            return group.positions.partition_point(|&position| position < end);
+        }
+        let commit = |b: u32| self.points.commit(self.problem.versions[b as usize].txn);
+        group.versions.partition_point(|&b| reach.reaches(commit(b), node))
     }
 
     /// Forced versions of one object by session, or one by one when sessions do not count.
-    pub fn groups(&self, range: std::ops::Range<u32>) -> Groups {
+    fn groups(&self, range: std::ops::Range<u32>, reach: &Reach) -> Groups {
         let written: Vec<u32> = (range.start + 1..range.end)
             .filter(|&v| self.forced(self.problem.versions[v as usize].txn))
             .collect();
@@ -132,20 +152,43 @@ impl Known<'_> {
                 ends.push(place);
             }
         }
-        Groups { initial: range.start, written, ends }
+        let commit = |v: &u32| self.points.commit(self.problem.versions[*v as usize].txn);
+        let (mut chains, mut positions) = (Vec::new(), Vec::new());
+        if let Reach::Chains(all, _) = reach
+            && self.sessions
+        {
+            positions.extend(written.iter().map(|v| all.position(commit(v))));
+            chains.extend(ends.iter().map(|end| all.chain(commit(&written[end - 1]))));
+        }
+        Groups { initial: range.start, written, ends, chains, positions }
     }
 }
 
 /// Versions of one object in groups that session order orders.
-pub(crate) struct Groups {
+struct Groups {
     initial: u32,
     written: Vec<u32>,
     ends: Vec<usize>,
+    /// Where the commits stand, if groups lie in chains: the chain of each group, the position of each version.
+    chains: Vec<u32>,
+    positions: Vec<u32>,
+}
+
+/// One of them.
+struct Group<'g> {
+    versions: &'g [u32],
+    chain: Option<u32>,
+    /// Of the versions, if there is a chain.
+    positions: &'g [u32],
 }
 
 impl Groups {
-    pub fn iter(&self) -> impl Iterator<Item = &[u32]> {
+    fn iter(&self) -> impl Iterator<Item = Group<'_>> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        starts.zip(&self.ends).map(|(start, &end)| &self.written[start..end])
+        starts.zip(&self.ends).enumerate().map(|(place, (start, &end))| Group {
+            versions: &self.written[start..end],
+            chain: self.chains.get(place).copied(),
+            positions: self.positions.get(start..end).unwrap_or_default(),
+        })
     }
 }

@@ -84,7 +84,7 @@ impl<'h> Walk<'_, 'h> {
             match key_column(self.history, object, self.history.name(name)) {
                 Some(key) if key != seen => self.find(Anomaly::GarbageRead, txn, vec![op]),
                 Some(_) => {}
-                None => self.column(txn, op, object, name, |content| content.value() == seen),
+                None => self.column(txn, op, object, name, Some(seen), |content| content.value() == seen),
             }
         }
         let own = self.part(object);
@@ -97,13 +97,14 @@ impl<'h> Walk<'_, 'h> {
         }
     }
 
-    /// The column held something that fits.
+    /// The column held something that fits, and showed as `seen` if that is known.
     fn column(
         &mut self,
         txn: TxnId,
         op: OpId,
         object: ObjectId,
         name: NameId,
+        seen: Option<ValueId>,
         fits: impl Fn(Content) -> bool,
     ) {
         if let Some(content) = self.part(object).content(name) {
@@ -117,9 +118,18 @@ impl<'h> Walk<'_, 'h> {
             return;
         }
         let first = self.draft.candidates.len() as u32;
-        let others =
-            versions.iter().filter(|(version, content)| *version != Version::Of(txn) && fits(*content));
-        self.draft.candidates.extend(others.map(|v| v.0));
+        let others = |version: &Version, content: Content| *version != Version::Of(txn) && fits(content);
+        match seen.filter(|&seen| seen != ValueId::NULL) {
+            Some(seen) => {
+                let showing = self.parts.showing(self.history, item, seen).iter().map(|shown| shown.1);
+                let candidates = showing.filter(|version| others(version, Content::Value(seen)));
+                self.draft.candidates.extend(candidates);
+            }
+            None => {
+                let candidates = versions.iter().filter(|(version, content)| others(version, *content));
+                self.draft.candidates.extend(candidates.map(|made| made.0));
+            }
+        }
         self.finish_part(txn, op, item, first);
     }
 
@@ -287,8 +297,12 @@ impl<'h> Walk<'_, 'h> {
                 continue;
             }
             let own = tests.iter().filter(|t| t.0 == column);
+            let seen = own.clone().find_map(|(_, test)| match test {
+                Test::Is(seen) => Some(*seen),
+                _ => None,
+            });
             let fits = |content| own.clone().all(|(_, test)| glance.passes(test, column, content));
-            self.column(txn, glance.op.id, glance.object, column, fits);
+            self.column(txn, glance.op.id, glance.object, column, seen, fits);
         }
     }
 
