@@ -77,6 +77,9 @@ fn a_dead_end_long_after_its_cause() {
         (Protocol::SiFuw, Level::SnapshotIsolation, 3_000, 7),
         // A serial order was found at once, an order of two points each not at all.
         (Protocol::Ss2pl, Level::SnapshotIsolation, 5_000, 2),
+        // A row was deleted and written in the wrong order, and written once more before somebody saw it absent.
+        (Protocol::Mvto, Level::Serializable, 5_000, 6),
+        (Protocol::SiFuw, Level::SnapshotIsolation, 5_000, 4),
     ] {
         let config = SimConfig { transactions, ..SimConfig::new(protocol, seed) };
         let said = verdict(&config, level);

@@ -60,12 +60,23 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty())
 }
 
+/// How much has come.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Counts {
+    /// Transactions, whatever became of them.
+    pub transactions: u64,
+    /// Operations, begins and ends among them.
+    pub operations: u64,
+    /// Sessions.
+    pub sessions: u64,
+}
+
 /// The transactions that have not ended.
 pub struct Intake {
     open: HashMap<u64, Transaction>,
     turns: HashMap<u64, u64>,
     number: u64,
-    operations: u64,
+    counts: Counts,
     watermark: Watermark,
 }
 
@@ -74,7 +85,8 @@ impl Intake {
     #[must_use]
     pub fn new(unit: Unit) -> Self {
         let watermark = Watermark::new(unit);
-        Self { open: HashMap::new(), turns: HashMap::new(), number: 0, operations: 0, watermark }
+        let counts = Counts::default();
+        Self { open: HashMap::new(), turns: HashMap::new(), number: 0, counts, watermark }
     }
 
     /// The next line after the header. Answers the transaction that it ends.
@@ -96,11 +108,13 @@ impl Intake {
         if seen.kind == OpKind::Sql {
             return Err(outside("SQL statements are not followed"));
         }
-        self.operations += 1;
+        self.counts.operations += 1;
         self.watermark.answered(seen.session, at.after);
-        let turns = &mut self.turns;
+        let (turns, counts) = (&mut self.turns, &mut self.counts);
         let txn = self.open.entry(seen.txn).or_insert_with(|| {
             let turn = turns.entry(seen.session).or_default();
+            counts.transactions += 1;
+            counts.sessions += u64::from(*turn == 0);
             *turn += 1;
             Transaction {
                 label: seen.txn,
@@ -144,10 +158,10 @@ impl Intake {
         self.watermark.reached()
     }
 
-    /// How many operations have come, and in how many sessions.
+    /// How much has come.
     #[must_use]
-    pub fn counts(&self) -> (u64, usize) {
-        (self.operations, self.turns.len())
+    pub fn counts(&self) -> Counts {
+        self.counts
     }
 
     /// How many transactions have not ended.
@@ -164,6 +178,8 @@ impl Intake {
 
     /// All has come: what has not ended never will, as far as can be seen.
     pub fn finish(&mut self) -> Vec<Transaction> {
+        // A history has an end of each.
+        self.counts.operations += self.open.len() as u64;
         self.open.drain().map(|(_, txn)| txn).collect()
     }
 }

@@ -33,7 +33,7 @@ mod window;
 
 pub use auditor::{Auditor, Part};
 pub use follower::{End, Follower, Found, HELD, Progress};
-pub use intake::{Intake, Transaction};
+pub use intake::{Counts, Intake, Transaction};
 pub use settled::Settled;
 pub use watermark::Watermark;
 
