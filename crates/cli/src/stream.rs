@@ -27,7 +27,7 @@ use crate::view::{Frame, Stats, View, one_line};
 use crate::{check, duration, memory};
 
 /// How often the follower looks at what is new.
-const BEAT: Duration = Duration::from_millis(100);
+const BEAT: Duration = Duration::from_millis(250);
 
 /// After how many lines it is asked whether there is enough to look at.
 const LINES: u64 = 512;

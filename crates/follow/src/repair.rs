@@ -53,11 +53,12 @@ impl Search<'_> {
         }
         let is_new = |lesson: &Lesson| lesson.0.iter().any(|&pair| self.is_open(pair));
         let lessons = candidate.against.iter().take(OBJECTS).filter_map(|&object| {
-            let earlier = self.earlier(place, object).filter(is_new);
-            let relist = || self.relist(place, object).filter(is_new);
-            let reorder = || self.reorder(place, object).filter(is_new);
-            let revive = || self.revive(place, object).filter(is_new);
-            earlier.or_else(relist).or_else(reorder).or_else(revive)
+            let ways = [Self::earlier, Self::relist, Self::reorder, Self::revive];
+            let mut lessons = ways.iter().filter_map(|way| way(self, place, object)).filter(is_new);
+            let first = lessons.next()?;
+            // What contradicts an earlier lesson comes last: then the two would take turns.
+            let agrees = |lesson: &Lesson| !lesson.0.iter().any(|&pair| self.is_contrary(pair));
+            if agrees(&first) { Some(first) } else { lessons.find(agrees).or(Some(first)) }
         });
         lessons.reduce(|(mut all, step), (more, other)| {
             all.extend(more);
@@ -166,7 +167,8 @@ impl Search<'_> {
                 let mut ahead = tail.to_vec();
                 ahead[..=to].rotate_right(1);
                 let moved = |order: &[u32], pairs: Vec<Advice>| {
-                    let at = self.room(place, object, order, start)?;
+                    // Before the one that was moved, its move would not matter.
+                    let at = self.room(place, object, order, start).filter(|&at| at > to)?;
                     let late = order[at..].iter().map(|&writer| (place, writer));
                     Some((pairs.into_iter().chain(late).collect(), writers[from] as usize))
                 };

@@ -306,6 +306,11 @@ impl<'p> Search<'p> {
         self.tried.get(&advice).is_none_or(|&times| times < MOST_TRIES)
     }
 
+    /// Whether it was advised the other way round.
+    pub(crate) fn is_contrary(&self, (first, second): Advice) -> bool {
+        self.advice.get(&first).is_some_and(|others| others.contains(&second))
+    }
+
     pub(crate) fn steps(&self) -> &[Step] {
         &self.steps
     }

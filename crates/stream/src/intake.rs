@@ -26,8 +26,8 @@ pub struct Transaction {
     /// Whether it writes.
     pub writes: bool,
     lines: Vec<u8>,
-    /// Where its last line begins.
-    last: usize,
+    /// Where each line ends.
+    ends: Vec<u32>,
     /// The number of its first line.
     place: u64,
 }
@@ -35,12 +35,14 @@ pub struct Transaction {
 impl Transaction {
     /// Its lines.
     pub fn lines(&self) -> impl Iterator<Item = &[u8]> {
-        lines(&self.lines)
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, &end)| &self.lines[start as usize..end as usize])
     }
 
     /// Its lines without how it ended.
     pub fn without_end(&self) -> impl Iterator<Item = &[u8]> {
-        lines(if self.outcome == Outcome::Committed { &self.lines[..self.last] } else { &self.lines })
+        let without = usize::from(self.outcome == Outcome::Committed);
+        self.lines().take(self.ends.len() - without)
     }
 
     /// The number of its first line.
@@ -52,12 +54,8 @@ impl Transaction {
     /// The memory that it takes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        size_of::<Self>() + self.lines.capacity()
+        size_of::<Self>() + self.lines.capacity() + size_of::<u32>() * self.ends.capacity()
     }
-}
-
-fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty())
 }
 
 /// How much has come.
@@ -126,13 +124,13 @@ impl Intake {
                 searches: false,
                 writes: false,
                 lines: Vec::new(),
-                last: 0,
+                ends: Vec::new(),
                 place,
             }
         });
-        txn.last = txn.lines.len();
         txn.lines.extend_from_slice(line);
-        txn.lines.push(b'\n');
+        txn.ends
+            .push(u32::try_from(txn.lines.len()).map_err(|_| outside("a transaction of more than 4 GB"))?);
         txn.searches |= matches!(seen.kind, OpKind::Scan | OpKind::Update);
         txn.writes |= seen.kind.writes();
         let Some(outcome) = seen.kind.outcome() else { return Ok(None) };
@@ -143,6 +141,7 @@ impl Intake {
         let ended = self.open.remove(&seen.txn);
         Ok(ended.map(|mut txn| {
             txn.lines.shrink_to_fit();
+            txn.ends.shrink_to_fit();
             txn
         }))
     }
