@@ -18,7 +18,8 @@
 //!
 //! # Cost
 //! A part is searched when there are [`FRESH`] times as many new transactions as are held back, or when somebody wants
-//! to know. So most transactions are searched once.
+//! to know. So most transactions are searched once. A search that takes long is put off twice: the same transactions
+//! are easier with those that come next.
 
 use std::io;
 
@@ -37,6 +38,9 @@ pub const HELD: usize = 1_000;
 
 /// How many times as many transactions as are held back are looked at together, unless somebody wants to know sooner.
 const FRESH: usize = 4;
+
+/// How often in a row a search that takes long is put off: with more transactions the same search is often short.
+const POSTPONED: u32 = 2;
 
 /// How many transactions of unknown outcome may take effect later than anything else that is held.
 const UNKNOWNS: usize = 1_000;
@@ -85,6 +89,8 @@ pub struct Follower<'a> {
     /// How many of them were in a search.
     known: usize,
     waiting_bytes: usize,
+    /// How often in a row a search was put off.
+    postponed: u32,
     reached: i64,
     sink: Sink<'a>,
     budget: Budget,
@@ -113,6 +119,7 @@ impl<'a> Follower<'a> {
             waiting: Vec::new(),
             known: 0,
             waiting_bytes: 0,
+            postponed: 0,
             reached: i64::MIN,
             sink,
             budget,
@@ -184,7 +191,7 @@ impl<'a> Follower<'a> {
     /// When lines are ill-formed, or the sink fails.
     pub fn advance(&mut self, watermark: i64, eager: bool) -> Result<(), Trouble> {
         let fresh = self.waiting.len() - self.known;
-        let enough = if eager { 1 } else { FRESH * self.known.max(self.held / 4) };
+        let enough = if eager { 1 } else { self.known.max(FRESH * self.held) };
         if self.stopped.is_some() || fresh < enough {
             return Ok(());
         }
@@ -255,7 +262,17 @@ impl<'a> Follower<'a> {
         let begun = self.waiting.iter().filter(|txn| txn.start < limit || limit == i64::MAX);
         let part = self.auditor.settled().part(begun.map(|txn| (txn, is_due(txn))))?;
         self.known = self.waiting.len();
-        let order = match Follow.search(&part, self.auditor.question(), &self.budget) {
+        let question = self.auditor.question();
+        let verdict = match Follow.glimpse(&part, question, &self.budget) {
+            Some(verdict) => verdict,
+            None if self.postponed < POSTPONED && limit < i64::MAX => {
+                self.postponed += 1;
+                return Ok(());
+            }
+            None => Follow.search(&part, question, &self.budget),
+        };
+        self.postponed = 0;
+        let order = match verdict {
             Verdict::Holds(certificate) => Part::of(&part, &certificate),
             Verdict::Violated(findings) => {
                 self.no_order(part, &findings, limit);
