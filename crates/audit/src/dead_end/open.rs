@@ -9,9 +9,9 @@
 //! all other columns are anything.
 //!
 //! # Invariants
-//! Where all is known, operations mean what [`margay_verdict::state`] says. Every state that is possible is allowed. What a read tells is learned if it says what the object holds; all other
-//! observations of an open object, such as a scan that leaves it out, are allowed without learning from them. So an
-//! empty set of configurations stays a proof.
+//! Where all is known, operations mean what [`margay_verdict::state`] says. Every state that is possible is allowed.
+//! What a read tells is learned if it says what the object holds; all other observations of an open object, such as a
+//! scan that leaves it out, are allowed without learning from them. So an empty set of configurations stays a proof.
 
 use margay_history::{History, NameId, ObjectId, Op, OpKind, PredicateId, Value, ValueId};
 use margay_verdict::cell::{Field, fold, key_column, observed_matches};
