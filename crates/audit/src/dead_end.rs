@@ -21,20 +21,21 @@
 //!
 //! All other configurations are kept, so an empty set is a proof. A transaction of unknown outcome is under way until a
 //! later one of its session has taken effect. What has no meaning here, and what would take too long, is an error and
-//! never a proof.
+//! never a proof. Objects may have held anything at first ([`open`]).
 //!
 //! # Cost
 //! Exponential in the transactions under way at one time; at most [`CONFIGURATIONS`] are looked at.
+
+mod open;
 
 use std::borrow::Cow;
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{Access, History, ObjectId, Op, OpKind, Outcome, PredicateId, SessionId, TxnId};
 use margay_levels::definition::Family;
-use margay_verdict::cell::fold;
 use margay_verdict::instants::Instants;
-use margay_verdict::state::{View, check, effects};
-use margay_verdict::{Budget, Cell, DeadEnd, Fault, Outside, Predicates, Question};
+use margay_verdict::state::View;
+use margay_verdict::{Budget, Cell, DeadEnd, Outside, Predicates, Question};
 
 use super::{Rejected, reject};
 
@@ -122,6 +123,14 @@ struct Step<'h> {
 /// Which objects get which values, by their places.
 type Writes = Vec<(u16, u32)>;
 
+/// What a transaction did.
+#[derive(Clone)]
+struct Ran {
+    /// What it tells of objects that may have held anything.
+    learned: Writes,
+    writes: Writes,
+}
+
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Configuration {
     /// By place of the object: the number of what it holds.
@@ -135,6 +144,13 @@ struct Configuration {
 impl Configuration {
     fn is_done(&self, place: usize) -> bool {
         self.done >> place & 1 == 1
+    }
+
+    /// The same, once it is known what objects held.
+    fn with(&self, learned: &Writes) -> Self {
+        let mut next = self.clone();
+        learned.iter().for_each(|&(object, cell)| next.cells[usize::from(object)] = cell);
+        next
     }
 
     fn writes_of(&self, place: usize) -> Option<&Writes> {
@@ -154,7 +170,7 @@ struct Walk<'p> {
     under_way: Vec<Option<Step<'p>>>,
     configurations: HashSet<Configuration>,
     /// What a transaction does on what it finds; nothing if it saw something else.
-    runs: HashMap<(TxnId, Vec<u32>), Option<Writes>>,
+    runs: HashMap<(TxnId, Vec<u32>), Option<Ran>>,
     since: Vec<TxnId>,
     looked: usize,
 }
@@ -373,10 +389,11 @@ impl<'p> Walk<'p> {
                 continue;
             }
             let (only_reads, committed) = (!step.writes, step.committed);
-            let Some(writes) = self.run(place, &from.cells)? else { continue };
-            if only_reads && self.leaves_others(place, from) {
+            let Some(Ran { learned, writes }) = self.run(place, &from.cells)? else { continue };
+            if only_reads && learned.is_empty() && self.leaves_others(place, from) {
                 return Ok(vec![take(from, place, &writes)]);
             }
+            let from = &from.with(&learned);
             let idle = writes.iter().all(|&(object, cell)| from.cells[usize::from(object)] == cell);
             if idle && !committed {
                 continue;
@@ -413,41 +430,37 @@ impl<'p> Walk<'p> {
         !others.any(|(i, other)| other.session == step.session && other.txn < step.txn && !from.is_done(i))
     }
 
-    /// What a transaction writes when it runs on these cells; nothing if it saw something else.
-    fn run(&mut self, place: usize, cells: &[u32]) -> Result<Option<Writes>, Rejected> {
+    /// What a transaction does when it runs on these cells; nothing if it saw something else.
+    fn run(&mut self, place: usize, cells: &[u32]) -> Result<Option<Ran>, Rejected> {
         let Some(step) = &self.under_way[place] else { return Ok(None) };
         let key = (step.txn, cells.to_vec());
         if let Some(known) = self.runs.get(&key) {
             return Ok(known.clone());
         }
-        let history = self.predicates.history();
         let before: Vec<Cell> = cells.iter().map(|&number| self.cells[number as usize].clone()).collect();
-        let mut view = Few { objects: &self.objects, cells: before };
-        let mut written = vec![false; self.objects.len()];
+        let count = before.len();
+        let view = Few { objects: &self.objects, cells: before };
+        let (written, learned) = (vec![false; count], vec![None; count]);
+        let mut run = open::Run { predicates: self.predicates, view, written, learned };
         let mut agrees = true;
         for part in &step.parts {
             let op = Op { accesses: &part.accesses, ..part.op };
-            match check(self.predicates, &op, &view) {
-                Ok(()) => {}
-                Err(Fault::Outside(outside)) => return Err(outside.into()),
-                Err(Fault::Mismatch(_)) => {
-                    agrees = false;
-                    break;
-                }
-            }
-            for (object, effect) in effects(self.predicates, &op, &view)? {
-                let Ok(at) = self.objects.binary_search(&object) else { continue };
-                view.cells[at] = fold(history, view.cells[at].clone(), &effect);
-                written[at] = true;
+            agrees = if run.is_open() { run.op(&op)? } else { run.closed(&op)? };
+            if !agrees {
+                break;
             }
         }
-        let after = std::mem::take(&mut view.cells);
-        let writes = agrees.then(|| {
+        let open::Run { view, written, learned, .. } = run;
+        let (after, mut ran) = (view.cells, None);
+        if agrees {
             let changed = after.into_iter().enumerate().filter(|(at, _)| written[*at]);
-            changed.map(|(at, cell)| (at as u16, self.number(cell))).collect::<Writes>()
-        });
-        self.runs.insert(key, writes.clone());
-        Ok(writes)
+            let writes = changed.map(|(at, cell)| (at as u16, self.number(cell))).collect();
+            let learned = learned.into_iter().enumerate().filter_map(|(at, cell)| Some((at, cell?)));
+            let learned = learned.map(|(at, cell)| (at as u16, self.number(cell))).collect();
+            ran = Some(Ran { learned, writes });
+        }
+        self.runs.insert(key, ran.clone());
+        Ok(ran)
     }
 }
 

@@ -183,7 +183,8 @@ fn audit_alone(
     }
     let may_be_open = matches!(
         certificate,
-        Certificate::Intervals(_)
+        Certificate::DeadEnd(_)
+            | Certificate::Intervals(_)
             | Certificate::Execution(_)
             | Certificate::Unexplained(_)
             | Certificate::Invariant(_)

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use margay::{Audited, Choice, Decision, Options};
+use margay::{Audited, Decision};
+use margay_audit::audit_within;
 use margay_formats::{Format, NativeReader};
 use margay_history::{History, HistoryBuilder};
 use margay_report::view::Again;
@@ -26,7 +27,7 @@ use crate::view::{Frame, Stats, View, one_line};
 use crate::{check, duration, memory};
 
 /// How often the follower looks at what is new.
-const BEAT: Duration = Duration::from_millis(100);
+const BEAT: Duration = Duration::from_millis(250);
 
 /// After how many lines it is asked whether there is enough to look at.
 const LINES: u64 = 512;
@@ -120,8 +121,7 @@ pub fn check(args: &CheckArgs, question: Question) -> Result<Status, Failure> {
         None => {}
     }
     let found = follower.as_ref().and_then(Follower::found);
-    let proved = |found: &'_ Found| proved(&found.window, question, args.engine, &budget);
-    let found = found.and_then(|found| proved(found).map(|decision| (&found.window, decision)));
+    let found = found.and_then(|found| Some((&found.window, proved(found, question, &budget)?)));
     let (history, decision) = match found {
         Some((window, decision)) => (window, Decision { took: start.elapsed(), ..decision }),
         None => (&headed(&header), decision(end, settled, start.elapsed())),
@@ -176,12 +176,14 @@ fn follow(
 }
 
 /// The violation of a window. It is one of the whole if real time counts: what is before the window cannot
-/// come after it. Other engines might explain it better, but by what only holds if nothing was before the
-/// window.
-fn proved(window: &History, question: Question, engine: Choice, budget: &Budget) -> Option<Decision> {
-    let options = Options::with_engine(engine);
-    let decided = question.uses_real_time().then(|| margay::decide(window, question, &options, budget))?;
-    matches!(decided.verdict, Verdict::Violated(_)).then_some(decided)
+/// come after it.
+fn proved(found: &Found, question: Question, budget: &Budget) -> Option<Decision> {
+    let Found { window, finding, .. } = found;
+    let accepted = |&certificate: &&Certificate| audit_within(window, question, certificate, budget).is_ok();
+    Some(&finding.certificate).filter(|_| question.uses_real_time()).filter(accepted)?;
+    let nothing = Decision::unknown(Why::Incomplete(String::new()));
+    let verdict = Verdict::Violated(vec![finding.clone()]);
+    Some(Decision { engine: Some("follow"), verdict, audited: Audited::Accepted, ..nothing })
 }
 
 /// A history that has nothing but its header.
@@ -213,8 +215,8 @@ fn show(
     follower: Option<&Follower<'_>>,
 ) -> Result<(), Failure> {
     let progress = follower.map(Follower::progress).unwrap_or_default();
-    let (operations, sessions) = follower.map(Follower::counts).unwrap_or_default();
-    let stats = Stats::counted(progress.settled as usize, operations as usize, sessions, decision.took);
+    let counts = follower.map(Follower::counts).unwrap_or_default();
+    let stats = Stats::counted(counts, decision.took);
     let audit = match &args.certificate {
         _ if !matches!(decision.verdict, Verdict::Holds(_)) => "`margay check` of a file keeps it".to_owned(),
         Some(file) => format!("again: margay audit HISTORY {}", file.display()),

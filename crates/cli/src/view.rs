@@ -8,6 +8,7 @@ use margay_history::History;
 use margay_levels::Level;
 use margay_report::view::{Again, Details};
 use margay_report::{Report, Source, text};
+use margay_stream::Counts;
 use margay_verdict::mechanism::{Deduced, Dependencies};
 use margay_verdict::{Budget, Question, Translation};
 use serde::Serialize;
@@ -62,11 +63,11 @@ impl Stats {
     }
 
     /// Of a history that was followed while it was read.
-    pub fn counted(transactions: usize, operations: usize, sessions: usize, took: Duration) -> Self {
+    pub fn counted(counts: Counts, took: Duration) -> Self {
         Self {
-            transactions,
-            operations,
-            sessions,
+            transactions: counts.transactions as usize,
+            operations: counts.operations as usize,
+            sessions: counts.sessions as usize,
             read_seconds: 0.0,
             check_seconds: took.as_secs_f64(),
             peak_rss_bytes: memory::peak_rss_bytes(),

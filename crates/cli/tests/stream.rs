@@ -26,6 +26,10 @@ fn a_pipe_is_followed_and_its_proof_is_audited_side_by_side() {
     assert_eq!((&said["verdict"], &said["engine"]), (&"holds".into(), &"follow".into()));
     let settled = said["follow"]["settled"].as_u64().expect("a number");
     assert!(settled > 2_000, "{said}");
+    let whole = margay(["check", &history, "--level", "strict-serializable", "--json"]).expect(0).json();
+    for count in ["transactions", "operations", "sessions"] {
+        assert_eq!(said["stats"][count], whole["stats"][count], "{count}");
+    }
     let audited = margay(["audit", &history, &proof]).expect(0);
     assert!(audited.stdout.starts_with(&format!(
         "accepted: strict-serializable holds, by a settled order of {settled} transactions"
@@ -56,6 +60,24 @@ fn a_stale_read_in_a_pipe_is_a_violation() {
     let plain = margay_with(["check", "-", "--engine", "follow", "--level", "serializable"], text.as_bytes());
     let plain = plain.expect(3).stdout;
     assert!(plain.contains("no order"), "{plain}");
+}
+
+/// What was there before is not known any more, but the list itself shows that an element was lost.
+#[test]
+fn a_lost_append_in_a_pipe_is_a_violation() {
+    let mut lines: Vec<String> = String::from_utf8(recorded(&["--mix", "lists", "--unknown", "0"]))
+        .expect("text")
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    let is_read = |line: &&String| line.contains(r#""read":[["l"#) && line.contains("]]]");
+    let place =
+        lines.iter().rposition(|line| is_read(&line) && line.matches(',').count() > 12).expect("a list");
+    let (head, last) = lines[place].rsplit_once(',').expect("two elements");
+    let (head, _) = head.rsplit_once(',').expect("three elements");
+    lines[place] = format!("{head},{last}");
+    let said = margay_with(CHECK, lines.join("\n").as_bytes()).expect(1);
+    assert!(said.stdout.starts_with("violated"), "{}", said.stdout);
 }
 
 #[test]

@@ -58,7 +58,47 @@ impl Checker for Follow {
             Ok(predicates) => predicates,
             Err(outside) => return Verdict::Unknown(Why::Outside(outside.0)),
         };
-        with_included(history, question, budget, |question| run(history, question, &predicates, budget))
+        with_included(history, question, budget, |question| {
+            audited(history, question, run(history, question, &predicates, budget), budget)
+        })
+    }
+}
+
+impl Follow {
+    /// The same, but what holds was not audited: for those who audit it in parts.
+    #[must_use]
+    pub fn search(&self, history: &History, question: Question, budget: &Budget) -> Verdict {
+        match Predicates::compile(history) {
+            Ok(predicates) => run(history, question, &predicates, budget),
+            Err(outside) => Verdict::Unknown(Why::Outside(outside.0)),
+        }
+    }
+
+    /// The order, not audited, if it is found soon; nothing if that takes long.
+    #[must_use]
+    pub fn glimpse(&self, history: &History, question: Question, budget: &Budget) -> Option<Verdict> {
+        let Ok(predicates) = Predicates::compile(history) else {
+            return Some(self.search(history, question, budget));
+        };
+        let search = Search::new(World::initial(&predicates), is_split(question), question.uses_instants());
+        match search.run(GLIMPSE * history.txn_count(), budget) {
+            Outcome::Found(certificate) => Some(Verdict::Holds(certificate)),
+            Outcome::TooLong(_) => None,
+            _ => Some(self.search(history, question, budget)),
+        }
+    }
+}
+
+/// How many steps for each transaction a glimpse takes at most. Most histories take two or three.
+const GLIMPSE: usize = 10;
+
+/// The verdict as far as the audit accepts that it holds.
+fn audited(history: &History, question: Question, verdict: Verdict, budget: &Budget) -> Verdict {
+    let Verdict::Holds(certificate) = &verdict else { return verdict };
+    match audit_alone_within(history, question, certificate, budget) {
+        Ok(()) => verdict,
+        Err(Unaudited::Exhausted(limit)) => Verdict::Unknown(Why::Exhausted(limit, String::new())),
+        Err(Unaudited::Rejected(rejected)) => Verdict::Unknown(Why::Outside(rejected.0)),
     }
 }
 
@@ -91,11 +131,7 @@ fn run(history: &History, question: Question, predicates: &Predicates<'_>, budge
         }
     }
     match found {
-        Outcome::Found(certificate) => match audit_alone_within(history, question, &certificate, budget) {
-            Ok(()) => Verdict::Holds(certificate),
-            Err(Unaudited::Exhausted(limit)) => Verdict::Unknown(Why::Exhausted(limit, String::new())),
-            Err(Unaudited::Rejected(rejected)) => Verdict::Unknown(Why::Outside(rejected.0)),
-        },
+        Outcome::Found(certificate) => Verdict::Holds(certificate),
         Outcome::Stuck(furthest) | Outcome::TooLong(furthest) => {
             prove(&furthest).unwrap_or_else(|| Verdict::Unknown(no_order(history, &furthest)))
         }

@@ -8,7 +8,7 @@
 //! Take a transaction that cannot be taken, and each object that is against it. One of these would make it agree
 //! with the object:
 //! 1. to be taken before the last writers of the object, together with everything that has to come before it;
-//! 2. another order of these writers: one of them moved;
+//! 2. another order of these writers: one of them moved, and the transaction behind all of them or before the last;
 //!    Of a list, the appends that what was seen shows in another order ([`crate::lists`]);
 //! 3. a write of unknown outcome that was left out, because a later transaction of its session came first, or
 //!    because something else changed what it saw.
@@ -53,11 +53,12 @@ impl Search<'_> {
         }
         let is_new = |lesson: &Lesson| lesson.0.iter().any(|&pair| self.is_open(pair));
         let lessons = candidate.against.iter().take(OBJECTS).filter_map(|&object| {
-            let earlier = self.earlier(place, object).filter(is_new);
-            let relist = || self.relist(place, object).filter(is_new);
-            let reorder = || self.reorder(place, object).filter(is_new);
-            let revive = || self.revive(place, object).filter(is_new);
-            earlier.or_else(relist).or_else(reorder).or_else(revive)
+            let ways = [Self::earlier, Self::relist, Self::reorder, Self::revive];
+            let mut lessons = ways.iter().filter_map(|way| way(self, place, object)).filter(is_new);
+            let first = lessons.next()?;
+            // What contradicts an earlier lesson comes last: then the two would take turns.
+            let agrees = |lesson: &Lesson| !lesson.0.iter().any(|&pair| self.is_contrary(pair));
+            if agrees(&first) { Some(first) } else { lessons.find(agrees).or(Some(first)) }
         });
         lessons.reduce(|(mut all, step), (more, other)| {
             all.extend(more);
@@ -151,31 +152,41 @@ impl Search<'_> {
         self.outcome(&places, object, start)
     }
 
-    /// An order of the last writers of an object after which the transaction agrees with it: one of them moved
-    /// behind some others, the latest first.
+    /// An order of the last writers of an object among which the transaction agrees with it: one of them moved behind
+    /// some others, the latest first.
     fn reorder(&self, place: u32, object: ObjectId) -> Option<Lesson> {
-        let candidate = self.candidate(place);
         let all = self.writers(object);
         let writers = &all[all.len().saturating_sub(WRITERS)..];
         let places: Vec<u32> = writers.iter().map(|&step| self.steps()[step as usize].place).collect();
         (0..places.len()).rev().find_map(|from| {
             let start = self.before(writers[from], object)?;
-            let fits = |order: &[u32]| {
-                let made = self.may_follow(order).then(|| self.outcome(order, object, start)).flatten();
-                made.is_some_and(|cell| candidate.fits(self.world(), object, &cell))
-            };
             let tail = &places[from..];
             (1..tail.len()).find_map(|to| {
                 let mut behind = tail.to_vec();
                 behind[..=to].rotate_left(1);
                 let mut ahead = tail.to_vec();
                 ahead[..=to].rotate_right(1);
-                let step = writers[from] as usize;
-                if fits(&behind) {
-                    return Some((tail[1..=to].iter().map(|&other| (other, tail[0])).collect(), step));
-                }
-                fits(&ahead).then(|| (tail[..to].iter().map(|&other| (tail[to], other)).collect(), step))
+                let moved = |order: &[u32], pairs: Vec<Advice>| {
+                    // Before the one that was moved, its move would not matter.
+                    let at = self.room(place, object, order, start).filter(|&at| at > to)?;
+                    let late = order[at..].iter().map(|&writer| (place, writer));
+                    Some((pairs.into_iter().chain(late).collect(), writers[from] as usize))
+                };
+                moved(&behind, tail[1..=to].iter().map(|&other| (other, tail[0])).collect())
+                    .or_else(|| moved(&ahead, tail[..to].iter().map(|&other| (tail[to], other)).collect()))
             })
+        })
+    }
+
+    /// After how many of these writers of an object the transaction agrees with it, the most first.
+    fn room(&self, place: u32, object: ObjectId, order: &[u32], start: &Cell) -> Option<usize> {
+        if !self.may_follow(order) {
+            return None;
+        }
+        let is_free = |&at: &usize| order.get(at).is_none_or(|&late| !self.calendar().precedes(late, place));
+        (0..=order.len()).rev().take_while(is_free).find(|&at| {
+            let with: Vec<u32> = [&order[..at], &[place], &order[at..]].concat();
+            self.outcome(&with, object, start).is_some()
         })
     }
 

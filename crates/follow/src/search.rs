@@ -277,7 +277,9 @@ impl<'p> Search<'p> {
         let Some((advice, step)) = self.learn(&blocked) else { return };
         for (first, second) in advice {
             *self.tried.entry((first, second)).or_default() += 1;
-            self.advice.entry(first).or_default().retain(|&other| other != second);
+            let calendar = &self.calendar;
+            let may_wait = |&other: &u32| other != second && !calendar.precedes(second, other);
+            self.advice.entry(first).or_default().retain(may_wait);
             let others = self.advice.entry(second).or_default();
             if !others.contains(&first) {
                 others.push(first);
@@ -304,6 +306,12 @@ impl<'p> Search<'p> {
     /// Whether advice may be followed once more.
     pub(crate) fn is_open(&self, advice: Advice) -> bool {
         self.tried.get(&advice).is_none_or(|&times| times < MOST_TRIES)
+    }
+
+    /// Whether the first was advised to wait for the second, or for what comes after it.
+    pub(crate) fn is_contrary(&self, (first, second): Advice) -> bool {
+        let waits = |&other: &u32| other == second || self.calendar.precedes(second, other);
+        self.advice.get(&first).is_some_and(|others| others.iter().any(waits))
     }
 
     pub(crate) fn steps(&self) -> &[Step] {

@@ -77,9 +77,24 @@ fn a_dead_end_long_after_its_cause() {
         (Protocol::SiFuw, Level::SnapshotIsolation, 3_000, 7),
         // A serial order was found at once, an order of two points each not at all.
         (Protocol::Ss2pl, Level::SnapshotIsolation, 5_000, 2),
+        // A row was deleted and written in the wrong order, and written once more before somebody saw it absent.
+        (Protocol::Mvto, Level::Serializable, 5_000, 6),
+        (Protocol::SiFuw, Level::SnapshotIsolation, 5_000, 4),
     ] {
         let config = SimConfig { transactions, ..SimConfig::new(protocol, seed) };
         let said = verdict(&config, level);
         assert!(matches!(said, Verdict::Holds(_)), "{}: {}", said.word(), config.command("OUT"));
     }
+}
+
+/// A transaction was advised to wait for another, and then to come before what that other one comes after. It waited on,
+/// and the search took twenty seconds.
+#[test]
+fn advice_that_later_advice_rules_out_is_forgotten() {
+    let mix = Mix::NAMED[0].1;
+    let config = SimConfig { mix, transactions: 2_600, ..SimConfig::new(Protocol::Ss2pl, 19_216) };
+    let (history, _) = simulate_history(&config).expect("a history");
+    let question = Question::new(Level::StrictSerializable);
+    let said = Follow.glimpse(&history, question, &Budget::unlimited());
+    assert!(matches!(said, Some(Verdict::Holds(_))), "{}", config.command("OUT"));
 }

@@ -3,7 +3,7 @@
 use margay_audit::audit;
 use margay_audit::dead_end;
 use margay_follow::Follow;
-use margay_history::{History, ObjectId, TxnId};
+use margay_history::{History, HistoryBuilder, ObjectId, TxnId, ValueId};
 use margay_levels::Level;
 use margay_testkit::{Rng, history, random, show};
 use margay_verdict::{Budget, Certificate, Checker, Claim, DeadEnd, Finding, Question, Verdict, wire};
@@ -111,4 +111,78 @@ fn no_dead_end_where_the_level_holds() {
         }
     }
     assert!(ends > 100, "{ends} of {histories}");
+}
+
+/// The same transactions on objects that may have held anything at first.
+fn opened(history: &History, objects: &[ObjectId]) -> History {
+    let mut builder = HistoryBuilder::like(history);
+    builder.keep_initial(|object| !objects.contains(&object));
+    objects.iter().for_each(|&object| builder.initial(object, ValueId::UNKNOWN).expect("once"));
+    for txn in history.txns() {
+        let (session, label) = (history.session_label(history.session_of(txn)), history.txn_label(txn));
+        for op in history.ops(txn) {
+            let observed = history.scan(op.id).is_some_and(|scan| scan.observed)
+                || history.update(op.id).is_some_and(|update| update.observed);
+            let detail = history.detail(op, observed);
+            builder.push(session, label, op.at, op.kind, op.accesses, detail).expect("as before");
+        }
+    }
+    builder.finish().expect("a history")
+}
+
+/// Where objects may have held anything, what they did hold is among it.
+#[test]
+fn no_dead_end_on_open_objects_where_the_level_holds() {
+    let (mut ends, mut histories) = (0, 0);
+    for seed in 0..4000 {
+        let history = random(seed);
+        let mut rng = Rng::new(seed);
+        let objects: Vec<ObjectId> = history.objects().filter(|_| rng.chance(60)).collect();
+        let unknown: Vec<ObjectId> = history.objects().filter(|_| rng.chance(70)).collect();
+        let opened = opened(&history, &unknown);
+        for level in [Level::StrictSerializable, Level::StrictSnapshotIsolation] {
+            let question = Question::new(level);
+            let found = dead_end(&opened, question, &objects, &Budget::unlimited());
+            let Ok(holds) = margay_naive::holds(&history, question, &Budget::unlimited()) else { continue };
+            histories += 1;
+            if matches!(found, Ok(Some(_))) {
+                ends += 1;
+                assert!(!holds, "seed {seed}, {level}, {objects:?}, {unknown:?}: {}", show(&history));
+            }
+        }
+    }
+    println!("{ends} of {histories}");
+    assert!(ends > 100, "{ends} of {histories}");
+}
+
+/// What is told of objects that may have held anything.
+#[test]
+fn open_objects_teach_what_they_held() {
+    for (text, violated) in [
+        // Whatever x held, one of the two reads saw something else.
+        ("T1: r(x,1)@[1,2] | T2: r(x,2)@[3,4]", true),
+        ("T1: r(x,1)@[1,2] | T2: w(x,2)@[1,4] | T3: r(x,2)@[5,6]", false),
+        ("T1: w(x,2)@[1,2] | T2: r(x,1)@[3,4]", true),
+        ("T1: a(l,1)@[1,2] | T2: r(l,[7 1])@[3,4]", false),
+        ("T1: a(l,1)@[1,2] | T2: r(l,[1 7])@[3,4]", true),
+        ("T1: r(l,[7 8])@[1,2] | T2: a(l,9)@[3,4] | T3: r(l,[7 9])@[5,6]", true),
+        ("T1: r(t/1,{v:3})@[1,2] | T2: scan(t, v > 2){}@[3,4]", true),
+        ("T1: scan(t, v > 2){}@[1,2] | T2: r(t/1,{v:1})@[3,4]", false),
+        // A scan that leaves out an open row is not held against a later read.
+        ("T1: scan(t, v > 2){}@[1,2] | T2: r(t/1,{v:3})@[3,4]", false),
+        ("T1: scan(t, v > 2){1:{v:3}}@[1,2] | T2: r(t/1,{v:4})@[3,4]", true),
+        // Of a row that was read in part, the rest may be anything.
+        ("T1: r(t/1,{v:3})@[1,2] | T2: scan(t, w > 2){}@[3,4] | T3: scan(t, w > 2){1:{w:9}}@[5,6]", false),
+        ("T1: w(t/1,{v:3})@[1,2] | T2: r(t/1,{v:3 w:4})@[3,4] | T3: scan(t, w > 2){}@[5,6]", true),
+        ("T1: r(t/1,{v:3})@[1,2] | T2: r(t/1,_)@[3,4]", true),
+    ] {
+        let history = history(text);
+        let objects: Vec<ObjectId> = history.objects().collect();
+        let opened = opened(&history, &objects);
+        let question = Question::new(Level::StrictSerializable);
+        let found = dead_end(&opened, question, &objects, &Budget::unlimited()).expect("it can be told");
+        assert_eq!(found.is_some(), violated, "{text}: {found:?}");
+        let certificate = found.map(|txns| Certificate::DeadEnd(DeadEnd { objects, txns }));
+        assert!(certificate.is_none_or(|certificate| audit(&opened, question, &certificate).is_ok()));
+    }
 }

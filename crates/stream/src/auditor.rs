@@ -53,14 +53,16 @@ impl Part {
     /// The certificate about a history that has these transactions.
     #[must_use]
     pub fn certificate(&self, history: &History) -> Option<Certificate> {
+        let txns: HashMap<u64, TxnId> = history.txns().map(|txn| (history.txn_label(txn), txn)).collect();
+        let find = |label: &u64| txns.get(label).copied();
         match self {
             Part::Order(order) => {
-                let txns: Option<Vec<TxnId>> = order.iter().map(|&label| history.find_txn(label)).collect();
+                let txns: Option<Vec<TxnId>> = order.iter().map(find).collect();
                 Some(Certificate::Order(Order { txns: txns?, reads: Vec::new() }))
             }
             Part::Points(points) => {
-                let point = |&(begins, label): &(bool, u64)| {
-                    history.find_txn(label).map(if begins { Point::Begin } else { Point::Commit })
+                let point = |(begins, label): &(bool, u64)| {
+                    find(label).map(if *begins { Point::Begin } else { Point::Commit })
                 };
                 points.iter().map(point).collect::<Option<_>>().map(Certificate::Points)
             }

@@ -17,8 +17,9 @@
 //! only if two transactions overlapped and nothing told them apart within the next [`HELD`].
 //!
 //! # Cost
-//! A part is searched when there are as many new transactions as are held back, or when somebody wants to know. So a
-//! transaction is searched about twice.
+//! A part is searched when there are [`FRESH`] times as many new transactions as are held back, or when somebody wants
+//! to know. So most transactions are searched once. A search that takes long is put off twice: the same transactions
+//! are easier with those that come next.
 
 use std::io;
 
@@ -26,14 +27,20 @@ use margay_follow::Follow;
 use margay_formats::glance;
 use margay_history::{History, Outcome};
 use margay_levels::Level;
-use margay_verdict::{Budget, Certificate, Checker, Finding, Verdict};
+use margay_verdict::{Budget, Certificate, Finding, Verdict};
 
 use crate::auditor::Unaccepted;
 use crate::window::Window;
-use crate::{Auditor, Intake, Part, Transaction, Trouble};
+use crate::{Auditor, Counts, Intake, Part, Transaction, Trouble};
 
 /// How many transactions are held back.
 pub const HELD: usize = 1_000;
+
+/// How many times as many transactions as are held back are looked at together, unless somebody wants to know sooner.
+const FRESH: usize = 4;
+
+/// How often in a row a search that takes long is put off: with more transactions the same search is often short.
+const POSTPONED: u32 = 2;
 
 /// How many transactions of unknown outcome may take effect later than anything else that is held.
 const UNKNOWNS: usize = 1_000;
@@ -52,8 +59,10 @@ pub enum End {
 
 /// A violation.
 pub struct Found {
-    /// A few transactions on the settled state. They have no order, on this state or any other.
+    /// A few transactions, on objects that may have held anything before.
     pub window: History,
+    /// That they have no order.
+    pub finding: Finding,
     /// Everything that was called before this time had come.
     limit: i64,
 }
@@ -80,6 +89,8 @@ pub struct Follower<'a> {
     /// How many of them were in a search.
     known: usize,
     waiting_bytes: usize,
+    /// How often in a row a search was put off.
+    postponed: u32,
     reached: i64,
     sink: Sink<'a>,
     budget: Budget,
@@ -108,6 +119,7 @@ impl<'a> Follower<'a> {
             waiting: Vec::new(),
             known: 0,
             waiting_bytes: 0,
+            postponed: 0,
             reached: i64::MIN,
             sink,
             budget,
@@ -179,7 +191,8 @@ impl<'a> Follower<'a> {
     /// When lines are ill-formed, or the sink fails.
     pub fn advance(&mut self, watermark: i64, eager: bool) -> Result<(), Trouble> {
         let fresh = self.waiting.len() - self.known;
-        if self.stopped.is_some() || fresh == 0 || !eager && fresh < self.known.max(self.held / 4) {
+        let enough = if eager { 1 } else { self.known.max(FRESH * self.held) };
+        if self.stopped.is_some() || fresh < enough {
             return Ok(());
         }
         let limit = watermark.min(self.intake.earliest());
@@ -223,9 +236,9 @@ impl<'a> Follower<'a> {
         self.stopped.as_deref()
     }
 
-    /// How many operations have come, and in how many sessions.
+    /// How much has come.
     #[must_use]
-    pub fn counts(&self) -> (u64, usize) {
+    pub fn counts(&self) -> Counts {
         self.intake.counts()
     }
 
@@ -249,10 +262,20 @@ impl<'a> Follower<'a> {
         let begun = self.waiting.iter().filter(|txn| txn.start < limit || limit == i64::MAX);
         let part = self.auditor.settled().part(begun.map(|txn| (txn, is_due(txn))))?;
         self.known = self.waiting.len();
-        let order = match Follow.check(&part, self.auditor.question(), &self.budget) {
+        let question = self.auditor.question();
+        let verdict = match Follow.glimpse(&part, question, &self.budget) {
+            Some(verdict) => verdict,
+            None if self.postponed < POSTPONED && limit < i64::MAX => {
+                self.postponed += 1;
+                return Ok(());
+            }
+            None => Follow.search(&part, question, &self.budget),
+        };
+        self.postponed = 0;
+        let order = match verdict {
             Verdict::Holds(certificate) => Part::of(&part, &certificate),
             Verdict::Violated(findings) => {
-                self.no_order(&part, &findings, limit);
+                self.no_order(part, &findings, limit);
                 return Ok(());
             }
             Verdict::Unknown(why) => {
@@ -271,19 +294,22 @@ impl<'a> Follower<'a> {
     }
 
     /// Nothing continues the settled state: looks whether nothing continues any state.
-    fn no_order(&mut self, part: &History, findings: &[Finding], limit: i64) {
+    fn no_order(&mut self, part: History, findings: &[Finding], limit: i64) {
         let Some(finding) = findings.first() else { return self.stop("no order was found") };
         let shown: Vec<String> = finding.txns.iter().take(8).map(|&txn| part.show_txn(txn)).collect();
         self.stop(format!("no order continues what is settled: {}", shown.join(", ")));
+        if self.auditor.transactions() == 0 && !self.forgot {
+            self.found = Some(Found { window: part, finding: finding.clone(), limit });
+            return;
+        }
         let Certificate::DeadEnd(end) = &finding.certificate else { return };
         if self.forgot || !self.roaming.is_empty() {
             return;
         }
         let settled = self.settled_by.saturating_add(self.auditor.settled().skew());
-        let window = Window { part, objects: &end.objects, settled };
-        if let Some(window) = window.without_order(self.auditor.question(), &self.budget) {
-            self.found = Some(Found { window, limit });
-        }
+        let window = Window { part: &part, objects: &end.objects, settled };
+        let proved = window.without_order(self.auditor.question(), finding, &self.budget);
+        self.found = proved.map(|(window, finding)| Found { window, finding, limit });
     }
 
     /// Settles a part, and forgets it.

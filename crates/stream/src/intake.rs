@@ -26,8 +26,8 @@ pub struct Transaction {
     /// Whether it writes.
     pub writes: bool,
     lines: Vec<u8>,
-    /// Where its last line begins.
-    last: usize,
+    /// Where each line ends.
+    ends: Vec<u32>,
     /// The number of its first line.
     place: u64,
 }
@@ -35,12 +35,14 @@ pub struct Transaction {
 impl Transaction {
     /// Its lines.
     pub fn lines(&self) -> impl Iterator<Item = &[u8]> {
-        lines(&self.lines)
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, &end)| &self.lines[start as usize..end as usize])
     }
 
     /// Its lines without how it ended.
     pub fn without_end(&self) -> impl Iterator<Item = &[u8]> {
-        lines(if self.outcome == Outcome::Committed { &self.lines[..self.last] } else { &self.lines })
+        let without = usize::from(self.outcome == Outcome::Committed);
+        self.lines().take(self.ends.len() - without)
     }
 
     /// The number of its first line.
@@ -52,12 +54,19 @@ impl Transaction {
     /// The memory that it takes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        size_of::<Self>() + self.lines.capacity()
+        size_of::<Self>() + self.lines.capacity() + size_of::<u32>() * self.ends.capacity()
     }
 }
 
-fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty())
+/// How much has come.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Counts {
+    /// Transactions, whatever became of them.
+    pub transactions: u64,
+    /// Operations, begins and ends among them.
+    pub operations: u64,
+    /// Sessions.
+    pub sessions: u64,
 }
 
 /// The transactions that have not ended.
@@ -65,7 +74,7 @@ pub struct Intake {
     open: HashMap<u64, Transaction>,
     turns: HashMap<u64, u64>,
     number: u64,
-    operations: u64,
+    counts: Counts,
     watermark: Watermark,
 }
 
@@ -74,7 +83,8 @@ impl Intake {
     #[must_use]
     pub fn new(unit: Unit) -> Self {
         let watermark = Watermark::new(unit);
-        Self { open: HashMap::new(), turns: HashMap::new(), number: 0, operations: 0, watermark }
+        let counts = Counts::default();
+        Self { open: HashMap::new(), turns: HashMap::new(), number: 0, counts, watermark }
     }
 
     /// The next line after the header. Answers the transaction that it ends.
@@ -96,11 +106,13 @@ impl Intake {
         if seen.kind == OpKind::Sql {
             return Err(outside("SQL statements are not followed"));
         }
-        self.operations += 1;
+        self.counts.operations += 1;
         self.watermark.answered(seen.session, at.after);
-        let turns = &mut self.turns;
+        let (turns, counts) = (&mut self.turns, &mut self.counts);
         let txn = self.open.entry(seen.txn).or_insert_with(|| {
             let turn = turns.entry(seen.session).or_default();
+            counts.transactions += 1;
+            counts.sessions += u64::from(*turn == 0);
             *turn += 1;
             Transaction {
                 label: seen.txn,
@@ -112,13 +124,13 @@ impl Intake {
                 searches: false,
                 writes: false,
                 lines: Vec::new(),
-                last: 0,
+                ends: Vec::new(),
                 place,
             }
         });
-        txn.last = txn.lines.len();
         txn.lines.extend_from_slice(line);
-        txn.lines.push(b'\n');
+        txn.ends
+            .push(u32::try_from(txn.lines.len()).map_err(|_| outside("a transaction of more than 4 GB"))?);
         txn.searches |= matches!(seen.kind, OpKind::Scan | OpKind::Update);
         txn.writes |= seen.kind.writes();
         let Some(outcome) = seen.kind.outcome() else { return Ok(None) };
@@ -129,6 +141,7 @@ impl Intake {
         let ended = self.open.remove(&seen.txn);
         Ok(ended.map(|mut txn| {
             txn.lines.shrink_to_fit();
+            txn.ends.shrink_to_fit();
             txn
         }))
     }
@@ -144,10 +157,10 @@ impl Intake {
         self.watermark.reached()
     }
 
-    /// How many operations have come, and in how many sessions.
+    /// How much has come.
     #[must_use]
-    pub fn counts(&self) -> (u64, usize) {
-        (self.operations, self.turns.len())
+    pub fn counts(&self) -> Counts {
+        self.counts
     }
 
     /// How many transactions have not ended.
@@ -164,6 +177,8 @@ impl Intake {
 
     /// All has come: what has not ended never will, as far as can be seen.
     pub fn finish(&mut self) -> Vec<Transaction> {
+        // A history has an end of each.
+        self.counts.operations += self.open.len() as u64;
         self.open.drain().map(|(_, txn)| txn).collect()
     }
 }

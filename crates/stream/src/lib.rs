@@ -16,7 +16,7 @@
 //! - Parts follow each other in real time and session order: the auditor holds each transaction against those before.
 //!
 //! # Cost
-//! Every line is parsed about four times; a part costs what engine follow costs on it. Memory: the transactions that
+//! Every line is parsed about three times; a part costs what engine follow costs on it. Memory: the transactions that
 //! are not settled, and the current state.
 //!
 //! # Limits
@@ -33,7 +33,7 @@ mod window;
 
 pub use auditor::{Auditor, Part};
 pub use follower::{End, Follower, Found, HELD, Progress};
-pub use intake::{Intake, Transaction};
+pub use intake::{Counts, Intake, Transaction};
 pub use settled::Settled;
 pub use watermark::Watermark;
 

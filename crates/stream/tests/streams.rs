@@ -114,39 +114,43 @@ fn correct_databases_are_followed_to_the_end_and_the_proof_is_accepted() {
             followed_to_the_end += 1;
         }
     }
-    assert!(followed_to_the_end >= 6, "{followed_to_the_end}");
+    // Rows without the parser of conditions would all be left out.
+    assert!(followed_to_the_end >= 10, "{followed_to_the_end}");
 }
 
 /// Never a violation that the whole history does not have, and never an order where it has none.
 #[test]
 fn faults_are_judged_as_the_engine_judges_the_whole() {
-    let (mut whole, mut violated) = (0, 0);
-    for fault in Fault::ALL {
-        for (protocol, level) in LEVELS {
-            for (seed, (name, mix)) in
-                (0..seeds()).flat_map(|seed| [(seed, Mix::NAMED[0]), (seed, Mix::NAMED[3])])
-            {
-                let config = SimConfig { mix, transactions: 300, keys: 10, ..SimConfig::new(protocol, seed) };
-                let config = config.with_fault(fault, Ppm::percent(2));
-                let lines = recorded(&config);
-                let followed = follow(&lines, level, 64, 50);
-                let offline = offline(&lines, level);
-                let case = format!("{fault} {name}: {}", config.command("OUT"));
-                if followed.end == End::Whole {
-                    assert!(!matches!(offline, Verdict::Violated(_)), "{case}");
-                    let said = audited(&lines, &followed.proof);
-                    assert!(matches!(said, Audited::Accepted { .. }), "{case}: {said:?}");
-                    whole += 1;
-                }
-                if followed.violated {
-                    assert!(!matches!(offline, Verdict::Holds(_)), "{case}");
-                    violated += 1;
+    for (name, mix) in Mix::NAMED {
+        let (mut whole, mut violated, mut missed) = (0, 0, 0);
+        for fault in Fault::ALL {
+            for (protocol, level) in LEVELS {
+                for seed in 0..seeds() {
+                    let config =
+                        SimConfig { mix, transactions: 300, keys: 10, ..SimConfig::new(protocol, seed) };
+                    let config = config.with_fault(fault, Ppm::percent(2));
+                    let lines = recorded(&config);
+                    let followed = follow(&lines, level, 64, 50);
+                    let offline = offline(&lines, level);
+                    let case = format!("{fault} {name}: {}", config.command("OUT"));
+                    if followed.end == End::Whole {
+                        assert!(!matches!(offline, Verdict::Violated(_)), "{case}");
+                        let said = audited(&lines, &followed.proof);
+                        assert!(matches!(said, Audited::Accepted { .. }), "{case}: {said:?}");
+                        whole += 1;
+                    }
+                    if followed.violated {
+                        assert!(!matches!(offline, Verdict::Holds(_)), "{case}");
+                        violated += 1;
+                    } else if matches!(offline, Verdict::Violated(_)) {
+                        missed += 1;
+                    }
                 }
             }
         }
+        println!("{name}: {whole} whole, {violated} violated, {missed} violated as a whole only");
+        assert!(whole > 5 && violated > 5, "{name}: {whole} whole, {violated} violated");
     }
-    println!("{whole} whole, {violated} violated");
-    assert!(whole > 5 && violated > 5, "{whole} whole, {violated} violated");
 }
 
 /// Lines of several sessions change places; those of one session do not.
