@@ -217,7 +217,7 @@ impl<S: Store> Stored<S> {
     fn prepared(&self, level: &str, initial: &[(Obj, Value)]) -> Result<(), Trouble> {
         let mut txn = self.store.begin(Begin { level, reading: false })?;
         if !self.clear_all(&mut txn)? {
-            let next = [PREFIX.as_slice(), &[b'n'], &[0; 4]].concat();
+            let next = [PREFIX.as_slice(), b"n", &[0; 4]].concat();
             let found =
                 txn.get(&next)?.and_then(|bytes| bytes.first_chunk().copied()).map_or(0, i64::from_le_bytes);
             let first = u32::try_from(found).unwrap_or(0);
