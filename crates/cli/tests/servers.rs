@@ -224,7 +224,7 @@ fn a_violation_is_reproduced_by_its_script() {
     assert!(again["run"]["committed"].as_u64() <= Some(3), "few transactions are enough: {again}");
     run(&format!("{url} {weaker} --script {smaller} --reproduce {typed}")).expect(1);
     let text = fs::read_to_string(&typed).expect("the statements");
-    assert!(text.contains("/* 1 */ BEGIN; SELECT v FROM margay_registers WHERE k = "), "{text}");
+    assert!(text.contains("/* 1 */ BEGIN; ") && text.contains("FROM margay_registers WHERE k = "), "{text}");
     assert!(!text.contains("margay_lists"), "{text}");
     // At a level that promises more, the same statements do no harm.
     run(&format!("{url} --level serializable --script {smaller}")).expect(0);
