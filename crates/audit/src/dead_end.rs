@@ -39,8 +39,11 @@ use margay_verdict::{Budget, Cell, DeadEnd, Outside, Predicates, Question};
 
 use super::{Rejected, reject};
 
-/// How many configurations are looked at.
+/// How many configurations are looked at. One of many objects takes as much memory as many, and counts as such.
 const CONFIGURATIONS: usize = 2_000_000;
+
+/// A configuration of so many objects counts as two.
+const OBJECTS: usize = 8;
 
 /// How many transactions may be under way at one time.
 const UNDER_WAY: usize = 128;
@@ -323,7 +326,7 @@ impl<'p> Walk<'p> {
         let mut kept = HashSet::new();
         while let Some(configuration) = pending.pop() {
             budget.poll()?;
-            self.looked += 1;
+            self.looked += 1 + self.objects.len() / OBJECTS;
             if self.looked > CONFIGURATIONS {
                 return reject(format!("more than {CONFIGURATIONS} configurations"));
             }

@@ -148,13 +148,17 @@ fn is_split(question: Question) -> bool {
     }
 }
 
-/// How many steps are worth it, at first and in all: at levels with real time the search decides; at the others it is a
-/// guess.
+/// How many steps are worth it, at first and in all: at levels with real time the search decides; at the others, and for
+/// large histories, it is a guess: every step takes memory, and the engines after this one may decide.
 fn limits(history: &History, question: Question) -> [usize; 2] {
     let size = history.txn_count();
     let few = 40 * size + 50_000;
-    if question.uses_real_time() { [few, 200 * size + 2_000_000] } else { [few; 2] }
+    let thorough = question.uses_real_time() && size <= THOROUGH_UP_TO;
+    if thorough { [few, 200 * size + 2_000_000] } else { [few; 2] }
 }
+
+/// Up to so many transactions all orders are tried.
+const THOROUGH_UP_TO: usize = 20_000;
 
 fn no_order(history: &History, end: &Furthest) -> Why {
     let blocked: Vec<String> = end.blocked.iter().take(8).map(|(txn, _)| history.show_txn(*txn)).collect();

@@ -47,6 +47,9 @@ const NEIGHBOURS: usize = 16;
 /// How often one piece of advice is followed.
 const MOST_TRIES: u32 = 4;
 
+/// After so many steps that lead no further, and some more in a large history, the search is lost.
+const LOST_AFTER: usize = 250_000;
+
 /// How a search ended.
 pub(crate) enum Outcome {
     /// There is an order.
@@ -186,6 +189,8 @@ impl<'p> Search<'p> {
         let mut visited: HashSet<u64> = HashSet::new();
         let mut turns: Vec<Turn> = Vec::new();
         let mut taken = 0;
+        // A large history makes the search long, not the way on from where it is stuck.
+        let (mut least, mut progress, patience) = (all, 0, LOST_AFTER + 4 * all);
         while self.left > 0 {
             if let Err(exhausted) = budget.poll() {
                 return Outcome::Exhausted(exhausted);
@@ -207,7 +212,10 @@ impl<'p> Search<'p> {
             }
             let Some(next) = self.next_move(&mut turns) else { return Outcome::Stuck(self.furthest) };
             taken += 1;
-            if taken > limit {
+            if self.left < least {
+                (least, progress) = (self.left, taken);
+            }
+            if taken > limit || all > crate::THOROUGH_UP_TO && taken - progress > patience {
                 return Outcome::TooLong(self.furthest);
             }
             self.make(next);
