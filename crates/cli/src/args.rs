@@ -146,6 +146,9 @@ pub struct RunArgs {
     /// wait, and the rest is verified after the run
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub max_lag: Option<Duration>,
+    /// Follow at a level without real time, too: transactions that are no further apart may change places
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub horizon: Option<Duration>,
     /// End the run when no client has had an answer for this long: 30s, 2m. By default 15s, and a minute with --fault
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub give_up_after: Option<Duration>,
@@ -289,6 +292,10 @@ pub struct CheckArgs {
     /// statement, and the commit takes effect between its call and its answer
     #[arg(long)]
     pub instants: bool,
+    /// With `--engine follow -`, at a level without real time: let transactions that are no further apart change
+    /// places. What some transactions saw may need an order across this; then the verdict is `unknown`, and names them
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub horizon: Option<Duration>,
     /// Write the certificate that proves the verdict
     #[arg(long, value_name = "FILE")]
     pub certificate: Option<PathBuf>,

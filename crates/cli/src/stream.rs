@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use margay::{Audited, Decision};
 use margay_audit::audit_within;
-use margay_formats::{Format, NativeReader};
+use margay_formats::{Format, NativeReader, is_cut};
 use margay_history::{History, HistoryBuilder};
 use margay_report::view::Again;
 use margay_stream::proof::{self, Audited as Proved};
@@ -39,6 +39,9 @@ pub fn question(args: &CheckArgs) -> Result<Option<Question>, Failure> {
     let assumes = args.input.sequential_keys || args.input.linearizable_keys || args.accept.is_some();
     // Parts are audited without instants.
     let assumes = assumes || args.instants;
+    if args.horizon.is_some() && !(args.engine.is_named("follow") && files::is_stream(&args.history)) {
+        return Err(Failure::new("--horizon is for a pipe: `margay check --engine follow --horizon 1s … -`"));
+    }
     if !args.engine.is_named("follow") || !files::is_stream(&args.history) || !native || assumes {
         return Ok(None);
     }
@@ -95,13 +98,9 @@ impl Draft {
 /// Follows standard input, and answers.
 pub fn check(args: &CheckArgs, question: Question) -> Result<Status, Failure> {
     let start = Instant::now();
-    let level = followed(question).ok_or_else(|| Failure::new("no order in real time answers this"))?;
     let budget = limits::budget(args.common.timeout, args.common.memory);
     let draft = args.certificate.as_deref().map(Draft::new).transpose()?;
     let out = draft.as_ref().map(|draft| Arc::clone(&draft.out));
-    if let Some(draft) = &draft {
-        draft.write(|out| proof::begin(out, level))?;
-    }
     let sink = Box::new(move |part: &Part, left: &[u64]| match &out {
         Some(out) => proof::write_part(&mut *out.lock().unwrap_or_else(PoisonError::into_inner), part, left),
         None => Ok(()),
@@ -109,8 +108,18 @@ pub fn check(args: &CheckArgs, question: Question) -> Result<Status, Failure> {
     let mut input = io::stdin().lock();
     let mut header = Vec::new();
     input.read_until(b'\n', &mut header).map_err(unreadable)?;
-    let (end, follower) = match Follower::new(level, &header, budget.clone(), sink) {
-        Ok(mut follower) => (follow(&mut input, &mut follower, &budget, args.common.quiet)?, Some(follower)),
+    let follower = Follower::new(question, &header, budget.clone(), sink);
+    let follower = match args.horizon {
+        Some(horizon) => follower.and_then(|follower| follower.within(horizon)),
+        None => follower,
+    };
+    let (end, follower) = match follower {
+        Ok(mut follower) => {
+            if let Some(draft) = &draft {
+                draft.write(|out| proof::begin(out, &follower.head()))?;
+            }
+            (follow(&mut input, &mut follower, &budget, args.common.quiet)?, Some(follower))
+        }
         Err(Trouble::Outside(why)) => (End::Stopped(why), None),
         Err(input) => return Err(failed(input)),
     };
@@ -121,6 +130,9 @@ pub fn check(args: &CheckArgs, question: Question) -> Result<Status, Failure> {
         None => {}
     }
     let found = follower.as_ref().and_then(Follower::found);
+    let stamped = follower.as_ref().is_some_and(|follower| follower.is_stamped());
+    let real_time = question.uses_real_time() || stamped;
+    let found = found.filter(|_| real_time);
     let found = found.and_then(|found| Some((&found.window, proved(found, question, &budget)?)));
     let (history, decision) = match found {
         Some((window, decision)) => (window, Decision { took: start.elapsed(), ..decision }),
@@ -146,6 +158,13 @@ fn follow(
         line.clear();
         if input.read_until(b'\n', &mut line).map_err(unreadable)? == 0 {
             return follower.finish().map_err(failed);
+        }
+        if number > 0 && !line.ends_with(b"\n") && is_cut(&line) {
+            terminal::warn(&format!(
+                "line {} is cut off, and left out: what comes after it is not checked",
+                number + 2
+            ));
+            continue;
         }
         follower.line(&line).map_err(failed)?;
         number += 1;
@@ -175,15 +194,25 @@ fn follow(
     }
 }
 
-/// The violation of a window. It is one of the whole if real time counts: what is before the window cannot
-/// come after it.
+/// The violation of a window. It is one of the whole if real time counts, or timestamps do: what is before the window
+/// cannot come after it.
 fn proved(found: &Found, question: Question, budget: &Budget) -> Option<Decision> {
     let Found { window, finding, .. } = found;
     let accepted = |&certificate: &&Certificate| audit_within(window, question, certificate, budget).is_ok();
-    Some(&finding.certificate).filter(|_| question.uses_real_time()).filter(accepted)?;
+    Some(&finding.certificate).filter(accepted)?;
     let nothing = Decision::unknown(Why::Incomplete(String::new()));
     let verdict = Verdict::Violated(vec![finding.clone()]);
     Some(Decision { engine: Some("follow"), verdict, audited: Audited::Accepted, ..nothing })
+}
+
+/// In words, which transactions have no order within the horizon.
+pub fn undecided(labels: &[u64], count: u64) -> String {
+    let shown: Vec<String> = labels.iter().take(8).map(|label| format!("T{label}")).collect();
+    let more = if count > 8 { ", …" } else { "" };
+    format!(
+        "no order within the horizon was found for what {count} transactions saw ({}{more})",
+        shown.join(", ")
+    )
 }
 
 /// A history that has nothing but its header.
@@ -197,6 +226,11 @@ fn decision(end: End, settled: u64, took: Duration) -> Decision {
     let (verdict, audited) = match end {
         // The order itself was audited in parts, and is not in memory any more.
         End::Whole => (Verdict::Holds(Certificate::Order(Order::default())), Audited::Accepted),
+        End::Partly { undecided, count } => {
+            let others = settled.saturating_sub(count);
+            let why = format!("{}; the other {others} have one", self::undecided(&undecided, count));
+            (Verdict::Unknown(Why::Incomplete(why)), Audited::Nothing)
+        }
         End::Stopped(why) => {
             let why = format!(
                 "after {settled} transactions were settled: {why}; `margay check` of a file looks at all of it"
@@ -232,7 +266,11 @@ fn show(
         curves: false,
     };
     let mut view = View::framed(history, args.level.name(), decision, stats, frame);
-    let told = json!({ "settled": progress.settled, "open": progress.open, "memory_bytes": progress.memory });
+    let mut told =
+        json!({ "settled": progress.settled, "open": progress.open, "memory_bytes": progress.memory });
+    if let (Some(follower), Some(_)) = (follower, args.horizon) {
+        told["undecided"] = follower.undecided().into();
+    }
     view.report.more.insert("follow".to_owned(), told);
     check::show(args, &view, false)
 }

@@ -80,6 +80,96 @@ fn a_lost_append_in_a_pipe_is_a_violation() {
     assert!(said.stdout.starts_with("violated"), "{}", said.stdout);
 }
 
+/// Timestamps give the order, with and without times; a read that they do not explain is a violation, and no other
+/// level is needed to say so.
+#[test]
+fn timestamps_in_a_pipe_give_the_order() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (history, proof) = (path("history.jsonl"), path("proof.jsonl"));
+    let args =
+        ["simulate", "--protocol", "si-fuw", "--evidence", "snapshot,commit", "--transactions", "3000", "-"];
+    let text = margay(args).expect(0).stdout;
+    fs::write(&history, &text).expect("a file");
+    let check = ["check", "-", "--engine", "follow", "--level", "snapshot-isolation", "--json"];
+    let args = check.iter().copied().chain(["--certificate", &proof]);
+    let said = margay_with(args, text.as_bytes()).expect(0).json();
+    assert_eq!(said["verdict"], "holds");
+    let audited = margay(["audit", &history, &proof]).expect(0);
+    assert!(audited.stdout.starts_with("accepted: snapshot-isolation holds"), "{}", audited.stdout);
+    let stale = r#"{"margay":1,"initial":[["x",0]]}
+{"session":0,"txn":1,"write":[["x",1]]}
+{"evidence":"snapshot","txn":1,"ts":1}
+{"evidence":"commit","txn":1,"ts":2}
+{"session":0,"txn":1,"commit":true}
+{"session":1,"txn":2,"read":[["x",0]]}
+{"evidence":"snapshot","txn":2,"ts":5}
+{"evidence":"commit","txn":2,"ts":6}
+{"session":1,"txn":2,"commit":true}
+"#;
+    let said = margay_with(check, stale.as_bytes()).expect(1).json();
+    assert_eq!((&said["verdict"], &said["engine"]), (&"violated".into(), &"follow".into()), "{said}");
+    let early = stale.replace("\"ts\":5", "\"ts\":1");
+    assert_eq!(margay_with(check, early.as_bytes()).expect(0).json()["verdict"], "holds");
+    // One that overlaps another and writes the same.
+    let lost = early.replace("\"read\":[[\"x\",0]]", "\"write\":[[\"x\",7]]");
+    assert_eq!(margay_with(check, lost.as_bytes()).expect(1).json()["verdict"], "violated");
+}
+
+#[test]
+fn a_horizon_names_what_it_cannot_decide() {
+    let text = r#"{"margay":1,"unit":"ms","initial":[["x",0]]}
+{"session":0,"txn":1,"at":[1,2],"write":[["x",1]]}
+{"session":0,"txn":1,"at":[3,4],"commit":true}
+{"session":1,"txn":2,"at":[14,15],"read":[["x",0]]}
+{"session":1,"txn":2,"at":[16,17],"commit":true}
+"#;
+    let check = ["check", "-", "--engine", "follow", "--level", "serializable", "--json", "--horizon"];
+    let within = |horizon| margay_with(check.iter().copied().chain([horizon]), text.as_bytes());
+    assert_eq!(within("20ms").expect(0).json()["verdict"], "holds");
+    let said = within("5ms").expect(3).json();
+    assert_eq!(said["follow"]["undecided"], serde_json::json!([2]));
+    assert!(
+        said["reason"].as_str().is_some_and(|why| why.contains("T2") && why.contains("horizon")),
+        "{said}"
+    );
+    let file = ["check", "nothing.jsonl", "--level", "serializable", "--horizon", "5ms"];
+    assert!(margay(file).expect(2).stderr.contains("for a pipe"));
+}
+
+/// A recorder that was killed leaves half a line: it is named, and its transaction may or may not have committed.
+#[test]
+fn a_pipe_that_is_cut_off_is_named() {
+    let text = r#"{"margay":1,"initial":[["x",0]]}
+{"session":0,"txn":1,"at":[1,2],"write":[["x",1]]}
+{"session":1,"txn":2,"at":[10,11],"read":[["x",1]]}
+{"session":1,"txn":2,"at":[12,13],"commit":true}
+{"session":0,"txn":1,"at":[14"#;
+    let said = margay_with(CHECK, text.as_bytes()).expect(0);
+    assert!(said.stderr.contains("line 5 is cut off"), "{}", said.stderr);
+}
+
+/// A client that never ends its transaction holds up everybody after it, until memory is at its limit.
+#[test]
+fn a_memory_limit_is_named_while_a_client_stalls() {
+    let mut text =
+        String::from("{\"margay\":1}\n{\"session\":99,\"txn\":1,\"at\":[0,1],\"read\":[[\"x\",null]]}\n");
+    let pad = "p".repeat(2_000);
+    for txn in 2..40_000_u64 {
+        let (at, session) = (10 * txn, txn % 8);
+        text.push_str(&format!(
+            "{{\"session\":{session},\"txn\":{txn},\"at\":[{at},{}],\"write\":[[\"x\",\"{pad}{txn}\"]]}}\n\
+             {{\"session\":{session},\"txn\":{txn},\"at\":[{},{}],\"commit\":true}}\n",
+            at + 1,
+            at + 2,
+            at + 3
+        ));
+    }
+    let said = margay_with(CHECK.iter().copied().chain(["--memory", "60M", "--json"]), text.as_bytes());
+    let said = said.expect(3).json();
+    assert!(said["reason"].as_str().is_some_and(|why| why.contains("memory")), "{said}");
+}
+
 #[test]
 fn ill_formed_lines_of_a_pipe_are_errors_with_their_place() {
     let text = "{\"margay\":1}\n{\"session\":0,\"txn\":1,\"at\":[1,2],\"wriet\":[[\"x\",1]]}\n";

@@ -36,10 +36,10 @@ mod unknowns;
 mod world;
 
 use margay_audit::{Unaudited, audit_alone_within, with_included};
-use margay_history::History;
+use margay_history::{History, TxnId};
 use margay_levels::Level;
 use margay_levels::definition::Family;
-use margay_verdict::{Budget, Certificate, Checker, Predicates, Question, Verdict, Why};
+use margay_verdict::{Budget, Certificate, Checker, Exhausted, Predicates, Question, Verdict, Why};
 
 use crate::search::{Furthest, Kind, Outcome, Search};
 use crate::world::World;
@@ -74,7 +74,7 @@ impl Follow {
         }
     }
 
-    /// The order, not audited, if it is found soon; nothing if that takes long.
+    /// The order, not audited, or that a few objects have none, if that is found soon; nothing if it takes long.
     #[must_use]
     pub fn glimpse(&self, history: &History, question: Question, budget: &Budget) -> Option<Verdict> {
         let Ok(predicates) = Predicates::compile(history) else {
@@ -83,14 +83,47 @@ impl Follow {
         let search = Search::new(World::initial(&predicates), is_split(question), question.uses_instants());
         match search.run(GLIMPSE * history.txn_count(), budget) {
             Outcome::Found(certificate) => Some(Verdict::Holds(certificate)),
-            Outcome::TooLong(_) => None,
+            Outcome::TooLong(end) => {
+                let proved = suspects::prove_soon(history, question, &end, budget)?;
+                Some(Verdict::Violated(vec![proved]))
+            }
             _ => Some(self.search(history, question, budget)),
+        }
+    }
+}
+
+/// What came of a search that accuses nobody.
+#[derive(Debug)]
+pub enum Attempt {
+    /// An order, not audited.
+    Order(Certificate),
+    /// None was found, and these were in the way.
+    Stuck(Vec<TxnId>),
+    /// A limit of the budget.
+    Exhausted(Exhausted),
+}
+
+impl Follow {
+    /// The order, not audited, if it is found soon, or the transactions that did not fit where it ended.
+    #[must_use]
+    pub fn attempt(&self, history: &History, question: Question, budget: &Budget) -> Attempt {
+        let Ok(predicates) = Predicates::compile(history) else { return Attempt::Stuck(Vec::new()) };
+        let search = Search::new(World::initial(&predicates), is_split(question), question.uses_instants());
+        match search.run(ATTEMPT * history.txn_count(), budget) {
+            Outcome::Found(certificate) => Attempt::Order(certificate),
+            Outcome::Stuck(end) | Outcome::TooLong(end) => {
+                Attempt::Stuck(end.blocked.into_iter().map(|blocked| blocked.0).collect())
+            }
+            Outcome::Exhausted(limit) => Attempt::Exhausted(limit),
         }
     }
 }
 
 /// How many steps for each transaction a glimpse takes at most. Most histories take two or three.
 const GLIMPSE: usize = 10;
+
+/// The same for an attempt: it is made often where there is no order.
+const ATTEMPT: usize = 5;
 
 /// The verdict as far as the audit accepts that it holds.
 fn audited(history: &History, question: Question, verdict: Verdict, budget: &Budget) -> Verdict {

@@ -31,8 +31,7 @@ pub(crate) fn prove(
     furthest: &Furthest,
     budget: &Budget,
 ) -> Option<Finding> {
-    let against: Vec<ObjectId> =
-        furthest.blocked.iter().flat_map(|(_, objects)| objects.iter().take(8).copied()).collect();
+    let against = against(furthest);
     let blocked = furthest.blocked.iter().map(|(txn, _)| *txn);
     let near = furthest.lately.iter().copied().chain(blocked.clone());
     let all = (history.object_count() <= MOST_OBJECTS).then(|| history.objects().collect());
@@ -54,6 +53,22 @@ pub(crate) fn prove(
         }
     }
     None
+}
+
+/// The same, if what was against the transactions at the dead end is enough.
+pub(crate) fn prove_soon(
+    history: &History,
+    question: Question,
+    furthest: &Furthest,
+    budget: &Budget,
+) -> Option<Finding> {
+    let objects = sorted(against(furthest));
+    let txns = dead_end(history, question, &objects, budget).ok()??;
+    Some(fewer(history, question, DeadEnd { objects, txns }, budget))
+}
+
+fn against(furthest: &Furthest) -> Vec<ObjectId> {
+    furthest.blocked.iter().flat_map(|(_, objects)| objects.iter().take(8).copied()).collect()
 }
 
 /// The objects, and what transactions read and wrote.

@@ -35,7 +35,7 @@ pub use foreign::omissions;
 pub use format::Format;
 use input::Input;
 pub use input::Source;
-pub use native::{Beyond, Glance, NativeReader, NativeWriter, glance};
+pub use native::{Beyond, Glance, NativeReader, NativeWriter, Stamp, StampKind, glance, is_cut, stamp};
 pub use output::Target;
 use stop::Stop;
 

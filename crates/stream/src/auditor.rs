@@ -21,6 +21,8 @@ pub enum Part {
     Order(Vec<u64>),
     /// Begins (`true`) and commits.
     Points(Vec<(bool, u64)>),
+    /// The same, by timestamps. Here a transaction may begin in one part and commit in a later one.
+    Stamped(Vec<(bool, u64)>),
 }
 
 impl Part {
@@ -28,7 +30,7 @@ impl Part {
     pub fn labels(&self) -> impl Iterator<Item = u64> + '_ {
         let (order, points) = match self {
             Part::Order(order) => (&order[..], &[][..]),
-            Part::Points(points) => (&[][..], &points[..]),
+            Part::Points(points) | Part::Stamped(points) => (&[][..], &points[..]),
         };
         let begun = points.iter().filter(|point| point.0).map(|point| point.1);
         order.iter().copied().chain(begun)
@@ -60,7 +62,7 @@ impl Part {
                 let txns: Option<Vec<TxnId>> = order.iter().map(find).collect();
                 Some(Certificate::Order(Order { txns: txns?, reads: Vec::new() }))
             }
-            Part::Points(points) => {
+            Part::Points(points) | Part::Stamped(points) => {
                 let point = |(begins, label): &(bool, u64)| {
                     find(label).map(if *begins { Point::Begin } else { Point::Commit })
                 };
@@ -73,7 +75,9 @@ impl Part {
     pub fn extend(&mut self, other: Part) {
         match (self, other) {
             (Part::Order(all), Part::Order(more)) => all.extend(more),
-            (Part::Points(all), Part::Points(more)) => all.extend(more),
+            (Part::Points(all), Part::Points(more)) | (Part::Stamped(all), Part::Stamped(more)) => {
+                all.extend(more);
+            }
             _ => {}
         }
     }
@@ -96,6 +100,8 @@ impl Part {
                 let rest = points.split_off(whole);
                 (Part::Points(points), Part::Points(rest))
             }
+            // Nothing is held back: timestamps say what comes first.
+            Part::Stamped(points) => (Part::Stamped(points), Part::Stamped(Vec::new())),
         }
     }
 }
@@ -135,6 +141,14 @@ impl Auditor {
         let settled = Settled::new(header)?;
         let question = Question::new(level);
         Ok(Self { question, settled, latest: i64::MIN, turns: HashMap::new(), transactions: 0 })
+    }
+
+    /// Transactions that are no further apart than this may change places.
+    ///
+    /// # Errors
+    /// When the header cannot be written.
+    pub fn within(self, horizon: i64) -> Result<Self, Trouble> {
+        Ok(Self { settled: self.settled.within(horizon)?, ..self })
     }
 
     /// What is proved.

@@ -21,17 +21,24 @@
 //! to know. So most transactions are searched once. A search that takes long is put off twice: the same transactions
 //! are easier with those that come next.
 
+mod by_stamps;
+mod within;
+
 use std::io;
+use std::time::Duration;
 
 use margay_follow::Follow;
-use margay_formats::glance;
+use margay_formats::{glance, stamp};
 use margay_history::{History, Outcome};
-use margay_levels::Level;
-use margay_verdict::{Budget, Certificate, Finding, Verdict};
+use margay_verdict::{Budget, Certificate, Finding, Question, Verdict};
 
 use crate::auditor::Unaccepted;
+use crate::proof::Head;
+use crate::stamped::{Stamped, asked};
+use crate::watermark::ticks;
 use crate::window::Window;
-use crate::{Auditor, Counts, Intake, Part, Transaction, Trouble};
+use crate::{Auditor, Counts, Intake, Part, Transaction, Trouble, followed};
+use within::Within;
 
 /// How many transactions are held back.
 pub const HELD: usize = 1_000;
@@ -53,6 +60,13 @@ pub type Sink<'a> = Box<dyn FnMut(&Part, &[u64]) -> io::Result<()> + Send + 'a>;
 pub enum End {
     /// Everything that committed is settled.
     Whole,
+    /// What these saw has no order within the horizon; everything else is settled.
+    Partly {
+        /// Their labels, or the first of them.
+        undecided: Vec<u64>,
+        /// How many they are.
+        count: u64,
+    },
     /// It stopped, and why. The part up to there is settled.
     Stopped(String),
 }
@@ -63,7 +77,7 @@ pub struct Found {
     pub window: History,
     /// That they have no order.
     pub finding: Finding,
-    /// Everything that was called before this time had come.
+    /// Everything that was called before this time had come; or that has timestamps before this one.
     limit: i64,
 }
 
@@ -82,7 +96,13 @@ pub struct Progress {
 
 /// Follows a history.
 pub struct Follower<'a> {
+    question: Question,
+    header: Vec<u8>,
     auditor: Auditor,
+    /// What ran by timestamps, if they have come.
+    stamped: Option<Stamped>,
+    /// How far transactions may be moved, at a level without real time.
+    within: Option<Within>,
     intake: Intake,
     /// Ended, and not settled.
     waiting: Vec<Transaction>,
@@ -107,13 +127,18 @@ pub struct Follower<'a> {
 }
 
 impl<'a> Follower<'a> {
-    /// Nothing has come but the header. The level is one of [`crate::followed`].
+    /// Nothing has come but the header.
     ///
     /// # Errors
-    /// When the header is none, or cannot be followed.
-    pub fn new(level: Level, header: &[u8], budget: Budget, sink: Sink<'a>) -> Result<Self, Trouble> {
-        let auditor = Auditor::new(level, header)?;
+    /// When the header is none, or cannot be followed; when no order in real time answers the question.
+    pub fn new(question: Question, header: &[u8], budget: Budget, sink: Sink<'a>) -> Result<Self, Trouble> {
+        let no_order = || Trouble::Outside("no order in real time answers this".to_owned());
+        let auditor = Auditor::new(followed(question).ok_or_else(no_order)?, header)?;
         Ok(Self {
+            question,
+            header: header.to_vec(),
+            stamped: None,
+            within: None,
             intake: Intake::new(auditor.settled().unit()),
             auditor,
             waiting: Vec::new(),
@@ -138,6 +163,43 @@ impl<'a> Follower<'a> {
         Self { held, ..self }
     }
 
+    /// At a level without real time: looks for an order in which transactions that are no further apart may change
+    /// places. What some transactions saw may need an order across it; then that is not decided, and they are named.
+    ///
+    /// # Errors
+    /// When the level has real time, or the history no clock.
+    pub fn within(mut self, horizon: Duration) -> Result<Self, Trouble> {
+        let no = |why: &str| Err(Trouble::Outside(why.to_owned()));
+        if self.question.uses_real_time() {
+            return no("a level with real time has no horizon");
+        }
+        let Some(ticks) = ticks(self.auditor.settled().unit(), horizon) else {
+            return no("a horizon needs times, and the history has none");
+        };
+        self.auditor = self.auditor.within(ticks)?;
+        self.within = Some(Within::default());
+        Ok(self)
+    }
+
+    /// Whether timestamps give the order.
+    #[must_use]
+    pub fn is_stamped(&self) -> bool {
+        self.stamped.is_some()
+    }
+
+    /// The labels of transactions whose order is not decided, or the first of them.
+    #[must_use]
+    pub fn undecided(&self) -> &[u64] {
+        self.within.as_ref().map_or(&[], Within::undecided)
+    }
+
+    /// How its proof begins.
+    #[must_use]
+    pub fn head(&self) -> Head {
+        let horizon = self.within.is_some().then(|| self.auditor.settled().skew());
+        Head { level: self.auditor.question().level, horizon, stamped: asked(self.question).level }
+    }
+
     /// The next line. What comes after the follower has stopped is left alone.
     ///
     /// # Errors
@@ -159,8 +221,15 @@ impl<'a> Follower<'a> {
     /// What was found counts no longer if something comes that should have come before.
     fn withdraw(&mut self, line: &[u8]) {
         let Some(found) = &self.found else { return };
-        let at = glance(line).ok().flatten().and_then(|seen| seen.at);
-        if at.is_none_or(|at| at.before < found.limit) {
+        let late = match (&self.stamped, glance(line)) {
+            (Some(_), Ok(None)) => {
+                stamp(line).map_or(true, |stamp| stamp.is_none_or(|s| s.ts <= found.limit))
+            }
+            (Some(_), _) => false,
+            (None, Ok(Some(seen))) => seen.at.is_none_or(|at| at.before < found.limit),
+            (None, _) => true,
+        };
+        if late {
             self.found = None;
             self.stopped = Some("operations came later than others that were called after them".to_owned());
         }
@@ -181,6 +250,8 @@ impl<'a> Follower<'a> {
         if matters {
             self.waiting_bytes += txn.bytes();
             self.waiting.push(txn);
+        } else {
+            self.intake.forget_stamps(txn.label);
         }
     }
 
@@ -194,6 +265,9 @@ impl<'a> Follower<'a> {
         let enough = if eager { 1 } else { self.known.max(FRESH * self.held) };
         if self.stopped.is_some() || fresh < enough {
             return Ok(());
+        }
+        if self.intake.is_stamped() {
+            return self.look_at_stamps(Some(self.held));
         }
         let limit = watermark.min(self.intake.earliest());
         if limit > self.reached {
@@ -220,9 +294,18 @@ impl<'a> Follower<'a> {
             self.ended(txn);
         }
         if self.stopped.is_none() {
-            self.look(i64::MAX, 0)?;
+            match self.intake.is_stamped() {
+                true => self.look_at_stamps(None)?,
+                false => self.look(i64::MAX, 0)?,
+            }
         }
-        Ok(self.stopped.clone().map_or(End::Whole, End::Stopped))
+        Ok(match (&self.stopped, &self.within) {
+            (Some(why), _) => End::Stopped(why.clone()),
+            (None, Some(within)) if within.count() > 0 => {
+                End::Partly { undecided: within.undecided().to_vec(), count: within.count() }
+            }
+            _ => End::Whole,
+        })
     }
 
     /// Stops, and why.
@@ -246,22 +329,36 @@ impl<'a> Follower<'a> {
     #[must_use]
     pub fn progress(&self) -> Progress {
         let memory = self.waiting_bytes + self.intake.bytes() + self.auditor.settled().bytes();
+        let memory = memory + self.stamped.as_ref().map_or(0, Stamped::bytes);
+        let begun = self.stamped.as_ref().map_or(0, Stamped::open);
         Progress {
-            settled: self.auditor.transactions(),
-            open: (self.waiting.len() + self.intake.open()) as u64,
+            settled: self.auditor.transactions() + self.stamped.as_ref().map_or(0, Stamped::transactions),
+            open: (self.waiting.len() + self.intake.open() + begun) as u64,
             reached: self.reached,
             memory: memory as u64,
         }
     }
 
+    /// What has ended, where what had ended before the limit is due.
+    fn due(&self, limit: i64) -> impl Iterator<Item = (&Transaction, bool)> {
+        let skew = self.auditor.settled().skew();
+        let is_due = move |txn: &Transaction| txn.end.saturating_add(skew) < limit || limit == i64::MAX;
+        let begun = self.waiting.iter().filter(move |txn| txn.start < limit || limit == i64::MAX);
+        begun.map(move |txn| (txn, is_due(txn)))
+    }
+
     /// Searches for an order of what has ended, where what had ended before the limit is due; settles all but some.
     fn look(&mut self, limit: i64, leave: usize) -> Result<(), Trouble> {
+        if let Some(line) = self.intake.untimed() {
+            self.stop(format!("an operation without an interval (line {line})"));
+            return Ok(());
+        }
         self.waiting.sort_by_key(|txn| (txn.start, txn.session, txn.turn));
-        let skew = self.auditor.settled().skew();
-        let is_due = |txn: &Transaction| txn.end.saturating_add(skew) < limit || limit == i64::MAX;
-        let begun = self.waiting.iter().filter(|txn| txn.start < limit || limit == i64::MAX);
-        let part = self.auditor.settled().part(begun.map(|txn| (txn, is_due(txn))))?;
         self.known = self.waiting.len();
+        if self.within.is_some() {
+            return self.look_within(limit, leave);
+        }
+        let part = self.auditor.settled().part(self.due(limit))?;
         let question = self.auditor.question();
         let verdict = match Follow.glimpse(&part, question, &self.budget) {
             Some(verdict) => verdict,

@@ -1,8 +1,8 @@
 //! Lines become transactions.
 
 use hashbrown::HashMap;
-use margay_formats::glance;
-use margay_history::{OpKind, Outcome, Unit};
+use margay_formats::{Stamp, StampKind, glance, stamp};
+use margay_history::{Interval, OpKind, Outcome, Unit};
 
 use crate::{Trouble, Watermark};
 
@@ -30,6 +30,31 @@ pub struct Transaction {
     ends: Vec<u32>,
     /// The number of its first line.
     place: u64,
+    /// The number of its last line.
+    last: u64,
+    /// Its timestamps, as far as they have come.
+    pub stamps: Stamps,
+}
+
+/// What is recorded about when a transaction took effect.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Stamps {
+    /// The snapshot timestamp.
+    pub snapshot: Option<i64>,
+    /// The commit timestamp.
+    pub commit: Option<i64>,
+    /// The place in the serialization order.
+    pub serialization: Option<i64>,
+}
+
+impl Stamps {
+    fn add(&mut self, Stamp { kind, ts, .. }: Stamp) {
+        *match kind {
+            StampKind::Snapshot => &mut self.snapshot,
+            StampKind::Commit => &mut self.commit,
+            StampKind::Serialization => &mut self.serialization,
+        } = Some(ts);
+    }
 }
 
 impl Transaction {
@@ -49,6 +74,26 @@ impl Transaction {
     #[must_use]
     pub fn place(&self) -> u64 {
         self.place
+    }
+
+    /// The number of its last line.
+    #[must_use]
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// The same without what it saw.
+    #[must_use]
+    pub fn unseeing(&self) -> Self {
+        let (mut lines, mut ends) = (Vec::new(), Vec::new());
+        let sees = |line: &&[u8]| {
+            glance(line).is_ok_and(|seen| seen.is_some_and(|s| matches!(s.kind, OpKind::Read | OpKind::Scan)))
+        };
+        for line in self.lines().filter(|line| !sees(line)) {
+            lines.extend_from_slice(line);
+            ends.push(lines.len() as u32);
+        }
+        Self { lines, ends, ..self.clone() }
     }
 
     /// The memory that it takes.
@@ -76,6 +121,12 @@ pub struct Intake {
     number: u64,
     counts: Counts,
     watermark: Watermark,
+    /// Timestamps that have come, by transaction.
+    stamps: HashMap<u64, Stamps>,
+    /// Whether any has come.
+    stamped: bool,
+    /// The first line that is an operation without an interval.
+    untimed: Option<u64>,
 }
 
 impl Intake {
@@ -83,8 +134,16 @@ impl Intake {
     #[must_use]
     pub fn new(unit: Unit) -> Self {
         let watermark = Watermark::new(unit);
-        let counts = Counts::default();
-        Self { open: HashMap::new(), turns: HashMap::new(), number: 0, counts, watermark }
+        Self {
+            open: HashMap::new(),
+            turns: HashMap::new(),
+            number: 0,
+            counts: Counts::default(),
+            watermark,
+            stamps: HashMap::new(),
+            stamped: false,
+            untimed: None,
+        }
     }
 
     /// The next line after the header. Answers the transaction that it ends.
@@ -100,9 +159,18 @@ impl Intake {
         let place = self.number + 1;
         let outside = |what: &str| Trouble::Outside(format!("{what} (line {place})"));
         let Some(seen) = glance(line).map_err(|error| error.at_line(place))? else {
-            return Err(outside("evidence is not followed"));
+            let stamp = stamp(line).map_err(|error| error.at_line(place))?;
+            let stamp = stamp.ok_or_else(|| outside("evidence of versions is not followed"))?;
+            self.stamped = true;
+            self.stamps.entry(stamp.txn).or_default().add(stamp);
+            return Ok(None);
         };
-        let Some(at) = seen.at else { return Err(outside("an operation without an interval")) };
+        if seen.at.is_none() {
+            self.untimed.get_or_insert(place);
+        }
+        // Without times, lines are in the order in which they came.
+        let line_time = i64::try_from(place).unwrap_or(i64::MAX);
+        let at = seen.at.unwrap_or(Interval { before: line_time, after: line_time });
         if seen.kind == OpKind::Sql {
             return Err(outside("SQL statements are not followed"));
         }
@@ -126,8 +194,11 @@ impl Intake {
                 lines: Vec::new(),
                 ends: Vec::new(),
                 place,
+                last: place,
+                stamps: Stamps::default(),
             }
         });
+        txn.last = place;
         txn.lines.extend_from_slice(line);
         txn.ends
             .push(u32::try_from(txn.lines.len()).map_err(|_| outside("a transaction of more than 4 GB"))?);
@@ -152,6 +223,35 @@ impl Intake {
         self.open.values().map(|txn| txn.start).min().unwrap_or(i64::MAX)
     }
 
+    /// The first line of those that have not ended.
+    #[must_use]
+    pub fn earliest_line(&self) -> u64 {
+        self.open.values().map(Transaction::place).min().unwrap_or(u64::MAX)
+    }
+
+    /// Whether timestamps have come.
+    #[must_use]
+    pub fn is_stamped(&self) -> bool {
+        self.stamped
+    }
+
+    /// The first line that is an operation without an interval.
+    #[must_use]
+    pub fn untimed(&self) -> Option<u64> {
+        self.untimed
+    }
+
+    /// The timestamps of a transaction, as far as they have come.
+    #[must_use]
+    pub fn stamps(&self, label: u64) -> Stamps {
+        self.stamps.get(&label).copied().unwrap_or_default()
+    }
+
+    /// The timestamps of a transaction are not asked for any more.
+    pub fn forget_stamps(&mut self, label: u64) {
+        self.stamps.remove(&label);
+    }
+
     /// Until when everything seems to have come, where nobody says.
     pub fn reached(&mut self) -> i64 {
         self.watermark.reached()
@@ -172,7 +272,8 @@ impl Intake {
     /// The memory that they take.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.open.values().map(Transaction::bytes).sum()
+        let stamps = self.stamps.len() * (size_of::<u64>() + size_of::<Stamps>());
+        self.open.values().map(Transaction::bytes).sum::<usize>() + stamps
     }
 
     /// All has come: what has not ended never will, as far as can be seen.

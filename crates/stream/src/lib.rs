@@ -28,13 +28,14 @@ mod follower;
 mod intake;
 pub mod proof;
 mod settled;
+mod stamped;
 mod watermark;
 mod window;
 
 pub use auditor::{Auditor, Part};
 pub use follower::{End, Follower, Found, HELD, Progress};
-pub use intake::{Counts, Intake, Transaction};
-pub use settled::Settled;
+pub use intake::{Counts, Intake, Stamps, Transaction};
+pub use settled::{Change, Settled};
 pub use watermark::Watermark;
 
 use std::fmt;

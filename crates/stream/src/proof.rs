@@ -4,9 +4,12 @@
 //! ```text
 //! {"margay-proof":1,"level":"strict-serializable"}
 //! {"order":[1,3,2],"left":[]}                          or {"points":[["begin",1],["commit",1]],"left":[]}
+//!                                                      or {"stamps":[["begin",1],["commit",1]],"left":[]}
 //! {"end":{"transactions":3}}
 //! ```
-//! Each line settles a part. `left` names transactions of unknown outcome that no part has.
+//! Each line settles a part. If the first line has a `horizon`, transactions no further apart may change places, and the
+//! proof is of the level of strong sessions. `stamps` are points in the order of timestamps, and prove the level
+//! `stamped` of the first line. `left` names transactions of unknown outcome that no part has.
 //!
 //! # Algorithm
 //! For each part the history is read until all of its transactions have ended. What has ended and is in no part yet is
@@ -17,21 +20,66 @@ use std::io::{self, BufRead, Write};
 use hashbrown::HashMap;
 use margay_history::Outcome;
 use margay_levels::Level;
-use margay_verdict::Budget;
+use margay_verdict::{Budget, Question};
 use serde_json::{Value as Json, json};
 
 use crate::auditor::Unaccepted;
-use crate::{Auditor, Intake, Part, Transaction, Trouble};
+use crate::stamped::{Stamped, moments};
+use crate::{Auditor, Intake, Part, Settled, Transaction, Trouble};
 
 /// How every proof begins.
 const MARK: &str = "margay-proof";
+
+/// What a proof begins with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Head {
+    /// The level at which parts are audited.
+    pub level: Level,
+    /// How far transactions may be moved against real time.
+    pub horizon: Option<i64>,
+    /// The level that timestamps prove.
+    pub stamped: Level,
+}
+
+impl Head {
+    /// What parts prove that are not ordered by timestamps.
+    fn proved(self) -> Level {
+        match (self.horizon, self.level) {
+            (None, level) => level,
+            (Some(_), Level::StrictSnapshotIsolation) => Level::StrongSessionSnapshotIsolation,
+            (Some(_), _) => Level::StrongSessionSerializable,
+        }
+    }
+
+    fn read(line: &Json) -> Result<Self, Trouble> {
+        let level = |name| line.get(name)?.as_str()?.parse::<Level>().ok();
+        let horizon = line.get("horizon").map(Json::as_i64);
+        match (line.get(MARK).and_then(Json::as_u64), level("level"), horizon) {
+            (
+                Some(1),
+                Some(level @ (Level::StrictSerializable | Level::StrictSnapshotIsolation)),
+                horizon @ (None | Some(Some(_))),
+            ) => {
+                let stamped = line.get("stamped").and_then(Json::as_str).and_then(|name| name.parse().ok());
+                Ok(Self { level, horizon: horizon.flatten(), stamped: stamped.unwrap_or(level) })
+            }
+            _ => Err(Trouble::Outside(
+                "this is no proof of this version, of a level with real time".to_owned(),
+            )),
+        }
+    }
+}
 
 /// Writes the first line.
 ///
 /// # Errors
 /// When `out` fails.
-pub fn begin(out: &mut impl Write, level: Level) -> io::Result<()> {
-    writeln!(out, "{{\"{MARK}\":1,\"level\":\"{level}\"}}")
+pub fn begin(out: &mut impl Write, head: &Head) -> io::Result<()> {
+    let mut line = json!({ MARK: 1, "level": head.level.name(), "stamped": head.stamped.name() });
+    if let Some(horizon) = head.horizon {
+        line["horizon"] = horizon.into();
+    }
+    writeln!(out, "{line}")
 }
 
 /// Writes a part.
@@ -39,14 +87,14 @@ pub fn begin(out: &mut impl Write, level: Level) -> io::Result<()> {
 /// # Errors
 /// When `out` fails.
 pub fn write_part(out: &mut impl Write, part: &Part, left: &[u64]) -> io::Result<()> {
+    let named = |points: &[(bool, u64)]| -> Vec<Json> {
+        let word = |begins: bool| if begins { "begin" } else { "commit" };
+        points.iter().map(|&(begins, label)| json!([word(begins), label])).collect()
+    };
     let line = match part {
         Part::Order(order) => json!({ "order": order, "left": left }),
-        Part::Points(points) => {
-            let word = |begins: bool| if begins { "begin" } else { "commit" };
-            let points: Vec<Json> =
-                points.iter().map(|&(begins, label)| json!([word(begins), label])).collect();
-            json!({ "points": points, "left": left })
-        }
+        Part::Points(points) => json!({ "points": named(points), "left": left }),
+        Part::Stamped(points) => json!({ "stamps": named(points), "left": left }),
     };
     writeln!(out, "{line}")
 }
@@ -63,7 +111,9 @@ pub fn end(out: &mut impl Write, transactions: u64) -> io::Result<()> {
 /// Whether a file that begins like this is a proof.
 #[must_use]
 pub fn is_proof(head: &[u8]) -> bool {
-    head.trim_ascii_start().starts_with(format!("{{\"{MARK}\"").as_bytes())
+    let head = &head[..head.len().min(200)];
+    let mark = format!("\"{MARK}\"");
+    head.trim_ascii_start().starts_with(b"{") && head.windows(mark.len()).any(|part| part == mark.as_bytes())
 }
 
 /// What an audit found.
@@ -87,17 +137,21 @@ pub enum Audited {
 pub fn audit(history: impl BufRead, proof: impl BufRead, budget: &Budget) -> Result<Audited, Trouble> {
     let mut history = Lines::new(history);
     let mut proof = Lines::new(proof);
-    let level = level(&proof.json()?.unwrap_or_default())?;
-    let header = history.next()?.unwrap_or_default();
-    let auditor = Auditor::new(level, header)?;
+    let head = Head::read(&proof.json()?.unwrap_or_default())?;
+    let header = history.next()?.unwrap_or_default().to_vec();
+    let mut auditor = Auditor::new(head.level, &header)?;
+    if let Some(horizon) = head.horizon {
+        auditor = auditor.within(horizon)?;
+    }
+    let stamped = Stamped::new(Question::new(head.stamped), Settled::new(&header)?);
     let intake = Intake::new(auditor.settled().unit());
-    let mut side = Side { auditor, history, intake, held: HashMap::new() };
+    let mut side = Side { auditor, stamped, history, intake, held: HashMap::new() };
     loop {
         budget.poll().map_err(|limit| Trouble::Outside(limit.to_string()))?;
         let Some(line) = proof.json()? else { return rejected("the proof has no end") };
         if let Some(end) = line.get("end") {
             let said = end.get("transactions").and_then(Json::as_u64);
-            return side.end(level, said);
+            return side.end(head, said);
         }
         let (part, left) = read_part(&line)?;
         match side.part(&part, &left, budget) {
@@ -114,6 +168,7 @@ fn rejected(why: &str) -> Result<Audited, Trouble> {
 
 struct Side<R> {
     auditor: Auditor,
+    stamped: Stamped,
     history: Lines<R>,
     intake: Intake,
     /// Ended, and in no part yet.
@@ -122,13 +177,9 @@ struct Side<R> {
 
 impl<R: BufRead> Side<R> {
     fn part(&mut self, part: &Part, left: &[u64], budget: &Budget) -> Result<(), Unaccepted> {
-        let mut txns = Vec::new();
-        for label in part.labels() {
-            txns.push(self.find(label)?);
-        }
-        let named: Vec<&Transaction> = txns.iter().collect();
-        if !named.is_empty() {
-            self.auditor.part(&named, part, budget)?;
+        match part {
+            Part::Stamped(points) => self.points(points, budget)?,
+            _ => self.order(part, budget)?,
         }
         for &label in left {
             if self.find(label)?.outcome == Outcome::Committed {
@@ -138,18 +189,56 @@ impl<R: BufRead> Side<R> {
         Ok(())
     }
 
+    fn order(&mut self, part: &Part, budget: &Budget) -> Result<(), Unaccepted> {
+        let mut txns = Vec::new();
+        for label in part.labels() {
+            txns.push(self.find(label)?);
+        }
+        let named: Vec<&Transaction> = txns.iter().collect();
+        if named.is_empty() {
+            return Ok(());
+        }
+        if self.intake.is_stamped() {
+            return Err(Unaccepted::Rejected("the order does not allow for timestamps".to_owned()));
+        }
+        self.auditor.part(&named, part, budget)
+    }
+
+    fn points(&mut self, points: &[(bool, u64)], budget: &Budget) -> Result<(), Unaccepted> {
+        for &(begins, label) in points {
+            if !begins {
+                self.stamped.commit(label)?;
+                continue;
+            }
+            let mut txn = self.find(label)?;
+            txn.stamps = self.intake.stamps(label);
+            while moments(self.stamped.question(), &txn) == Ok(None) && self.read()? {
+                txn.stamps = self.intake.stamps(label);
+            }
+            self.intake.forget_stamps(label);
+            self.stamped.begin(txn, budget)?;
+        }
+        Ok(())
+    }
+
+    /// Reads a line; false at the end.
+    fn read(&mut self) -> Result<bool, Trouble> {
+        let ended = match self.history.next()? {
+            Some(line) => self.intake.line(line)?.into_iter().collect(),
+            None => self.intake.finish(),
+        };
+        let more = !(ended.is_empty() && self.history.is_over);
+        self.hold(ended);
+        Ok(more)
+    }
+
     /// A transaction that was in no part. Reads the history until it has ended.
     fn find(&mut self, label: u64) -> Result<Transaction, Unaccepted> {
         while !self.held.contains_key(&label) {
-            let ended = match self.history.next()? {
-                Some(line) => self.intake.line(line)?.into_iter().collect(),
-                None => self.intake.finish(),
-            };
-            if ended.is_empty() && self.history.is_over {
+            if !self.read()? {
                 let why = format!("transaction {label} is not in the history, or in the order twice");
                 return Err(Unaccepted::Rejected(why));
             }
-            self.hold(ended);
         }
         self.held.remove(&label).ok_or_else(|| Unaccepted::Rejected(String::new()))
     }
@@ -159,12 +248,20 @@ impl<R: BufRead> Side<R> {
         self.held.extend(may_occur.map(|txn| (txn.label, txn)));
     }
 
-    fn end(mut self, level: Level, said: Option<u64>) -> Result<Audited, Trouble> {
+    fn end(mut self, head: Head, said: Option<u64>) -> Result<Audited, Trouble> {
         while let Some(line) = self.history.next()? {
             let ended = self.intake.line(line)?;
             self.hold(ended.into_iter().collect());
         }
-        let transactions = self.auditor.transactions();
+        let by_stamps = self.intake.is_stamped();
+        if by_stamps && self.auditor.transactions() > 0 {
+            return rejected("the order does not allow for timestamps");
+        }
+        if self.stamped.open() > 0 {
+            return rejected("the proof ends before every transaction that begins has committed");
+        }
+        let transactions = self.auditor.transactions() + self.stamped.transactions();
+        let level = if by_stamps { head.stamped } else { head.proved() };
         let missing = self.held.values().filter(|txn| txn.outcome == Outcome::Committed);
         if let Some(label) = missing.map(|txn| txn.label).min() {
             return rejected(&format!("transaction {label} committed and is missing"));
@@ -173,15 +270,6 @@ impl<R: BufRead> Side<R> {
             return rejected(&format!("the proof ends with another number than {transactions} transactions"));
         }
         Ok(Audited::Accepted { level, transactions })
-    }
-}
-
-fn level(line: &Json) -> Result<Level, Trouble> {
-    let version = line.get(MARK).and_then(Json::as_u64);
-    let level = line.get("level").and_then(Json::as_str).and_then(|name| name.parse::<Level>().ok());
-    match (version, level) {
-        (Some(1), Some(level @ (Level::StrictSerializable | Level::StrictSnapshotIsolation))) => Ok(level),
-        _ => Err(Trouble::Outside("this is no proof of this version, of a level with real time".to_owned())),
     }
 }
 
@@ -196,8 +284,9 @@ fn read_part(line: &Json) -> Result<(Part, Vec<u64>), Trouble> {
         }
     };
     let order = line.get("order").and_then(labels).map(Part::Order);
-    let points = || line.get("points")?.as_array()?.iter().map(point).collect::<Option<_>>();
-    let part = order.or_else(|| points().map(Part::Points)).ok_or_else(ill)?;
+    let points = |name| line.get(name)?.as_array()?.iter().map(point).collect::<Option<_>>();
+    let stamped = || points("stamps").map(Part::Stamped);
+    let part = order.or_else(|| points("points").map(Part::Points)).or_else(stamped).ok_or_else(ill)?;
     let left = line.get("left").and_then(labels).ok_or_else(ill)?;
     Ok((part, left))
 }

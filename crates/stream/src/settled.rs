@@ -6,17 +6,42 @@
 
 use hashbrown::HashMap;
 use margay_formats::{Beyond, NativeReader, NativeWriter};
-use margay_history::{Access, History, HistoryBuilder, NameId, ObjectId, Unit, ValueId};
+use margay_history::{Access, Header, History, HistoryBuilder, NameId, ObjectId, Unit, ValueId};
 use margay_sql::Value as SqlValue;
 use margay_verdict::Cell;
 use margay_verdict::cell::Field;
 
 use crate::{Transaction, Trouble};
 
+/// What one object is to hold.
+#[derive(Clone, Debug)]
+pub struct Change {
+    is_row: bool,
+    key: Box<[u8]>,
+    /// The pair of it and its value; none if it is absent.
+    pair: Option<Box<[u8]>>,
+}
+
+impl Change {
+    /// The object, as text.
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// The object and its value, as in a header; none if it is absent.
+    #[must_use]
+    pub fn pair(&self) -> Option<&[u8]> {
+        self.pair.as_deref()
+    }
+}
+
 /// What objects hold.
 pub struct Settled {
     /// A header without initial values.
     header: Vec<u8>,
+    /// The same with the skew that the history has, where the other has a horizon.
+    narrow: Vec<u8>,
     /// How far clocks are apart at most.
     skew: i64,
     unit: Unit,
@@ -37,11 +62,10 @@ impl Settled {
         let mut reader = NativeReader::new(header).map_err(|error| error.at_line(1))?;
         let mut writer = NativeWriter::new(Vec::new());
         let head = reader.builder().header().clone();
-        let bare = writer.header(reader.builder().names(), &head, &[]);
-        bare.map_err(|(_, beyond)| Trouble::Outside(beyond.to_string()))?;
-        writer.raw("}");
+        let header = bare(&mut writer, &mut reader, &head)?;
         let mut settled = Self {
-            header: writer.take(),
+            narrow: header.clone(),
+            header,
             skew: head.skew,
             unit: head.unit,
             keys: HashMap::new(),
@@ -58,9 +82,22 @@ impl Settled {
             if value == ValueId::UNKNOWN {
                 return Err(Trouble::Outside("initial values that are not known".to_owned()));
             }
-            settled.put(&history, object, &Cell::Value(value))?;
+            let change = settled.change(&history, object, &Cell::Value(value))?;
+            settled.apply(change);
         }
         Ok(settled)
+    }
+
+    /// The same as if clocks were apart by the horizon.
+    ///
+    /// # Errors
+    /// When the header cannot be written.
+    pub fn within(self, horizon: i64) -> Result<Self, Trouble> {
+        let mut reader = NativeReader::new(&self.narrow)?;
+        let mut head = reader.builder().header().clone();
+        head.skew = head.skew.max(horizon);
+        let header = bare(&mut NativeWriter::new(Vec::new()), &mut reader, &head)?;
+        Ok(Self { header, skew: head.skew, ..self })
     }
 
     /// How far clocks are apart at most.
@@ -87,7 +124,55 @@ impl Settled {
     /// # Errors
     /// When lines are ill-formed.
     pub fn part<'t>(&self, txns: impl Iterator<Item = (&'t Transaction, bool)>) -> Result<History, Trouble> {
+        let reader = NativeReader::new(&self.header)?;
+        self.read(reader, txns, &HashMap::new())
+    }
+
+    /// The same without the horizon.
+    ///
+    /// # Errors
+    /// When lines are ill-formed.
+    pub fn narrow_part<'t>(
+        &self,
+        txns: impl Iterator<Item = (&'t Transaction, bool)>,
+    ) -> Result<History, Trouble> {
+        let reader = NativeReader::new(&self.narrow)?;
+        self.read(reader, txns, &HashMap::new())
+    }
+
+    /// A history of some transactions with their timestamps, that begins with this state, but for some objects.
+    ///
+    /// # Errors
+    /// When lines are ill-formed.
+    pub fn window(
+        &self,
+        txns: &[Transaction],
+        before: &HashMap<&[u8], Option<&[u8]>>,
+    ) -> Result<History, Trouble> {
         let mut reader = NativeReader::new(&self.header)?;
+        for txn in txns {
+            let stamps = txn.stamps;
+            let all = [
+                ("snapshot", stamps.snapshot),
+                ("commit", stamps.commit),
+                ("serialization", stamps.serialization),
+            ];
+            for (kind, ts) in all {
+                let Some(ts) = ts else { continue };
+                let label = txn.label;
+                let line = format!("{{\"evidence\":\"{kind}\",\"txn\":{label},\"ts\":{ts}}}");
+                reader.line(line.as_bytes())?;
+            }
+        }
+        self.read(reader, txns.iter().map(|txn| (txn, true)), before)
+    }
+
+    fn read<'t>(
+        &self,
+        mut reader: NativeReader,
+        txns: impl Iterator<Item = (&'t Transaction, bool)>,
+        before: &HashMap<&[u8], Option<&[u8]>>,
+    ) -> Result<History, Trouble> {
         let mut searches = false;
         for (txn, must) in txns {
             searches |= txn.searches;
@@ -104,7 +189,8 @@ impl Settled {
                 continue;
             }
             let key = object_text(&mut writer, reader.builder(), object)?;
-            let pair = if is_row { self.rows.get(&*key) } else { self.keys.get(&*key) };
+            let now = if is_row { self.rows.get(&*key) } else { self.keys.get(&*key) };
+            let pair = before.get(&*key).copied().unwrap_or_else(|| now.map(AsRef::as_ref));
             pair.map_or(Ok(()), |pair| reader.initial(pair))?;
         }
         if searches {
@@ -121,31 +207,67 @@ impl Settled {
     /// When it has left a value that cannot be written.
     pub fn take_over(&mut self, part: &History, cells: &[Cell]) -> Result<(), Trouble> {
         let changed = |&(object, cell): &(ObjectId, &Cell)| *cell != Cell::Value(part.initial(object));
-        part.objects().zip(cells).filter(changed).try_for_each(|(object, cell)| self.put(part, object, cell))
+        part.objects().zip(cells).filter(changed).try_for_each(|(object, cell)| {
+            let change = self.change(part, object, cell)?;
+            self.apply(change);
+            Ok(())
+        })
     }
 
-    fn put(&mut self, history: &History, object: ObjectId, cell: &Cell) -> Result<(), Trouble> {
-        let writer = &mut self.writer;
-        writer.object(history.names(), object).map_err(beyond)?;
-        let key = writer.take();
+    /// What it is for an object to hold this.
+    ///
+    /// # Errors
+    /// When the value cannot be written.
+    pub fn change(&mut self, history: &History, object: ObjectId, cell: &Cell) -> Result<Change, Trouble> {
+        let key = self.key(history, object)?;
         let is_row = history.object(object).table.is_some();
-        let values = if is_row { &mut self.rows } else { &mut self.keys };
-        if let Some(old) = values.remove(&*key) {
-            self.bytes -= key.len() + old.len();
-        }
         if cell.is_absent() {
-            return Ok(());
+            return Ok(Change { is_row, key, pair: None });
         }
+        let writer = &mut self.writer;
         writer.raw("[");
         writer.object(history.names(), object).map_err(beyond)?;
         writer.raw(",");
         write_cell(writer, history, cell).map_err(beyond)?;
         writer.raw("]");
-        let pair = writer.take();
-        self.bytes += key.len() + pair.len();
-        values.insert(key.into(), pair.into());
-        Ok(())
+        Ok(Change { is_row, key, pair: Some(writer.take().into()) })
     }
+
+    /// An object, as text.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn key(&mut self, history: &History, object: ObjectId) -> Result<Box<[u8]>, Trouble> {
+        self.writer.object(history.names(), object).map_err(beyond)?;
+        Ok(self.writer.take().into())
+    }
+
+    /// Changes one object; answers the change back.
+    pub fn apply(&mut self, change: Change) -> Change {
+        let Change { is_row, key, pair } = change;
+        let values = if is_row { &mut self.rows } else { &mut self.keys };
+        let old = match pair {
+            Some(pair) => {
+                self.bytes += key.len() + pair.len();
+                values.insert(key.clone(), pair)
+            }
+            None => values.remove(&key),
+        };
+        self.bytes -= old.as_ref().map_or(0, |old| key.len() + old.len());
+        Change { is_row, key, pair: old }
+    }
+}
+
+/// A header without initial values.
+fn bare(
+    writer: &mut NativeWriter<Vec<u8>>,
+    reader: &mut NativeReader,
+    head: &Header,
+) -> Result<Vec<u8>, Trouble> {
+    let written = writer.header(reader.builder().names(), head, &[]);
+    written.map_err(|(_, beyond)| Trouble::Outside(beyond.to_string()))?;
+    writer.raw("}");
+    Ok(writer.take())
 }
 
 fn object_text(

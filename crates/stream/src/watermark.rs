@@ -9,8 +9,22 @@
 //! This is a guess: a session may be silent for longer, or be new. A violation that was found is therefore withdrawn if
 //! something comes that had been called before ([`crate::Follower`]).
 
+use std::time::Duration;
+
 use hashbrown::HashMap;
 use margay_history::Unit;
+
+/// A duration in a unit of time; none if the unit is no time.
+pub(crate) fn ticks(unit: Unit, duration: Duration) -> Option<i64> {
+    let ticks = match unit {
+        Unit::Nanoseconds => duration.as_nanos(),
+        Unit::Microseconds => duration.as_micros(),
+        Unit::Milliseconds => duration.as_millis(),
+        Unit::Seconds => u128::from(duration.as_secs()),
+        Unit::Index => return None,
+    };
+    Some(i64::try_from(ticks).unwrap_or(i64::MAX))
+}
 
 /// The sessions, and when each was answered last.
 pub struct Watermark {
@@ -23,13 +37,7 @@ impl Watermark {
     /// No session yet.
     #[must_use]
     pub fn new(unit: Unit) -> Self {
-        let silence = match unit {
-            Unit::Nanoseconds => 1_000_000_000,
-            Unit::Microseconds => 1_000_000,
-            Unit::Milliseconds => 1_000,
-            Unit::Seconds => 1,
-            Unit::Index => 1_000,
-        };
+        let silence = ticks(unit, Duration::from_secs(1)).unwrap_or(1_000);
         Self { sessions: HashMap::new(), latest: i64::MIN, silence }
     }
 

@@ -49,7 +49,6 @@ struct Followed {
 /// Follows lines. The watermark is exact: after each line, the earliest call of all that are still to come.
 fn follow(lines: &[Vec<u8>], level: Level, every: usize, held: usize) -> Followed {
     let (parts, text) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
-    proof::begin(&mut *text.lock().unwrap(), level).unwrap();
     let sink = {
         let (parts, text) = (Arc::clone(&parts), Arc::clone(&text));
         Box::new(move |part: &Part, left: &[u64]| {
@@ -61,8 +60,10 @@ fn follow(lines: &[Vec<u8>], level: Level, every: usize, held: usize) -> Followe
     for (number, line) in lines.iter().enumerate().skip(1).rev() {
         still[number] = at(line).0.min(still[number + 1]);
     }
-    let follower = Follower::new(level, &lines[0], Budget::unlimited(), sink).expect("a follower");
+    let follower =
+        Follower::new(Question::new(level), &lines[0], Budget::unlimited(), sink).expect("a follower");
     let mut follower = follower.holding(held);
+    proof::begin(&mut *text.lock().unwrap(), &follower.head()).unwrap();
     let mut most_open = 0;
     for (number, line) in lines.iter().enumerate().skip(1) {
         follower.line(line).expect("a line");
@@ -265,7 +266,8 @@ fn what_comes_too_late_withdraws_a_violation() {
     ];
     let level = Level::StrictSerializable;
     let sink = || Box::new(|_: &Part, _: &[u64]| Ok(()));
-    let mut follower = Follower::new(level, text[0].as_bytes(), Budget::unlimited(), sink()).unwrap();
+    let mut follower =
+        Follower::new(Question::new(level), text[0].as_bytes(), Budget::unlimited(), sink()).unwrap();
     text[1..5].iter().for_each(|line| follower.line(line.as_bytes()).unwrap());
     follower.advance(20, true).unwrap();
     assert!(follower.found().is_some(), "{:?}", follower.stopped());
@@ -281,13 +283,16 @@ fn what_cannot_be_followed_is_named() {
     for (line, why) in [
         (r#"{"session":0,"txn":1,"write":[["x",1]]}"#, "without an interval (line 2)"),
         (r#"{"session":0,"txn":1,"at":[1,2],"sql":"SELECT 1"}"#, "SQL statements"),
-        (r#"{"evidence":"commit","txn":1,"ts":57}"#, "evidence"),
+        (r#"{"evidence":"version-order","object":"x","txns":[1]}"#, "evidence"),
     ] {
         let mut follower =
-            Follower::new(Level::StrictSerializable, header, Budget::unlimited(), sink()).unwrap();
+            Follower::new(Question::new(Level::StrictSerializable), header, Budget::unlimited(), sink())
+                .unwrap();
         follower.line(line.as_bytes()).unwrap();
+        follower.finish().unwrap();
         assert!(follower.stopped().is_some_and(|said| said.contains(why)), "{:?}", follower.stopped());
     }
-    let mut follower = Follower::new(Level::StrictSerializable, header, Budget::unlimited(), sink()).unwrap();
+    let mut follower =
+        Follower::new(Question::new(Level::StrictSerializable), header, Budget::unlimited(), sink()).unwrap();
     assert!(follower.line(b"{\"session\":0,").is_err());
 }

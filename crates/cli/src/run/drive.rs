@@ -82,13 +82,14 @@ pub fn drive(args: &RunArgs) -> Result<Done, Failure> {
     let claim = args.claim.unwrap_or(Asked::Level(promised));
     // Statements are read as rows only when the whole recording is there.
     let (order, is_sql) = (Order::default(), job.workload.program().is_some());
-    let followed = follow::level(claim, promised).filter(|_| !is_sql);
+    let followed = follow::level(claim, promised, args.horizon).filter(|_| !is_sql);
     let serving = serve(args, &monitor, claim, &dbms, &job)?;
     let recording = {
         let _progress = Progress::follow(live_line(&monitor, &job), !quiet);
         let patience = super::timeout(args);
         let (max_lag, silence) = (args.max_lag, args.give_up_after);
-        let follower = followed.map(|level| Box::new(Live::new(level, order.clone())) as Box<dyn Follows>);
+        let follower =
+            followed.map(|level| Box::new(Live::new(level, args.horizon, order.clone())) as Box<dyn Follows>);
         let extras = Extras { output, mechanisms, follower, max_lag, patience, silence, silent: false };
         let recording = margay_runner::run(database, &job, &monitor, extras).map_err(failed)?;
         subject.recover(recording, record, quiet)?

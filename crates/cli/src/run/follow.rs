@@ -1,6 +1,7 @@
 //! Engine follow beside a run: it settles the order of what clients do, while they do it.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use margay_history::History;
 use margay_levels::Level;
@@ -29,15 +30,19 @@ impl Order {
     }
 }
 
-/// The level at which a run is followed, if it is: what is claimed, or what is promised, where real time belongs to it.
-pub fn level(claim: Asked, promised: Level) -> Option<Level> {
-    let levels = claim.level().into_iter().chain([promised]);
-    levels.filter(|level| level.real_time()).find_map(|level| followed(Question::new(level)))
+/// The level at which a run is followed, if it is: what is claimed, or what is promised, where real time belongs to it
+/// or a horizon is given.
+pub fn level(claim: Asked, promised: Level, horizon: Option<Duration>) -> Option<Level> {
+    let levels = || claim.level().into_iter().chain([promised]);
+    let strict = levels().filter(|level| level.real_time()).find_map(|level| followed(Question::new(level)));
+    let plain = || levels().find(|&level| followed(Question::new(level)).is_some());
+    strict.or_else(|| horizon.and_then(|_| plain()))
 }
 
 /// Follows a run.
 pub struct Live {
     level: Level,
+    horizon: Option<Duration>,
     order: Order,
     follower: Option<Follower<'static>>,
     /// Why there is none, or none any more.
@@ -47,8 +52,9 @@ pub struct Live {
 
 impl Live {
     /// At this level; the order is settled there.
-    pub fn new(level: Level, order: Order) -> Self {
-        Self { level, order, follower: None, stopped: None, whole: false }
+    pub fn new(level: Level, horizon: Option<Duration>, order: Order) -> Self {
+        let horizon = horizon.filter(|_| !level.real_time());
+        Self { level, horizon, order, follower: None, stopped: None, whole: false }
     }
 
     fn with(&mut self, act: impl FnOnce(&mut Follower<'static>) -> Result<(), margay_stream::Trouble>) {
@@ -64,7 +70,12 @@ impl Live {
             order.settle(part);
             Ok(())
         });
-        match Follower::new(self.level, header, Budget::unlimited(), sink) {
+        let follower = Follower::new(Question::new(self.level), header, Budget::unlimited(), sink);
+        let follower = match self.horizon {
+            Some(horizon) => follower.and_then(|follower| follower.within(horizon)),
+            None => follower,
+        };
+        match follower {
             Ok(follower) => self.follower = Some(follower),
             Err(trouble) => self.stop(&trouble.to_string()),
         }
@@ -84,9 +95,12 @@ impl Follows for Live {
     }
 
     fn finish(&mut self) {
-        let mut whole = false;
-        self.with(|follower| follower.finish().map(|end| whole = end == End::Whole));
-        self.whole = whole;
+        let mut ended = None;
+        self.with(|follower| follower.finish().map(|end| ended = Some(end)));
+        if let Some(End::Partly { undecided, count }) = &ended {
+            self.stop(&crate::stream::undecided(undecided, *count));
+        }
+        self.whole = ended == Some(End::Whole);
     }
 
     fn stop(&mut self, why: &str) {

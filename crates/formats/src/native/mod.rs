@@ -13,6 +13,6 @@ mod values;
 mod writer;
 
 pub(crate) use reader::read;
-pub use reader::{Glance, NativeReader, glance};
+pub use reader::{Glance, NativeReader, Stamp, StampKind, glance, is_cut, stamp};
 pub(crate) use writer::write;
 pub use writer::{Beyond, NativeWriter};

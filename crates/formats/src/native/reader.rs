@@ -37,8 +37,9 @@ pub(crate) fn read(input: Input<'_>, warnings: &mut Warnings) -> Result<History,
     reader.values.builder.finish().map_err(|invalid| lines.invalid(invalid))
 }
 
-/// Whether an object begins here that does not end.
-fn is_cut(text: &[u8]) -> bool {
+/// Whether an object begins here that does not end: a recorder that was killed may leave such a last line.
+#[must_use]
+pub fn is_cut(text: &[u8]) -> bool {
     let (mut depth, mut quoted, mut escaped) = (0, false, false);
     for byte in text.trim_ascii() {
         match byte {
@@ -146,6 +147,61 @@ pub fn glance(line: &[u8]) -> Result<Option<Glance>, FormatError> {
         _ if evidence => Ok(None),
         Some(kind) => Ok(Some(Glance { session, txn, at, kind })),
         None => Err(FormatError::new("no operation on this line").at_column(1)),
+    }
+}
+
+/// A timestamp that evidence gives to a transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stamp {
+    /// The transaction.
+    pub txn: u64,
+    /// Of what.
+    pub kind: StampKind,
+    /// The timestamp.
+    pub ts: i64,
+}
+
+/// What a timestamp is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StampKind {
+    /// The snapshot.
+    Snapshot,
+    /// The commit.
+    Commit,
+    /// The place in the serialization order.
+    Serialization,
+}
+
+/// The timestamp on a line of evidence; nothing if it is evidence of another kind.
+///
+/// # Errors
+/// When it is no line of evidence.
+pub fn stamp(line: &[u8]) -> Result<Option<Stamp>, FormatError> {
+    let mut json = Json::new(line);
+    let (mut txn, mut ts, mut kind, mut known) = (None, None, None, false);
+    let fields = json.object("evidence, which is an object", |json, name, _| {
+        match Field::named(name) {
+            Some(Field::Txn) => txn = Some(json.uint("a transaction's number")?),
+            Some(Field::Ts) => ts = Some(json.int("a timestamp")?),
+            Some(Field::Evidence) => {
+                let name = json.text("the kind of evidence, as text")?;
+                known = EVIDENCE.iter().any(|(known, _)| *known == name);
+                kind = match &*name {
+                    "snapshot" => Some(StampKind::Snapshot),
+                    "commit" => Some(StampKind::Commit),
+                    "serialization" => Some(StampKind::Serialization),
+                    _ => None,
+                };
+            }
+            _ => json.skip()?,
+        }
+        Ok(())
+    });
+    fields.and_then(|()| json.end()).map_err(unplaced)?;
+    match (kind, txn, ts) {
+        (Some(kind), Some(txn), Some(ts)) => Ok(Some(Stamp { txn, kind, ts })),
+        (None, ..) if known => Ok(None),
+        _ => Err(FormatError::new("no evidence that is known, of a transaction").at_column(1)),
     }
 }
 
