@@ -81,6 +81,9 @@ pub(crate) fn missing(question: Question) -> &'static str {
     }
 }
 
+/// What a transaction changes, and the objects that it wrote.
+type Effects = (Vec<Change>, Vec<Box<[u8]>>);
+
 /// A transaction that has begun.
 struct Begun {
     txn: Transaction,
@@ -199,11 +202,7 @@ impl Stamped {
     }
 
     /// What a transaction changes, and which objects it wrote.
-    fn effects(
-        &mut self,
-        history: &History,
-        cells: &[Cell],
-    ) -> Result<(Vec<Change>, Vec<Box<[u8]>>), Unaccepted> {
+    fn effects(&mut self, history: &History, cells: &[Cell]) -> Result<Effects, Unaccepted> {
         let mut changes = Vec::new();
         for (object, cell) in history.objects().zip(cells) {
             if *cell != Cell::Value(history.initial(object)) {
