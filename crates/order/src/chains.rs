@@ -68,16 +68,21 @@ impl Clocks {
     /// Computes the clocks of an acyclic graph, given one of its topological orders.
     #[must_use]
     pub fn new(graph: &Graph, order: &[u32], chains: &Chains) -> Self {
-        let mut clocks = Self {
-            chains: chains.count,
-            forward: vec![NEVER; order.len() * chains.count],
-            backward: vec![0; order.len() * chains.count],
-        };
-        for &node in order.iter().rev() {
-            clocks.pull_forward(graph, chains, node);
-        }
+        let backward = vec![0; order.len() * chains.count];
+        let mut clocks = Self::with_backward(graph, order, chains, backward);
         for &node in order {
             clocks.push_backward(graph, chains, node);
+        }
+        clocks
+    }
+
+    /// The same where it is already known what reaches each node, in the order of nodes and chains.
+    #[must_use]
+    pub fn with_backward(graph: &Graph, order: &[u32], chains: &Chains, backward: Vec<u32>) -> Self {
+        let forward = vec![NEVER; order.len() * chains.count];
+        let mut clocks = Self { chains: chains.count, forward, backward };
+        for &node in order.iter().rev() {
+            clocks.pull_forward(graph, chains, node);
         }
         clocks
     }

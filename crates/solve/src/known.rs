@@ -6,8 +6,8 @@
 //! # Algorithm
 //! The base is session order, real time, timestamps of the evidence ([`stamps`]) and the reads that saw one
 //! possible writer. Real time is a chain of moments, one per start: a transaction's commit goes to the first
-//! moment after its end, each moment to its start. What follows from the base is derived by [`saturate`], by
-//! who reaches whom ([`reach`]).
+//! moment after its end, each moment to its start. What follows from the base is derived by [`spread`]
+//! where clocks per session are small, elsewhere by [`saturate`], by who reaches whom ([`reach`]).
 //!
 //! # Invariants
 //! The edges are between transactions that must have committed, so they hold in every model.
@@ -18,6 +18,7 @@
 mod pairs;
 mod reach;
 mod saturate;
+mod spread;
 mod stamps;
 
 use margay_order::{Graph, GraphBuilder, components, shortest_cycle};

@@ -56,15 +56,11 @@ impl Reach {
 impl Known<'_> {
     /// Clocks where sessions are few, else a matrix, else what matters.
     pub(super) fn reach(&self, graph: &Graph, order: &[u32], budget: &Budget) -> Result<Reach, Exhausted> {
-        let matrix = Closure::bytes_for(self.nodes);
-        if self.sessions {
-            let chains = self.chains();
-            let clocks = self.nodes * chains.count() * 8;
-            if clocks <= matrix.max(1 << 20) && clocks <= CLOCK_BYTES {
-                let clocks = Clocks::new(graph, order, &chains);
-                return Ok(Reach::Chains(chains, clocks));
-            }
+        if let Some(chains) = self.few_chains() {
+            let clocks = Clocks::new(graph, order, &chains);
+            return Ok(Reach::Chains(chains, clocks));
         }
+        let matrix = Closure::bytes_for(self.nodes);
         if matrix <= CLOSURE_BYTES {
             return Ok(Reach::Matrix(Closure::new(graph, order)));
         }
@@ -76,6 +72,14 @@ impl Known<'_> {
             Some(pairs) => Reach::Pairs(pairs),
             None => Reach::Estimated(estimated_ranks(graph, order)),
         })
+    }
+
+    /// The chains, if sessions count and clocks along them are small.
+    pub(super) fn few_chains(&self) -> Option<Chains> {
+        let chains = self.sessions.then(|| self.chains())?;
+        let clocks = self.nodes * chains.count() * 8;
+        let small = clocks <= Closure::bytes_for(self.nodes).max(1 << 20) && clocks <= CLOCK_BYTES;
+        small.then_some(chains)
     }
 
     /// Sessions, each optional transaction by itself, and the helpers.

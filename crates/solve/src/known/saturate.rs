@@ -13,7 +13,8 @@
 //!
 //! Each rule refutes the other order by a cycle, and remembers which, so that a certificate can tell. Where
 //! sessions count, only the first writer of each session matters to R1 and the last to R2, because the rest
-//! follows by session order.
+//! follows by session order. Where there are clocks for all sessions, [`super::spread`] does the same and
+//! looks only at what changed; here all versions are looked at in rounds.
 //!
 //! # Invariants
 //! An edge derived in round `k` is justified by edges of rounds before `k`: justifications are never circular.
@@ -23,8 +24,7 @@
 //! counts only if the question says so.
 //!
 //! # Cost
-//! Rounds × (reachability + versions × sessions × log). By clocks, the versions of one session that a point reaches,
-//! and those that reach it, are told by one entry of its clock, so that only their positions are compared. Where reachability is dear ([`Reach::Pairs`]), the
+//! Rounds × (reachability + versions × sessions × log). Where reachability is dear ([`Reach::Pairs`]), the
 //! last rounds, which add little, are left out: then it is no fixpoint, and the search does the rest.
 
 use margay_order::topological_order;
@@ -46,6 +46,17 @@ pub(crate) enum Saturated {
 impl Known<'_> {
     /// Applies R1 and R2 until nothing changes or a cycle shows.
     pub fn saturate(&mut self, budget: &Budget) -> Result<Saturated, Exhausted> {
+        if self.problem.strategies.has(Strategy::Saturation)
+            && self.problem.own_points.is_empty()
+            && let Some(chains) = self.few_chains()
+        {
+            return self.spread(chains, budget);
+        }
+        self.rounds(budget)
+    }
+
+    /// The same in rounds over all versions.
+    pub(super) fn rounds(&mut self, budget: &Budget) -> Result<Saturated, Exhausted> {
         for round in 1.. {
             budget.poll()?;
             let graph = self.graph();
@@ -74,7 +85,7 @@ impl Known<'_> {
         for item in self.problem.items() {
             budget.poll()?;
             let range = self.problem.item_versions(item);
-            let groups = self.groups(range.clone(), reach);
+            let groups = self.groups(range.clone());
             for a in range {
                 if a == groups.initial || self.forced(self.problem.versions[a as usize].txn) {
                     self.apply(reach, a, &groups, &mut pairs);
@@ -96,18 +107,18 @@ impl Known<'_> {
         };
         for group in groups.iter() {
             let next = match initial {
-                true => group.versions.first(),
+                true => group.first(),
                 false => {
-                    let place = self.first_reached(reach, begin, a, &group);
-                    group.versions[place..].iter().find(|&&b| b != a)
+                    let place = self.first_reached(reach, begin, a, group);
+                    group[place..].iter().find(|&&b| b != a)
                 }
             };
             if let Some(&b) = next {
                 pairs.push((a, b, if initial { Forced::Fact } else { Forced::Reaches }));
             }
             for read in self.firm_readers(a).filter(|_| !initial) {
-                let seen = self.count_reaching(reach, self.node(read), &group);
-                if let Some(&b) = group.versions[..seen].last().filter(|&&b| b != a) {
+                let seen = self.count_reaching(reach, self.node(read), group);
+                if let Some(&b) = group[..seen].last().filter(|&&b| b != a) {
                     pairs.push((b, a, Forced::ByRead(read)));
                 }
             }
@@ -115,27 +126,19 @@ impl Known<'_> {
     }
 
     /// From which place on `begin` reaches the commits of a group; `a` itself may be there.
-    fn first_reached(&self, reach: &Reach, begin: u32, a: u32, group: &Group<'_>) -> usize {
-        if let (Reach::Chains(_, clocks), Some(chain)) = (reach, group.chain) {
-            let first = clocks.forward(begin)[chain as usize];
-            return group.positions.partition_point(|&position| position < first);
-        }
+    fn first_reached(&self, reach: &Reach, begin: u32, a: u32, group: &[u32]) -> usize {
         let commit = |b: u32| self.points.commit(self.problem.versions[b as usize].txn);
-        group.versions.partition_point(|&b| b != a && !reach.reaches(begin, commit(b)))
+        group.partition_point(|&b| b != a && !reach.reaches(begin, commit(b)))
     }
 
     /// How many versions of a group have commits that reach a node: the first so many.
-    fn count_reaching(&self, reach: &Reach, node: u32, group: &Group<'_>) -> usize {
-        if let (Reach::Chains(_, clocks), Some(chain)) = (reach, group.chain) {
-            let end = clocks.backward(node)[chain as usize];
-            return group.positions.partition_point(|&position| position < end);
-        }
+    fn count_reaching(&self, reach: &Reach, node: u32, group: &[u32]) -> usize {
         let commit = |b: u32| self.points.commit(self.problem.versions[b as usize].txn);
-        group.versions.partition_point(|&b| reach.reaches(commit(b), node))
+        group.partition_point(|&b| reach.reaches(commit(b), node))
     }
 
     /// Forced versions of one object by session, or one by one when sessions do not count.
-    fn groups(&self, range: std::ops::Range<u32>, reach: &Reach) -> Groups {
+    fn groups(&self, range: std::ops::Range<u32>) -> Groups {
         let written: Vec<u32> = (range.start + 1..range.end)
             .filter(|&v| self.forced(self.problem.versions[v as usize].txn))
             .collect();
@@ -152,15 +155,7 @@ impl Known<'_> {
                 ends.push(place);
             }
         }
-        let commit = |v: &u32| self.points.commit(self.problem.versions[*v as usize].txn);
-        let (mut chains, mut positions) = (Vec::new(), Vec::new());
-        if let Reach::Chains(all, _) = reach
-            && self.sessions
-        {
-            positions.extend(written.iter().map(|v| all.position(commit(v))));
-            chains.extend(ends.iter().map(|end| all.chain(commit(&written[end - 1]))));
-        }
-        Groups { initial: range.start, written, ends, chains, positions }
+        Groups { initial: range.start, written, ends }
     }
 }
 
@@ -169,26 +164,11 @@ struct Groups {
     initial: u32,
     written: Vec<u32>,
     ends: Vec<usize>,
-    /// Where the commits stand, if groups lie in chains: the chain of each group, the position of each version.
-    chains: Vec<u32>,
-    positions: Vec<u32>,
-}
-
-/// One of them.
-struct Group<'g> {
-    versions: &'g [u32],
-    chain: Option<u32>,
-    /// Of the versions, if there is a chain.
-    positions: &'g [u32],
 }
 
 impl Groups {
-    fn iter(&self) -> impl Iterator<Item = Group<'_>> {
+    fn iter(&self) -> impl Iterator<Item = &[u32]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        starts.zip(&self.ends).enumerate().map(|(place, (start, &end))| Group {
-            versions: &self.written[start..end],
-            chain: self.chains.get(place).copied(),
-            positions: self.positions.get(start..end).unwrap_or_default(),
-        })
+        starts.zip(&self.ends).map(|(start, &end)| &self.written[start..end])
     }
 }
