@@ -104,12 +104,13 @@ pub enum Attempt {
 }
 
 impl Follow {
-    /// The order, not audited, if it is found soon, or the transactions that did not fit where it ended.
+    /// The order, not audited, or the transactions that did not fit where the search ended; soon, or with patience.
     #[must_use]
-    pub fn attempt(&self, history: &History, question: Question, budget: &Budget) -> Attempt {
+    pub fn attempt(&self, history: &History, question: Question, patient: bool, budget: &Budget) -> Attempt {
         let Ok(predicates) = Predicates::compile(history) else { return Attempt::Stuck(Vec::new()) };
         let search = Search::new(World::initial(&predicates), is_split(question), question.uses_instants());
-        match search.run(ATTEMPT * history.txn_count(), budget) {
+        let limit = if patient { limits(history, question)[0] } else { ATTEMPT * history.txn_count() };
+        match search.run(limit, budget) {
             Outcome::Found(certificate) => Attempt::Order(certificate),
             Outcome::Stuck(end) | Outcome::TooLong(end) => {
                 Attempt::Stuck(end.blocked.into_iter().map(|blocked| blocked.0).collect())

@@ -276,6 +276,33 @@ fn what_comes_too_late_withdraws_a_violation() {
     assert!(follower.stopped().is_some_and(|why| why.contains("came later")));
 }
 
+/// The lines of one transaction come after thousands that began later: its place is settled without it.
+#[test]
+fn a_transaction_behind_the_watermark_is_named_and_nobody_is_accused() {
+    for (protocol, level) in LEVELS {
+        let config = SimConfig { transactions: 3_000, ..SimConfig::new(protocol, 5) };
+        let mut lines = recorded(&config);
+        let of = |line: &[u8]| glance(line).unwrap().unwrap().txn;
+        let is_commit = |line: &&Vec<u8>| line.ends_with(br#""commit":true}"#);
+        let late = of(lines[100..].iter().find(is_commit).expect("a commit"));
+        let header = lines.remove(0);
+        let (last, first): (Vec<_>, Vec<_>) = lines.into_iter().partition(|line| of(line) == late);
+        let lines = [vec![header], first, last].concat();
+        let sink = Box::new(|_: &Part, _: &[u64]| Ok(()));
+        let follower = Follower::new(Question::new(level), &lines[0], Budget::unlimited(), sink);
+        let mut follower = follower.expect("a follower").holding(300);
+        for (number, line) in lines.iter().enumerate().skip(1) {
+            follower.line(line).expect("a line");
+            if number % 64 == 0 {
+                follower.advance_by_guess(true).expect("lines");
+            }
+        }
+        let End::Stopped(why) = follower.finish().expect("lines") else { panic!("{protocol}: an order") };
+        assert!(follower.found().is_none(), "{protocol}: {why}");
+        println!("{protocol}: {why}");
+    }
+}
+
 #[test]
 fn what_cannot_be_followed_is_named() {
     let header = br#"{"margay":1}"#;

@@ -3,7 +3,8 @@
 //! # Algorithm
 //! An order in real time is an order. Where there is none, transactions may change places that are no further apart than
 //! the horizon: as if the clocks of clients were so far apart. Where there is still none, the transaction that is due
-//! first and cannot take effect is *undecided*: it takes effect without what it saw. So others may see what it wrote.
+//! first and cannot take effect is *undecided*, once more transactions and a longer search did not help: it takes effect
+//! without what it saw. So others may see what it wrote.
 //!
 //! # Invariants
 //! Who has undecided transactions never answers `holds`, and nobody is accused: another order across the horizon may
@@ -12,11 +13,11 @@
 use margay_follow::{Attempt, Follow};
 use margay_history::{History, TxnId};
 
-use super::Follower;
+use super::{Follower, POSTPONED};
 use crate::{Part, Trouble};
 
 /// How many transactions may become undecided in one part.
-const MOST_AT_ONCE: usize = 16;
+const MOST_AT_ONCE: usize = 256;
 
 /// How many undecided transactions are named.
 const NAMED: usize = 1_000;
@@ -52,13 +53,19 @@ impl Follower<'_> {
     pub(super) fn look_within(&mut self, limit: i64, leave: usize) -> Result<(), Trouble> {
         let mut unseeing = Vec::new();
         for _ in 0..MOST_AT_ONCE {
-            let blocked = match self.order_within(limit)? {
+            let last = self.postponed == POSTPONED || limit == i64::MAX;
+            let patient = unseeing.is_empty() && last;
+            let blocked = match self.order_within(limit, patient)? {
                 Ok(order) => {
-                    self.reached = limit;
+                    (self.reached, self.postponed) = (limit, 0);
                     return self.settle(&order.split(leave).0);
                 }
                 Err(blocked) => blocked,
             };
+            if self.postponed < POSTPONED && limit < i64::MAX {
+                self.postponed += 1;
+                return Ok(());
+            }
             let first = self.waiting.iter_mut().filter(|txn| blocked.contains(&txn.label));
             match first.min_by_key(|txn| txn.end).filter(|txn| !unseeing.contains(&txn.label)) {
                 Some(txn) => {
@@ -77,15 +84,19 @@ impl Follower<'_> {
     }
 
     /// An order, in real time or else within the horizon; or the transactions that are in the way.
-    fn order_within(&self, limit: i64) -> Result<Result<Part, Vec<u64>>, Trouble> {
+    fn order_within(&self, limit: i64, patient: bool) -> Result<Result<Part, Vec<u64>>, Trouble> {
         let settled = self.auditor.settled();
         let question = self.auditor.question();
         let labels =
             |part: &History, txns: Vec<TxnId>| txns.into_iter().map(|txn| part.txn_label(txn)).collect();
         let mut blocked = Vec::new();
-        for part in [settled.narrow_part(self.due(limit)), settled.part(self.due(limit))] {
-            let part = part?;
-            match Follow.attempt(&part, question, &self.budget) {
+        for (wide, patiently) in [(false, false), (true, false), (false, true)] {
+            if patiently && !patient {
+                break;
+            }
+            let due = self.due(limit);
+            let part = if wide { settled.part(due) } else { settled.narrow_part(due) }?;
+            match Follow.attempt(&part, question, patiently, &self.budget) {
                 Attempt::Order(certificate) => {
                     if let Some(order) = Part::of(&part, &certificate) {
                         return Ok(Ok(order));
