@@ -4,18 +4,21 @@
 //! Transactions are taken in the order in which they are judged. The dependencies that explaining their reads
 //! (`judge`) and ordering their versions (`shard`) made certain go to the graph, which finds cycles; two
 //! consecutive anti-dependencies are held against the conditions of SSI where the database certifies by it.
+//! Whether an anti-dependency is direct, which SSI asks, was decided where the versions are: the certifier
+//! looks at no record.
 //!
 //! # Invariants
 //! Dependencies come in an order that does not depend on the number of shards: by transaction, and then by
 //! write. So the cycles that are found do not either.
 
-use margay_history::{Values, Version};
+use margay_history::Values;
 use margay_mechanisms::{World, dangerous};
 use margay_verdict::mechanism::{Certified, Mechanisms, View};
 use margay_verdict::{Broken, Edge, Reason};
 
 use crate::judge::Explained;
 use crate::mirror::Mirror;
+use crate::record::MarkedEdge;
 use crate::searched::Searched;
 use crate::shard::{Alarm, Ordered};
 use crate::txn::{Ended, Txn};
@@ -30,7 +33,7 @@ pub(crate) struct Judged {
 
 impl Mirror {
     /// Takes over what is certain of transactions that are judged.
-    pub(crate) fn certify(&mut self, judged: Judged, values: &Values) {
+    pub(crate) fn certify(&mut self, judged: Judged) {
         let Judged { window, explained, ordered } = judged;
         let (mut edges, mut alarms) = (Vec::new(), Vec::new());
         for part in ordered {
@@ -47,16 +50,16 @@ impl Mirror {
             while let Some(Alarm { txns, broken, .. }) = alarms.next_if(|alarm| alarm.place.0 == number) {
                 self.report(txns.to_vec(), broken);
             }
-            self.take_over(ended, found, values);
+            self.take_over(ended, found);
             while let Some((_, edge)) = edges.next_if(|((of, _), _)| *of == number) {
-                self.depend(edge, values);
+                self.depend(edge);
             }
             self.judged(ended);
         }
     }
 
     /// Takes over what explaining brought to light.
-    fn take_over(&mut self, ended: &Txn, found: Explained, values: &Values) {
+    fn take_over(&mut self, ended: &Txn, found: Explained) {
         for op in found.broken {
             self.report(vec![ended.id], Broken::Read { op });
         }
@@ -64,7 +67,8 @@ impl Mirror {
         self.statistics.certain_reads += found.wr.certain + found.wr.deduced;
         self.statistics.wr.add(found.wr);
         self.statistics.rw.add(found.rw);
-        found.edges.into_iter().for_each(|edge| self.depend(edge, values));
+        self.statistics.open.add(found.open);
+        found.edges.into_iter().for_each(|edge| self.depend(edge));
     }
 
     /// Rows may still come to match what was searched.
@@ -75,56 +79,44 @@ impl Mirror {
             for searched in found.searched.drain(..) {
                 let Some(table) = self.searches.searched(searched.predicate) else { continue };
                 let searched = Searched { number: self.statistics.judged + place as u64, ..searched };
-                let is_live = |txn| self.graph.contains(txn);
-                self.store.table(table).searchers.push(searched, world, is_live);
+                self.store.table(table).searchers.push(searched, world, self.forgotten);
             }
         }
     }
 
     /// A dependency is certain: the certifier looks at it.
-    fn depend(&mut self, edge: Edge, values: &Values) {
+    fn depend(&mut self, MarkedEdge { edge, direct }: MarkedEdge) {
         let anti = matches!(edge.reason, Reason::AntiRead { .. });
         let Mechanisms { certifier, view, .. } = self.mechanisms;
         if edge.from == edge.to || (anti && (certifier == Certified::Committed || view == View::Uncommitted))
         {
             return;
         }
-        let ssi = anti && certifier == Certified::Ssi;
-        let look = ssi.then(|| edge.clone());
-        match (self.graph.add(edge), look) {
+        let look = (direct && certifier == Certified::Ssi).then(|| edge.clone());
+        match (self.graph.add(edge, direct), look) {
             (Err(broken), _) => self.report_dependencies(broken),
             // An edge that is known already may only now be known to be direct.
-            (Ok(_), Some(edge)) => self.look_for_pivots(&edge, values),
+            (Ok(_), Some(edge)) => self.look_for_pivots(&edge),
             _ => {}
         }
     }
 
-    fn look_for_pivots(&mut self, edge: &Edge, values: &Values) {
-        let view = self.mechanisms.view;
+    /// Holds a direct anti-dependency and those before and after it against the conditions of SSI.
+    fn look_for_pivots(&mut self, edge: &Edge) {
         if !self.ran_together(edge) {
             return;
         }
-        self.catch_up_with(edge, values);
-        if !self.is_direct(edge) {
-            return;
-        }
         for [first, second] in self.graph.consecutive(edge) {
-            self.catch_up_with(&first, values);
-            self.catch_up_with(&second, values);
             let courses = [first.from, first.to, second.to].map(|txn| self.graph.course(txn));
             if let [Some(a), Some(b), Some(c)] = courses
                 && first.from != second.to
-                && dangerous(a, b, c, view)
-                && self.is_direct(&first)
-                && self.is_direct(&second)
+                && dangerous(a, b, c, self.mechanisms.view)
             {
                 self.report_dependencies(vec![first, second]);
             }
         }
     }
-}
 
-impl Mirror {
     /// Whether the transactions of an edge ran at the same time; others are in no dangerous structure.
     fn ran_together(&self, edge: &Edge) -> bool {
         match (self.graph.course(edge.from), self.graph.course(edge.to)) {
@@ -132,28 +124,56 @@ impl Mirror {
             _ => false,
         }
     }
+}
 
-    /// The object of an anti-dependency gets what unseen writes may have made of it.
-    fn catch_up_with(&mut self, edge: &Edge, values: &Values) {
-        if let (Reason::AntiRead { object, .. }, false) = (&edge.reason, self.store.saw_all()) {
-            let horizon = self.horizon();
-            self.store.catch_up(*object, horizon, &self.searches, values);
+#[cfg(test)]
+mod tests {
+    use margay_simdb::{Fault, Ppm, Protocol, SimConfig, simulate_history};
+    use margay_verdict::Budget;
+
+    use super::*;
+    use crate::{Engine, Statistics, Violation, simulated};
+
+    /// What is found when objects are told so late, or never, what the certifier has forgotten.
+    fn found(
+        protocol: Protocol,
+        fault: Option<Fault>,
+        seed: u64,
+        lag: fn(u64, u64) -> u64,
+    ) -> (Vec<Violation>, Statistics, usize) {
+        let mut config = SimConfig { transactions: 300, keys: 10, ..SimConfig::new(protocol, seed) };
+        if let Some(fault) = fault.filter(|fault| fault.breaks(protocol).is_some()) {
+            config = config.with_fault(fault, Ppm::percent(20));
         }
+        let history = simulate_history(&config).expect("a history").0;
+        let mechanisms = simulated(&format!("simdb-{protocol}")).expect("a simulated database");
+        let mut mirror = Mirror::new(mechanisms, 0);
+        mirror.lag = lag;
+        Engine::play(&mut mirror, &history, &Budget::unlimited()).expect("a timed history");
+        let found = std::iter::from_fn(|| mirror.next_violation()).collect();
+        (found, mirror.statistics(), mirror.size().readers)
     }
 
-    /// Whether an anti-dependency is on the very version that followed the one that was read: SSI looks at no
-    /// other. A reader of an older version is in conflict with who overwrote that one; who overwrites the
-    /// newer one does not meet its lock.
-    fn is_direct(&self, edge: &Edge) -> bool {
-        let Reason::AntiRead { op, object, version } = edge.reason else { return false };
-        let record = self.store.get(object);
-        let reader = record.readers.iter().find(|reader| reader.txn == edge.from && reader.op == op);
-        let fact = |wanted| record.versions.iter().find(|(known, _)| *known == wanted).map(|(_, fact)| fact);
-        let (Some(read), Some(next)) = (fact(version), fact(Version::Of(edge.to))) else { return false };
-        let others = record.versions.iter().filter(|(v, _)| *v != version && *v != Version::Of(edge.to));
-        // What may have been installed before `next` has come.
-        next.installed.after < self.now
-            && reader.is_some_and(|reader| reader.sole)
-            && read.right_before(next, others.map(|(_, other)| other))
+    /// What the certifier has forgotten only saves memory: told late or never, it changes nothing of what is found.
+    #[test]
+    fn what_is_forgotten_may_be_told_late() {
+        let (mut count, mut more) = (0, 0);
+        for protocol in [Protocol::Ssi, Protocol::Ss2pl, Protocol::Occ, Protocol::Mvto] {
+            for fault in [None, Some(Fault::StaleSnapshot), Some(Fault::WriteSkew), Some(Fault::Phantom)] {
+                for seed in 0..4 {
+                    let (now, told, readers) = found(protocol, fault, seed, |_, now| now);
+                    let late = |old, now: u64| if now.wrapping_mul(0x9E37_79B9) % 7 < 5 { old } else { now };
+                    let (late, sometimes, _) = found(protocol, fault, seed, late);
+                    let (never, seldom, all) = found(protocol, fault, seed, |old, _| old);
+                    assert_eq!(now, late, "{protocol} {fault:?} {seed}");
+                    assert_eq!(now, never, "{protocol} {fault:?} {seed}");
+                    assert_eq!((told.ww, told.wr, told.graph), (sometimes.ww, sometimes.wr, sometimes.graph));
+                    assert_eq!((told.ww, told.wr, told.graph), (seldom.ww, seldom.wr, seldom.graph));
+                    count += now.len();
+                    more += usize::from(all > readers);
+                }
+            }
+        }
+        assert!(count > 20 && more > 20, "{count} found, more remembered {more} times");
     }
 }

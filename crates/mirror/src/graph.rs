@@ -13,11 +13,15 @@
 //! A transaction is forgotten when nothing leads to it and every transaction that ran beside it has been
 //! judged: whatever comes later comes after it, so it is in no cycle (Property 4 of the appendix).
 
+use std::collections::VecDeque;
+
 use hashbrown::{HashMap, HashSet};
 use margay_history::TxnId;
 use margay_mechanisms::Course;
 use margay_verdict::mechanism::Points;
 use margay_verdict::{Edge, Reason};
+
+use crate::statistics::Edges;
 
 #[derive(Debug)]
 struct Node {
@@ -26,8 +30,36 @@ struct Node {
     floor: i64,
     /// The dependency that raised the floor.
     raised: Option<(TxnId, Reason)>,
-    outs: Vec<(TxnId, Reason)>,
+    outs: Vec<Out>,
     ins: Vec<TxnId>,
+}
+
+/// A dependency on a transaction, with where it leads.
+#[derive(Debug)]
+struct Out {
+    to: TxnId,
+    reason: Reason,
+    direct: Direct,
+}
+
+/// Whether a dependency is a direct anti-dependency.
+#[derive(Debug)]
+enum Direct {
+    No,
+    Yes,
+    /// For another reason than the one that was told first.
+    For(Box<Reason>),
+}
+
+impl Out {
+    /// Why it is a direct anti-dependency, if it is one.
+    fn direct(&self) -> Option<&Reason> {
+        match &self.direct {
+            Direct::No => None,
+            Direct::Yes => Some(&self.reason),
+            Direct::For(reason) => Some(reason),
+        }
+    }
 }
 
 #[derive(Default, Debug)]
@@ -41,6 +73,11 @@ pub(crate) struct Graph {
     /// How many transactions were left when it was last tidied, and how many were judged since.
     left: usize,
     judged: usize,
+    /// The transactions that were judged, in that order, without those of the beginning that are forgotten.
+    order: VecDeque<TxnId>,
+    /// How many those are.
+    forgotten: u64,
+    told: Edges,
 }
 
 /// After so many transactions, at least, the graph is tidied.
@@ -60,14 +97,20 @@ impl Graph {
     }
 
     /// One more transaction is judged; answers whether so many are that it is worth to tidy up.
-    pub fn judged(&mut self) -> bool {
+    pub fn judged(&mut self, txn: TxnId) -> bool {
+        self.order.push_back(txn);
         self.judged += 1;
         self.judged >= ROUND.max(self.left / 4)
     }
 
-    /// Whether a transaction is remembered.
-    pub fn contains(&self, txn: TxnId) -> bool {
-        self.nodes.contains_key(&txn)
+    /// How many of the first transactions that were judged are forgotten, without a gap.
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
+    /// How many dependencies were added.
+    pub fn told(&self) -> Edges {
+        self.told
     }
 
     /// How many transactions and edges there are.
@@ -82,15 +125,21 @@ impl Graph {
     /// Adds a dependency; answers the cycle that it would close, and then leaves it out, or the path to a
     /// transaction that took place before the path's first. An edge of transactions that are forgotten, or
     /// that is there already, changes nothing.
-    pub fn add(&mut self, edge: Edge) -> Result<bool, Vec<Edge>> {
+    pub fn add(&mut self, edge: Edge, direct: bool) -> Result<bool, Vec<Edge>> {
         let (Some(from), Some(to)) = (self.nodes.get(&edge.from), self.nodes.get(&edge.to)) else {
             return Ok(false);
         };
         let known = (edge.from, edge.to, is_anti(&edge.reason));
+        let against = from.place > to.place;
         if self.known.contains(&known) {
+            if direct {
+                self.direct(edge);
+            }
             return Ok(false);
         }
-        if from.place > to.place {
+        self.told.all += 1;
+        if against {
+            self.told.against += 1;
             self.reorder(&edge)?;
         }
         self.known.insert(known);
@@ -99,11 +148,21 @@ impl Graph {
         }
         let (from, to) = (edge.from, edge.to);
         if let Some(from) = self.nodes.get_mut(&edge.from) {
-            from.outs.push((edge.to, edge.reason));
+            let direct = if direct { Direct::Yes } else { Direct::No };
+            from.outs.push(Out { to: edge.to, reason: edge.reason, direct });
         }
         match self.points {
             Some(points) => self.raise(from, to, points).map_or(Ok(true), Err),
             None => Ok(true),
+        }
+    }
+
+    /// A dependency that is known already is direct, perhaps because of another operation.
+    fn direct(&mut self, Edge { from, to, reason }: Edge) {
+        let outs = self.nodes.get_mut(&from).map(|node| &mut node.outs);
+        let same = outs.into_iter().flatten().find(|out| out.to == to && is_anti(&out.reason));
+        if let Some(out) = same.filter(|out| matches!(out.direct, Direct::No)) {
+            out.direct = if out.reason == reason { Direct::Yes } else { Direct::For(Box::new(reason)) };
         }
     }
 
@@ -117,9 +176,9 @@ impl Graph {
                 continue;
             }
             let (floor, point) = (before.floor, node.course.point(points));
-            let reason = before.outs.iter().find(|(next, _)| *next == to).map(|(_, reason)| reason.clone());
+            let reason = before.outs.iter().find(|out| out.to == to).map(|out| out.reason.clone());
             let was_fine = node.floor <= point.after;
-            stack.extend(node.outs.iter().map(|(next, _)| (to, *next)));
+            stack.extend(node.outs.iter().map(|out| (to, out.to)));
             if let Some(node) = self.nodes.get_mut(&to) {
                 (node.floor, node.raised) = (floor, reason.map(|reason| (from, reason)));
             }
@@ -155,7 +214,7 @@ impl Graph {
         let mut parents: HashMap<TxnId, (TxnId, Reason)> = HashMap::new();
         let (mut forward, mut stack) = (vec![edge.to], vec![edge.to]);
         while let Some(txn) = stack.pop() {
-            for (next, reason) in &self.nodes[&txn].outs {
+            for Out { to: next, reason, .. } in &self.nodes[&txn].outs {
                 if *next == edge.to || parents.contains_key(next) || self.place(*next) > high {
                     continue;
                 }
@@ -199,12 +258,12 @@ impl Graph {
         }
     }
 
-    /// The pairs of consecutive anti-dependencies with this edge as first or second.
+    /// The pairs of consecutive direct anti-dependencies with this edge as first or second.
     pub fn consecutive(&self, edge: &Edge) -> Vec<[Edge; 2]> {
         let mut pairs = Vec::new();
         let anti = |node: &Node, from: TxnId| -> Vec<Edge> {
-            let outs = node.outs.iter().filter(|(_, reason)| is_anti(reason));
-            outs.map(|(to, reason)| Edge { from, to: *to, reason: reason.clone() }).collect()
+            let outs = node.outs.iter().filter_map(|out| Some((out.to, out.direct()?.clone())));
+            outs.map(|(to, reason)| Edge { from, to, reason }).collect()
         };
         if let Some(node) = self.nodes.get(&edge.to) {
             pairs.extend(anti(node, edge.to).into_iter().map(|second| [edge.clone(), second]));
@@ -226,7 +285,7 @@ impl Graph {
         self.judged = 0;
         while let Some(txn) = stack.pop() {
             let Some(node) = self.nodes.remove(&txn) else { continue };
-            for (to, reason) in node.outs {
+            for Out { to, reason, .. } in node.outs {
                 self.known.remove(&(txn, to, is_anti(&reason)));
                 let Some(next) = self.nodes.get_mut(&to) else { continue };
                 next.ins.retain(|before| *before != txn);
@@ -236,6 +295,10 @@ impl Graph {
             }
         }
         self.left = self.nodes.len();
+        while self.order.front().is_some_and(|first| !self.nodes.contains_key(first)) {
+            self.order.pop_front();
+            self.forgotten += 1;
+        }
     }
 }
 
@@ -292,7 +355,7 @@ mod tests {
                 if a == b {
                     continue;
                 }
-                match graph.add(edge(a as u32, b as u32)) {
+                match graph.add(edge(a as u32, b as u32), false) {
                     Err(found) => {
                         cycles += 1;
                         assert!(reach[b][a], "a cycle where none is");
@@ -324,7 +387,8 @@ mod tests {
                 course.push(OpKind::Commit, Interval::new(at.1, at.1), &[], false);
                 graph.insert(TxnId(txn), course);
             }
-            let found: Vec<_> = order.into_iter().filter_map(|(a, b)| graph.add(edge(a, b)).err()).collect();
+            let found: Vec<_> =
+                order.into_iter().filter_map(|(a, b)| graph.add(edge(a, b), false).err()).collect();
             assert!(!found.is_empty(), "{order:?}");
             for path in found {
                 assert!(path.windows(2).all(|pair| pair[0].to == pair[1].from));
@@ -337,12 +401,13 @@ mod tests {
     #[test]
     fn forgets_what_nothing_leads_to() {
         let mut graph = graph(4);
+        (0..4).for_each(|txn| _ = graph.judged(TxnId(txn)));
         for (a, b) in [(0, 1), (1, 2), (3, 2)] {
-            assert_eq!(graph.add(edge(a, b)), Ok(true));
+            assert_eq!(graph.add(edge(a, b), false), Ok(true));
         }
         graph.tidy(3);
-        assert!(!graph.contains(TxnId(0)) && !graph.contains(TxnId(1)));
-        assert!(graph.contains(TxnId(2)), "3 leads to it and may be in a cycle");
-        assert_eq!(graph.len(), (2, 1));
+        assert!(!graph.nodes.contains_key(&TxnId(0)) && !graph.nodes.contains_key(&TxnId(1)));
+        assert!(graph.nodes.contains_key(&TxnId(2)), "3 leads to it and may be in a cycle");
+        assert_eq!((graph.len(), graph.forgotten()), ((2, 1), 2));
     }
 }

@@ -95,12 +95,14 @@
 //! two numbers (`searched`). Only where a condition bounds no column by whole numbers, every row of the table
 //! costs a look.
 
+mod bundle;
 mod certifier;
 mod check;
 mod due;
 mod front;
 mod graph;
 mod index;
+mod joint;
 mod judge;
 mod locks;
 mod log;
@@ -109,6 +111,7 @@ mod mirror;
 #[cfg_attr(not(feature = "parallel"), path = "alone.rs")]
 mod parallel;
 mod pipeline;
+mod plain;
 mod record;
 mod rows;
 mod searched;
@@ -117,12 +120,14 @@ mod simulated;
 mod statistics;
 mod store;
 mod txn;
+mod unseen;
 mod writes;
 
+pub use bundle::Bundles;
 pub use check::Engine;
 pub use margay_mechanisms::{Pattern, Searches, changes};
 pub use margay_verdict::mechanism::Mechanisms;
 pub use mirror::{Asked, Mirror, Trace, Unfit, Violation};
 pub use pipeline::{Client, Pipeline};
 pub use simulated::simulated;
-pub use statistics::{Dependencies, Size, Statistics};
+pub use statistics::{Dependencies, Edges, OpenReads, Size, Statistics};

@@ -20,17 +20,17 @@ use std::sync::Arc;
 use margay_history::{
     Access, Interval, ObjectId, OpId, OpKind, PredicateId, ReadLock, TxnId, ValueId, Values,
 };
-use margay_mechanisms::{Fact, Pattern, Searches, World, Written};
+use margay_mechanisms::{Pattern, Searches, World};
 use margay_verdict::mechanism::{Mechanisms, View};
 use margay_verdict::{Breach, Broken, Edge};
 
+use crate::bundle::Bundles;
 use crate::certifier::Judged;
 use crate::front::{Front, Step};
 use crate::graph::Graph;
-use crate::judge::Explained;
-use crate::log::Entry;
+use crate::judge::{Explained, Judge};
 use crate::parallel::Crew;
-use crate::shard::{Alarm, Fixed, Met, Ordered, Shard, made};
+use crate::shard::{Alarm, Fixed, Met, Ordered, Shard};
 use crate::statistics::{Size, Statistics};
 use crate::store::Store;
 use crate::txn::{Ended, Txn};
@@ -115,6 +115,12 @@ pub struct Mirror {
     pub(crate) graph: Graph,
     found: VecDeque<Violation>,
     pub(crate) statistics: Statistics,
+    /// The certifier has forgotten so many of the first transactions that were judged, or more.
+    pub(crate) forgotten: u64,
+    /// Leaves out some of what the certifier has forgotten, in tests.
+    #[cfg(test)]
+    pub(crate) lag: fn(u64, u64) -> u64,
+    bundles: Option<Bundles>,
     crew: Arc<Crew>,
     /// So many transactions meet others at a time.
     window: usize,
@@ -152,6 +158,10 @@ impl Mirror {
             graph: Graph::new(mechanisms.points),
             found: VecDeque::new(),
             statistics: Statistics::default(),
+            forgotten: 0,
+            #[cfg(test)]
+            lag: |_, now| now,
+            bundles: None,
             crew: Arc::default(),
             window: 1,
             windows: 1..=1,
@@ -177,6 +187,19 @@ impl Mirror {
         self.window = (*windows.start()).max(1);
         self.windows = self.window..=(*windows.end()).max(self.window);
         self
+    }
+
+    /// Also counts what would be sent if objects were shared out to so many workers.
+    #[must_use]
+    pub fn with_bundle_count(mut self, workers: u32) -> Self {
+        self.bundles = Some(Bundles { workers: workers.max(1), ..Bundles::default() });
+        self
+    }
+
+    /// What would be sent, if that is counted.
+    #[must_use]
+    pub fn bundles(&self) -> Option<Bundles> {
+        self.bundles
     }
 
     /// The tables, conditions and rows that [`Mirror::feed_search`] speaks of. They are declared before they are used.
@@ -315,7 +338,7 @@ impl Mirror {
             if judged.window.is_empty() {
                 return false;
             }
-            self.certify(judged, values);
+            self.certify(judged);
         }
         true
     }
@@ -328,7 +351,7 @@ impl Mirror {
     /// What was deduced so far.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        self.statistics
+        Statistics { graph: self.graph.told(), ..self.statistics }
     }
 
     /// How much is remembered now.
@@ -349,6 +372,9 @@ impl Mirror {
     fn admit(&mut self, values: &Values) {
         let mut fresh = std::mem::take(&mut self.fresh);
         for ended in &fresh {
+            if let Some(bundles) = &mut self.bundles {
+                bundles.add(ended, values);
+            }
             forget(&mut self.running, ended.course.start());
             if ended.is_seen(&self.mechanisms) {
                 self.note_unseen(ended, values);
@@ -392,55 +418,6 @@ impl Mirror {
         }
     }
 
-    /// What a transaction may have written without that anybody saw it.
-    fn note_unseen(&mut self, ended: &Txn, values: &Values) {
-        let (opaque, horizon) = (ended.course.is_opaque().then_some(None), self.horizon());
-        if let Some(fact) = Fact::unheard(&ended.course, self.mechanisms.view) {
-            let entry = Entry { txn: ended.id, unseen: None, written: [].into(), fact };
-            self.store.note(None, entry, horizon);
-        }
-        if ended.unseen.is_empty() && opaque.is_none() {
-            return;
-        }
-        let mut written: Vec<ObjectId> = ended.writes.iter().map(|(object, _)| *object).collect();
-        written.sort_unstable();
-        let written: Arc<[ObjectId]> = written.into();
-        for unseen in ended.unseen.iter().map(Some).chain(opaque) {
-            let mut alone = Written::default();
-            alone.push_unseen(unseen.map_or(&Pattern::Any, |unseen| &unseen.pattern));
-            let mut first = None;
-            made(&alone, ended, &self.mechanisms, values, |fact| _ = first.get_or_insert(fact));
-            let Some(fact) = first else { continue };
-            let table = unseen.and_then(|unseen| unseen.table(&self.searches));
-            let (txn, unseen, written) = (ended.id, unseen.cloned(), Arc::clone(&written));
-            self.store.note(table, Entry { txn, unseen, written, fact }, horizon);
-        }
-    }
-
-    /// The objects that transactions have looked at get what unseen writes may have made of them.
-    fn catch_up(&mut self, ready: &[Ended], values: &Values) {
-        let searches = ready.iter().flat_map(|ended| &ended.searches);
-        for search in searches.filter(|search| search.whole) {
-            self.store.prepare(search.predicate, &self.searches, values);
-        }
-        if self.store.saw_all() {
-            return;
-        }
-        let horizon = self.horizon();
-        for ended in ready {
-            let searched = ended.searches.iter().filter(|search| search.whole);
-            let rows = searched.flat_map(|search| self.store.may_match(search.predicate, &self.searches));
-            let mut objects: Vec<ObjectId> = rows.collect();
-            objects.extend(ended.reads.iter().map(|seen| seen.object));
-            if self.mechanisms.skips_unchanged {
-                objects.extend(ended.writes.iter().map(|(object, _)| *object));
-            }
-            for object in objects {
-                self.store.catch_up(object, horizon, &self.searches, values);
-            }
-        }
-    }
-
     /// Every version that can have been installed before this time has come.
     fn complete(&self) -> i64 {
         match self.mechanisms.view {
@@ -456,7 +433,7 @@ impl Mirror {
         loop {
             let judged = self.judge(values);
             let all = judged.window.len() < MOST;
-            self.certify(judged, values);
+            self.certify(judged);
             if all {
                 return;
             }
@@ -496,9 +473,10 @@ impl Mirror {
     fn explain_all(&self, ready: &[Ended], values: &Values) -> Vec<Explained> {
         // More parts than threads: one of them may be making the next window.
         let part = ready.len().div_ceil(4 * self.crew.len());
-        let explain = |part: &[Ended]| -> Vec<Explained> {
-            part.iter().map(|ended| self.explain(ended, values)).collect()
-        };
+        let world = World { values, searches: &self.searches };
+        let judge = Judge { mechanisms: &self.mechanisms, store: &self.store, world, now: self.now };
+        let explain =
+            |part: &[Ended]| -> Vec<Explained> { part.iter().map(|ended| judge.explain(ended)).collect() };
         match self.is_worth(ready.len()) {
             false => explain(ready),
             true => self.crew.each(ready.chunks(part), true, explain).into_iter().flatten().collect(),
@@ -520,9 +498,9 @@ impl Mirror {
         let (worth, horizon) = (self.is_worth(transactions), self.horizon());
         let Store { shards, tables, everywhere, .. } = &mut self.store;
         let world = World { values, searches: &self.searches };
-        let (mechanisms, graph) = (&self.mechanisms, &self.graph);
-        let judged = self.statistics.judged;
-        let fixed = Fixed { mechanisms, world, tables, everywhere, graph, horizon, judged };
+        let (mechanisms, judged) = (&self.mechanisms, self.statistics.judged);
+        let (forgotten, now) = (self.forgotten, self.now);
+        let fixed = Fixed { mechanisms, world, tables, everywhere, horizon, judged, forgotten, now };
         self.crew.each(shards, worth, |shard| each(shard, fixed))
     }
 
@@ -535,9 +513,14 @@ impl Mirror {
     pub(crate) fn judged(&mut self, ended: &Txn) {
         forget(&mut self.starts, ended.course.start());
         self.statistics.judged += 1;
-        if self.graph.judged() {
+        if self.graph.judged(ended.id) {
             let horizon = self.horizon();
             self.graph.tidy(horizon);
+            #[cfg(test)]
+            let told = (self.lag)(self.forgotten, self.graph.forgotten());
+            #[cfg(not(test))]
+            let told = self.graph.forgotten();
+            self.forgotten = told;
         }
     }
 

@@ -16,6 +16,7 @@ use std::cmp::Reverse;
 
 use margay_history::{Interval, ObjectId, OpId, OpKind, PredicateId, TxnId, Value, ValueId, Values, Version};
 use margay_mechanisms::{Fact, Pattern, Saw, World, close_unknown, left};
+use margay_verdict::Edge;
 use margay_verdict::mechanism::View;
 
 /// A lock of a transaction that has ended.
@@ -57,6 +58,17 @@ pub(crate) struct Reader {
     pub by: i64,
     /// Whether it saw the value of no other version, and wrote none itself.
     pub sole: bool,
+    /// The how-many-th transaction to be judged it is.
+    pub number: u64,
+}
+
+/// A dependency on its way to the certifier.
+#[derive(Clone, Debug)]
+pub(crate) struct MarkedEdge {
+    pub edge: Edge,
+    /// Whether it is an anti-dependency on the very version that followed the one that was read, as far as
+    /// the certifier minds.
+    pub direct: bool,
 }
 
 #[derive(Default, Debug)]
@@ -161,11 +173,11 @@ impl Record {
     }
 
     /// Forgets what nobody can touch any more. A partial row hides only what it determines itself.
-    pub fn tidy(&mut self, horizon: i64, values: &Values, is_live: impl Fn(TxnId) -> bool) {
+    pub fn tidy(&mut self, horizon: i64, values: &Values, forgotten: u64) {
         if !self.held.is_empty() {
             self.held.retain(|lock| lock.until >= horizon);
         }
-        self.tidy_readers(is_live);
+        self.tidy_readers(forgotten);
         self.tidy_versions(horizon, values);
     }
 
@@ -196,9 +208,9 @@ impl Record {
 
     /// Forgets the readers that are forgotten elsewhere, when there are twice as many as the last time: so
     /// each is looked at only a few times.
-    pub fn tidy_readers(&mut self, is_live: impl Fn(TxnId) -> bool) {
+    pub fn tidy_readers(&mut self, forgotten: u64) {
         if self.readers.len() > 2 * self.left + 4 {
-            self.readers.retain(|reader| is_live(reader.txn));
+            self.readers.retain(|reader| reader.number >= forgotten);
             self.left = self.readers.len();
         }
     }
@@ -266,6 +278,18 @@ impl Record {
         (next, there().count() as u64)
     }
 
+    /// Whether the version of `next` is the very one that followed the one that was read, which SSI asks: a
+    /// reader of an older version is in conflict with who overwrote that one, and who overwrites the newer
+    /// one does not meet its lock. This is decided when everything that may have been installed before `next`
+    /// has come, and not later, because versions are forgotten.
+    pub fn is_direct(&self, read: Version, next: TxnId, now: i64) -> bool {
+        let next = Version::Of(next);
+        let fact = |wanted| self.versions.iter().find(|(known, _)| *known == wanted).map(|(_, fact)| fact);
+        let (Some(from), Some(to)) = (fact(read), fact(next)) else { return false };
+        let others = self.versions.iter().filter(|(version, _)| *version != read && *version != next);
+        to.installed.after < now && from.right_before(to, others.map(|(_, other)| other))
+    }
+
     /// Whether a transaction did not leave the object as it was.
     pub fn changed_by(&self, txn: TxnId) -> bool {
         self.versions.iter().any(|(version, fact)| *version == Version::Of(txn) && fact.changes())
@@ -316,7 +340,7 @@ mod tests {
         record.install(TxnId(1), fact(20, i64::MAX, false, Some(10)), 0);
         record.install(TxnId(2), fact(50, 60, true, Some(40)), 0);
         assert_eq!(record.versions[1].1.installed, Interval::new(20, 40));
-        record.tidy(100, &Values::default(), |_| false);
+        record.tidy(100, &Values::default(), u64::MAX);
         assert_eq!(record.versions.len(), 1, "the committed version hides the others");
     }
 
@@ -329,7 +353,7 @@ mod tests {
                 Fact { pattern: Pattern::Value(ValueId(100 + txn)), ..fact(time, i64::MAX, false, None) };
             record.install(TxnId(txn), unknown, time);
             record.install(TxnId(10_000 + txn), fact(time + 1, time + 2, true, None), time);
-            record.tidy(time, &Values::default(), |_| false);
+            record.tidy(time, &Values::default(), u64::MAX);
             assert!(record.versions.len() <= APART + 4, "{}", record.versions.len());
         }
         assert!(record.versions.iter().any(|(version, fact)| *version == FORGOTTEN && !fact.certain));

@@ -62,7 +62,7 @@ pub(crate) struct Searchers(Vec<Group>);
 impl Searchers {
     /// Remembers a search; those of transactions that are forgotten elsewhere go when there are twice as many
     /// as the last time.
-    pub fn push(&mut self, searched: Searched, world: World<'_>, is_live: impl Fn(TxnId) -> bool) {
+    pub fn push(&mut self, searched: Searched, world: World<'_>, forgotten: u64) {
         let (column, range) = match world.searches.compared(searched.predicate) {
             Some((column, range)) => (Some(column), range),
             None => (None, (i64::MIN, i64::MAX)),
@@ -74,7 +74,7 @@ impl Searchers {
         });
         let group = &mut self.0[place];
         if group.all.len() > 2 * group.left + 16 {
-            group.all.retain(|(_, old)| is_live(old.txn));
+            group.all.retain(|(_, old)| old.number >= forgotten);
             group.left = group.all.len();
         }
         group.all.push((range, searched));

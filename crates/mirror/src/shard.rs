@@ -28,11 +28,10 @@ use margay_mechanisms::{Fact, Saw, Searches, World, Written};
 use margay_verdict::mechanism::{Certified, Mechanisms, View};
 use margay_verdict::{Broken, Edge, Reason};
 
-use crate::graph::Graph;
 use crate::index::Index;
 use crate::judge::Explained;
 use crate::log::Log;
-use crate::record::{Reader, Record};
+use crate::record::{MarkedEdge, Reader, Record};
 use crate::searched::Searched;
 use crate::statistics::Dependencies;
 use crate::store::{Tables, deletions};
@@ -46,11 +45,15 @@ pub(crate) struct Fixed<'a> {
     pub tables: &'a Tables,
     /// Unseen writes that may have touched anything.
     pub everywhere: &'a Log,
-    pub graph: &'a Graph,
     /// Whatever is not judged yet began at this time or later.
     pub horizon: i64,
     /// How many transactions had been judged before the window.
     pub judged: u64,
+    /// The certifier has forgotten so many of the first transactions that were judged, or more: nothing need
+    /// be remembered of them.
+    pub forgotten: u64,
+    /// How far the stream has come.
+    pub now: i64,
 }
 
 /// A violation, with its place in the window: the transaction, what of it, and where.
@@ -83,7 +86,7 @@ pub(crate) struct Ordered {
     /// Two that wrote one object although the second had to be refused.
     pub alarms: Vec<Alarm>,
     /// With their places in the window: the transaction, and which of its writes.
-    pub edges: Vec<((usize, usize), Edge)>,
+    pub edges: Vec<((usize, usize), MarkedEdge)>,
     pub ww: Dependencies,
     pub rw: Dependencies,
 }
@@ -216,7 +219,7 @@ impl Shard {
 
     /// The versions of a transaction meet those of others.
     fn install(&mut self, ended: &Txn, fixed: Fixed<'_>, met: &mut Met) {
-        let Fixed { mechanisms, world: World { values, searches }, graph, horizon, .. } = fixed;
+        let Fixed { mechanisms, world: World { values, searches }, horizon, forgotten, .. } = fixed;
         for (object, written) in ended.writes.iter() {
             if !self.share.owns(*object) {
                 continue;
@@ -230,7 +233,7 @@ impl Shard {
                 refuse(&mut fact, record, (*object, ended), fixed);
                 record.install(ended.id, fact, horizon);
             });
-            record.tidy(horizon, values, |reader| graph.contains(reader));
+            record.tidy(horizon, values, forgotten);
             met.most = met.most.max(record.versions.len());
             self.list(*object, ended.id, searches, values);
         }
@@ -264,11 +267,13 @@ impl Shard {
         let mut ordered = Ordered::default();
         for (number, (ended, explained)) in window.iter().zip(explained).enumerate() {
             if fixed.mechanisms.certifier != Certified::Committed {
-                self.remember(&explained.readers, fixed);
+                self.remember(&explained.readers, fixed.judged + number as u64, fixed);
             }
             for (place, (object, _)) in ended.writes.iter().enumerate() {
                 if self.share.owns(*object) {
+                    let first = ordered.edges.len();
                     self.order((number, place), ended, *object, fixed, &mut ordered);
+                    self.mark(*object, &mut ordered.edges[first..], fixed);
                 }
             }
         }
@@ -276,14 +281,49 @@ impl Shard {
     }
 
     /// Later versions may overwrite what was read.
-    fn remember(&mut self, readers: &[(ObjectId, Reader)], fixed: Fixed<'_>) {
+    fn remember(&mut self, readers: &[(ObjectId, Reader)], number: u64, fixed: Fixed<'_>) {
         for (object, reader) in readers {
             if self.share.owns(*object) {
                 let record = self.record(*object, fixed.world.searches);
-                record.tidy_readers(|old| fixed.graph.contains(old));
-                record.readers.push(*reader);
+                record.tidy_readers(fixed.forgotten);
+                record.readers.push(Reader { number, ..*reader });
             }
         }
+    }
+
+    /// Decides which anti-dependencies on new versions of an object are direct. Unseen writes may have come
+    /// between.
+    fn mark(&mut self, object: ObjectId, edges: &mut [((usize, usize), MarkedEdge)], fixed: Fixed<'_>) {
+        let mut open = edges.iter_mut().map(|(_, marked)| marked).filter(|marked| marked.direct).peekable();
+        if fixed.mechanisms.certifier != Certified::Ssi || open.peek().is_none() {
+            return;
+        }
+        self.catch_up(object, fixed.tables, fixed.everywhere, (fixed.horizon, fixed.world));
+        let record = self.get(object);
+        for MarkedEdge { edge, direct } in open {
+            let Reason::AntiRead { version, .. } = edge.reason else { continue };
+            *direct = record.is_some_and(|record| record.is_direct(version, edge.to, fixed.now));
+        }
+    }
+
+    /// Adds to an object what unseen writes may have made of it.
+    pub fn catch_up(
+        &mut self,
+        object: ObjectId,
+        tables: &Tables,
+        everywhere: &Log,
+        (horizon, World { values, searches }): (i64, World<'_>),
+    ) {
+        let table = searches.table_of(object).and_then(|table| tables.get(&table));
+        let log = table.map(|table| &table.unseen);
+        let ends = [log.map_or(0, Log::len), everywhere.len()];
+        let seen = self.get(object).map_or([0, 0], |record| record.caught_up);
+        if seen == ends {
+            return;
+        }
+        let mut new = log.map_or_else(Vec::new, |log| log.since(seen[0], object, searches, values));
+        new.extend(everywhere.since(seen[1], object, searches, values));
+        self.record(object, searches).catch_up(new, ends, horizon, values);
     }
 
     /// Orders a transaction's version of an object among the others, and after those who read before it. Only
@@ -301,7 +341,9 @@ impl Shard {
         let certain = |(version, fact): &&(Version, Fact)| *version == Version::Of(txn) && fact.changes();
         let Some((_, mine)) = versions.iter().find(certain) else { return };
         let mut refused = None;
-        let mut depend = |from, to, reason| ordered.edges.push((place, Edge { from, to, reason }));
+        let mut depend = |from, to, reason, direct| {
+            ordered.edges.push((place, MarkedEdge { edge: Edge { from, to, reason }, direct }));
+        };
         let is_other = |(version, other): &&(Version, Fact)| *version != Version::Of(txn) && other.changes();
         let others = || versions.iter().filter(is_other);
         for (version, other) in others() {
@@ -317,10 +359,10 @@ impl Shard {
             let judged = other.installed.after <= ended.answered;
             if later && judged && !others().any(|(_, between)| mine.before(between) && between.before(other))
             {
-                depend(txn, other_txn, Reason::Write { object });
+                depend(txn, other_txn, Reason::Write { object }, false);
             }
             if earlier && !others().any(|(_, between)| other.before(between) && between.before(mine)) {
-                depend(other_txn, txn, Reason::Write { object });
+                depend(other_txn, txn, Reason::Write { object }, false);
             }
         }
         if let Some(other) = refused {
@@ -331,15 +373,17 @@ impl Shard {
         let changes = |saw: Saw, fact: &Fact| saw.is_changed_by(object, &fact.pattern, fixed.world);
         let previous = others().map(|(_, other)| other).filter(|other| other.before(mine));
         let previous = previous.max_by_key(|other| other.installed.before);
-        let overwritten =
-            |r: &&Reader| r.txn != txn && mine.installed.before > r.by && fixed.graph.contains(r.txn);
-        for &Reader { txn: from, op, version, saw, by, .. } in record.readers.iter().filter(overwritten) {
-            if !changes(saw, mine) {
+        let live = |r: &&Reader| r.txn != txn && r.number >= fixed.forgotten;
+        for &Reader { txn: from, op, version, saw, by, sole, .. } in record.readers.iter().filter(live) {
+            // Explaining knew of the others already, but perhaps not yet whether they are direct.
+            let late = mine.installed.before > by;
+            let known = || fixed.mechanisms.certifier == Certified::Ssi && sole;
+            if !(late || (known() && record.is_direct(version, txn, fixed.now))) || !changes(saw, mine) {
                 continue;
             }
-            ordered.rw.certain += 1;
+            ordered.rw.certain += u64::from(late);
             if !previous.is_some_and(|previous| previous.installed.before > by && changes(saw, previous)) {
-                depend(from, txn, Reason::AntiRead { op, object, version });
+                depend(from, txn, Reason::AntiRead { op, object, version }, sole);
             }
         }
         self.order_searches(place, ended, object, (mine, previous), fixed, ordered);
@@ -360,7 +404,8 @@ impl Shard {
         let number = fixed.judged + place.0 as u64;
         for searched in table.searchers.changed_by(object, &mine.pattern, fixed.world) {
             let Searched { txn: from, op, predicate, by, .. } = *searched;
-            let counts = searched.number <= number && from != ended.id && fixed.graph.contains(from);
+            let live = searched.number >= fixed.forgotten;
+            let counts = live && searched.number <= number && from != ended.id;
             if !counts || mine.installed.before <= by {
                 continue;
             }
@@ -369,7 +414,8 @@ impl Shard {
                 |fact: &Fact| Saw::Without(predicate).is_changed_by(object, &fact.pattern, fixed.world);
             if !previous.is_some_and(|previous| previous.installed.before > by && changes(previous)) {
                 let reason = Reason::AntiRead { op, object, version: record.seen_by(by, from) };
-                ordered.edges.push((place, Edge { from, to: ended.id, reason }));
+                let edge = Edge { from, to: ended.id, reason };
+                ordered.edges.push((place, MarkedEdge { edge, direct: false }));
             }
         }
     }

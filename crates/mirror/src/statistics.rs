@@ -2,6 +2,8 @@
 
 pub use margay_verdict::mechanism::{Deduced, Dependencies};
 
+use crate::txn::Seen;
+
 /// How much is remembered.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Size {
@@ -19,6 +21,42 @@ pub struct Size {
     pub nodes: usize,
     /// Dependencies of the certifier's graph.
     pub edges: usize,
+}
+
+/// Reads by how much it takes to explain them. Rows that a search left out and that may have matched count too.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct OpenReads {
+    /// All.
+    pub all: u64,
+    /// Those that more than one version may explain.
+    pub open: u64,
+    /// Open ones that share their snapshot with reads of other objects: these must be brought together.
+    pub shared: u64,
+}
+
+impl OpenReads {
+    /// The reads of one snapshot, so many of them open.
+    pub(crate) fn count(&mut self, group: &[Seen], open: usize) {
+        self.all += group.len() as u64;
+        self.open += open as u64;
+        let several = open > 0 && group.iter().any(|seen| seen.object != group[0].object);
+        self.shared += if several { open as u64 } else { 0 };
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.all += other.all;
+        self.open += other.open;
+        self.shared += other.shared;
+    }
+}
+
+/// Dependencies that were added to the certifier's graph.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Edges {
+    /// All.
+    pub all: u64,
+    /// Those that did not agree with the order of transactions that the graph had until then.
+    pub against: u64,
 }
 
 /// What was deduced, as far as it was looked for.
@@ -39,6 +77,10 @@ pub struct Statistics {
     /// Reads and other versions of what they saw, that are not older: whether it came later. Looked for only
     /// where the certifier minds.
     pub rw: Dependencies,
+    /// How many reads were open.
+    pub open: OpenReads,
+    /// What the certifier's graph was told.
+    pub graph: Edges,
     /// Violations found.
     pub violations: u64,
 }

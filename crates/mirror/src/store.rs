@@ -169,16 +169,9 @@ impl Store {
 
     /// Adds to an object what unseen writes may have made of it.
     pub fn catch_up(&mut self, object: ObjectId, horizon: i64, searches: &Searches, values: &Values) {
-        let log =
-            searches.table_of(object).and_then(|table| self.tables.get(&table)).map(|table| &table.unseen);
-        let ends = [log.map_or(0, Log::len), self.everywhere.len()];
-        let seen = self.get(object).caught_up;
-        if seen == ends {
-            return;
-        }
-        let mut new = log.map_or_else(Vec::new, |log| log.since(seen[0], object, searches, values));
-        new.extend(self.everywhere.since(seen[1], object, searches, values));
-        self.record(object, searches).catch_up(new, ends, horizon, values);
+        let place = self.place(object);
+        let Self { shards, tables, everywhere, .. } = self;
+        shards[place].catch_up(object, tables, everywhere, (horizon, World { values, searches }));
         self.enroll(searches);
     }
 

@@ -1,5 +1,5 @@
 //! The measurements of `docs/BENCHMARKS.md`: `cargo bench -p margay-mirror --bench mirror -- WHAT`, where
-//! WHAT is `speed`, `searches`, `linear`, `threads`, `stream [OPERATIONS]` or `pipeline`. Times are CPU
+//! WHAT is `speed`, `searches`, `linear`, `threads`, `stream [OPERATIONS]`, `pipeline` or `messages`. Times are CPU
 //! seconds of the measured part, where one thread works; of the wall where several do.
 
 mod bank;
@@ -32,7 +32,8 @@ fn main() {
         Some("threads") => threads(),
         Some("stream") => stream(args.next().and_then(|n| n.parse().ok()).unwrap_or(50_000_000)),
         Some("pipeline") => pipeline(),
-        _ => eprintln!("one of: speed, searches, linear, threads, stream [OPERATIONS], pipeline"),
+        Some("messages") => messages(),
+        _ => eprintln!("one of: speed, searches, linear, threads, stream [OPERATIONS], pipeline, messages"),
     }
 }
 
@@ -209,6 +210,52 @@ fn threads() {
         let (count, all) = (history.op_count(), all_cpu() - before);
         assert_eq!(mirror.statistics().violations, 0);
         println!("| {threads} | {count} | {all:.2} | {wall:.2} | {:.0} |", count as f64 / wall);
+    }
+}
+
+/// What verification on several workers would send: nothing is sent, only counted.
+fn messages() {
+    println!(
+        "| history | mechanisms of | operations | open reads | shared | edges/operation | against | bytes/operation: 1 worker | 2 | 4 | 8 |"
+    );
+    println!("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
+    let mut histories = vec![];
+    for protocol in [Protocol::RcMvcc, Protocol::SiFuw, Protocol::Ssi, Protocol::Ss2pl, Protocol::Occ] {
+        histories.push(("2,000 keys", protocol, blindw(protocol, 20_000)));
+    }
+    for (name, mix) in Mix::NAMED {
+        for protocol in [Protocol::SiFuw, Protocol::Ssi] {
+            let small = SimConfig {
+                clients: CLIENTS,
+                transactions: 10_000,
+                keys: 100,
+                mix,
+                ..SimConfig::new(protocol, 1)
+            };
+            let history = simulate_history(&small).expect("a simulation is a history").0;
+            histories.push((name, protocol, history));
+        }
+    }
+    for (name, protocol, history) in histories {
+        let mut line = String::new();
+        for workers in [1, 2, 4, 8] {
+            let mechanisms = simulated(&format!("simdb-{protocol}")).expect("a simulated database");
+            let (_, _, mirror) = run_history(&history, Mirror::new(mechanisms, 0).with_bundle_count(workers));
+            let (s, bundles) = (mirror.statistics(), mirror.bundles().expect("they are counted"));
+            if workers == 1 {
+                let percent = |part: u64, all: u64| 100.0 * part as f64 / all.max(1) as f64;
+                line = format!(
+                    "| {name} | simdb-{protocol} | {} | {:.1} % | {:.1} % | {:.2} | {:.2} % |",
+                    s.operations,
+                    percent(s.open.open, s.open.all),
+                    percent(s.open.shared, s.open.all),
+                    s.graph.all as f64 / s.operations as f64,
+                    percent(s.graph.against, s.graph.all),
+                );
+            }
+            line += &format!(" {:.0} |", bundles.bytes as f64 / s.operations as f64);
+        }
+        println!("{line}");
     }
 }
 
