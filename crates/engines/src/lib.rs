@@ -32,7 +32,7 @@ mod observe;
 mod strategies;
 
 #[cfg(feature = "sql")]
-pub use observe::{Backend, observe_with};
+pub use observe::{Backend, first_sight, observe_with};
 pub use strategies::strategies;
 
 /// An engine of the registry.

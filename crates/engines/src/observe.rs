@@ -7,6 +7,12 @@ use crate::Choice;
 
 pub use margay_observe::Backend;
 
+/// The engine that answers only what executing the statements shows at first sight, in linear time.
+#[must_use]
+pub fn first_sight() -> crate::Engine {
+    &Observe::QUICK
+}
+
 /// The engine observe, with what `read-committed` lets a statement see, and who answers.
 ///
 /// # Errors

@@ -57,6 +57,8 @@ pub struct Choices {
     budget: Budget,
     /// The most statements that are executed.
     most: u64,
+    /// Whether a statement sees no state before the earliest snapshot.
+    recent: bool,
 }
 
 #[derive(Debug)]
@@ -114,6 +116,7 @@ impl Choices {
             steps: 0,
             budget: Budget::unlimited(),
             most: u64::MAX,
+            recent: false,
         })
     }
 
@@ -156,6 +159,15 @@ impl Choices {
     #[must_use]
     pub fn at_most(mut self, steps: u64) -> Self {
         self.most = steps;
+        self
+    }
+
+    /// The same choices without states before the earliest snapshot, where each statement may have its own; then
+    /// [`Choices::cut`] says so.
+    #[must_use]
+    pub fn recent(mut self, recent: bool) -> Self {
+        self.cut |= recent && self.low > 0;
+        self.recent = recent;
         self
     }
 

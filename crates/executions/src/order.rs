@@ -8,7 +8,7 @@
 //! The first transaction that is not placed yet is found from where it was last, in each of three sorted lists:
 //! constant on average. The floor of a snapshot looks back over the transactions that are concurrent.
 
-use margay_history::{History, Outcome, TxnId};
+use margay_history::{History, OpKind, Outcome, TxnId};
 use margay_verdict::execution::Moment;
 use margay_verdict::instants::Instants;
 
@@ -173,11 +173,16 @@ impl<'h> Constraints<'h> {
     }
 }
 
-/// By what evidence says; else by when the commit was acknowledged; else as they stand.
+/// By what evidence says; else by when the commit was called, or a last statement acknowledged; else as they stand. Who
+/// reads what another one wrote, or waited for its lock, has called its own commit later; but the answers to two
+/// commits may come in any order.
 fn preferred(history: &History, live: &[TxnId], stamps: &[Option<i64>]) -> List {
     let commits = &history.evidence().commits;
     let known = |txn: TxnId| history.evidence().commit(txn);
-    let end = |txn: TxnId| history.ops(txn).next_back().and_then(|op| op.at).map_or(0, |at| at.after);
+    let end = |txn: TxnId| {
+        let last = history.ops(txn).next_back().and_then(|op| Some((op.at?, op.kind)));
+        last.map_or(0, |(at, kind)| if kind == OpKind::Commit { at.before } else { at.after })
+    };
     let all_stamped = live.iter().all(|txn| stamps[txn.index()].is_some());
     let all_known = !commits.is_empty() && live.iter().all(|&txn| known(txn).is_some());
     List::new(history, live.iter().copied(), |txn| match () {

@@ -5,7 +5,9 @@
 //! answer must be right whichever engine gave it.
 //!
 //! # Algorithm
-//! 1. Translate: statements that are plain operations on rows become rows ([`crate::translations`]).
+//! 1. A large log of statements: `auto` asks `observe` for what it sees at first sight, in linear
+//!    time. Translate: statements that are plain operations on rows become rows
+//!    ([`crate::translations`]).
 //! 2. Choose: the engine that was asked for, or the list of `auto`, the preferred one first.
 //! 3. Ask an engine, and audit its certificate. An accepted one is the answer. A rejected one is
 //!    recorded as a [`Fault`] of that engine, and the next engine is asked, as it is when an engine
@@ -31,7 +33,7 @@ use margay_verdict::mechanism::Deduced;
 use margay_verdict::{Budget, Certificate, Checker, Claim, Finding, Question, Translation, Verdict, Why};
 
 use crate::part::Coverage;
-use crate::translate::{instead, part, unread};
+use crate::translate::{first, instead, part, unread};
 
 /// How long other engines may look for a better explanation of a violation that is proved already.
 const EXPLANATION_TIME: Duration = Duration::from_millis(300);
@@ -235,6 +237,20 @@ fn whole_or_part(history: &History, choice: Choice, terms: Terms<'_>) -> Decisio
 }
 
 fn rows_or_statements(history: &History, choice: Choice, terms: Terms<'_>) -> Decision {
+    let mut faults = Vec::new();
+    if let (Choice::Auto, Some(engine)) = (choice, first(history)) {
+        let decision = first_answer([engine as &dyn Checker], history, terms);
+        if !decision.is_open() {
+            return decision;
+        }
+        faults = decision.faults;
+    }
+    let mut decision = translated(history, choice, terms);
+    decision.faults.splice(..0, faults);
+    decision
+}
+
+fn translated(history: &History, choice: Choice, terms: Terms<'_>) -> Decision {
     let Some(rows) = instead(history, choice, terms.question.level) else {
         return ask(history, choice, terms);
     };

@@ -1,7 +1,7 @@
 //! SQL statements as operations on rows, for the engines that do not execute SQL.
 
-use margay_engines::Choice;
-use margay_history::History;
+use margay_engines::{Choice, Engine};
+use margay_history::{History, OpKind};
 use margay_levels::Level;
 use margay_levels::definition::Family;
 use margay_levels::profile::Dbms;
@@ -12,6 +12,9 @@ use crate::part::Coverage;
 
 /// Up to this many transactions, `naive` can tell what an update did whose rows nobody saw.
 const SMALL_HISTORY: usize = 8;
+
+/// Up to this many transactions, statements become rows at once.
+const SMALL_LOG: usize = 2_000;
 
 /// The rows to check instead of a history of statements. `None` if there are no statements, if the
 /// engine executes them, or if one of them is more than operations on rows.
@@ -28,6 +31,13 @@ pub(crate) fn instead(history: &History, engine: Choice, level: Level) -> Option
     let certified =
         rows.left.is_some() && certifies(history, engine) && Predicates::compile(&rows.history).is_ok();
     (rows.left.is_none() && !unseen || certified).then_some(rows.history)
+}
+
+/// The engine that is asked about a large log of statements before it becomes rows: it explains most right logs, and
+/// refutes many wrong ones, in less time than the translation takes.
+pub(crate) fn first(history: &History) -> Option<Engine> {
+    let suits = history.txn_count() > SMALL_LOG && history.has_kind(OpKind::Sql);
+    suits.then(margay_engines::first_sight)
 }
 
 /// Nothing: this build reads SQL.

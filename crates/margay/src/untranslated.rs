@@ -1,7 +1,7 @@
 //! SQL in a build without the feature `sql`: no statement becomes operations on rows, and an answer that is missing for
 //! want of SQL says so.
 
-use margay_engines::Choice;
+use margay_engines::{Choice, Engine};
 use margay_history::History;
 use margay_levels::Level;
 use margay_verdict::{SqlError, Translation};
@@ -10,6 +10,11 @@ use crate::part::Coverage;
 
 /// Never anything.
 pub(crate) fn instead(_: &History, _: Choice, _: Level) -> Option<History> {
+    None
+}
+
+/// No engine executes statements.
+pub(crate) fn first(_: &History) -> Option<Engine> {
     None
 }
 

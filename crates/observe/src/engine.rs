@@ -28,6 +28,9 @@ impl Observe {
     /// With the default options.
     pub const DEFAULT: Observe = Observe { options: Options::DEFAULT };
 
+    /// Answers only what it sees at first sight, in linear time.
+    pub const QUICK: Observe = Observe { options: Options { quick: true, ..Options::DEFAULT } };
+
     /// Looks for an execution with these initial values, within wider and wider limits.
     fn find(
         &self,
@@ -46,7 +49,7 @@ impl Observe {
         }
     }
 
-    fn first_limits(&self, history: &History) -> Limits {
+    pub(crate) fn first_limits(&self, history: &History) -> Limits {
         let width = history.session_count().clamp(16, 256);
         Limits { window: self.options.window, patience: 64, width }
     }
@@ -67,6 +70,12 @@ impl Observe {
                 None => self.guess(&asked, initial, budget),
             };
         }
+        if let Some(verdict) = self.at_first_sight(&asked, budget)? {
+            return Ok(verdict);
+        }
+        if self.options.quick {
+            return Ok(Verdict::Unknown(Why::Outside("what is not seen at first sight".to_owned())));
+        }
         if let Some(verdict) = self.in_real_time(&asked, budget)? {
             return Ok(verdict);
         }
@@ -81,25 +90,6 @@ impl Observe {
             Found::Refuted(None) => Ok(self.unordered(history, &constraints)),
             other => asked.settled(other),
         }
-    }
-
-    /// Where real time need not count, an order that follows it is still the most probable, and there are far fewer of
-    /// them: a short search for one that explains everything.
-    fn in_real_time(&self, asked: &Asked<'_, '_>, budget: &Budget) -> Result<Option<Verdict>, Outside> {
-        let Asked { history, rules, .. } = *asked;
-        let one_state = matches!(rules.family, Family::Serial | Family::Snapshot);
-        if rules.real_time || !one_state || !history.is_timed() || history.txn_count() <= FEW_TXNS {
-            return Ok(None);
-        }
-        let rules = Rules { session: true, real_time: true, ..rules };
-        let constraints = Constraints::new(history, rules);
-        let timed = Asked { rules, constraints: &constraints, ..*asked };
-        let mut search = timed.search(self.short(), self.first_limits(history), &[])?;
-        search.each = FEW_EACH;
-        Ok(match search.run(budget) {
-            Found::Execution(execution) => Some(Verdict::Holds(Certificate::Execution(execution))),
-            _ => None,
-        })
     }
 
     /// A short search finds what comes in about the order of commits. Where it finds nothing, invariants may
@@ -181,7 +171,7 @@ impl Observe {
     }
 
     /// The options of a short search.
-    fn short(&self) -> Options {
+    pub(crate) fn short(&self) -> Options {
         Options { steps: self.options.steps.min(SHORT), ..self.options }
     }
 
@@ -437,7 +427,7 @@ impl Observe {
 }
 
 /// The most transactions of a log that needs no parts: learning about all of them is quick.
-const FEW_TXNS: usize = 24;
+pub(crate) const FEW_TXNS: usize = 24;
 
 /// How many statements a search executes, beyond a few for each operation, before learning is tried.
 const SHORT: u64 = 20_000;
@@ -446,7 +436,7 @@ const SHORT: u64 = 20_000;
 const ALL_STATES_UP_TO: usize = 20_000;
 
 /// How many statements a glance executes, beyond a few for each operation.
-const GLANCE: u64 = 1_000;
+pub(crate) const GLANCE: u64 = 1_000;
 
 /// How many statements are executed to see whether the audit can try everything.
 const FEW: u64 = 200_000;
@@ -467,13 +457,18 @@ pub(crate) struct Asked<'c, 'h> {
 }
 
 impl<'c, 'h> Asked<'c, 'h> {
-    fn search(
+    pub(crate) fn search(
         &self,
         options: Options,
         limits: Limits,
         initial: &[Initial],
     ) -> Result<Search<'c, 'h>, Outside> {
         Search::new(self.history, self.rules, self.constraints, options, limits, initial)
+    }
+
+    /// The answer by an execution, which may follow stricter rules than those that are asked for.
+    pub(crate) fn holds(&self, execution: Execution) -> Verdict {
+        Verdict::Holds(Certificate::Execution(Execution { reading: self.rules.reading(), ..execution }))
     }
 
     /// The answer, where nothing is refuted.

@@ -18,7 +18,8 @@
 //! transactions that can have caused it ([`conflict`]), and the search goes back to the latest of them. What
 //! could not be run stays blocked until something that it looked at is written.
 //!
-//! Where a short search finds nothing, results are held against what rows can ever be, whatever the order
+//! First comes the most natural execution, in the order of real time (`sight.rs`): it explains most right logs. Where a
+//! short search finds nothing either, results are held against what rows can ever be, whatever the order
 //! ([`invariant`]): most wrong answers are refuted there, in one pass over the log.
 //!
 //! Where neither time nor evidence gives the order, a SAT solver holds what is before what, and learns from
@@ -55,6 +56,7 @@ pub mod notes;
 mod options;
 mod parts;
 pub mod search;
+mod sight;
 pub mod smt;
 pub mod unknown;
 

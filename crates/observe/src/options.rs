@@ -77,6 +77,8 @@ pub struct Options {
     /// Where a short search finds nothing, looks for a few rows whose statements nothing explains before the
     /// whole log is asked.
     pub parts: bool,
+    /// Answers only what it sees at first sight: the most natural execution, or a result that no row can ever give.
+    pub quick: bool,
     /// How many statements are executed at most in a search that goes back and forth, beyond two hundred for
     /// each operation of the history.
     pub steps: u64,
@@ -96,6 +98,7 @@ impl Options {
         clashes: 20_000,
         invariants: true,
         parts: true,
+        quick: false,
         steps: 10_000_000,
     };
 }

@@ -43,8 +43,10 @@ pub const GLANCE_EACH: u64 = 2;
 /// How many times a transaction does not fit before an impatient search ends.
 const MANY_MISFITS: u32 = 64;
 
-/// How many statements an impatient search executes without that a transaction fits at a new place.
+/// How many statements an impatient search executes without that a transaction fits at a new place: for each operation
+/// of an average transaction, but never fewer than some.
 const MANY_STEPS: u64 = 4_000;
+const MANY_STEPS_EACH: u64 = 1_000;
 
 /// How many transactions that did not fit often are suspects.
 const SUSPECTS: usize = 4;
@@ -146,6 +148,11 @@ pub struct Search<'c, 'h> {
     pub most_for_one: u64,
     /// Ends as soon as a transaction has waited for long, or did not fit many times, or nothing fits for long.
     pub impatient: bool,
+    /// Whether no statement sees a state older than what was over when its transaction began.
+    pub recent: bool,
+    /// Whether a transaction runs in the first way that fits only. So it is the order that a misfit is blamed on, and
+    /// not what others might have seen.
+    pub first_only: bool,
     /// The farthest place that was reached, and after how many statements.
     farthest: (u32, u64),
     /// The first transaction of which that is true.
@@ -192,6 +199,8 @@ impl<'c, 'h> Search<'c, 'h> {
             each: MANY_EACH,
             most_for_one: u64::MAX,
             impatient: false,
+            recent: false,
+            first_only: false,
             farthest: (0, 0),
             overdue: None,
             misfits: HashMap::new(),
@@ -233,7 +242,9 @@ impl<'c, 'h> Search<'c, 'h> {
         if here > self.farthest.0 {
             self.farthest = (here, self.steps);
         }
-        self.overdue.is_some() || self.steps - self.farthest.1 > MANY_STEPS
+        let each = self.history.op_count() as u64 / self.history.txn_count().max(1) as u64;
+        let many = if self.recent { MANY_STEPS.max(MANY_STEPS_EACH * each) } else { MANY_STEPS };
+        self.overdue.is_some() || self.steps - self.farthest.1 > many
     }
 
     /// How many statements are executed at most.
@@ -370,7 +381,9 @@ impl<'c, 'h> Search<'c, 'h> {
         let Some(frame) = self.frames.back_mut() else { return };
         frame.print = Footprint::of(&choice.ran);
         frame.sights = choice.sights;
-        if !choices.is_done() {
+        if !choices.is_done() && self.first_only {
+            self.cut = true;
+        } else if !choices.is_done() {
             frame.choices = Some(choices);
         }
     }
@@ -420,7 +433,7 @@ impl<'c, 'h> Search<'c, 'h> {
         self.cut |= choices.cut;
         let misfits = self.misfits.entry(choices.txn()).or_default();
         *misfits += 1;
-        if *misfits > MANY_MISFITS {
+        if *misfits > MANY_MISFITS && !self.recent {
             self.overdue.get_or_insert(choices.txn());
         }
         if let Some(outside) = &choices.outside {
@@ -462,7 +475,7 @@ impl<'c, 'h> Search<'c, 'h> {
         let choices = Choices::new(&mut self.machine, self.rules, txn, range).map_err(Stop::Outside)?;
         let choices = choices.with(self.options.strongest_first, self.options.concrete).within(&self.budget);
         let left = self.most().saturating_sub(self.steps);
-        let choices = choices.at_most(left.min(self.most_for_one));
+        let choices = choices.at_most(left.min(self.most_for_one)).recent(self.recent);
         if let Some(frame) = self.frames.back_mut() {
             frame.choices = Some(Box::new(choices));
         }

@@ -95,6 +95,7 @@ impl Choices {
     /// Whole states, latest first.
     fn statement_sights(&mut self, machine: &mut Machine<'_>, found: &mut Found) -> Result<(), Outside> {
         let mut next = Some(self.here);
+        let oldest = if self.recent { self.low } else { machine.oldest() };
         while let Some(at) = next {
             let (seen, looks_again) = self.attempt(machine, &Sight::state(at), found)?;
             if found.only {
@@ -104,7 +105,7 @@ impl Choices {
             if statement && looks_again && at < self.here {
                 self.rechecked(machine, at, &seen, found)?;
             }
-            next = machine.earlier(&seen, at)?.filter(|&earlier| earlier >= machine.oldest());
+            next = machine.earlier(&seen, at)?.filter(|&earlier| earlier >= oldest);
         }
         Ok(())
     }

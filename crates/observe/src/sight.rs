@@ -1,0 +1,87 @@
+//! What most logs need: the most natural execution, or one result that is wrong for itself.
+//!
+//! # Algorithm
+//! A database that keeps its promise mostly does so in the order of real time, with each statement on a recent state.
+//! Such an execution is looked for first, within few steps. What does not fit then is mostly what is wrong: invariants
+//! are asked about that alone.
+//!
+//! # Invariants
+//! - What is found follows rules at least as strict as those that are asked for; nothing is refuted by this search.
+//!
+//! # Cost
+//! Linear in the log.
+
+use margay_executions::{Constraints, Family, Rules};
+use margay_verdict::execution::Reading;
+use margay_verdict::{Budget, Outside, Verdict};
+
+use crate::engine::{Asked, FEW_TXNS, GLANCE, Observe};
+use crate::invariant;
+use crate::options::Options;
+use crate::search::{FEW_EACH, Found};
+
+impl Observe {
+    /// Most logs are right, and in the most natural way: in the order of real time, each statement on a recent state.
+    /// What does not fit then is mostly what is wrong: invariants are asked about that alone.
+    pub(crate) fn at_first_sight(
+        &self,
+        asked: &Asked<'_, '_>,
+        budget: &Budget,
+    ) -> Result<Option<Verdict>, Outside> {
+        let Some(rules) = natural(asked) else { return Ok(None) };
+        let constraints = Constraints::new(asked.history, rules);
+        let timed = Asked { rules, constraints: &constraints, ..*asked };
+        let few = Options { steps: self.options.steps.min(GLANCE), ..self.options };
+        // Where each statement has a state of its own, there are many ways to run a transaction, and few matter.
+        let ways: &[bool] =
+            if matches!(rules.family, Family::Committed(_)) { &[true, false] } else { &[false] };
+        let mut suspects = Vec::new();
+        for &first_only in ways {
+            let mut search = timed.search(few, self.first_limits(asked.history), &[])?;
+            (search.each, search.impatient, search.recent) = (FEW_EACH, true, true);
+            search.first_only = first_only;
+            match search.run(budget) {
+                Found::Execution(execution) => return Ok(Some(asked.holds(execution))),
+                Found::Cut(_) | Found::Refuted(_) => suspects.extend(search.suspects()),
+                _ => return Ok(None),
+            }
+        }
+        let refuted =
+            |txn| invariant::refuted(asked.history, asked.constraints, Some(txn), budget).ok().flatten();
+        suspects.sort_unstable();
+        suspects.dedup();
+        suspects.retain(|_| self.options.invariants);
+        Ok(suspects.into_iter().find_map(refuted))
+    }
+
+    /// The same with more patience.
+    pub(crate) fn in_real_time(
+        &self,
+        asked: &Asked<'_, '_>,
+        budget: &Budget,
+    ) -> Result<Option<Verdict>, Outside> {
+        let Some(rules) = natural(asked).filter(|rules| *rules != asked.rules) else { return Ok(None) };
+        let constraints = Constraints::new(asked.history, rules);
+        let timed = Asked { rules, constraints: &constraints, ..*asked };
+        let mut search = timed.search(self.short(), self.first_limits(asked.history), &[])?;
+        search.each = FEW_EACH;
+        Ok(match search.run(budget) {
+            Found::Execution(execution) => Some(asked.holds(execution)),
+            _ => None,
+        })
+    }
+}
+
+/// The rules of the most natural executions: real time orders transactions, and at `read-committed` a statement sees
+/// one state. What these allow, the rules that are asked for allow too. Nothing where there are no times, or little to
+/// search.
+fn natural(asked: &Asked<'_, '_>) -> Option<Rules> {
+    let Asked { history, rules, .. } = *asked;
+    let family = match rules.family {
+        Family::Serial | Family::Snapshot => rules.family,
+        Family::Committed(_) => Family::Committed(Reading::Statement),
+        Family::Repeatable => return None,
+    };
+    let suits = history.is_timed() && history.txn_count() > FEW_TXNS;
+    suits.then_some(Rules { family, session: true, real_time: true, ..rules })
+}
