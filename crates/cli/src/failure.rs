@@ -35,7 +35,7 @@ impl Failure {
         Self(what.into())
     }
 
-    #[cfg(test)]
+    /// What it says.
     pub fn text(&self) -> &str {
         &self.0
     }

@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use std::thread;
 use common::{Run, finish, margay};
 use margay_servers::Server;
 use postgres::Client;
-use proxying::{SHOP, Waiting, direct, server};
+use proxying::{SHOP, Waiting, direct, python, server};
 use serde_json::Value;
 
 /// Runs a command behind the proxy.
@@ -299,16 +299,6 @@ fn bad_usage_is_said() {
         let run = margay(arguments.iter().copied()).expect(2);
         assert!(run.stderr.contains(part) && !run.stderr.contains("secret"), "{}", run.stderr);
     }
-}
-
-/// The Python with the libraries that `./test proxy` installs.
-fn python() -> Option<PathBuf> {
-    let python = common::root().join("target/proxy-clients/bin/python3");
-    let has = |module: &str| {
-        let asked = Command::new(&python).args(["-c", &format!("import {module}")]).output();
-        asked.is_ok_and(|output| output.status.success())
-    };
-    ["psycopg", "sqlalchemy", "django"].into_iter().all(has).then_some(python)
 }
 
 fn script(folder: &Path, name: &str, text: &str) -> String {

@@ -15,7 +15,7 @@ use proxying::{SHOP, Waiting, direct, server};
 
 /// What a correct database does that a careless recorder would take for a fault: a name, a schema, and what two clients
 /// do in turns. Nothing of it may be called a violation.
-const SUSPICIOUS: [(&str, &str, &[&str]); 10] = [
+const SUSPICIOUS: [(&str, &str, &[&str]); 11] = [
     (
         "rows that were there before",
         "CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t VALUES (1, 5), (2, 6);",
@@ -74,6 +74,20 @@ const SUSPICIOUS: [(&str, &str, &[&str]); 10] = [
             "SELECT w, x FROM t WHERE id = 1",
             "UPDATE t SET w = '2026-01-01 00:00:00+00' WHERE id = 1",
             "SELECT w FROM t WHERE id = 1",
+        ],
+    ),
+    (
+        // PostgreSQL shows both rows then, the old and the new one; engine observe used to accuse it.
+        "an insertion over a deletion that is not seen",
+        "CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t VALUES (1, 1), (2, 2);",
+        &[
+            "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT v FROM t WHERE id = 2",
+            "BEGIN ISOLATION LEVEL REPEATABLE READ; DELETE FROM t WHERE id = 1; COMMIT",
+            "INSERT INTO t VALUES (1, 9)",
+            "SELECT 1",
+            "SELECT id, v FROM t WHERE v < 9",
+            "SELECT 1",
+            "COMMIT",
         ],
     ),
     (

@@ -106,6 +106,14 @@ impl PostgresAddress {
         [self.config.get_user().map(str::to_owned), password, self.config.get_dbname().map(str::to_owned)]
     }
 
+    /// The same for another database of the server.
+    #[must_use]
+    pub fn of_database(&self, name: &str) -> Self {
+        let mut config = self.config.clone();
+        config.dbname(name);
+        Self { config, ..self.clone() }
+    }
+
     pub(crate) fn config(&self) -> &Config {
         &self.config
     }

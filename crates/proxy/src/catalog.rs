@@ -37,6 +37,8 @@ pub(crate) struct Known {
     pub kinds: Vec<u32>,
     /// Why its contents may change without a statement that says so.
     pub anything: Option<String>,
+    /// The file that it is in, if rows are looked up: a table that is emptied gets another one.
+    pub file: Option<String>,
 }
 
 const COLUMNS: &str = "\
@@ -76,25 +78,36 @@ const RELATIONS: &str = "\
 SELECT relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
 WHERE nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S')";
 
+/// Functions that may write, and what may call them.
+const VOLATILE: &str = "\
+SELECT proname FROM pg_proc WHERE provolatile = 'v'
+UNION SELECT relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+WHERE nspname NOT IN ('pg_catalog', 'information_schema') AND relkind IN ('v', 'm', 'f')";
+
 const HIDDEN: &str = "\
 SELECT 1 FROM pg_operator o JOIN pg_proc p ON p.oid = o.oprcode WHERE provolatile = 'v' AND o.oid >= 16384
 UNION ALL SELECT 1 FROM pg_cast c JOIN pg_proc p ON p.oid = c.castfunc WHERE provolatile = 'v' AND c.oid >= 16384
 UNION ALL SELECT 1 FROM pg_proc WHERE provolatile = 'v' AND proname !~ '^[A-Za-z0-9_]+$'
 LIMIT 1";
 
+/// The server's version.
+pub(crate) fn version(client: &mut Client) -> Result<String, String> {
+    let shown = rows(client, "SHOW server_version")?.into_iter().flatten().next().unwrap_or_default();
+    Ok(shown.split_whitespace().next().unwrap_or_default().to_owned())
+}
+
 impl Catalog {
     /// Asks the database.
     pub fn read(client: &mut Client) -> Result<Self, String> {
         let about = rows(
             client,
-            "SELECT current_setting('server_version'), current_database(),
-                    current_setting('default_transaction_isolation'),
+            "SELECT current_database(), current_setting('default_transaction_isolation'),
                     EXISTS (SELECT FROM pg_db_role_setting WHERE setconfig::text LIKE '%transaction_isolation%')",
         )?;
         let about = about.into_iter().next().ok_or("the server does not say who it is")?;
-        let version = about[0].split_whitespace().next().unwrap_or_default().to_owned();
-        let level = if about[3] == "t" { None } else { OwnLevel::named(&about[2]) };
-        let mut catalog = Self { version, database: about[1].clone(), level, ..Self::default() };
+        let level = if about[2] == "t" { None } else { OwnLevel::named(&about[1]) };
+        let version = version(client)?;
+        let mut catalog = Self { version, database: about[0].clone(), level, ..Self::default() };
         catalog.read_tables(client)?;
         Ok(catalog)
     }
@@ -105,7 +118,7 @@ impl Catalog {
             let at = *by_oid.entry(row[0].clone()).or_insert_with(|| {
                 let path = format!("{}.{}", quoted(&row[1]), quoted(&row[2]));
                 let table = Table { name: row[2].clone(), ..Table::default() };
-                self.tables.push(Known { table, path, kinds: Vec::new(), anything: None });
+                self.tables.push(Known { table, path, kinds: Vec::new(), anything: None, file: None });
                 self.tables.len() - 1
             });
             let known = &mut self.tables[at];
@@ -146,13 +159,23 @@ impl Catalog {
         let names = |found: Vec<Vec<String>>| found.into_iter().map(|row| row[0].to_lowercase()).collect();
         self.relations = names(rows(client, RELATIONS)?);
         self.hidden = !rows(client, HIDDEN)?.is_empty();
-        self.volatile = names(rows(client, "SELECT DISTINCT proname FROM pg_proc WHERE provolatile = 'v'")?);
+        self.volatile = names(rows(client, VOLATILE)?);
         Ok(())
     }
 
     /// Whether a query reads nothing but what belongs to the system, and can write nothing: no relation of the
     /// database is named, and no function that may write.
     pub fn is_about_the_system(&self, text: &str) -> bool {
+        self.is_query_without(text, |word| self.relations.contains(word))
+    }
+
+    /// Whether a statement is a query that can write nothing.
+    pub fn only_reads(&self, text: &str) -> bool {
+        self.is_query_without(text, |_| false)
+    }
+
+    /// Whether a text is a query that names nothing that may write, nor any of these.
+    fn is_query_without(&self, text: &str, names: impl Fn(&str) -> bool) -> bool {
         let text = code(text);
         if self.hidden || !text.is_ascii() || text.contains("u&\"") {
             return false;
@@ -161,10 +184,7 @@ impl Catalog {
             text.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty());
         let queries = words.next() == Some("select");
         let writes = ["insert", "update", "delete", "merge", "into", "share"];
-        let names = |word: &str| {
-            writes.contains(&word) || self.relations.contains(word) || self.volatile.contains(word)
-        };
-        queries && !words.any(names)
+        queries && !words.any(|word| writes.contains(&word) || names(word) || self.volatile.contains(word))
     }
 
     /// Statements name tables without their schema, in whatever case.

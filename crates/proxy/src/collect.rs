@@ -1,11 +1,11 @@
-//! The collector: makes a history of the transactions of all connections, on a thread that no application waits for.
+//! The collector: makes a history of the transactions of all connections to a database.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, Write};
 use std::sync::Arc;
 
 use margay_formats::NativeWriter;
-use margay_history::{HistoryBuilder, Interval, Invalid, OpDetail, OpKind, ValueId};
+use margay_history::{History, HistoryBuilder, Interval, Invalid, OpDetail, OpKind, ValueId};
 use margay_runner::{Counts, Verified};
 use margay_wire::{Executed, Outcome, Times};
 use postgres::Client;
@@ -20,19 +20,73 @@ use crate::values::value;
 /// Where a recording is written while it is made.
 pub type Output = Box<dyn Write + Send>;
 
+/// Where the parts of a recording are written while they are made: the first, the second, …
+pub type Outputs = Box<dyn FnMut(usize) -> io::Result<Option<Output>> + Send>;
+
+/// The files of the parts that have transactions.
+pub(crate) struct Files {
+    pub outputs: Option<Outputs>,
+    pub begun: usize,
+}
+
+impl Files {
+    /// The next one and its place, if files are written.
+    fn next(&mut self) -> io::Result<Option<(usize, Option<Output>)>> {
+        let Some(outputs) = &mut self.outputs else { return Ok(None) };
+        let output = outputs(self.begun)?;
+        self.begun += 1;
+        Ok(Some((self.begun - 1, output)))
+    }
+}
+
+/// Margay's connections to a database: one for the first state, and one that describes statements.
+pub(crate) struct Clients {
+    pub snapshot: Client,
+    pub describer: Client,
+}
+
+impl Clients {
+    pub fn both(&mut self) -> [&mut Client; 2] {
+        [&mut self.snapshot, &mut self.describer]
+    }
+}
+
+/// A part of a recording: what happened in one database while its schema stayed what it was.
+pub struct Part {
+    /// The database.
+    pub database: String,
+    /// What the application did.
+    pub history: History,
+    /// How its transactions ended.
+    pub counts: Counts,
+    /// The levels of transactions that may have committed, the weakest first; `None` is one that is not known.
+    pub levels: Vec<Option<OwnLevel>>,
+    /// What the live verification came to.
+    pub verified: Option<Verified>,
+    /// How many transactions the live verification followed as a whole.
+    pub followed: u64,
+    /// Why more may have been written than was recorded.
+    pub concerns: Vec<String>,
+    /// What else was noticed.
+    pub notes: Vec<String>,
+    /// The place of its file, if it is written.
+    pub place: Option<usize>,
+}
+
 /// A text, and the types of parameters that its client named.
 type Asked = (Arc<str>, Vec<u32>);
 
 pub(crate) struct Collector {
     pub builder: HistoryBuilder,
     catalog: Arc<Catalog>,
-    /// Describes statements whose types are not known.
-    client: Client,
-    /// Knows the first state.
-    snapshot: Option<FirstState>,
+    /// Describes statements whose types are not known, unless a later stretch needs it.
+    describer: Option<Client>,
+    first: FirstState,
     described: HashMap<Asked, Option<Arc<Described>>>,
     lines: Option<Lines>,
     mirror: Option<Mirror>,
+    /// The place of its file.
+    place: Option<usize>,
     dbms: String,
     next: u64,
     pub counts: Counts,
@@ -44,45 +98,60 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    pub fn new(
-        builder: HistoryBuilder,
-        catalog: Arc<Catalog>,
-        client: Client,
-        snapshot: Option<Client>,
-        output: Option<Output>,
-    ) -> io::Result<Self> {
+    pub fn new(builder: HistoryBuilder, catalog: Arc<Catalog>, describer: Client, first: FirstState) -> Self {
         let dbms = format!("postgresql-{}", catalog.version);
-        let mut collector = Self {
+        Self {
             builder,
             catalog,
-            client,
-            snapshot: snapshot.map(FirstState::new),
+            describer: Some(describer),
+            first,
             described: HashMap::new(),
             lines: None,
             mirror: None,
+            place: None,
             dbms,
             next: 1,
             counts: Counts::default(),
             levels: BTreeSet::new(),
             concerns: BTreeSet::new(),
             unobserved: BTreeMap::new(),
-        };
-        collector.lines = output.map(|output| Lines::new(output, &mut collector.builder)).transpose()?;
-        Ok(collector)
+        }
+    }
+
+    /// Gives the connections back, for the next stretch.
+    pub fn give_back(&mut self) -> Result<Clients, String> {
+        let clients = self.first.give_back().zip(self.describer.take());
+        let clients = clients.map(|(snapshot, describer)| Clients { snapshot, describer });
+        clients.ok_or_else(|| "Margay's connections are gone".to_owned())
+    }
+
+    /// Whether a transaction wrote nothing, whatever came of it.
+    pub fn only_reads(&self, transaction: &Transaction) -> bool {
+        transaction.read_only || transaction.ops.iter().all(|op| self.catalog.only_reads(&op.text))
     }
 
     /// Records a transaction.
-    pub fn take(&mut self, transaction: Transaction) -> Result<(), String> {
+    pub fn take(&mut self, transaction: Transaction, files: &mut Files) -> Result<(), String> {
         let Transaction { session, level, read_only, begin, mut ops, end, ended } = transaction;
         let Some(first) = ops.first().map(|op| op.times.before) else { return Ok(()) };
         ops.retain(|op| !self.catalog.is_about_the_system(&op.text));
         let Some(op) = ops.first_mut() else { return Ok(()) };
         // What was left out may have taken the snapshot.
         op.times.before = first;
+        if self.place.is_none()
+            && let Some((place, output)) = files.next().map_err(not_written)?
+        {
+            self.place = Some(place);
+            let lines = output.map(|output| Lines::new(output, &mut self.builder)).transpose();
+            self.lines = lines.map_err(not_written)?;
+        }
         let label = self.next;
         self.next += 1;
         self.count(level, ended);
         self.reflect(level);
+        if ops.iter().any(|op| op.executed.is_none()) {
+            self.mirror.iter_mut().for_each(Mirror::give_up);
+        }
         let who = (session, label);
         let name = level.map(|level| level.name().to_ascii_lowercase().replace(' ', "-"));
         let detail = OpDetail::Begin { level: name.as_deref(), read_only, unit: None };
@@ -117,7 +186,7 @@ impl Collector {
     }
 
     fn begin_mirror(&mut self, level: OwnLevel) {
-        let looks_up = self.snapshot.is_some();
+        let looks_up = self.first.looks_up();
         self.mirror = Mirror::new(level, &self.catalog.version, &self.dbms, &self.builder, looks_up);
     }
 
@@ -134,7 +203,8 @@ impl Collector {
         }
         self.builder.push(who.0, who.1, Some(at), kind, &[], detail).map_err(no_history)?;
         if let Some(mirror) = &mut self.mirror {
-            mirror.push(who.1, kind, at, &mut self.builder, self.snapshot.as_mut(), &self.catalog);
+            let first = Some(&mut self.first).filter(|first| first.looks_up());
+            mirror.push(who.1, kind, at, &mut self.builder, first, &self.catalog);
         }
         Ok(())
     }
@@ -151,6 +221,15 @@ impl Collector {
         let count = affected(&executed.outcome);
         let detail = OpDetail::Sql { text: &op.text, params: &params, rows: rows.as_deref(), count };
         self.push(who, op.times, OpKind::Sql, detail)
+    }
+
+    /// Something that lasts may have been done before this stretch that its schema does not tell.
+    pub fn take_hidden(&mut self, now: i64, files: &mut Files) -> Result<(), String> {
+        let (times, session) = (Times { before: now, after: now }, u64::MAX);
+        let (ops, ended) = (vec![Op::opaque(times)], Ended::Unknown);
+        let hidden =
+            Transaction { session, level: None, read_only: false, begin: times, ops, end: times, ended };
+        self.take(hidden, files)
     }
 
     /// A table whose triggers or rules may write anything is written to.
@@ -182,7 +261,7 @@ impl Collector {
         if let Some(known) = self.described.get(&key) {
             return known.clone();
         }
-        let described = describe(&mut self.client, text, types).map(Arc::new);
+        let described = describe(self.describer.as_mut()?, text, types).map(Arc::new);
         if self.described.len() < 10_000 {
             self.described.insert(key, described.clone());
         }
@@ -248,13 +327,27 @@ impl Collector {
         verified.map_or((0, 0), |verified| (verified.transactions, verified.violations))
     }
 
-    /// How many transactions the mirror followed as a whole.
-    pub fn followed(&self) -> u64 {
-        self.mirror.as_ref().map_or(0, Mirror::followed)
-    }
-
-    pub fn finish_mirror(&mut self) -> Option<Verified> {
-        self.mirror.take().map(|mirror| mirror.finish(&mut self.builder))
+    /// All has come.
+    pub fn finish(mut self, database: &str) -> Result<Part, String> {
+        if let Some(lines) = &mut self.lines {
+            lines.pass(i64::MAX).map_err(not_written)?;
+        }
+        let followed = self.mirror.as_ref().map_or(0, Mirror::followed);
+        let verified = self.mirror.take().map(|mirror| mirror.finish(&mut self.builder));
+        if let [Some(level)] = self.levels.iter().copied().collect::<Vec<_>>()[..] {
+            self.builder.header().level = Some(level.name().to_ascii_lowercase().replace(' ', "-"));
+        }
+        Ok(Part {
+            database: database.to_owned(),
+            history: self.builder.finish().map_err(no_history)?,
+            counts: self.counts,
+            levels: self.levels.into_iter().collect(),
+            verified,
+            followed,
+            concerns: self.concerns.into_iter().collect(),
+            notes: self.unobserved.iter().map(|(what, times)| format!("{times} times {what}")).collect(),
+            place: self.place,
+        })
     }
 }
 

@@ -31,27 +31,38 @@ pub enum Initial {
 /// Declares the tables, and reads their rows if that is wanted. Returns whether rows are left to be looked up.
 pub(crate) fn declare(
     client: &mut Client,
-    catalog: &Catalog,
+    catalog: &mut Catalog,
     wanted: Initial,
     builder: &mut HistoryBuilder,
 ) -> Result<bool, String> {
     let (mut left, mut looks_up) = (MAX_ROWS_OF_ALL, false);
-    for known in &catalog.tables {
-        let rows = count(client, known, MAX_ROWS + 1)?;
+    for known in &mut catalog.tables {
+        let size = count(client, known, MAX_ROWS + 1)?;
         let keyless = known.table.key.is_empty();
         let full =
-            wanted == Initial::Full && known.anything.is_none() && rows <= MAX_ROWS.min(left) && !keyless;
-        let empty = wanted != Initial::Unknown && known.anything.is_none() && rows == 0;
+            wanted == Initial::Full && known.anything.is_none() && size <= MAX_ROWS.min(left) && !keyless;
+        let empty = wanted != Initial::Unknown && known.anything.is_none() && size == 0;
         let table = Table { initial_unknown: !full && !empty, ..known.table.clone() };
         builder.declare_table(table).map_err(|error| error.to_string())?;
         if full {
-            left -= rows;
+            left -= size;
             read(client, known, builder)?;
         } else if !empty {
             looks_up |= wanted != Initial::Unknown;
+            // It was counted just now, which keeps a lock on it.
+            known.file = rows(client, &file(&known.path))?.into_iter().flatten().next();
         }
     }
     Ok(looks_up)
+}
+
+/// A query for the file, or the files of the partitions, that a table is in.
+fn file(path: &str) -> String {
+    let table = format!("'{}'::regclass", path.replace('\'', "''"));
+    format!(
+        "SELECT coalesce((SELECT string_agg(pg_relation_filenode(relid)::text, ' ' ORDER BY relid)
+                          FROM pg_partition_tree({table})), pg_relation_filenode({table})::text)"
+    )
 }
 
 /// The number of rows of a table, as far as that matters.
@@ -103,16 +114,29 @@ fn initial(known: &Known, cells: &[Option<&[u8]>], builder: &mut HistoryBuilder)
 /// # Invariants
 /// The transaction keeps no lock: each question is rolled back to a savepoint. Otherwise TRUNCATE and ALTER TABLE of
 /// the application would wait for Margay.
+///
+/// TRUNCATE, and ALTER TABLE that writes a table anew, empty it for older snapshots too. So a row counts only if its table is
+/// still in the file that it was in ([`Known::file`]).
 pub(crate) struct FirstState {
-    client: Client,
+    /// In a transaction that has its snapshot, if rows are looked up; gone if a later stretch needs it.
+    client: Option<Client>,
+    looks_up: bool,
     met: HashSet<ObjectId>,
     began: Instant,
 }
 
 impl FirstState {
-    /// The client is in a transaction that has its snapshot.
-    pub fn new(client: Client) -> Self {
-        Self { client, met: HashSet::new(), began: Instant::now() }
+    pub fn new(client: Client, looks_up: bool) -> Self {
+        Self { client: Some(client), looks_up, met: HashSet::new(), began: Instant::now() }
+    }
+
+    /// Whether there are rows to be looked up.
+    pub fn looks_up(&self) -> bool {
+        self.looks_up
+    }
+
+    pub fn give_back(&mut self) -> Option<Client> {
+        self.client.take()
     }
 
     /// Finds out what a row was, and tells the builder. Nothing if that is known already, or cannot be found out.
@@ -144,17 +168,23 @@ impl FirstState {
         let columns: Vec<String> = known.table.columns.iter().map(|(name, _)| quoted(name)).collect();
         let condition = parts.collect::<Vec<_>>().join(" AND ");
         let query = format!("SELECT {} FROM {} WHERE {condition}", columns.join(", "), known.path);
-        let answers = self.client.simple_query(&format!("SAVEPOINT margay; {query}; ROLLBACK TO margay"));
+        let file = file(&known.path);
+        let client = self.client.as_mut()?;
+        let answers = client.simple_query(&format!("SAVEPOINT margay; {query}; {file}; ROLLBACK TO margay"));
         let Ok(answers) = answers else {
             // Nobody waits for a lock of the application; a table that is altered meanwhile is not known.
-            let _ = self.client.simple_query("ROLLBACK TO margay");
+            let _ = client.simple_query("ROLLBACK TO margay");
             return None;
         };
-        let row = answers.iter().find_map(|answer| match answer {
+        let mut found = answers.iter().filter_map(|answer| match answer {
             SimpleQueryMessage::Row(row) => Some(row),
             _ => None,
         });
-        match row {
+        let last = found.next_back()?;
+        if last.get(0) != known.file.as_deref() {
+            return None;
+        }
+        match found.next() {
             Some(row) => {
                 let cells: Vec<_> = (0..row.len()).map(|at| row.get(at).map(str::as_bytes)).collect();
                 initial(known, &cells, builder).ok()

@@ -40,6 +40,20 @@ pub(crate) struct Op {
     /// What came over the wire; none if the statement is opaque.
     pub executed: Option<Box<Executed>>,
     pub times: Times,
+    /// Whether it changes the schema.
+    pub changes_schema: bool,
+}
+
+impl Op {
+    pub fn new(text: impl Into<Arc<str>>, executed: Executed) -> Self {
+        let times = executed.times;
+        Self { text: text.into(), executed: Some(Box::new(executed)), times, changes_schema: false }
+    }
+
+    /// A statement that may have done anything.
+    pub fn opaque(times: Times) -> Self {
+        Self { text: Arc::from(OPAQUE), executed: None, times, changes_schema: false }
+    }
 }
 
 /// How a transaction ended.
@@ -61,6 +75,23 @@ pub(crate) struct Transaction {
     pub ops: Vec<Op>,
     pub end: Times,
     pub ended: Ended,
+}
+
+impl Transaction {
+    /// The place of the first statement that changes the schema.
+    pub fn schema_change(&self) -> Option<usize> {
+        self.ops.iter().position(|op| op.changes_schema)
+    }
+
+    /// Whether the schema may not be what it was.
+    pub fn changes_schema(&self) -> bool {
+        self.ended != Ended::Aborted && self.schema_change().is_some()
+    }
+
+    /// When it can have seen or done something at the earliest.
+    pub fn first(&self) -> i64 {
+        self.ops.first().map_or(self.end.before, |op| op.times.before)
+    }
 }
 
 /// A transaction that has not ended.
@@ -126,6 +157,11 @@ impl Lane {
         self.asked
     }
 
+    /// Whether the open transaction changes the schema.
+    pub fn changes_schema(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.ops.iter().any(|op| op.changes_schema))
+    }
+
     /// The transactions that have ended.
     pub fn done(&mut self) -> std::vec::Drain<'_, Transaction> {
         self.done.drain(..)
@@ -188,8 +224,7 @@ impl Lane {
 
     /// Something that may have done anything, commits included.
     fn opaque(&mut self, executed: Executed) {
-        let times = executed.times;
-        self.push(Op { text: Arc::from(OPAQUE), executed: None, times });
+        self.push(Op::opaque(executed.times));
         if let Some(open) = &mut self.open {
             (open.uncertain, open.level) = (true, None);
         }
@@ -248,10 +283,9 @@ impl Lane {
                     self.end(open, times, if aborted { Ended::Aborted } else { Ended::Unknown });
                 }
             }
-            Verb::Sql | Verb::Declare(_) | Verb::Uncertain => {
-                let reads = Arc::from(text);
-                let executed = Executed { complete: false, ..executed };
-                self.push(Op { text: reads, executed: Some(Box::new(executed)), times });
+            Verb::Sql | Verb::Declare(_) | Verb::Schema | Verb::Uncertain => {
+                let op = Op::new(text, Executed { complete: false, ..executed });
+                self.push(Op { changes_schema: verb == Verb::Schema, ..op });
                 if let Some(open) =
                     self.open.as_mut().filter(|open| !open.explicit || verb == Verb::Uncertain)
                 {
@@ -284,28 +318,24 @@ impl Lane {
             (_, Verb::ResetDefault) => self.set_default(self.levels[0]),
             (_, Verb::Nothing) => self.planned(times.before),
             (_, Verb::Declare(query)) => {
-                let executed = Executed { complete: false, ..executed };
-                self.push(Op { text: Arc::from(query), executed: Some(Box::new(executed)), times });
+                self.push(Op::new(query, Executed { complete: false, ..executed }));
             }
             (_, Verb::Uncertain) => self.uncertain(text, executed),
-            (_, _) => self.plain(text, executed),
+            (_, verb) => self.plain(text, executed, verb == Verb::Schema),
         }
     }
 
-    fn plain(&mut self, text: &str, executed: Executed) {
-        let times = executed.times;
+    fn plain(&mut self, text: &str, executed: Executed, changes_schema: bool) {
         if may_set_level(text) {
             self.levels[1] = None;
             self.open.iter_mut().for_each(|open| open.level = None);
         }
-        let text = without_secrets(text).map_or_else(|| Arc::from(text), Arc::from);
-        self.push(Op { text, executed: Some(Box::new(executed)), times });
+        let op = Op::new(without_secrets(text).unwrap_or_else(|| text.to_owned()), executed);
+        self.push(Op { changes_schema, ..op });
     }
 
     fn uncertain(&mut self, text: &str, executed: Executed) {
-        let times = executed.times;
-        let text = without_secrets(text).map_or_else(|| Arc::from(text), Arc::from);
-        self.push(Op { text, executed: Some(Box::new(executed)), times });
+        self.push(Op::new(without_secrets(text).unwrap_or_else(|| text.to_owned()), executed));
         if let Some(open) = &mut self.open {
             open.uncertain = true;
         }
@@ -376,7 +406,8 @@ impl Lane {
             op.times.before = op.times.before.min(first);
         }
         if open.ops.len() >= MAX_OPS {
-            op = Op { text: Arc::from(OPAQUE), executed: None, times: op.times };
+            let changes_schema = op.changes_schema || open.ops.iter().any(|op| op.changes_schema);
+            op = Op { changes_schema, ..Op::opaque(op.times) };
             op.times.before = op.times.before.min(first);
             open.ops.clear();
             (open.uncertain, open.savepoints) = (true, Vec::new());

@@ -8,48 +8,50 @@
 //!
 //! # Invariants
 //! - The application's bytes are relayed as they are, whatever is understood of them.
-//! - The application waits neither for recording nor for verification.
+//! - The application waits neither for recording nor for verification, but where the schema changes.
 //! - What may have been written without being recorded is a *concern*, and the recording names it. With a concern,
 //!   nobody can be accused.
 //! - Passwords and the authentication phase are relayed by their length alone.
 
 mod catalog;
 mod collect;
+mod database;
 mod initial;
 mod lane;
 mod level;
 mod mirror;
+mod recording;
 mod relay;
 mod socket;
+mod stretch;
 mod text;
 mod time;
 mod values;
 mod watch;
 
-use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use margay_drivers::PostgresAddress;
-use margay_history::{History, HistoryBuilder, Unit};
 pub use margay_runner::{Counts, Verified};
-use postgres::Client;
 
-use catalog::Catalog;
-use collect::Collector;
-pub use collect::Output;
+use collect::Files;
+pub use collect::{Output, Outputs, Part};
+use database::{Database, Message};
 pub use initial::Initial;
-use lane::Transaction;
 pub use level::OwnLevel;
+use recording::{Recording, Terms};
 use relay::{Relay, lock};
-use watch::Watch;
 
 /// How long the collector rests.
 const REST: Duration = Duration::from_millis(10);
+
+/// How long a statement waits for the other connections of a database to end.
+const LEAVE: Duration = Duration::from_secs(3);
 
 /// How to relay and record.
 pub struct Options {
@@ -63,41 +65,32 @@ pub struct Options {
     pub level: Option<OwnLevel>,
     /// Whether somebody vouches for it that all writes come through the proxy.
     pub sole_writer: bool,
-    /// Where the recording is written while it is made.
-    pub output: Option<Output>,
+    /// Where the recording is written while it is made, part by part.
+    pub outputs: Option<Outputs>,
 }
 
 /// A relay at work.
 pub struct Proxy {
     address: SocketAddr,
     relay: Arc<Relay>,
-    collector: JoinHandle<Collector>,
+    collector: JoinHandle<Recording>,
     accepting: JoinHandle<()>,
     over: Arc<AtomicBool>,
     failed: Arc<Mutex<Option<String>>>,
     progress: Arc<Mutex<(Counts, (u64, u64))>>,
-    watch: Option<Watch>,
-    catalog: Arc<Catalog>,
+    database: String,
     names: [Option<String>; 3],
 }
 
 /// What came of it.
 pub struct Recorded {
-    /// What the application did.
-    pub history: History,
-    /// How its transactions ended.
-    pub counts: Counts,
-    /// The levels of transactions that may have committed, the weakest first; `None` is one that is not known.
-    pub levels: Vec<Option<OwnLevel>>,
-    /// What the live verification came to.
-    pub verified: Option<Verified>,
-    /// How many transactions the live verification followed as a whole.
-    pub followed: u64,
-    /// Why more may have been written than was recorded.
+    /// The parts, in the order in which they ended; at least one.
+    pub parts: Vec<Part>,
+    /// Why more may have been written than was recorded, whatever the database.
     pub concerns: Vec<String>,
     /// What else was noticed.
     pub notes: Vec<String>,
-    /// Sessions of the database that were relayed.
+    /// Sessions that were recorded.
     pub sessions: u64,
     /// The server's version.
     pub version: String,
@@ -105,6 +98,32 @@ pub struct Recorded {
     pub elapsed: Duration,
     /// Why recording ended before the application did, if it did.
     pub failed: Option<String>,
+}
+
+impl Recorded {
+    /// How all transactions ended.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for part in &self.parts {
+            counts.committed += part.counts.committed;
+            counts.aborted += part.counts.aborted;
+            counts.unknown += part.counts.unknown;
+        }
+        counts
+    }
+
+    /// Everything that keeps anybody from being accused, each once.
+    #[must_use]
+    pub fn all_concerns(&self) -> Vec<String> {
+        let mut all = self.concerns.clone();
+        for concern in self.parts.iter().flat_map(|part| &part.concerns) {
+            if !all.contains(concern) {
+                all.push(concern.clone());
+            }
+        }
+        all
+    }
 }
 
 impl Proxy {
@@ -116,63 +135,41 @@ impl Proxy {
         let address = PostgresAddress::new(&options.url)?;
         let server = address.server()?;
         let names = address.names();
-        let (mut snapshot, mut describer) = (address.connect()?, address.connect()?);
-        for client in [&mut snapshot, &mut describer] {
-            catalog::rows(client, "SET lock_timeout = '1s'")?;
-        }
-        let catalog = Arc::new(Catalog::read(&mut describer)?);
-        let watch = match options.sole_writer {
-            true => None,
-            false => {
-                let mut own = BTreeSet::new();
-                for client in [&mut snapshot, &mut describer] {
-                    own.insert(watch::pid(client)?);
-                    // Older servers have no such function, and are in doubt anyway.
-                    let _ = watch::flush(client);
-                }
-                Some(Watch::begin(address.connect()?, &catalog.version, own)?)
-            }
-        };
-        let (builder, snapshot) = first_state(snapshot, &catalog, options.initial)?;
         let listener =
             TcpListener::bind(options.listen).map_err(|error| format!("{}: {error}", options.listen))?;
         let listening = listener.local_addr().map_err(|error| error.to_string())?;
-        let (ended, taken) = mpsc::channel();
+        let (collector, taken) = mpsc::channel();
         let relay = Arc::new(Relay {
             server,
-            database: catalog.database.clone(),
-            level: options.level.or(catalog.level),
+            databases: Mutex::default(),
             clock: Instant::now(),
-            ended,
+            collector,
             lanes: Mutex::default(),
             told: Mutex::default(),
             over: AtomicBool::new(false),
             sessions: AtomicU64::new(0),
         });
-        let collector = Collector::new(builder, Arc::clone(&catalog), describer, snapshot, options.output)
-            .map_err(|error| format!("the recording cannot be written: {error}"))?;
+        let Options { initial, level, sole_writer, outputs, .. } = options;
+        let files = Files { outputs, begun: 0 };
+        let terms = Terms { address, initial, level, sole_writer, files };
+        let mut recording = Recording::new(Arc::clone(&relay), terms);
+        let database = recording.open(None, 0)?.name.clone();
         let (over, failed, progress) = (Arc::<AtomicBool>::default(), Arc::default(), Arc::default());
-        let (ends, fails, tells) = (Arc::clone(&over), Arc::clone(&failed), Arc::clone(&progress));
-        let collecting =
-            Collecting { relay: Arc::clone(&relay), taken, over: ends, failed: fails, progress: tells };
+        let collecting = Collecting {
+            relay: Arc::clone(&relay),
+            taken,
+            over: Arc::clone(&over),
+            failed: Arc::clone(&failed),
+            progress: Arc::clone(&progress),
+            leaving: Vec::new(),
+        };
         let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
-        let collector = spawn("collector").spawn(move || collecting.run(collector));
+        let collector = spawn("collector").spawn(move || collecting.run(recording));
         let collector = collector.map_err(|error| format!("no thread for the collector: {error}"))?;
         let accepts = Arc::clone(&relay);
         let accepting = spawn("listener").spawn(move || accepts.accept(&listener));
         let accepting = accepting.map_err(|error| format!("no thread for the listener: {error}"))?;
-        Ok(Self {
-            address: listening,
-            relay,
-            collector,
-            accepting,
-            over,
-            failed,
-            progress,
-            watch,
-            catalog,
-            names,
-        })
+        Ok(Self { address: listening, relay, collector, accepting, over, failed, progress, database, names })
     }
 
     /// Where clients connect.
@@ -185,7 +182,7 @@ impl Proxy {
     #[must_use]
     pub fn names(&self) -> [Option<&str>; 3] {
         let [user, password, database] = &self.names;
-        [user.as_deref(), password.as_deref(), database.as_deref().or(Some(&self.catalog.database))]
+        [user.as_deref(), password.as_deref(), database.as_deref().or(Some(&self.database))]
     }
 
     /// An address for clients: the server's, through the proxy.
@@ -226,56 +223,23 @@ impl Proxy {
         }
         let elapsed = self.relay.clock.elapsed();
         self.over.store(true, Ordering::Release);
-        let mut collector = self.collector.join().map_err(|_| "the collector panicked".to_owned())?;
+        let recording = self.collector.join().map_err(|_| "the collector panicked".to_owned())?;
+        let version = recording.version.clone();
+        let (parts, sessions) = recording.finish()?;
         let told = lock(&self.relay.told).clone();
-        let foreign = self.watch.and_then(|watch| watch.end(told.accepted, &told.backends));
-        let mut concerns: Vec<String> = collector.concerns.iter().cloned().chain(told.concerns).collect();
-        concerns.extend(foreign.map(|why| {
-            format!("somebody else may have written: {why}; --sole-writer vouches for the contrary")
-        }));
         notes.extend(told.notes);
-        notes.extend(collector.unobserved.iter().map(|(what, times)| format!("{times} times {what}")));
-        let followed = collector.followed();
-        let verified = collector.finish_mirror();
-        if let [Some(level)] = collector.levels.iter().copied().collect::<Vec<_>>()[..] {
-            collector.builder.header().level = Some(level.name().to_ascii_lowercase().replace(' ', "-"));
-        }
-        Ok(Recorded {
-            history: collector
-                .builder
-                .finish()
-                .map_err(|error| format!("the recording is no history: {error}"))?,
-            counts: collector.counts,
-            levels: collector.levels.into_iter().collect(),
-            verified,
-            followed,
-            concerns,
-            notes,
-            sessions: told.accepted,
-            version: self.catalog.version.clone(),
-            elapsed,
-            failed: lock(&self.failed).take(),
-        })
+        notes.extend(parts.iter().flat_map(|part| part.notes.iter().cloned()));
+        let failed = lock(&self.failed).take();
+        Ok(Recorded { parts, concerns: told.concerns, notes, sessions, version, elapsed, failed })
     }
 }
 
-/// The tables with the rows that are read in advance, and the snapshot if others are to be looked up.
-fn first_state(
-    mut client: Client,
-    catalog: &Catalog,
-    wanted: Initial,
-) -> Result<(HistoryBuilder, Option<Client>), String> {
-    let mut builder = HistoryBuilder::new();
-    let header = builder.header();
-    (header.unit, header.dbms) = (Unit::Nanoseconds, Some(format!("postgresql-{}", catalog.version)));
-    // BEGIN takes no snapshot; the first query does.
-    for text in ["BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "SELECT 1", "SAVEPOINT margay"] {
-        catalog::rows(&mut client, text)?;
-    }
-    let looks_up = initial::declare(&mut client, catalog, wanted, &mut builder)?;
-    // This lets go of the tables' locks, and keeps the snapshot.
-    catalog::rows(&mut client, "ROLLBACK TO margay")?;
-    Ok((builder, looks_up.then_some(client)))
+/// Whether a text names a database, in whatever case.
+fn names(text: &str, name: &str) -> bool {
+    let name = name.to_lowercase();
+    let ends = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric() && c != '_');
+    let mut found = text.match_indices(&name);
+    found.any(|(at, _)| ends(text[..at].chars().next_back()) && ends(text[at + name.len()..].chars().next()))
 }
 
 /// A name as addresses carry it.
@@ -285,33 +249,41 @@ fn encoded(name: &str) -> String {
     name.bytes().map(show).collect()
 }
 
+/// A statement that waits for Margay to leave the databases that it names.
+struct Leaving {
+    text: String,
+    reply: Sender<()>,
+    until: Instant,
+}
+
 /// The collector's thread.
 struct Collecting {
     relay: Arc<Relay>,
-    taken: Receiver<Transaction>,
+    taken: Receiver<Message>,
     over: Arc<AtomicBool>,
     failed: Arc<Mutex<Option<String>>>,
     progress: Arc<Mutex<(Counts, (u64, u64))>>,
+    leaving: Vec<Leaving>,
 }
 
 impl Collecting {
-    fn run(self, mut collector: Collector) -> Collector {
+    fn run(mut self, mut recording: Recording) -> Recording {
         loop {
             let over = self.over.load(Ordering::Acquire);
-            if let Err(why) = self.round(&mut collector, over) {
+            if let Err(why) = self.round(&mut recording, over) {
                 // What was recorded until then stays; nothing is recorded from here on.
                 lock(&self.failed).get_or_insert(why);
-                return collector;
+                return recording;
             }
-            *lock(&self.progress) = (collector.counts, collector.verified());
+            *lock(&self.progress) = recording.progress();
             if over {
-                return collector;
+                return recording;
             }
             thread::sleep(REST);
         }
     }
 
-    fn round(&self, collector: &mut Collector, over: bool) -> Result<(), String> {
+    fn round(&mut self, recording: &mut Recording, over: bool) -> Result<(), String> {
         let now = if over { i64::MAX } else { self.relay.now() };
         let (mut until, mut answered) = (now, now);
         for lane in lock(&self.relay.lanes).iter() {
@@ -319,10 +291,56 @@ impl Collecting {
             until = until.min(connection.lane.since().unwrap_or(now));
             answered = answered.min(connection.lane.asked().unwrap_or(now));
         }
+        let left = self.left();
         // Everything that ended before the locks were taken is in the channel by now.
-        while let Ok(transaction) = self.taken.try_recv() {
-            collector.take(transaction)?;
+        let mut requests = Vec::new();
+        while let Ok(message) = self.taken.try_recv() {
+            match message {
+                Message::Ended(database, transaction) => recording.take(&database, transaction)?,
+                request => requests.push(request),
+            }
         }
-        collector.advance(until, answered)
+        left.iter().try_for_each(|database| recording.close(database))?;
+        self.dismiss();
+        requests.into_iter().for_each(|request| self.answer(recording, request));
+        recording.advance(until, answered)
+    }
+
+    /// Databases that are to be left, and have no connection any more. From now on a connection opens them anew.
+    fn left(&self) -> Vec<Arc<Database>> {
+        let wanted = |database: &Arc<Database>| {
+            let named = self.leaving.iter().any(|leaving| names(&leaving.text, &database.name));
+            named && lock(&database.about).open == 0
+        };
+        let mut databases = lock(&self.relay.databases);
+        if self.leaving.is_empty() { Vec::new() } else { databases.extract_if(.., |it| wanted(it)).collect() }
+    }
+
+    /// Statements that need not wait any more go on.
+    fn dismiss(&mut self) {
+        let databases = lock(&self.relay.databases);
+        let waits = |leaving: &Leaving| {
+            let named = databases.iter().any(|database| names(&leaving.text, &database.name));
+            named && Instant::now() < leaving.until
+        };
+        for done in self.leaving.extract_if(.., |leaving| !waits(leaving)) {
+            let _ = done.reply.send(());
+        }
+    }
+
+    fn answer(&mut self, recording: &mut Recording, request: Message) {
+        // Whoever has stopped waiting misses nothing.
+        match request {
+            Message::Open(name, reply) => drop(reply.send(recording.open(Some(&name), 1))),
+            Message::Cut(database, reply) => {
+                recording.cut(&database);
+                let _ = reply.send(());
+            }
+            Message::Leave(text, reply) => {
+                let (text, until) = (text.to_lowercase(), Instant::now() + LEAVE);
+                self.leaving.push(Leaving { text, reply, until });
+            }
+            Message::Ended(..) => {}
+        }
     }
 }

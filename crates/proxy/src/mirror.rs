@@ -95,6 +95,12 @@ impl Mirror {
         })
     }
 
+    /// Something was done that is not recorded.
+    pub fn give_up(&mut self) {
+        self.ended.get_or_insert_with(|| "a transaction that may have done anything".to_owned());
+        self.held.clear();
+    }
+
     /// A transaction of this level comes.
     pub fn enter(&mut self, level: Option<OwnLevel>) {
         if level != Some(self.level) && self.ended.is_none() {

@@ -5,35 +5,39 @@
 //! - Times are taken before bytes are written to the server, and after they were read from it.
 //! - A connection's lock is held while bytes are decoded, never during input or output.
 //! - What a transaction did is in the collector's channel before [`Lane::since`] forgets the transaction.
+//! - A statement waits for the collector in two cases, a few seconds at most: it is the first behind a change of the schema,
+//!   or it wants a database for itself ([`crate::recording`]).
 
-use std::collections::BTreeSet;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use margay_drivers::PostgresServer;
-use margay_wire::{Event, MAX_STARTUP, Session, Startup};
+use margay_wire::{Event, MAX_STARTUP, Session, Startup, asked};
 
-use crate::lane::{Lane, Transaction};
+use crate::database::{Database, Message};
+use crate::lane::Lane;
 use crate::level::OwnLevel;
 use crate::socket::Socket;
+use crate::text::{touches_no_row, wants_database_alone};
 
 /// What is read at once.
 const BUFFER: usize = 16 << 10;
 
+/// How long a statement or a new connection waits for the collector.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// What the connections share.
 pub(crate) struct Relay {
     pub server: PostgresServer,
-    /// The database that is recorded.
-    pub database: String,
-    /// The level of sessions that ask for none.
-    pub level: Option<OwnLevel>,
+    /// The databases that are recorded.
+    pub databases: Mutex<Vec<Arc<Database>>>,
     pub clock: Instant,
-    pub ended: Sender<Transaction>,
+    pub collector: Sender<Message>,
     pub lanes: Mutex<Vec<Arc<Mutex<Connection>>>>,
     pub told: Mutex<Told>,
     pub over: AtomicBool,
@@ -43,10 +47,6 @@ pub(crate) struct Relay {
 /// What the relay has to tell.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Told {
-    /// Sessions of the recorded database that the server has accepted.
-    pub accepted: u64,
-    /// Their process numbers on the server.
-    pub backends: BTreeSet<u32>,
     /// Why what was recorded is not all that may have been written.
     pub concerns: Vec<String>,
     /// What was not recorded, and does not matter.
@@ -58,8 +58,12 @@ pub(crate) struct Connection {
     number: u64,
     session: Session,
     pub lane: Lane,
-    /// Whether it is of the recorded database.
-    recorded: bool,
+    /// Its database, if it is recorded.
+    database: Option<Arc<Database>>,
+    /// The database that it counts as a connection of.
+    entered: Option<Arc<Database>>,
+    /// Why it is not.
+    unrecorded: Option<String>,
     ready: bool,
     ends: [Option<Socket>; 2],
 }
@@ -136,6 +140,8 @@ impl Relay {
         let now = self.now();
         self.decode(&connection, now, |session| session.closed(now), true);
         lock(&self.lanes).retain(|other| !Arc::ptr_eq(other, &connection));
+        let entered = lock(&connection).entered.take();
+        entered.iter().for_each(|database| database.left());
     }
 
     fn connection(
@@ -147,21 +153,79 @@ impl Relay {
         let number = self.sessions.fetch_add(1, Ordering::Relaxed);
         let get =
             |name: &str| parameters.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
-        let database = get("database").or(get("user")).unwrap_or_default();
+        let ends = [client.try_clone().ok().map(Socket::Tcp), server.try_clone().ok()];
+        let name = get("database").or(get("user")).unwrap_or_default();
+        let replicates =
+            get("replication").is_some_and(|value| !matches!(value, "false" | "off" | "no" | "0"));
         let mut session = Session::new();
-        let recorded = get("replication").is_some() || database == self.database;
-        if get("replication").is_some_and(|value| !matches!(value, "false" | "off" | "no" | "0")) {
+        let entered = match replicates {
+            true => Err("it replicates".to_owned()),
+            false => self.enter(name),
+        };
+        let (database, unrecorded) = match entered {
+            Ok(database) => (Some(database), None),
+            Err(why) => {
+                (None, Some(format!("a session of database {name} was relayed and not recorded: {why}")))
+            }
+        };
+        if replicates {
             session.blinded("a replication connection");
-        } else if !recorded {
-            let note = format!("a session of database {database} was relayed and not recorded");
-            let mut told = lock(&self.told);
-            if !told.notes.contains(&note) {
-                told.notes.push(note);
+            lock(&self.told).concerns.extend(unrecorded.clone());
+        }
+        let level = database.as_ref().and_then(|database| lock(&database.about).level);
+        let lane = Lane::new(number, session_level(parameters, level));
+        let entered = database.clone();
+        Some(Arc::new(Mutex::new(Connection {
+            number,
+            session,
+            lane,
+            database,
+            entered,
+            unrecorded,
+            ready: false,
+            ends,
+        })))
+    }
+
+    /// A connection to a database that is recorded already.
+    pub fn enter_known(&self, name: &str) -> Option<Arc<Database>> {
+        let databases = lock(&self.databases);
+        let known = databases.iter().find(|known| known.name == name)?;
+        lock(&known.about).open += 1;
+        Some(Arc::clone(known))
+    }
+
+    /// A connection to a database, which the collector knows before the server hears of it.
+    fn enter(&self, name: &str) -> Result<Arc<Database>, String> {
+        if let Some(known) = self.enter_known(name) {
+            return Ok(known);
+        }
+        let (reply, opened) = mpsc::channel();
+        let _ = self.collector.send(Message::Open(name.to_owned(), reply));
+        opened.recv_timeout(PATIENCE).unwrap_or_else(|_| Err("recording has ended".to_owned()))
+    }
+
+    /// Waits for the collector if the bytes are of a statement that has to.
+    fn wait(&self, connection: &Mutex<Connection>, bytes: &[u8]) {
+        let Some(database) = lock(connection).database.clone() else { return };
+        if mentions_database(bytes) {
+            let texts = asked(bytes).unwrap_or_default();
+            let alone = texts.into_iter().filter(|text| wants_database_alone(text));
+            alone.for_each(|text| self.ask(|reply| Message::Leave(text.to_owned(), reply)));
+        }
+        if database.is_stale() {
+            let passes = || asked(bytes).is_some_and(|texts| texts.into_iter().all(touches_no_row));
+            if !lock(connection).lane.changes_schema() && !passes() {
+                self.ask(|reply| Message::Cut(Arc::clone(&database), reply));
             }
         }
-        let ends = [client.try_clone().ok().map(Socket::Tcp), server.try_clone().ok()];
-        let lane = Lane::new(number, session_level(parameters, self.level));
-        Some(Arc::new(Mutex::new(Connection { number, session, lane, recorded, ready: false, ends })))
+    }
+
+    fn ask(&self, message: impl FnOnce(Sender<()>) -> Message) {
+        let (reply, done) = mpsc::channel();
+        let _ = self.collector.send(message(reply));
+        // Without an answer the statement goes on; its times tell what it met.
+        let _ = done.recv_timeout(PATIENCE);
     }
 
     /// From the client to the server.
@@ -169,6 +233,7 @@ impl Relay {
         let mut buffer = vec![0; BUFFER];
         while let Some(count) = read(&mut client, &mut buffer) {
             let bytes = &buffer[..count];
+            self.wait(connection, bytes);
             {
                 let mut connection = lock(connection);
                 // Inside the lock, so that nobody sees a time that has not been promised.
@@ -208,27 +273,36 @@ impl Relay {
 
     /// Takes what the session has reported.
     fn take(&self, connection: &mut Connection, now: i64, gone: bool) {
-        let Connection { number, session, lane, recorded, ready, .. } = connection;
+        let Connection { number, session, lane, database, unrecorded, ready, .. } = connection;
         let mut is_blind = false;
         for event in session.events() {
-            match &event {
-                Event::Backend(pid) if *recorded => drop(lock(&self.told).backends.insert(*pid)),
-                Event::Ready(..) if *recorded && !std::mem::replace(ready, true) => {
-                    lock(&self.told).accepted += 1
+            let about = database.as_ref().map(|database| lock(&database.about));
+            match (&event, about) {
+                (Event::Backend(pid), Some(mut about)) => drop(about.backends.insert(*pid)),
+                (Event::Ready(..), Some(mut about)) => {
+                    about.accepted += u64::from(!std::mem::replace(ready, true));
                 }
-                Event::Parameter(name, value) if name == "in_hot_standby" && value == "on" => {
-                    *recorded = false;
-                    lock(&self.told).notes.push("a session of a standby was not recorded".to_owned());
+                // What the server has refused needs no note.
+                (Event::Ready(..), None) => {
+                    let mut told = lock(&self.told);
+                    let note = unrecorded.take().filter(|note| !told.notes.contains(note));
+                    told.notes.extend(note);
                 }
-                Event::Blind(why) if *recorded => {
+                (Event::Parameter(name, value), Some(_)) if name == "in_hot_standby" && value == "on" => {
+                    *unrecorded = Some("a session of a standby was not recorded".to_owned());
+                }
+                (Event::Blind(why), Some(mut about)) => {
                     let concern =
                         format!("connection {number} is relayed, but not understood any more: {why}");
-                    lock(&self.told).concerns.push(concern);
+                    about.concerns.push(concern);
                     is_blind = true;
                 }
                 _ => {}
             }
-            if *recorded {
+            if unrecorded.is_some() {
+                *database = None;
+            }
+            if database.is_some() {
                 lane.event(event);
             }
         }
@@ -238,13 +312,23 @@ impl Relay {
             lane.closed(now);
         }
         for transaction in lane.done() {
+            let Some(database) = database else { continue };
+            if transaction.changes_schema() {
+                database.changed();
+            }
             // Without a collector nobody wants to know.
-            let _ = self.ended.send(transaction);
+            let _ = self.collector.send(Message::Ended(Arc::clone(database), transaction));
         }
-        if gone || session.is_blind() || session.is_idle() || !*recorded {
+        if gone || session.is_blind() || session.is_idle() || database.is_none() {
             lane.rests();
         }
     }
+}
+
+/// Whether bytes may be of a statement about a database. Long ones are not: nobody calls a database that.
+fn mentions_database(bytes: &[u8]) -> bool {
+    const WORD: &[u8] = b"database";
+    bytes.len() < 2048 && bytes.windows(WORD.len()).any(|window| window.eq_ignore_ascii_case(WORD))
 }
 
 /// The level that a session begins with: what its startup message asks for, or the server's default.

@@ -26,6 +26,8 @@ pub(crate) enum Verb {
     Nothing,
     /// Opens a cursor for this query.
     Declare(String),
+    /// Changes what tables there are, or what they hold whatever a transaction saw before.
+    Schema,
     /// May commit or abort inside, or leaves its transaction to another session.
     Uncertain,
     /// Anything else.
@@ -176,6 +178,49 @@ fn words(text: &str, most: usize) -> Vec<String> {
     found.iter().map(|word| word.to_uppercase()).collect()
 }
 
+/// What belongs to all databases of a server, and to no table.
+const SHARED: [&str; 6] = ["DATABASE", "ROLE", "USER", "GROUP", "TABLESPACE", "SYSTEM"];
+
+/// `CREATE TEMP TABLE` hides a table of the same name from its own session alone.
+fn is_temporary(words: &[&str]) -> bool {
+    let named = |word: &&str| matches!(*word, "TEMP" | "TEMPORARY");
+    words.iter().take(5).any(named) || words.contains(&"PG_TEMP")
+}
+
+/// Whether a statement makes a relation that hides another from its own session.
+pub(crate) fn hides(text: &str) -> bool {
+    let words = words(text, 16);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    words.first() == Some(&"CREATE") && is_temporary(&words)
+}
+
+/// Whether a statement needs a database that nobody is connected to.
+pub(crate) fn wants_database_alone(text: &str) -> bool {
+    let words = words(text, 8);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["CREATE" | "DROP", "DATABASE", ..] => true,
+        ["ALTER", "DATABASE", rest @ ..] => rest.contains(&"RENAME") || rest.contains(&"TABLESPACE"),
+        _ => false,
+    }
+}
+
+/// Whether a text reads and writes no row of a table, and leaves the schema as it is; or changes the schema.
+pub(crate) fn touches_no_row(text: &str) -> bool {
+    split(text)
+        .into_iter()
+        .all(|statement| !matches!(verb(statement), Verb::Sql | Verb::Declare(_) | Verb::Uncertain))
+}
+
+/// Whether a query does nothing but `set_config` with literals, and not to the level. Django sends one per connection.
+fn is_harmless_setting(text: &str) -> bool {
+    let code = code(text);
+    let mut words = code.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty());
+    let known = |word: &str| matches!(word, "select" | "set_config" | "true" | "false");
+    let constant = !code.contains('$') && !code.contains('|') && words.all(known);
+    constant && !text.to_ascii_lowercase().contains("isolation") && !text.contains('\\')
+}
+
 /// What a statement does to its transaction.
 pub(crate) fn verb(text: &str) -> Verb {
     let words = words(text, 16);
@@ -212,6 +257,17 @@ pub(crate) fn verb(text: &str) -> Verb {
             | "CHECKPOINT" | "LOCK" | "ANALYZE" | "VACUUM" | "FETCH" | "MOVE",
             ..,
         ] => Verb::Nothing,
+        ["COMMENT" | "GRANT" | "REVOKE", ..] => Verb::Nothing,
+        ["CREATE" | "ALTER" | "DROP", what, ..] if SHARED.contains(what) => {
+            if may_set_level(text) {
+                Verb::Schema
+            } else {
+                Verb::Nothing
+            }
+        }
+        ["CREATE", ..] if is_temporary(&words) => Verb::Sql,
+        ["CREATE" | "ALTER" | "DROP" | "TRUNCATE" | "REFRESH" | "IMPORT" | "REINDEX", ..] => Verb::Schema,
+        ["SELECT", "SET_CONFIG", ..] if is_harmless_setting(text) => Verb::Nothing,
         ["DECLARE", ..] => declared(text).map_or(Verb::Sql, Verb::Declare),
         ["CALL" | "DO", ..] => Verb::Uncertain,
         _ => Verb::Sql,
@@ -242,7 +298,9 @@ pub(crate) fn without_secrets(text: &str) -> Option<String> {
     }
     let upper = text.to_ascii_uppercase();
     let secret = upper.contains("PASSWORD") || upper.contains("IDENTIFIED");
-    secret.then(|| words.join(" "))
+    let plain: Vec<&str> =
+        words.iter().map(String::as_str).take_while(|word| word.bytes().all(is_word)).collect();
+    secret.then(|| plain.join(" "))
 }
 
 #[cfg(test)]
@@ -316,6 +374,21 @@ mod tests {
             ("/* x */ CALL p()", Verb::Uncertain),
             ("PREPARE TRANSACTION 'x'", Verb::Uncertain),
             ("EXPLAIN SELECT 1", Verb::Nothing),
+            ("CREATE TABLE t (id int)", Verb::Schema),
+            ("create unique index i on t (v)", Verb::Schema),
+            ("TRUNCATE \"t\", u CASCADE", Verb::Schema),
+            ("ALTER ROLE me SET default_transaction_isolation = 'serializable'", Verb::Schema),
+            ("CREATE DATABASE test_shop", Verb::Nothing),
+            ("CREATE TEMP TABLE t (id int)", Verb::Sql),
+            ("CREATE OR REPLACE TEMPORARY VIEW t AS SELECT 1", Verb::Sql),
+            ("CREATE TABLE pg_temp.t (id int)", Verb::Sql),
+            ("CREATE TABLE t (id int, celsius int, fahrenheit int, temp int)", Verb::Schema),
+            ("GRANT SELECT ON t TO me", Verb::Nothing),
+            ("SELECT set_config('TimeZone', 'UTC', false)", Verb::Nothing),
+            ("SELECT set_config('transaction_isolation', 'serializable', false)", Verb::Sql),
+            ("SELECT set_config('transaction_iso' || 'lation', 'serializable', false)", Verb::Sql),
+            ("SELECT set_config($1, 'serializable', false)", Verb::Sql),
+            ("SELECT set_config('a', f(), false)", Verb::Sql),
             ("EXPLAIN ANALYZE DELETE FROM t", Verb::Sql),
             ("SELECT 'COMMIT'", Verb::Sql),
         ];
@@ -330,8 +403,25 @@ mod tests {
     }
 
     #[test]
+    fn statements_that_want_a_database_alone() {
+        for (text, alone) in [
+            ("DROP DATABASE IF EXISTS x", true),
+            ("/* a */ create database y template x", true),
+            ("ALTER DATABASE x RENAME TO y", true),
+            ("ALTER DATABASE x SET work_mem = 1", false),
+            ("SELECT 'DROP DATABASE'", false),
+        ] {
+            assert_eq!(wants_database_alone(text), alone, "{text}");
+        }
+        assert!(touches_no_row("BEGIN; CREATE TABLE t (id int)") && !touches_no_row("BEGIN; SELECT 1"));
+    }
+
+    #[test]
     fn secrets_are_cut_off() {
         assert_eq!(without_secrets("ALTER ROLE x PASSWORD 'y'").as_deref(), Some("ALTER ROLE"));
+        // The second word of this one used to be its whole body.
+        let hidden = "DO $$ BEGIN ALTER ROLE x PASSWORD 'y'; END $$";
+        assert_eq!(without_secrets(hidden).as_deref(), Some("DO"));
         assert_eq!(without_secrets("UPDATE auth_user SET password = $1"), None);
         assert_eq!(without_secrets("SET x = 1"), None);
     }

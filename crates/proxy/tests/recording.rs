@@ -33,7 +33,7 @@ fn options(server: &Server) -> Options {
         initial: Initial::Full,
         level: None,
         sole_writer: false,
-        output: None,
+        outputs: None,
     }
 }
 
@@ -97,19 +97,22 @@ fn statements_parameters_rows_and_outcomes_are_recorded() {
         t.rollback().expect("a rollback");
         assert!(client.batch_execute("INSERT INTO accounts VALUES (1, 1)").is_err(), "a duplicate");
     });
-    assert_eq!(recorded.concerns, Vec::<String>::new());
-    assert_eq!((recorded.counts.committed, recorded.counts.aborted, recorded.counts.unknown), (2, 1, 0));
-    assert_eq!(recorded.levels, [Some(OwnLevel::ReadCommitted)]);
+    assert_eq!(recorded.all_concerns(), Vec::<String>::new());
     assert_eq!(
-        lines(&recorded.history),
+        (recorded.counts().committed, recorded.counts().aborted, recorded.counts().unknown),
+        (2, 1, 0)
+    );
+    assert_eq!(recorded.parts[0].levels.clone(), [Some(OwnLevel::ReadCommitted)]);
+    assert_eq!(
+        lines(&recorded.parts[0].history),
         [
             "SELECT balance, note FROM accounts WHERE id = $1 (1) -> [100 \"one\"]; committed",
             "UPDATE accounts SET balance = balance - $1 WHERE id = $2 (10,1) #1; committed",
             "DELETE FROM accounts WHERE id = 2 #1; SELECT note FROM accounts WHERE id = 2 -> ; aborted",
         ]
     );
-    assert_eq!(recorded.history.initial_values().len(), 2);
-    let verified = recorded.verified.expect("a live verification");
+    assert_eq!(recorded.parts[0].history.initial_values().len(), 2);
+    let verified = recorded.parts[0].verified.clone().expect("a live verification");
     assert_eq!((verified.violations, verified.ended), (0, None));
 }
 
@@ -123,7 +126,10 @@ fn a_commit_that_is_answered_with_rollback_is_an_abort() {
         assert!(client.batch_execute("SELECT 1 / 0").is_err());
         client.batch_execute("COMMIT").expect("answered with ROLLBACK");
     });
-    assert_eq!(lines(&recorded.history), ["UPDATE accounts SET balance = 1 WHERE id = 1 #1; aborted"]);
+    assert_eq!(
+        lines(&recorded.parts[0].history),
+        ["UPDATE accounts SET balance = 1 WHERE id = 1 #1; aborted"]
+    );
 }
 
 /// What is rolled back to a savepoint did not happen; what is released did.
@@ -152,7 +158,7 @@ fn savepoints_are_followed() {
     let three = "UPDATE accounts SET balance = 3 WHERE id = 2 #1";
     let read = "SELECT balance FROM accounts WHERE id = 1 -> [1]";
     assert_eq!(
-        lines(&recorded.history),
+        lines(&recorded.parts[0].history),
         [format!("{one}; {three}; committed"), format!("{read}; committed")]
     );
 }
@@ -172,7 +178,7 @@ fn the_first_statement_begins_when_the_snapshot_was_taken() {
         assert_eq!(seen[0].get::<_, i32>(0), 100, "the snapshot is older than the update");
         slow.batch_execute("COMMIT").expect("a commit");
     });
-    let history = &recorded.history;
+    let history = &recorded.parts[0].history;
     let at = |text: &str| {
         let found = history
             .txns()
@@ -181,7 +187,10 @@ fn the_first_statement_begins_when_the_snapshot_was_taken() {
         found.unwrap_or_else(|| panic!("no {text}: {:?}", lines(history)))
     };
     assert!(at("SELECT balance").before < at("UPDATE").before);
-    assert_eq!(recorded.levels, [Some(OwnLevel::ReadCommitted), Some(OwnLevel::RepeatableRead)]);
+    assert_eq!(
+        recorded.parts[0].levels.clone(),
+        [Some(OwnLevel::ReadCommitted), Some(OwnLevel::RepeatableRead)]
+    );
 }
 
 #[test]
@@ -189,7 +198,7 @@ fn levels_are_followed() {
     let Some(server) = server(SCHEMA) else { return };
     let level = |act: &dyn Fn(&mut Client)| {
         let recorded = recorded(&server, |proxy| act(&mut client(proxy)));
-        recorded.levels
+        recorded.parts[0].levels.clone()
     };
     let run = |texts: &'static [&'static str]| {
         move |client: &mut Client| texts.iter().for_each(|text| client.batch_execute(text).expect(text))
@@ -232,12 +241,20 @@ fn other_sessions_are_noticed() {
         read(proxy);
         direct(&server).batch_execute("UPDATE accounts SET balance = 5").expect("an update beside the proxy");
     });
-    assert!(beside.concerns.iter().any(|why| why.contains("did not come through")), "{:?}", beside.concerns);
+    assert!(
+        beside.all_concerns().iter().any(|why| why.contains("did not come through")),
+        "{:?}",
+        beside.all_concerns()
+    );
     let _stays = direct(&server);
     let before = recorded(&server, read);
-    assert!(before.concerns.iter().any(|why| why.contains("at the start")), "{:?}", before.concerns);
+    assert!(
+        before.all_concerns().iter().any(|why| why.contains("at the start")),
+        "{:?}",
+        before.all_concerns()
+    );
     let vouched = recorded_with(Options { sole_writer: true, ..options(&server) }, read);
-    assert_eq!(vouched.concerns, Vec::<String>::new());
+    assert_eq!(vouched.all_concerns(), Vec::<String>::new());
 }
 
 #[test]
@@ -282,7 +299,7 @@ fn rows_are_looked_up_when_they_are_met() {
         client.batch_execute("UPDATE accounts SET balance = 5 WHERE id = 2").expect("an update");
         client.batch_execute("SELECT balance FROM accounts WHERE id = 9").expect("nothing");
     });
-    let history = &recorded.history;
+    let history = &recorded.parts[0].history;
     let initial: Vec<String> = history
         .initial_values()
         .iter()
@@ -329,7 +346,7 @@ fn copies_and_large_results_are_relayed_and_not_kept() {
         );
     });
     assert_eq!(
-        lines(&recorded.history),
+        lines(&recorded.parts[0].history),
         [
             "COPY accounts FROM STDIN #2; committed",
             "COPY accounts TO STDOUT #4; committed",
@@ -373,7 +390,7 @@ fn lost_connections_leave_the_right_outcome() {
         assert!(killed.batch_execute("UPDATE accounts SET note = pg_sleep(60)::text WHERE id = 2").is_err());
         killer.join().expect("no panic");
     });
-    let told = lines(&recorded.history);
+    let told = lines(&recorded.parts[0].history);
     assert!(
         told.contains(&"UPDATE accounts SET balance = 1 WHERE id = 1 #1; aborted".to_owned()),
         "{told:?}"
@@ -401,15 +418,17 @@ impl Write for Shared {
 fn the_file_grows_and_keeps_no_secret() {
     let Some(server) = server(SCHEMA) else { return };
     let file = Shared::default();
-    let output: margay_proxy::Output = Box::new(file.clone());
-    let recorded = recorded_with(Options { output: Some(output), ..options(&server) }, |proxy| {
+    let kept = file.clone();
+    let outputs: margay_proxy::Outputs = Box::new(move |_| Ok(Some(Box::new(kept.clone()))));
+    let recorded = recorded_with(Options { outputs: Some(outputs), ..options(&server) }, |proxy| {
         let mut client = client(proxy);
         client.batch_execute("UPDATE accounts SET balance = 4 WHERE id = 1").expect("an update");
         client.batch_execute("CREATE ROLE somebody PASSWORD 'hunter2'").expect("a role");
+        client.batch_execute("DO $$ BEGIN ALTER ROLE somebody PASSWORD 'hunter3'; END $$").expect("a change");
     });
     let text = String::from_utf8(file.0.lock().expect("no panic").clone()).expect("text");
-    assert!(!text.contains("hunter2") && text.contains("CREATE ROLE"), "{text}");
-    let ends = recorded.history.txns().count();
+    assert!(!text.contains("hunter") && text.contains("\"DO\""), "{text}");
+    let ends = recorded.parts[0].history.txns().count();
     assert_eq!(text.lines().filter(|line| line.contains("\"commit\":true")).count(), ends, "{text}");
 }
 
@@ -426,7 +445,7 @@ fn a_deferred_constraint_aborts_an_implicit_transaction() {
         let mut client = client(proxy);
         assert!(client.execute("INSERT INTO children VALUES ($1, $2)", &[&1, &9]).is_err());
     });
-    assert_eq!(lines(&recorded.history), ["INSERT INTO children VALUES ($1, $2) (1,9) #1; aborted"]);
+    assert_eq!(lines(&recorded.parts[0].history), ["INSERT INTO children VALUES ($1, $2) (1,9) #1; aborted"]);
 }
 
 /// Clients ask the system's catalogs about themselves; that is not the application. Such a query takes the snapshot.
@@ -444,7 +463,7 @@ fn queries_of_catalogs_are_left_out() {
         client.batch_execute("COMMIT").expect("a commit");
         client.batch_execute("SELECT pg_advisory_lock(1)").expect("a lock");
     });
-    let told = lines(&recorded.history);
+    let told = lines(&recorded.parts[0].history);
     assert_eq!(told.len(), 2, "{told:?}");
     assert!(
         told[0].starts_with("SELECT id FROM accounts") && told[1].starts_with("SELECT pg_advisory_lock"),
@@ -465,9 +484,9 @@ fn strange_bytes_break_nothing() {
         }
         client(proxy).batch_execute("SELECT id FROM accounts").expect("rows");
     });
-    assert_eq!(recorded.counts.committed, 1);
+    assert_eq!(recorded.counts().committed, 1);
     let begins = |history: &History| {
         history.txns().flat_map(|txn| history.ops(txn)).filter(|op| op.kind == OpKind::Begin).count()
     };
-    assert_eq!(begins(&recorded.history), 1);
+    assert_eq!(begins(&recorded.parts[0].history), 1);
 }

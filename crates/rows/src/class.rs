@@ -68,6 +68,20 @@ impl Class {
     }
 }
 
+/// A moment that is cast to `timestamptz`, in the one form that it has here. Only one in UTC is read: others depend on
+/// tables of time zones.
+pub(crate) fn utc(text: &str) -> Option<String> {
+    let text = ["+00:00", "+00", "Z"].iter().find_map(|zone| text.strip_suffix(zone))?;
+    let (date, time) = text.split_once([' ', 'T'])?;
+    let (clock, fraction) = time.split_once('.').unwrap_or((time, "0"));
+    let digits = (1..=6).contains(&fraction.len()) && fraction.bytes().all(|byte| byte.is_ascii_digit());
+    let usual = fits(date, "dddd-dd-dd") && fits(clock, "dd:dd:dd") && digits;
+    // Others mean another day, or nothing.
+    let plain = usual && date < "9999" && clock < "24" && &clock[3..5] < "60" && &clock[6..8] < "60";
+    let valid = plain && ("01".."13").contains(&&date[5..7]) && ("01".."32").contains(&&date[8..10]);
+    valid.then(|| format!("{date}T{clock}.{fraction:0<6}Z"))
+}
+
 /// Whether a text has a form: `d` is a digit, `x` a hexadecimal one in lower case, others are themselves.
 fn fits(text: &str, form: &str) -> bool {
     let fits = |(byte, form): (u8, u8)| match form {
@@ -93,6 +107,26 @@ pub(crate) fn has_default(table: &Table, column: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn moments_in_utc_have_one_form() {
+        for text in
+            ["2026-11-18 22:20:39.44+00:00", "2026-11-18T22:20:39.440000Z", "2026-11-18 22:20:39.44+00"]
+        {
+            assert_eq!(utc(text).as_deref(), Some("2026-11-18T22:20:39.440000Z"), "{text}");
+        }
+        for text in [
+            "2026-11-18 22:20:39",
+            "2026-11-18 22:20:39+01",
+            "2026-11-18 24:00:00+00",
+            "2026-13-18 22:20:39+00",
+            "2026-11-18 22:20:60+00",
+            "11/18/2026 22:20:39+00",
+            "now+00",
+        ] {
+            assert_eq!(utc(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn types_have_classes() {

@@ -7,7 +7,7 @@ use margay_history::{
 };
 use margay_sql::{Assignments, Dialect, Value as SqlValue};
 
-use crate::class::Class;
+use crate::class::{Class, utc};
 use crate::fill::{fill, literal};
 use crate::shape::{Asked, Limit, Shape, Verb, key};
 use crate::split::Operand;
@@ -180,6 +180,11 @@ impl<'a> Run<'a> {
             Operand::Bool(bool) => self.builder.values().bool(*bool),
             Operand::Cast(operand, class) => {
                 let value = self.value(operand, params)?;
+                if let (Class::Timestamptz, Value::Text(text)) = (class, self.get(value))
+                    && let Some(moment) = utc(text)
+                {
+                    return Ok(self.builder.values().text(&moment));
+                }
                 if class.keeps(self.get(value)) { value } else { ValueId::UNKNOWN }
             }
             Operand::Text(text) => self.builder.values().text(text),

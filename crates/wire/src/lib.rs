@@ -22,6 +22,7 @@
 //! Linear in the bytes. A message that arrives in one piece is not copied by the framer.
 
 mod answers;
+mod asked;
 mod body;
 mod event;
 mod frame;
@@ -29,6 +30,7 @@ mod rows;
 mod session;
 mod startup;
 
+pub use asked::asked;
 pub use event::{Bound, Column, Event, Executed, Outcome, Prepared, Refusal, Severity, Times};
 pub use frame::{Frame, Framer, MAX_BODY, Side};
 pub use rows::{MAX_RESULT, MAX_ROWS, Rows};

@@ -7,7 +7,8 @@ use margay_report::view::{Again, Check, Run};
 use margay_verdict::{Budget, Verdict};
 use serde_json::{Map, Value, json};
 
-use super::{Decided, Done};
+use super::judge::{Decided, Judged, Judgement};
+use super::{Done, part_path};
 use crate::args::ProxyArgs;
 use crate::duration;
 use crate::run::CLAIMS_TIME;
@@ -16,9 +17,9 @@ use crate::terminal::Paint;
 use crate::view::{Frame, Stats, View, how_to_audit};
 
 /// What a person reads.
-pub fn account(args: &ProxyArgs, done: &Done, decided: &[Decided], view: &View) -> String {
+pub fn account(args: &ProxyArgs, done: &Done, judgement: &Judgement<'_>, view: &View) -> String {
     let paint = Paint::for_stdout();
-    let (recorded, counts) = (&done.recorded, done.recorded.counts);
+    let (recorded, counts) = (&done.recorded, done.recorded.counts());
     let mut out = format!(
         "{} at {}: {} sessions relayed in {}\n",
         paint.bold(&format!("postgresql {}", recorded.version)),
@@ -34,8 +35,8 @@ pub fn account(args: &ProxyArgs, done: &Done, decided: &[Decided], view: &View) 
         counts.aborted,
         counts.unknown,
     );
-    let _ = writeln!(out, "  {}", question(args, done));
-    for line in coverage(done, decided) {
+    let _ = writeln!(out, "  {}", question(args, judgement.main()));
+    for line in parts(judgement).into_iter().chain(coverage(judgement.main())) {
         let _ = writeln!(out, "  {line}");
     }
     for line in asides(done) {
@@ -48,12 +49,34 @@ pub fn account(args: &ProxyArgs, done: &Done, decided: &[Decided], view: &View) 
     out
 }
 
+/// Every part with its verdict, if there are several.
+fn parts(judgement: &Judgement<'_>) -> Vec<String> {
+    if judgement.parts.len() == 1 {
+        return Vec::new();
+    }
+    let (covered, all) = judgement.covered();
+    let mut lines =
+        vec![format!("Coverage: {covered} of {all} transactions, in {} parts", judgement.parts.len())];
+    for (at, judged) in judgement.parts.iter().enumerate() {
+        let (covered, all) = judged.covered();
+        let verdict = &judged.main().decision.verdict;
+        let word = verdict.word();
+        let why = match verdict {
+            Verdict::Unknown(why) => format!(": {why}"),
+            _ => String::new(),
+        };
+        let database = &judged.part.database;
+        lines.push(format!("  part {} of {database}: {covered} of {all} transactions, {word}{why}", at + 1));
+    }
+    lines
+}
+
 /// How much was understood, and what was not.
-fn coverage(done: &Done, decided: &[Decided]) -> Vec<String> {
-    let (followed, all) = (done.recorded.followed, done.recorded.counts.total());
+fn coverage(judged: &Judged<'_>) -> Vec<String> {
+    let (followed, all) = (judged.part.followed, judged.part.counts.total());
     let mut lines =
         vec![format!("Coverage: the mirror followed {followed} of {all} transactions as a whole")];
-    let Some(coverage) = decided.first().and_then(|decided| decided.decision.coverage.as_ref()) else {
+    let Some(coverage) = judged.decided.first().and_then(|decided| decided.decision.coverage.as_ref()) else {
         return lines;
     };
     lines.push(format!("Coverage of the other engines: {}", coverage.sentence()));
@@ -62,9 +85,9 @@ fn coverage(done: &Done, decided: &[Decided]) -> Vec<String> {
 }
 
 /// Who is judged.
-fn question(args: &ProxyArgs, done: &Done) -> String {
+fn question(args: &ProxyArgs, judged: &Judged<'_>) -> String {
     match args.claim {
-        None => format!("Question: did the database keep {}, which it promises?", done.promised),
+        None => format!("Question: did the database keep {}, which it promises?", judged.promised),
         Some(claim) => {
             let claim = claim.name();
             format!("Question: did the application run into anything that {claim} forbids?")
@@ -82,7 +105,7 @@ fn asides(done: &Done) -> Vec<String> {
         lines.push(format!("{}: the verdict is about what was recorded until then", done.ending.word()));
     }
     lines.extend(recorded.failed.iter().cloned());
-    lines.extend(recorded.concerns.iter().cloned());
+    lines.extend(recorded.all_concerns());
     lines.extend(recorded.notes.iter().cloned());
     lines
 }
@@ -90,34 +113,39 @@ fn asides(done: &Done) -> Vec<String> {
 fn levels(done: &Done) -> String {
     let name =
         |level: &Option<margay_proxy::OwnLevel>| level.map_or("a level that is not known", |it| it.name());
-    match done.recorded.levels.as_slice() {
+    let mut all: Vec<_> = done.recorded.parts.iter().flat_map(|part| part.levels.iter().copied()).collect();
+    all.sort_unstable();
+    all.dedup();
+    match all.as_slice() {
         [] => "no level".to_owned(),
         levels => levels.iter().map(name).collect::<Vec<_>>().join(", "),
     }
 }
 
 /// Everything that is shown.
-pub fn view(args: &ProxyArgs, done: &Done, decided: &[Decided], main: &Decided) -> View {
-    let history = main.decision.about(&done.recorded.history);
-    let audit = match (&args.record, &args.certificate) {
+pub fn view(args: &ProxyArgs, done: &Done, judgement: &Judgement<'_>) -> View {
+    let (judged, main) = (judgement.main(), judgement.main().main());
+    let history = main.decision.about(&judged.part.history);
+    let record = args.record.as_ref().map(|path| part_path(path, judged.part.place.unwrap_or(0)));
+    let audit = match (&record, &args.certificate) {
         (Some(record), certificate) => how_to_audit(record, certificate.as_deref()),
         (None, _) => "--record FILE and --certificate FILE keep both for margay audit".to_owned(),
     };
     let level = main.level.name();
-    let command = args.record.as_ref().map(|path| format!("margay check {} --level {level}", path.display()));
+    let command = record.map(|path| format!("margay check {} --level {level}", path.display()));
     let again = Again { command: command.clone(), audit, seed: None };
     let budget = Budget::unlimited().with_time(CLAIMS_TIME);
     let subject = "what the application did";
     let frame = Frame { subject, budget: &budget, real_time: false, instants: false, again, curves: true };
     let stats = Stats::of(history, done.recorded.elapsed, main.decision.took);
     let mut view = View::framed(history, level, &main.decision, stats, frame);
-    view.report.run = Some(run_view(args, done, decided, command.unwrap_or_default()));
-    view.details().checks = checks(done, decided);
+    view.report.run = Some(run_view(args, done, judgement, command.unwrap_or_default()));
+    view.details().checks = checks(judged);
     view
 }
 
-fn run_view(args: &ProxyArgs, done: &Done, decided: &[Decided], again: String) -> Run {
-    let (recorded, counts) = (&done.recorded, done.recorded.counts);
+fn run_view(args: &ProxyArgs, done: &Done, judgement: &Judgement<'_>, again: String) -> Run {
+    let (recorded, counts) = (&done.recorded, done.recorded.counts());
     Run {
         target: args.target.to_string(),
         dbms: format!("postgresql {}", recorded.version),
@@ -131,65 +159,84 @@ fn run_view(args: &ProxyArgs, done: &Done, decided: &[Decided], again: String) -
         seconds: recorded.elapsed.as_secs_f64(),
         dropped: Vec::new(),
         again,
-        more: more(args, done, decided),
+        more: more(args, done, judgement),
     }
 }
 
-fn more(args: &ProxyArgs, done: &Done, decided: &[Decided]) -> Map<String, Value> {
-    let recorded = &done.recorded;
-    let live = recorded.verified.as_ref().map(|verified| {
+fn more(args: &ProxyArgs, done: &Done, judgement: &Judgement<'_>) -> Map<String, Value> {
+    let (recorded, judged) = (&done.recorded, judgement.main());
+    let verified = recorded.parts.iter().filter_map(|part| part.verified.as_ref());
+    let live = verified.clone().next().map(|_| {
         json!({
-            "verified": verified.transactions,
-            "violations": verified.violations,
-            "ended": verified.ended,
+            "verified": verified.clone().map(|it| it.transactions).sum::<u64>(),
+            "violations": verified.clone().map(|it| it.violations).sum::<u64>(),
+            "ended": verified.clone().find_map(|it| it.ended.clone()),
         })
     });
-    let all = done.recorded.history.txn_count();
-    let coverage = decided.first().and_then(|decided| decided.decision.coverage.as_ref()).map_or_else(
-        || json!({ "transactions": all, "all_transactions": all, "followed": recorded.followed }),
-        |it| {
-            json!({
-                "tables": it.tables,
-                "all_tables": it.all_tables,
-                "transactions": it.transactions,
-                "all_transactions": it.all_transactions,
-                "followed": recorded.followed,
-                "left_out": it.left_out,
-                "verdict": it.verdict,
-            })
-        },
-    );
+    let parts: Vec<Value> = judgement.parts.iter().map(part).collect();
     let all = [
-        ("coverage", coverage),
-        ("promised", json!(done.promised.name())),
+        ("coverage", coverage_json(judgement)),
+        ("parts", json!(parts)),
+        ("promised", json!(judged.promised.name())),
         ("judged", json!(if args.claim.is_some() { "application" } else { "database" })),
         ("live", json!(live)),
         ("ended", json!(done.ending.word())),
         ("command", json!(done.command.and_then(|status| status.code()))),
-        ("concerns", json!(recorded.concerns)),
+        ("concerns", json!(recorded.all_concerns())),
         ("notes", json!(recorded.notes)),
     ];
     all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
+/// How much was understood of all parts; in tables, of the one that the report is about.
+fn coverage_json(judgement: &Judgement<'_>) -> Value {
+    let (covered, all) = judgement.covered();
+    let followed: u64 = judgement.parts.iter().map(|judged| judged.part.followed).sum();
+    let mut value = json!({ "transactions": covered, "all_transactions": all, "followed": followed });
+    let of_main = judgement.main().decided.first().and_then(|decided| decided.decision.coverage.as_ref());
+    if let Some(it) = of_main {
+        value["tables"] = json!(it.tables);
+        value["all_tables"] = json!(it.all_tables);
+        value["left_out"] = json!(it.left_out);
+        value["verdict"] = json!(it.verdict);
+    }
+    value
+}
+
+fn part(judged: &Judged<'_>) -> Value {
+    let (covered, all) = judged.covered();
+    let decision = &judged.main().decision;
+    json!({
+        "database": judged.part.database,
+        "verdict": decision.verdict.word(),
+        "engine": decision.engine,
+        "transactions": covered,
+        "all_transactions": all,
+        "reason": match &decision.verdict {
+            Verdict::Unknown(why) => Some(why.to_string()),
+            _ => None,
+        },
+    })
+}
+
 /// A line for the live verification, and one for each engine.
-fn checks(done: &Done, decided: &[Decided]) -> Vec<Check> {
-    let after = decided.iter().map(|decided| Check {
-        engine: decided.decision.engine.unwrap_or("none").to_owned(),
-        level: decided.level.name().to_owned(),
-        verdict: margay_report::gather::word(&decided.decision.verdict),
-        reason: match &decided.decision.verdict {
+fn checks(judged: &Judged<'_>) -> Vec<Check> {
+    let after = judged.decided.iter().map(|Decided { level, decision }| Check {
+        engine: decision.engine.unwrap_or("none").to_owned(),
+        level: level.name().to_owned(),
+        verdict: margay_report::gather::word(&decision.verdict),
+        reason: match &decision.verdict {
             Verdict::Unknown(why) => Some(why.to_string()),
             Verdict::Violated(findings) => findings.first().map(|finding| finding.anomaly.name().to_owned()),
             Verdict::Holds(_) | Verdict::Clean => None,
         },
-        seconds: decided.decision.took.as_secs_f64(),
+        seconds: decision.took.as_secs_f64(),
     });
-    live(done).into_iter().chain(after).collect()
+    live(judged).into_iter().chain(after).collect()
 }
 
-fn live(done: &Done) -> Option<Check> {
-    let verified = done.recorded.verified.as_ref()?;
+fn live(judged: &Judged<'_>) -> Option<Check> {
+    let verified = judged.part.verified.as_ref()?;
     let (verdict, reason) = match (&verified.ended, verified.violations) {
         (Some(why), _) => (Word::Unknown, why.clone()),
         (None, 1..) => (Word::Violated, format!("{} violations while it ran", verified.violations)),
@@ -197,7 +244,7 @@ fn live(done: &Done) -> Option<Check> {
     };
     Some(Check {
         engine: "mirror, live".to_owned(),
-        level: done.promised.name().to_owned(),
+        level: judged.promised.name().to_owned(),
         verdict,
         reason: Some(reason),
         seconds: 0.0,

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "every test file uses some of it")]
 
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
@@ -22,6 +23,21 @@ pub fn server(schema: &str) -> Option<Server> {
 
 pub fn direct(url: &str) -> Client {
     Client::connect(url, NoTls).expect("a connection")
+}
+
+/// The address of another database of the same server.
+pub fn in_database(url: &str, name: &str) -> String {
+    format!("{}/{name}", url.rsplit_once('/').expect("a database").0)
+}
+
+/// The Python with the libraries that `./test proxy` installs.
+pub fn python() -> Option<PathBuf> {
+    let python = crate::common::root().join("target/proxy-clients/bin/python3");
+    let has = |module: &str| {
+        let asked = Command::new(&python).args(["-c", &format!("import {module}")]).output();
+        asked.is_ok_and(|output| output.status.success())
+    };
+    ["psycopg", "sqlalchemy", "django"].into_iter().all(has).then_some(python)
 }
 
 /// A proxy that waits for clients of this test.

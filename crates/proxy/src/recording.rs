@@ -1,0 +1,268 @@
+//! What is recorded: the databases that clients connect to, and of each the stretches between changes of its schema.
+//!
+//! # Invariants
+//! - Margay's connections to a database begin before the first client's. They end when a statement comes that wants the
+//!   database for itself, such as DROP DATABASE, and no client is connected to it.
+//! - What cannot be recorded is a concern of its database.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use margay_drivers::PostgresAddress;
+use margay_history::{HistoryBuilder, Unit};
+use margay_runner::Counts;
+use postgres::Client;
+
+use crate::catalog::{self, Catalog};
+use crate::collect::{Clients, Collector, Files, Part};
+use crate::database::Database;
+use crate::initial::{self, FirstState, Initial};
+use crate::lane::{Ended, Transaction};
+use crate::level::OwnLevel;
+use crate::relay::{Relay, lock};
+use crate::stretch::Stretch;
+use crate::text::hides;
+use crate::watch::{self, Watch};
+
+/// How databases are opened.
+pub(crate) struct Terms {
+    pub address: PostgresAddress,
+    pub initial: Initial,
+    pub level: Option<OwnLevel>,
+    pub sole_writer: bool,
+    pub files: Files,
+}
+
+pub(crate) struct Recording {
+    relay: Arc<Relay>,
+    terms: Terms,
+    open: Vec<Opened>,
+    /// What is over.
+    parts: Vec<Part>,
+    /// Sessions of databases that are closed.
+    sessions: u64,
+    pub version: String,
+}
+
+/// A database that is recorded.
+struct Opened {
+    database: Arc<Database>,
+    watch: Option<Watch>,
+    /// Those that may still get transactions, in the order of time.
+    stretches: Vec<Stretch>,
+    /// The places of its parts that are over.
+    over: Vec<usize>,
+    /// Whether later stretches may know too little: a temporary table hides another, or nobody knows whether the schema
+    /// was changed.
+    hidden: bool,
+}
+
+impl Recording {
+    pub fn new(relay: Arc<Relay>, terms: Terms) -> Self {
+        Self { relay, terms, open: Vec::new(), parts: Vec::new(), sessions: 0, version: String::new() }
+    }
+
+    /// Begins to record the database of this name, or the one that the address names.
+    pub fn open(&mut self, name: Option<&str>, connections: usize) -> Result<Arc<Database>, String> {
+        if let Some(known) = name.and_then(|name| self.relay.enter_known(name)) {
+            return Ok(known);
+        }
+        let address =
+            name.map_or_else(|| self.terms.address.clone(), |name| self.terms.address.of_database(name));
+        let begin = self.relay.now();
+        let (snapshot, describer) = (address.connect()?, address.connect()?);
+        let mut clients = Clients { snapshot, describer };
+        for client in clients.both() {
+            catalog::rows(client, "SET lock_timeout = '1s'")?;
+        }
+        let version = catalog::version(&mut clients.describer)?;
+        let watch = match self.terms.sole_writer {
+            true => None,
+            false => {
+                let mut own = BTreeSet::new();
+                for client in clients.both() {
+                    own.insert(watch::pid(client)?);
+                    // Older servers have no such function, and are in doubt anyway.
+                    let _ = watch::flush(client);
+                }
+                Some(Watch::begin(address.connect()?, &version, own)?)
+            }
+        };
+        self.version = version;
+        let (stretch, catalog) = self.stretch(clients, begin)?;
+        let level = self.terms.level.or(catalog.level);
+        let database = Database::new(catalog.database.clone(), level, connections);
+        lock(&self.relay.databases).push(Arc::clone(&database));
+        let (stretches, over) = (vec![stretch], Vec::new());
+        self.open.push(Opened { database: Arc::clone(&database), watch, stretches, over, hidden: false });
+        Ok(database)
+    }
+
+    /// Reads the schema and the first state.
+    fn stretch(&self, clients: Clients, begin: i64) -> Result<(Stretch, Arc<Catalog>), String> {
+        let Clients { snapshot, mut describer } = clients;
+        let mut catalog = Catalog::read(&mut describer)?;
+        let (builder, first) = first_state(snapshot, &mut catalog, self.terms.initial)?;
+        let catalog = Arc::new(catalog);
+        let collector = Collector::new(builder, Arc::clone(&catalog), describer, first);
+        Ok((Stretch::new(collector, [begin, self.relay.now()]), catalog))
+    }
+
+    /// Records a transaction.
+    pub fn take(&mut self, database: &Arc<Database>, transaction: Transaction) -> Result<(), String> {
+        let opened = self.open.iter_mut().find(|opened| Arc::ptr_eq(&opened.database, database));
+        let Some(opened) = opened else { return Ok(()) };
+        let Some(latest) = opened.stretches.len().checked_sub(1) else { return Ok(()) };
+        let at = opened.stretches.iter().rposition(|stretch| stretch.holds(&transaction)).unwrap_or(0);
+        let lasts = transaction.ended != Ended::Aborted && transaction.ops.iter().any(|op| hides(&op.text))
+            || transaction.ended == Ended::Unknown && transaction.changes_schema();
+        opened.hidden |= lasts;
+        for later in &mut opened.stretches[at + 1..=latest] {
+            if lasts || later.is_met_by(&transaction) {
+                later.take_opaque(&transaction, &mut self.terms.files)?;
+            }
+        }
+        opened.stretches[at].take(transaction, &mut self.terms.files)
+    }
+
+    /// Reads the schema anew, if it was changed.
+    pub fn cut(&mut self, database: &Arc<Database>) {
+        let Some(at) = self.open.iter().position(|opened| Arc::ptr_eq(&opened.database, database)) else {
+            return;
+        };
+        if !database.settle() {
+            return;
+        }
+        let begin = self.relay.now();
+        let opened = &mut self.open[at];
+        let Some(stretch) = opened.stretches.last_mut() else { return };
+        stretch.cut(begin);
+        let clients = stretch.collector.give_back();
+        let hidden = opened.hidden;
+        let next =
+            clients.and_then(|clients| self.stretch(clients, begin)).and_then(|(mut stretch, catalog)| {
+                lock(&database.about).level = self.terms.level.or(catalog.level);
+                if hidden {
+                    stretch.collector.take_hidden(begin, &mut self.terms.files)?;
+                }
+                Ok(stretch)
+            });
+        match next {
+            Ok(next) => self.open[at].stretches.push(next),
+            Err(why) => {
+                let concern =
+                    format!("the schema of {} was changed, and cannot be read: {why}", database.name);
+                lock(&database.about).concerns.push(concern);
+            }
+        }
+    }
+
+    /// Nothing that began before `until` is still to come; every answer before `answered` has.
+    pub fn advance(&mut self, until: i64, answered: i64) -> Result<(), String> {
+        let Self { open, parts, .. } = self;
+        for opened in open {
+            while let [_, next, ..] = opened.stretches.as_slice()
+                && Stretch::is_over(next, until)
+            {
+                opened.over.push(finished(opened.stretches.remove(0), &opened.database, parts)?);
+            }
+            for stretch in &mut opened.stretches {
+                stretch.collector.advance(until, answered)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves a database that nobody is connected to any more.
+    pub fn close(&mut self, database: &Arc<Database>) -> Result<(), String> {
+        match self.open.iter().position(|opened| Arc::ptr_eq(&opened.database, database)) {
+            Some(at) => {
+                self.sessions += self.open.remove(at).close(&mut self.parts)?;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Transactions so far, those that were verified, and violations.
+    pub fn progress(&self) -> (Counts, (u64, u64)) {
+        let (mut counts, mut verified) = (Counts::default(), (0, 0));
+        let mut add = |part: Counts, (transactions, violations): (u64, u64)| {
+            counts.committed += part.committed;
+            counts.aborted += part.aborted;
+            counts.unknown += part.unknown;
+            verified = (verified.0 + transactions, verified.1 + violations);
+        };
+        for part in &self.parts {
+            let live = part.verified.as_ref().map_or((0, 0), |it| (it.transactions, it.violations));
+            add(part.counts, live);
+        }
+        for stretch in self.open.iter().flat_map(|opened| &opened.stretches) {
+            add(stretch.collector.counts, stretch.collector.verified());
+        }
+        (counts, verified)
+    }
+
+    /// All has come: the parts, and the number of sessions.
+    pub fn finish(mut self) -> Result<(Vec<Part>, u64), String> {
+        for opened in std::mem::take(&mut self.open) {
+            self.sessions += opened.close(&mut self.parts)?;
+        }
+        let all = std::mem::take(&mut self.parts);
+        let mut kept: Vec<Part> = Vec::new();
+        for part in all {
+            // A part without transactions says nothing, unless there is no other.
+            match kept.last_mut() {
+                Some(last) if last.counts.total() == 0 => *last = part,
+                Some(_) if part.counts.total() == 0 => {}
+                _ => kept.push(part),
+            }
+        }
+        Ok((kept, self.sessions))
+    }
+}
+
+impl Opened {
+    /// Its number of sessions.
+    fn close(mut self, parts: &mut Vec<Part>) -> Result<u64, String> {
+        for stretch in std::mem::take(&mut self.stretches) {
+            self.over.push(finished(stretch, &self.database, parts)?);
+        }
+        let about = lock(&self.database.about);
+        let foreign = self.watch.take().and_then(|watch| watch.end(about.accepted, &about.backends));
+        let foreign = foreign.map(|why| {
+            format!("somebody else may have written: {why}; --sole-writer vouches for the contrary")
+        });
+        for &at in &self.over {
+            parts[at].concerns.extend(about.concerns.iter().cloned().chain(foreign.clone()));
+        }
+        Ok(about.accepted)
+    }
+}
+
+/// Adds a part; its place.
+fn finished(stretch: Stretch, database: &Database, parts: &mut Vec<Part>) -> Result<usize, String> {
+    parts.push(stretch.collector.finish(&database.name)?);
+    Ok(parts.len() - 1)
+}
+
+/// The tables with the rows that are read in advance, and the snapshot in which others are looked up.
+fn first_state(
+    mut client: Client,
+    catalog: &mut Catalog,
+    wanted: Initial,
+) -> Result<(HistoryBuilder, FirstState), String> {
+    let mut builder = HistoryBuilder::new();
+    let header = builder.header();
+    (header.unit, header.dbms) = (Unit::Nanoseconds, Some(format!("postgresql-{}", catalog.version)));
+    // The transaction of the stretch before is over. BEGIN takes no snapshot; the first query does.
+    for text in
+        ["ROLLBACK", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "SELECT 1", "SAVEPOINT margay"]
+    {
+        catalog::rows(&mut client, text)?;
+    }
+    let looks_up = initial::declare(&mut client, catalog, wanted, &mut builder)?;
+    // This lets go of the tables' locks, and keeps the snapshot if that is still needed.
+    catalog::rows(&mut client, if looks_up { "ROLLBACK TO margay" } else { "ROLLBACK" })?;
+    Ok((builder, FirstState::new(client, looks_up)))
+}
