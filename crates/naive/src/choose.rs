@@ -12,6 +12,9 @@ use crate::model::{Model, Search, Stop};
 use crate::versions::{Layout, hidden_update, layouts};
 use margay_verdict::Why;
 
+/// A history of more objects is not decided.
+const MAX_OBJECTS: usize = 1000;
+
 /// The dependencies of some explanation, if there is one.
 pub fn choose(model: &Model<'_>) -> Search<Option<Graph>> {
     for committed in model.committed_sets() {
@@ -30,6 +33,10 @@ pub fn all_layouts(model: &Model<'_>, committed: &[TxnId]) -> Search<Option<Vec<
         return Err(Stop::Why(Why::Outside("a history of more than 32 transactions".into())));
     }
     let history = model.history;
+    // The search is one level deeper for each object: 100,000 initial rows once overflowed the stack.
+    if history.object_count() > MAX_OBJECTS {
+        return Err(Stop::Why(Why::Outside(format!("a history of more than {MAX_OBJECTS} objects"))));
+    }
     let hidden = |op: &Op<'_>| history.update(op.id).is_some_and(|update| !update.observed);
     if let Some(op) = committed.iter().flat_map(|&t| history.ops(t)).find(hidden) {
         return Err(hidden_update(history, op.id).into());

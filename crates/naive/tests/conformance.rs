@@ -1,6 +1,6 @@
 //! The judge judged: its certificates pass the audit, it keeps the laws, and its findings are minimal.
 
-use margay_history::{History, Outcome, TxnId};
+use margay_history::{History, HistoryBuilder, OpDetail, OpKind, Outcome, TxnId};
 use margay_levels::Level;
 use margay_naive::{Naive, holds};
 use margay_testkit::{Options, conformance, random, show};
@@ -19,6 +19,21 @@ fn keeps_the_laws_on_all_tiny_histories() {
     let options = Options { random: 0, may_be_unknown: false, ..Options::default() };
     let tally = conformance(&Naive, &Level::ALL, options);
     assert!(tally.histories > 10_000 && tally.unknown == 0, "{tally:?}");
+}
+
+/// A database with 100,000 rows and one transaction: the search once went one level deeper for each, until the stack was full.
+#[test]
+fn many_initial_rows_do_not_fill_the_stack() {
+    let mut builder = HistoryBuilder::new();
+    for key in 0..100_000 {
+        let key = builder.values().int(key);
+        let object = builder.object(None, key);
+        builder.initial(object, key).expect("an initial value");
+    }
+    builder.push(0, 1, None, OpKind::Commit, &[], OpDetail::None).expect("a transaction");
+    let history = builder.finish().expect("a history");
+    let verdict = Naive.check(&history, Question::new(Level::Serializable), &Budget::unlimited());
+    assert!(!matches!(verdict, Verdict::Violated(_)));
 }
 
 /// Whether the history of these transactions (and of those that aborted) violates the level, if that can be asked.
