@@ -1,13 +1,13 @@
 //! How long certify and replay take, with Emme's recipe.
 //!
-//! `cargo bench -p margay-certify -- [items|predicates]… [transactions…]`; without numbers 100,000 items, and
-//! 2,500 and 100,000 predicates.
+//! `cargo bench -p margay-certify -- [items|predicates]… [transactions…]`; without numbers 100,000
+//! items, and 2,500 and 100,000 predicates.
 //!
-//! Items: rows of a thousand keys; updates 30 %, reads 40 %, increments 20 % (a read and a write), inserts 10
-//! %, five of them a transaction. Predicates: a hundred keys; inserts 10 %, the rest half reads and half
-//! updates, of which a part is by a range of `v`. The histories come from simulated databases; a certificate
-//! is the version order for certify (where predicates ask, with commit timestamps) and the serialization
-//! order, or snapshot and commit timestamps, for replay.
+//! Items: rows of a thousand keys; updates 30 %, reads 40 %, increments 20 % (a read and a write),
+//! inserts 10 %, five of them a transaction. Predicates: a hundred keys; inserts 10 %, the rest
+//! half reads and half updates, of which a part is by a range of `v`. The histories come from
+//! simulated databases; a certificate is the version order for certify (where predicates ask, with
+//! commit timestamps) and the serialization order, or snapshot and commit timestamps, for replay.
 
 use std::time::Instant;
 
@@ -43,8 +43,8 @@ fn or<'a>(given: &'a [u64], usual: &'a [u64]) -> &'a [u64] {
     if given.is_empty() { usual } else { given }
 }
 
-/// A read of a row stands for a read, and for one half of an increment; a write for the other half, for
-/// updates and inserts.
+/// A read of a row stands for a read, and for one half of an increment; a write for the other half,
+/// for updates and inserts.
 fn items(transactions: u64) {
     let mix = Mix { weights: [0, 0, 0, 0, 60, 60, 0, 0, 0, 0, 0, 0] };
     let levels =

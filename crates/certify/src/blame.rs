@@ -1,14 +1,14 @@
 //! From a mismatch under recorded timestamps to lemmas that audit can check.
 //!
 //! # Algorithm
-//! The timestamps put a reader behind the writer `w` of what was there. Whatever else it saw was written by
-//! someone before `w` or behind the reader, by the same timestamps:
+//! The timestamps put a reader behind the writer `w` of what was there. Whatever else it saw was
+//! written by someone before `w` or behind the reader, by the same timestamps:
 //! - behind: that it saw it is a wr edge against the recorded order;
-//! - before: that it did not see `w`'s is an rw edge against the recorded order (or else versions are ordered
-//!   against it, a ww edge).
+//! - before: that it did not see `w`'s is an rw edge against the recorded order (or else versions
+//!   are ordered against it, a ww edge).
 //!
-//! So every version but the one that was there gives a cycle, and audit knows that the one that was there is
-//! not what was seen.
+//! So every version but the one that was there gives a cycle, and audit knows that the one that was
+//! there is not what was seen.
 //!
 //! # Invariants
 //! Nothing here is believed: the engine asks audit before it says `violated`.
@@ -17,7 +17,7 @@ use margay_history::{History, ObjectId, OpId, Outcome, TxnId, Version};
 use margay_verdict::{Edge, Lemma, Reason, Stamp};
 
 /// An object with more versions than this is not blamed for anything.
-const MANY: usize = 4096;
+const MAX_VERSIONS: usize = 4096;
 
 /// The recorded order that a replay followed.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +74,7 @@ pub(crate) fn lemmas(history: &History, recorded: Recorded, misfit: &Misfit) -> 
     let &Misfit { op, reader, object, version } = misfit;
     let mut versions: Vec<Version> = vec![Version::Initial];
     versions.extend(writers(history, object).into_iter().filter(|&t| t != reader).map(Version::Of));
-    if versions.len() > MANY {
+    if versions.len() > MAX_VERSIONS {
         return Vec::new();
     }
     let mut lemmas = Vec::new();
@@ -120,7 +120,8 @@ fn writers(history: &History, object: ObjectId) -> Vec<TxnId> {
     history.txns().filter(|&t| history.outcome(t) != Outcome::Aborted).filter(writes).collect()
 }
 
-/// Two orders that contradict each other: `first` is before `second` for a reason, and the timestamps say otherwise.
+/// Two orders that contradict each other: `first` is before `second` for a reason, and the
+/// timestamps say otherwise.
 pub(crate) fn against(first: TxnId, second: TxnId, reason: Reason, stamp: Stamp) -> Vec<Lemma> {
     vec![Lemma { edges: vec![edge(first, second, reason), edge(second, first, Reason::Recorded(stamp))] }]
 }

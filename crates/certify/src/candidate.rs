@@ -4,13 +4,14 @@
 //! What predicates left out costs an edge or two per predicate and row. Mostly nothing comes of it.
 //!
 //! # Algorithm
-//! Take the transactions as returned objects tell, by time where that leaves a choice, and run them on an
-//! indexed store, as replay does (Enne's Algorithm 4). A transaction took effect before its client knew, and
-//! before anyone who depends on it did: of those that are free, the one whose latest moment comes first goes
-//! first. Whoever does not fit is put a little earlier or later ([`crate::course`]). If that does not help,
-//! somebody wrote too early what it did not see: the walk goes back to before that write, and from then on
-//! the writer waits for it. If everyone sees what was seen, predicates included, the order proves the level
-//! and every weaker one. If not, nothing is lost but the run, and the graph decides.
+//! Take the transactions as returned objects tell, by time where that leaves a choice, and run them
+//! on an indexed store, as replay does (Enne's Algorithm 4). A transaction took effect before its
+//! client knew, and before anyone who depends on it did: of those that are free, the one whose
+//! latest moment comes first goes first. Whoever does not fit is put a little earlier or later
+//! ([`crate::course`]). If that does not help, somebody wrote too early what it did not see: the
+//! walk goes back to before that write, and from then on the writer waits for it. If everyone sees
+//! what was seen, predicates included, the order proves the level and every weaker one. If not,
+//! nothing is lost but the run, and the graph decides.
 //!
 //! # Cost
 //! Linear in operations and returned objects, log for the choice of the next transaction.
@@ -26,7 +27,7 @@ use margay_verdict::{Budget, Exhausted, Question};
 use crate::course::Course;
 use crate::deps::{Anti, Deps, Rules, deps};
 use crate::guess::Guesser;
-use crate::sights::Sight;
+use crate::sights::ObjectSight;
 use crate::world::World;
 
 /// How many transactions may wait for a place, and for how many steps.
@@ -36,7 +37,8 @@ const PATIENCE: usize = 256;
 /// After so many, whoever is in the way must give way, even if it seems to have come first.
 const URGENT: usize = 24;
 
-/// How many may be put elsewhere than where their turn comes, in all: a history in which nothing fits is not worth it.
+/// How many may be put elsewhere than where their turn comes, in all: a history in which nothing
+/// fits is not worth it.
 const MENDED: usize = 20_000;
 
 /// How many of these one step back costs.
@@ -56,7 +58,7 @@ pub(crate) enum Tried {
 pub(crate) fn candidate(
     world: &World<'_>,
     question: Question,
-    sights: &[Sight],
+    sights: &[ObjectSight],
     guesser: &Guesser<'_>,
     budget: &Budget,
 ) -> Result<Tried, Exhausted> {
@@ -178,8 +180,8 @@ impl<'w, 'a> Walk<'w, 'a> {
         self.world.taken.get(node as usize) != Some(&true)
     }
 
-    /// Goes back to before whoever wrote what this one did not see, and makes it wait; false if that is not
-    /// possible, or not likely to be right.
+    /// Goes back to before whoever wrote what this one did not see, and makes it wait; false if
+    /// that is not possible, or not likely to be right.
     fn step_back(&mut self, node: u32, place: &impl Fn(u32) -> i64, urgent: bool) -> bool {
         let Some(TxnId(writer)) = self.course.blamed(TxnId(node)) else { return false };
         let likely = urgent || place(node) <= place(writer);
@@ -198,8 +200,8 @@ impl<'w, 'a> Walk<'w, 'a> {
         true
     }
 
-    /// Takes back that these ran, and with them what passed their order on. Those who depend on one of them
-    /// have not run, or are among them.
+    /// Takes back that these ran, and with them what passed their order on. Those who depend on one
+    /// of them have not run, or are among them.
     fn undone(&mut self, mut undone: Vec<u32>, place: &impl Fn(u32) -> i64) {
         let mut at = 0;
         while let Some(&node) = undone.get(at) {

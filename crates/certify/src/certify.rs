@@ -20,12 +20,13 @@ use crate::local::local;
 use crate::matches::Matches;
 use crate::orders::{NoOrder, Orders};
 use crate::scans::{Scans, unmatched};
-use crate::sights::{Failed, Sight, Sights};
+use crate::sights::{Failed, ObjectSight, Sights};
 use crate::taken::taken;
 use crate::touches::Touches;
 use crate::world::World;
 
-/// So many rows that predicates asked about are looked at one by one, where nothing tells what was seen of them.
+/// So many rows that predicates asked about are looked at one by one, where nothing tells what was
+/// seen of them.
 const LEFT_OUT: usize = 4_000_000;
 
 /// The engine: checking with a version certificate. See the [crate documentation](crate).
@@ -230,9 +231,9 @@ impl<'a> Case<'a> {
         candidate(&self.world, self.question, &sights.all, guesser, self.budget).map(Some)
     }
 
-    /// Where nothing but version orders is told, every predicate may have seen many versions of every row
-    /// that it left out. If there are very many, a guess is next to certain to be wrong, and a graph of all
-    /// of them takes long to say so.
+    /// Where nothing but version orders is told, every predicate may have seen many versions of
+    /// every row that it left out. If there are very many, a guess is next to certain to be wrong,
+    /// and a graph of all of them takes long to say so.
     fn worth_looking(&self) -> Result<(), Why> {
         let (history, predicates) = (self.world.history, self.world.predicates);
         let evidence = history.evidence();
@@ -247,11 +248,12 @@ impl<'a> Case<'a> {
             scan.or_else(update).or_else(summary).map_or(0, |predicate| predicates.domain(predicate).len())
         };
         let rows: usize = history.txns().flat_map(|txn| history.ops(txn)).map(|op| asked(&op)).sum();
-        match rows > LEFT_OUT {
-            true => Err(Why::MissingEvidence(format!(
+        if rows > LEFT_OUT {
+            Err(Why::MissingEvidence(format!(
                 "which versions predicates saw of {rows} rows that they asked about: version orders alone leave too much open, timestamps or version sets would tell"
-            ))),
-            false => Ok(()),
+            )))
+        } else {
+            Ok(())
         }
     }
 
@@ -275,7 +277,7 @@ impl<'a> Case<'a> {
         let prover = Prover { world: &self.world, deps: graph, sights: &sights.all };
         let mut refused = None;
         for cycle in cycles {
-            let options = |index: u32, sight: &Sight| match sights.options.get(&index) {
+            let options = |index: u32, sight: &ObjectSight| match sights.options.get(&index) {
                 Some(ranks) => ranks.clone(),
                 None if sight.lo == sight.hi && (sight.item || sight.whole && self.pinned(sight)) => {
                     vec![sight.lo]
@@ -292,13 +294,13 @@ impl<'a> Case<'a> {
         Err(refused.unwrap_or_else(many))
     }
 
-    fn pinned(&self, sight: &Sight) -> bool {
+    fn pinned(&self, sight: &ObjectSight) -> bool {
         self.world.recorded(sight.op, sight.object).is_some()
     }
 
     fn unmatched(
         &self,
-        sight: &Sight,
+        sight: &ObjectSight,
         chains: &HashMap<ObjectId, Chain>,
         matches: &mut Option<Matches<'a>>,
     ) -> Vec<u32> {
@@ -350,7 +352,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    fn ambiguous(&self, sight: &Sight) -> Why {
+    fn ambiguous(&self, sight: &ObjectSight) -> Why {
         let history = self.world.history;
         Why::MissingEvidence(format!(
             "which version of {} operation {} of {} saw",
@@ -360,11 +362,12 @@ impl<'a> Case<'a> {
         ))
     }
 
-    fn proved(&self, order: &[u32], sights: &[Sight], guessed: bool) -> Result<Verdict, Why> {
+    fn proved(&self, order: &[u32], sights: &[ObjectSight], guessed: bool) -> Result<Verdict, Why> {
         let rules = self.rules;
         let live = |point: &u32| self.world.taken.get(rules.txn(*point).index()) == Some(&true);
         let points = order.iter().copied().filter(live);
-        // Without any cycle parallel snapshot isolation has a serial order; otherwise the order is empty.
+        // Without any cycle parallel snapshot isolation has a serial order; otherwise the order is
+        // empty.
         let serial = rules.family == Family::Serial
             || self.question.level == Level::ParallelSnapshot && !order.is_empty();
         let certificate = match serial {
@@ -392,7 +395,7 @@ impl<'a> Case<'a> {
         if self.rules.is_begin(point) { Point::Begin(txn) } else { Point::Commit(txn) }
     }
 
-    fn versions(&self, order: &[u32], sights: &[Sight]) -> Versions {
+    fn versions(&self, order: &[u32], sights: &[ObjectSight]) -> Versions {
         let (history, world) = (self.world.history, &self.world);
         let unknown = |t: &TxnId| world.taken[t.index()] && history.outcome(*t) == Outcome::Unknown;
         let written = history.objects().filter(|&o| world.orders.of(o).len() > 1);
@@ -409,7 +412,7 @@ impl<'a> Case<'a> {
     }
 
     /// Which version a sight is said to have seen, where its value does not tell.
-    fn pick(&self, sight: &Sight, places: &[u32]) -> Option<ReadFrom> {
+    fn pick(&self, sight: &ObjectSight, places: &[u32]) -> Option<ReadFrom> {
         let told = if sight.item { !sight.several } else { sight.hi == 0 };
         if told {
             return None;
@@ -425,10 +428,8 @@ impl<'a> Case<'a> {
             let writer = orders.writer(sight.object, *rank);
             Some(*rank) != own && writer.is_none_or(|w| places[w.index()] < places[sight.txn.index()])
         };
-        let rank = match counts {
-            true => (sight.lo..=sight.hi).rev().find(before).unwrap_or(sight.lo),
-            false => sight.lo,
-        };
+        let rank =
+            if counts { (sight.lo..=sight.hi).rev().find(before).unwrap_or(sight.lo) } else { sight.lo };
         let version = orders.version(sight.object, rank);
         Some(ReadFrom { op: sight.op, object: sight.object, version })
     }

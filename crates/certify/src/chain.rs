@@ -38,7 +38,8 @@ impl Chain {
     pub fn cell(&self, rank: u32) -> Cow<'_, Cell> {
         match self {
             Chain::Cells(cells) => Cow::Borrowed(&cells[rank as usize]),
-            // What nobody has appended to is absent: an empty list would be a row that a predicate can match.
+            // What nobody has appended to is absent: an empty list would be a row that a predicate
+            // can match.
             Chain::Prefixes { ends, .. } if ends[rank as usize] == 0 => Cow::Owned(Cell::ABSENT),
             Chain::Prefixes { list, ends } => {
                 Cow::Owned(Cell::List(list[..ends[rank as usize] as usize].to_vec()))

@@ -1,18 +1,19 @@
 //! A serial execution that is built step by step, and mended where it does not fit.
 //!
 //! # Problem
-//! Returned objects and clocks leave open how transactions that overlap are ordered; predicates know, but
-//! only who runs them finds out.
+//! Returned objects and clocks leave open how transactions that overlap are ordered; predicates
+//! know, but only who runs them finds out.
 //!
 //! # Algorithm
-//! Each transaction runs on an indexed store, as in a replay. One that does not fit where its turn comes is
-//! tried between those that ran last, the latest place first, as far back as its predecessors allow; whoever
-//! ran behind that place must fit again. If there is no such place, whoever walks may go back and put the one
-//! that it did not see behind it ([`Course::blamed`], [`Course::back_before`]), or try it again after each of
-//! the next steps.
+//! Each transaction runs on an indexed store, as in a replay. One that does not fit where its turn
+//! comes is tried between those that ran last, the latest place first, as far back as its
+//! predecessors allow; whoever ran behind that place must fit again. If there is no such place,
+//! whoever walks may go back and put the one that it did not see behind it ([`Course::blamed`],
+//! [`Course::back_before`]), or try it again after each of the next steps.
 //!
 //! # Invariants
-//! - Labels grow along the execution, so that an edge is kept if its target is placed behind the label of its source.
+//! - Labels grow along the execution, so that an edge is kept if its target is placed behind the
+//!   label of its source.
 //! - What is undone leaves the store as it was.
 //!
 //! # Cost
@@ -36,7 +37,7 @@ const ROOM: i64 = 1 << 24;
 type Writes = Vec<(ObjectId, Effect)>;
 
 /// A transaction that ran.
-struct Step {
+struct ExecutedTransaction {
     txn: TxnId,
     label: i64,
     /// What it changed, as it was before.
@@ -51,7 +52,7 @@ pub(crate) struct Course<'p> {
     last: Vec<Version>,
     /// Those that cannot be undone any more, and those that can.
     settled: Vec<TxnId>,
-    recent: VecDeque<Step>,
+    recent: VecDeque<ExecutedTransaction>,
     label: i64,
 }
 
@@ -74,8 +75,8 @@ impl<'p> Course<'p> {
         Some(label)
     }
 
-    /// Runs a transaction somewhere before the last ones, but behind everything up to the label `floor`;
-    /// answers its label.
+    /// Runs a transaction somewhere before the last ones, but behind everything up to the label
+    /// `floor`; answers its label.
     pub fn insert(&mut self, txn: TxnId, floor: i64) -> Option<i64> {
         let mut undone: Vec<(TxnId, i64)> = Vec::new();
         let mut found = None;
@@ -132,7 +133,8 @@ impl<'p> Course<'p> {
         }
     }
 
-    /// Undoes a transaction and everything behind it; answers what was undone, nothing if it cannot be any more.
+    /// Undoes a transaction and everything behind it; answers what was undone, nothing if it cannot
+    /// be any more.
     pub fn back_before(&mut self, txn: TxnId) -> Vec<TxnId> {
         let Some(place) = self.recent.iter().position(|step| step.txn == txn) else { return Vec::new() };
         let undone = self.recent.iter().skip(place).map(|step| step.txn).collect();
@@ -153,7 +155,8 @@ impl<'p> Course<'p> {
         }
     }
 
-    /// What the transaction does here; or else the object of which it saw something else, if it is known.
+    /// What the transaction does here; or else the object of which it saw something else, if it is
+    /// known.
     fn try_on(&self, txn: TxnId) -> Result<Writes, Option<ObjectId>> {
         let history = self.predicates.history();
         let mut view = Own::new(&self.store);
@@ -178,7 +181,7 @@ impl<'p> Course<'p> {
             before.push((object, self.store.state.cell(object).clone(), last));
             self.store.change(object, &effect);
         }
-        self.recent.push_back(Step { txn, label, before });
+        self.recent.push_back(ExecutedTransaction { txn, label, before });
     }
 
     fn undo(&mut self) {

@@ -1,12 +1,12 @@
 //! Short cycles.
 //!
 //! # Algorithm
-//! A cycle lies in a strongly connected component; the smallest component is searched, breadth first, from
-//! some of its nodes, or from all if it is small. Steps inside a transaction and through moments cost
-//! nothing, so a path through a clock is one edge.
+//! A cycle lies in a strongly connected component; the smallest component is searched, breadth
+//! first, from some of its nodes, or from all if it is small. Steps inside a transaction and
+//! through moments cost nothing, so a path through a clock is one edge.
 //!
-//! At `parallel-snapshot` a cycle may have one anti-dependency: each of those inside a component of the whole
-//! graph is closed by a path without any.
+//! At `parallel-snapshot` a cycle may have one anti-dependency: each of those inside a component of
+//! the whole graph is closed by a path without any.
 
 use std::collections::VecDeque;
 

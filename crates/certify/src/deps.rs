@@ -1,9 +1,10 @@
 //! The dependency graph of a level.
 //!
 //! # Algorithm
-//! Neighbours in a version order are joined by ww edges; a sight by a wr edge from the writer of its lowest
-//! rank and an rw edge to the writer behind its highest (all others are paths). Where a level is about
-//! points, a transaction is two nodes, and start dependencies come from timestamps and the clock.
+//! Neighbours in a version order are joined by ww edges; a sight by a wr edge from the writer of
+//! its lowest rank and an rw edge to the writer behind its highest (all others are paths). Where a
+//! level is about points, a transaction is two nodes, and start dependencies come from timestamps
+//! and the clock.
 //!
 //! | level | edges | nodes |
 //! |---|---|---|
@@ -22,7 +23,7 @@ use margay_levels::definition::Family;
 use margay_order::{Graph, GraphBuilder};
 use margay_verdict::Question;
 
-use crate::sights::Sight;
+use crate::sights::ObjectSight;
 use crate::stamps::Moments;
 use crate::world::World;
 
@@ -78,7 +79,7 @@ impl Rules {
         self.split && point.is_multiple_of(2)
     }
 
-    fn counts(self, sight: &Sight) -> bool {
+    fn counts(self, sight: &ObjectSight) -> bool {
         match self.anti {
             Anti::None => false,
             Anti::Items => sight.item,
@@ -87,7 +88,7 @@ impl Rules {
     }
 
     /// Whether holes in the range of a sight can matter.
-    pub fn asks(self, sight: &Sight) -> bool {
+    pub fn asks(self, sight: &ObjectSight) -> bool {
         !sight.whole && self.counts(sight)
     }
 }
@@ -145,7 +146,7 @@ pub(crate) struct Deps {
 }
 
 /// The graph of a level over these sights, with the anti-dependencies or without.
-pub(crate) fn deps(world: &World<'_>, question: Question, rules: Rules, sights: &[Sight]) -> Deps {
+pub(crate) fn deps(world: &World<'_>, question: Question, rules: Rules, sights: &[ObjectSight]) -> Deps {
     let history = world.history;
     let points = history.txn_count() as u32 * if rules.split { 2 } else { 1 };
     let mut graph = GraphBuilder::new();
@@ -179,7 +180,7 @@ fn writes(world: &World<'_>, rules: Rules, graph: &mut GraphBuilder) {
     }
 }
 
-fn reads(world: &World<'_>, rules: Rules, sights: &[Sight], graph: &mut GraphBuilder) {
+fn reads(world: &World<'_>, rules: Rules, sights: &[ObjectSight], graph: &mut GraphBuilder) {
     for (i, sight) in sights.iter().enumerate() {
         if let Some(from) = world.orders.writer(sight.object, sight.lo) {
             graph.add(rules.commit(from), rules.begin(sight.txn), Label::Read(i as u32).pack());

@@ -1,7 +1,7 @@
 //! A guess at which version a transaction saw where neither its value nor evidence tells.
 //!
-//! Nothing depends on it but how often the answer is `unknown`: by snapshot timestamps, the serialization
-//! order, commit timestamps, or the clock, the first that is there.
+//! Nothing depends on it but how often the answer is `unknown`: by snapshot timestamps, the
+//! serialization order, commit timestamps, or the clock, the first that is there.
 
 use std::cell::OnceCell;
 

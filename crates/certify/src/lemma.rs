@@ -1,9 +1,9 @@
 //! From a cycle of nodes to lemmas that audit can check.
 //!
 //! # Algorithm
-//! Steps inside a transaction disappear, runs of moments become one edge. A sight with several possible
-//! versions gives one lemma for each: whichever it saw, the cycle is there. So a cycle with such sights is a
-//! product of lemmas, which together leave no possibility.
+//! Steps inside a transaction disappear, runs of moments become one edge. A sight with several
+//! possible versions gives one lemma for each: whichever it saw, the cycle is there. So a cycle
+//! with such sights is a product of lemmas, which together leave no possibility.
 
 use margay_history::TxnId;
 use margay_levels::definition::Family;
@@ -11,32 +11,34 @@ use margay_verdict::{Edge, Lemma, Reason, Stamp};
 
 use crate::cycle::Steps;
 use crate::deps::{Deps, Label};
-use crate::sights::Sight;
+use crate::sights::ObjectSight;
 use crate::world::World;
 
 /// No more lemmas than this for one cycle.
-const MANY: usize = 256;
+const MAX_LEMMAS: usize = 256;
 
 /// What is needed to name the edges of a cycle.
 pub(crate) struct Prover<'w, 'a> {
     pub world: &'w World<'a>,
     pub deps: &'w Deps,
-    pub sights: &'w [Sight],
+    pub sights: &'w [ObjectSight],
 }
 
 /// A piece of a cycle: alternatives, of which one is true, each a path.
 type Piece = Vec<Vec<Edge>>;
 
 impl Prover<'_, '_> {
-    /// The lemmas of a cycle; `options` tells the ranks that a sight may have seen. None when there would be too many.
+    /// The lemmas of a cycle; `options` tells the ranks that a sight may have seen. None when there
+    /// would be too many.
     pub fn lemmas(
         &self,
         cycle: &Steps,
-        mut options: impl FnMut(u32, &Sight) -> Vec<u32>,
+        mut options: impl FnMut(u32, &ObjectSight) -> Vec<u32>,
     ) -> Option<Vec<Lemma>> {
         let mut pieces: Vec<Piece> = Vec::new();
         let mut apart = Vec::new();
-        let mut options = |index: u32, sight: &Sight| self.likely(sight, options(index, sight), &mut apart);
+        let mut options =
+            |index: u32, sight: &ObjectSight| self.likely(sight, options(index, sight), &mut apart);
         let first = cycle.iter().position(|step| step.0 < self.deps.points)?;
         let mut left = cycle[first].0;
         let mut run: Option<(u32, u32)> = None;
@@ -60,8 +62,9 @@ impl Prover<'_, '_> {
         Some(lemmas)
     }
 
-    /// Ranks after the reader's own are refuted apart: it would have seen what comes after its own version.
-    fn likely(&self, sight: &Sight, ranks: Vec<u32>, apart: &mut Vec<Lemma>) -> Vec<u32> {
+    /// Ranks after the reader's own are refuted apart: it would have seen what comes after its own
+    /// version.
+    fn likely(&self, sight: &ObjectSight, ranks: Vec<u32>, apart: &mut Vec<Lemma>) -> Vec<u32> {
         let orders = &self.world.orders;
         let Some(mine) = orders.rank(sight.object, sight.txn) else { return ranks };
         let (before, after): (Vec<u32>, Vec<u32>) = ranks.into_iter().partition(|&rank| rank < mine);
@@ -119,7 +122,7 @@ impl Prover<'_, '_> {
         from: u32,
         to: u32,
         label: Label,
-        options: &mut impl FnMut(u32, &Sight) -> Vec<u32>,
+        options: &mut impl FnMut(u32, &ObjectSight) -> Vec<u32>,
     ) -> Option<Piece> {
         let rules = self.deps.rules;
         let (from, to) = (rules.txn(from), rules.txn(to));
@@ -146,13 +149,14 @@ impl Prover<'_, '_> {
     }
 
     /// From the writer of the lowest rank to the one that was seen, and on to the reader.
-    fn read(&self, from: TxnId, sight: &Sight, rank: u32) -> Option<Vec<Edge>> {
-        let &Sight { op, object, txn, .. } = sight;
+    fn read(&self, from: TxnId, sight: &ObjectSight, rank: u32) -> Option<Vec<Edge>> {
+        let &ObjectSight { op, object, txn, .. } = sight;
         let seen = self.world.orders.writer(object, rank)?;
         let last = Edge { from: seen, to: txn, reason: Reason::Read { op, object } };
-        Some(match seen == from {
-            true => vec![last],
-            false => vec![Edge { from, to: seen, reason: Reason::Write { object } }, last],
+        Some(if seen == from {
+            vec![last]
+        } else {
+            vec![Edge { from, to: seen, reason: Reason::Write { object } }, last]
         })
     }
 }
@@ -160,7 +164,7 @@ impl Prover<'_, '_> {
 fn product(pieces: &[Piece]) -> Option<Vec<Lemma>> {
     let mut all: Vec<Vec<Edge>> = vec![Vec::new()];
     for piece in pieces {
-        if all.len() * piece.len() > MANY {
+        if all.len() * piece.len() > MAX_LEMMAS {
             return None;
         }
         all = all.iter().flat_map(|edges| piece.iter().map(|more| [&edges[..], more].concat())).collect();

@@ -1,9 +1,10 @@
 //! Operations that no version explains: the non-cyclic anomalies.
 //!
 //! # Algorithm
-//! An operation of which the version orders explain nothing is looked at by all names that such an anomaly
-//! can have; the first that audit can derive from the history alone is the finding. If it derives none, the
-//! operation is wrong only given orders and values that no certificate can express.
+//! An operation of which the version orders explain nothing is looked at by all names that such an
+//! anomaly can have; the first that audit can derive from the history alone is the finding. If it
+//! derives none, the operation is wrong only given orders and values that no certificate can
+//! express.
 
 use margay_audit::audit_within;
 use margay_history::{History, ObjectId, OpId, OpKind, TxnId, Value, ValueId};
@@ -13,7 +14,7 @@ use margay_verdict::{Budget, Certificate, Finding, LOCAL_ANOMALIES, Question};
 use crate::sights::Unexplained;
 
 /// How many operations are looked at: each costs a pass over the history.
-const FEW: usize = 8;
+const MAX_CASES: usize = 8;
 
 /// The first finding among operations that nothing explains.
 pub(crate) fn local(
@@ -22,7 +23,7 @@ pub(crate) fn local(
     unexplained: &[Unexplained],
     budget: &Budget,
 ) -> Option<Finding> {
-    unexplained.iter().take(FEW).find_map(|case| finding(history, question, case, budget))
+    unexplained.iter().take(MAX_CASES).find_map(|case| finding(history, question, case, budget))
 }
 
 fn finding(history: &History, question: Question, case: &Unexplained, budget: &Budget) -> Option<Finding> {

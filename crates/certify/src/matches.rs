@@ -1,19 +1,22 @@
 //! Which versions each predicate matches.
 //!
 //! # Problem
-//! A predicate reads every row of its table. Only the versions that match tell runs of versions that do not
-//! apart; looking at every version for every predicate would cost predicates × versions.
+//! A predicate reads every row of its table. Only the versions that match tell runs of versions
+//! that do not apart; looking at every version for every predicate would cost predicates ×
+//! versions.
 //!
 //! # Algorithm
-//! Emme, section 5.2, through an index: the versions of a table are sorted by the columns that its predicates
-//! speak of ([`VersionIndex`]), and a predicate is evaluated only where its ranges allow a match. Rows of
-//! which no version matches never constrain a predicate and do not occur in its list.
+//! Emme, section 5.2, through an index: the versions of a table are sorted by the columns that its
+//! predicates speak of ([`VersionIndex`]), and a predicate is evaluated only where its ranges allow
+//! a match. Rows of which no version matches never constrain a predicate and do not occur in its
+//! list.
 //!
 //! # Invariants
 //! The index gives a superset; what it gives is evaluated by the interpreter.
 //!
 //! # Cost
-//! Versions × columns × log for the index; each distinct predicate the versions inside its narrowest range.
+//! Versions × columns × log for the index; each distinct predicate the versions inside its
+//! narrowest range.
 
 use hashbrown::HashMap;
 use margay_history::{History, NameId, ObjectId, PredicateId, TableId};

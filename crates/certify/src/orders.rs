@@ -1,13 +1,13 @@
 //! The version order of every object, from evidence.
 //!
 //! # Algorithm
-//! Commit timestamps that tell all writers apart sort them; otherwise what is recorded of pairs must leave
-//! one order only, which shows when sources are taken away one after the other: there is never a choice
-//! (Emme, section 4: a version certificate is complete).
+//! Commit timestamps that tell all writers apart sort them; otherwise what is recorded of pairs
+//! must leave one order only, which shows when sources are taken away one after the other: there is
+//! never a choice (Emme, section 4: a version certificate is complete).
 //!
 //! # Invariants
-//! An order that is returned agrees with all evidence about versions. What contradicts itself is a cycle of
-//! recorded ww edges, forbidden at every level.
+//! An order that is returned agrees with all evidence about versions. What contradicts itself is a
+//! cycle of recorded ww edges, forbidden at every level.
 
 use margay_history::{History, ObjectId, OpKind, TxnId, Version};
 use margay_verdict::{Budget, Edge, Exhausted, Lemma, Reason};
@@ -24,7 +24,8 @@ pub(crate) enum NoOrder {
     Exhausted(Exhausted),
 }
 
-/// The writers of every object, oldest first. Rank 0 is the initial version, rank `k` the `k`-th writer's.
+/// The writers of every object, oldest first. Rank 0 is the initial version, rank `k` the `k`-th
+/// writer's.
 pub(crate) struct Orders {
     starts: Vec<u32>,
     writers: Vec<TxnId>,
@@ -84,7 +85,8 @@ impl Orders {
         ranks.binary_search_by_key(&txn, |r| r.0).ok().map(|found| ranks[found].1)
     }
 
-    /// The rank of a version; none if it is not one of a transaction that is taken to have committed.
+    /// The rank of a version; none if it is not one of a transaction that is taken to have
+    /// committed.
     pub fn rank_of(&self, object: ObjectId, version: Version) -> Option<u32> {
         match version {
             Version::Initial => Some(0),

@@ -5,22 +5,22 @@
 //! timestamps, says with them what every operation must have seen.
 //!
 //! # Algorithm
-//! Enne (section 6, Algorithm 4). Serializable levels: transactions one after the other ([`Replayer`]).
-//! Snapshot levels: begin and commit points by their timestamps; a transaction runs on the state at its
-//! begin, and its writes appear at its commit, unless another wrote the same object in between. Histories of
-//! SQL statements run on the interpreter (`statements`, with the feature `sql`); aggregates among operations
-//! on rows are computed from the rows that match.
+//! Enne (section 6, Algorithm 4). Serializable levels: transactions one after the other
+//! ([`Replayer`]). Snapshot levels: begin and commit points by their timestamps; a transaction runs
+//! on the state at its begin, and its writes appear at its commit, unless another wrote the same
+//! object in between. Histories of SQL statements run on the interpreter (`statements`, with the
+//! feature `sql`); aggregates among operations on rows are computed from the rows that match.
 //!
 //! # Invariants
-//! - `holds` carries the order that was replayed. `violated` carries lemmas (`blame`) that audit has
-//!   accepted: a mismatch is a violation *given the evidence*, and where no certificate can say so, the
-//!   answer is that evidence is missing.
+//! - `holds` carries the order that was replayed. `violated` carries lemmas (`blame`) that audit
+//!   has accepted: a mismatch is a violation *given the evidence*, and where no certificate can say
+//!   so, the answer is that evidence is missing.
 //! - A serial order proves every weaker level; that it fails refutes none of them.
 //!
 //! # Differs from the paper
-//! Enne takes the order for granted and calls every mismatch an anomaly. Here session order, real time, and
-//! recorded version orders are held against it as well, and transactions of unknown outcome run if the order
-//! has them.
+//! Enne takes the order for granted and calls every mismatch an anomaly. Here session order, real
+//! time, and recorded version orders are held against it as well, and transactions of unknown
+//! outcome run if the order has them.
 //!
 //! # Cost
 //! Linear; a predicate looks at the rows in its range (`store`).
@@ -102,10 +102,12 @@ fn serial_points(history: &History) -> Result<Vec<Point>, Why> {
     }
 }
 
-/// Begin points behind the commits that their snapshots have, commits in the order of their timestamps.
+/// Begin points behind the commits that their snapshots have, commits in the order of their
+/// timestamps.
 fn snapshot_points(history: &History) -> Result<Vec<Point>, Why> {
     let evidence = history.evidence();
-    // At one time commits come first, then begins, then the commits of what began at its own commit's time.
+    // At one time commits come first, then begins, then the commits of what began at its own
+    // commit's time.
     let mut points: Vec<(i64, u8, TxnId)> = Vec::with_capacity(2 * evidence.commits.len());
     for txn in history.txns().filter(|&t| history.outcome(t) != Outcome::Aborted) {
         let committed = history.outcome(txn) == Outcome::Committed;
@@ -306,8 +308,8 @@ impl Case<'_> {
         }
     }
 
-    /// Whether timestamps leave open what only audit asks about: two commits at one time, or one that is not
-    /// after its snapshot.
+    /// Whether timestamps leave open what only audit asks about: two commits at one time, or one
+    /// that is not after its snapshot.
     fn is_open(&self) -> bool {
         let evidence = self.history.evidence();
         let commits = self.points.iter().filter_map(|point| match *point {

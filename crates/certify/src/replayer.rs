@@ -1,8 +1,9 @@
 //! A stream of transactions in serialization order, verified while it is fed.
 //!
 //! # Algorithm
-//! Enne (section 6, Algorithm 4): each transaction runs on the state that the ones before it left; what it
-//! saw must be what is there. The first that is not is told with what was expected beside what was observed.
+//! Enne (section 6, Algorithm 4): each transaction runs on the state that the ones before it left;
+//! what it saw must be what is there. The first that is not is told with what was expected beside
+//! what was observed.
 //!
 //! # Cost
 //! Linear in the operations fed; a predicate looks at the rows in its range ([`crate::store`]).
@@ -50,7 +51,8 @@ pub struct Replayer<'p> {
     store: Store<'p>,
     /// Who wrote what each object holds.
     last: Vec<Version>,
-    /// What the last transaction changed, which is more than its client saw if nobody saw what it updated.
+    /// What the last transaction changed, which is more than its client saw if nobody saw what it
+    /// updated.
     changed: Vec<ObjectId>,
 }
 
@@ -77,7 +79,8 @@ impl<'p> Replayer<'p> {
     /// Runs the next transaction of the serialization order.
     ///
     /// # Errors
-    /// The first operation that cannot have seen what it saw. The state is then in the middle of the transaction.
+    /// The first operation that cannot have seen what it saw. The state is then in the middle of
+    /// the transaction.
     pub fn feed(&mut self, txn: TxnId) -> Result<(), Refused> {
         self.changed.clear();
         self.predicates.history().ops(txn).try_for_each(|op| self.operation(txn, &op))

@@ -1,13 +1,16 @@
-//! What predicates saw of the rows that they left out, and what evidence says of what clients did not see.
+//! What predicates saw of the rows that they left out, and what evidence says of what clients did
+//! not see.
 //!
 //! # Algorithm
-//! Emme, Algorithm 3. Of a left-out row the operation saw some version that does not match. If one is
-//! recorded, that one; otherwise all that do not match are possible, a range of ranks ([`crate::sights`]):
-//! its lowest gives the read dependency, the version behind its highest, which matches, the anti-dependency.
-//! So of all versions only the nearest before and after that change the match count.
+//! Emme, Algorithm 3. Of a left-out row the operation saw some version that does not match. If one
+//! is recorded, that one; otherwise all that do not match are possible, a range of ranks
+//! ([`crate::sights`]): its lowest gives the read dependency, the version behind its highest, which
+//! matches, the anti-dependency. So of all versions only the nearest before and after that change
+//! the match count.
 //!
 //! # Differs from the paper
-//! A version set need not name every row: where the versions that do not match are one run, nothing is missing.
+//! A version set need not name every row: where the versions that do not match are one run, nothing
+//! is missing.
 //!
 //! # Cost
 //! Each predicate read: the rows that it matches at some time, and its version set.
@@ -19,7 +22,7 @@ use margay_verdict::{Budget, Effect, Outside};
 use crate::chain::Chain;
 use crate::guess::Guesser;
 use crate::matches::{Matched, Matches};
-use crate::sights::{Failed, Sight, Sights, Unexplained};
+use crate::sights::{Failed, ObjectSight, Sights, Unexplained};
 use crate::touches::strand;
 use crate::world::World;
 
@@ -150,7 +153,7 @@ impl Scans<'_, '_> {
             return Ok(());
         }
         let item = op.accesses.iter().any(|a| a.object == object);
-        self.sights.all.push(Sight {
+        self.sights.all.push(ObjectSight {
             op: op.id,
             txn,
             object,
@@ -186,7 +189,7 @@ impl Scans<'_, '_> {
                 continue;
             };
             let index = self.sights.all.len() as u32;
-            self.sights.all.push(Sight {
+            self.sights.all.push(ObjectSight {
                 op: op.id,
                 txn,
                 object,
@@ -206,8 +209,8 @@ impl Scans<'_, '_> {
     }
 }
 
-/// The lowest and the highest rank that do not match, and whether none between does. Ranks after the reader's
-/// own count only if there are no others.
+/// The lowest and the highest rank that do not match, and whether none between does. Ranks after
+/// the reader's own count only if there are no others.
 fn range(matched: &Matched, versions: u32, mine: Option<u32>) -> Option<(u32, u32, bool)> {
     let open = |rank: &u32| Some(*rank) != mine && !matched.contains(*rank);
     let lo = (0..versions).find(open)?;

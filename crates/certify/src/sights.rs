@@ -1,23 +1,25 @@
 //! What every operation saw, object by object.
 //!
 //! # Problem
-//! A version order gives every version its value. Which version an operation saw follows from the value, or
-//! from a recorded version set; where several versions fit, all of them are kept as a range of ranks.
+//! A version order gives every version its value. Which version an operation saw follows from the
+//! value, or from a recorded version set; where several versions fit, all of them are kept as a
+//! range of ranks.
 //!
 //! # Algorithm
-//! Emme, Algorithms 1 and 2, with ranges: whichever version of the range `lo..=hi` it was, the writer of `lo`
-//! comes before the reader, and the reader before the writer of `hi + 1`. If every version of the range fits,
-//! these two edges say all: an order that follows them puts the reader behind some version of the range and
-//! before the next. If there are holes (`whole` is false), the edges are true and may be too few.
+//! Emme, Algorithms 1 and 2, with ranges: whichever version of the range `lo..=hi` it was, the
+//! writer of `lo` comes before the reader, and the reader before the writer of `hi + 1`. If every
+//! version of the range fits, these two edges say all: an order that follows them puts the reader
+//! behind some version of the range and before the next. If there are holes (`whole` is false), the
+//! edges are true and may be too few.
 //!
 //! # Invariants
-//! The version that an operation saw is in its range, whatever happened, given the version orders and who
-//! committed; or it comes after the reader's own version, which is a cycle of its own from `read-committed`
-//! up.
+//! The version that an operation saw is in its range, whatever happened, given the version orders
+//! and who committed; or it comes after the reader's own version, which is a cycle of its own from
+//! `read-committed` up.
 //!
 //! # Cost
-//! Linear, but for the search of a value among an object's versions, which is logarithmic, or by the most
-//! telling column of a row.
+//! Linear, but for the search of a value among an object's versions, which is logarithmic, or by
+//! the most telling column of a row.
 
 use hashbrown::HashMap;
 use margay_history::{ObjectId, OpId, OpKind, TxnId, Value, ValueId};
@@ -31,7 +33,7 @@ use crate::world::World;
 
 /// What one operation saw of one object before its transaction's own writes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sight {
+pub(crate) struct ObjectSight {
     pub op: OpId,
     pub txn: TxnId,
     pub object: ObjectId,
@@ -57,12 +59,13 @@ pub(crate) struct Unexplained {
 /// What all operations saw.
 #[derive(Default)]
 pub(crate) struct Sights {
-    pub all: Vec<Sight>,
+    pub all: Vec<ObjectSight>,
     /// The ranks that fit, of items where there are several.
     pub options: HashMap<u32, Vec<u32>>,
     /// For sights with holes, a range without, by guess.
     pub guesses: Vec<(u32, u32, u32)>,
-    /// For sights of summaries whose versions add different things, a range that adds the same, by guess.
+    /// For sights of summaries whose versions add different things, a range that adds the same, by
+    /// guess.
     pub summed: Vec<(u32, u32, u32)>,
     pub unexplained: Vec<Unexplained>,
 }
@@ -108,9 +111,9 @@ impl Sights {
 
     /// A sight of these ranks, which fit; in order.
     ///
-    /// Who writes the object later itself can hardly have seen what comes after that: such ranks count only
-    /// if there are no others.
-    fn push(&mut self, guesser: &Guesser<'_>, mut sight: Sight, ranks: Vec<u32>, mine: Option<u32>) {
+    /// Who writes the object later itself can hardly have seen what comes after that: such ranks
+    /// count only if there are no others.
+    fn push(&mut self, guesser: &Guesser<'_>, mut sight: ObjectSight, ranks: Vec<u32>, mine: Option<u32>) {
         let earlier = mine.map_or(ranks.len(), |mine| ranks.partition_point(|&rank| rank < mine));
         let likely = if earlier == 0 { &ranks[..] } else { &ranks[..earlier] };
         let (Some(&lo), Some(&hi)) = (likely.first(), likely.last()) else {
@@ -180,7 +183,7 @@ impl Thread<'_, '_> {
         }
         let mine = world.orders.rank(object, txn);
         let mut sight =
-            Sight { op: touch.op, txn, object, lo: 0, hi: 0, item: true, whole: true, several: false };
+            ObjectSight { op: touch.op, txn, object, lo: 0, hi: 0, item: true, whole: true, several: false };
         if recorded.is_none()
             && touch.kind == OpKind::Read
             && let Some(rank) = self.only(touch.value).filter(|&rank| Some(rank) != mine)

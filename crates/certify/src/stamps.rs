@@ -1,9 +1,9 @@
 //! Timestamps of the evidence, and the clock, as edges of a graph.
 //!
 //! # Algorithm
-//! Pairs would be quadratic in number; nodes for the moments between timestamps make them paths (Emme,
-//! section 4.4, has the same need for start dependencies). A path from one transaction to the next through
-//! such nodes is one recorded edge.
+//! Pairs would be quadratic in number; nodes for the moments between timestamps make them paths
+//! (Emme, section 4.4, has the same need for start dependencies). A path from one transaction to
+//! the next through such nodes is one recorded edge.
 
 use margay_history::{History, TxnId};
 use margay_order::GraphBuilder;
@@ -69,9 +69,11 @@ impl Moments<'_> {
         }
     }
 
-    /// Commit timestamps order the commits, and a snapshot timestamp says which of them come before the begin.
+    /// Commit timestamps order the commits, and a snapshot timestamp says which of them come before
+    /// the begin.
     ///
-    /// Between two commit timestamps lie two nodes: begins come after the first and before the second.
+    /// Between two commit timestamps lie two nodes: begins come after the first and before the
+    /// second.
     pub fn snapshots(
         &mut self,
         stamped: &[(Option<i64>, Option<i64>)],
@@ -106,7 +108,8 @@ impl Moments<'_> {
         self.late(stamped, late, &times, |gap| first + 3 * gap as u32 + 2, begin, commit);
     }
 
-    /// Transactions whose snapshot is at their own commit's time: they begin after all others of that time.
+    /// Transactions whose snapshot is at their own commit's time: they begin after all others of
+    /// that time.
     fn late(
         &mut self,
         stamped: &[(Option<i64>, Option<i64>)],

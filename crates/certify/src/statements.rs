@@ -1,23 +1,25 @@
 //! Replay of SQL statements.
 //!
 //! # Problem
-//! A history of SQL statements says what was asked and what came back; with the order that the database
-//! tells, what must come back follows.
+//! A history of SQL statements says what was asked and what came back; with the order that the
+//! database tells, what must come back follows.
 //!
 //! # Algorithm
-//! Enne (section 6, Algorithm 4) on the interpreter of crate `sql`. Serializable levels: transactions one
-//! after the other, each on the state that those before it left. Snapshot levels: in the order of their
-//! commits, each on the state of the last commit that its snapshot has; nobody changes a row that was written
-//! since. Rows, predicates, aggregates, joins, whatever the interpreter knows, are compared with what was
-//! observed, and the first statement that gives something else ends it.
+//! Enne (section 6, Algorithm 4) on the interpreter of crate `sql`. Serializable levels:
+//! transactions one after the other, each on the state that those before it left. Snapshot levels:
+//! in the order of their commits, each on the state of the last commit that its snapshot has;
+//! nobody changes a row that was written since. Rows, predicates, aggregates, joins, whatever the
+//! interpreter knows, are compared with what was observed, and the first statement that gives
+//! something else ends it.
 //!
 //! # Invariants
-//! - `holds` carries the execution that was run, which audit runs again without indexes. `violated` carries
-//!   the transactions up to the first mismatch, and audit has tried everything else that the timestamps
-//!   leave.
+//! - `holds` carries the execution that was run, which audit runs again without indexes. `violated`
+//!   carries the transactions up to the first mismatch, and audit has tried everything else that
+//!   the timestamps leave.
 //!
 //! # Cost
-//! Each statement once, with the interpreter's indexes; states that no later snapshot has are forgotten.
+//! Each statement once, with the interpreter's indexes; states that no later snapshot has are
+//! forgotten.
 
 use margay_audit::audit;
 use margay_executions::{

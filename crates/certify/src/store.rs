@@ -1,10 +1,10 @@
-//! The store that a replay runs on: what every object holds, and the rows of each table by the columns that
-//! predicates speak of.
+//! The store that a replay runs on: what every object holds, and the rows of each table by the
+//! columns that predicates speak of.
 //!
 //! # Algorithm
-//! Enne keeps an index of the column that predicates ask about (section 6). Here every column of a table's
-//! conditions has one, by its integers; a predicate looks into the range that it leaves of one column. What
-//! is no integer is looked at always, NULL never.
+//! Enne keeps an index of the column that predicates ask about (section 6). Here every column of a
+//! table's conditions has one, by its integers; a predicate looks into the range that it leaves of
+//! one column. What is no integer is looked at always, NULL never.
 //!
 //! # Invariants
 //! The index gives a superset of the rows that match; each is then asked.
@@ -202,7 +202,8 @@ impl Index {
     }
 }
 
-/// A transaction's view of a store that stands still: the store, and on top of it what the transaction itself did.
+/// A transaction's view of a store that stands still: the store, and on top of it what the
+/// transaction itself did.
 ///
 /// Mostly that is little: then a list is looked through sooner than a table is made.
 pub(crate) struct Own<'s, 'p> {
@@ -214,7 +215,7 @@ pub(crate) struct Own<'s, 'p> {
 }
 
 /// Up to so many effects are looked through.
-const FEW: usize = 16;
+const MAX_SCANNED_EFFECTS: usize = 16;
 
 impl View for Own<'_, '_> {
     fn look(&self, object: ObjectId) -> Cow<'_, Cell> {
@@ -264,7 +265,7 @@ impl<'s, 'p> Own<'s, 'p> {
             OpKind::Update => self.own.extend(effects(self.store.predicates, op, self)?),
             _ => return Ok(()),
         }
-        if self.own.len() > FEW {
+        if self.own.len() > MAX_SCANNED_EFFECTS {
             let new = if self.many.is_empty() { &self.own[..] } else { &self.own[known..] };
             self.many.extend(new.iter().map(|own| own.0));
         }
@@ -272,9 +273,10 @@ impl<'s, 'p> Own<'s, 'p> {
     }
 
     pub fn wrote(&self, object: ObjectId) -> bool {
-        match self.many.is_empty() {
-            true => self.own.iter().any(|own| own.0 == object),
-            false => self.many.contains(&object),
+        if self.many.is_empty() {
+            self.own.iter().any(|own| own.0 == object)
+        } else {
+            self.many.contains(&object)
         }
     }
 

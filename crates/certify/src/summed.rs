@@ -1,15 +1,17 @@
 //! What a summary saw: a statement that shows only what is computed from the rows that match.
 //!
 //! # Algorithm
-//! A summary is a predicate read of every object of its table. Objects that a version set names were seen at
-//! that version, objects that its own transaction had written as they then were, and each adds something to
-//! the answer, or nothing. If every other object adds the same whatever its version, the answer is computed
-//! again and compared: Emme's result-set mismatch. Where an object's versions differ in what they add, one of
-//! them is guessed, the one that the transaction is likely to have seen; what comes of a guess is audited
-//! before anything is said. Who was told that no row matches saw of every object a version that does not.
+//! A summary is a predicate read of every object of its table. Objects that a version set names
+//! were seen at that version, objects that its own transaction had written as they then were, and
+//! each adds something to the answer, or nothing. If every other object adds the same whatever its
+//! version, the answer is computed again and compared: Emme's result-set mismatch. Where an
+//! object's versions differ in what they add, one of them is guessed, the one that the transaction
+//! is likely to have seen; what comes of a guess is audited before anything is said. Who was told
+//! that no row matches saw of every object a version that does not.
 //!
 //! # Differs from the paper
-//! Emme's version sets name all versions that a predicate saw; here they may name some, or be missing.
+//! Emme's version sets name all versions that a predicate saw; here they may name some, or be
+//! missing.
 //!
 //! # Cost
 //! Each summary: the objects of its table, and of those that nothing names the versions.
@@ -20,7 +22,7 @@ use margay_verdict::summaries::{Asked, Contribution};
 use margay_verdict::{Effect, Outside};
 
 use crate::scans::Scans;
-use crate::sights::{Sight, Unexplained};
+use crate::sights::{ObjectSight, Unexplained};
 use crate::touches::strand;
 
 /// What the objects of the table add.
@@ -66,10 +68,7 @@ impl Scans<'_, '_> {
             }
         }
         let given = predicates.summed(asked, &sum.all)?;
-        match sum.guessed || predicates.is_told(op.id, &given) {
-            true => Ok(()),
-            false => self.wrong(op, asked),
-        }
+        if sum.guessed || predicates.is_told(op.id, &given) { Ok(()) } else { self.wrong(op, asked) }
     }
 
     fn cannot(&mut self, op: &Op<'_>, object: ObjectId) -> Result<(), Outside> {
@@ -156,7 +155,7 @@ impl Scans<'_, '_> {
 
     /// A sight of some versions, all of which are possible.
     fn saw(&mut self, txn: TxnId, op: &Op<'_>, object: ObjectId, (lo, hi): (u32, u32)) -> u32 {
-        let sight = Sight { op: op.id, txn, object, lo, hi, item: false, whole: true, several: false };
+        let sight = ObjectSight { op: op.id, txn, object, lo, hi, item: false, whole: true, several: false };
         self.sights.all.push(sight);
         self.sights.all.len() as u32 - 1
     }

@@ -1,7 +1,7 @@
 //! Which transactions of unknown outcome are taken to have committed.
 //!
-//! Any choice that proves a level is a good one, so this is a guess: those that evidence names, and those
-//! whose values somebody saw that nobody else wrote.
+//! Any choice that proves a level is a good one, so this is a guess: those that evidence names, and
+//! those whose values somebody saw that nobody else wrote.
 
 use hashbrown::HashMap;
 use margay_history::{History, ObjectId, OpKind, Outcome, TxnId, Value, ValueId, Version};

@@ -1,8 +1,8 @@
 //! Every access of the transactions that are taken to have committed, object by object.
 //!
 //! # Cost
-//! One pass to count and one to place: linear, 16 bytes per access. What is needed of an operation is copied,
-//! because objects go through the history with large steps.
+//! One pass to count and one to place: linear, 16 bytes per access. What is needed of an operation
+//! is copied, because objects go through the history with large steps.
 
 use margay_history::{History, ObjectId, OpId, OpKind, TxnId, ValueId};
 

@@ -1,5 +1,5 @@
-//! What is known before any graph is made: who committed, who wrote what in which order, and what each write
-//! makes of a value.
+//! What is known before any graph is made: who committed, who wrote what in which order, and what
+//! each write makes of a value.
 
 use margay_history::{History, ObjectId, OpId, OpKind, TxnId, Version};
 use margay_verdict::cell::{fold, observed_matches};
@@ -77,7 +77,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// What an update computes from: its transaction's own writes, the recorded version, or the one before its own.
+    /// What an update computes from: its transaction's own writes, the recorded version, or the one
+    /// before its own.
     fn updates(&self, object: ObjectId, chain: &Chain, txn: TxnId, op: OpId, own: &[Effect]) -> Cell {
         if !own.is_empty() {
             return self.own_view(object, chain, txn, own);
@@ -97,7 +98,8 @@ impl<'a> World<'a> {
         own.iter().fold(base, |cell, effect| fold(self.history, cell, effect))
     }
 
-    /// Whether the client can have seen what it recorded of an object that the operation returned, if it held `cell`.
+    /// Whether the client can have seen what it recorded of an object that the operation returned,
+    /// if it held `cell`.
     pub fn fits(&self, object: ObjectId, touch: &Touch, cell: &Cell) -> Result<bool, Outside> {
         let &Touch { op, value, kind, .. } = touch;
         match kind {

@@ -1,5 +1,5 @@
-//! Engines certify and replay against the definitions: all tiny histories, random ones with evidence, every
-//! certificate audited, the laws.
+//! Engines certify and replay against the definitions: all tiny histories, random ones with
+//! evidence, every certificate audited, the laws.
 
 use margay_certify::{Certify, Replay};
 use margay_levels::Level;

@@ -1,6 +1,6 @@
-//! Wrong certificates. Versions dropped, swapped, duplicated, timestamps exchanged: the answer is an error
-//! with a name, `violated`, or what is missing; and `holds` only where the definitions, asked about the
-//! corrupted certificate, say so too and audit accepts the proof.
+//! Wrong certificates. Versions dropped, swapped, duplicated, timestamps exchanged: the answer is
+//! an error with a name, `violated`, or what is missing; and `holds` only where the definitions,
+//! asked about the corrupted certificate, say so too and audit accepts the proof.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Version orders alone, without timestamps and version sets: what predicates left out must be found by running them.
+//! Version orders alone, without timestamps and version sets: what predicates left out must be
+//! found by running them.
 
 use margay_audit::audit;
 use margay_certify::Certify;

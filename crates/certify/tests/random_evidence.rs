@@ -1,5 +1,5 @@
-//! Evidence of all kinds, in part, with ties and with errors, on small histories with unknown outcomes and
-//! partial rows: whatever the engines decide is what the definitions say.
+//! Evidence of all kinds, in part, with ties and with errors, on small histories with unknown
+//! outcomes and partial rows: whatever the engines decide is what the definitions say.
 
 use std::time::Duration;
 
@@ -32,7 +32,8 @@ fn simulated(seed: u64, rng: &mut Rng) -> History {
     simulate_history(&config).expect("a history").0
 }
 
-/// A history of any kind, with evidence from the order in which its transactions ended, or from any order.
+/// A history of any kind, with evidence from the order in which its transactions ended, or from any
+/// order.
 fn invented(seed: u64, rng: &mut Rng) -> History {
     let history = margay_testkit::random(seed);
     let mut order: Vec<(i64, TxnId)> = history.txns().map(|t| (history.end(t).unwrap_or(0), t)).collect();
@@ -147,8 +148,8 @@ fn what_is_decided_is_what_the_definitions_say() {
     assert!(decided[0] as u64 > seeds() / 10 && decided[1] as u64 > seeds() / 10, "{decided:?}");
 }
 
-/// Found by the above: nobody saw that the first one deleted what the third one wrote, and a commit timestamp
-/// is against the serialization order.
+/// Found by the above: nobody saw that the first one deleted what the third one wrote, and a commit
+/// timestamp is against the serialization order.
 #[test]
 fn timestamps_count_for_what_nobody_saw_too() {
     let text = "init: t/1={v:3} | T1: del(t, v >= 2) | T2: w(t/1,{v:3}) | commit T1=6 | commit T2=2 | serialization T1=1 | serialization T2=2";

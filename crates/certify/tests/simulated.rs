@@ -1,5 +1,5 @@
-//! Simulated databases that tell everything: correct ones are never accused and mostly proved, broken ones
-//! are found, and on small histories both engines say what the definitions say.
+//! Simulated databases that tell everything: correct ones are never accused and mostly proved,
+//! broken ones are found, and on small histories both engines say what the definitions say.
 
 use std::time::Duration;
 

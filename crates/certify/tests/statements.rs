@@ -1,4 +1,5 @@
-//! Replay of SQL statements: rows, predicates, aggregates and joins, on logs that the interpreter itself made.
+//! Replay of SQL statements: rows, predicates, aggregates and joins, on logs that the interpreter
+//! itself made.
 
 use margay_audit::audit;
 use margay_certify::Replay;

@@ -1,5 +1,5 @@
-//! Aggregates over predicates. Simulated histories whose scans become summaries: the same runs, of which
-//! clients saw less.
+//! Aggregates over predicates. Simulated histories whose scans become summaries: the same runs, of
+//! which clients saw less.
 
 use std::time::Duration;
 
@@ -149,7 +149,8 @@ fn wrong_answers_are_result_mismatches() {
     assert!(found.iter().all(|&found| found >= 44), "{found:?}");
 }
 
-/// Who sees less cannot accuse more: what is violated with summaries is violated with rows, by the definitions.
+/// Who sees less cannot accuse more: what is violated with summaries is violated with rows, by the
+/// definitions.
 #[test]
 fn summaries_accuse_nobody_whom_the_rows_do_not() {
     let (mut violated, mut held) = (0, 0);

@@ -1,8 +1,8 @@
 //! Asynchronous stores and sessions, for clients that wait for each call.
 //!
-//! [`Blocking`] makes a [`Store`] of an [`AsyncStore`], and a [`SqlStore`] of an [`AsyncSqlStore`]. All
-//! clients share one tokio runtime of several threads, so that tasks which the store has spawned go on
-//! while no client waits; each future is polled on its client's own thread.
+//! [`Blocking`] makes a [`Store`] of an [`AsyncStore`], and a [`SqlStore`] of an [`AsyncSqlStore`].
+//! All clients share one tokio runtime of several threads, so that tasks which the store has
+//! spawned go on while no client waits; each future is polled on its client's own thread.
 
 use std::future::Future;
 use std::io;

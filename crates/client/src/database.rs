@@ -1,11 +1,12 @@
 //! Databases and their connections, as clients see them.
 //!
-//! A driver translates: statements of a workload ([`Ask`]) into calls, and what the database says into
-//! answers or [`Trouble`]. It records nothing, retries nothing and decides nothing about isolation.
+//! A driver translates: statements of a workload ([`Ask`]) into calls, and what the database says
+//! into answers or [`Trouble`]. It records nothing, retries nothing and decides nothing about
+//! isolation.
 //!
 //! # Invariants
-//! - A driver says [`Trouble::Refused`] only when the transaction is certainly gone, and an unanswered
-//!   COMMIT is [`Trouble::Lost`], never less.
+//! - A driver says [`Trouble::Refused`] only when the transaction is certainly gone, and an
+//!   unanswered COMMIT is [`Trouble::Lost`], never less.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use margay_levels::Level;
 use margay_levels::profile::Profile;
 
-use crate::{Answer, Ask, Cell, Harm, Obj, Schema, Start, Told, Value, Witness};
+use crate::{Answer, Ask, Cell, DatabaseEvidence, Harm, Obj, Schema, Start, Value, Witness};
 
 /// A database that is ready to be connected to.
 pub trait Database: Send + Sync {
@@ -32,8 +33,9 @@ pub trait Database: Send + Sync {
         profile.promises.first().copied()
     }
 
-    /// Whether it appends to a list, and changes the rows that match a condition, by a read and a write of the same
-    /// transaction. Where updates may get lost, others come in between, and that is no append.
+    /// Whether it appends to a list, and changes the rows that match a condition, by a read and a
+    /// write of the same transaction. Where updates may get lost, others come in between, and that
+    /// is no append.
     fn reads_to_change(&self) -> bool {
         false
     }
@@ -61,7 +63,7 @@ pub trait Database: Send + Sync {
     }
 
     /// What the database itself tells of its transactions in the end: only simulated ones know.
-    fn told(&self) -> Option<Told> {
+    fn told(&self) -> Option<DatabaseEvidence> {
         None
     }
 
@@ -113,16 +115,17 @@ pub trait Connection {
         self.begin()
     }
 
-    /// Executes a statement. `rows` is empty before; afterwards it holds what a read or scan saw, and `(object,
-    /// absent)` for a delete that found nothing to delete: that is no write.
+    /// Executes a statement. `rows` is empty before; afterwards it holds what a read or scan saw,
+    /// and `(object, absent)` for a delete that found nothing to delete: that is no write.
     ///
     /// # Errors
     /// When there is no answer. The transaction is gone then.
     fn execute(&mut self, ask: Ask, rows: &mut Vec<(Obj, Value)>) -> Result<(), Trouble>;
 
-    /// Whether a delete that found nothing has seen what a read would have seen. MySQL's looks at what is committed
-    /// now, whatever the transaction's snapshot is, and takes none; PostgreSQL's, at READ COMMITTED, looks at rows of
-    /// its snapshot as they are now, and does not see those that have taken their places.
+    /// Whether a delete that found nothing has seen what a read would have seen. MySQL's looks at
+    /// what is committed now, whatever the transaction's snapshot is, and takes none; PostgreSQL's,
+    /// at READ COMMITTED, looks at rows of its snapshot as they are now, and does not see those
+    /// that have taken their places.
     fn deletes_read(&self) -> bool {
         true
     }
@@ -138,7 +141,8 @@ pub trait Connection {
     /// Commits.
     ///
     /// # Errors
-    /// [`Trouble::Refused`] when the transaction certainly has not committed; [`Trouble::Lost`] when nobody knows.
+    /// [`Trouble::Refused`] when the transaction certainly has not committed; [`Trouble::Lost`]
+    /// when nobody knows.
     fn commit(&mut self) -> Result<(), Trouble>;
 
     /// Rolls back.
@@ -155,13 +159,14 @@ pub enum Trouble {
     Refused(String),
     /// The connection is gone. If this answers a commit, nobody knows whether it happened.
     Lost(String),
-    /// Something that no run can go on with: a statement that the database does not understand, a missing table.
+    /// Something that no run can go on with: a statement that the database does not understand, a
+    /// missing table.
     Failed(String),
 }
 
 impl Trouble {
-    /// What it is as the answer to a commit: only a refusal says that it did not happen. After anything else, an error
-    /// of the disk say, it can only be told by looking.
+    /// What it is as the answer to a commit: only a refusal says that it did not happen. After
+    /// anything else, an error of the disk say, it can only be told by looking.
     #[must_use]
     pub fn at_commit(self) -> Self {
         match self {

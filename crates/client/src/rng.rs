@@ -1,9 +1,10 @@
 //! Random numbers that are the same on every machine and in every year.
 //!
 //! # Algorithm
-//! xoshiro256** (Blackman and Vigna) seeded by SplitMix64, written out here so that no library's stream can change
-//! under a pinned history. Independent streams are drawn from one seed by mixing in a stream number, so what clients
-//! ask does not change when a fault or a slower network is switched on.
+//! xoshiro256** (Blackman and Vigna) seeded by SplitMix64, written out here so that no library's
+//! stream can change under a pinned history. Independent streams are drawn from one seed by mixing
+//! in a stream number, so what clients ask does not change when a fault or a slower network is
+//! switched on.
 //!
 //! # Invariants
 //! Integers only. No decision of a simulation may use a float or the iteration order of a hash map.
@@ -36,7 +37,8 @@ impl Rng {
         result
     }
 
-    /// A number below `limit`, or 0 when `limit` is 0. The bias is below 2^-32 for all limits in use.
+    /// A number below `limit`, or 0 when `limit` is 0. The bias is below 2^-32 for all limits in
+    /// use.
     pub fn below(&mut self, limit: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(limit)) >> 64) as u64
     }

@@ -81,7 +81,8 @@ pub enum Note<'a> {
     Serialization(u64, i64),
 }
 
-/// Takes what clients record. Operations of one session come in order; evidence may come before what it speaks of.
+/// Takes what clients record. Operations of one session come in order; evidence may come before
+/// what it speaks of.
 pub trait Sink {
     /// Why it cannot take more.
     type Error;

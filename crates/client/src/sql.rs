@@ -1,12 +1,12 @@
 //! Databases that understand SQL: what their author implements, and what workloads make of it.
 //!
-//! An author implements five methods: [`SqlStore::connect`], and [`Session::begin`], [`Session::sql`],
-//! [`Session::commit`] and [`Session::rollback`]. [`SqlStored`] makes a [`Database`] of it, which every
-//! workload can drive.
+//! An author implements five methods: [`SqlStore::connect`], and [`Session::begin`],
+//! [`Session::sql`], [`Session::commit`] and [`Session::rollback`]. [`SqlStored`] makes a
+//! [`Database`] of it, which every workload can drive.
 //!
 //! # What is stored
-//! Registers and rows are rows of two tables. A list is one row with a text, `,1,2,3`, so that an append
-//! is one statement on one row. Programs make tables of their own.
+//! Registers and rows are rows of two tables. A list is one row with a text, `,1,2,3`, so that an
+//! append is one statement on one row. Programs make tables of their own.
 
 use crate::{
     Answer, Ask, Cell, Change, Cond, Connection, Database, Obj, Row, Schema, Space, Start, Trouble, Value,
@@ -162,8 +162,8 @@ pub trait Session {
     /// Asks for the commit.
     ///
     /// # Errors
-    /// [`Trouble::Refused`] when the transaction certainly has not committed. After any other trouble its
-    /// outcome is recorded as unknown.
+    /// [`Trouble::Refused`] when the transaction certainly has not committed. After any other
+    /// trouble its outcome is recorded as unknown.
     fn commit(&mut self) -> Result<(), Trouble>;
 
     /// Rolls back. It is called after a refused statement or commit, too.
@@ -195,14 +195,14 @@ pub trait Session {
         true
     }
 
-    /// Whether an UPDATE that sets what is there already writes it, so that the transaction's own reads
-    /// show it, whatever their snapshot does.
+    /// Whether an UPDATE that sets what is there already writes it, so that the transaction's own
+    /// reads show it, whatever their snapshot does.
     fn writes_alike(&self) -> bool {
         true
     }
 
-    /// The row of this key that the transaction itself has written, where a read may find another one
-    /// beside it.
+    /// The row of this key that the transaction itself has written, where a read may find another
+    /// one beside it.
     ///
     /// # Errors
     /// As [`Session::sql`].
@@ -286,8 +286,8 @@ impl<S: Session> Sql<S> {
         self.session.statement(which, &self.texts[which as usize], params)
     }
 
-    /// Whatever an error leaves of its transaction, nothing shall come of it: also a commit that is refused leaves it
-    /// open in some databases.
+    /// Whatever an error leaves of its transaction, nothing shall come of it: also a commit that is
+    /// refused leaves it open in some databases.
     fn gone<T>(&mut self, executed: Result<T, Trouble>) -> Result<T, Trouble> {
         match executed {
             Err(Trouble::Refused(why)) => self.session.rollback().and(Err(Trouble::Refused(why))),
@@ -385,7 +385,8 @@ fn update(
     Ok(())
 }
 
-/// Locks the rows that match, then changes each: what matches later was not there when the update found its rows.
+/// Locks the rows that match, then changes each: what matches later was not there when the update
+/// found its rows.
 fn update_one_by_one(
     session: &mut impl Session,
     range: &[Cell],
@@ -403,8 +404,8 @@ fn update_one_by_one(
     Ok(())
 }
 
-/// Sets a row that is locked, so that it is written for certain: InnoDB does nothing where a row is already as it shall
-/// be, and the transaction goes on seeing its snapshot.
+/// Sets a row that is locked, so that it is written for certain: InnoDB does nothing where a row is
+/// already as it shall be, and the transaction goes on seeing its snapshot.
 fn set_row(session: &mut impl Session, key: &Cell, v: i64) -> Result<(), Trouble> {
     let alike = session.writes_alike();
     let mut set = |v| {
@@ -432,8 +433,9 @@ fn read(sql: &mut Sql<impl Session>, obj: Obj) -> Result<Value, Trouble> {
         Space::Row => Statement::ReadRow,
     };
     let found = sql.run(statement, &[key(obj)])?;
-    // A snapshot of PostgreSQL may have a key twice: with a row that somebody has deleted since, and with one that the
-    // transaction itself has put in its place. That one is what it has written.
+    // A snapshot of PostgreSQL may have a key twice: with a row that somebody has deleted since,
+    // and with one that the transaction itself has put in its place. That one is what it has
+    // written.
     let own = if found.rows().len() > 1 { sql.session.own_row(key(obj))? } else { None };
     let found = own.unwrap_or(found);
     let Some(cells) = found.rows().next() else { return Ok(Value::Absent) };

@@ -1,7 +1,7 @@
 //! What SQL programs say and hear: tables, parameters, answers.
 //!
-//! Simulated databases do not understand SQL; these are the words in which a client's statements are recorded
-//! ([`crate::Action::Sql`]).
+//! Simulated databases do not understand SQL; these are the words in which a client's statements
+//! are recorded ([`crate::Action::Sql`]).
 
 /// A parameter of a statement, or a cell of its answer.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

@@ -1,14 +1,14 @@
 //! Stores of keys and values: what their author implements, and what workloads make of it.
 //!
 //! An author implements four methods: [`Store::begin`], [`Txn::get`], [`Txn::put`] and
-//! [`Txn::commit`]. [`Stored`] makes a [`Database`] of it, which every workload on registers, lists and
-//! rows can drive.
+//! [`Txn::commit`]. [`Stored`] makes a [`Database`] of it, which every workload on registers, lists
+//! and rows can drive.
 //!
 //! # What is stored
-//! A register is one number, a row two, a list as many as it has. Appends, deletes and scans are gets
-//! and puts of the same transaction: that is what applications do. Below snapshot isolation somebody may
-//! come in between, so a scan of such a store is no single moment, and levels that allow lost updates run
-//! no appends ([`Database::reads_to_change`]).
+//! A register is one number, a row two, a list as many as it has. Appends, deletes and scans are
+//! gets and puts of the same transaction: that is what applications do. Below snapshot isolation
+//! somebody may come in between, so a scan of such a store is no single moment, and levels that
+//! allow lost updates run no appends ([`Database::reads_to_change`]).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -122,12 +122,12 @@ pub trait Txn: Sized {
     /// Commits.
     ///
     /// # Errors
-    /// [`Trouble::Refused`] when the transaction certainly has not committed. After any other trouble its
-    /// outcome is recorded as unknown.
+    /// [`Trouble::Refused`] when the transaction certainly has not committed. After any other
+    /// trouble its outcome is recorded as unknown.
     fn commit(self) -> Result<(), Trouble>;
 
-    /// The pairs from one key up to and without another, in the order of their keys; `None` where the
-    /// store has no such call. Then scans get key after key.
+    /// The pairs from one key up to and without another, in the order of their keys; `None` where
+    /// the store has no such call. Then scans get key after key.
     ///
     /// # Errors
     /// When there is no answer.
@@ -187,14 +187,15 @@ impl<A: Txn, B: Txn> Txn for Either<A, B> {
 
 /// A store as a database.
 ///
-/// Without [`Txn::range`] nobody can tell what an earlier run has left. So every run of such a store has numbers of its
-/// own for its objects: a key of ours says where the next run begins.
+/// Without [`Txn::range`] nobody can tell what an earlier run has left. So every run of such a
+/// store has numbers of its own for its objects: a key of ours says where the next run begins.
 #[derive(Debug)]
 pub struct Stored<S> {
     store: S,
     /// How many keys each kind of object has, as far as a scan must know.
     keys: AtomicU32,
-    /// One more than the greatest number of an object so far, which is more for lists that grew long.
+    /// One more than the greatest number of an object so far, which is more for lists that grew
+    /// long.
     used: AtomicU32,
     /// The number of this run's first object.
     first: AtomicU32,
@@ -344,7 +345,8 @@ fn not_begun() -> Trouble {
     Trouble::Failed("no transaction was begun for this".to_owned())
 }
 
-/// Does what a client asks, where objects have numbers from the first of these on, and so many keys.
+/// Does what a client asks, where objects have numbers from the first of these on, and so many
+/// keys.
 fn execute(
     txn: &mut impl Txn,
     (first, keys): (u32, u32),

@@ -1,6 +1,7 @@
 //! Texts of statements: one for all databases, which differ little in what programs say.
 //!
-//! A text has parameters `$1`, `$2`, …, which may come in any order and more than once. PostgreSQL takes it as it is.
+//! A text has parameters `$1`, `$2`, …, which may come in any order and more than once. PostgreSQL
+//! takes it as it is.
 
 use crate::{Cell, Schema, TableDef};
 

@@ -43,7 +43,8 @@ impl Obj {
     }
 }
 
-/// A row's columns other than its key. `None` is SQL's NULL, or, in a partial write, a column that is not written.
+/// A row's columns other than its key. `None` is SQL's NULL, or, in a partial write, a column that
+/// is not written.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Row {
     /// The column that conditions look at.

@@ -1,7 +1,9 @@
-//! What a database tells of its transactions while they run, for whoever recovers evidence from it afterwards.
+//! What a database tells of its transactions while they run, for whoever recovers evidence from it
+//! afterwards.
 //!
-//! A recording knows transactions by its own labels, a database's log by names of its own. A testimony brings the two
-//! together, and keeps what only the running transaction can be asked: what it sees.
+//! A recording knows transactions by its own labels, a database's log by names of its own. A
+//! testimony brings the two together, and keeps what only the running transaction can be asked:
+//! what it sees.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -36,9 +38,10 @@ pub struct Shadow {
     pub writer: String,
 }
 
-/// What a database knows of the transactions that committed, by their labels; 0 is the initial state.
+/// What a database knows of the transactions that committed, by their labels; 0 is the initial
+/// state.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Told {
+pub struct DatabaseEvidence {
     /// Neighbouring versions of an object: by whom, and by whom the next.
     pub successions: Vec<(Obj, u64, u64)>,
     /// Commit timestamps.

@@ -1,13 +1,14 @@
 //! One run at a time in a file or folder of this machine.
 //!
 //! # Algorithm
-//! Beside the database lies a file that the run has locked. The operating system forgets the lock with the
-//! process, however that ends, so a file that was left behind keeps nobody out. The database's own files are
-//! left alone: who closes one that SQLite has open takes SQLite's locks away.
+//! Beside the database lies a file that the run has locked. The operating system forgets the lock
+//! with the process, however that ends, so a file that was left behind keeps nobody out. The
+//! database's own files are left alone: who closes one that SQLite has open takes SQLite's locks
+//! away.
 //!
 //! # Invariants
-//! The file is removed while it is locked, and who has locked one that is not there any more begins again:
-//! two never hold locks on two files of one name.
+//! The file is removed while it is locked, and who has locked one that is not there any more begins
+//! again: two never hold locks on two files of one name.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -40,8 +41,8 @@ impl Drop for Alone {
     }
 }
 
-/// Opens the database at a path, unless another run is at work there: two would make and drop the same
-/// tables, and take each other's writes for the database's faults.
+/// Opens the database at a path, unless another run is at work there: two would make and drop the
+/// same tables, and take each other's writes for the database's faults.
 pub(crate) fn alone(
     path: &Path,
     open: impl FnOnce() -> Result<Box<dyn Database>, String>,

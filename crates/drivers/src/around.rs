@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use margay_client::{Schema, Start, Told};
+use margay_client::{DatabaseEvidence, Schema, Start};
 use margay_levels::Level;
 
 use crate::{Connection, Database, Harm, Witness};
@@ -76,7 +76,7 @@ impl<A: Around> Database for Wrapped<A> {
         self.database.address()
     }
 
-    fn told(&self) -> Option<Told> {
+    fn told(&self) -> Option<DatabaseEvidence> {
         self.database.told()
     }
 

@@ -23,7 +23,8 @@ pub(crate) fn url(text: &str) -> Result<String, String> {
     Ok(format!("postgres:///?{}", options.join("&")))
 }
 
-/// The keys with their values; a value may stand in quotes, and a backslash takes the next character as it is.
+/// The keys with their values; a value may stand in quotes, and a backslash takes the next
+/// character as it is.
 fn pairs(text: &str) -> Option<Vec<(String, String)>> {
     let (mut pairs, mut rest) = (Vec::new(), text.trim_start());
     while !rest.is_empty() {

@@ -1,5 +1,5 @@
-//! What an address leaves out: libpq's environment variables and password file, and the option file of
-//! MySQL's clients.
+//! What an address leaves out: libpq's environment variables and password file, and the option file
+//! of MySQL's clients.
 //!
 //! # Invariants
 //! What an address says is never overruled.
@@ -40,7 +40,8 @@ impl Environment<'_> {
     }
 }
 
-/// The parts of an address `scheme://user:password@host:port/database?options` that say where the server is.
+/// The parts of an address `scheme://user:password@host:port/database?options` that say where the
+/// server is.
 struct Place<'a> {
     before: &'a str,
     host: &'a str,
@@ -72,8 +73,8 @@ fn with_port(url: &str, port: Option<String>) -> String {
     }
 }
 
-/// How connections are made to a PostgreSQL server, and what is wrong with the password file, if it is not
-/// used for that.
+/// How connections are made to a PostgreSQL server, and what is wrong with the password file, if it
+/// is not used for that.
 pub(crate) fn postgres(url: &str, around: &Environment<'_>) -> Result<(Config, Option<String>), String> {
     let mut config: Config =
         with_port(url, around.get("PGPORT")).parse().map_err(crate::postgres_tls::shown)?;
@@ -143,7 +144,8 @@ fn from_password_file(config: &mut Config, file: &Path, around: &Environment<'_>
     None
 }
 
-/// The password of the first line that fits: `host:port:database:user:password`, where `*` is anything.
+/// The password of the first line that fits: `host:port:database:user:password`, where `*` is
+/// anything.
 fn password(text: &str, wanted: [&str; 4]) -> Option<String> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines.map(fields).find_map(|fields| match &fields[..] {

@@ -1,4 +1,5 @@
-//! DuckDB, through its library: snapshots, and writes of rows that somebody else has changed since are refused at once.
+//! DuckDB, through its library: snapshots, and writes of rows that somebody else has changed since
+//! are refused at once.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -33,8 +34,8 @@ impl DuckDatabase {
         first.try_clone().map_err(|error| error.to_string())
     }
 
-    /// Without indexes of our own: they make updates of what they cover deletes and inserts, which are
-    /// refused for other reasons than conflicts.
+    /// Without indexes of our own: they make updates of what they cover deletes and inserts, which
+    /// are refused for other reasons than conflicts.
     fn execute(&self, texts: Vec<String>) -> Result<(), String> {
         let texts: Vec<String> = texts.into_iter().filter(|text| !text.starts_with("CREATE INDEX")).collect();
         self.connection()?.execute_batch(&texts.join(";")).map_err(|error| error.to_string())
@@ -133,7 +134,8 @@ impl Session for DuckSession {
         self.control("COMMIT")
     }
 
-    /// A commit that failed has rolled back by itself: then there is nothing to roll back, which is no trouble.
+    /// A commit that failed has rolled back by itself: then there is nothing to roll back, which is
+    /// no trouble.
     fn rollback(&mut self) -> Result<(), Trouble> {
         if self.connection.is_autocommit() {
             return Ok(());
@@ -151,8 +153,9 @@ impl Session for DuckSession {
 fn trouble(error: Error) -> Trouble {
     let told = error.to_string();
     let refused = ["TransactionContext Error", "Conflict on", "write-write conflict", "Constraint Error"];
-    match refused.iter().any(|part| told.contains(part)) {
-        true => Trouble::Refused(told),
-        false => Trouble::Failed(told),
+    if refused.iter().any(|part| told.contains(part)) {
+        Trouble::Refused(told)
+    } else {
+        Trouble::Failed(told)
     }
 }

@@ -1,13 +1,14 @@
 //! Any database, in any language: a driver is a program that speaks JSON lines over its pipes.
 //!
-//! docs/EXEC.md is the specification. Margay starts the command once for each client, sends one object
-//! per line to its standard input, and waits for one object per line on its standard output.
+//! docs/EXEC.md is the specification. Margay starts the command once for each client, sends one
+//! object per line to its standard input, and waits for one object per line on its standard output.
 //!
 //! # Invariants
 //! - A request is sent when the one before it has been answered.
 //! - A program that ends or stays silent is a lost connection: an unanswered commit is in doubt.
-//! - What breaks the protocol ends the run with an error. No verdict rests on a driver that says what it
-//!   should not: the first such answer is remembered, and every later request fails with it.
+//! - What breaks the protocol ends the run with an error. No verdict rests on a driver that says
+//!   what it should not: the first such answer is remembered, and every later request fails with
+//!   it.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -25,7 +26,7 @@ mod keys;
 mod process;
 mod statements;
 
-pub use check::{Step, check};
+pub use check::{CheckStep, check};
 use hello::{Hello, Speaks};
 use process::Process;
 
@@ -47,7 +48,8 @@ impl Driver {
         Self { command: command.to_owned(), patience, broken: Mutex::new(None) }
     }
 
-    /// Starts a process, which says what it is. Nobody waits for a statement meanwhile, so it may take its time.
+    /// Starts a process, which says what it is. Nobody waits for a statement meanwhile, so it may
+    /// take its time.
     fn start(&self) -> Result<(Process, Hello), String> {
         let mut process = Process::start(&self.command)?;
         let told = process.ask(self, &serde_json::json!({"op": "hello", "protocol": 1}));

@@ -1,7 +1,8 @@
 //! fjall, a store of pairs that is part of the program.
 //!
-//! Its two levels are its two kinds of database: `OPTIMISTIC` remembers what a transaction read and validates
-//! it at commit; `SINGLE WRITER` lets one writer in at a time, beside readers with snapshots.
+//! Its two levels are its two kinds of database: `OPTIMISTIC` remembers what a transaction read and
+//! validates it at commit; `SINGLE WRITER` lets one writer in at a time, beside readers with
+//! snapshots.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -65,9 +66,10 @@ impl Store for FjallStore {
     fn begin(&self, how: Begin<'_>) -> Result<Self::Txn<'_>, Trouble> {
         if how.level == SINGLE_WRITER {
             let (database, keyspace) = self.single_writer().map_err(failed)?;
-            let open = match how.reading {
-                true => Open::Reading(database.read_tx()),
-                false => Open::Writing(database.write_tx()),
+            let open = if how.reading {
+                Open::Reading(database.read_tx())
+            } else {
+                Open::Writing(database.write_tx())
             };
             return Ok(Either::B(SingleWriter { keyspace, open }));
         }

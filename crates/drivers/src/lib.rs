@@ -1,14 +1,14 @@
 //! Databases that clients can be let loose on, one module each.
 //!
-//! A driver translates: statements of a workload ([`Ask`]) into calls, and what the database says into
-//! answers or [`Trouble`]. It records nothing, retries nothing and decides nothing about isolation.
-//! `docs/DRIVERS.md` shows how to add one.
+//! A driver translates: statements of a workload ([`Ask`]) into calls, and what the database says
+//! into answers or [`Trouble`]. It records nothing, retries nothing and decides nothing about
+//! isolation. `docs/DRIVERS.md` shows how to add one.
 //!
 //! # Invariants
-//! - A driver says [`Trouble::Refused`] only when the transaction is certainly gone, and an unanswered COMMIT
-//!   is [`Trouble::Lost`], never less.
-//! - What a database promises comes from its profile in `margay_levels`, chosen by the version that the
-//!   database itself tells.
+//! - A driver says [`Trouble::Refused`] only when the transaction is certainly gone, and an
+//!   unanswered COMMIT is [`Trouble::Lost`], never less.
+//! - What a database promises comes from its profile in `margay_levels`, chosen by the version that
+//!   the database itself tells.
 
 mod alone;
 mod around;
@@ -47,10 +47,10 @@ mod tls;
 mod turso;
 
 pub use around::{Around, Wrapped};
-pub use exec::{Step as DriverStep, check as check_driver};
+pub use exec::{CheckStep as DriverStep, check as check_driver};
 pub use margay_client::{
-    Answer, Ask, Cell, Change, Cond, Connection, Database, Harm, Obj, Row, Schema, Setting, Shadow, Space,
-    Start, Testimony, Told, Trouble, Value, Witness,
+    Answer, Ask, Cell, Change, Cond, Connection, Database, DatabaseEvidence, Harm, Obj, Row, Schema, Setting,
+    Shadow, Space, Start, Testimony, Trouble, Value, Witness,
 };
 use margay_client::{sql, text as statement};
 pub use mysql_tls::mysql_options;

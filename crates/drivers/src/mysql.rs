@@ -30,10 +30,12 @@ pub(crate) struct MysqlDatabase {
 }
 
 impl MysqlDatabase {
-    /// Asks the server who it is. A statement that is not answered within the limit costs its client the connection.
+    /// Asks the server who it is. A statement that is not answered within the limit costs its
+    /// client the connection.
     pub fn open(url: &str, limit: Option<Duration>) -> Result<Self, String> {
         let patient = mysql_options(url)?;
-        // Sessions keep their statements; the library would close those of them that it met longest ago.
+        // Sessions keep their statements; the library would close those of them that it met longest
+        // ago.
         let limited = OptsBuilder::from_opts(patient.clone()).read_timeout(limit).stmt_cache_size(0);
         let limited = Opts::from(limited);
         let told: Option<String> = connect(&patient)?.query_first("SELECT VERSION()").map_err(shown)?;
@@ -42,11 +44,11 @@ impl MysqlDatabase {
         Ok(Self { url, patient, limited, _alone: None, dbms, version, witness: OnceLock::new() })
     }
 
-    /// The same, unless another run is at work there: two would make and drop the same tables, and take each
-    /// other's writes for the database's faults. One that is about to end is waited for.
+    /// The same, unless another run is at work there: two would make and drop the same tables, and
+    /// take each other's writes for the database's faults. One that is about to end is waited for.
     pub fn alone(mut self) -> Result<Self, String> {
-        // Its locks outlive the session that has them (seekdb 1.4.0, docs/FINDINGS.md): the next run would
-        // wait in vain.
+        // Its locks outlive the session that has them (seekdb 1.4.0, docs/FINDINGS.md): the next
+        // run would wait in vain.
         if self.dbms == "oceanbase" {
             return Ok(self);
         }
@@ -73,21 +75,23 @@ impl MysqlDatabase {
         let tracked = OptsBuilder::from_opts(self.limited.clone())
             .additional_capabilities(CapabilityFlags::CLIENT_SESSION_TRACK);
         let mut connection = connect(&Opts::from(tracked))?;
-        // Servers without GTIDs know nothing of it; their transactions are met by what they changed.
+        // Servers without GTIDs know nothing of it; their transactions are met by what they
+        // changed.
         let _ = connection.query_drop("SET SESSION session_track_gtids = OWN_GTID");
         Ok(connection)
     }
 }
 
-/// From this version on MariaDB's REPEATABLE READ is snapshot isolation, unless a variable is switched off.
-/// What profiles say of it is asked for.
+/// From this version on MariaDB's REPEATABLE READ is snapshot isolation, unless a variable is
+/// switched off. What profiles say of it is asked for.
 const SNAPSHOT_ISOLATION: [u32; 3] = [11, 6, 2];
 
 fn is_since(version: &str, first: [u32; 3]) -> bool {
     version.split('.').map_while(|number| number.parse::<u32>().ok()).ge(first)
 }
 
-/// `10.11.19-MariaDB-0+deb12u1`, `8.0.46`, `8.0.11-TiDB-v7.5.0`, `5.7.25-OceanBase seekdb-v1.4.0.0`.
+/// `10.11.19-MariaDB-0+deb12u1`, `8.0.46`, `8.0.11-TiDB-v7.5.0`, `5.7.25-OceanBase
+/// seekdb-v1.4.0.0`.
 fn identity(told: &str) -> (&'static str, String) {
     if let Some((_, version)) = told.split_once("-OceanBase") {
         return ("oceanbase", version.trim_start_matches([' ', '-', 'v']).replace("-v", "-"));
@@ -186,8 +190,8 @@ fn told_gtid(connection: &Conn) -> Option<String> {
     })
 }
 
-/// The library leaves a byte for the form and one for the length in front of the name, whose first part has
-/// eight digits.
+/// The library leaves a byte for the form and one for the length in front of the name, whose first
+/// part has eight digits.
 fn gtid(told: &str) -> Option<String> {
     let start = told.find('-')?.checked_sub(8)?;
     told.get(start..).map(str::to_owned)
@@ -205,8 +209,8 @@ struct MysqlSession {
     connection: Conn,
     writes_alike: bool,
     watch: Option<Watch>,
-    /// The statements so far, by their texts, with the numbers of their parameters in the order in which they
-    /// are wanted.
+    /// The statements so far, by their texts, with the numbers of their parameters in the order in
+    /// which they are wanted.
     prepared: HashMap<String, (mysql::Statement, Vec<usize>)>,
 }
 
@@ -237,8 +241,8 @@ impl MysqlSession {
         self.connection.query_drop(text).map_err(trouble)
     }
 
-    /// After the commit, because only then it has a name. Without an answer there is none, and what it
-    /// changed must tell.
+    /// After the commit, because only then it has a name. Without an answer there is none, and what
+    /// it changed must tell.
     fn testify(&mut self) {
         let Some(watch) = &mut self.watch else { return };
         if watch.wrote {
@@ -321,8 +325,8 @@ impl Session for MysqlSession {
     }
 }
 
-/// A lock that did not come in time, a deadlock, a record changed since the snapshot; OceanBase has its own two, for
-/// the last of these and for a transaction that it has rolled back.
+/// A lock that did not come in time, a deadlock, a record changed since the snapshot; OceanBase has
+/// its own two, for the last of these and for a transaction that it has rolled back.
 const REFUSALS: [u16; 5] = [1205, 1213, 1020, 6235, 6002];
 
 /// The server shuts down, or the connection was killed.

@@ -12,9 +12,9 @@ const WORDS: Words = Words {
     values: ["DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY"],
 };
 
-/// How connections are made to the server at an address with the options `ssl-mode` and `ssl-ca` of MySQL's
-/// clients. What it leaves out, their option file says. A server whose encryption is only preferred is asked
-/// whether it has any.
+/// How connections are made to the server at an address with the options `ssl-mode` and `ssl-ca` of
+/// MySQL's clients. What it leaves out, their option file says. A server whose encryption is only
+/// preferred is asked whether it has any.
 ///
 /// # Errors
 /// When it is no address, or asks for what cannot be had.
@@ -60,8 +60,8 @@ fn is_offered(encrypted: &Opts) -> Result<bool, String> {
     }
 }
 
-/// The client library believes well-known authorities beside those of the file. Names must count then:
-/// anybody can have a certificate of some name.
+/// The client library believes well-known authorities beside those of the file. Names must count
+/// then: anybody can have a certificate of some name.
 fn ssl(wanted: &Wanted) -> Result<SslOpts, String> {
     provider();
     let verifies = wanted.security == Security::VerifyFull;

@@ -33,7 +33,8 @@ pub(crate) struct PostgresDatabase {
 }
 
 impl PostgresDatabase {
-    /// Asks the server who it is. A statement that is not answered within the limit costs its client the connection.
+    /// Asks the server who it is. A statement that is not answered within the limit costs its
+    /// client the connection.
     pub fn open(url: &str, limit: Option<Duration>) -> Result<Self, String> {
         let mut patient = PostgresAddress::new(url)?;
         let mut client = connect(&patient)?;
@@ -53,8 +54,8 @@ impl PostgresDatabase {
         Ok(Self { url, patient, limited, _relay: relay, _alone: None, dbms, version, witness })
     }
 
-    /// The same, unless another run is at work there: two would make and drop the same tables, and take each
-    /// other's writes for the database's faults. One that is about to end is waited for.
+    /// The same, unless another run is at work there: two would make and drop the same tables, and
+    /// take each other's writes for the database's faults. One that is about to end is waited for.
     pub fn alone(mut self) -> Result<Self, String> {
         let mut client = self.connection()?;
         client.batch_execute("SET lock_timeout = '3s'").map_err(shown)?;
@@ -72,8 +73,8 @@ impl PostgresDatabase {
         connect(&self.patient)
     }
 
-    /// What this connection commits outlives a crash, whatever the server was told: a crash may lose what
-    /// clients wrote, and is found out by that, but not the tables they write to.
+    /// What this connection commits outlives a crash, whatever the server was told: a crash may
+    /// lose what clients wrote, and is found out by that, but not the tables they write to.
     fn lasting(&self) -> Result<Client, String> {
         let mut client = self.connection()?;
         if self.dbms == "postgresql" {
@@ -86,12 +87,11 @@ impl PostgresDatabase {
 /// `PostgreSQL 15.8 (Debian …) on …`, `CockroachDB CCL v23.1.11 (…)`.
 fn identity(told: &str) -> (&'static str, String) {
     let words = || told.split_whitespace();
-    match told.starts_with("CockroachDB") {
-        true => {
-            let version = words().find_map(|word| word.strip_prefix('v'));
-            ("cockroachdb", version.unwrap_or_default().to_owned())
-        }
-        false => ("postgresql", words().nth(1).unwrap_or_default().to_owned()),
+    if told.starts_with("CockroachDB") {
+        let version = words().find_map(|word| word.strip_prefix('v'));
+        ("cockroachdb", version.unwrap_or_default().to_owned())
+    } else {
+        ("postgresql", words().nth(1).unwrap_or_default().to_owned())
     }
 }
 
@@ -178,14 +178,15 @@ fn key(which: Statement, asked: &[Cell], row: &[Cell]) -> Option<i64> {
     }
 }
 
-/// A statement that also tells who runs it, or what it sees: the snapshot is one only if the same statement
-/// asks for it.
+/// A statement that also tells who runs it, or what it sees: the snapshot is one only if the same
+/// statement asks for it.
 fn watched(text: &str) -> String {
-    match text.starts_with("SELECT") {
-        true => format!(
+    if text.starts_with("SELECT") {
+        format!(
             "SELECT margay.view, told.* FROM (SELECT pg_current_snapshot()::text AS view) AS margay LEFT JOIN (SELECT 1::bigint, told.* FROM ({text}) AS told) AS told ON true"
-        ),
-        false => format!("{text} RETURNING pg_current_xact_id()::text"),
+        )
+    } else {
+        format!("{text} RETURNING pg_current_xact_id()::text")
     }
 }
 
@@ -203,7 +204,8 @@ enum Telling {
 }
 
 impl Telling {
-    /// CockroachDB fixes a transaction's time when it is asked for, and has none to tell below SERIALIZABLE.
+    /// CockroachDB fixes a transaction's time when it is asked for, and has none to tell below
+    /// SERIALIZABLE.
     fn of(dbms: &str, own_name: &str) -> Self {
         match (dbms, own_name) {
             ("cockroachdb", "SERIALIZABLE") => Telling::Time,
@@ -217,7 +219,8 @@ impl Telling {
         matches!(self, Telling::Statements | Telling::Snapshot)
     }
 
-    /// Asks, and commits. The question fails in a transaction that has failed, and takes the COMMIT with it.
+    /// Asks, and commits. The question fails in a transaction that has failed, and takes the COMMIT
+    /// with it.
     fn commit(self) -> &'static str {
         match self {
             Telling::Statements => "SELECT NULL, pg_current_xact_id_if_assigned(); COMMIT",
@@ -239,7 +242,8 @@ struct Watch {
 }
 
 impl Watch {
-    /// Takes the snapshot out of the answer of a watched query. Where nothing was found, one row has it alone.
+    /// Takes the snapshot out of the answer of a watched query. Where nothing was found, one row
+    /// has it alone.
     fn strip(&mut self, answer: &Answer) -> Answer {
         if let Some(Cell::Text(view)) = answer.cells.first() {
             self.told.views.push((self.op, view.clone()));
@@ -249,7 +253,8 @@ impl Watch {
         Answer { columns: answer.columns.saturating_sub(2), cells, count: 0 }
     }
 
-    /// Takes the transaction's number out of the answer of a watched change, which has a row for each that it touched.
+    /// Takes the transaction's number out of the answer of a watched change, which has a row for
+    /// each that it touched.
     fn changed(&mut self, answer: &Answer) -> Answer {
         if let Some(Cell::Text(id)) = answer.cells.first() {
             self.told.id = Some(id.clone());
@@ -266,8 +271,9 @@ struct PostgresSession {
     deletes_read: bool,
 }
 
-/// At READ COMMITTED a delete that has waited for somebody who deleted its row and put another in its place
-/// finds neither: the one is gone, the other too new for its snapshot. At the other levels it is refused.
+/// At READ COMMITTED a delete that has waited for somebody who deleted its row and put another in
+/// its place finds neither: the one is gone, the other too new for its snapshot. At the other
+/// levels it is refused.
 fn deletes_read(own_name: &str) -> bool {
     own_name != "READ COMMITTED"
 }
@@ -347,9 +353,9 @@ impl Session for PostgresSession {
         self.sql(OWN, &[key]).map(Some)
     }
 
-    /// A COMMIT in a transaction that has failed is no error: it is answered with the tag ROLLBACK, which the
-    /// client library does not show. A statement before it in the same message fails in such a transaction,
-    /// and takes the COMMIT with it.
+    /// A COMMIT in a transaction that has failed is no error: it is answered with the tag ROLLBACK,
+    /// which the client library does not show. A statement before it in the same message fails in
+    /// such a transaction, and takes the COMMIT with it.
     fn commit(&mut self) -> Result<(), Trouble> {
         match self.watch {
             Some(_) => self.commit_watched(),
@@ -362,8 +368,8 @@ impl Session for PostgresSession {
     }
 }
 
-/// Class 40 is "transaction rollback"; the others are timeouts of locks and statements, and a transaction
-/// that has failed before.
+/// Class 40 is "transaction rollback"; the others are timeouts of locks and statements, and a
+/// transaction that has failed before.
 fn is_refusal(code: &str) -> bool {
     code.starts_with("40") && code != "40003" || matches!(code, "55P03" | "57014" | "25P02" | "25P03")
 }

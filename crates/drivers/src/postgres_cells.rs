@@ -89,9 +89,9 @@ impl FromSql<'_> for Answered {
     }
 }
 
-/// A number as the server writes a NUMERIC: a header of four 16-bit words (number of digits, weight of the
-/// first, sign, scale), then its digits to the base of ten thousand. What is not whole becomes a text, with
-/// all its digits.
+/// A number as the server writes a NUMERIC: a header of four 16-bit words (number of digits, weight
+/// of the first, sign, scale), then its digits to the base of ten thousand. What is not whole
+/// becomes a text, with all its digits.
 fn numeric(raw: &[u8]) -> Option<Cell> {
     numeric_text(raw).map(|text| number(&text))
 }

@@ -1,7 +1,8 @@
-//! Shadows of reads: another transaction takes the reader's snapshot and says whose versions it sees.
+//! Shadows of reads: another transaction takes the reader's snapshot and says whose versions it
+//! sees.
 //!
-//! What a snapshot sees is computed from transaction numbers when evidence is recovered. A shadow asks the
-//! database instead, so that both can be compared.
+//! What a snapshot sees is computed from transaction numbers when evidence is recovered. A shadow
+//! asks the database instead, so that both can be compared.
 
 use postgres::{Client, SimpleQueryMessage};
 
@@ -28,8 +29,8 @@ impl Shadows {
         self.every > 0 && self.reads.is_multiple_of(self.every)
     }
 
-    /// Looks at the rows that a statement returned, with the snapshot of the transaction on `reader`. Where
-    /// that cannot be done there is no shadow.
+    /// Looks at the rows that a statement returned, with the snapshot of the transaction on
+    /// `reader`. Where that cannot be done there is no shadow.
     pub fn look(&mut self, reader: &mut Client, op: u32, which: Statement, keys: &[i64]) -> Vec<Shadow> {
         let Some(table) = table(which).filter(|_| !keys.is_empty()) else { return Vec::new() };
         let keys: Vec<String> = keys.iter().map(i64::to_string).collect();

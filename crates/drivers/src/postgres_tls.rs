@@ -1,8 +1,8 @@
 //! Addresses of PostgreSQL servers, with libpq's words for encryption.
 //!
-//! What a relay does for connections that are not encrypted ([`crate::proxy`]), the end of an encrypted one
-//! does itself: it counts as lost when an answer does not come in time. A relay cannot read where answers
-//! end.
+//! What a relay does for connections that are not encrypted ([`crate::proxy`]), the end of an
+//! encrypted one does itself: it counts as lost when an answer does not come in time. A relay
+//! cannot read where answers end.
 
 use std::future::Future;
 use std::io::{self, ErrorKind};
@@ -29,8 +29,9 @@ const WORDS: Words = Words {
     values: ["disable", "prefer", "require", "verify-ca", "verify-full"],
 };
 
-/// Where a PostgreSQL server is, and how connections to it are secured: an address with libpq's options
-/// `sslmode` and `sslrootcert`. What it leaves out, libpq's environment variables and password file say.
+/// Where a PostgreSQL server is, and how connections to it are secured: an address with libpq's
+/// options `sslmode` and `sslrootcert`. What it leaves out, libpq's environment variables and
+/// password file say.
 #[derive(Clone)]
 pub struct PostgresAddress {
     config: Config,
@@ -125,7 +126,8 @@ impl PostgresAddress {
         encrypted
     }
 
-    /// The same for clients who do not wait for an answer longer than this. Only encrypted connections know.
+    /// The same for clients who do not wait for an answer longer than this. Only encrypted
+    /// connections know.
     pub(crate) fn limited(&self, limit: Duration) -> Self {
         let connector = Connector { limit: Some(limit), ..self.connector.clone() };
         Self { connector, ..self.clone() }
@@ -243,9 +245,10 @@ impl AsyncRead for Timed {
                 Poll::Pending
             };
         }
-        match self.ready.hear(&buffer.filled()[before..]) {
-            true => self.late = None,
-            false => self.wait(cx),
+        if self.ready.hear(&buffer.filled()[before..]) {
+            self.late = None
+        } else {
+            self.wait(cx)
         }
         Poll::Ready(Ok(()))
     }

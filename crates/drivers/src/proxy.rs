@@ -1,9 +1,11 @@
-//! A relay between clients and a server, which can cut connections at any moment: in the middle of a
-//! statement, while a commit is on its way, or when an answer of PostgreSQL does not come in time.
+//! A relay between clients and a server, which can cut connections at any moment: in the middle of
+//! a statement, while a commit is on its way, or when an answer of PostgreSQL does not come in
+//! time.
 //!
 //! # Algorithm
-//! PostgreSQL says at the end of each answer that it is ready for the next question (`Z`). Between that and
-//! the next byte of the client nobody waits; otherwise somebody does, since the last byte of either side.
+//! PostgreSQL says at the end of each answer that it is ready for the next question (`Z`). Between
+//! that and the next byte of the client nobody waits; otherwise somebody does, since the last byte
+//! of either side.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

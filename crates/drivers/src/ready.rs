@@ -1,7 +1,7 @@
 //! When an answer of PostgreSQL is complete.
 
-/// The end of what a server has said so far. PostgreSQL says at the end of each answer that it is ready for
-/// the next question; the message may arrive in parts.
+/// The end of what a server has said so far. PostgreSQL says at the end of each answer that it is
+/// ready for the next question; the message may arrive in parts.
 #[derive(Default)]
 pub(crate) struct Ready([u8; 6]);
 

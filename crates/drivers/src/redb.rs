@@ -1,4 +1,5 @@
-//! redb, a store of pairs that is part of the program: one writer at a time, beside readers with snapshots.
+//! redb, a store of pairs that is part of the program: one writer at a time, beside readers with
+//! snapshots.
 
 use std::path::Path;
 
@@ -95,7 +96,8 @@ impl Txn for RedbTxn {
     }
 
     fn rollback(self) {
-        // Dropping it rolls back too; an error then is one of the disk, and what is not committed stays unseen.
+        // Dropping it rolls back too; an error then is one of the disk, and what is not committed
+        // stays unseen.
         if let RedbTxn::Writing(open) = self {
             let _ = open.abort();
         }

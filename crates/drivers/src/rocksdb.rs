@@ -1,7 +1,7 @@
 //! RocksDB, a store of pairs in C++, through the library of the system.
 //!
-//! Its two levels are its two kinds of database: `PESSIMISTIC` locks what is written, `OPTIMISTIC` holds it
-//! against the writes of others at commit. Transactions read the snapshot of their begin.
+//! Its two levels are its two kinds of database: `PESSIMISTIC` locks what is written, `OPTIMISTIC`
+//! holds it against the writes of others at commit. Transactions read the snapshot of their begin.
 
 use std::path::Path;
 use std::sync::OnceLock;

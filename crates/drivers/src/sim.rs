@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use margay_client::{Ask, Obj, Rng, Start, Told, Value};
+use margay_client::{Ask, DatabaseEvidence, Obj, Rng, Start, Value};
 use margay_levels::Level;
 use margay_simdb::{Live, Protocol, Refused, SimConfig};
 
@@ -59,7 +59,7 @@ impl Database for SimDatabase {
         Some(Arc::clone(self.witness.get_or_init(Arc::default)))
     }
 
-    fn told(&self) -> Option<Told> {
+    fn told(&self) -> Option<DatabaseEvidence> {
         self.live.told()
     }
 }

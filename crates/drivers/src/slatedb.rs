@@ -101,7 +101,8 @@ impl Txn for SlateTxn<'_> {
     }
 
     fn commit(self) -> Result<(), Trouble> {
-        // Nothing here outlives a crash, so nobody waits for the handle that tells when the object store has it.
+        // Nothing here outlives a crash, so nobody waits for the handle that tells when the object
+        // store has it.
         self.runtime.block_on(self.open.commit()).map(drop).map_err(trouble)
     }
 

@@ -1,12 +1,13 @@
 //! SQLite, which is part of the program.
 //!
-//! Its two levels are its two journals: `WAL` lets readers go on beside the one writer, `SERIALIZABLE` is the
-//! rollback journal, where they exclude each other; `READ UNCOMMITTED` is SQLite's pragma of that name, which
-//! counts only among connections that share one cache. Transactions are deferred unless the target says
-//! otherwise: they begin as readers, and one that wants to write after somebody else did is refused.
+//! Its two levels are its two journals: `WAL` lets readers go on beside the one writer,
+//! `SERIALIZABLE` is the rollback journal, where they exclude each other; `READ UNCOMMITTED` is
+//! SQLite's pragma of that name, which counts only among connections that share one cache.
+//! Transactions are deferred unless the target says otherwise: they begin as readers, and one that
+//! wants to write after somebody else did is refused.
 //!
-//! Connections that share one cache lock tables and see no snapshots, in `WAL` neither: profiles know that as
-//! a database of its own.
+//! Connections that share one cache lock tables and see no snapshots, in `WAL` neither: profiles
+//! know that as a database of its own.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -28,8 +29,8 @@ use crate::{Answer, Cell, Connection, Database, Schema, Trouble};
 const UNCOMMITTED: &str = "READ UNCOMMITTED";
 /// How long a writer waits for another before it looks again, and how often it looks.
 ///
-/// SQLite's own waits grow to a tenth of a second each, in which others do thousands of transactions here,
-/// and a waiting client meets nobody.
+/// SQLite's own waits grow to a tenth of a second each, in which others do thousands of
+/// transactions here, and a waiting client meets nobody.
 const NAP: Duration = Duration::from_micros(200);
 const LOOKS: i32 = 1000;
 
@@ -184,8 +185,8 @@ fn journal(own_name: &str) -> &'static str {
     if own_name == "WAL" { "wal" } else { "delete" }
 }
 
-/// SQLite keeps the journal that a file has while others use it, and says nothing. Reads of one journal would
-/// be held against the promise of the other.
+/// SQLite keeps the journal that a file has while others use it, and says nothing. Reads of one
+/// journal would be held against the promise of the other.
 fn is_journal(connection: &Sqlite, own_name: &str) -> Result<(), String> {
     let kept: Result<String, _> = connection.pragma_query_value(None, "journal_mode", |row| row.get(0));
     match kept {

@@ -69,7 +69,8 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Opens the store of this folder or file, or one in a temporary folder. A program that was built without it says so.
+/// Opens the store of this folder or file, or one in a temporary folder. A program that was built
+/// without it says so.
 #[allow(unused_variables, unreachable_patterns, reason = "it depends on the features what is there to open")]
 pub(crate) fn open(kind: Kind, path: Option<&Path>) -> Result<Box<dyn Database>, String> {
     match kind {

@@ -1,5 +1,5 @@
-//! SurrealKV, a store of pairs that is part of the program: snapshots, and writes that are held against those
-//! of others at commit.
+//! SurrealKV, a store of pairs that is part of the program: snapshots, and writes that are held
+//! against those of others at commit.
 
 use std::path::Path;
 

@@ -128,8 +128,8 @@ impl FromStr for Target {
     type Err = String;
 
     /// `sqlite`, `sqlite:PATH`, `sqlite:PATH?begin=immediate&cache=shared`, `fjall`, `redb:FOLDER`,
-    /// `sim:PROTOCOL[+FAULT[=PROBABILITY]]…`, `postgres://…`, `host=… user=…` as libpq reads it, `mysql://…`,
-    /// `exec:COMMAND`.
+    /// `sim:PROTOCOL[+FAULT[=PROBABILITY]]…`, `postgres://…`, `host=… user=…` as libpq reads it,
+    /// `mysql://…`, `exec:COMMAND`.
     fn from_str(text: &str) -> Result<Self, String> {
         let scheme = text.split(':').next().unwrap_or_default();
         let rest = &text[(scheme.len() + 1).min(text.len())..];
@@ -209,8 +209,8 @@ fn fault(text: &str) -> Result<(Fault, Ppm), String> {
     }
 }
 
-/// A text without the passwords that may be in it: `scheme://user:***@host`, `password=***`. What is printed
-/// must not tell them.
+/// A text without the passwords that may be in it: `scheme://user:***@host`, `password=***`. What
+/// is printed must not tell them.
 #[must_use]
 pub fn without_secrets(text: &str) -> String {
     let mut shown = without_login(text);

@@ -1,9 +1,10 @@
 //! Encryption of connections to servers: what an address asks for, and whom a client believes.
 //!
 //! # Invariants
-//! - Who asks for encryption never gets a connection without: only `prefer` does, and only from a server that has none.
-//! - Who asks for a certificate to be verified never gets one that was not. An authority that nobody would
-//!   ask is refused.
+//! - Who asks for encryption never gets a connection without: only `prefer` does, and only from a
+//!   server that has none.
+//! - Who asks for a certificate to be verified never gets one that was not. An authority that
+//!   nobody would ask is refused.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -97,7 +98,8 @@ fn take<const N: usize>(url: &str, names: [&str; N]) -> Result<(String, [Option<
     Ok((format!("{address}{separator}{}", others.join("&")), values))
 }
 
-/// What does the arithmetic. It is chosen here, so that it does not depend on what else is in the program.
+/// What does the arithmetic. It is chosen here, so that it does not depend on what else is in the
+/// program.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     // Somebody may have been faster, with the same.
     let _ = ring::default_provider().install_default();

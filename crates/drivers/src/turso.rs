@@ -1,4 +1,5 @@
-//! Turso, SQLite written anew, in its concurrent mode: `PRAGMA journal_mode = 'mvcc'` and `BEGIN CONCURRENT`.
+//! Turso, SQLite written anew, in its concurrent mode: `PRAGMA journal_mode = 'mvcc'` and `BEGIN
+//! CONCURRENT`.
 
 use std::path::Path;
 

@@ -5,8 +5,8 @@ mod play;
 use margay_drivers::{Ask, Cond, Target};
 use play::{REGISTER, ROW, alone, ask, opened, prepare, put, read, row, two};
 
-/// Who sets what is there already writes nothing in InnoDB, and goes on seeing the snapshot: runs at
-/// REPEATABLE READ were recorded as if the transaction had not seen its own write.
+/// Who sets what is there already writes nothing in InnoDB, and goes on seeing the snapshot: runs
+/// at REPEATABLE READ were recorded as if the transaction had not seen its own write.
 #[test]
 fn an_update_that_is_recorded_has_written() {
     let Some(database) = opened(&Target::StartMariadb) else { return };

@@ -30,9 +30,9 @@ fn wait_for_a_lock(connection: &mut dyn Connection) {
     }
 }
 
-/// A run at READ COMMITTED was accused of reads that no moment explains: they were deletes that had waited
-/// for a transaction which deleted the row and inserted it again. They found nothing, although the row is
-/// there before and after.
+/// A run at READ COMMITTED was accused of reads that no moment explains: they were deletes that had
+/// waited for a transaction which deleted the row and inserted it again. They found nothing,
+/// although the row is there before and after.
 #[test]
 fn a_delete_that_waited_may_miss_a_row_that_was_there_all_the_time() {
     let Some(database) = play::opened(&Target::StartPostgres) else { return };
@@ -60,9 +60,9 @@ fn a_delete_that_waited_may_miss_a_row_that_was_there_all_the_time() {
     assert!(connect(3, "REPEATABLE READ").deletes_read());
 }
 
-/// At REPEATABLE READ a key may be there twice: as the row that somebody has deleted since the snapshot, and
-/// as the one that the transaction has put in its place. A recording that takes the first for what there is
-/// would accuse PostgreSQL of hiding a transaction's own writes.
+/// At REPEATABLE READ a key may be there twice: as the row that somebody has deleted since the
+/// snapshot, and as the one that the transaction has put in its place. A recording that takes the
+/// first for what there is would accuse PostgreSQL of hiding a transaction's own writes.
 #[test]
 fn of_two_rows_with_one_key_the_own_one_is_read() {
     let Some(database) = play::opened(&Target::StartPostgres) else { return };
@@ -82,8 +82,9 @@ fn of_two_rows_with_one_key_the_own_one_is_read() {
     first.commit().expect("PostgreSQL refuses no insert after a delete");
 }
 
-/// A run with recovery was accused of reading what its writer overwrote: a delete that finds nothing is not recorded at
-/// READ COMMITTED, so the snapshots of all later operations stood under the numbers of the next ones.
+/// A run with recovery was accused of reading what its writer overwrote: a delete that finds
+/// nothing is not recorded at READ COMMITTED, so the snapshots of all later operations stood under
+/// the numbers of the next ones.
 #[test]
 fn snapshots_have_the_numbers_of_recorded_operations() {
     let Some(database) = play::opened(&Target::StartPostgres) else { return };

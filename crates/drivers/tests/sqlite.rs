@@ -6,9 +6,9 @@ use margay_drivers::{Ask, Change, Database, Obj, Space, SqliteMode, Target, Valu
 use margay_levels::profile::Profile;
 use play::{ask, start};
 
-/// A run with a shared cache in WAL mode was once called violated: the profile promised the snapshots of WAL,
-/// but connections with one cache lock tables, and whoever has read one table sees what others commit to a
-/// second one afterwards.
+/// A run with a shared cache in WAL mode was once called violated: the profile promised the
+/// snapshots of WAL, but connections with one cache lock tables, and whoever has read one table
+/// sees what others commit to a second one afterwards.
 #[test]
 fn a_profile_promises_snapshots_where_reads_come_from_one() {
     for (target, snapshots) in [("sqlite", true), ("sqlite:?cache=shared", false)] {
@@ -39,7 +39,8 @@ fn opened(target: &Target) -> Box<dyn Database> {
     play::opened(target).expect("part of the program")
 }
 
-/// Whether a transaction that has read a list sees a register as it was then, when somebody else has changed it since.
+/// Whether a transaction that has read a list sees a register as it was then, when somebody else
+/// has changed it since.
 fn reads_a_snapshot(target: &Target) -> bool {
     let (list, register) = (Obj::new(Space::List, 0), Obj::new(Space::Register, 0));
     let database = opened(target);

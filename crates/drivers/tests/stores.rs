@@ -1,4 +1,5 @@
-//! Profiles of the databases that run inside the program say of snapshots and of concurrent updates what these do.
+//! Profiles of the databases that run inside the program say of snapshots and of concurrent updates
+//! what these do.
 
 mod play;
 
@@ -8,8 +9,8 @@ use play::{OTHER, REGISTER, ROW, alone, opened, prepare, put, read, try_ask, two
 
 const LIST: Obj = Obj { space: Space::List, key: 0 };
 
-/// Every database that is part of this program, at each of its levels where a writer does not keep others
-/// from beginning.
+/// Every database that is part of this program, at each of its levels where a writer does not keep
+/// others from beginning.
 fn each(test: impl Fn(&dyn Database, &str, &Profile)) {
     let stores = Kind::ALL.into_iter().map(|kind| Target::Store(kind, None));
     for target in stores.chain([Target::default()]) {
@@ -32,8 +33,8 @@ fn put_register(obj: Obj, value: i64) -> Ask {
     Ask::Write(obj, Change::Put(value))
 }
 
-/// Where a profile says that BEGIN takes the snapshot, it does; where a profile says that the first statement
-/// does, BEGIN does not have to, and the first statement has.
+/// Where a profile says that BEGIN takes the snapshot, it does; where a profile says that the first
+/// statement does, BEGIN does not have to, and the first statement has.
 #[test]
 fn snapshots_are_taken_where_profiles_say() {
     each(|database, level, profile| {
@@ -56,8 +57,8 @@ fn snapshots_are_taken_where_profiles_say() {
     });
 }
 
-/// Whether a transaction that has a snapshot and makes this change commits although another one has changed
-/// the same since.
+/// Whether a transaction that has a snapshot and makes this change commits although another one has
+/// changed the same since.
 fn both_commit(database: &dyn Database, level: &str, first: Ask, second: Ask) -> bool {
     let [mut late, mut early] = two(database, level);
     late.begin().expect("begun");
@@ -66,8 +67,9 @@ fn both_commit(database: &dyn Database, level: &str, first: Ask, second: Ask) ->
     try_ask(late.as_mut(), second).is_ok() && late.commit().is_ok()
 }
 
-/// Of two transactions that change the same, the second is refused where a profile says so, whatever the
-/// changes are. DuckDB lets an update and a deletion pass, which its documentation does not say.
+/// Of two transactions that change the same, the second is refused where a profile says so,
+/// whatever the changes are. DuckDB lets an update and a deletion pass, which its documentation
+/// does not say.
 #[test]
 fn the_second_updater_loses_where_profiles_say() {
     each(|database, level, profile| {
@@ -92,8 +94,8 @@ fn the_second_updater_loses_where_profiles_say() {
     });
 }
 
-/// Who writes what is there already is in nobody's way where a profile says so, and nowhere else. SQLite was
-/// accused of it.
+/// Who writes what is there already is in nobody's way where a profile says so, and nowhere else.
+/// SQLite was accused of it.
 #[test]
 fn who_changes_nothing_makes_a_version_where_profiles_say() {
     each(|database, level, profile| {

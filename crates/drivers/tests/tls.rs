@@ -11,8 +11,8 @@ const SETTING: Setting = Setting { clients: 1, keys: 1, domain: 1, seed: 0 };
 struct Kind {
     plain: fn() -> Result<Server, String>,
     encrypted: fn(&Certificate) -> Result<Server, String>,
-    /// The options for these levels of security: none, whatever there is, encryption, the right name from
-    /// this authority.
+    /// The options for these levels of security: none, whatever there is, encryption, the right
+    /// name from this authority.
     options: [&'static str; 4],
     /// A question that is answered only on an encrypted connection, with a text that is not empty.
     question: &'static str,

@@ -168,10 +168,7 @@ fn judge(history: &History, from: &str, tally: &mut Tally) {
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for path in entries.filter_map(|entry| entry.ok()).map(|entry| entry.path()) {
-        match path.is_dir() {
-            true => files(&path, found),
-            false => found.push(path),
-        }
+        if path.is_dir() { files(&path, found) } else { found.push(path) }
     }
     found.sort();
 }

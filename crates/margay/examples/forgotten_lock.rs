@@ -1,4 +1,5 @@
-//! A map with a forgotten lock, caught in ten lines: `cargo test -p margay --example forgotten_lock`.
+//! A map with a forgotten lock, caught in ten lines: `cargo test -p margay --example
+//! forgotten_lock`.
 //!
 //! Each client reads a counter and writes it back incremented. The map locks every call, but not
 //! the two calls together, so updates get lost.

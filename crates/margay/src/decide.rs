@@ -11,11 +11,13 @@
 //! 2. Choose: the engine that was asked for, or the list of `auto`, the preferred one first.
 //! 3. Ask an engine, and audit its certificate. An accepted one is the answer. A rejected one is
 //!    recorded as a [`Fault`] of that engine, and the next engine is asked, as it is when an engine
-//!    says that the question is outside of what it decides. An engine that ran out of time or memory
-//!    does not hand over: the next one would start with less. A violation that is proved only by
-//!    trying all orders is kept, and the other engines get a few seconds to explain it better.
+//!    says that the question is outside of what it decides. An engine that ran out of time or
+//!    memory does not hand over: the next one would start with less. A violation that is proved
+//!    only by trying all orders is kept, and the other engines get a few seconds to explain it
+//!    better.
 //! 4. If rows left the question open, `auto` asks again about the statements themselves.
-//! 5. If that leaves it open too, engines are asked about the part that is understood ([`crate::part`]).
+//! 5. If that leaves it open too, engines are asked about the part that is understood
+//!    ([`crate::part`]).
 //!
 //! # Invariants
 //! - No `holds` and no `violated` leaves this module unless the audit accepted its certificate, or
@@ -302,8 +304,8 @@ fn first_answer<'e>(
     Decision { faults, ..preferred }
 }
 
-/// The violation as another engine proves it, if one does soon; else as it is. An engine that proves
-/// the opposite shows that one of the two is wrong: then nobody is believed.
+/// The violation as another engine proves it, if one does soon; else as it is. An engine that
+/// proves the opposite shows that one of the two is wrong: then nobody is believed.
 fn better_explained<'e>(
     found: Decision,
     engines: impl Iterator<Item = &'e dyn Checker>,

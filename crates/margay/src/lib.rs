@@ -35,14 +35,15 @@
 //! format, certificates and the object of `--json` stay readable.
 //!
 //! # Testing a database of your own
-//! The module `drive` has the traits that an author implements, four methods for a store of keys and
-//! values, and runs every workload on it.
+//! The module `drive` has the traits that an author implements, four methods for a store of keys
+//! and values, and runs every workload on it.
 //!
 //! # Features
-//! `sql` (on by default) reads SQL: the conditions of scans, the assignments of updates, and statements.
-//! Without it a history whose answer depends on such a text is `unknown`, and the reason names the text.
-//! `run` (on by default) is the module `drive`, with `sql`; `tokio` is its asynchronous part. `zstd` reads
-//! and writes histories compressed with zstd, which is C code; nothing else here is.
+//! `sql` (on by default) reads SQL: the conditions of scans, the assignments of updates, and
+//! statements. Without it a history whose answer depends on such a text is `unknown`, and the
+//! reason names the text. `run` (on by default) is the module `drive`, with `sql`; `tokio` is its
+//! asynchronous part. `zstd` reads and writes histories compressed with zstd, which is C code;
+//! nothing else here is.
 
 mod datum;
 mod decide;

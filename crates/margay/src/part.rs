@@ -1,16 +1,17 @@
 //! The part of a history that is understood, where the whole is not.
 //!
 //! # Problem
-//! If no engine can decide about a history because of a statement, or because of something that its recorder did
-//! not see, the part without it can still be asked about ([`margay_rows::project`]).
+//! If no engine can decide about a history because of a statement, or because of something that its
+//! recorder did not see, the part without it can still be asked about ([`margay_rows::project`]).
 //!
 //! # Algorithm
-//! Engines are asked about the projection. `violated` there is `violated`: levels are closed under leaving out
-//! what a projection leaves out. `holds` there is `holds` only if nothing was left out; else the answer stays
-//! `unknown`, and [`Coverage`] says how much holds.
+//! Engines are asked about the projection. `violated` there is `violated`: levels are closed under
+//! leaving out what a projection leaves out. `holds` there is `holds` only if nothing was left out;
+//! else the answer stays `unknown`, and [`Coverage`] says how much holds.
 //!
 //! # Invariants
-//! A certificate names the projection as its translation, and the audit makes it again from the original.
+//! A certificate names the projection as its translation, and the audit makes it again from the
+//! original.
 
 use margay_verdict::{Verdict, Why};
 

@@ -5,7 +5,7 @@ use margay_history::{History, OpKind};
 use margay_levels::Level;
 use margay_levels::definition::Family;
 use margay_levels::profile::Dbms;
-use margay_rows::{Projection, Sight, project, translate, translate_partly};
+use margay_rows::{Projection, SeenState, project, translate, translate_partly};
 use margay_verdict::{Predicates, Translation};
 
 use crate::part::Coverage;
@@ -57,7 +57,7 @@ fn certifies(history: &History, engine: Choice) -> bool {
 
 /// What a transaction sees by the mechanisms of its database, which are not those of the level: an
 /// update may find something newer than what was read before.
-fn mirrored(history: &History, engine: Choice, level: Level) -> Sight {
+fn mirrored(history: &History, engine: Choice, level: Level) -> SeenState {
     let named = || {
         let dbms: Dbms = margay_engines::dbms(history.header().dbms.as_deref()?).ok()?;
         engine.for_dbms(&dbms, history, level).ok()
@@ -65,14 +65,14 @@ fn mirrored(history: &History, engine: Choice, level: Level) -> Sight {
     let engine = if matches!(engine, Choice::Mirror(_)) { Some(engine) } else { named() };
     match engine {
         Some(Choice::Mirror(mirror)) if mirror.mechanisms.is_some_and(|it| it.sees_one_state()) => {
-            Sight::Stable
+            SeenState::Stable
         }
-        _ => Sight::Changing,
+        _ => SeenState::Changing,
     }
 }
 
-/// The part of a history that is understood, and how much that is; nothing if there is no more to say than
-/// about the whole.
+/// The part of a history that is understood, and how much that is; nothing if there is no more to
+/// say than about the whole.
 pub(crate) fn part(history: &History, level: Level) -> Option<(History, Coverage)> {
     let Projection { history: part, coverage } = project(history, sight(level))?;
     let coverage = Coverage {
@@ -96,7 +96,7 @@ pub fn translations(history: &History) -> impl Iterator<Item = (Translation, His
 /// The rows that statements become by a translation.
 #[must_use]
 pub fn under(history: &History, translation: Translation) -> Option<History> {
-    let sight = if translation.is_stable() { Sight::Stable } else { Sight::Changing };
+    let sight = if translation.is_stable() { SeenState::Stable } else { SeenState::Changing };
     match translation {
         Translation::Rows { partly: true, .. } => translate_partly(history, sight).map(|rows| rows.history),
         Translation::Rows { partly: false, .. } => translate(history, sight).map(|rows| rows.history),
@@ -109,9 +109,9 @@ pub fn under(history: &History, translation: Translation) -> Option<History> {
 }
 
 /// What a transaction sees at a level.
-fn sight(level: Level) -> Sight {
+fn sight(level: Level) -> SeenState {
     match level.family() {
-        Family::Serial | Family::Snapshot => Sight::Stable,
-        _ => Sight::Changing,
+        Family::Serial | Family::Snapshot => SeenState::Stable,
+        _ => SeenState::Changing,
     }
 }

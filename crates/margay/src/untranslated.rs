@@ -1,5 +1,5 @@
-//! SQL in a build without the feature `sql`: no statement becomes operations on rows, and an answer that is missing for
-//! want of SQL says so.
+//! SQL in a build without the feature `sql`: no statement becomes operations on rows, and an answer
+//! that is missing for want of SQL says so.
 
 use margay_engines::{Choice, Engine};
 use margay_history::History;

@@ -1,5 +1,5 @@
-//! A store of one's own under the workloads: four methods, and what is wrong with it is told with the
-//! smallest case that shows it.
+//! A store of one's own under the workloads: four methods, and what is wrong with it is told with
+//! the smallest case that shows it.
 #![cfg(feature = "run")]
 
 use std::collections::BTreeMap;

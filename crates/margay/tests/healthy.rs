@@ -1,8 +1,8 @@
 //! A correct database is never accused, whatever its recorder did not see or understand.
 //!
-//! Transactions run one after the other on a small model with a trigger, a default, rows that were there
-//! before and a second writer; so every level allows what they saw. They are recorded as a proxy would.
-//! `MARGAY_HEALTHY_SEEDS=1000 MARGAY_HEALTHY_SEED=1` tries that many from that seed.
+//! Transactions run one after the other on a small model with a trigger, a default, rows that were
+//! there before and a second writer; so every level allows what they saw. They are recorded as a
+//! proxy would. `MARGAY_HEALTHY_SEEDS=1000 MARGAY_HEALTHY_SEED=1` tries that many from that seed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,6 +1,8 @@
-//! What object-relational mappers send: a lost update of one row, with each of their habits beside it or instead.
+//! What object-relational mappers send: a lost update of one row, with each of their habits beside
+//! it or instead.
 //!
-//! The table of the design of `margay proxy`: no habit may make a violation `clean` or `unknown` by accident.
+//! The table of the design of `margay proxy`: no habit may make a violation `clean` or `unknown` by
+//! accident.
 
 use margay::{Choice, Decision, Options, decide};
 use margay_formats::Source;
@@ -8,7 +10,8 @@ use margay_history::History;
 use margay_levels::Level;
 use margay_verdict::{Budget, Question, Verdict};
 
-/// One habit: the tables' columns, what both transactions run before they read, how they read and how they write.
+/// One habit: the tables' columns, what both transactions run before they read, how they read and
+/// how they write.
 struct Habit {
     name: &'static str,
     /// The type of the key, and one key.
@@ -40,9 +43,10 @@ const PLAIN: Habit = Habit {
 impl Habit {
     fn history(&self) -> History {
         let (key, id) = self.key;
-        let initial = match self.initial {
-            true => format!(r#","initial":[[["t",{id}],{{"v":100,"u":5}}]]"#),
-            false => String::new(),
+        let initial = if self.initial {
+            format!(r#","initial":[[["t",{id}],{{"v":100,"u":5}}]]"#)
+        } else {
+            String::new()
         };
         let header = format!(
             r#"{{"margay":1,"unit":"us","dbms":"postgresql-15","level":"serializable","tables":{{"t":{{"key":["id"],"columns":{{"id":"{key}","v":"bigint","u":"{}"}}{}}},"o":{{"key":["id"],"columns":{{"id":"bigint","w":"bigint"}}}}}}{initial}}}"#,

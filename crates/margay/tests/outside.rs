@@ -1,7 +1,8 @@
-//! The library in somebody else's project: a crate in a temporary folder that depends on it by path.
+//! The library in somebody else's project: a crate in a temporary folder that depends on it by
+//! path.
 //!
-//! The goal is a build from nothing within 60 CPU seconds, without drivers, SQL and C code. The time is
-//! printed, not asserted; the absence of these is.
+//! The goal is a build from nothing within 60 CPU seconds, without drivers, SQL and C code. The
+//! time is printed, not asserted; the absence of these is.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
 //! The levels that ask for version orders and reads-from: all choices, one by one.
 //!
 //! # Algorithm
-//! For every set of transactions that may have committed, and every object, all [layouts](crate::versions);
-//! then a search through their combinations, which turns back as soon as the dependencies so far are illegal:
-//! more dependencies cannot make them legal again.
+//! For every set of transactions that may have committed, and every object, all
+//! [layouts](crate::versions); then a search through their combinations, which turns back as soon
+//! as the dependencies so far are illegal: more dependencies cannot make them legal again.
 
 use margay_history::{Op, TxnId};
 

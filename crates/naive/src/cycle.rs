@@ -1,9 +1,9 @@
 //! The shortest cycle of dependencies that a level forbids, with the reason of every edge.
 //!
 //! # Algorithm
-//! Breadth-first search, from every place, for the shortest way back to it. A place is a transaction; at
-//! parallel-snapshot also whether an rw edge was used; at the snapshot levels and prefix a begin or commit
-//! point, where a transaction's begin leads to its commit for nothing.
+//! Breadth-first search, from every place, for the shortest way back to it. A place is a
+//! transaction; at parallel-snapshot also whether an rw edge was used; at the snapshot levels and
+//! prefix a begin or commit point, where a transaction's begin leads to its commit for nothing.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ use crate::model::Model;
 
 /// An edge and whether it is an anti-dependency over a predicate only.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Step {
+pub struct CycleStep {
     /// The edge.
     pub edge: Edge,
     /// Whether it is an rw edge over a predicate only.
@@ -30,8 +30,9 @@ pub type Place = (TxnId, u8);
 const BEGIN: u8 = 0;
 const COMMIT: u8 = 1;
 
-/// The shortest cycle that the level forbids; among equally short ones one with few anti-dependencies.
-pub fn shortest(model: &Model<'_>, graph: &Graph) -> Option<Vec<Step>> {
+/// The shortest cycle that the level forbids; among equally short ones one with few
+/// anti-dependencies.
+pub fn shortest(model: &Model<'_>, graph: &Graph) -> Option<Vec<CycleStep>> {
     let level = model.question.level;
     if let Some(cycle) = initial_cycle(model, graph) {
         return Some(cycle);
@@ -39,7 +40,7 @@ pub fn shortest(model: &Model<'_>, graph: &Graph) -> Option<Vec<Step>> {
     let steps = steps(model, graph);
     let phases: &[u8] = if is_pointed(level) { &[BEGIN, COMMIT] } else { &[0] };
     let starts = graph.txns.iter().flat_map(|&txn| phases.iter().map(move |&phase| (txn, phase)));
-    let rws = |cycle: &Vec<Step>| cycle.iter().filter(|s| is_rw(&s.edge)).count();
+    let rws = |cycle: &Vec<CycleStep>| cycle.iter().filter(|s| is_rw(&s.edge)).count();
     starts.filter_map(|start| back(level, &steps, start)).min_by_key(|cycle| (cycle.len(), rws(cycle)))
 }
 
@@ -52,7 +53,7 @@ fn is_rw(edge: &Edge) -> bool {
 }
 
 /// The shortest way from a place back to it.
-pub fn back(level: Level, steps: &[Step], start: Place) -> Option<Vec<Step>> {
+pub fn back(level: Level, steps: &[CycleStep], start: Place) -> Option<Vec<CycleStep>> {
     let mut came: HashMap<Place, (Place, Option<usize>)> = HashMap::new();
     let mut queue = VecDeque::from([start]);
     while let Some(place) = queue.pop_front() {
@@ -105,11 +106,11 @@ fn next(level: Level, phase: u8, edge: &Edge) -> Option<u8> {
 }
 
 fn walk(
-    steps: &[Step],
+    steps: &[CycleStep],
     came: &HashMap<Place, (Place, Option<usize>)>,
     start: Place,
     end: Place,
-) -> Vec<Step> {
+) -> Vec<CycleStep> {
     let (mut place, mut path) = (end, Vec::new());
     while place != start {
         let (before, step) = came[&place];
@@ -121,10 +122,11 @@ fn walk(
 }
 
 /// Every edge that the level counts.
-fn steps(model: &Model<'_>, graph: &Graph) -> Vec<Step> {
+fn steps(model: &Model<'_>, graph: &Graph) -> Vec<CycleStep> {
     let level = model.question.level;
     let mut all = Vec::new();
-    let mut add = |from, to, reason, predicate| all.push(Step { edge: Edge { from, to, reason }, predicate });
+    let mut add =
+        |from, to, reason, predicate| all.push(CycleStep { edge: Edge { from, to, reason }, predicate });
     for &a in &graph.txns {
         for &b in graph.txns.iter().filter(|&&b| model.precedes(a, b)) {
             let session = model.history.session_of(a) == model.history.session_of(b) && a < b;
@@ -184,26 +186,28 @@ pub fn recorded(model: &Model<'_>, txns: &[TxnId]) -> Vec<(Stamp, TxnId, TxnId)>
     all
 }
 
-/// What Biswas and Enea's axioms add: the writers that are visible to a read come before the one that it saw.
-fn visible(model: &Model<'_>, graph: &Graph) -> Vec<Step> {
+/// What Biswas and Enea's axioms add: the writers that are visible to a read come before the one
+/// that it saw.
+fn visible(model: &Model<'_>, graph: &Graph) -> Vec<CycleStep> {
     let mut all = Vec::new();
     for (seen, other, path) in visible_writers(model, graph) {
         if let Version::Of(writer) = seen.version {
             let reason = Reason::Visible { op: seen.op, object: seen.object, path };
-            all.push(Step { edge: Edge { from: other, to: writer, reason }, predicate: false });
+            all.push(CycleStep { edge: Edge { from: other, to: writer, reason }, predicate: false });
         }
     }
     all
 }
 
-/// A read of the initial version although a writer is visible: nothing comes before the initial version, so
-/// this is a cycle by itself, of what makes the writer visible and the anti-dependency on it.
-fn initial_cycle(model: &Model<'_>, graph: &Graph) -> Option<Vec<Step>> {
+/// A read of the initial version although a writer is visible: nothing comes before the initial
+/// version, so this is a cycle by itself, of what makes the writer visible and the anti-dependency
+/// on it.
+fn initial_cycle(model: &Model<'_>, graph: &Graph) -> Option<Vec<CycleStep>> {
     let initial = visible_writers(model, graph).into_iter().filter(|v| v.0.version == Version::Initial);
     let (seen, other, mut path) = initial.min_by_key(|v| v.2.len())?;
     let reason = Reason::AntiRead { op: seen.op, object: seen.object, version: Version::Initial };
     path.push(Edge { from: seen.reader, to: other, reason });
-    Some(path.into_iter().map(|edge| Step { edge, predicate: false }).collect())
+    Some(path.into_iter().map(|edge| CycleStep { edge, predicate: false }).collect())
 }
 
 /// For every read the writers of its object that the level's axiom makes visible to it, and how.

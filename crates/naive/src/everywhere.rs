@@ -1,5 +1,5 @@
-//! What is illegal at every level: to read what nobody wrote, and to read an element of a list more often
-//! than it was appended.
+//! What is illegal at every level: to read what nobody wrote, and to read an element of a list more
+//! often than it was appended.
 
 use hashbrown::HashMap;
 use margay_history::{Access, History, NameId, ObjectId, Op, OpId, OpKind, Outcome, Value, ValueId};
@@ -101,8 +101,8 @@ fn hides_a_column(history: &History, op: Op<'_>, value: ValueId) -> bool {
     targets(history, op).iter().any(|target| !shown(target))
 }
 
-/// Whether a list shows an element more often than it was appended. Where lists are also written whole, that
-/// cannot be told.
+/// Whether a list shows an element more often than it was appended. Where lists are also written
+/// whole, that cannot be told.
 fn is_doubled(history: &History, seen: &Access) -> bool {
     let Value::List(items) = history.value(seen.value) else { return false };
     let mut shown: HashMap<ValueId, usize> = HashMap::new();

@@ -1,16 +1,16 @@
 //! What shows a violation, in terms that the audit accepts.
 //!
 //! # Algorithm
-//! First single operations: if no order of some object's versions explains what was seen of it, one operation
-//! may already show it. Then the lemmas of a [refutation](crate::refute). A proposal counts only if the audit
-//! accepts it.
+//! First single operations: if no order of some object's versions explains what was seen of it, one
+//! operation may already show it. Then the lemmas of a [refutation](crate::refute). A proposal
+//! counts only if the audit accepts it.
 
 use margay_audit::audit;
 use margay_history::{ObjectId, OpId, OpKind, Outcome, TxnId, Version};
 use margay_levels::{Anomaly, Level};
 use margay_verdict::{Certificate, DeadEnd, Edge, Finding, LOCAL_ANOMALIES, Lemma, Reason, name};
 
-use crate::cycle::Step;
+use crate::cycle::CycleStep;
 use crate::model::{Model, Search};
 use crate::refute::{lemma, refute};
 use crate::uncommitted;
@@ -121,7 +121,7 @@ fn operations(model: &Model<'_>, anomaly: Anomaly, ops: Vec<OpId>) -> Option<Fin
     Some(Finding { anomaly, txns, certificate })
 }
 
-fn refutation(model: &Model<'_>, cycles: &[Vec<Step>]) -> Option<Finding> {
+fn refutation(model: &Model<'_>, cycles: &[Vec<CycleStep>]) -> Option<Finding> {
     if cycles.is_empty() {
         return None;
     }

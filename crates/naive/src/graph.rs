@@ -1,21 +1,22 @@
-//! The dependencies that one choice of version orders and reads-from gives, and which cycles of them a level forbids.
+//! The dependencies that one choice of version orders and reads-from gives, and which cycles of
+//! them a level forbids.
 //!
 //! # Mathematics
-//! `a ww b`: b's version of an object is later than a's. `a wr b`: b saw a's version. `a rw b`: a saw a
-//! version that is earlier than b's; over an item, or over a predicate only. To these come session order and
-//! real time as far as the question counts them.
+//! `a ww b`: b's version of an object is later than a's. `a wr b`: b saw a's version. `a rw b`: a
+//! saw a version that is earlier than b's; over an item, or over a predicate only. To these come
+//! session order and real time as far as the question counts them.
 //!
 //! - read-committed: ww ∪ wr is acyclic.
 //! - repeatable-read: ww ∪ wr ∪ rw over items is acyclic.
 //! - serializable levels: ww ∪ wr ∪ rw is acyclic.
 //! - parallel-snapshot: no (ww ∪ wr)+ ; rw? leads from a transaction to itself.
-//! - snapshot levels: ww and wr put the commit of one before the begin of the other, rw the begin of one
-//!   before the commit of the other; these points can be put in order.
+//! - snapshot levels: ww and wr put the commit of one before the begin of the other, rw the begin
+//!   of one before the commit of the other; these points can be put in order.
 //! - prefix: as the snapshot levels, but ww puts only the commits in order.
-//! - be-read-committed, read-atomic, causal: if t3 saw t1's version of an object, t2 wrote it too and is
-//!   visible to t3, then t2 comes before t1; this with ww ∪ wr is acyclic, so that it is part of some total
-//!   commit order. Visible: t3 read from it in an earlier operation; t3 reads from it or comes after it in
-//!   its session; it leads to t3 by any number of such steps.
+//! - be-read-committed, read-atomic, causal: if t3 saw t1's version of an object, t2 wrote it too
+//!   and is visible to t3, then t2 comes before t1; this with ww ∪ wr is acyclic, so that it is
+//!   part of some total commit order. Visible: t3 read from it in an earlier operation; t3 reads
+//!   from it or comes after it in its session; it leads to t3 by any number of such steps.
 
 use margay_history::{ObjectId, OpId, TxnId, Version};
 use margay_levels::Level;
@@ -212,7 +213,8 @@ impl Graph {
         points
     }
 
-    /// What Biswas and Enea's axiom of the level adds; nothing when it puts something before the initial version.
+    /// What Biswas and Enea's axiom of the level adds; nothing when it puts something before the
+    /// initial version.
     fn visible(&self, level: Level) -> Option<Matrix> {
         let direct = union(&[&self.session, &self.wr]);
         let causal = closure(&direct);
@@ -245,7 +247,8 @@ impl Graph {
         self.seen.iter().any(earlier)
     }
 
-    /// A total order that contains session order and real time, ww, wr and what the level's axiom adds.
+    /// A total order that contains session order and real time, ww, wr and what the level's axiom
+    /// adds.
     pub fn commit_order(&self, level: Level) -> Vec<TxnId> {
         let visible = self.visible(level).unwrap_or_default();
         let all = closure(&union(&[&self.order, &self.ww, &self.wr, &visible]));

@@ -1,22 +1,22 @@
 //! The definitions of the levels, literally: the judge of the other engines.
 //!
 //! # Problem
-//! A level holds when some choice (of who committed, of version orders and of what each read saw, or of begin
-//! and commit points) explains every observation and is legal. This engine tries the choices one by one, so
-//! it is only for tiny histories, and it does nothing clever.
+//! A level holds when some choice (of who committed, of version orders and of what each read saw,
+//! or of begin and commit points) explains every observation and is legal. This engine tries the
+//! choices one by one, so it is only for tiny histories, and it does nothing clever.
 //!
 //! # Algorithm
 //! - [`points`]: serializable and snapshot levels, by running transactions on states;
-//! - [`choose`]: levels of dependencies and of Biswas and Enea's axioms, by version orders and reads-from,
-//!   with the rules of all levels in [`graph`];
+//! - [`choose`]: levels of dependencies and of Biswas and Enea's axioms, by version orders and
+//!   reads-from, with the rules of all levels in [`graph`];
 //! - [`uncommitted`], for the lowest level;
 //! - [`everywhere`]: what is illegal at every level.
 //!
 //! A violation is shown by a [`finding`], made minimal by [`shrink`].
 //!
 //! # When it answers Unknown
-//! SQL statements and conditions outside the fragment of `margay-sql`; predicate updates whose rows were not
-//! seen, at levels of dependencies; and histories that take too many steps.
+//! SQL statements and conditions outside the fragment of `margay-sql`; predicate updates whose rows
+//! were not seen, at levels of dependencies; and histories that take too many steps.
 
 mod choose;
 mod cycle;
@@ -76,12 +76,13 @@ fn answer(history: &History, question: Question, budget: &Budget) -> Search<Verd
     }
 }
 
-/// A violation that is certain by enumeration, but that neither single operations nor cycles show: where
-/// values are written twice, or the values of rows depend on what other writers left of them.
+/// A violation that is certain by enumeration, but that neither single operations nor cycles show:
+/// where values are written twice, or the values of rows depend on what other writers left of them.
 const UNSHOWN: &str = "a violation that no certificate can show";
 
-/// Whether some choice explains the history: the definition alone, without a certificate that others can check. A
-/// serializable level includes the snapshot level below it, which timestamps may contradict ([`Question::included`]).
+/// Whether some choice explains the history: the definition alone, without a certificate that
+/// others can check. A serializable level includes the snapshot level below it, which timestamps
+/// may contradict ([`Question::included`]).
 ///
 /// # Errors
 /// Why there is no answer.
@@ -135,8 +136,9 @@ mod tests {
     use super::*;
     use margay_testkit::{random, show, tiny};
 
-    /// Adya's graphs and the replays define the same levels: a history is serializable, or allowed by
-    /// snapshot isolation, exactly when some choice of version orders and reads-from has only legal cycles.
+    /// Adya's graphs and the replays define the same levels: a history is serializable, or allowed
+    /// by snapshot isolation, exactly when some choice of version orders and reads-from has only
+    /// legal cycles.
     fn agree(history: &History) {
         let levels = Level::ALL.into_iter();
         for level in levels.filter(|l| matches!(l.family(), Family::Serial | Family::Snapshot)) {

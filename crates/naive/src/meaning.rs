@@ -1,13 +1,13 @@
 //! What operations mean on values.
 //!
 //! # Design
-//! A state gives each object a value; all values, those that arise while replaying included, are interned in
-//! one table, so that a state is a vector of ids and equal ids mean equal values. Rows are kept without their
-//! NULL columns, for a column that a row lacks is NULL.
+//! A state gives each object a value; all values, those that arise while replaying included, are
+//! interned in one table, so that a state is a vector of ids and equal ids mean equal values. Rows
+//! are kept without their NULL columns, for a column that a row lacks is NULL.
 //!
 //! # Differs from the audit
-//! On purpose this is a second reading of the same rules, written without a look at the audit's: each
-//! certificate of this engine is checked by the other.
+//! On purpose this is a second reading of the same rules, written without a look at the audit's:
+//! each certificate of this engine is checked by the other.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -77,8 +77,9 @@ impl<'a> Meaning<'a> {
         self.normal(self.history.initial(object))
     }
 
-    /// What a write or append of `value` makes of an object with value `base`: NULL deletes, a row of a table
-    /// merges into the row that is there, an append lengthens the list, everything else replaces.
+    /// What a write or append of `value` makes of an object with value `base`: NULL deletes, a row
+    /// of a table merges into the row that is there, an append lengthens the list, everything else
+    /// replaces.
     #[must_use]
     pub fn write(&self, kind: OpKind, object: ObjectId, base: ValueId, value: ValueId) -> ValueId {
         if kind == OpKind::Append {
@@ -136,7 +137,8 @@ impl<'a> Meaning<'a> {
         empty(seen) && empty(state)
     }
 
-    /// A column of a row; columns of the table's key have the values of the key, missing ones are NULL.
+    /// A column of a row; columns of the table's key have the values of the key, missing ones are
+    /// NULL.
     fn column(&self, object: ObjectId, row: ValueId, name: NameId) -> ValueId {
         let mut borrow = self.values.borrow_mut();
         let values = borrow.values();
@@ -230,8 +232,8 @@ impl<'a> Meaning<'a> {
         }
     }
 
-    /// What a predicate update writes, like a write of the columns that it sets, when it sees this value;
-    /// NULL when it deletes.
+    /// What a predicate update writes, like a write of the columns that it sets, when it sees this
+    /// value; NULL when it deletes.
     ///
     /// # Errors
     /// When the assignments are outside the fragment that can be evaluated.

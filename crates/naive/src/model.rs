@@ -1,5 +1,5 @@
-//! One question about one history, prepared: who may have committed, what must come before what, and how much
-//! work is left.
+//! One question about one history, prepared: who may have committed, what must come before what,
+//! and how much work is left.
 
 use std::cell::Cell;
 
@@ -29,8 +29,8 @@ pub struct Model<'a> {
 /// The steps after which a history is too large for this engine: about a minute of work.
 const STEPS: u64 = 30_000_000;
 
-/// Larger histories are not looked at: the definitions ask about every pair of operations, between two looks
-/// at the budget.
+/// Larger histories are not looked at: the definitions ask about every pair of operations, between
+/// two looks at the budget.
 const MAX_OPERATIONS: usize = 4096;
 
 /// Why a search ended without an answer.
@@ -92,7 +92,8 @@ impl<'a> Model<'a> {
             || self.version_pairs.get(&object).is_some_and(|pairs| pairs.contains(&(a, b)))
     }
 
-    /// Whether `a` must come before `b` by session order or real time, as far as the question counts them.
+    /// Whether `a` must come before `b` by session order or real time, as far as the question
+    /// counts them.
     pub fn precedes(&self, a: TxnId, b: TxnId) -> bool {
         let same_session = self.history.session_of(a) == self.history.session_of(b);
         self.question.uses_session_order() && same_session && a < b
@@ -109,8 +110,8 @@ impl<'a> Model<'a> {
         self.question.level.family() == margay_levels::definition::Family::Serial
     }
 
-    /// Every set of transactions that may be the committed ones: those that did, and any of those whose
-    /// outcome is unknown. Larger sets come last.
+    /// Every set of transactions that may be the committed ones: those that did, and any of those
+    /// whose outcome is unknown. Larger sets come last.
     pub fn committed_sets(&self) -> impl Iterator<Item = Vec<TxnId>> + use<> {
         let with =
             |outcome| self.history.txns().filter(|&t| self.history.outcome(t) == outcome).collect::<Vec<_>>();

@@ -1,17 +1,17 @@
 //! The levels that run transactions on whole states: the serializable and the snapshot levels.
 //!
 //! # Problem
-//! *Snapshot isolation*: begin and commit points can be put in one order such that a transaction sees exactly
-//! what committed before its begin point, and its own writes; and of two transactions that write one object,
-//! one commits before the other begins. *Serializable*: the same with every begin directly before its commit;
-//! that is a serial order. With session order or real time, what comes before in it has its commit before the
-//! other's begin. With instants, of two points whose spans on the clock do not overlap, the one of the
-//! earlier span comes first.
+//! *Snapshot isolation*: begin and commit points can be put in one order such that a transaction
+//! sees exactly what committed before its begin point, and its own writes; and of two transactions
+//! that write one object, one commits before the other begins. *Serializable*: the same with every
+//! begin directly before its commit; that is a serial order. With session order or real time, what
+//! comes before in it has its commit before the other's begin. With instants, of two points whose
+//! spans on the clock do not overlap, the one of the earlier span comes first.
 //!
 //! # Algorithm
-//! Only the number of commits before a begin matters. So: put transactions one by one at the end of the order
-//! of commits, and for each try every begin, that is every state that there was; the transaction is replayed
-//! on that state. Stop at the first one that contradicts an observation.
+//! Only the number of commits before a begin matters. So: put transactions one by one at the end of
+//! the order of commits, and for each try every begin, that is every state that there was; the
+//! transaction is replayed on that state. Stop at the first one that contradicts an observation.
 //!
 //! # Cost
 //! n! orders, times n begins each, for n transactions; mismatches cut most of them.
@@ -78,7 +78,8 @@ impl Placement<'_, '_> {
         Ok(false)
     }
 
-    /// Puts the transaction at the end, and goes on from there; takes it back if that leads nowhere.
+    /// Puts the transaction at the end, and goes on from there; takes it back if that leads
+    /// nowhere.
     fn commit(&mut self, txn: TxnId, begin: usize) -> Search<bool> {
         let Some(effects) = replay(self.model, txn, &self.states[begin])? else { return Ok(false) };
         let mut writes: Vec<ObjectId> = effects.iter().map(|e| e.1).collect();
@@ -112,7 +113,8 @@ impl Placement<'_, '_> {
         self.instants.as_ref().is_some_and(|all| span(all, first).precedes(span(all, second)))
     }
 
-    /// No point is on the wrong side of this begin, as far as they are placed. What is left commits later.
+    /// No point is on the wrong side of this begin, as far as they are placed. What is left commits
+    /// later.
     fn begins_in_time(&self, txn: TxnId, begin: usize) -> bool {
         let own = Point::Begin(txn);
         let fits = |(i, other): (usize, &Placed)| {
@@ -129,8 +131,8 @@ impl Placement<'_, '_> {
             && self.left.iter().all(|&other| !self.in_time(Point::Commit(other), own))
     }
 
-    /// Evidence about the order of commits: serialization timestamps at the serializable levels, commit
-    /// timestamps at the snapshot levels.
+    /// Evidence about the order of commits: serialization timestamps at the serializable levels,
+    /// commit timestamps at the snapshot levels.
     fn stamped_before(&self, a: TxnId, b: TxnId) -> bool {
         let evidence = self.model.history.evidence();
         let less = |a: Option<i64>, b: Option<i64>| matches!((a, b), (Some(a), Some(b)) if a < b);
@@ -155,7 +157,8 @@ impl Placement<'_, '_> {
         others.into_iter().all(fits) && self.left.iter().all(unplaced) && self.begins_in_time(txn, begin)
     }
 
-    /// Nobody wrote one of its objects after its begin, and the versions come in the order that evidence says.
+    /// Nobody wrote one of its objects after its begin, and the versions come in the order that
+    /// evidence says.
     fn may_write(&self, txn: TxnId, begin: usize, writes: &[ObjectId]) -> bool {
         let shares = |other: &Placed| writes.iter().any(|object| other.writes.contains(object));
         if self.placed[begin..].iter().any(shares) {

@@ -1,15 +1,15 @@
 //! Why no choice is legal: the lemmas of a refutation.
 //!
 //! # Algorithm
-//! The same search through all choices as in [`choose`](crate::choose), but at each dead end it asks why:
-//! either a lemma that was found before forbids it, or the shortest forbidden cycle becomes a new one. At the
-//! end lemmas that are not needed are dropped.
+//! The same search through all choices as in [`choose`](crate::choose), but at each dead end it
+//! asks why: either a lemma that was found before forbids it, or the shortest forbidden cycle
+//! becomes a new one. At the end lemmas that are not needed are dropped.
 
 use margay_history::{TxnId, Version};
 use margay_verdict::{Edge, Lemma, Reason};
 
 use crate::choose::all_layouts;
-use crate::cycle::{Step, shortest};
+use crate::cycle::{CycleStep, shortest};
 use crate::graph::{Graph, Seen};
 use crate::model::{Model, Search};
 use crate::versions::Layout;
@@ -18,7 +18,7 @@ use crate::versions::Layout;
 type Choices = Vec<(Vec<TxnId>, Vec<Vec<Layout>>)>;
 
 /// Cycles of which each choice has one; `None` if some choice is legal after all.
-pub fn refute(model: &Model<'_>) -> Search<Option<Vec<Vec<Step>>>> {
+pub fn refute(model: &Model<'_>) -> Search<Option<Vec<Vec<CycleStep>>>> {
     let mut choices = Choices::new();
     for committed in model.committed_sets() {
         if let Some(objects) = all_layouts(model, &committed)? {
@@ -42,13 +42,13 @@ pub fn refute(model: &Model<'_>) -> Search<Option<Vec<Vec<Step>>>> {
 }
 
 /// The lemma of a cycle.
-pub fn lemma(cycle: &[Step]) -> Lemma {
+pub fn lemma(cycle: &[CycleStep]) -> Lemma {
     Lemma { edges: cycle.iter().map(|step| step.edge.clone()).collect() }
 }
 
 struct Refutation<'a, 'h> {
     model: &'a Model<'h>,
-    cycles: Vec<Vec<Step>>,
+    cycles: Vec<Vec<CycleStep>>,
     /// Whether to find new cycles.
     learn: bool,
 }

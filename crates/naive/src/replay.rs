@@ -14,7 +14,8 @@ pub struct State {
     pub versions: Vec<Version>,
 }
 
-/// What a transaction does: writes and appends in order. A predicate update is the write of each row that it changes.
+/// What a transaction does: writes and appends in order. A predicate update is the write of each
+/// row that it changes.
 pub type Effects = Vec<(OpKind, ObjectId, ValueId)>;
 
 impl State {
@@ -39,8 +40,8 @@ impl State {
     }
 }
 
-/// What the transaction does when it runs alone on `state`; nothing if that contradicts what its client saw
-/// or what evidence says it saw.
+/// What the transaction does when it runs alone on `state`; nothing if that contradicts what its
+/// client saw or what evidence says it saw.
 pub fn replay(model: &Model<'_>, txn: TxnId, state: &State) -> Result<Option<Effects>, Outside> {
     let mut run = Run { model, txn, state: state.clone(), effects: Vec::new() };
     for op in model.history.ops(txn) {

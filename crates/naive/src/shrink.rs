@@ -1,10 +1,10 @@
 //! Counterexamples are minimal: no transaction of the shown slice can be dropped.
 //!
 //! # Algorithm
-//! As long as the history without some transaction of the slice (and without what others saw of it) still
-//! violates the level, show that violation instead. If its certificate is not accepted for the whole history,
-//! where reads may have more explanations and lists more elements, the larger one stays for the smaller
-//! slice.
+//! As long as the history without some transaction of the slice (and without what others saw of it)
+//! still violates the level, show that violation instead. If its certificate is not accepted for
+//! the whole history, where reads may have more explanations and lists more elements, the larger
+//! one stays for the smaller slice.
 
 use margay_audit::audit;
 use margay_history::{History, OpId, Outcome, TxnId, Version};

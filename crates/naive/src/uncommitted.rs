@@ -1,15 +1,15 @@
 //! read-uncommitted: some version order has no cycle of write dependencies.
 //!
 //! # Problem
-//! Reads may see anything that somebody wrote, so they say nothing about version orders; with one exception:
-//! a list shows in which order its elements were appended. If a committed transaction read a before b in a
-//! list, the writer of a wrote before the writer of b. Reads of one list that contradict each other tell
-//! nothing at this level.
+//! Reads may see anything that somebody wrote, so they say nothing about version orders; with one
+//! exception: a list shows in which order its elements were appended. If a committed transaction
+//! read a before b in a list, the writer of a wrote before the writer of b. Reads of one list that
+//! contradict each other tell nothing at this level.
 //!
 //! # Algorithm
-//! Evidence and lists give an order of some pairs of writers, object by object. If no object's order has a
-//! cycle and their union (with session order and real time, as far as they count) has none, one order of all
-//! transactions that contains it gives all version orders.
+//! Evidence and lists give an order of some pairs of writers, object by object. If no object's
+//! order has a cycle and their union (with session order and real time, as far as they count) has
+//! none, one order of all transactions that contains it gives all version orders.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,13 +17,14 @@ use margay_history::{ObjectId, Op, OpKind, Outcome, TxnId, Value, ValueId};
 use margay_levels::Level;
 use margay_verdict::{Edge, Reason, Versions, Why};
 
-use crate::cycle::{Step, back};
+use crate::cycle::{CycleStep, back};
 use crate::everywhere;
 use crate::graph::{Matrix, closure};
 use crate::model::{Model, Search, Stop};
 use crate::versions::hidden_update;
 
-/// Version orders, if there are some without a cycle and nothing was seen that is illegal at every level.
+/// Version orders, if there are some without a cycle and nothing was seen that is illegal at every
+/// level.
 pub fn order(model: &Model<'_>) -> Search<Option<Versions>> {
     let history = model.history;
     let txns = committed(model);
@@ -52,9 +53,9 @@ pub fn order(model: &Model<'_>) -> Search<Option<Versions>> {
     Ok(Some(Versions { committed: Vec::new(), orders, reads: Vec::new() }))
 }
 
-/// The shortest cycle of what evidence and lists (and session order and real time, as far as they count) say
-/// of version orders, if there is one. It breaks every level.
-pub fn cycle(model: &Model<'_>) -> Option<Vec<Step>> {
+/// The shortest cycle of what evidence and lists (and session order and real time, as far as they
+/// count) say of version orders, if there is one. It breaks every level.
+pub fn cycle(model: &Model<'_>) -> Option<Vec<CycleStep>> {
     let txns = committed(model);
     let steps = steps(model, &txns);
     txns.iter().filter_map(|&txn| back(Level::ReadUncommitted, &steps, (txn, 0))).min_by_key(Vec::len)
@@ -65,11 +66,12 @@ fn committed(model: &Model<'_>) -> Vec<TxnId> {
     history.txns().filter(|&t| history.outcome(t) == Outcome::Committed).collect()
 }
 
-/// What is certain about the order of committed transactions: by evidence and lists, and session order and
-/// real time as far as they count.
-fn steps(model: &Model<'_>, txns: &[TxnId]) -> Vec<Step> {
+/// What is certain about the order of committed transactions: by evidence and lists, and session
+/// order and real time as far as they count.
+fn steps(model: &Model<'_>, txns: &[TxnId]) -> Vec<CycleStep> {
     let mut all = Vec::new();
-    let mut add = |from, to, reason| all.push(Step { edge: Edge { from, to, reason }, predicate: false });
+    let mut add =
+        |from, to, reason| all.push(CycleStep { edge: Edge { from, to, reason }, predicate: false });
     for &a in txns {
         for &b in txns.iter().filter(|&&b| model.precedes(a, b)) {
             let session = model.history.session_of(a) == model.history.session_of(b) && a < b;
@@ -127,7 +129,8 @@ fn list_pairs(model: &Model<'_>, txns: &[TxnId], object: ObjectId) -> Vec<(TxnId
     pairs.filter(|(a, b)| a != b).collect()
 }
 
-/// The transaction that appended an element, if there is just one that may have, and it did only that.
+/// The transaction that appended an element, if there is just one that may have, and it did only
+/// that.
 fn only_appender(model: &Model<'_>, object: ObjectId, element: ValueId) -> Option<TxnId> {
     let history = model.history;
     let mut found = None;

@@ -1,23 +1,24 @@
-//! The versions of one object: every order of its writers, and for each what every read may have seen.
+//! The versions of one object: every order of its writers, and for each what every read may have
+//! seen.
 //!
 //! # Problem
 //! A version is what a committed transaction's last write made of an object; its value is what that
-//! transaction's writes make of the value before. A read that comes before its transaction's own first write
-//! of the object is *external* and must have seen some version; one that comes after must show the own writes
-//! so far, on top of the version before the own one. If it shows something of that version (what stands
-//! before the own elements of a list, or a column that the own writes leave alone), it is a read of it, which
-//! counts where reads-from is more than part of the version order. A scan is a read of every object of its
-//! table: of a returned one as an item, of the others through the predicate, where it must have seen a
-//! version that does not match. So is the read half of a predicate update, whose assignments are computed
-//! from what it saw.
+//! transaction's writes make of the value before. A read that comes before its transaction's own
+//! first write of the object is *external* and must have seen some version; one that comes after
+//! must show the own writes so far, on top of the version before the own one. If it shows something
+//! of that version (what stands before the own elements of a list, or a column that the own writes
+//! leave alone), it is a read of it, which counts where reads-from is more than part of the version
+//! order. A scan is a read of every object of its table: of a returned one as an item, of the
+//! others through the predicate, where it must have seen a version that does not match. So is the
+//! read half of a predicate update, whose assignments are computed from what it saw.
 //!
 //! # Algorithm
-//! Writers are put one behind the other in all ways that evidence allows; own reads are checked at once,
-//! external ones when the order is complete.
+//! Writers are put one behind the other in all ways that evidence allows; own reads are checked at
+//! once, external ones when the order is complete.
 //!
 //! # When it answers Unknown
-//! A predicate update whose rows were not seen writes objects that depend on what it read, so writers are not
-//! known beforehand.
+//! A predicate update whose rows were not seen writes objects that depend on what it read, so
+//! writers are not known beforehand.
 
 use margay_history::{History, NameId, ObjectId, Op, OpId, OpKind, PredicateId, TxnId, ValueId, Version};
 use margay_levels::definition::Family;
@@ -26,7 +27,7 @@ use crate::meaning::Outside;
 use crate::model::{Model, Search};
 
 /// What one operation did with one object.
-enum Step {
+enum ObjectAccess {
     /// A read, with all that it saw of the object.
     Read { op: OpId, seen: Vec<ValueId>, item: bool },
     /// A scan: what it returned of the object, if it did.
@@ -37,8 +38,8 @@ enum Step {
     Write { kind: OpKind, value: ValueId },
 }
 
-/// An external read of the object and the versions that it may have seen: indices into [`Layout::order`] plus
-/// one, 0 for the initial version.
+/// An external read of the object and the versions that it may have seen: indices into
+/// [`Layout::order`] plus one, 0 for the initial version.
 #[derive(Clone, Debug)]
 pub struct Site {
     /// The operation.
@@ -78,8 +79,10 @@ pub fn layouts(model: &Model<'_>, committed: &[TxnId], object: ObjectId) -> Sear
         }
         readers.push((txn, project(model, txn, object)?));
     }
-    let writes = |steps: &[Step]| {
-        steps.iter().any(|s| matches!(s, Step::Write { .. } | Step::Update { seen: Some(_), .. }))
+    let writes = |steps: &[ObjectAccess]| {
+        steps
+            .iter()
+            .any(|s| matches!(s, ObjectAccess::Write { .. } | ObjectAccess::Update { seen: Some(_), .. }))
     };
     let writers = readers.iter().filter(|r| writes(&r.1)).map(|r| r.0).collect();
     let initial = model.meaning.initial(object);
@@ -97,7 +100,7 @@ pub fn layouts(model: &Model<'_>, committed: &[TxnId], object: ObjectId) -> Sear
     Ok(search.found)
 }
 
-fn project(model: &Model<'_>, txn: TxnId, object: ObjectId) -> Result<Vec<Step>, Outside> {
+fn project(model: &Model<'_>, txn: TxnId, object: ObjectId) -> Result<Vec<ObjectAccess>, Outside> {
     let mut steps = Vec::new();
     for op in model.history.ops(txn) {
         project_op(model, op, object, &mut steps)?;
@@ -105,7 +108,12 @@ fn project(model: &Model<'_>, txn: TxnId, object: ObjectId) -> Result<Vec<Step>,
     Ok(steps)
 }
 
-fn project_op(model: &Model<'_>, op: Op<'_>, object: ObjectId, steps: &mut Vec<Step>) -> Result<(), Outside> {
+fn project_op(
+    model: &Model<'_>,
+    op: Op<'_>,
+    object: ObjectId,
+    steps: &mut Vec<ObjectAccess>,
+) -> Result<(), Outside> {
     let history = model.history;
     let here = || op.accesses.iter().filter(|a| a.object == object).map(|a| a.value);
     let told = told(model, op.id, object).is_some();
@@ -115,17 +123,17 @@ fn project_op(model: &Model<'_>, op: Op<'_>, object: ObjectId, steps: &mut Vec<S
             let seen: Vec<_> = here().filter(|&v| v != ValueId::UNKNOWN).collect();
             if told || !seen.is_empty() {
                 let item = op.accesses.iter().any(|a| a.object == object);
-                steps.push(Step::Read { op: op.id, seen, item });
+                steps.push(ObjectAccess::Read { op: op.id, seen, item });
             }
         }
         OpKind::Write | OpKind::Append => {
-            steps.extend(here().map(|value| Step::Write { kind: op.kind, value }));
+            steps.extend(here().map(|value| ObjectAccess::Write { kind: op.kind, value }));
         }
         OpKind::Scan => match history.scan(op.id) {
             Some(scan) if scan.observed && in_table(scan.predicate) => {
-                steps.push(Step::Scan { op: op.id, predicate: scan.predicate, seen: here().next() });
+                steps.push(ObjectAccess::Scan { op: op.id, predicate: scan.predicate, seen: here().next() });
             }
-            _ if told => steps.push(Step::Read { op: op.id, seen: Vec::new(), item: false }),
+            _ if told => steps.push(ObjectAccess::Read { op: op.id, seen: Vec::new(), item: false }),
             _ => {}
         },
         OpKind::Update => match history.update(op.id) {
@@ -133,7 +141,11 @@ fn project_op(model: &Model<'_>, op: Op<'_>, object: ObjectId, steps: &mut Vec<S
                 if !update.observed {
                     return Err(hidden_update(history, op.id));
                 }
-                steps.push(Step::Update { op: op.id, predicate: update.predicate, seen: here().next() });
+                steps.push(ObjectAccess::Update {
+                    op: op.id,
+                    predicate: update.predicate,
+                    seen: here().next(),
+                });
             }
             _ => {}
         },
@@ -157,7 +169,7 @@ fn told(model: &Model<'_>, op: OpId, object: ObjectId) -> Option<Version> {
 struct Orders<'a, 'h> {
     model: &'a Model<'h>,
     object: ObjectId,
-    steps: &'a [(TxnId, Vec<Step>)],
+    steps: &'a [(TxnId, Vec<ObjectAccess>)],
     left: Vec<TxnId>,
     order: Vec<TxnId>,
     /// The values of the versions, the initial one first.
@@ -180,7 +192,8 @@ impl Orders<'_, '_> {
             }
             self.left.remove(i);
             self.order.push(txn);
-            // What a predicate update writes depends on what it saw, so that is chosen here; other reads wait.
+            // What a predicate update writes depends on what it saw, so that is chosen here; other
+            // reads wait.
             for seen in self.update_choices(txn)? {
                 if let Some(value) = self.value_of(txn, seen)? {
                     let mark = self.chosen.len();
@@ -197,18 +210,18 @@ impl Orders<'_, '_> {
         Ok(())
     }
 
-    fn steps_of(&self, txn: TxnId) -> &[Step] {
+    fn steps_of(&self, txn: TxnId) -> &[ObjectAccess] {
         self.steps.iter().find(|s| s.0 == txn).map_or(&[], |s| &s.1)
     }
 
-    /// The versions that the predicate update with which a writer begins may have seen; `[None]` if it begins
-    /// otherwise.
+    /// The versions that the predicate update with which a writer begins may have seen; `[None]` if
+    /// it begins otherwise.
     fn update_choices(&self, txn: TxnId) -> Result<Vec<Option<(OpId, usize)>>, Outside> {
         let first = self
             .steps_of(txn)
             .iter()
-            .find(|s| matches!(s, Step::Write { .. } | Step::Update { seen: Some(_), .. }));
-        let Some(step @ Step::Update { op, .. }) = first else { return Ok(vec![None]) };
+            .find(|s| matches!(s, ObjectAccess::Write { .. } | ObjectAccess::Update { seen: Some(_), .. }));
+        let Some(step @ ObjectAccess::Update { op, .. }) = first else { return Ok(vec![None]) };
         let mut choices = Vec::new();
         for index in 0..self.values.len() {
             if self.explains(step, txn, index)? {
@@ -218,18 +231,18 @@ impl Orders<'_, '_> {
         Ok(choices)
     }
 
-    /// The value of a writer's version behind the last one; nothing if one of its reads of its own writes
-    /// shows something else.
+    /// The value of a writer's version behind the last one; nothing if one of its reads of its own
+    /// writes shows something else.
     fn value_of(&self, txn: TxnId, chosen: Option<(OpId, usize)>) -> Result<Option<ValueId>, Outside> {
         let meaning = &self.model.meaning;
         let base = self.values[self.values.len() - 1];
         let mut own = None;
         for step in self.steps_of(txn) {
             match (step, own) {
-                (Step::Write { kind, value }, _) => {
+                (ObjectAccess::Write { kind, value }, _) => {
                     own = Some(meaning.write(*kind, self.object, own.unwrap_or(base), *value));
                 }
-                (Step::Update { op, seen: Some(_), .. }, None) => {
+                (ObjectAccess::Update { op, seen: Some(_), .. }, None) => {
                     let seen = chosen.map_or(base, |(_, index)| self.values[index]);
                     let set = meaning.assign(*op, self.object, seen)?;
                     own = Some(meaning.write(OpKind::Write, self.object, base, set));
@@ -240,7 +253,7 @@ impl Orders<'_, '_> {
                     if told.is_some_and(|told| told != Version::Of(txn)) || !self.agrees(step, value)? {
                         return Ok(None);
                     }
-                    if let Step::Update { op, seen: Some(_), .. } = step {
+                    if let ObjectAccess::Update { op, seen: Some(_), .. } = step {
                         let set = meaning.assign(*op, self.object, value)?;
                         own = Some(meaning.write(OpKind::Write, self.object, value, set));
                     }
@@ -251,14 +264,16 @@ impl Orders<'_, '_> {
     }
 
     /// Whether a step can have seen this value.
-    fn agrees(&self, step: &Step, value: ValueId) -> Result<bool, Outside> {
+    fn agrees(&self, step: &ObjectAccess, value: ValueId) -> Result<bool, Outside> {
         let meaning = &self.model.meaning;
         Ok(match step {
-            Step::Read { seen, .. } => seen.iter().all(|&seen| meaning.agrees(self.object, seen, value)),
-            Step::Scan { predicate, seen: Some(seen), .. } => {
+            ObjectAccess::Read { seen, .. } => {
+                seen.iter().all(|&seen| meaning.agrees(self.object, seen, value))
+            }
+            ObjectAccess::Scan { predicate, seen: Some(seen), .. } => {
                 meaning.matches(*predicate, self.object, value)? && meaning.agrees(self.object, *seen, value)
             }
-            Step::Update { op, predicate, seen: Some(seen) } => {
+            ObjectAccess::Update { op, predicate, seen: Some(seen) } => {
                 if !meaning.matches(*predicate, self.object, value)? {
                     return Ok(false);
                 }
@@ -266,15 +281,16 @@ impl Orders<'_, '_> {
                 let new = meaning.write(OpKind::Write, self.object, value, set);
                 meaning.agrees(self.object, *seen, new)
             }
-            Step::Scan { predicate, seen: None, .. } | Step::Update { predicate, seen: None, .. } => {
+            ObjectAccess::Scan { predicate, seen: None, .. }
+            | ObjectAccess::Update { predicate, seen: None, .. } => {
                 !meaning.matches(*predicate, self.object, value)?
             }
-            Step::Write { .. } => true,
+            ObjectAccess::Write { .. } => true,
         })
     }
 
     /// Whether a version, not the transaction's own, explains a step, by its value and by evidence.
-    fn explains(&self, step: &Step, txn: TxnId, index: usize) -> Result<bool, Outside> {
+    fn explains(&self, step: &ObjectAccess, txn: TxnId, index: usize) -> Result<bool, Outside> {
         let version = if index == 0 { Version::Initial } else { Version::Of(self.order[index - 1]) };
         let Some((op, _)) = step.site() else { return Ok(false) };
         let told = told(self.model, op, self.object);
@@ -300,7 +316,7 @@ impl Orders<'_, '_> {
                     }
                     sites.push(Site { op, reader: *txn, item, options });
                 }
-                if matches!(step, Step::Write { .. } | Step::Update { seen: Some(_), .. }) {
+                if matches!(step, ObjectAccess::Write { .. } | ObjectAccess::Update { seen: Some(_), .. }) {
                     break;
                 }
             }
@@ -312,19 +328,19 @@ impl Orders<'_, '_> {
 }
 
 impl Orders<'_, '_> {
-    /// The reads of a transaction's own version that show something of the version before it. At the levels
-    /// of graphs and of states that adds nothing.
-    fn own_sites(&self, txn: TxnId, steps: &[Step], sites: &mut Vec<Site>) {
+    /// The reads of a transaction's own version that show something of the version before it. At
+    /// the levels of graphs and of states that adds nothing.
+    fn own_sites(&self, txn: TxnId, steps: &[ObjectAccess], sites: &mut Vec<Site>) {
         let before = self.order.iter().position(|&writer| writer == txn);
         let Some(before) = before.filter(|_| self.counts_own_reads()) else { return };
         let mut left = Left::All;
         for step in steps {
-            if let Step::Read { op, seen, .. } = step
+            if let ObjectAccess::Read { op, seen, .. } = step
                 && seen.iter().any(|&seen| self.shows(&left, seen))
             {
                 sites.push(Site { op: *op, reader: txn, item: true, options: vec![before] });
             }
-            if let Step::Scan { op, seen: Some(seen), .. } = step
+            if let ObjectAccess::Scan { op, seen: Some(seen), .. } = step
                 && self.shows(&left, *seen)
             {
                 sites.push(Site { op: *op, reader: txn, item: true, options: vec![before] });
@@ -347,18 +363,18 @@ impl Orders<'_, '_> {
         }
     }
 
-    fn after(&self, left: Left, step: &Step) -> Left {
+    fn after(&self, left: Left, step: &ObjectAccess) -> Left {
         let meaning = &self.model.meaning;
         let set = match step {
-            Step::Write { kind: OpKind::Append, .. } => {
+            ObjectAccess::Write { kind: OpKind::Append, .. } => {
                 return if matches!(left, Left::All | Left::Elements) {
                     Left::Elements
                 } else {
                     Left::Nothing
                 };
             }
-            Step::Write { value, .. } => meaning.merged_columns(self.object, *value),
-            Step::Update { op, seen: Some(_), .. } => meaning.assigned_columns(*op),
+            ObjectAccess::Write { value, .. } => meaning.merged_columns(self.object, *value),
+            ObjectAccess::Update { op, seen: Some(_), .. } => meaning.assigned_columns(*op),
             _ => return left,
         };
         match (left, set) {
@@ -379,13 +395,15 @@ enum Left {
     Nothing,
 }
 
-impl Step {
+impl ObjectAccess {
     /// The operation of a step that reads, and whether it read the object as an item.
     fn site(&self) -> Option<(OpId, bool)> {
         match self {
-            Step::Read { op, item, .. } => Some((*op, *item)),
-            Step::Scan { op, seen, .. } | Step::Update { op, seen, .. } => Some((*op, seen.is_some())),
-            Step::Write { .. } => None,
+            ObjectAccess::Read { op, item, .. } => Some((*op, *item)),
+            ObjectAccess::Scan { op, seen, .. } | ObjectAccess::Update { op, seen, .. } => {
+                Some((*op, seen.is_some()))
+            }
+            ObjectAccess::Write { .. } => None,
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The judge judged: its certificates pass the audit, it keeps the laws, and its findings are minimal.
+//! The judge judged: its certificates pass the audit, it keeps the laws, and its findings are
+//! minimal.
 
 use margay_history::{History, HistoryBuilder, OpDetail, OpKind, Outcome, TxnId};
 use margay_levels::Level;
@@ -13,7 +14,8 @@ fn keeps_the_laws_on_random_histories() {
     assert!(tally.unknown * 20 < answers, "too many answers are unknown: {tally:?}");
 }
 
-/// On registers and lists with values of their own nothing is unknown: every violation has a certificate.
+/// On registers and lists with values of their own nothing is unknown: every violation has a
+/// certificate.
 #[test]
 fn keeps_the_laws_on_all_tiny_histories() {
     let options = Options { random: 0, may_be_unknown: false, ..Options::default() };

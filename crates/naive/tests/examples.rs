@@ -71,8 +71,8 @@ fn findings_of_examples_have_their_names() {
     }
 }
 
-/// A condition outside the fragment did not matter while no row was asked about: `naive` said `holds`, the audit
-/// rejected that, and the decision told of a fault of the engine.
+/// A condition outside the fragment did not matter while no row was asked about: `naive` said
+/// `holds`, the audit rejected that, and the decision told of a fault of the engine.
 #[test]
 fn a_condition_that_cannot_be_read_is_outside_even_if_no_row_depends_on_it() {
     let text = "T1: scan(t, nosuchfunction(v) > 5){}";

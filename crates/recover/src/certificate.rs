@@ -1,21 +1,22 @@
 //! Evidence out of a log, testimonies and a recording.
 //!
 //! # Algorithm
-//! - *Version orders*: the writers of each object in the order of the log. A row's lock is released after its
-//!   writer's commit is in the log, so the log has versions of one row in their order.
-//! - *Snapshots and commits* (PostgreSQL): timestamps from the order in which commits became visible
-//!   ([`crate::view`]). Whoever only read commits right after its snapshot: no other place could be told from
-//!   that one. Among equal snapshots the earlier start comes first, so that real time is never contradicted
-//!   by a choice of ours.
-//! - *Version sets* (PostgreSQL): what a statement saw of each object that it returned is the last version
-//!   among the commits that its snapshot sees. Rows that a scan left out are not named, although the snapshot
-//!   fixes their versions too: engines take a version set literally, and a later version that does not match
-//!   either would become a conflict, which it is neither for Adya nor for the database. Timestamps lead the
-//!   engines to the right one among the versions that do not match.
+//! - *Version orders*: the writers of each object in the order of the log. A row's lock is released
+//!   after its writer's commit is in the log, so the log has versions of one row in their order.
+//! - *Snapshots and commits* (PostgreSQL): timestamps from the order in which commits became
+//!   visible ([`crate::view`]). Whoever only read commits right after its snapshot: no other place
+//!   could be told from that one. Among equal snapshots the earlier start comes first, so that real
+//!   time is never contradicted by a choice of ours.
+//! - *Version sets* (PostgreSQL): what a statement saw of each object that it returned is the last
+//!   version among the commits that its snapshot sees. Rows that a scan left out are not named,
+//!   although the snapshot fixes their versions too: engines take a version set literally, and a
+//!   later version that does not match either would become a conflict, which it is neither for Adya
+//!   nor for the database. Timestamps lead the engines to the right one among the versions that do
+//!   not match.
 //!
 //! # Invariants
-//! - Where log and recording do not agree ([`Gap`]), the object gets no version order and occurs in no
-//!   version set: the certificate is incomplete then, and says where.
+//! - Where log and recording do not agree ([`Gap`]), the object gets no version order and occurs in
+//!   no version set: the certificate is incomplete then, and says where.
 //! - Nothing of a transaction's own writes is in a version set.
 //!
 //! # Cost
@@ -31,7 +32,7 @@ use margay_history::{
 use crate::log::Commit;
 use crate::meet::{Gap, Met, meet, speaks_sql};
 use crate::shadow::Shadowed;
-use crate::view::{Fork, View, Visible};
+use crate::view::{Fork, PgSnapshot, Visible};
 
 /// What was recovered.
 #[derive(Clone, PartialEq, Default, Debug)]
@@ -87,8 +88,8 @@ impl Writers {
                 Gap::Fork(..) | Gap::Reborn(..) | Gap::Shadow(..) => {}
             }
         }
-        // Who executes statements is not known to have written what; the order of its versions would be one
-        // of statements.
+        // Who executes statements is not known to have written what; the order of its versions
+        // would be one of statements.
         let statements =
             met.txns.iter().zip(&met.objects).filter(|(txn, _)| txn.is_some_and(|t| speaks_sql(history, t)));
         statements.flat_map(|(_, objects)| objects).for_each(|&object| doubt(object));
@@ -112,8 +113,8 @@ impl Writers {
 /// What statements and transactions saw, as they said.
 struct Views {
     /// By transaction and number of the operation.
-    ops: Vec<(TxnId, u32, View)>,
-    whole: Vec<(TxnId, View)>,
+    ops: Vec<(TxnId, u32, PgSnapshot)>,
+    whole: Vec<(TxnId, PgSnapshot)>,
 }
 
 impl Views {
@@ -122,7 +123,7 @@ impl Views {
         for told in told {
             let Some(txn) = history.find_txn(told.txn) else { continue };
             let own = told.id.as_deref().and_then(|id| id.parse().ok());
-            let view = |text: &str| View::parse(text).map(|view| view.without(own));
+            let view = |text: &str| PgSnapshot::parse(text).map(|view| view.without(own));
             views.whole.extend(told.view.as_deref().and_then(view).map(|view| (txn, view)));
             let parsed = told.views.iter().filter_map(|(op, text)| Some((txn, *op, view(text)?)));
             views.ops.extend(parsed);
@@ -156,7 +157,7 @@ impl<'a> Sighted<'a> {
         });
         let numbered: Vec<(usize, TxnId, u64)> = numbered.collect();
         let log: Vec<u64> = numbered.iter().map(|entry| entry.2).collect();
-        let all: Vec<&View> =
+        let all: Vec<&PgSnapshot> =
             views.ops.iter().map(|v| &v.2).chain(views.whole.iter().map(|v| &v.1)).collect();
         let visible = Visible::new(&log, &all)?;
         let mut places = vec![None; met.txns.len()];
@@ -232,7 +233,7 @@ impl<'a> Sighted<'a> {
             let rank = |&(place, txn): &(usize, TxnId)| Some((self.places[place]?, txn));
             chains.insert(object, writers.iter().filter_map(rank).collect());
         }
-        let seen = |(txn, number, view): &(TxnId, u32, View)| {
+        let seen = |(txn, number, view): &(TxnId, u32, PgSnapshot)| {
             let op = self.history.ops(*txn).nth(*number as usize)?;
             let rank = self.visible.rank(view);
             let looked = returned(&op).into_iter().filter(|o| chains.contains_key(o)).collect();

@@ -1,23 +1,23 @@
 //! CockroachDB: a changefeed without a sink.
 //!
-//! Written from the documentation of changefeeds and their messages, tested with exchanges that were written
-//! from it too; never run against a live server.
+//! Written from the documentation of changefeeds and their messages, tested with exchanges that
+//! were written from it too; never run against a live server.
 //!
 //! # Algorithm
-//! `EXPERIMENTAL CHANGEFEED FOR … WITH updated, resolved, diff` streams rows `(table, key, value)` over a
-//! connection of its own. The value is JSON with the row `after` the change, the one `before` it, and
-//! `updated`, the MVCC timestamp of the transaction that wrote it; or `resolved`: nothing at or before that
-//! timestamp will come any more. Messages may come twice, and are in order only per row. So messages are
-//! collected by timestamp; a transaction is what one timestamp changed, and the log goes up to the last
-//! resolved timestamp.
+//! `EXPERIMENTAL CHANGEFEED FOR … WITH updated, resolved, diff` streams rows `(table, key, value)`
+//! over a connection of its own. The value is JSON with the row `after` the change, the one
+//! `before` it, and `updated`, the MVCC timestamp of the transaction that wrote it; or `resolved`:
+//! nothing at or before that timestamp will come any more. Messages may come twice, and are in
+//! order only per row. So messages are collected by timestamp; a transaction is what one timestamp
+//! changed, and the log goes up to the last resolved timestamp.
 //!
-//! A transaction tells its own timestamp by `cluster_logical_timestamp()` right before its commit. That fixes
-//! the timestamp, so it is the one that its versions have and its place in the serialization order; whoever
-//! only read has one too.
+//! A transaction tells its own timestamp by `cluster_logical_timestamp()` right before its commit.
+//! That fixes the timestamp, so it is the one that its versions have and its place in the
+//! serialization order; whoever only read has one too.
 //!
 //! # Invariants
-//! Timestamps that several transactions share do not tell them apart: what they wrote is one entry of the
-//! log, which nobody's content fits alone.
+//! Timestamps that several transactions share do not tell them apart: what they wrote is one entry
+//! of the log, which nobody's content fits alone.
 
 use std::collections::BTreeMap;
 
@@ -115,8 +115,8 @@ pub fn serialize(evidence: &mut Evidence, mut stamps: Vec<(margay_history::TxnId
     evidence.serializations.sort_unstable();
 }
 
-/// Evidence out of a log and of what transactions said of themselves: their timestamps, which are their
-/// places in the serialization order.
+/// Evidence out of a log and of what transactions said of themselves: their timestamps, which are
+/// their places in the serialization order.
 pub(crate) fn assemble_stamped(history: &History, log: &[Commit], mut told: Vec<Testimony>) -> Recovered {
     let stamp = |told: &Testimony| Timestamp::parse(told.id.as_deref()?);
     let stamps = told.iter().filter_map(|told| Some((history.find_txn(told.txn)?, stamp(told)?))).collect();
@@ -147,7 +147,8 @@ mod tests {
 
     use super::*;
 
-    /// An exchange as the documentation describes it: two transactions, one message twice, a deletion, and checkpoints.
+    /// An exchange as the documentation describes it: two transactions, one message twice, a
+    /// deletion, and checkpoints.
     const EXCHANGE: [(Option<&str>, Option<&str>, &str); 7] = [
         (
             Some("margay_rows"),

@@ -1,12 +1,13 @@
 //! CockroachDB: a changefeed that is read while clients run.
 //!
-//! Written from the documentation; never run against a live server. What the messages mean stands in
-//! [`crate::cockroach`].
+//! Written from the documentation; never run against a live server. What the messages mean stands
+//! in [`crate::cockroach`].
 //!
 //! # Algorithm
-//! The statement of a changefeed without a sink never ends, so a thread of its own reads it. In the end the
-//! cluster is asked for its time, and when the changefeed says that everything up to then has come, it is
-//! cancelled. It begins at the cluster's time before clients run, so that nothing is missed while it starts.
+//! The statement of a changefeed without a sink never ends, so a thread of its own reads it. In the
+//! end the cluster is asked for its time, and when the changefeed says that everything up to then
+//! has come, it is cancelled. It begins at the cluster's time before clients run, so that nothing
+//! is missed while it starts.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -60,9 +61,9 @@ impl Feed {
     }
 }
 
-/// The statement that begins a changefeed of everything after a time. Without one, it would tell of all rows
-/// that are there as if they had just been written. It says as often what it has resolved as its checkpoints
-/// let it, which is every 30 seconds if nothing else is said.
+/// The statement that begins a changefeed of everything after a time. Without one, it would tell of
+/// all rows that are there as if they had just been written. It says as often what it has resolved
+/// as its checkpoints let it, which is every 30 seconds if nothing else is said.
 fn statement(tables: &[String], after: Timestamp) -> String {
     format!(
         "EXPERIMENTAL CHANGEFEED FOR {} WITH updated, resolved = '500ms', min_checkpoint_frequency = '500ms', diff, cursor = '{}'",
@@ -81,7 +82,8 @@ fn follow(reader: &mut Client, text: &str, read: &Shared) {
         Ok(rows) => rows,
         Err(error) => return *locked(read) = Err(shown(error)),
     };
-    // The end comes as an error, when the statement is cancelled: whoever waits for more than has come will say so.
+    // The end comes as an error, when the statement is cancelled: whoever waits for more than has
+    // come will say so.
     while let Ok(Some(row)) = rows.next() {
         let mut feed = locked(read);
         let taken = feed.as_mut().map_or(Ok(()), |feed| take(feed, &row));

@@ -1,5 +1,5 @@
-//! What a database's log tells: transactions that committed, in the order in which they did, and what each of
-//! them changed.
+//! What a database's log tells: transactions that committed, in the order in which they did, and
+//! what each of them changed.
 
 use std::fmt;
 
@@ -45,8 +45,8 @@ pub struct Change {
 pub struct Commit {
     /// What the database calls it.
     pub id: String,
-    /// When it committed, on the database's own clock, if the log tells. Only the order of the log counts;
-    /// this is for people.
+    /// When it committed, on the database's own clock, if the log tells. Only the order of the log
+    /// counts; this is for people.
     pub time: Option<String>,
     /// What it changed, in order.
     pub changes: Vec<Change>,
@@ -87,8 +87,8 @@ impl Telling {
         self.push(table, key, Some(row), true)
     }
 
-    /// An update with what there was before, as far as the log tells: at least the key, if it changed. A row
-    /// with another key is another row.
+    /// An update with what there was before, as far as the log tells: at least the key, if it
+    /// changed. A row with another key is another row.
     pub fn update(&mut self, table: &str, old: Option<&Row>, row: Row) -> Option<()> {
         let key = key_of(&self.keys, table, &row)?;
         let before = old.map_or_else(|| Some(key.clone()), |old| key_of(&self.keys, table, old))?;

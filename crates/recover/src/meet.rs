@@ -1,12 +1,13 @@
 //! Recorded transactions meet those of the log.
 //!
 //! # Algorithm
-//! By the name that the database gave the transaction while it ran. Where nobody heard a name (the connection
-//! was lost with the commit's answer, or the database has none to tell), by what was changed: the last write
-//! of every object, if exactly one transaction fits.
+//! By the name that the database gave the transaction while it ran. Where nobody heard a name (the
+//! connection was lost with the commit's answer, or the database has none to tell), by what was
+//! changed: the last write of every object, if exactly one transaction fits.
 //!
 //! # Invariants
-//! What the log has and nobody claims, and what was committed and is not in the log, is told; nothing is guessed.
+//! What the log has and nobody claims, and what was committed and is not in the log, is told;
+//! nothing is guessed.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -23,16 +24,17 @@ pub enum Gap {
     NotInLog(TxnId),
     /// The log has a change of an object by a transaction that no client claims.
     Unclaimed(String, ObjectId),
-    /// A committed transaction wrote the object by what its client says, and did not by the log; or the reverse.
+    /// A committed transaction wrote the object by what its client says, and did not by the log; or
+    /// the reverse.
     Differs(TxnId, ObjectId),
     /// Two snapshots see two commits the other way round, so that there is no order of commits.
     Fork(u64, u64),
-    /// The transaction inserted a row whose deletion its snapshot does not see. For PostgreSQL that is
-    /// another row, which no rule about concurrent writers speaks of; in a history it is the same object. So
-    /// the transaction has no snapshot timestamp.
+    /// The transaction inserted a row whose deletion its snapshot does not see. For PostgreSQL that
+    /// is another row, which no rule about concurrent writers speaks of; in a history it is the
+    /// same object. So the transaction has no snapshot timestamp.
     Reborn(TxnId, ObjectId),
-    /// A shadow transaction with the same snapshot saw another version of the object than the one that the
-    /// snapshot's numbers say.
+    /// A shadow transaction with the same snapshot saw another version of the object than the one
+    /// that the snapshot's numbers say.
     Shadow(TxnId, ObjectId),
 }
 

@@ -1,11 +1,13 @@
 //! TiDB: versions of rows, asked for when clients are done.
 //!
-//! Written from the documentation; never run against a live server. What the answers mean stands in [`crate::tidb`].
+//! Written from the documentation; never run against a live server. What the answers mean stands in
+//! [`crate::tidb`].
 //!
 //! # Algorithm
-//! While clients run, the keys of all rows are collected now and then; in the end the status port is asked
-//! for the versions of each. What was committed before the run began is initial. A key that came and went
-//! between two looks is not known; then the log lacks what a client wrote, and that is told.
+//! While clients run, the keys of all rows are collected now and then; in the end the status port
+//! is asked for the versions of each. What was committed before the run began is initial. A key
+//! that came and went between two looks is not known; then the log lacks what a client wrote, and
+//! that is told.
 
 use std::collections::BTreeSet;
 

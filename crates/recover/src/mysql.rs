@@ -1,17 +1,17 @@
 //! MariaDB and MySQL: the binary log, in rows.
 //!
 //! # Algorithm
-//! As a replica does, but one that leaves when there is no more: the log is asked for from the last position
-//! on, beside the workload and once more in the end. Transactions stand in it in the order of their commits,
-//! each with the rows that it changed, before and after.
+//! As a replica does, but one that leaves when there is no more: the log is asked for from the last
+//! position on, beside the workload and once more in the end. Transactions stand in it in the order
+//! of their commits, each with the rows that it changed, before and after.
 //!
-//! Transactions go by their GTID. In MariaDB sessions ask for it after a commit (`@@last_gtid`); MySQL tells
-//! it with the answer of a commit (`session_track_gtids`), if the server has `gtid_mode = ON`. Where it has
-//! not, transactions are found by what they changed.
+//! Transactions go by their GTID. In MariaDB sessions ask for it after a commit (`@@last_gtid`);
+//! MySQL tells it with the answer of a commit (`session_track_gtids`), if the server has `gtid_mode
+//! = ON`. Where it has not, transactions are found by what they changed.
 //!
 //! # Differs from PostgreSQL
-//! InnoDB does not tell what a snapshot sees, so there are version orders only. A write that changes nothing
-//! is not in the log.
+//! InnoDB does not tell what a snapshot sees, so there are version orders only. A write that
+//! changes nothing is not in the log.
 
 use std::collections::HashMap;
 
@@ -93,7 +93,8 @@ impl Binlog {
             Some(EventData::QueryEvent(query)) if query.query().eq_ignore_ascii_case("commit") => {
                 self.committed()
             }
-            // One without a position is made up by the server to say what it sends; a real one ends a file.
+            // One without a position is made up by the server to say what it sends; a real one ends
+            // a file.
             Some(EventData::RotateEvent(rotate)) if header.log_pos() > 0 => {
                 (self.file, self.position) = (rotate.name_raw().to_vec(), rotate.position());
                 return Ok(());

@@ -1,7 +1,7 @@
 //! Rows of a database as objects of a history.
 //!
-//! The drivers keep registers, lists and rows in three tables of their own; any other table of the history
-//! goes by its own name.
+//! The drivers keep registers, lists and rows in three tables of their own; any other table of the
+//! history goes by its own name.
 
 use margay_history::{History, Object, ObjectId, Value, ValueId};
 
@@ -35,7 +35,8 @@ impl<'h> Names<'h> {
         self.objects.get(&name).copied()
     }
 
-    /// Whether a row of the log may be what a transaction made of an object: the last of its writes is in it.
+    /// Whether a row of the log may be what a transaction made of an object: the last of its writes
+    /// is in it.
     pub fn shows(&self, written: ValueId, appended: bool, row: Option<&Row>) -> bool {
         let Some(row) = row else { return written == ValueId::NULL };
         let column = |name: &str| row.iter().find(|c| c.0 == name).map(|c| &c.1);

@@ -1,8 +1,8 @@
 //! The database itself as the judge of what matches.
 //!
-//! Whether a version matches a predicate is what the interpreter of crate `sql` says. Where one does not want
-//! to believe that, the server can be asked: the versions are loaded into a temporary table, and the
-//! condition is evaluated there.
+//! Whether a version matches a predicate is what the interpreter of crate `sql` says. Where one
+//! does not want to believe that, the server can be asked: the versions are loaded into a temporary
+//! table, and the condition is evaluated there.
 
 use margay_drivers::PostgresAddress;
 use postgres::Client;
@@ -25,8 +25,8 @@ impl Oracle {
         Ok(Self { client: PostgresAddress::new(url)?.connect()? })
     }
 
-    /// Loads versions instead of those before: columns with their types, and the rows. Only integers, texts
-    /// and NULL can be loaded.
+    /// Loads versions instead of those before: columns with their types, and the rows. Only
+    /// integers, texts and NULL can be loaded.
     ///
     /// # Errors
     /// What the server says.

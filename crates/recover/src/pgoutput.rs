@@ -1,14 +1,15 @@
-//! The messages of PostgreSQL's output plugin `pgoutput`, which every server has: version 1 of its protocol,
-//! with values as texts.
+//! The messages of PostgreSQL's output plugin `pgoutput`, which every server has: version 1 of its
+//! protocol, with values as texts.
 //!
-//! A message is a letter and fields: integers with the most significant byte first, texts that end with a
-//! zero byte, rows as a number of columns and, for each, `n` (NULL), `u` (not told, because it did not
-//! change) or `t` with a length and a text. Which columns a table has is told before its first row, and again
-//! when they change.
+//! A message is a letter and fields: integers with the most significant byte first, texts that end
+//! with a zero byte, rows as a number of columns and, for each, `n` (NULL), `u` (not told, because
+//! it did not change) or `t` with a length and a text. Which columns a table has is told before its
+//! first row, and again when they change.
 //!
 //! # Invariants
 //! - The same transactions come out as with `test_decoding` (a test runs both on one log).
-//! - No bytes make it panic; what is cut short, too long, or speaks of a table that was not told of is an error.
+//! - No bytes make it panic; what is cut short, too long, or speaks of a table that was not told of
+//!   is an error.
 
 use std::collections::HashMap;
 
@@ -57,13 +58,13 @@ impl Messages {
             return Err(bad());
         }
         match told {
-            Told::Commit(commit) => Ok(Some(commit)),
-            Told::Truncated(table) => Err(truncated(&table)),
-            Told::Else => Ok(None),
+            DecodedMessage::Commit(commit) => Ok(Some(commit)),
+            DecodedMessage::Truncated(table) => Err(truncated(&table)),
+            DecodedMessage::Else => Ok(None),
         }
     }
 
-    fn told(&mut self, letter: u8, fields: &mut Fields<'_>) -> Option<Told> {
+    fn told(&mut self, letter: u8, fields: &mut Fields<'_>) -> Option<DecodedMessage> {
         match letter {
             b'B' => {
                 let (_place, _time, id) = (fields.long()?, fields.long()?, fields.int()?);
@@ -72,7 +73,7 @@ impl Messages {
             b'C' => {
                 let (_flags, _place, _end) = (fields.byte()?, fields.long()?, fields.long()?);
                 let time = time(fields.long()?);
-                return self.telling.commit(Some(time)).map(Told::Commit);
+                return self.telling.commit(Some(time)).map(DecodedMessage::Commit);
             }
             b'R' => self.relation(fields)?,
             b'I' | b'U' | b'D' => self.change(letter, fields)?,
@@ -81,7 +82,7 @@ impl Messages {
             b'Y' | b'O' | b'M' => fields.0 = &[],
             _ => return None,
         }
-        Some(Told::Else)
+        Some(DecodedMessage::Else)
     }
 
     fn relation(&mut self, fields: &mut Fields<'_>) -> Option<()> {
@@ -114,13 +115,13 @@ impl Messages {
         }
     }
 
-    fn truncation(&self, fields: &mut Fields<'_>) -> Option<Told> {
+    fn truncation(&self, fields: &mut Fields<'_>) -> Option<DecodedMessage> {
         let (many, _options) = (fields.int()?, fields.byte()?);
-        let mut told = Told::Else;
+        let mut told = DecodedMessage::Else;
         for _ in 0..many {
             let table = &self.relations.get(&fields.int()?)?.name;
             if self.telling.knows(table) {
-                told = Told::Truncated(table.clone());
+                told = DecodedMessage::Truncated(table.clone());
             }
         }
         Some(told)
@@ -128,7 +129,7 @@ impl Messages {
 }
 
 /// What a message says, as far as it matters here.
-enum Told {
+enum DecodedMessage {
     Commit(Commit),
     Truncated(String),
     Else,
@@ -173,8 +174,8 @@ impl<'a> Fields<'a> {
         Some(Column { name, identifies: flags & 1 == 1, kind })
     }
 
-    /// A row. One that only identifies another has NULL in all other columns, which they need not have been:
-    /// these are left out.
+    /// A row. One that only identifies another has NULL in all other columns, which they need not
+    /// have been: these are left out.
     fn row(&mut self, columns: &[Column], only_identity: bool) -> Option<Row> {
         if usize::from(self.short()?) != columns.len() {
             return None;
@@ -214,8 +215,8 @@ fn datum(kind: u32, text: &str) -> Datum {
     }
 }
 
-/// Microseconds since the year 2000, for people; days are counted in years that begin in March, so that leap
-/// days come last.
+/// Microseconds since the year 2000, for people; days are counted in years that begin in March, so
+/// that leap days come last.
 fn time(micros: i64) -> String {
     let (seconds, fraction) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
@@ -319,7 +320,8 @@ mod tests {
         let truncation = [&b"T"[..], &1_u32.to_be_bytes(), &[0], &1_u32.to_be_bytes()].concat();
         let why = reader.message(&truncation).expect_err("rows are lost");
         assert!(why.contains("accounts was truncated"), "{why}");
-        // Outside of a transaction; without the key; of an unknown table; too long; nothing; unknown.
+        // Outside of a transaction; without the key; of an unknown table; too long; nothing;
+        // unknown.
         let insert = change(b'I', 1, &[(b'N', [Some("1"), None])]);
         assert!(reader.message(&insert).is_err());
         reader.message(&transaction()[0]).expect("a beginning");

@@ -1,19 +1,20 @@
 //! PostgreSQL: logical decoding.
 //!
 //! # Algorithm
-//! A temporary replication slot, read with SQL beside the workload. The slot gives transactions in the order
-//! of their commit records. In the end a message of our own is written and flushed, and the slot is read up
-//! to there, so that nothing before it is missing.
+//! A temporary replication slot, read with SQL beside the workload. The slot gives transactions in
+//! the order of their commit records. In the end a message of our own is written and flushed, and
+//! the slot is read up to there, so that nothing before it is missing.
 //!
-//! Two plugins put the log into words: `test_decoding` (texts; a module that not every server has) and
-//! `pgoutput` (messages of the replication protocol; every server has it, but it wants a publication, which
-//! only who owns the tables may make).
+//! Two plugins put the log into words: `test_decoding` (texts; a module that not every server has)
+//! and `pgoutput` (messages of the replication protocol; every server has it, but it wants a
+//! publication, which only who owns the tables may make).
 //!
 //! # Invariants
-//! Nothing is left on the server. The slot is temporary, so it goes with its connection, however that ends.
-//! The publication does not: it is dropped in the end, and that of a run that was killed is dropped by the
-//! next one. It has the number of its connection in its name and says in a comment whose it is; only if both
-//! are ours, and nobody with that number is connected any more, is it a leftover.
+//! Nothing is left on the server. The slot is temporary, so it goes with its connection, however
+//! that ends. The publication does not: it is dropped in the end, and that of a run that was killed
+//! is dropped by the next one. It has the number of its connection in its name and says in a
+//! comment whose it is; only if both are ours, and nobody with that number is connected any more,
+//! is it a leftover.
 
 use std::fmt;
 use std::str::FromStr;
@@ -335,8 +336,8 @@ mod tests {
         }
     }
 
-    /// A run whose connection ends without a word leaves its publication, and the next one drops it; but
-    /// neither that of a run that goes on, nor what is not ours.
+    /// A run whose connection ends without a word leaves its publication, and the next one drops
+    /// it; but neither that of a run that goes on, nor what is not ours.
     #[test]
     fn what_a_killed_run_leaves_is_dropped_by_the_next_one() {
         let Some(server) = started(margay_servers::Server::postgres()) else { return };

@@ -1,7 +1,8 @@
 //! Version sets against what shadow transactions saw.
 //!
 //! # Invariants
-//! Where they do not agree, what the operation saw of the object is left out: nobody knows whom to believe.
+//! Where they do not agree, what the operation saw of the object is left out: nobody knows whom to
+//! believe.
 
 use std::collections::HashMap;
 
@@ -62,7 +63,8 @@ mod tests {
 
     use super::*;
 
-    /// One writes a row, another reads it; what the shadow of the read says is held against what was computed.
+    /// One writes a row, another reads it; what the shadow of the read says is held against what
+    /// was computed.
     #[test]
     fn who_sees_another_version_is_told() {
         let mut builder = HistoryBuilder::new();

@@ -1,12 +1,12 @@
 //! The simulated databases: they know everything, and tell it in the end.
 //!
 //! # Invariants
-//! What they tell is the truth about them, faults included. A transaction of which the client was told that
-//! it did not commit is left out, with its versions.
+//! What they tell is the truth about them, faults included. A transaction of which the client was
+//! told that it did not commit is left out, with its versions.
 
 use std::collections::HashMap;
 
-use margay_client::{Obj, Space, Testimony, Told};
+use margay_client::{DatabaseEvidence, Obj, Space, Testimony};
 use margay_history::{Evidence, History, Outcome, TxnId, Version, VersionOrder};
 
 use crate::certificate::Recovered;
@@ -14,7 +14,7 @@ use crate::log::{Change, Datum};
 use crate::names::Names;
 
 /// Puts together what was told.
-pub(crate) fn assemble(history: &History, told: &Told, named: &[Testimony]) -> Recovered {
+pub(crate) fn assemble(history: &History, told: &DatabaseEvidence, named: &[Testimony]) -> Recovered {
     let labels = named.iter().filter_map(|testimony| {
         let txn = history.find_txn(testimony.txn).filter(|&t| history.outcome(t) != Outcome::Aborted)?;
         Some((testimony.id.as_deref()?.parse().ok()?, txn))

@@ -1,17 +1,19 @@
 //! TiDB: the MVCC interface of its HTTP server.
 //!
-//! Written from the documentation of TiDB's HTTP interface, tested with exchanges that were written from it
-//! too; never run against a live server.
+//! Written from the documentation of TiDB's HTTP interface, tested with exchanges that were written
+//! from it too; never run against a live server.
 //!
 //! # Algorithm
-//! `GET /mvcc/key/{database}/{table}/{key}` on the status port tells all versions of a row that have not been
-//! collected as garbage: for each the `start_ts` and `commit_ts` of the transaction that wrote it.
-//! `commit_ts` orders the versions. A session tells its last transaction's timestamps by
-//! `@@tidb_last_txn_info`, and the `for_update_ts` of a statement by `@@tidb_last_query_info`: a pessimistic
-//! transaction reads locked rows at that time, and everything else at its `start_ts`.
+//! `GET /mvcc/key/{database}/{table}/{key}` on the status port tells all versions of a row that
+//! have not been collected as garbage: for each the `start_ts` and `commit_ts` of the transaction
+//! that wrote it. `commit_ts` orders the versions. A session tells its last transaction's
+//! timestamps by `@@tidb_last_txn_info`, and the `for_update_ts` of a statement by
+//! `@@tidb_last_query_info`: a pessimistic transaction reads locked rows at that time, and
+//! everything else at its `start_ts`.
 //!
 //! # Invariants
-//! Only writes of rows count: records of locks and rollbacks, which the interface lists as well, are no versions.
+//! Only writes of rows count: records of locks and rollbacks, which the interface lists as well,
+//! are no versions.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -93,7 +95,8 @@ pub fn versions(answer: &str) -> Result<Vec<Written>, String> {
     Ok(all)
 }
 
-/// The log that the versions of all rows are: transactions by their commit timestamps. Values are not decoded.
+/// The log that the versions of all rows are: transactions by their commit timestamps. Values are
+/// not decoded.
 #[must_use]
 pub fn log(rows: &[(String, Vec<Datum>, Vec<Written>)]) -> Vec<Commit> {
     let mut commits: BTreeMap<i64, Commit> = BTreeMap::new();
@@ -111,8 +114,9 @@ pub fn log(rows: &[(String, Vec<Datum>, Vec<Written>)]) -> Vec<Commit> {
     commits.into_values().collect()
 }
 
-/// Evidence out of a log and of what sessions said of their transactions. Commit timestamps order everything;
-/// `start_ts` is no snapshot in our sense, because pessimistic transactions update what is newer.
+/// Evidence out of a log and of what sessions said of their transactions. Commit timestamps order
+/// everything; `start_ts` is no snapshot in our sense, because pessimistic transactions update what
+/// is newer.
 pub(crate) fn assemble_stamped(history: &History, log: &[Commit], mut told: Vec<Testimony>) -> Recovered {
     let times = |told: &Testimony| last_transaction(told.id.as_deref()?);
     let stamped = |told: &Testimony| Some((history.find_txn(told.txn)?, times(told)?.commit?));

@@ -1,24 +1,26 @@
 //! PostgreSQL's snapshots, and the one order of commits that all of them are prefixes of.
 //!
 //! # Problem
-//! A snapshot says which transactions it sees by their numbers, not by a time. The log has the commits in the
-//! order of their records, but a commit becomes visible a moment after its record is written, so that two of
-//! them may become visible the other way round.
+//! A snapshot says which transactions it sees by their numbers, not by a time. The log has the
+//! commits in the order of their records, but a commit becomes visible a moment after its record is
+//! written, so that two of them may become visible the other way round.
 //!
 //! # Algorithm
-//! Transactions become visible one after the other, so of any two snapshots one sees all that the other does.
-//! Sorted by how much they see, snapshots are a chain; a commit belongs to the first of them that sees it,
-//! and commits between two snapshots keep the log's order. Nobody can tell these apart.
+//! Transactions become visible one after the other, so of any two snapshots one sees all that the
+//! other does. Sorted by how much they see, snapshots are a chain; a commit belongs to the first of
+//! them that sees it, and commits between two snapshots keep the log's order. Nobody can tell these
+//! apart.
 //!
 //! # Invariants
-//! What comes out is checked, not believed: snapshots that are no chain are reported, and then there is no such order.
+//! What comes out is checked, not believed: snapshots that are no chain are reported, and then
+//! there is no such order.
 //!
 //! # Cost
 //! Commits and snapshots × log, and the numbers that snapshots list.
 
 /// `xmin:xmax:xip,…`: what `pg_current_snapshot()` says.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct View {
+pub struct PgSnapshot {
     /// All below have ended.
     pub xmin: u64,
     /// All from here on had not begun.
@@ -27,22 +29,23 @@ pub struct View {
     pub running: Vec<u64>,
 }
 
-impl View {
+impl PgSnapshot {
     /// Reads what the server says.
     #[must_use]
-    pub fn parse(text: &str) -> Option<View> {
+    pub fn parse(text: &str) -> Option<PgSnapshot> {
         let mut parts = text.split(':');
         let mut number = || parts.next()?.parse().ok();
         let (xmin, xmax) = (number()?, number()?);
         let list = parts.next()?.split(',').filter(|part| !part.is_empty());
         let mut running = list.map(|part| part.parse().ok()).collect::<Option<Vec<u64>>>()?;
         running.sort_unstable();
-        Some(View { xmin, xmax, running })
+        Some(PgSnapshot { xmin, xmax, running })
     }
 
-    /// The same view of a transaction whose own number this is: the server does not list it among those that run.
+    /// The same view of a transaction whose own number this is: the server does not list it among
+    /// those that run.
     #[must_use]
-    pub fn without(mut self, own: Option<u64>) -> View {
+    pub fn without(mut self, own: Option<u64>) -> PgSnapshot {
         if let Some(own) = own.filter(|&own| self.sees(own)) {
             let place = self.running.partition_point(|&xid| xid < own);
             self.running.insert(place, own);
@@ -65,7 +68,7 @@ impl View {
     }
 
     /// A commit that this sees and the other does not.
-    fn beyond(&self, other: &View, committed: &[u64]) -> Option<u64> {
+    fn beyond(&self, other: &PgSnapshot, committed: &[u64]) -> Option<u64> {
         let from = committed.partition_point(|&xid| xid < other.xmax);
         let late = committed[from..].iter().copied().take_while(|&xid| xid < self.xmax);
         let running = other.running.iter().copied().filter(|xid| committed.binary_search(xid).is_ok());
@@ -88,10 +91,10 @@ pub struct Fork(pub u64, pub u64);
 
 impl Visible {
     /// `log`: the commits' numbers in the order of the log.
-    pub fn new(log: &[u64], views: &[&View]) -> Result<Self, Fork> {
+    pub fn new(log: &[u64], views: &[&PgSnapshot]) -> Result<Self, Fork> {
         let mut committed = log.to_vec();
         committed.sort_unstable();
-        let mut chain: Vec<(usize, &View)> =
+        let mut chain: Vec<(usize, &PgSnapshot)> =
             views.iter().map(|&view| (view.count(&committed), view)).collect();
         chain.sort();
         chain.dedup();
@@ -113,7 +116,7 @@ impl Visible {
     }
 
     /// A view sees the commits up to this rank.
-    pub fn rank(&self, view: &View) -> u32 {
+    pub fn rank(&self, view: &PgSnapshot) -> u32 {
         view.count(&self.committed) as u32
     }
 }
@@ -122,18 +125,18 @@ impl Visible {
 mod tests {
     use super::*;
 
-    fn view(text: &str) -> View {
-        View::parse(text).expect("a snapshot")
+    fn view(text: &str) -> PgSnapshot {
+        PgSnapshot::parse(text).expect("a snapshot")
     }
 
     #[test]
     fn snapshots_are_read() {
-        assert_eq!(view("10:20:10,14"), View { xmin: 10, xmax: 20, running: vec![10, 14] });
+        assert_eq!(view("10:20:10,14"), PgSnapshot { xmin: 10, xmax: 20, running: vec![10, 14] });
         assert!(view("10:10:").running.is_empty());
         let seen: Vec<u64> = (8..22).filter(|&xid| view("10:20:10,14").sees(xid)).collect();
         assert_eq!(seen, [8, 9, 11, 12, 13, 15, 16, 17, 18, 19]);
         for text in ["", "1", "1:2", "a:2:", "1:2:x"] {
-            assert_eq!(View::parse(text), None, "{text}");
+            assert_eq!(PgSnapshot::parse(text), None, "{text}");
         }
     }
 

@@ -15,18 +15,19 @@ use crate::postgres::{Plugin, Slot};
 use crate::source::{Reader, Source};
 use crate::{cockroach, simulated, tidb};
 
-/// A database whose log is read from its preparation to its cleaning up, and whose connections testify.
+/// A database whose log is read from its preparation to its cleaning up, and whose connections
+/// testify.
 pub struct Watched {
     wrapped: Wrapped<Log>,
     witness: Arc<Witness>,
-    dbms: &'static Known,
+    dbms: &'static RecoverableDatabase,
 }
 
 /// Opens the log of the server at an address; the plugin is PostgreSQL's.
 type Open = fn(&str, Plugin) -> Result<Box<dyn Source>, String>;
 
 /// A database that evidence can be recovered from.
-struct Known {
+struct RecoverableDatabase {
     name: &'static str,
     /// How its log is opened; a simulated one has none, and tells in the end.
     open: Option<Open>,
@@ -34,33 +35,37 @@ struct Known {
     assemble: fn(&History, &[Commit], Vec<Testimony>) -> Recovered,
 }
 
-const KNOWN: [Known; 6] = [
-    Known {
+const KNOWN: [RecoverableDatabase; 6] = [
+    RecoverableDatabase {
         name: "postgresql",
         open: Some(|url, plugin| Ok(Box::new(Slot::open(url, plugin)?))),
         assemble: |history, log, told| assemble(history, log, &told),
     },
-    Known {
+    RecoverableDatabase {
         name: "mariadb",
         open: Some(|url, _| Ok(Box::new(Binlog::open(url)?))),
         assemble: |history, log, told| assemble(history, log, &told),
     },
-    Known {
+    RecoverableDatabase {
         name: "mysql",
         open: Some(|url, _| Ok(Box::new(Binlog::open(url)?))),
         assemble: |history, log, told| assemble(history, log, &told),
     },
-    Known {
+    RecoverableDatabase {
         name: "cockroachdb",
         open: Some(|url, _| Ok(Box::new(Feed::open(url)?))),
         assemble: cockroach::assemble_stamped,
     },
-    Known {
+    RecoverableDatabase {
         name: "tidb",
         open: Some(|url, _| Ok(Box::new(Mvcc::open(url)?))),
         assemble: tidb::assemble_stamped,
     },
-    Known { name: "simdb", open: None, assemble: |history, log, told| assemble(history, log, &told) },
+    RecoverableDatabase {
+        name: "simdb",
+        open: None,
+        assemble: |history, log, told| assemble(history, log, &told),
+    },
 ];
 
 /// The log of a database, around it.
@@ -117,8 +122,9 @@ impl Watched {
         }
     }
 
-    /// Lets a shadow transaction look at what every so-manieth read returned, where the database can do that:
-    /// PostgreSQL from REPEATABLE READ up. What it sees is held against what is recovered.
+    /// Lets a shadow transaction look at what every so-manieth read returned, where the database
+    /// can do that: PostgreSQL from REPEATABLE READ up. What it sees is held against what is
+    /// recovered.
     #[must_use]
     pub fn with_shadows(self, every: u32) -> Self {
         self.witness.shadow_every(every);

@@ -1,9 +1,10 @@
 //! The connections to CockroachDB, against a PostgreSQL that is dressed up as one.
 //!
-//! A relay in front of a real PostgreSQL takes what CockroachDB's documentation has and PostgreSQL has not:
-//! it rewrites some statements, and streams the rows of a changefeed itself, out of what triggers wrote down.
-//! Transactions run one after the other, so that a counter is their serialization order. That shows that the
-//! client side of the exchange works as a whole; it is no CockroachDB.
+//! A relay in front of a real PostgreSQL takes what CockroachDB's documentation has and PostgreSQL
+//! has not: it rewrites some statements, and streams the rows of a changefeed itself, out of what
+//! triggers wrote down. Transactions run one after the other, so that a counter is their
+//! serialization order. That shows that the client side of the exchange works as a whole; it is no
+//! CockroachDB.
 
 mod common;
 
@@ -21,8 +22,8 @@ use margay_runner::{Extras, Job, Monitor};
 use margay_verdict::Verdict;
 use postgres::{Client, NoTls};
 
-/// What CockroachDB has: its name, STRING, and timestamps that a transaction keeps. `watch` has changes
-/// written down from now on.
+/// What CockroachDB has: its name, STRING, and timestamps that a transaction keeps. `watch` has
+/// changes written down from now on.
 const DRESS: &str = "CREATE SCHEMA crdb; CREATE DOMAIN string AS text; CREATE SEQUENCE crdb.hlc START 1700000000000000000;
     CREATE FUNCTION public.version() RETURNS text LANGUAGE sql AS $$ SELECT 'CockroachDB CCL v23.1.11 (x86_64-pc-linux-gnu)' $$;
     CREATE TABLE crdb.stamps (xid xid8 PRIMARY KEY, at numeric(40, 10));
@@ -199,7 +200,8 @@ fn stream(mut client: TcpStream, text: &str, url: &str, cancelled: &AtomicBool) 
     Ok(framed(b'E', b"SERROR\0C57014\0Mquery execution canceled\0\0"))
 }
 
-/// A run is recorded, its changefeed read to the end, and the serialization order that transactions told of proves it.
+/// A run is recorded, its changefeed read to the end, and the serialization order that transactions
+/// told of proves it.
 #[test]
 fn a_run_is_certified() {
     let Some(server) = common::postgres() else { return };

@@ -20,8 +20,8 @@ fn serializable_is_certified() {
     }
 }
 
-/// At READ COMMITTED increments are lost, and the order of versions proves it. Runs get longer until it
-/// happens: how clients meet is not in our hand.
+/// At READ COMMITTED increments are lost, and the order of versions proves it. Runs get longer
+/// until it happens: how clients meet is not in our hand.
 #[test]
 fn lost_updates_are_proved() {
     let Some(server) = mariadb() else { return };

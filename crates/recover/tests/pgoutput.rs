@@ -36,7 +36,8 @@ fn runs_are_certified_from_its_messages() {
     }
 }
 
-/// Where the server has no `test_decoding`, the other one is taken; if it was asked for, that is an error.
+/// Where the server has no `test_decoding`, the other one is taken; if it was asked for, that is an
+/// error.
 #[test]
 fn a_server_without_test_decoding_is_read_all_the_same() {
     let Some(server) = common::postgres() else { return };

@@ -12,14 +12,15 @@ use margay_client::{Action, BuilderSink, Recorded, Sink};
 use margay_drivers::{Ask, Change, Cond, Obj, Row, Setting, Space, Start, Trouble, Value};
 use margay_history::{History, HistoryBuilder, OpDetail, OpKind};
 use margay_levels::Level;
-use margay_recover::{Gap, View, Watched};
+use margay_recover::{Gap, PgSnapshot, Watched};
 use margay_report::explain;
 use margay_runner::{Extras, Job, Monitor};
 use margay_solve::Solve;
 use margay_verdict::{Verdict, Why};
 use postgres::{Client, NoTls};
 
-/// Twenty short runs under load: every one is certified, at what the level promises and at all that follows from it.
+/// Twenty short runs under load: every one is certified, at what the level promises and at all that
+/// follows from it.
 #[test]
 fn serializable_is_certified_every_time() {
     let Some(server) = common::postgres() else { return };
@@ -65,8 +66,8 @@ fn shadows_of_a_run_agree() {
     assert!(matches!(ask(&Replay, &history, Level::SnapshotIsolation), Verdict::Holds(_)));
 }
 
-/// Statements of one transaction have snapshots of their own at READ COMMITTED; what is recovered agrees with
-/// what was seen.
+/// Statements of one transaction have snapshots of their own at READ COMMITTED; what is recovered
+/// agrees with what was seen.
 #[test]
 fn read_committed_is_certified() {
     let Some(server) = common::postgres() else { return };
@@ -78,8 +79,8 @@ fn read_committed_is_certified() {
     }
 }
 
-/// An insertion after a deletion that the snapshot does not see is another row for PostgreSQL. Then its
-/// transaction has no snapshot timestamp, and is not accused by it.
+/// An insertion after a deletion that the snapshot does not see is another row for PostgreSQL. Then
+/// its transaction has no snapshot timestamp, and is not accused by it.
 #[test]
 fn rows_that_come_back_have_no_snapshots() {
     let Some(server) = common::postgres() else { return };
@@ -88,19 +89,20 @@ fn rows_that_come_back_have_no_snapshots() {
         let reborn = |gap: &Gap| matches!(gap, Gap::Reborn(..));
         assert!(gaps.iter().all(reborn), "{gaps:?}");
         let verdict = ask(&Replay, &history, Level::SnapshotIsolation);
-        match gaps.is_empty() {
-            true => assert!(matches!(verdict, Verdict::Holds(_)), "{verdict:?}"),
-            false => assert!(matches!(verdict, Verdict::Unknown(Why::MissingEvidence(_))), "{verdict:?}"),
+        if gaps.is_empty() {
+            assert!(matches!(verdict, Verdict::Holds(_)), "{verdict:?}")
+        } else {
+            assert!(matches!(verdict, Verdict::Unknown(Why::MissingEvidence(_))), "{verdict:?}")
         }
     }
 }
 
-/// A key is deleted while another transaction runs, which then inserts it: PostgreSQL lets it at REPEATABLE
-/// READ, and refuses it at SERIALIZABLE.
+/// A key is deleted while another transaction runs, which then inserts it: PostgreSQL lets it at
+/// REPEATABLE READ, and refuses it at SERIALIZABLE.
 ///
-/// Who had read the row before has lost an update by our definition of snapshot isolation, and certify proves
-/// it. Who had not is accused of nothing. Who looks again sees two rows with one key, and if the old one
-/// comes first, misses its own write.
+/// Who had read the row before has lost an update by our definition of snapshot isolation, and
+/// certify proves it. Who had not is accused of nothing. Who looks again sees two rows with one
+/// key, and if the old one comes first, misses its own write.
 #[test]
 fn a_key_that_comes_back_is_a_lost_update_of_who_had_read_it() {
     let Some(server) = common::postgres() else { return };
@@ -130,8 +132,8 @@ fn a_key_that_comes_back_is_a_lost_update_of_who_had_read_it() {
     assert!(script("SERIALIZABLE", 0, false).is_none(), "the certifier sees the conflict");
 }
 
-/// One transaction reads row `read`, another deletes row 0 and commits, and the first one inserts row 0, and
-/// reads `again` if it shall. Nothing if it is refused.
+/// One transaction reads row `read`, another deletes row 0 and commits, and the first one inserts
+/// row 0, and reads `again` if it shall. Nothing if it is refused.
 fn reborn(
     server: &margay_servers::Server,
     own_name: &str,
@@ -217,7 +219,8 @@ fn predicate_anomalies_are_seen_by_certify_only() {
 const CLIENTS: u32 = 4;
 const ROUNDS: u32 = 10;
 
-/// Every client looks for rows in a range, waits until all have, and inserts a row of its own into another's range.
+/// Every client looks for rows in a range, waits until all have, and inserts a row of its own into
+/// another's range.
 fn phantoms(server: &margay_servers::Server) -> History {
     let setting = Setting { clients: CLIENTS, keys: 1, domain: 100, seed: 0 };
     let watched = open(server, &setting);
@@ -280,7 +283,8 @@ fn phantom_client(
     }
 }
 
-/// The same history for who does not know predicates: a scan is a read of the rows that it returned.
+/// The same history for who does not know predicates: a scan is a read of the rows that it
+/// returned.
 fn items_only(history: &History) -> History {
     let mut builder = HistoryBuilder::like(history);
     for txn in history.txns() {
@@ -322,7 +326,7 @@ fn shadow_transactions_see_what_snapshots_say() {
         reader.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ").expect("a transaction");
         let told = "SELECT pg_current_snapshot()::text, pg_export_snapshot()";
         let told = reader.query_one(told, &[]).expect("a snapshot");
-        let view = View::parse(told.get(0)).expect("a view");
+        let view = PgSnapshot::parse(told.get(0)).expect("a view");
         (0..3).filter(|&k| !early(k)).for_each(&mut commit);
         let begin = format!(
             "BEGIN ISOLATION LEVEL REPEATABLE READ; SET TRANSACTION SNAPSHOT '{}'",

@@ -1,4 +1,5 @@
-//! Evidence that simulated databases tell of themselves, and exchanges with databases that cannot be installed here.
+//! Evidence that simulated databases tell of themselves, and exchanges with databases that cannot
+//! be installed here.
 
 mod common;
 

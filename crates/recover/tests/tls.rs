@@ -1,5 +1,5 @@
-//! Evidence out of servers that are reached with encryption. PostgreSQL's takes no other connections here:
-//! clients, shadows and the reader of the log all have to be encrypted.
+//! Evidence out of servers that are reached with encryption. PostgreSQL's takes no other
+//! connections here: clients, shadows and the reader of the log all have to be encrypted.
 
 mod common;
 
@@ -10,7 +10,8 @@ use margay_runner::{Extras, Job, Monitor};
 use margay_servers::{Authority, Certificate, Server};
 use margay_verdict::Verdict;
 
-/// Runs a job on a server, with these options behind its address; it is certified by what the server's log says.
+/// Runs a job on a server, with these options behind its address; it is certified by what the
+/// server's log says.
 fn is_certified(server: fn(&Certificate) -> Result<Server, String>, options: &str, shadows: u32) {
     let Some(authority) = started(Authority::new()) else { return };
     let certificate = authority.certify("IP:127.0.0.1").expect("a certificate");

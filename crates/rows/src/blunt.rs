@@ -1,10 +1,10 @@
-//! What is left to say of a statement of which too little is understood: whether it only reads, or which
-//! table it writes to.
+//! What is left to say of a statement of which too little is understood: whether it only reads, or
+//! which table it writes to.
 //!
 //! # Invariants
-//! Nothing is said that may be wrong: a query that calls a function which is not known may write, and then
-//! nothing is said at all. Triggers and foreign keys that write to other tables are not seen, as they are
-//! nowhere.
+//! Nothing is said that may be wrong: a query that calls a function which is not known may write,
+//! and then nothing is said at all. Triggers and foreign keys that write to other tables are not
+//! seen, as they are nowhere.
 
 use margay_history::{ReadLock, Statement, Table, TableId};
 use margay_sql::Dialect;
@@ -30,7 +30,8 @@ pub(crate) enum Blunt {
 const ALL: &str = "1 = 1";
 const NONE: &str = "1 = 0";
 
-/// Assignments, or a condition, of which nothing is known: it may be true of any row, and none is locked for it.
+/// Assignments, or a condition, of which nothing is known: it may be true of any row, and none is
+/// locked for it.
 const SOMETHING: &str = "?";
 
 /// What can be said of a text.
@@ -66,8 +67,8 @@ pub(crate) fn blunt(text: &str, tables: &[Table], dialect: Dialect) -> Option<Bl
     }
 }
 
-/// Whether a statement touches no table: settings and savepoints. (What is undone by ROLLBACK TO is not
-/// known here, so that one is not among them.)
+/// Whether a statement touches no table: settings and savepoints. (What is undone by ROLLBACK TO is
+/// not known here, so that one is not among them.)
 fn is_nothing(parsed: &Parsed) -> bool {
     matches!(
         parsed,
@@ -125,8 +126,8 @@ pub(crate) fn effect(text: &str, tables: &[Table], dialect: Dialect) -> Effect {
     }
 }
 
-/// Whether every assignment is of one declared column, spelled as declared, that is not of the key: rows stay
-/// what they are.
+/// Whether every assignment is of one declared column, spelled as declared, that is not of the key:
+/// rows stay what they are.
 fn sets_columns(assignments: &[Assignment], table: &Table) -> bool {
     let keys = key(table);
     let fine = |name: &str| {

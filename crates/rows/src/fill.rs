@@ -2,7 +2,8 @@
 
 use margay_history::{Value, ValueId, Values};
 
-/// A text whose parameters are `$1`, `$2`, …: each `?` gets its number. `None` when it has both kinds.
+/// A text whose parameters are `$1`, `$2`, …: each `?` gets its number. `None` when it has both
+/// kinds.
 pub(crate) fn numbered(text: &str) -> Option<String> {
     if !text.contains('?') {
         return Some(text.to_owned());
@@ -25,8 +26,9 @@ pub(crate) fn numbered(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// A statement without the comment that comes before or after it. Tools that trace statements add one (sqlcommenter,
-/// Rails' query tags). MySQL executes a comment that begins with `/*!`; that one stays.
+/// A statement without the comment that comes before or after it. Tools that trace statements add
+/// one (sqlcommenter, Rails' query tags). MySQL executes a comment that begins with `/*!`; that one
+/// stays.
 pub(crate) fn without_comments(text: &str) -> &str {
     let mut text = text.trim();
     while let Some((comment, rest)) = text.strip_prefix("/*").and_then(|rest| rest.split_once("*/")) {
@@ -56,8 +58,8 @@ pub(crate) fn place(placeholder: &str) -> Option<usize> {
     placeholder.strip_prefix('$')?.parse::<usize>().ok()?.checked_sub(1)
 }
 
-/// The text with literals for its parameters. `None` when one is missing, or has no literal that is the same
-/// everywhere.
+/// The text with literals for its parameters. `None` when one is missing, or has no literal that is
+/// the same everywhere.
 pub(crate) fn fill(text: &str, params: &[ValueId], values: &Values) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut quoted = false;

@@ -1,27 +1,32 @@
 //! The part of a history that is understood.
 //!
 //! # Problem
-//! An application sends statements that nobody here understands, triggers write columns, and rows were
-//! there before the recording began. One such thing must not make a whole history undecidable.
+//! An application sends statements that nobody here understands, triggers write columns, and rows
+//! were there before the recording began. One such thing must not make a whole history undecidable.
 //!
 //! # Algorithm
-//! Levels are closed under leaving out objects, columns and reads: what explains a history explains what
-//! is left of it. So the projection
-//! 1. leaves out every table that has a write which is not understood, or unseen writers; the other tables
-//!    keep all their writes;
-//! 2. leaves out every column that has unseen writers, and of single rows the columns that are written to a
-//!    value which is not known; of scans whose condition names such a column only the rows they found stay;
+//! Levels are closed under leaving out objects, columns and reads: what explains a history explains
+//! what is left of it. So the projection
+//! 1. leaves out every table that has a write which is not understood, or unseen writers; the other
+//!    tables keep all their writes;
+//! 2. leaves out every column that has unseen writers, and of single rows the columns that are
+//!    written to a value which is not known; of scans whose condition names such a column only the
+//!    rows they found stay;
 //! 3. leaves out reads that are not understood;
 //! 4. settles unknown initial values ([`crate::settle`]).
 //!
 //! # Invariants
-//! - Whatever level allows the history allows the projection: a violation of the projection is one of the
-//!   history. `holds` of the projection is `holds` of the history only if [`Coverage::whole`].
-//! - Transactions, their outcomes and the times of their begin and end stay. If the first operation of a
-//!   transaction is left out, a BEGIN keeps its interval, so that no transaction seems to begin later.
-//! - Lists are left out as a whole or not at all. At `read-uncommitted` single reads of them cannot be: two
-//!   reads that contradict each other say nothing there, and either of them alone tells an order of appends.
-//! - Where dirty reads are allowed (`stable` is false), writes of aborted transactions count like others.
+//! - Whatever level allows the history allows the projection: a violation of the projection is one
+//!   of the history. `holds` of the projection is `holds` of the history only if
+//!   [`Coverage::whole`].
+//! - Transactions, their outcomes and the times of their begin and end stay. If the first operation
+//!   of a transaction is left out, a BEGIN keeps its interval, so that no transaction seems to
+//!   begin later.
+//! - Lists are left out as a whole or not at all. At `read-uncommitted` single reads of them cannot
+//!   be: two reads that contradict each other say nothing there, and either of them alone tells an
+//!   order of appends.
+//! - Where dirty reads are allowed (`stable` is false), writes of aborted transactions count like
+//!   others.
 //!
 //! # Cost
 //! Linear, after the translation.
@@ -36,7 +41,7 @@ use margay_sql::Dialect;
 
 use crate::blunt::{Effect, effect, is_of_nothing, words};
 use crate::settle::settle;
-use crate::translate::{Sight, partly};
+use crate::translate::{SeenState, partly};
 
 /// How many reasons a [`Coverage`] names.
 const MAX_REASONS: usize = 20;
@@ -92,12 +97,12 @@ pub(crate) struct Plan {
 
 /// The part of a history that is understood; nothing if a statement may have written anything.
 #[must_use]
-pub fn project(history: &History, sight: Sight) -> Option<Projection> {
+pub fn project(history: &History, sight: SeenState) -> Option<Projection> {
     let translated = partly(history, sight);
     let rows = translated.as_ref().map_or(history, |rows| &rows.history);
     let mut draft = Draft { history: rows, plan: Plan::default(), reasons: BTreeSet::new() };
     draft.tables();
-    draft.writes(sight == Sight::Stable)?;
+    draft.writes(sight == SeenState::Stable)?;
     draft.conditions();
     let mut builder = HistoryBuilder::like(rows);
     draft.plan.locking_reads = is_newer(history);
@@ -176,7 +181,8 @@ impl Draft<'_> {
         }
     }
 
-    /// Leaves out what has writes that are not understood; nothing if anything may have been written.
+    /// Leaves out what has writes that are not understood; nothing if anything may have been
+    /// written.
     fn writes(&mut self, stable: bool) -> Option<()> {
         let history = self.history;
         let dialect = Dialect::of_dbms(history.header().dbms.as_deref());

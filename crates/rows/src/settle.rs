@@ -4,11 +4,12 @@
 //! A table whose initial rows are not known may have held anything. Engines want to know what.
 //!
 //! # Algorithm
-//! A column's value that a committed transaction read, and that no transaction wrote to this row, is the
-//! initial one: there is no other place that it can come from. A row that was read as absent, and that
-//! nobody deleted, was absent. Where nothing tells, a read may have seen the initial value or that of a
-//! writer: then the column is left out of the reads of this row. A scan of such a table tells which rows it
-//! found; it becomes a read of these. That it did not find others tells nothing.
+//! A column's value that a committed transaction read, and that no transaction wrote to this row,
+//! is the initial one: there is no other place that it can come from. A row that was read as
+//! absent, and that nobody deleted, was absent. Where nothing tells, a read may have seen the
+//! initial value or that of a writer: then the column is left out of the reads of this row. A scan
+//! of such a table tells which rows it found; it becomes a read of these. That it did not find
+//! others tells nothing.
 //!
 //! # Invariants
 //! - If some initial rows make the history legal at a level, the settled history is legal at it.
@@ -40,13 +41,13 @@ pub(crate) fn settle(rows: &History, mut builder: HistoryBuilder, plan: &Plan) -
         return Some(Settled { history, dropped: HashSet::new(), reasons: BTreeSet::new() });
     }
     let open: Vec<bool> = rows.tables().iter().map(|table| table.initial_unknown).collect();
-    let told = Told::of(&history, &open);
+    let told = OpenContent::of(&history, &open);
     Copy { history: &history, open: &open, told: &told }.copy()
 }
 
 /// What was written to the rows of open tables, and what reads tell of their initial content.
 #[derive(Default)]
-struct Told {
+struct OpenContent {
     written: HashSet<(ObjectId, NameId, ValueId)>,
     deleted: HashSet<ObjectId>,
     columns: HashMap<(ObjectId, NameId), ValueId>,
@@ -59,7 +60,7 @@ fn is_open(history: &History, open: &[bool], object: ObjectId) -> bool {
     !given && history.object(object).table.is_some_and(|table| open[table.index()])
 }
 
-impl Told {
+impl OpenContent {
     fn of(history: &History, open: &[bool]) -> Self {
         let mut told = Self::default();
         let ops = || history.txns().flat_map(|txn| history.ops(txn).map(move |op| (txn, op)));
@@ -123,7 +124,7 @@ impl Told {
 struct Copy<'a> {
     history: &'a History,
     open: &'a [bool],
-    told: &'a Told,
+    told: &'a OpenContent,
 }
 
 impl Copy<'_> {
@@ -172,7 +173,8 @@ impl Copy<'_> {
         }
     }
 
-    /// The kind and the accesses that an operation is left with, and whether it tells less than before.
+    /// The kind and the accesses that an operation is left with, and whether it tells less than
+    /// before.
     fn op(&self, builder: &mut HistoryBuilder, op: Op<'_>) -> (OpKind, Vec<Access>, bool) {
         let history = self.history;
         let asked = history.scan(op.id).map(|scan| scan.predicate);
@@ -197,9 +199,12 @@ impl Copy<'_> {
     }
 
     fn read(&self, builder: &mut HistoryBuilder, accesses: &[Access]) -> Vec<Access> {
-        let left = |&access: &Access| match is_open(self.history, self.open, access.object) {
-            true => self.told.left(self.history, builder, access),
-            false => Some(access),
+        let left = |&access: &Access| {
+            if is_open(self.history, self.open, access.object) {
+                self.told.left(self.history, builder, access)
+            } else {
+                Some(access)
+            }
         };
         accesses.iter().filter_map(left).collect()
     }

@@ -1,8 +1,8 @@
 //! What a statement's text says, before its parameters are known.
 //!
 //! # Invariants
-//! A statement is rebuilt from the parts that were understood and compared with what was parsed: a clause
-//! that nobody looked at cannot be read over.
+//! A statement is rebuilt from the parts that were understood and compared with what was parsed: a
+//! clause that nobody looked at cannot be read over.
 
 use margay_history::{ReadLock, Table};
 use margay_sql::Dialect;
@@ -35,8 +35,8 @@ impl Shape {
         }
     }
 
-    /// The shape, unless it is of a read that locks: one of MySQL sees another state than the reads around
-    /// it; elsewhere it sees the same, or fails.
+    /// The shape, unless it is of a read that locks: one of MySQL sees another state than the reads
+    /// around it; elsewhere it sees the same, or fails.
     pub fn without_lock(self: std::sync::Arc<Self>) -> Result<std::sync::Arc<Self>, String> {
         match self.verb {
             Verb::Select { lock: Some(_), .. } => {
@@ -101,7 +101,8 @@ pub(crate) struct Limit {
 
 /// Reads a statement; says what it is that has no shape.
 ///
-/// `partly`: what it writes need not all be known, and a locking read may see another state than the reads around it.
+/// `partly`: what it writes need not all be known, and a locking read may see another state than
+/// the reads around it.
 pub(crate) fn shape(text: &str, tables: &[Table], dialect: Dialect, partly: bool) -> Result<Shape, String> {
     let reader = Reader { tables, partly };
     match &parsed(text, dialect)? {
@@ -138,7 +139,8 @@ fn share_mode(text: &str) -> String {
     }
 }
 
-/// The table of a statement that asks for rows by the values of columns and nothing else, and these columns.
+/// The table of a statement that asks for rows by the values of columns and nothing else, and these
+/// columns.
 pub(crate) fn keyless(text: &str, tables: &[Table], dialect: Dialect) -> Option<(usize, Vec<String>)> {
     let statement = parsed(text, dialect).ok()?;
     let (name, selection) = match &statement {
@@ -317,7 +319,8 @@ impl Reader<'_> {
         Ok(all)
     }
 
-    /// An upsert writes the row that it gives, if on a conflict it sets all columns but the key to what was given.
+    /// An upsert writes the row that it gives, if on a conflict it sets all columns but the key to
+    /// what was given.
     fn upsert(&self, on: &OnInsert, table: usize, given: &[usize]) -> Result<(), String> {
         let sets = match on {
             OnInsert::DuplicateKeyUpdate(sets) => sets,

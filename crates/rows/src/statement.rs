@@ -11,17 +11,17 @@ use crate::class::{Class, utc};
 use crate::fill::{fill, literal};
 use crate::shape::{Asked, Limit, Shape, Verb, key};
 use crate::split::Operand;
-use crate::translate::Sight;
+use crate::translate::SeenState;
 
 /// What a transaction knows of rows: their columns, or that they are absent.
 #[derive(Clone, Default, Debug)]
-pub struct Known {
+pub struct KnownRows {
     pub(crate) rows: HashMap<(usize, ObjectId), Option<HashMap<String, ValueId>>>,
     /// Tables without a key that it has inserted into: rows of its own are no others'.
     pub(crate) inserted: Vec<usize>,
 }
 
-impl Known {
+impl KnownRows {
     /// Nothing is known any more.
     pub fn clear(&mut self) {
         self.rows.clear();
@@ -68,7 +68,7 @@ pub enum Became {
 /// Columns of a row, by their places, with what RETURNING told of them.
 type Answer = Vec<(usize, ValueId)>;
 
-pub(crate) type Told<T> = Result<T, String>;
+pub(crate) type OrReason<T> = Result<T, String>;
 
 /// One statement at work.
 pub(crate) struct Run<'a> {
@@ -76,12 +76,12 @@ pub(crate) struct Run<'a> {
     /// Tables without a key of their own, whose rows are told apart by what statements ask for.
     pub keyless: &'a [bool],
     pub dialect: Dialect,
-    pub sight: Sight,
+    pub sight: SeenState,
     /// Whether a write may be told of in part.
     pub partly: bool,
     /// Whether the statement has a RETURNING clause, so that its rows are those that it changed.
     pub returns: bool,
-    pub known: &'a mut Known,
+    pub known: &'a mut KnownRows,
     pub builder: &'a mut HistoryBuilder,
 }
 
@@ -90,7 +90,7 @@ impl<'a> Run<'a> {
         &self.tables[table]
     }
 
-    pub fn became(&mut self, shape: &Shape, statement: &Statement) -> Told<Became> {
+    pub fn became(&mut self, shape: &Shape, statement: &Statement) -> OrReason<Became> {
         self.returns = shape.returns();
         let params = &statement.params;
         match &shape.verb {
@@ -144,9 +144,9 @@ impl<'a> Run<'a> {
         statement.count.or(returned)
     }
 
-    /// The row that an update or deletion changes, if it is one: the one whose key it names; where writes are
-    /// told of in part also if it asks for more, and found it.
-    fn target(&mut self, table: usize, asked: &Asked, statement: &Statement) -> Told<Option<ObjectId>> {
+    /// The row that an update or deletion changes, if it is one: the one whose key it names; where
+    /// writes are told of in part also if it asks for more, and found it.
+    fn target(&mut self, table: usize, asked: &Asked, statement: &Statement) -> OrReason<Option<ObjectId>> {
         if self.known.inserted.contains(&table) {
             return Ok(None);
         }
@@ -162,16 +162,16 @@ impl<'a> Run<'a> {
     }
 
     /// The row that a key names, if that is all that is asked for.
-    fn point(&mut self, table: usize, asked: &Asked, params: &[ValueId]) -> Told<Option<ObjectId>> {
+    fn point(&mut self, table: usize, asked: &Asked, params: &[ValueId]) -> OrReason<Option<ObjectId>> {
         asked.key.as_ref().map(|key| self.named(table, key, params)).transpose()
     }
 
-    fn named(&mut self, table: usize, key: &[Operand], params: &[ValueId]) -> Told<ObjectId> {
-        let values = key.iter().map(|operand| self.value(operand, params)).collect::<Told<Vec<_>>>()?;
+    fn named(&mut self, table: usize, key: &[Operand], params: &[ValueId]) -> OrReason<ObjectId> {
+        let values = key.iter().map(|operand| self.value(operand, params)).collect::<OrReason<Vec<_>>>()?;
         self.object(table, &values)
     }
 
-    fn value(&mut self, operand: &Operand, params: &[ValueId]) -> Told<ValueId> {
+    fn value(&mut self, operand: &Operand, params: &[ValueId]) -> OrReason<ValueId> {
         Ok(match operand {
             Operand::Param(at) => *params.get(*at).ok_or("a parameter is missing")?,
             Operand::Null => ValueId::NULL,
@@ -196,7 +196,7 @@ impl<'a> Run<'a> {
     }
 
     /// The row of a key, whose values must be such that equal keys are written alike.
-    fn object(&mut self, table: usize, values: &[ValueId]) -> Told<ObjectId> {
+    fn object(&mut self, table: usize, values: &[ValueId]) -> OrReason<ObjectId> {
         let def = self.table(table);
         for (column, &value) in key(def).into_iter().zip(values) {
             let class = Class::column(def, column);
@@ -225,13 +225,14 @@ impl<'a> Run<'a> {
         self.builder.values().intern_name(name)
     }
 
-    /// What RETURNING told of each of `rows` rows: columns and their values; nothing where it told nothing.
+    /// What RETURNING told of each of `rows` rows: columns and their values; nothing where it told
+    /// nothing.
     fn answers(
         &mut self,
         returning: &Option<Vec<Option<usize>>>,
         statement: &Statement,
         rows: usize,
-    ) -> Told<Vec<Option<Answer>>> {
+    ) -> OrReason<Vec<Option<Answer>>> {
         let Some(outputs) = returning else { return Ok(vec![None; rows]) };
         let Some(tuples) = self.tuples(statement, outputs.len())?.filter(|tuples| tuples.len() == rows)
         else {
@@ -249,8 +250,9 @@ impl<'a> Run<'a> {
         table: usize,
         (row, answer): (&[Operand], Option<&Answer>),
         params: &[ValueId],
-    ) -> Told<Access> {
-        let mut values = row.iter().map(|operand| self.value(operand, params)).collect::<Told<Vec<_>>>()?;
+    ) -> OrReason<Access> {
+        let mut values =
+            row.iter().map(|operand| self.value(operand, params)).collect::<OrReason<Vec<_>>>()?;
         for &(column, value) in answer.into_iter().flatten() {
             if values[column] == ValueId::UNKNOWN {
                 values[column] = value;
@@ -268,7 +270,7 @@ impl<'a> Run<'a> {
     }
 
     /// A write of these columns, which the transaction knows from now on.
-    fn written(&mut self, table: usize, object: ObjectId, given: &[(usize, ValueId)]) -> Told<Access> {
+    fn written(&mut self, table: usize, object: ObjectId, given: &[(usize, ValueId)]) -> OrReason<Access> {
         let mut columns = Vec::with_capacity(given.len());
         for &(column, value) in given {
             let kept = Class::column(self.table(table), column).keeps(self.builder.values().get(value));
@@ -289,16 +291,16 @@ impl<'a> Run<'a> {
         Ok(Access { object, value: self.builder.values().row(&columns) })
     }
 
-    /// A statement that changed no row has seen that there is none. In MySQL it may also have found nothing
-    /// to change. Where each statement sees another state, it may have waited for somebody who deleted the
-    /// row and put another in its place: PostgreSQL finds neither then, although there was a row before and
-    /// there is one after.
-    fn missed(&mut self, table: usize, object: ObjectId, statement: &Statement) -> Told<Option<Became>> {
+    /// A statement that changed no row has seen that there is none. In MySQL it may also have found
+    /// nothing to change. Where each statement sees another state, it may have waited for somebody
+    /// who deleted the row and put another in its place: PostgreSQL finds neither then, although
+    /// there was a row before and there is one after.
+    fn missed(&mut self, table: usize, object: ObjectId, statement: &Statement) -> OrReason<Option<Became>> {
         match self.changed(statement) {
             Some(0) if self.dialect.is_mysql() => {
                 Ok(Some(read(object, ValueId::UNKNOWN, Some(ReadLock::Exclusive))))
             }
-            Some(0) if self.sight == Sight::Changing => Ok(Some(read(object, ValueId::UNKNOWN, None))),
+            Some(0) if self.sight == SeenState::Changing => Ok(Some(read(object, ValueId::UNKNOWN, None))),
             Some(0) => {
                 self.known.rows.insert((table, object), None);
                 Ok(Some(read(object, ValueId::NULL, None)))
@@ -315,7 +317,7 @@ impl<'a> Run<'a> {
         object: ObjectId,
         change: &Change<'_>,
         params: &[ValueId],
-    ) -> Told<Option<Access>> {
+    ) -> OrReason<Option<Access>> {
         let Change { sets, text, answer } = *change;
         let told = |column: usize| {
             let found = answer?.iter().find(|(told, _)| *told == column)?;
@@ -345,7 +347,7 @@ impl<'a> Run<'a> {
 
     /// A write of a part of a row that the transaction knows is a write of the whole.
     fn widen(&self, table: usize, object: ObjectId, given: &mut Vec<(usize, ValueId)>) {
-        let usable = self.sight == Sight::Stable && !self.keyless[table];
+        let usable = self.sight == SeenState::Stable && !self.keyless[table];
         let Some(Some(known)) = self.known.rows.get(&(table, object)).filter(|_| usable) else { return };
         let keys = key(self.table(table));
         let others = (0..self.table(table).columns.len())
@@ -363,8 +365,9 @@ impl<'a> Run<'a> {
         sets: &[(usize, Option<Operand>)],
         text: &str,
         params: &[ValueId],
-    ) -> Told<Option<Vec<(usize, ValueId)>>> {
-        let Some(Some(known)) = self.known.rows.get(&(table, object)).filter(|_| self.sight == Sight::Stable)
+    ) -> OrReason<Option<Vec<(usize, ValueId)>>> {
+        let Some(Some(known)) =
+            self.known.rows.get(&(table, object)).filter(|_| self.sight == SeenState::Stable)
         else {
             return Ok(None);
         };
@@ -395,7 +398,7 @@ impl<'a> Run<'a> {
         asked: &Asked,
         set: Option<&String>,
         statement: &Statement,
-    ) -> Told<Became> {
+    ) -> OrReason<Became> {
         if self.keyless[table] {
             return Ok(self.something(table));
         }
@@ -405,18 +408,18 @@ impl<'a> Run<'a> {
         let table = TableId::at(table);
         // MySQL counts rows that it changed; others that it found.
         let nothing = self.partly && statement.count == Some(0) && !self.dialect.is_mysql();
-        if nothing && self.sight == Sight::Changing {
+        if nothing && self.sight == SeenState::Changing {
             // It has written nothing, and what it has seen is not certain: see `missed`.
             return Ok(Became::Scan { table, condition, rows: None, lock: None });
         }
         Ok(Became::Update { table, condition, set, nothing })
     }
 
-    pub fn filled(&mut self, text: &str, params: &[ValueId]) -> Told<String> {
+    pub fn filled(&mut self, text: &str, params: &[ValueId]) -> OrReason<String> {
         fill(text, params, self.builder.values()).ok_or_else(|| "a parameter that is no literal".to_owned())
     }
 
-    fn select(&mut self, table: usize, found: &Found<'_>, statement: &Statement) -> Told<Became> {
+    fn select(&mut self, table: usize, found: &Found<'_>, statement: &Statement) -> OrReason<Became> {
         let Found { asked, outputs, limit, lock } = *found;
         let rows = self.tuples(statement, outputs.len())?;
         let limit = match limit {
@@ -436,9 +439,10 @@ impl<'a> Run<'a> {
                 Some([]) => self.seen_absent(table, object),
                 Some([row]) => self.seen(table, object, outputs, row),
                 Some([row, more @ ..]) if self.keyless[table] => {
-                    match more.iter().all(|other| other == row) {
-                        true => self.seen(table, object, outputs, row),
-                        false => ValueId::UNKNOWN,
+                    if more.iter().all(|other| other == row) {
+                        self.seen(table, object, outputs, row)
+                    } else {
+                        ValueId::UNKNOWN
                     }
                 }
                 Some(_) => return Err("several rows of one key".into()),
@@ -452,18 +456,19 @@ impl<'a> Run<'a> {
         let Some(rows) = rows else {
             return Ok(Became::Scan { table: TableId::at(table), condition, rows: None, lock });
         };
-        let accesses = rows.iter().map(|row| self.scanned(table, outputs, row)).collect::<Told<Vec<_>>>()?;
+        let accesses =
+            rows.iter().map(|row| self.scanned(table, outputs, row)).collect::<OrReason<Vec<_>>>()?;
         Ok(Became::Scan { table: TableId::at(table), condition, rows: Some(accesses), lock })
     }
 
     /// The tuples of an answer, if it was recorded.
-    fn tuples(&mut self, statement: &Statement, width: usize) -> Told<Option<Vec<Vec<ValueId>>>> {
+    fn tuples(&mut self, statement: &Statement, width: usize) -> OrReason<Option<Vec<Vec<ValueId>>>> {
         let Some(rows) = &statement.rows else { return Ok(None) };
         let tuple = |&row: &ValueId| match self.builder.values().get(row) {
             Value::List(cells) if cells.len() == width => Ok(cells.to_vec()),
             _ => Err("a row that is not as wide as its statement says".to_owned()),
         };
-        rows.iter().map(tuple).collect::<Told<Vec<_>>>().map(Some)
+        rows.iter().map(tuple).collect::<OrReason<Vec<_>>>().map(Some)
     }
 
     /// An answer as long as the limit is all there is up to its last row.
@@ -475,7 +480,7 @@ impl<'a> Run<'a> {
         outputs: &[Option<usize>],
         rows: &[Vec<ValueId>],
         params: &[ValueId],
-    ) -> Told<()> {
+    ) -> OrReason<()> {
         let most = self.value(&limit.most, params)?;
         let Value::Int(most) = self.get(most) else { return Err("a LIMIT that is no number".into()) };
         if (rows.len() as i64) < most {
@@ -491,7 +496,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn scanned(&mut self, table: usize, outputs: &[Option<usize>], row: &[ValueId]) -> Told<Access> {
+    fn scanned(&mut self, table: usize, outputs: &[Option<usize>], row: &[ValueId]) -> OrReason<Access> {
         let cell = |column: usize| {
             let shown = outputs.iter().position(|output| *output == Some(column));
             shown.map(|at| row[at]).ok_or("a scan that does not show the keys of its rows")
@@ -553,8 +558,8 @@ fn read(object: ObjectId, value: ValueId, lock: Option<ReadLock>) -> Became {
     Became::Read { accesses: vec![Access { object, value }], lock }
 }
 
-/// Whether a transaction that read or wrote a value knows what the column holds from then on: not if it may
-/// be stored in another form, or changed by something that is not recorded.
+/// Whether a transaction that read or wrote a value knows what the column holds from then on: not
+/// if it may be stored in another form, or changed by something that is not recorded.
 fn is_learned(table: &Table, column: usize, value: Value<'_>) -> bool {
     let unseen = table.written_by_anything || table.columns_by_anything.contains(&table.columns[column].0);
     !unseen && Class::column(table, column).keeps(value)

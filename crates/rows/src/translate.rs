@@ -13,11 +13,11 @@ use margay_sql::Dialect;
 use crate::blunt::{Blunt, blunt, calls_what_is_known};
 use crate::fill::without_comments;
 use crate::shape::{Shape, keyless, shape};
-use crate::statement::{Became, Known, Run};
+use crate::statement::{Became, KnownRows, Run};
 
 /// What a transaction sees in the course of its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Sight {
+pub enum SeenState {
     /// One state and its own writes, as at the serializable and snapshot levels.
     Stable,
     /// Each statement may see another.
@@ -52,26 +52,27 @@ impl fmt::Display for Left {
 
 /// Translates the statements of a history; nothing when it has none.
 #[must_use]
-pub fn translate(history: &History, sight: Sight) -> Option<Rows> {
+pub fn translate(history: &History, sight: SeenState) -> Option<Rows> {
     rows(history, Translator::new(history.tables(), history.header().dbms.as_deref(), sight))
 }
 
-/// Translates the statements of a history as far as something is known of them, for engines that can do with
-/// that: columns that were written to a value that nobody saw are unknown, a write of rows that nobody saw is
-/// a predicate update, and what a query that is not understood returned is not observed. Nothing when there
-/// are no statements.
+/// Translates the statements of a history as far as something is known of them, for engines that
+/// can do with that: columns that were written to a value that nobody saw are unknown, a write of
+/// rows that nobody saw is a predicate update, and what a query that is not understood returned is
+/// not observed. Nothing when there are no statements.
 #[must_use]
-pub fn translate_partly(history: &History, sight: Sight) -> Option<Rows> {
+pub fn translate_partly(history: &History, sight: SeenState) -> Option<Rows> {
     let Rows { history, left, unseen } = partly(history, sight)?;
     Some(Rows { history: opened(history)?, left, unseen })
 }
 
 /// The same, and the tables say what was not seen of them.
-pub(crate) fn partly(history: &History, sight: Sight) -> Option<Rows> {
+pub(crate) fn partly(history: &History, sight: SeenState) -> Option<Rows> {
     rows(history, Translator::new(history.tables(), history.header().dbms.as_deref(), sight).partly())
 }
 
-/// A history whose initial rows are all given, those of tables that were not seen with a value that is not known.
+/// A history whose initial rows are all given, those of tables that were not seen with a value that
+/// is not known.
 fn opened(history: History) -> Option<History> {
     let tables = history.tables();
     if tables.iter().any(Table::has_unseen_writers) || !tables.iter().any(|table| table.initial_unknown) {
@@ -90,7 +91,7 @@ fn rows(history: &History, translator: Translator) -> Option<Rows> {
         return None;
     }
     let builder = HistoryBuilder::like(history);
-    let mut copy = Copy { history, translator, known: Known::default(), builder, left: None, unseen: 0 };
+    let mut copy = Copy { history, translator, known: KnownRows::default(), builder, left: None, unseen: 0 };
     history.txns().try_for_each(|txn| copy.txn(txn))?;
     copy.evidence();
     let (left, unseen) = (copy.left, copy.unseen);
@@ -110,7 +111,7 @@ pub struct Translator {
     /// Whose keys are made up.
     keyless: Vec<bool>,
     dialect: Dialect,
-    sight: Sight,
+    sight: SeenState,
     partly: bool,
     /// Whether locking reads see newer versions than the reads around them.
     newer: bool,
@@ -127,7 +128,7 @@ struct Read {
 impl Translator {
     /// A translator of statements on these tables, of this database.
     #[must_use]
-    pub fn new(tables: &[Table], dbms: Option<&str>, sight: Sight) -> Self {
+    pub fn new(tables: &[Table], dbms: Option<&str>, sight: SeenState) -> Self {
         let tables = tables.to_vec();
         let keyless = tables.iter().map(|table| table.key.is_empty() && !table.columns.is_empty()).collect();
         let dialect = Dialect::of_dbms(dbms);
@@ -148,13 +149,14 @@ impl Translator {
         self.dialect
     }
 
-    /// What a statement becomes. Its values are those of `builder`, where objects and new values go.
+    /// What a statement becomes. Its values are those of `builder`, where objects and new values
+    /// go.
     ///
     /// # Errors
     /// Why it stays a statement.
     pub fn statement(
         &mut self,
-        known: &mut Known,
+        known: &mut KnownRows,
         statement: &Statement,
         builder: &mut HistoryBuilder,
     ) -> Result<Became, String> {
@@ -204,8 +206,8 @@ impl Translator {
         read
     }
 
-    /// A table without a key gets one when the first statement asks for rows by the values of columns:
-    /// whoever asks for the same values means the same rows.
+    /// A table without a key gets one when the first statement asks for rows by the values of
+    /// columns: whoever asks for the same values means the same rows.
     fn make_up_keys(&mut self, text: &str) {
         if let Some((table, columns)) = keyless(text, &self.tables, self.dialect)
             && self.keyless[table]
@@ -219,7 +221,7 @@ impl Translator {
 struct Copy<'h> {
     history: &'h History,
     translator: Translator,
-    known: Known,
+    known: KnownRows,
     builder: HistoryBuilder,
     left: Option<Left>,
     unseen: usize,
@@ -256,8 +258,8 @@ impl Copy<'_> {
         Some(())
     }
 
-    /// An update whose rows nobody saw says nothing of how many there were. Where that was observed,
-    /// rows would explain less than what happened: the statement stays.
+    /// An update whose rows nobody saw says nothing of how many there were. Where that was
+    /// observed, rows would explain less than what happened: the statement stays.
     fn keeps_count(&self, statement: &Statement, became: Result<Became, String>) -> Result<Became, String> {
         let loses = matches!(became, Ok(Became::Update { nothing: false, .. })) && statement.count.is_some();
         if loses && !self.translator.partly {

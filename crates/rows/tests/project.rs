@@ -6,7 +6,7 @@ use margay_history::{Access, History, HistoryBuilder, ObjectId, OpKind, Table, T
 use margay_levels::Level;
 use margay_levels::definition::Family;
 use margay_naive::Naive;
-use margay_rows::{Projection, Sight, project};
+use margay_rows::{Projection, SeenState, project};
 use margay_testkit::{Rng, random};
 use margay_verdict::{Budget, Checker, Question, Verdict};
 
@@ -148,10 +148,10 @@ fn allows(history: &History, level: Level, real_time: bool) -> Option<bool> {
     }
 }
 
-fn sight(level: Level) -> Sight {
+fn sight(level: Level) -> SeenState {
     match level.family() {
-        Family::Serial | Family::Snapshot => Sight::Stable,
-        _ => Sight::Changing,
+        Family::Serial | Family::Snapshot => SeenState::Stable,
+        _ => SeenState::Changing,
     }
 }
 

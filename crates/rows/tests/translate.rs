@@ -2,7 +2,7 @@
 
 use margay_formats::{Format, Source, Target, read, write};
 use margay_history::{Access, History, Op, ReadLock, Update};
-use margay_rows::{Sight, translate, translate_partly};
+use margay_rows::{SeenState, translate, translate_partly};
 
 const TABLES: &str = r#""tables":{"t":{"key":["id"],"columns":{"id":"int","v":"int","s":"text"}},"p":{"key":["a","b"],"columns":{"a":"int","b":"int","c":"int"}},"d":{"key":["id"],"columns":{"id":"int","m":"decimal(12,2)"}},"n":{"key":["s"],"columns":{"s":"text","v":"int"}}}"#;
 
@@ -16,7 +16,7 @@ fn recorded(dbms: &str, statements: &[&str]) -> History {
 }
 
 /// What the statements of one transaction become, and why one stays.
-fn rows(dbms: &str, sight: Sight, statements: &[&str]) -> (Vec<String>, Option<String>) {
+fn rows(dbms: &str, sight: SeenState, statements: &[&str]) -> (Vec<String>, Option<String>) {
     let history = recorded(dbms, statements);
     let rows = translate(&history, sight).expect("it has statements");
     assert_eq!(rows.history.op_count(), history.op_count());
@@ -33,13 +33,13 @@ fn rows(dbms: &str, sight: Sight, statements: &[&str]) -> (Vec<String>, Option<S
 }
 
 fn becomes(statements: &[&str], expected: &[&str]) {
-    let (ops, left) = rows("postgresql-15", Sight::Stable, statements);
+    let (ops, left) = rows("postgresql-15", SeenState::Stable, statements);
     assert_eq!((ops.iter().map(String::as_str).collect::<Vec<_>>(), left), (expected.to_vec(), None));
 }
 
 /// Stays a statement, for a reason that has this word.
 fn stays(dbms: &str, statement: &str, why: &str) {
-    let (ops, left) = rows(dbms, Sight::Stable, &[statement]);
+    let (ops, left) = rows(dbms, SeenState::Stable, &[statement]);
     assert!(ops[0].starts_with("\"sql\""), "{ops:?}");
     let left = left.expect("it stays");
     assert!(left.contains(why), "{statement}: {left}");
@@ -131,12 +131,12 @@ fn what_is_computed_from_a_known_row_is_known() {
     );
 }
 
-/// A regression: the count got lost, so that rows held where the statement had changed more rows than
-/// there were.
+/// A regression: the count got lost, so that rows held where the statement had changed more rows
+/// than there were.
 #[test]
 fn an_update_of_which_only_the_count_is_known_stays_a_statement() {
     let statement = r#""sql":"UPDATE t SET v = v + 5 WHERE id = 7","count":1"#;
-    let (ops, left) = rows("postgresql-15", Sight::Changing, &[statement]);
+    let (ops, left) = rows("postgresql-15", SeenState::Changing, &[statement]);
     assert_eq!((ops[0].as_str(), left.is_some()), (statement, true));
 }
 
@@ -157,7 +157,7 @@ fn a_part_of_a_known_row_is_the_whole() {
             r#""write":[[["t",8],{"s":"y"}]]"#,
         ],
     );
-    let (ops, _) = rows("postgresql-15", Sight::Changing, &statements);
+    let (ops, _) = rows("postgresql-15", SeenState::Changing, &statements);
     assert_eq!(ops[1], r#""write":[[["t",7],{"v":11}]]"#);
 }
 
@@ -172,13 +172,13 @@ fn a_predicate_update_whose_rows_nobody_saw() {
 #[test]
 fn mysql_counts_changes_and_locks_newer_rows() {
     let (ops, left) =
-        rows("mariadb-10.11", Sight::Stable, &[r#""sql":"UPDATE t SET v = 1 WHERE id = 8","count":0"#]);
+        rows("mariadb-10.11", SeenState::Stable, &[r#""sql":"UPDATE t SET v = 1 WHERE id = 8","count":0"#]);
     assert_eq!((ops[0].as_str(), left), (r#""read":[[["t",8]]]"#, None));
     let statements = [
         r#""sql":"SELECT v FROM t WHERE `id` = $1","params":[8],"rows":[[1]]"#,
         r#""sql":"INSERT INTO p VALUES (?, 2, 3) ON DUPLICATE KEY UPDATE c = VALUES(c)","params":[1],"count":1"#,
     ];
-    let (ops, left) = rows("mariadb-10.11", Sight::Stable, &statements);
+    let (ops, left) = rows("mariadb-10.11", SeenState::Stable, &statements);
     let expected = [r#""read":[[["t",8],{"v":1}]]"#, r#""write":[[["p",[1,2]],{"c":3}]]"#];
     assert_eq!((ops.iter().map(String::as_str).collect::<Vec<_>>(), left), (expected.to_vec(), None));
     stays("mariadb-10.11", r#""sql":"SELECT v FROM t WHERE id = 1 FOR UPDATE","rows":[[1]]"#, "locking");
@@ -212,12 +212,12 @@ fn what_cannot_be_told_stays_and_says_why() {
 fn a_history_of_rows_is_left_alone() {
     let text = "{\"margay\":1}\n{\"session\":0,\"txn\":1,\"read\":[[\"x\",1]]}\n";
     let history = read(Source::bytes(text.as_bytes()), Some(Format::Margay)).expect("a history").history;
-    assert!(translate(&history, Sight::Stable).is_none());
+    assert!(translate(&history, SeenState::Stable).is_none());
 }
 
 /// What is told of statements to who can do with a part of it.
 fn partly(dbms: &str, statements: &[&str]) -> Vec<String> {
-    let rows = translate_partly(&recorded(dbms, statements), Sight::Changing).expect("it has statements");
+    let rows = translate_partly(&recorded(dbms, statements), SeenState::Changing).expect("it has statements");
     assert_eq!(rows.left, None);
     let history = rows.history;
     let accesses = |op: Op<'_>| {
@@ -273,8 +273,8 @@ fn a_part_of_what_was_written() {
     assert_eq!(ops, expected);
 }
 
-/// PostgreSQL at READ COMMITTED: a statement that has waited for somebody who deleted the row and inserted it
-/// again finds neither.
+/// PostgreSQL at READ COMMITTED: a statement that has waited for somebody who deleted the row and
+/// inserted it again finds neither.
 #[test]
 fn who_changed_nothing_has_seen_nothing_for_certain_where_states_change() {
     let missed = [r#""sql":"DELETE FROM t WHERE id = 8","count":0"#];
@@ -303,12 +303,13 @@ fn a_part_of_what_was_read() {
         r#""sql":"UPDATE t SET v = f(v)","count":1"#,
     ] {
         let history = recorded("postgresql-15", &[statement]);
-        let rows = translate_partly(&history, Sight::Changing).expect("it has statements");
+        let rows = translate_partly(&history, SeenState::Changing).expect("it has statements");
         assert!(rows.left.is_some(), "{statement}");
     }
 }
 
-/// A chain of 30,000 additions ended the process by an overflow of the stack: its tree is as deep as it is long.
+/// A chain of 30,000 additions ended the process by an overflow of the stack: its tree is as deep
+/// as it is long.
 #[test]
 fn a_long_chain_of_operators_stays() {
     let sum = vec!["1"; 30_000].join("+");

@@ -70,9 +70,10 @@ impl Authority {
         let mut command = Command::new("openssl");
         command.args(arguments.split(' ')).current_dir(&self.folder).stdin(Stdio::null());
         let output = command.output().map_err(|error| error.to_string())?;
-        match output.status.success() {
-            true => Ok(()),
-            false => Err(format!("openssl {arguments} failed: {}", String::from_utf8_lossy(&output.stderr))),
+        if output.status.success() {
+            Ok(())
+        } else {
+            Err(format!("openssl {arguments} failed: {}", String::from_utf8_lossy(&output.stderr)))
         }
     }
 }

@@ -1,10 +1,11 @@
-//! The private folder of a server. It goes with its owner, and the server with it, however the owner ends.
+//! The private folder of a server. It goes with its owner, and the server with it, however the
+//! owner ends.
 //!
 //! # Algorithm
-//! The owner locks a file in the folder and holds one end of a pipe. A shell, the watchdog, reads the
-//! other end. When the owner dies, the system closes the pipe: the watchdog kills what runs in the
-//! folder and removes it. If the watchdog dies too, the next owner sweeps: a folder whose lock is free
-//! has lost its owner.
+//! The owner locks a file in the folder and holds one end of a pipe. A shell, the watchdog, reads
+//! the other end. When the owner dies, the system closes the pipe: the watchdog kills what runs in
+//! the folder and removes it. If the watchdog dies too, the next owner sweeps: a folder whose lock
+//! is free has lost its owner.
 //!
 //! # Invariants
 //! - Nobody else on the machine can look into the folder.

@@ -1,19 +1,21 @@
-//! Private database servers of the installed binaries: started in a temporary folder on a free loopback port,
-//! and stopped and removed with their handle, also when the owner panics or is killed.
+//! Private database servers of the installed binaries: started in a temporary folder on a free
+//! loopback port, and stopped and removed with their handle, also when the owner panics or is
+//! killed.
 //!
 //! # Invariants
-//! - Only who knows the random password in [`Server::url`] can use a server; only its user can look into its folder.
+//! - Only who knows the random password in [`Server::url`] can use a server; only its user can look
+//!   into its folder.
 //! - Nothing that belongs to the machine's own servers is read or touched: own folder, own port, no
 //!   configuration files.
 //! - Servers refuse to run as root; as root they run as their own user, or as `nobody`.
-//! - What a server acknowledged is with the operating system, so it outlives the server's death, but not the
-//!   machine's: nothing is synced to a disk.
+//! - What a server acknowledged is with the operating system, so it outlives the server's death,
+//!   but not the machine's: nothing is synced to a disk.
 //! - A server is a process group of its own: an interrupt of the terminal does not reach it.
-//! - A signal reaches the server and all its descendants. PostgreSQL's are sessions of their own, so its
-//!   process group is not enough. Who pauses a server finds it paused, and who kills it finds all of them
-//!   gone.
-//! - A server is ready when its own process says so. That somebody answers on its port says little: it may be
-//!   another's, or not ready yet.
+//! - A signal reaches the server and all its descendants. PostgreSQL's are sessions of their own,
+//!   so its process group is not enough. Who pauses a server finds it paused, and who kills it
+//!   finds all of them gone.
+//! - A server is ready when its own process says so. That somebody answers on its port says little:
+//!   it may be another's, or not ready yet.
 
 mod certificates;
 mod home;
@@ -33,8 +35,8 @@ use std::time::{Duration, Instant};
 pub use certificates::{Authority, Certificate};
 use home::{Home, random};
 
-/// Ports that no system gives to outgoing connections by itself: one of those might be open by the time that
-/// a server wants it.
+/// Ports that no system gives to outgoing connections by itself: one of those might be open by the
+/// time that a server wants it.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
 
 /// How often a server that ends at once is started on another port.
@@ -71,7 +73,8 @@ enum Dbms {
 /// Names the folder in which programs are looked for when nobody names another.
 const BINARIES: &str = "MARGAY_BINARIES";
 
-/// The folder that somebody gave, or the usual one. Programs run in folders of their own, so it is absolute.
+/// The folder that somebody gave, or the usual one. Programs run in folders of their own, so it is
+/// absolute.
 fn place(folder: Option<&Path>) -> Option<PathBuf> {
     folder.map(|given| std::path::absolute(given).unwrap_or_else(|_| given.to_owned())).or_else(binaries)
 }
@@ -89,7 +92,8 @@ impl Server {
         Self::postgres_with(&[])
     }
 
-    /// The same, of the programs in this folder, or in the one that `MARGAY_BINARIES` names, or of the installed ones.
+    /// The same, of the programs in this folder, or in the one that `MARGAY_BINARIES` names, or of
+    /// the installed ones.
     ///
     /// # Errors
     /// When there is none, and why.
@@ -121,7 +125,8 @@ impl Server {
         new.start(|bin| Dbms::Postgres { bin, settings })
     }
 
-    /// MariaDB with the collation utf8mb4_general_ci, the superuser `root`, and a binary log of rows.
+    /// MariaDB with the collation utf8mb4_general_ci, the superuser `root`, and a binary log of
+    /// rows.
     ///
     /// # Errors
     /// When there is none, and why.
@@ -138,8 +143,8 @@ impl Server {
         New::mariadb(folder.as_deref())?.start(|bin| Dbms::Mariadb { bin, settings: Vec::new() })
     }
 
-    /// MySQL with the collation utf8mb4_general_ci, the superuser `root`, and its binary log, of the programs in this
-    /// folder, as [`Server::postgres_in`].
+    /// MySQL with the collation utf8mb4_general_ci, the superuser `root`, and its binary log, of
+    /// the programs in this folder, as [`Server::postgres_in`].
     ///
     /// # Errors
     /// When there is none, and why.
@@ -212,8 +217,8 @@ impl Server {
         self.signal("CONT");
     }
 
-    /// Sends a signal to the server and all its descendants. The server stops first: what it does not start
-    /// any more needs no signal.
+    /// Sends a signal to the server and all its descendants. The server stops first: what it does
+    /// not start any more needs no signal.
     fn signal(&mut self, name: &str) {
         if !matches!(self.child.try_wait(), Ok(None)) {
             // It has ended, and its number may be another's.
@@ -301,8 +306,8 @@ impl New {
         Ok(Self { bin, user, home, password })
     }
 
-    /// Starts a server on what is set up. Between when a port was found to be free and when the server takes
-    /// it somebody else may have.
+    /// Starts a server on what is set up. Between when a port was found to be free and when the
+    /// server takes it somebody else may have.
     fn start(self, dbms: impl FnOnce(PathBuf) -> Dbms) -> Result<Server, String> {
         let Self { bin, user, home, password } = self;
         let (dbms, port) = (dbms(bin), free_port()?);
@@ -373,8 +378,8 @@ impl Dbms {
         Ok(command)
     }
 
-    /// Whether the server with this number takes connections. PostgreSQL writes that into its file; the
-    /// others open their sockets.
+    /// Whether the server with this number takes connections. PostgreSQL writes that into its file;
+    /// the others open their sockets.
     fn is_ready(&self, folder: &Path, process: u32) -> bool {
         match self {
             Dbms::Postgres { .. } => {
@@ -426,7 +431,8 @@ fn like_mysql(program: &Path, folder: &Path, port: u16) -> Command {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // An immediate shutdown lets PostgreSQL's processes end together; a kill is for what does not listen.
+        // An immediate shutdown lets PostgreSQL's processes end together; a kill is for what does
+        // not listen.
         self.resume();
         let _ = Command::new("kill").args(["-QUIT", &self.child.id().to_string()]).status();
         let deadline = Instant::now() + Duration::from_secs(5);
@@ -437,7 +443,8 @@ impl Drop for Server {
     }
 }
 
-/// The folder that holds both programs: one of `root`, if that is given; else one of the usual ones, or of PATH.
+/// The folder that holds both programs: one of `root`, if that is given; else one of the usual
+/// ones, or of PATH.
 fn folder_of(first: &str, second: &str, usual: &[PathBuf], root: Option<&Path>) -> Result<PathBuf, String> {
     let has = |folder: &PathBuf| folder.join(first).is_file() && folder.join(second).is_file();
     if let Some(root) = root {
@@ -510,7 +517,8 @@ fn finish(mut command: Command, user: User, folder: &Path) -> Result<(), String>
     }
 }
 
-/// What a test goes on with: what is not installed is skipped, and said to be; what does not start is a failure.
+/// What a test goes on with: what is not installed is skipped, and said to be; what does not start
+/// is a failure.
 ///
 /// # Panics
 /// When something is installed and does not start.
@@ -535,8 +543,8 @@ mod tests {
         processes.iter().filter_map(|process| processes::state(*process)).map(|(state, _)| state).collect()
     }
 
-    /// A regression: signals went to the process group, in which PostgreSQL's children are not, so a paused
-    /// PostgreSQL went on to answer.
+    /// A regression: signals went to the process group, in which PostgreSQL's children are not, so
+    /// a paused PostgreSQL went on to answer.
     #[test]
     fn signals_reach_children_that_are_sessions_of_their_own() {
         let Some(mut server) = started(Server::postgres()) else { return };
@@ -553,8 +561,8 @@ mod tests {
         server.restart().expect("it starts again");
     }
 
-    /// Somebody listens on the port by the time that the server is started: it goes to another one, and is
-    /// not taken for the one that listens.
+    /// Somebody listens on the port by the time that the server is started: it goes to another one,
+    /// and is not taken for the one that listens.
     #[test]
     fn a_port_that_is_taken_is_not_ours() {
         for server in [Server::postgres(), Server::mariadb()] {

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a signal may take: it acts when the process runs next, and on a busy machine that is not at once.
+/// How long a signal may take: it acts when the process runs next, and on a busy machine that is
+/// not at once.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What the programs are called that run in a server's folder.

@@ -1,7 +1,7 @@
 //! Servers whose owner is killed.
 //!
-//! A regression: a killed run left its server running, with a superuser that everybody on the machine
-//! could use without a password.
+//! A regression: a killed run left its server running, with a superuser that everybody on the
+//! machine could use without a password.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -1,7 +1,7 @@
 //! The matrix: which protocol violates which level, and which engine finds which fault.
 //!
-//! `cargo run --release -p margay-simdb --example matrix [SEEDS]`, by default 250. The output is Markdown,
-//! and stands in `docs/SIMDB.md`.
+//! `cargo run --release -p margay-simdb --example matrix [SEEDS]`, by default 250. The output is
+//! Markdown, and stands in `docs/SIMDB.md`.
 
 use std::time::Duration;
 
@@ -48,10 +48,7 @@ fn promises(seeds: u64) {
 fn cell(protocol: Protocol, level: Level, (violated, unjudged): (u64, u64)) -> String {
     let number = if violated == 0 { "·".to_string() } else { violated.to_string() };
     let open = if unjudged > 0 { format!(" ?{unjudged}") } else { String::new() };
-    match protocol.implements(level) {
-        true => format!("[{number}{open}]"),
-        false => format!("{number}{open}"),
-    }
+    if protocol.implements(level) { format!("[{number}{open}]") } else { format!("{number}{open}") }
 }
 
 /// By level: histories that violate it, and histories that the judge gave up on.
@@ -72,8 +69,8 @@ fn violations(protocol: Protocol, seeds: u64) -> Vec<(u64, u64)> {
     column
 }
 
-/// Fault × engine: of the histories in which the fault became visible, those in which the engine finds the
-/// level violated.
+/// Fault × engine: of the histories in which the fault became visible, those in which the engine
+/// finds the level violated.
 fn faults(seeds: u64) {
     println!(
         "Fault by fault, over {seeds} seeds: histories in which it became visible to a client, and how many of them each engine calls a violation of \

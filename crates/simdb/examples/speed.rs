@@ -1,7 +1,8 @@
-//! How fast simulations are written: `cargo run --release -p margay-simdb --example speed -- FILE [OPTION VALUE]…`
+//! How fast simulations are written: `cargo run --release -p margay-simdb --example speed -- FILE
+//! [OPTION VALUE]…`
 //!
-//! Simulates 1,000,000 transactions of 8 operations by 24 clients, unless options say otherwise, into a file,
-//! and prints what it took.
+//! Simulates 1,000,000 transactions of 8 operations by 24 clients, unless options say otherwise,
+//! into a file, and prints what it took.
 
 use std::error::Error;
 use std::fs::File;

@@ -235,7 +235,8 @@ pub struct SimConfig {
     pub seed: u64,
     /// How often a client rolls back instead of committing.
     pub aborts: Ppm,
-    /// How often a client never learns how its commit ended. Half of these commits reach the database.
+    /// How often a client never learns how its commit ended. Half of these commits reach the
+    /// database.
     pub unknown: Ppm,
     /// How far clients' clocks are apart at most, in nanoseconds; the history says so.
     pub skew: u64,
@@ -243,8 +244,8 @@ pub struct SimConfig {
     pub domain: i64,
     /// A list of this length is left alone and a new one begun.
     pub list_length: u32,
-    /// Whether aggregates are recorded as SQL statements with their results; otherwise as the predicate reads
-    /// they were computed from.
+    /// Whether aggregates are recorded as SQL statements with their results; otherwise as the
+    /// predicate reads they were computed from.
     pub sql: bool,
     /// What is told beyond what clients saw.
     pub evidence: EvidenceOptions,
@@ -290,7 +291,8 @@ impl SimConfig {
         Self { clients, keys, domain, ..Self::new(protocol, seed) }
     }
 
-    /// A history small enough for the naive engine: few clients, few keys, a handful of transactions.
+    /// A history small enough for the naive engine: few clients, few keys, a handful of
+    /// transactions.
     #[must_use]
     pub fn small(protocol: Protocol, mix: Mix, seed: u64) -> Self {
         Self {

@@ -1,11 +1,12 @@
 //! The simulated database: versions, active transactions, and what all protocols have in common.
 //!
 //! # Invariants
-//! - Every call happens at one instant, `now`; the instants are totally ordered. What a call does is atomic.
-//! - Writes are kept with their transaction and installed by its commit. What has not been committed can only
-//!   be seen on purpose: by [`View::Dirty`] or by a fault.
-//! - The protocol decides ([`crate::rules::Rules`]); the database does. No protocol changes a chain itself,
-//!   but for read timestamps.
+//! - Every call happens at one instant, `now`; the instants are totally ordered. What a call does
+//!   is atomic.
+//! - Writes are kept with their transaction and installed by its commit. What has not been
+//!   committed can only be seen on purpose: by [`ReadView::Dirty`] or by a fault.
+//! - The protocol decides ([`crate::rules::Rules`]); the database does. No protocol changes a chain
+//!   itself, but for read timestamps.
 
 use margay_client::{Cond, Obj, Space, Value};
 
@@ -20,7 +21,7 @@ pub(crate) const TICK: u64 = 16;
 
 /// Where to read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum View {
+pub(crate) enum ReadView {
     /// The newest committed version.
     Latest,
     /// The newest version not newer than this.
@@ -38,7 +39,7 @@ pub(crate) enum Stop {
     Abort,
 }
 
-pub(crate) type Step<T> = Result<T, Stop>;
+pub(crate) type RuleResult<T> = Result<T, Stop>;
 
 /// A write that has not been committed.
 #[derive(Debug)]
@@ -79,8 +80,8 @@ impl Txn {
 pub(crate) struct Seen {
     pub obj: Obj,
     pub value: Value,
-    /// The label of the version's writer; `None` when it is the reader itself, or the history does not know
-    /// of the version.
+    /// The label of the version's writer; `None` when it is the reader itself, or the history does
+    /// not know of the version.
     pub writer: Option<u64>,
 }
 
@@ -180,7 +181,7 @@ impl Db {
     }
 
     /// What `me` sees of an object.
-    pub fn see(&mut self, me: usize, obj: Obj, view: View) -> Seen {
+    pub fn see(&mut self, me: usize, obj: Obj, view: ReadView) -> Seen {
         let early = self.see_own(me, obj).or_else(|| self.see_wrong(me, obj));
         early.unwrap_or_else(|| self.see_version(me, obj, view))
     }
@@ -194,8 +195,8 @@ impl Db {
     }
 
     /// What is committed, as far as the view goes.
-    pub fn see_version(&mut self, me: usize, obj: Obj, view: View) -> Seen {
-        if view == View::Dirty
+    pub fn see_version(&mut self, me: usize, obj: Obj, view: ReadView) -> Seen {
+        if view == ReadView::Dirty
             && let Some((client, pending)) = self.pending(me, obj).next()
         {
             let writer = (!pending.untold).then_some(self.txns[client].label);
@@ -203,8 +204,8 @@ impl Db {
         }
         let chain = self.store.chain(obj);
         let version = match view {
-            View::AsOf(ts) => chain.as_of(ts),
-            View::Latest | View::Dirty => chain.latest(),
+            ReadView::AsOf(ts) => chain.as_of(ts),
+            ReadView::Latest | ReadView::Dirty => chain.latest(),
         };
         let writer = (!version.untold).then_some(version.txn);
         let seen = Seen { obj, value: version.value.clone(), writer };
@@ -238,14 +239,14 @@ impl Db {
     }
 
     /// What a write of `me` starts from: its own earlier write, or a version.
-    pub fn base(&mut self, me: usize, obj: Obj, view: View) -> Value {
+    pub fn base(&mut self, me: usize, obj: Obj, view: ReadView) -> Value {
         if let Some(own) = self.txns[me].own(obj) {
             return own.value.clone();
         }
         let chain = self.store.chain(obj);
         match view {
-            View::AsOf(ts) => chain.as_of(ts).value.clone(),
-            View::Latest | View::Dirty => chain.latest().value.clone(),
+            ReadView::AsOf(ts) => chain.as_of(ts).value.clone(),
+            ReadView::Latest | ReadView::Dirty => chain.latest().value.clone(),
         }
     }
 
@@ -258,8 +259,9 @@ impl Db {
         }
     }
 
-    /// The rows that match for `me` in a view, its own writes included; faults of reads do not count here.
-    pub fn matching(&mut self, me: usize, cond: Cond, view: View) -> Vec<Obj> {
+    /// The rows that match for `me` in a view, its own writes included; faults of reads do not
+    /// count here.
+    pub fn matching(&mut self, me: usize, cond: Cond, view: ReadView) -> Vec<Obj> {
         let mut rows = self.candidates(cond);
         rows.retain(|&row| cond.matches(&self.base(me, row, view)));
         rows
@@ -329,9 +331,10 @@ impl Db {
         let now = self.fractured_part(me, writes.len());
         for (i, write) in writes.into_iter().enumerate() {
             let version = Version { untold: write.untold, ..self.version(me, write.value, ts) };
-            match i < now {
-                true => self.install_possibly_wrong(me, write.obj, version, horizon),
-                false => self.defer(me, write.obj, version, true),
+            if i < now {
+                self.install_possibly_wrong(me, write.obj, version, horizon)
+            } else {
+                self.defer(me, write.obj, version, true)
             }
         }
         for &firing in &self.txns[me].firings {

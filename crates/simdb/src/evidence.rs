@@ -1,8 +1,8 @@
 //! What a simulation tells beyond what clients saw.
 //!
 //! # Invariants
-//! - Evidence is the truth about the database, faults included. Pieces that are left out are left out at
-//!   random, by their own stream: thinning does not change the history.
+//! - Evidence is the truth about the database, faults included. Pieces that are left out are left
+//!   out at random, by their own stream: thinning does not change the history.
 
 use margay_client::{Note, Obj, Rng, Sink};
 
@@ -24,7 +24,8 @@ pub(crate) fn has_snapshots(protocol: Protocol) -> bool {
     matches!(protocol, SiFuw | SiFcw | Ssi | Percolator)
 }
 
-/// Whether commit timestamps are a serial order. Serializable snapshot isolation has one too, but does not know it.
+/// Whether commit timestamps are a serial order. Serializable snapshot isolation has one too, but
+/// does not know it.
 pub(crate) fn has_serial_order(protocol: Protocol) -> bool {
     use Protocol::*;
     matches!(protocol, Serial | Ss2pl | Occ | Mvto)

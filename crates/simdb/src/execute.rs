@@ -2,18 +2,19 @@
 
 use margay_client::{Ask, Change, Cond, Obj, Row, Value};
 
-use crate::db::{Db, Seen, Step, Stop, View};
+use crate::db::{Db, ReadView, RuleResult, Seen, Stop};
 use crate::fault::Fault;
 use crate::rules::Rules;
 
-/// Tries a statement. Its answer is left in `rows`: what was read, or what a predicate update made of its rows.
+/// Tries a statement. Its answer is left in `rows`: what was read, or what a predicate update made
+/// of its rows.
 pub(crate) fn execute(
     db: &mut Db,
     rules: &mut dyn Rules,
     me: usize,
     ask: Ask,
     rows: &mut Vec<Seen>,
-) -> Step<()> {
+) -> RuleResult<()> {
     rows.clear();
     db.looked.clear();
     let step = rules.statement(db, me).and_then(|()| attempt(db, rules, me, ask, rows));
@@ -36,7 +37,7 @@ fn end_statement(db: &mut Db, me: usize) {
     }
 }
 
-fn attempt(db: &mut Db, rules: &mut dyn Rules, me: usize, ask: Ask, rows: &mut Vec<Seen>) -> Step<()> {
+fn attempt(db: &mut Db, rules: &mut dyn Rules, me: usize, ask: Ask, rows: &mut Vec<Seen>) -> RuleResult<()> {
     match ask {
         Ask::Read(obj) => read(db, rules, me, obj, rows),
         Ask::Write(obj, change) => {
@@ -65,7 +66,7 @@ fn attempt(db: &mut Db, rules: &mut dyn Rules, me: usize, ask: Ask, rows: &mut V
     }
 }
 
-fn read(db: &mut Db, rules: &mut dyn Rules, me: usize, obj: Obj, rows: &mut Vec<Seen>) -> Step<()> {
+fn read(db: &mut Db, rules: &mut dyn Rules, me: usize, obj: Obj, rows: &mut Vec<Seen>) -> RuleResult<()> {
     let seen = match db.see_own(me, obj).or_else(|| db.see_wrong(me, obj)) {
         Some(seen) => seen,
         None => {
@@ -84,13 +85,13 @@ fn look(db: &mut Db, seen: &Seen) {
     }
 }
 
-fn write(db: &mut Db, me: usize, obj: Obj, change: Change, view: View) -> Value {
+fn write(db: &mut Db, me: usize, obj: Obj, change: Change, view: ReadView) -> Value {
     let value = change.apply(&db.base(me, obj, view));
     db.put(me, obj, value.clone());
     value
 }
 
-fn scan(db: &mut Db, me: usize, cond: Cond, view: View, rows: &mut Vec<Seen>) {
+fn scan(db: &mut Db, me: usize, cond: Cond, view: ReadView, rows: &mut Vec<Seen>) {
     let all = if db.keep_looked { db.store.rows().collect() } else { db.candidates(cond) };
     for obj in all {
         let seen = db.see(me, obj, view);
@@ -119,7 +120,7 @@ fn misreport(db: &mut Db, me: usize, rows: &mut Vec<Seen>) {
     }
 }
 
-fn update(db: &mut Db, me: usize, targets: &[Obj], change: Change, view: View, rows: &mut Vec<Seen>) {
+fn update(db: &mut Db, me: usize, targets: &[Obj], change: Change, view: ReadView, rows: &mut Vec<Seen>) {
     for &obj in targets {
         let value = write(db, me, obj, change, view);
         rows.push(Seen { obj, value, writer: None });
@@ -127,24 +128,24 @@ fn update(db: &mut Db, me: usize, targets: &[Obj], change: Change, view: View, r
     if !rows.is_empty() && db.fault(me, Fault::WrongRowCount) {
         let missing = db.faults.choice.below(rows.len() as u64) as usize;
         let Seen { obj, .. } = rows.remove(missing);
-        // Another write of the same transaction may still tell of it; then the evidence does not, which is
-        // all that is lost.
+        // Another write of the same transaction may still tell of it; then the evidence does not,
+        // which is all that is lost.
         if let Some(own) = db.txns[me].writes.iter_mut().find(|w| w.obj == obj) {
             own.untold = true;
         }
     }
 }
 
-/// A predicate update has looked at every row of the table: where it searched, and if the row matched there,
-/// where it starts from.
-fn look_at_table(db: &mut Db, me: usize, cond: Cond, searched: View, view: View) {
+/// A predicate update has looked at every row of the table: where it searched, and if the row
+/// matched there, where it starts from.
+fn look_at_table(db: &mut Db, me: usize, cond: Cond, searched: ReadView, view: ReadView) {
     for obj in db.store.rows() {
         if db.txns[me].own(obj).is_some() {
             continue;
         }
         let at = |view| match view {
-            View::AsOf(ts) => db.store.row(obj).as_of(ts),
-            View::Latest | View::Dirty => db.store.row(obj).latest(),
+            ReadView::AsOf(ts) => db.store.row(obj).as_of(ts),
+            ReadView::Latest | ReadView::Dirty => db.store.row(obj).latest(),
         };
         let found = at(searched);
         let version = if cond.matches(&found.value) { at(view) } else { found };

@@ -77,8 +77,9 @@ impl Fault {
         self.row().1
     }
 
-    /// The level that the fault breaks under a protocol: one that the protocol implements without it. `None`
-    /// when the fault does not apply to the protocol, or breaks nothing that it promises.
+    /// The level that the fault breaks under a protocol: one that the protocol implements without
+    /// it. `None` when the fault does not apply to the protocol, or breaks nothing that it
+    /// promises.
     #[must_use]
     pub fn breaks(self, protocol: Protocol) -> Option<Level> {
         use Protocol as P;
@@ -91,8 +92,8 @@ impl Fault {
             LostUpdate => {
                 matches!(protocol, P::SiFuw | P::SiFcw | P::Ssi).then_some(Level::SnapshotIsolation)
             }
-            // Old but consistent: only real time and sessions tell. Under timestamp ordering the reads no
-            // longer fit the writes.
+            // Old but consistent: only real time and sessions tell. Under timestamp ordering the
+            // reads no longer fit the writes.
             StaleSnapshot => match protocol {
                 P::SiFuw | P::SiFcw | P::Ssi | P::Percolator => Some(Level::StrictSnapshotIsolation),
                 P::Mvto => Some(Level::Serializable),

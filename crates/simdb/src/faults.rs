@@ -8,7 +8,8 @@ use crate::report::Firing;
 
 const COUNT: usize = Fault::ALL.len();
 
-/// The faults of a simulation. A fault that is switched off draws no random number, so it cannot change what others do.
+/// The faults of a simulation. A fault that is switched off draws no random number, so it cannot
+/// change what others do.
 #[derive(Debug)]
 pub(crate) struct Faults {
     ppm: [u32; COUNT],

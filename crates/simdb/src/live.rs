@@ -1,18 +1,20 @@
-//! A simulated database for clients that are really there: threads call it, wait in it, and are refused by it.
+//! A simulated database for clients that are really there: threads call it, wait in it, and are
+//! refused by it.
 //!
-//! The simulation of [`crate::simulate`] plays its own clients, one event at a time. Here the clients play
-//! themselves, and the protocol is the same code. What comes out depends on how the threads are scheduled, so
-//! it cannot be repeated byte for byte.
+//! The simulation of [`crate::simulate`] plays its own clients, one event at a time. Here the
+//! clients play themselves, and the protocol is the same code. What comes out depends on how the
+//! threads are scheduled, so it cannot be repeated byte for byte.
 //!
 //! # Invariants
-//! - Every call takes effect at one instant, while it holds the state; a call that waits has had no effect yet.
+//! - Every call takes effect at one instant, while it holds the state; a call that waits has had no
+//!   effect yet.
 //! - Whoever waits is tried again whenever anyone releases something.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use margay_client::{Ask, Obj, Told, Value};
+use margay_client::{Ask, DatabaseEvidence, Obj, Value};
 
 use crate::config::SimConfig;
 use crate::db::{Db, Deferred, Seen, Stop};
@@ -29,8 +31,8 @@ const STEP: Duration = Duration::from_micros(50);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refused;
 
-/// A simulated database that threads share. `me` is a client's number, below [`SimConfig::clients`]; `now` is
-/// nanoseconds on any clock that all of them share.
+/// A simulated database that threads share. `me` is a client's number, below
+/// [`SimConfig::clients`]; `now` is nanoseconds on any clock that all of them share.
 pub struct Live {
     state: Mutex<State>,
     released: Condvar,
@@ -45,11 +47,12 @@ struct State {
     deferred: VecDeque<Deferred>,
     answer: Vec<Seen>,
     /// What is kept to be told, if anyone wants it.
-    told: Option<Told>,
+    told: Option<DatabaseEvidence>,
 }
 
 impl Live {
-    /// The database of a configuration, of which only protocol, faults, clients, keys, domain, mix and seed count.
+    /// The database of a configuration, of which only protocol, faults, clients, keys, domain, mix
+    /// and seed count.
     #[must_use]
     pub fn new(config: &SimConfig) -> Self {
         let state = State {
@@ -67,13 +70,13 @@ impl Live {
     pub fn remember(&self, protocol: Protocol) {
         let mut state = unpoisoned(self.state.lock());
         state.db.keep_successions = true;
-        let told = state.told.get_or_insert_with(Told::default);
+        let told = state.told.get_or_insert_with(DatabaseEvidence::default);
         told.serial = has_serial_order(protocol);
         told.views = has_snapshots(protocol);
     }
 
     /// What was kept; nothing if nobody asked for it.
-    pub fn told(&self) -> Option<Told> {
+    pub fn told(&self) -> Option<DatabaseEvidence> {
         unpoisoned(self.state.lock()).told.take()
     }
 

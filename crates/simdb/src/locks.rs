@@ -1,21 +1,22 @@
 //! Locks on objects and conditions, and deadlocks.
 //!
 //! # Algorithm
-//! A statement takes all locks that it needs at one instant, or none and waits. Whenever a transaction
-//! releases anything, every statement that waits for it is tried again, in the order in which they began to
-//! wait. A transaction that closes a circle of waiting is the victim.
+//! A statement takes all locks that it needs at one instant, or none and waits. Whenever a
+//! transaction releases anything, every statement that waits for it is tried again, in the order in
+//! which they began to wait. A transaction that closes a circle of waiting is the victim.
 //!
 //! # Invariants
 //! - Two transactions hold a lock on one object only if both hold it shared.
-//! - A lock on a condition protects what matches it: a write conflicts when the row matches before or after it.
-//! - Every wait ends: a circle is found by whoever closes it, because a waiting transaction's blockers are
-//!   looked up anew each time it is tried, and it is tried each time any of them ends.
+//! - A lock on a condition protects what matches it: a write conflicts when the row matches before
+//!   or after it.
+//! - Every wait ends: a circle is found by whoever closes it, because a waiting transaction's
+//!   blockers are looked up anew each time it is tried, and it is tried each time any of them ends.
 
 use hashbrown::HashMap;
 
 use margay_client::{Change, Cond, Obj};
 
-use crate::db::{Db, Step, Stop};
+use crate::db::{Db, RuleResult, Stop};
 use crate::fault::Fault;
 
 #[derive(Clone, Copy, Debug)]
@@ -135,19 +136,19 @@ impl Locks {
     }
 }
 
-fn wait_for(blockers: Vec<u32>) -> Step<()> {
+fn wait_for(blockers: Vec<u32>) -> RuleResult<()> {
     if blockers.is_empty() { Ok(()) } else { Err(Stop::Wait(blockers)) }
 }
 
 impl Db {
     /// Waits while another holds a lock that a read conflicts with.
-    pub fn wait_to_read(&mut self, me: usize, obj: Obj) -> Step<()> {
+    pub fn wait_to_read(&mut self, me: usize, obj: Obj) -> RuleResult<()> {
         let mut blockers = Vec::new();
         self.locks.blockers(me as u32, obj, false, &mut blockers);
         self.unless_lock_is_skipped(me, blockers)
     }
 
-    fn unless_lock_is_skipped(&mut self, me: usize, blockers: Vec<u32>) -> Step<()> {
+    fn unless_lock_is_skipped(&mut self, me: usize, blockers: Vec<u32>) -> RuleResult<()> {
         if !blockers.is_empty() && self.fault(me, Fault::LockNotTaken) {
             return Ok(());
         }
@@ -155,16 +156,16 @@ impl Db {
     }
 
     /// Takes a shared lock.
-    pub fn lock_shared(&mut self, me: usize, obj: Obj) -> Step<()> {
+    pub fn lock_shared(&mut self, me: usize, obj: Obj) -> RuleResult<()> {
         self.lock(me, obj, false)
     }
 
     /// Takes an exclusive lock.
-    pub fn lock_exclusive(&mut self, me: usize, obj: Obj) -> Step<()> {
+    pub fn lock_exclusive(&mut self, me: usize, obj: Obj) -> RuleResult<()> {
         self.lock(me, obj, true)
     }
 
-    fn lock(&mut self, me: usize, obj: Obj, exclusive: bool) -> Step<()> {
+    fn lock(&mut self, me: usize, obj: Obj, exclusive: bool) -> RuleResult<()> {
         if self.locks.holds(me as u32, obj, exclusive) || self.fault(me, Fault::LockNotTaken) {
             return Ok(());
         }
@@ -176,7 +177,7 @@ impl Db {
     }
 
     /// Takes exclusive locks on all of these, or on none.
-    pub fn lock_all_exclusive(&mut self, me: usize, objs: &[Obj]) -> Step<()> {
+    pub fn lock_all_exclusive(&mut self, me: usize, objs: &[Obj]) -> RuleResult<()> {
         let mut blockers = Vec::new();
         objs.iter().for_each(|&obj| self.locks.blockers(me as u32, obj, true, &mut blockers));
         if !objs.is_empty() && self.fault(me, Fault::LockNotTaken) {
@@ -187,12 +188,13 @@ impl Db {
         Ok(())
     }
 
-    /// Waits while another has a lock on a condition that the row matches before or after the change.
-    pub fn wait_for_conditions(&mut self, me: usize, obj: Obj, change: Change) -> Step<()> {
+    /// Waits while another has a lock on a condition that the row matches before or after the
+    /// change.
+    pub fn wait_for_conditions(&mut self, me: usize, obj: Obj, change: Change) -> RuleResult<()> {
         if self.locks.conds.is_empty() {
             return Ok(());
         }
-        let old = self.base(me, obj, crate::db::View::Latest);
+        let old = self.base(me, obj, crate::db::ReadView::Latest);
         let new = change.apply(&old);
         let others = self.locks.conds.iter().filter(|(client, _)| *client as usize != me);
         let conflicting = others.filter(|(_, cond)| cond.matches(&old) || cond.matches(&new));
@@ -200,8 +202,9 @@ impl Db {
         self.unless_lock_is_skipped(me, blockers)
     }
 
-    /// Waits while another has changed, and locked, a row that matches the condition before or after its change.
-    pub fn wait_for_writers(&mut self, me: usize, cond: Cond) -> Step<()> {
+    /// Waits while another has changed, and locked, a row that matches the condition before or
+    /// after its change.
+    pub fn wait_for_writers(&mut self, me: usize, cond: Cond) -> RuleResult<()> {
         let others = self.pending_rows(cond).filter(|(client, _)| *client != me);
         let locked = others.filter(|(client, w)| self.locks.holds(*client as u32, w.obj, true));
         let blockers = locked.map(|(client, _)| client as u32).collect();

@@ -1,4 +1,5 @@
-//! The protocols, as data: names, promises, and why they are kept. The code of each is in its own file under `rules`.
+//! The protocols, as data: names, promises, and why they are kept. The code of each is in its own
+//! file under `rules`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -97,9 +98,9 @@ impl Protocol {
 
     /// The strongest levels that it implements, whatever the workload. What they imply holds too.
     ///
-    /// A transaction's points lie inside its recorded interval: snapshots and timestamps are taken by its
-    /// first statement, and a commit takes effect before it is answered. That is what makes the serializable
-    /// protocols strict. The proofs stand in the modules under `rules`; in short:
+    /// A transaction's points lie inside its recorded interval: snapshots and timestamps are taken
+    /// by its first statement, and a commit takes effect before it is answered. That is what makes
+    /// the serializable protocols strict. The proofs stand in the modules under `rules`; in short:
     #[must_use]
     pub const fn promises(self) -> &'static [Level] {
         match self {
@@ -108,21 +109,24 @@ impl Protocol {
             // All locks are held at the commit point, so commit order is a serial order (Bernstein,
             // Hadzilacos and Goodman 1987).
             Ss2pl => &[Level::StrictSerializable],
-            // At the commit point everything read is still the newest: validation is the serialization point
-            // [KungRobinson1981].
+            // At the commit point everything read is still the newest: validation is the
+            // serialization point [KungRobinson1981].
             Occ => &[Level::StrictSerializable],
-            // Timestamps come from one counter inside the transactions' intervals and are the serial order (Reed 1978).
+            // Timestamps come from one counter inside the transactions' intervals and are the
+            // serial order (Reed 1978).
             Mvto => &[Level::StrictSerializable],
-            // Every cycle over wr, ww, rw and real time has two adjacent rw edges into its first committer;
-            // the certifier allows none [Fekete2005, PortsGrittner2012].
+            // Every cycle over wr, ww, rw and real time has two adjacent rw edges into its first
+            // committer; the certifier allows none [Fekete2005, PortsGrittner2012].
             Ssi => &[Level::StrictSerializable],
-            // Snapshots are prefixes of the commit order, taken after the transaction began [Berenson1995].
+            // Snapshots are prefixes of the commit order, taken after the transaction began
+            // [Berenson1995].
             SiFuw | SiFcw | Percolator => &[Level::StrictSnapshotIsolation],
-            // Every statement sees a prefix of the commit order, and later statements see longer ones.
+            // Every statement sees a prefix of the commit order, and later statements see longer
+            // ones.
             RcLocking | RcMvcc => &[Level::BeReadCommitted],
-            // A predicate update reads rows newer than the snapshot, and a snapshot read after it goes back
-            // behind them: Hermitage's results for MySQL, which leave no more than Adya's PL-2 once such
-            // updates are in play.
+            // A predicate update reads rows newer than the snapshot, and a snapshot read after it
+            // goes back behind them: Hermitage's results for MySQL, which leave no more than Adya's
+            // PL-2 once such updates are in play.
             InnodbRr => &[Level::ReadCommitted],
             // Writers exclude each other to the end, so the order of commits orders all versions.
             ReadUncommitted => &[Level::ReadUncommitted],
@@ -131,8 +135,8 @@ impl Protocol {
 
     /// The strongest levels that it implements on workloads of this mix.
     ///
-    /// On registers alone, InnoDB's current reads are blind writes, and its snapshot reads see prefixes of
-    /// the commit order.
+    /// On registers alone, InnoDB's current reads are blind writes, and its snapshot reads see
+    /// prefixes of the commit order.
     #[must_use]
     pub fn promises_on(self, mix: &Mix) -> &'static [Level] {
         match self {
@@ -141,12 +145,13 @@ impl Protocol {
         }
     }
 
-    /// Whether what a predicate read saw of rows that it did not return belongs to one state with the rest.
+    /// Whether what a predicate read saw of rows that it did not return belongs to one state with
+    /// the rest.
     ///
-    /// Protocols that protect conditions rather than rows let a row change under a predicate read as long as
-    /// it does not match before or after. Nothing is wrong with that, for such a change is no conflict, but
-    /// the version that was there is not the one of the serial order; so their evidence names the versions of
-    /// the returned rows only.
+    /// Protocols that protect conditions rather than rows let a row change under a predicate read
+    /// as long as it does not match before or after. Nothing is wrong with that, for such a change
+    /// is no conflict, but the version that was there is not the one of the serial order; so their
+    /// evidence names the versions of the returned rows only.
     pub(crate) fn sees_whole_tables(self) -> bool {
         !matches!(self, Ss2pl | Ssi | Occ | Mvto)
     }

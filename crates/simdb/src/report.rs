@@ -11,9 +11,9 @@ pub struct Firing {
     pub txn: u64,
     /// The true time, in nanoseconds.
     pub time: i64,
-    /// Whether it changed what a client could see: an answer of a transaction that committed in fact came out
-    /// of it, or a transaction committed that a check should have stopped. Seen is not yet forbidden: a
-    /// visible fault need not break a level.
+    /// Whether it changed what a client could see: an answer of a transaction that committed in
+    /// fact came out of it, or a transaction committed that a check should have stopped. Seen is
+    /// not yet forbidden: a visible fault need not break a level.
     pub visible: bool,
 }
 

@@ -1,8 +1,9 @@
-//! What a protocol decides: whether a statement may go on, where it reads, and whether a transaction may commit.
+//! What a protocol decides: whether a statement may go on, where it reads, and whether a
+//! transaction may commit.
 
 use margay_client::{Change, Cond, Obj};
 
-use crate::db::{Db, Step, View};
+use crate::db::{Db, ReadView, RuleResult};
 use crate::protocol::Protocol;
 
 mod innodb_rr;
@@ -28,44 +29,50 @@ pub(crate) enum Commit {
 
 /// A protocol. `me` is the client; each client is in at most one transaction.
 ///
-/// Every method but `end` may answer [`crate::db::Stop::Wait`]; it is then called again, from the beginning,
-/// when something was released. It must not have changed anything that a second call could mistake for its
-/// own success.
+/// Every method but `end` may answer [`crate::db::Stop::Wait`]; it is then called again, from the
+/// beginning, when something was released. It must not have changed anything that a second call
+/// could mistake for its own success.
 pub(crate) trait Rules: Send {
     /// Before a statement, each time it is tried.
-    fn statement(&mut self, _db: &mut Db, _me: usize) -> Step<()> {
+    fn statement(&mut self, _db: &mut Db, _me: usize) -> RuleResult<()> {
         Ok(())
     }
 
     /// Where a read of `obj` looks. Not asked for objects that `me` has written.
-    fn read(&mut self, db: &mut Db, me: usize, obj: Obj) -> Step<View>;
+    fn read(&mut self, db: &mut Db, me: usize, obj: Obj) -> RuleResult<ReadView>;
 
     /// Where a predicate read looks.
-    fn scan(&mut self, db: &mut Db, me: usize, cond: Cond) -> Step<View>;
+    fn scan(&mut self, db: &mut Db, me: usize, cond: Cond) -> RuleResult<ReadView>;
 
-    /// What a write of `obj` starts from. Unless a protocol has a way of its own, it waits for conditions
-    /// that others have locked, locks the object, and changes the newest version.
-    fn write(&mut self, db: &mut Db, me: usize, obj: Obj, change: Change) -> Step<View> {
+    /// What a write of `obj` starts from. Unless a protocol has a way of its own, it waits for
+    /// conditions that others have locked, locks the object, and changes the newest version.
+    fn write(&mut self, db: &mut Db, me: usize, obj: Obj, change: Change) -> RuleResult<ReadView> {
         db.wait_for_conditions(me, obj, change)?;
         db.lock_exclusive(me, obj)?;
-        Ok(View::Latest)
+        Ok(ReadView::Latest)
     }
 
-    /// The rows that a predicate update changes, and what it starts from. Unless a protocol has a way of its
-    /// own, it locks the newest rows that match, and the condition.
-    fn targets(&mut self, db: &mut Db, me: usize, cond: Cond, change: Change) -> Step<(Vec<Obj>, View)> {
+    /// The rows that a predicate update changes, and what it starts from. Unless a protocol has a
+    /// way of its own, it locks the newest rows that match, and the condition.
+    fn targets(
+        &mut self,
+        db: &mut Db,
+        me: usize,
+        cond: Cond,
+        change: Change,
+    ) -> RuleResult<(Vec<Obj>, ReadView)> {
         let rows = lock_matching(db, me, cond, change)?;
         db.lock_condition(me, cond);
-        Ok((rows, View::Latest))
+        Ok((rows, ReadView::Latest))
     }
 
     /// Where a predicate update looked for its rows, if not where it starts from.
-    fn searched(&self, _db: &Db, _me: usize) -> Option<View> {
+    fn searched(&self, _db: &Db, _me: usize) -> Option<ReadView> {
         None
     }
 
     /// Whether and when to commit: at once, unless a protocol asks first.
-    fn commit(&mut self, db: &mut Db, _me: usize) -> Step<Commit> {
+    fn commit(&mut self, db: &mut Db, _me: usize) -> RuleResult<Commit> {
         commit_now(db)
     }
 
@@ -97,14 +104,14 @@ pub(crate) fn rules(protocol: Protocol, clients: usize) -> Box<dyn Rules> {
 }
 
 /// A commit that needs no permission takes effect at once.
-fn commit_now(db: &mut Db) -> Step<Commit> {
+fn commit_now(db: &mut Db) -> RuleResult<Commit> {
     Ok(Commit::At(db.tick()))
 }
 
 /// Waits for whatever a predicate update of the newest rows conflicts with, then takes its locks.
-fn lock_matching(db: &mut Db, me: usize, cond: Cond, change: Change) -> Step<Vec<Obj>> {
+fn lock_matching(db: &mut Db, me: usize, cond: Cond, change: Change) -> RuleResult<Vec<Obj>> {
     db.wait_for_writers(me, cond)?;
-    let rows = db.matching(me, cond, View::Latest);
+    let rows = db.matching(me, cond, ReadView::Latest);
     for &row in &rows {
         db.wait_for_conditions(me, row, change)?;
     }

@@ -1,17 +1,17 @@
 //! The simulation: events in time, clients, and what they record.
 //!
 //! # Algorithm
-//! A client calls at `before`; the call reaches the database one latency later, takes effect at that instant
-//! unless it has to wait, and the answer is there at `after`, another latency later. Then the client thinks
-//! and calls again. One event per call is enough: the instant at which it is (re)tried. Events are ordered by
-//! time, and by the order of their scheduling at one time.
+//! A client calls at `before`; the call reaches the database one latency later, takes effect at
+//! that instant unless it has to wait, and the answer is there at `after`, another latency later.
+//! Then the client thinks and calls again. One event per call is enough: the instant at which it is
+//! (re)tried. Events are ordered by time, and by the order of their scheduling at one time.
 //!
 //! # Invariants
-//! - `before < effect < after` for every operation with an answer; a commit whose answer is lost may take
-//!   effect after its interval.
+//! - `before < effect < after` for every operation with an answer; a commit whose answer is lost
+//!   may take effect after its interval.
 //! - Equal configurations give equal histories, byte for byte, on any machine.
-//! - Memory is bounded by clients, keys and the versions that active transactions can still see, not by the
-//!   number of transactions. The record of firings is the exception.
+//! - Memory is bounded by clients, keys and the versions that active transactions can still see,
+//!   not by the number of transactions. The record of firings is the exception.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

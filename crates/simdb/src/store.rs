@@ -1,14 +1,15 @@
 //! Versions of objects.
 //!
 //! # Invariants
-//! - A chain is never empty and sorted by timestamp; its first version is the initial one until that is pruned.
-//! - Versions that no active transaction can see any more are pruned, when a new one is installed and once
-//!   more when the new one is old enough for everyone: a chain holds the newest version, those since the
-//!   oldest active snapshot, and one older.
+//! - A chain is never empty and sorted by timestamp; its first version is the initial one until
+//!   that is pruned.
+//! - Versions that no active transaction can see any more are pruned, when a new one is installed
+//!   and once more when the new one is old enough for everyone: a chain holds the newest version,
+//!   those since the oldest active snapshot, and one older.
 //! - Chains are looked up, never iterated in hash order.
-//! - For every row, all values that its column `v` has in the versions of its chain lie in its bounds, so
-//!   that a predicate read need not look at rows that cannot match. A row that is not as it should be has
-//!   bounds that everything matches.
+//! - For every row, all values that its column `v` has in the versions of its chain lie in its
+//!   bounds, so that a predicate read need not look at rows that cannot match. A row that is not as
+//!   it should be has bounds that everything matches.
 
 use std::collections::VecDeque;
 
@@ -33,7 +34,8 @@ pub(crate) struct Version {
     pub read_ts: u64,
     /// The firing that it comes from.
     pub mark: u32,
-    /// Whether the history does not know of it: its writer aborted, or was not told that it wrote it.
+    /// Whether the history does not know of it: its writer aborted, or was not told that it wrote
+    /// it.
     pub untold: bool,
 }
 
@@ -82,8 +84,8 @@ impl Chain {
         self.versions[start..].iter().zip(&self.versions[start + 1..])
     }
 
-    /// Puts a version in its place by timestamp; answers the labels of its neighbours, those that the history
-    /// does not know left out.
+    /// Puts a version in its place by timestamp; answers the labels of its neighbours, those that
+    /// the history does not know left out.
     pub fn install(&mut self, version: Version, horizon: u64) -> (Option<u64>, Option<u64>) {
         self.prune(horizon);
         let place = self.versions.iter().rposition(|v| v.ts <= version.ts).map_or(0, |p| p + 1);
@@ -91,8 +93,8 @@ impl Chain {
         self.neighbours(place)
     }
 
-    /// Puts a version directly below the newest, with the same timestamp, so that it is never the newest. Not
-    /// below the initial version.
+    /// Puts a version directly below the newest, with the same timestamp, so that it is never the
+    /// newest. Not below the initial version.
     pub fn install_below(&mut self, mut version: Version) -> Option<(Option<u64>, Option<u64>)> {
         let place = self.versions.len() - 1;
         if self.versions[place].txn == 0 {
@@ -118,7 +120,8 @@ impl Chain {
         }
     }
 
-    /// The least and the greatest `v` among the versions; everything when something is wrong with them.
+    /// The least and the greatest `v` among the versions; everything when something is wrong with
+    /// them.
     fn bounds(&self) -> (i64, i64) {
         let wrong =
             self.mark != CLEAN || self.aborted.is_some() || self.versions.iter().any(|v| v.mark != CLEAN);
@@ -218,9 +221,9 @@ impl Store {
 /// By row: the least and the greatest `v` among its versions.
 ///
 /// # Cost
-/// Predicate reads walk through all of them, so they are kept as columns of narrow integers, eight of which
-/// are compared at a time. Values that do not fit count as the nearest that does: that can only let in rows
-/// that need not be looked at.
+/// Predicate reads walk through all of them, so they are kept as columns of narrow integers, eight
+/// of which are compared at a time. Values that do not fit count as the nearest that does: that can
+/// only let in rows that need not be looked at.
 #[derive(Debug)]
 struct Bounds {
     least: Vec<i32>,

@@ -1,10 +1,10 @@
 //! What clients ask.
 //!
 //! # Invariants
-//! - Every value that a client writes to a register, appends to a list or writes into column `w` is written
-//!   once in the whole history: client c of n writes c + 1, c + 1 + n, c + 1 + 2n, …
-//! - A client's choices come from its own stream, so they do not depend on what others do, with one exception: which
-//!   list stands for a slot depends on how often the slot has been appended to.
+//! - Every value that a client writes to a register, appends to a list or writes into column `w` is
+//!   written once in the whole history: client c of n writes c + 1, c + 1 + n, c + 1 + 2n, …
+//! - A client's choices come from its own stream, so they do not depend on what others do, with one
+//!   exception: which list stands for a slot depends on how often the slot has been appended to.
 
 use margay_client::{Ask, Change, Cond, Obj, Rng, Row, Space};
 
@@ -115,7 +115,8 @@ impl Workload {
         self.kinds[self.kinds.partition_point(|k| k.0 <= drawn)].1
     }
 
-    /// A key. Writes prefer, half of the time, what the transaction used last: who updates has often read.
+    /// A key. Writes prefer, half of the time, what the transaction used last: who updates has
+    /// often read.
     fn key(&self, asker: &mut Asker, space: Space, write: bool) -> u32 {
         let last = asker.last[space as usize];
         if let (true, Some(key)) = (write, last)

@@ -1,8 +1,8 @@
 //! The corpus: every history's verdicts, recomputed by the naive engine.
 //!
-//! A file says which levels hold and which fail: the maximal ones that hold, the minimal ones that fail, by
-//! implication. With `MARGAY_BLESS=1` the two lines are rewritten as the naive engine has it; then read the
-//! difference before committing it.
+//! A file says which levels hold and which fail: the maximal ones that hold, the minimal ones that
+//! fail, by implication. With `MARGAY_BLESS=1` the two lines are rewritten as the naive engine has
+//! it; then read the difference before committing it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

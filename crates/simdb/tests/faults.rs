@@ -1,6 +1,6 @@
-//! Every fault breaks what it is said to break: the naive engine confirms a violation on some seed, under
-//! every protocol that it applies to. `cargo test -p margay-simdb --test faults -- --nocapture` prints the
-//! commands that repeat them.
+//! Every fault breaks what it is said to break: the naive engine confirms a violation on some seed,
+//! under every protocol that it applies to. `cargo test -p margay-simdb --test faults --
+//! --nocapture` prints the commands that repeat them.
 
 use std::time::Duration;
 

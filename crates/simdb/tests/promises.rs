@@ -1,4 +1,5 @@
-//! Protocols keep their promises: the naive engine finds no violation of a promised level, on any seed.
+//! Protocols keep their promises: the naive engine finds no violation of a promised level, on any
+//! seed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

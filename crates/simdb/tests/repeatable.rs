@@ -1,7 +1,8 @@
-//! The same seed gives the same bytes, on any machine and in any version: the bytes of one history per
-//! protocol are pinned.
+//! The same seed gives the same bytes, on any machine and in any version: the bytes of one history
+//! per protocol are pinned.
 //!
-//! If a change to the simulator changes them on purpose, the new numbers are printed by the failing test.
+//! If a change to the simulator changes them on purpose, the new numbers are printed by the failing
+//! test.
 
 use margay_formats::{Format, Source, read};
 use margay_simdb::{

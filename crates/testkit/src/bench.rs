@@ -1,13 +1,13 @@
-//! The frame of benchmarks that print a table: each case in a process of its own, so that the peaks of memory
-//! do not mix.
+//! The frame of benchmarks that print a table: each case in a process of its own, so that the peaks
+//! of memory do not mix.
 
 use std::process::Command;
 use std::time::Instant;
 
 use margay_verdict::Verdict;
 
-/// A table of cases. The program is called again for each of them, as `child NUMBER`; `PART` as its argument
-/// chooses the cases whose name has it.
+/// A table of cases. The program is called again for each of them, as `child NUMBER`; `PART` as its
+/// argument chooses the cases whose name has it.
 pub struct Bench<'a> {
     /// The first two lines of the table.
     pub head: &'a str,

@@ -1,16 +1,17 @@
-//! The conformance suite: an engine against [`margay_naive`], on all tiny histories and on random ones, and
-//! the laws that every engine keeps.
+//! The conformance suite: an engine against [`margay_naive`], on all tiny histories and on random
+//! ones, and the laws that every engine keeps.
 //!
 //! # Laws
-//! 1. Where the definitions decide, an engine that decides says the same. Every certificate passes the audit;
-//!    every finding names transactions, and an anomaly that the level forbids.
+//! 1. Where the definitions decide, an engine that decides says the same. Every certificate passes
+//!    the audit; every finding names transactions, and an anomaly that the level forbids.
 //! 2. Asking twice gives the same answer.
 //! 3. New names for keys, sessions and transactions change nothing.
-//! 4. If a level holds, no level that it implies is violated, whatever the evidence: evidence narrows, never widens.
-//! 5. If a level holds, it holds without any one transaction, where what others saw of that one is forgotten
-//!    ([`History::restrict`]): the same orders and points without it explain what is left. That is true at
-//!    every level but read-uncommitted, where reads of a list that contradict each other tell nothing:
-//!    without one of them the other tells.
+//! 4. If a level holds, no level that it implies is violated, whatever the evidence: evidence
+//!    narrows, never widens.
+//! 5. If a level holds, it holds without any one transaction, where what others saw of that one is
+//!    forgotten ([`History::restrict`]): the same orders and points without it explain what is
+//!    left. That is true at every level but read-uncommitted, where reads of a list that contradict
+//!    each other tell nothing: without one of them the other tells.
 //!
 //! A case that fails is made small and printed in the mini language.
 
@@ -41,7 +42,8 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// All tiny histories, and 500 random ones, or as many as the environment variable `MARGAY_RANDOM` says.
+    /// All tiny histories, and 500 random ones, or as many as the environment variable
+    /// `MARGAY_RANDOM` says.
     fn default() -> Self {
         let random = std::env::var("MARGAY_RANDOM").ok().and_then(|n| n.parse().ok()).unwrap_or(500);
         Self { random, seed: 1, tiny: 1, may_be_unknown: true }
@@ -177,7 +179,8 @@ impl Suite<'_> {
         let edit = Edit { keep: &|_| true, times: true, evidence: true, names: seed };
         let Some(other) = copy(history, &edit) else { return Ok(()) };
         let renamed = self.ask(&other, question);
-        // Where an engine may be unknown, names may decide whether it is: they decide what it tries first.
+        // Where an engine may be unknown, names may decide whether it is: they decide what it tries
+        // first.
         let undecided = |verdict: &Verdict| matches!(verdict, Verdict::Unknown(_));
         let may_be_unknown = self.options.may_be_unknown || question.uses_instants();
         if may_be_unknown && (undecided(answer) || undecided(&renamed)) {

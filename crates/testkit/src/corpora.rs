@@ -1,7 +1,8 @@
 //! The corpora of other tools, with what is documented of them.
 //!
-//! The folder is not part of the project: it lies beside the workspace, or where the environment variable
-//! `MARGAY_CORPORA` says. Tests that want it print that they are skipped where it is absent.
+//! The folder is not part of the project: it lies beside the workspace, or where the environment
+//! variable `MARGAY_CORPORA` says. Tests that want it print that they are skipped where it is
+//! absent.
 
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
@@ -143,7 +144,8 @@ impl Cases<'_> {
         names.iter().for_each(|name| self.add(&format!("vbox-coo/{name}"), Level::Serializable, false));
     }
 
-    /// Rows that name a model of ours and add no assumption; columns: the models, the answer, options.
+    /// Rows that name a model of ours and add no assumption; columns: the models, the answer,
+    /// options.
     fn elle(&mut self, set: &str, models: usize, valid: usize, options: usize) {
         for line in lines(&self.root.join(set).join("EXPECTED.tsv")) {
             let columns: Vec<&str> = line.split('\t').collect();

@@ -2,8 +2,8 @@
 //!
 //! - [`mini`]: a language for tiny histories: `history("T1: w(x,1) | T2: r(x,1)")`.
 //! - [`mod@tiny`] and [`mod@random`]: all tiny histories, and random ones from a seed.
-//! - [`mod@corpora`] and [`cases`]: histories of other tools, with their documented answers, where that
-//!   folder is there.
+//! - [`mod@corpora`] and [`cases`]: histories of other tools, with their documented answers, where
+//!   that folder is there.
 //! - [`mod@bench`]: the frame of benchmarks that print a table.
 //! - [`mod@conformance`]: an engine joins the suite in three lines:
 //! ```no_run

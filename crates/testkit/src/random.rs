@@ -1,11 +1,11 @@
 //! Random tiny histories, as texts in the mini language.
 //!
 //! # Algorithm
-//! Transactions run one after the other on a small model of a database whose isolation is chosen for each
-//! history: serial, from one older state (a snapshot), from a state per operation, or from a state per
-//! object. So most histories satisfy some levels and violate others. Then observations are disturbed now and
-//! then: by any other value of the object, written by whomever. Sessions, times and evidence are added from
-//! the order in which the transactions ran, or against it.
+//! Transactions run one after the other on a small model of a database whose isolation is chosen
+//! for each history: serial, from one older state (a snapshot), from a state per operation, or from
+//! a state per object. So most histories satisfy some levels and violate others. Then observations
+//! are disturbed now and then: by any other value of the object, written by whomever. Sessions,
+//! times and evidence are added from the order in which the transactions ran, or against it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -192,7 +192,8 @@ impl<'r> Draft<'r> {
         }
     }
 
-    /// Below snapshots, what a transaction has not written itself may change between its operations.
+    /// Below snapshots, what a transaction has not written itself may change between its
+    /// operations.
     fn refresh(&mut self, view: &mut State, own: &[(&'static str, Change)]) {
         let last = self.states.len();
         let statement = self.states[self.rng.below(last)].clone();
@@ -278,7 +279,8 @@ impl<'r> Draft<'r> {
         draft.ops.push(format!("r({object},{shown})"));
     }
 
-    /// What is reported of a value: the value, or now and then something else that the object held or might have.
+    /// What is reported of a value: the value, or now and then something else that the object held
+    /// or might have.
     fn disturbed(&mut self, object: &str, value: Val) -> Val {
         if !self.rng.chance(self.disturb) {
             return value;

@@ -1,12 +1,13 @@
 //! All tiny histories, up to renaming.
 //!
 //! # Algorithm
-//! Up to three transactions of up to two operations, each a read or a write of one of two objects, every
-//! write with a value of its own. A read shows the initial state or any write of the object, its own
-//! transaction's and later ones included. Once with registers and once with lists, where a write appends and
-//! a read shows up to two elements in any order; once with every transaction in its own session, and,
-//! smaller, with all in one or two of them in one. Of the histories that differ only by the names of objects
-//! and, where sessions allow it, of transactions, one is kept: the smallest description.
+//! Up to three transactions of up to two operations, each a read or a write of one of two objects,
+//! every write with a value of its own. A read shows the initial state or any write of the object,
+//! its own transaction's and later ones included. Once with registers and once with lists, where a
+//! write appends and a read shows up to two elements in any order; once with every transaction in
+//! its own session, and, smaller, with all in one or two of them in one. Of the histories that
+//! differ only by the names of objects and, where sessions allow it, of transactions, one is kept:
+//! the smallest description.
 
 use std::fmt::Write;
 

@@ -1,7 +1,8 @@
-//! The bank of Troubadour's evaluation: one table of accounts, a balance check, and four transactions that move money.
+//! The bank of Troubadour's evaluation: one table of accounts, a balance check, and four
+//! transactions that move money.
 //!
-//! Money is moved by `balance = balance + $1`: what is written depends on what the statement finds, and its
-//! client is not told.
+//! Money is moved by `balance = balance + $1`: what is written depends on what the statement finds,
+//! and its client is not told.
 
 use margay_client::{Cell, ColumnType, Rng, Schema, TableDef};
 
@@ -15,7 +16,7 @@ const TAKE: &str = "UPDATE margay_accounts SET balance = balance - $1 WHERE id =
 /// What an account holds at first.
 const START: i64 = 100;
 /// Amounts are at most this.
-const MOST: u64 = 50;
+const MAX_AMOUNT: u64 = 50;
 /// An overdraft costs this.
 const FEE: i64 = 5;
 /// How many accounts there are when nobody says.
@@ -63,7 +64,7 @@ impl Script for Teller {
     /// One in five only reads, as in the paper; the others come equally often.
     fn next(&mut self) -> Box<dyn Procedure> {
         let [account, to] = self.keys.two(&mut self.rng);
-        let amount = 1 + self.rng.below(MOST) as i64;
+        let amount = 1 + self.rng.below(MAX_AMOUNT) as i64;
         Box::new(match self.rng.below(5) {
             0 => Bill::Balance { account },
             1 => Bill::Deposit { account, amount },

@@ -1,8 +1,9 @@
-//! BlindW with ranges: transactions that only read or only write a table of rows (k, v1, v2), by key, by
-//! ranges of keys, or by ranges of values. The variants without ranges are steps on registers and stand in
-//! the catalogue.
+//! BlindW with ranges: transactions that only read or only write a table of rows (k, v1, v2), by
+//! key, by ranges of keys, or by ranges of values. The variants without ranges are steps on
+//! registers and stand in the catalogue.
 //!
-//! A predicate write finds its rows by a range and writes each by its key, so that what it wrote shows in the history.
+//! A predicate write finds its rows by a range and writes each by its key, so that what it wrote
+//! shows in the history.
 
 use margay_client::{Cell, ColumnType, Rng, Schema, TableDef};
 
@@ -25,7 +26,8 @@ const SHARE: u32 = 4;
 /// Which variant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Leopard's: half of the transactions write by key; half read, by key or by a range of ten keys.
+    /// Leopard's: half of the transactions write by key; half read, by key or by a range of ten
+    /// keys.
     RwPlus,
     /// Vbox's: half of the transactions read, half write, all by ranges of values.
     Pred,
@@ -114,9 +116,10 @@ impl Asker {
             (Kind::Pred, reads) => {
                 let (first, low) = (self.rng.below(2) == 0, self.small());
                 let high = low + self.rng.below(3) as i64;
-                match reads {
-                    true => Part::ReadValues { first, low, high },
-                    false => Part::WriteValues { first, low, high, to: self.small() },
+                if reads {
+                    Part::ReadValues { first, low, high }
+                } else {
+                    Part::WriteValues { first, low, high, to: self.small() }
                 }
             }
         }

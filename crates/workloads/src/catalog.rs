@@ -18,15 +18,15 @@ use crate::twitter::Twitter;
 
 /// What a transaction does next: one statement, or a few that belong together.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Step {
+pub enum WorkloadStep {
     /// Reads a register.
     Read,
     /// Writes a register blindly.
     Write,
     /// Reads a register, then writes it.
     Increment,
-    /// Reads both registers of a pair, then writes one of them: two of these at once are write skew unless
-    /// one is refused.
+    /// Reads both registers of a pair, then writes one of them: two of these at once are write skew
+    /// unless one is refused.
     Skew,
     /// Reads a list.
     ReadList,
@@ -42,8 +42,8 @@ pub enum Step {
     DeleteRow,
     /// Reads the rows that match a condition.
     Scan,
-    /// Reads the rows that match a condition, then writes a row that matches it too: a phantom for whoever
-    /// does the same.
+    /// Reads the rows that match a condition, then writes a row that matches it too: a phantom for
+    /// whoever does the same.
     ScanThenWrite,
     /// Changes the rows that match a condition.
     UpdateWhere,
@@ -81,7 +81,7 @@ pub enum Body {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Steps {
     /// The kinds of transactions: how often each comes, and how often it does what.
-    pub kinds: &'static [(u32, &'static [(Step, u32)])],
+    pub kinds: &'static [(u32, &'static [(WorkloadStep, u32)])],
     /// How many steps a transaction has: at least and at most.
     pub length: (u32, u32),
     /// How many keys each kind of object has. Few keys make conflicts.
@@ -95,7 +95,7 @@ pub struct Steps {
 impl Steps {
     /// One kind of transaction on keys that are asked for equally often.
     const fn uniform(
-        kinds: &'static [(u32, &'static [(Step, u32)])],
+        kinds: &'static [(u32, &'static [(WorkloadStep, u32)])],
         length: (u32, u32),
         keys: u32,
         rollbacks: u32,
@@ -167,10 +167,10 @@ const fn workload(
     Workload { name, description, source, body, options: OWN }
 }
 
-use Step::*;
+use WorkloadStep::*;
 
-const READS: &[(Step, u32)] = &[(Read, 1)];
-const WRITES: &[(Step, u32)] = &[(Write, 1)];
+const READS: &[(WorkloadStep, u32)] = &[(Read, 1)];
+const WRITES: &[(WorkloadStep, u32)] = &[(Write, 1)];
 
 /// Every workload; the first is the default.
 pub const WORKLOADS: &[Workload] = &[

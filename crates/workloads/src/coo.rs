@@ -1,9 +1,9 @@
-//! The catalogue of anomalies of Coo that Vbox's evaluation runs: 29 interleavings of two transactions, of
-//! reads (RAT), writes (WAT) and both (IAT), on one row (SDA) or two (DDA). Where a database lets all
-//! statements through in this order, what is left is not serializable.
+//! The catalogue of anomalies of Coo that Vbox's evaluation runs: 29 interleavings of two
+//! transactions, of reads (RAT), writes (WAT) and both (IAT), on one row (SDA) or two (DDA). Where
+//! a database lets all statements through in this order, what is left is not serializable.
 //!
-//! What a pattern is called `c1` or `c2` after is who commits first; `committed` means that one commits
-//! before the other goes on.
+//! What a pattern is called `c1` or `c2` after is who commits first; `committed` means that one
+//! commits before the other goes on.
 
 use crate::scripted::{Line, notation};
 
@@ -19,9 +19,9 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Its lines, and those of a third transaction that reads what is left. `W1x=11` is a write of 11 to x by
-    /// the first transaction, `R1x` a read, `P1=20` a read of the rows whose value is 20, `C1` a commit, `A1`
-    /// a rollback.
+    /// Its lines, and those of a third transaction that reads what is left. `W1x=11` is a write of
+    /// 11 to x by the first transaction, `R1x` a read, `P1=20` a read of the rows whose value is
+    /// 20, `C1` a commit, `A1` a rollback.
     #[must_use]
     pub fn lines(&self) -> Vec<Line> {
         notation(&format!("{} R3x R3y C3", self.notation))

@@ -1,9 +1,9 @@
 //! Which key comes next.
 //!
 //! # Algorithm
-//! Zipf's law by cumulative weights and a binary search, in integers, so that a seed means the same on every
-//! machine: key number k has weight 1/(k+1). A hotspot is the first fifth of the keys, which is asked four
-//! times in five.
+//! Zipf's law by cumulative weights and a binary search, in integers, so that a seed means the same
+//! on every machine: key number k has weight 1/(k+1). A hotspot is the first fifth of the keys,
+//! which is asked four times in five.
 
 use std::fmt;
 use std::str::FromStr;

@@ -2,11 +2,11 @@
 
 use margay_client::{Ask, Change, Cond, Obj, Rng, Row, Space};
 
-use crate::catalog::{Step, Steps};
+use crate::catalog::{Steps, WorkloadStep};
 use crate::draw::{Keys, Options, stream};
 
-/// The values of column `v` are below this: few for few keys, so that conditions find rows, and more for
-/// many, so that they do not find too many.
+/// The values of column `v` are below this: few for few keys, so that conditions find rows, and
+/// more for many, so that they do not find too many.
 pub(crate) fn domain(keys: u32) -> i64 {
     i64::from((keys / 4).max(20))
 }
@@ -33,8 +33,8 @@ pub struct Generator {
     clients: i64,
     /// Even, and no other client's.
     next_value: i64,
-    /// Odd: values of plans that are tried again, so that those of new plans do not depend on what the
-    /// database refused.
+    /// Odd: values of plans that are tried again, so that those of new plans do not depend on what
+    /// the database refused.
     next_again: i64,
     transactions: u64,
 }
@@ -71,8 +71,8 @@ impl Generator {
         Plan { asks, commits: self.below(100) >= self.steps.rollbacks }
     }
 
-    /// A plan that was refused, to be tried again: the same with new values, so that a value still tells
-    /// which attempt wrote it.
+    /// A plan that was refused, to be tried again: the same with new values, so that a value still
+    /// tells which attempt wrote it.
     #[must_use]
     pub fn again(&mut self, plan: &Plan) -> Plan {
         let mut fresh = || {
@@ -93,7 +93,7 @@ impl Generator {
     }
 
     /// What kind of transaction comes next. Where there is one, nothing is drawn.
-    fn kind(&mut self) -> &'static [(Step, u32)] {
+    fn kind(&mut self) -> &'static [(WorkloadStep, u32)] {
         let kinds = self.steps.kinds;
         match kinds {
             [] => &[],
@@ -102,9 +102,9 @@ impl Generator {
         }
     }
 
-    fn step(&mut self, kind: &[(Step, u32)]) -> Step {
+    fn step(&mut self, kind: &[(WorkloadStep, u32)]) -> WorkloadStep {
         let drawn = self.weighted(kind.iter().map(|(_, weight)| *weight));
-        kind.get(drawn).map_or(Step::Read, |(step, _)| *step)
+        kind.get(drawn).map_or(WorkloadStep::Read, |(step, _)| *step)
     }
 
     /// The place of one of these weights, each as often as it is heavy.
@@ -119,15 +119,15 @@ impl Generator {
         chosen.map_or(0, |(place, _)| place)
     }
 
-    fn ask(&mut self, step: Step, asks: &mut Vec<Ask>) {
+    fn ask(&mut self, step: WorkloadStep, asks: &mut Vec<Ask>) {
         match step {
-            Step::Read => asks.push(Ask::Read(self.object(Space::Register))),
-            Step::Write => asks.push(self.put()),
-            Step::Increment => {
+            WorkloadStep::Read => asks.push(Ask::Read(self.object(Space::Register))),
+            WorkloadStep::Write => asks.push(self.put()),
+            WorkloadStep::Increment => {
                 let obj = self.object(Space::Register);
                 asks.extend([Ask::Read(obj), Ask::Write(obj, Change::Put(self.fresh()))]);
             }
-            Step::Skew => {
+            WorkloadStep::Skew => {
                 // The last pair is whole, also of an odd number of keys.
                 let even = (self.keys.draw(&mut self.rng) / 2 * 2).min(self.keys.count() / 2 * 2 - 2);
                 let [mine, other] = if self.below(2) == 0 { [even, even + 1] } else { [even + 1, even] };
@@ -135,28 +135,28 @@ impl Generator {
                 let write = Ask::Write(mine, Change::Put(self.fresh()));
                 asks.extend([Ask::Read(mine), Ask::Read(other), write]);
             }
-            Step::ReadList => asks.push(Ask::Read(self.list())),
-            Step::Append => {
+            WorkloadStep::ReadList => asks.push(Ask::Read(self.list())),
+            WorkloadStep::Append => {
                 let list = self.list();
                 asks.push(Ask::Write(list, Change::Append(self.fresh())));
             }
-            Step::ReadRow => asks.push(Ask::Read(self.object(Space::Row))),
-            Step::WriteRow => {
+            WorkloadStep::ReadRow => asks.push(Ask::Read(self.object(Space::Row))),
+            WorkloadStep::WriteRow => {
                 let v = self.small();
                 asks.push(self.write_row(v));
             }
-            Step::IncrementRow => {
+            WorkloadStep::IncrementRow => {
                 let obj = self.object(Space::Row);
                 let row = Row { v: Some(self.small()), w: Some(self.fresh()) };
                 asks.extend([Ask::Read(obj), Ask::Write(obj, Change::Merge(row))]);
             }
-            Step::UpdateWhere => {
+            WorkloadStep::UpdateWhere => {
                 let cond = self.cond();
                 asks.push(Ask::Update(cond, Some(self.small())));
             }
-            Step::DeleteRow => asks.push(Ask::Write(self.object(Space::Row), Change::Delete)),
-            Step::Scan => asks.push(Ask::Scan(self.cond())),
-            Step::ScanThenWrite => {
+            WorkloadStep::DeleteRow => asks.push(Ask::Write(self.object(Space::Row), Change::Delete)),
+            WorkloadStep::Scan => asks.push(Ask::Scan(self.cond())),
+            WorkloadStep::ScanThenWrite => {
                 let cond = self.cond();
                 asks.extend([Ask::Scan(cond), self.write_row(cond.low)]);
             }

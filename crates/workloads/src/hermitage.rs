@@ -1,7 +1,9 @@
-//! Hermitage (Kleppmann): small interleavings, each of which is an anomaly unless the database prevents it.
+//! Hermitage (Kleppmann): small interleavings, each of which is an anomaly unless the database
+//! prevents it.
 //!
-//! The columns of its table are the anomalies. Some have a variant in which the transaction that would see
-//! the anomaly also writes: a database may prevent it for reads alone, which the table calls R/O.
+//! The columns of its table are the anomalies. Some have a variant in which the transaction that
+//! would see the anomaly also writes: a database may prevent it for reads alone, which the table
+//! calls R/O.
 
 use crate::scripted::{Line, Played, lines};
 

@@ -1,8 +1,8 @@
 //! Programs: transactions in SQL that read, decide, and write.
 //!
-//! What a client is about to do is drawn beforehand, as a [`Procedure`] with all its arguments; only what it
-//! decides on the way depends on what the database answers. So the same seed gives the same procedures on any
-//! database, and a procedure that was refused can be run again.
+//! What a client is about to do is drawn beforehand, as a [`Procedure`] with all its arguments;
+//! only what it decides on the way depends on what the database answers. So the same seed gives the
+//! same procedures on any database, and a procedure that was refused can be run again.
 
 use std::fmt::Debug;
 
@@ -47,14 +47,16 @@ pub struct Stop;
 
 /// What a procedure talks to: an open transaction.
 pub trait Session {
-    /// Executes a statement, whose parameters are `$1`, `$2`, … in the text. The texts are those that
-    /// PostgreSQL, MySQL and SQLite all understand once their parameters are written their way.
+    /// Executes a statement, whose parameters are `$1`, `$2`, … in the text. The texts are those
+    /// that PostgreSQL, MySQL and SQLite all understand once their parameters are written their
+    /// way.
     ///
     /// # Errors
     /// [`Stop`] when there is no answer. The procedure passes it on.
     fn sql(&mut self, text: &'static str, params: &[Cell]) -> Result<Answer, Stop>;
 
-    /// Which database it is, by the name that profiles know it by: for what there is no common text for.
+    /// Which database it is, by the name that profiles know it by: for what there is no common text
+    /// for.
     fn dbms(&self) -> &str;
 }
 

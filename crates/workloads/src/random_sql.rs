@@ -1,20 +1,22 @@
 //! Random SQL: transactions of statements that are drawn from a grammar, over three small tables.
 //!
 //! # Problem
-//! A checker that executes statements is right only if it understands them as the database does, beside other
-//! transactions too. What nobody thought of is found by asking for everything: conditions of all kinds,
-//! aggregates, groups, joins, subqueries, upserts, changes of many rows, locks, statements that fail.
+//! A checker that executes statements is right only if it understands them as the database does,
+//! beside other transactions too. What nobody thought of is found by asking for everything:
+//! conditions of all kinds, aggregates, groups, joins, subqueries, upserts, changes of many rows,
+//! locks, statements that fail.
 //!
 //! # Algorithm
-//! A seed draws a [catalogue](Catalogue) of statements, each with places for parameters. Every client draws
-//! its transactions out of the same catalogue, with values of its own: few texts, so that servers can prepare
-//! them, and few values, so that clients meet.
+//! A seed draws a [catalogue](Catalogue) of statements, each with places for parameters. Every
+//! client draws its transactions out of the same catalogue, with values of its own: few texts, so
+//! that servers can prepare them, and few values, so that clients meet.
 //!
 //! # Invariants
 //! - The statements are in the fragment of `docs/SQL.md`, in the words of the database at hand.
-//! - No answer depends on what a database may choose: `LIMIT` only behind an order by the whole key.
-//! - With [`Reuse::Never`] a row that was deleted does not come back: keys below the first fresh one are
-//!   never deleted, fresh ones are inserted once.
+//! - No answer depends on what a database may choose: `LIMIT` only behind an order by the whole
+//!   key.
+//! - With [`Reuse::Never`] a row that was deleted does not come back: keys below the first fresh
+//!   one are never deleted, fresh ones are inserted once.
 
 mod changes;
 mod conditions;
@@ -34,8 +36,8 @@ const KEYS: u32 = 12;
 const SHAPES: usize = 96;
 /// The stream of random numbers that catalogues are drawn from.
 const STREAM: u64 = 11 << 32;
-/// Values of columns that are texts. All are ASCII and small letters come with digits: every collation sorts
-/// them alike.
+/// Values of columns that are texts. All are ASCII and small letters come with digits: every
+/// collation sorts them alike.
 const TEXTS: [&str; 6] = ["a", "ab", "b", "bc7", "c", "c12"];
 /// How many keys back a row is that was inserted lately.
 const RECENT: u64 = 30;

@@ -1,4 +1,5 @@
-//! RUBiS: an auction site of users, items, purchases and comments, with the mix of Troubadour's evaluation.
+//! RUBiS: an auction site of users, items, purchases and comments, with the mix of Troubadour's
+//! evaluation.
 
 use margay_client::{Cell, ColumnType, Rng, Schema, TableDef};
 

@@ -116,9 +116,9 @@ pub(crate) fn lines(texts: &[(u32, &str)]) -> Vec<Line> {
     texts.iter().map(|&(session, text)| Line { session, act: act(text) }).collect()
 }
 
-/// Lines out of the short notation: `W1x=11` writes 11 to x, `R1x` reads x, `P1=20` reads the rows whose
-/// value is 20, `C1` commits, `A1` rolls back; the digit is the transaction, and x and y are the rows 1 and
-/// 2.
+/// Lines out of the short notation: `W1x=11` writes 11 to x, `R1x` reads x, `P1=20` reads the rows
+/// whose value is 20, `C1` commits, `A1` rolls back; the digit is the transaction, and x and y are
+/// the rows 1 and 2.
 ///
 /// # Panics
 /// When the notation is not what it says; the notations are constants.

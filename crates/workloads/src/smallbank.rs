@@ -1,6 +1,6 @@
 //! SmallBank (Alomari, Cahill, Fekete, Röhm): customers with a savings and a checking account, five
-//! transactions, and write skew between WriteCheck, which looks at both accounts and writes one, and
-//! TransactSavings, which writes the other.
+//! transactions, and write skew between WriteCheck, which looks at both accounts and writes one,
+//! and TransactSavings, which writes the other.
 //!
 //! Balances are read, then written as values, so that every version shows in the history.
 
@@ -16,7 +16,7 @@ const SET_CHECKING: &str = "UPDATE margay_checking SET bal = $2 WHERE custid = $
 
 const CUSTOMERS: u32 = 1000;
 const START: i64 = 1000;
-const MOST: u64 = 100;
+const MAX_AMOUNT: u64 = 100;
 
 /// The program.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ impl Script for Teller {
     /// The five come equally often.
     fn next(&mut self) -> Box<dyn Procedure> {
         let [customer, to] = self.keys.two(&mut self.rng);
-        let amount = 1 + self.rng.below(MOST) as i64;
+        let amount = 1 + self.rng.below(MAX_AMOUNT) as i64;
         Box::new(match self.rng.below(5) {
             0 => Bill::Balance { customer },
             1 => Bill::DepositChecking { customer, amount },

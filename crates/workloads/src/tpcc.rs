@@ -1,13 +1,13 @@
 //! TPC-C: a wholesale supplier, five transactions in SQL.
 //!
 //! # Differs from the specification
-//! - Money is in cents, so that all numbers are whole; the columns that no transaction reads (addresses, the
-//!   texts of stock) are left out.
-//! - One warehouse, so nothing is remote. A district begins without orders. Fewer customers and items by
-//!   default: the initial state is part of every history. `--keys` is the number of items.
-//! - A value is read, then written; the sum of an order's lines and the number of items that run low are
-//!   counted by the client; lines are delivered one by one. So every version that is read or written shows in
-//!   the history.
+//! - Money is in cents, so that all numbers are whole; the columns that no transaction reads
+//!   (addresses, the texts of stock) are left out.
+//! - One warehouse, so nothing is remote. A district begins without orders. Fewer customers and
+//!   items by default: the initial state is part of every history. `--keys` is the number of items.
+//! - A value is read, then written; the sum of an order's lines and the number of items that run
+//!   low are counted by the client; lines are delivered one by one. So every version that is read
+//!   or written shows in the history.
 
 mod run;
 mod schema;

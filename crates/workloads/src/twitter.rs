@@ -1,5 +1,5 @@
-//! C-Twitter: a social network of users, tweets and followers, with the mix of Troubadour's evaluation (after
-//! Cobra's benchmark).
+//! C-Twitter: a social network of users, tweets and followers, with the mix of Troubadour's
+//! evaluation (after Cobra's benchmark).
 
 use margay_client::{Cell, ColumnType, Rng, Schema, TableDef};
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use margay_workloads::{Body, Step, Steps, WORKLOADS, coo, hermitage};
+use margay_workloads::{Body, Steps, WORKLOADS, WorkloadStep, coo, hermitage};
 
 /// The table of the document. `MARGAY_BLESS=1` writes it.
 #[test]
@@ -66,6 +66,6 @@ fn parameters(steps: Steps) -> String {
     format!("{} keys, {}, {length} steps{rollbacks}; {kinds}", steps.keys, steps.distribution)
 }
 
-fn mix(kind: &[(Step, u32)]) -> String {
+fn mix(kind: &[(WorkloadStep, u32)]) -> String {
     kind.iter().map(|(step, weight)| format!("{step:?} {weight}")).collect::<Vec<_>>().join(", ")
 }

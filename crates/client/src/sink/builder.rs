@@ -15,8 +15,9 @@ const NEAR: usize = 1 << 16;
 /// Feeds a [`HistoryBuilder`].
 ///
 /// # Cost
-/// Clients that are recorded share their cores with this. What comes again and again is looked up once: objects, whose
-/// numbers are small and stand close together, and the names of columns; and buffers are kept.
+/// Clients that are recorded share their cores with this. What comes again and again is looked up
+/// once: objects, whose numbers are small and stand close together, and the names of columns; and
+/// buffers are kept.
 #[derive(Default, Debug)]
 pub struct BuilderSink {
     builder: HistoryBuilder,

@@ -1,8 +1,9 @@
 //! What clients record, as JSON lines, Margay's native format, written as it happens.
 //!
 //! # Algorithm
-//! Each operation is put into the words of a history by a [`BuilderSink`], and written with them. What these words
-//! stand for is forgotten when there is much of it, so that memory stays the same however long a recording grows.
+//! Each operation is put into the words of a history by a [`BuilderSink`], and written with them.
+//! What these words stand for is forgotten when there is much of it, so that memory stays the same
+//! however long a recording grows.
 
 use std::io::{self, Write};
 

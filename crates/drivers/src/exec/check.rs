@@ -14,13 +14,13 @@ const LIST: Obj = Obj { space: Space::List, key: 0 };
 const ROW: Obj = Obj { space: Space::Row, key: 0 };
 
 /// What was tried, and how it went.
-pub type Step = (&'static str, Result<(), String>);
+pub type CheckStep = (&'static str, Result<(), String>);
 
 /// Tries a driver, up to the first step that fails.
 ///
 /// # Errors
 /// When it does not even start.
-pub fn check(command: &str, patience: Option<Duration>) -> Result<Vec<Step>, String> {
+pub fn check(command: &str, patience: Option<Duration>) -> Result<Vec<CheckStep>, String> {
     let database = super::open(command, Some(Level::ReadUncommitted), patience)?;
     let level = database.levels().first().copied().unwrap_or_default();
     let initial = vec![(REGISTER, Value::Int(5)), (ROW, row(1, 10))];
@@ -40,7 +40,7 @@ pub fn check(command: &str, patience: Option<Duration>) -> Result<Vec<Step>, Str
     Ok(steps)
 }
 
-fn tried(database: &dyn Database, level: &str, steps: &mut Vec<Step>) {
+fn tried(database: &dyn Database, level: &str, steps: &mut Vec<CheckStep>) {
     let clients = [0, 1].map(|client| database.connect(client, level));
     let [Ok(mut one), Ok(mut other)] = clients else {
         let why = clients.into_iter().find_map(Result::err).unwrap_or_default();

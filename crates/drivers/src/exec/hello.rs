@@ -9,8 +9,8 @@ use serde_json::{Map, Value as Json};
 pub(super) struct Hello {
     pub name: String,
     pub version: String,
-    /// Its levels in its own words, the default first, and what it promises there. As long as the program
-    /// lives, which opens one driver.
+    /// Its levels in its own words, the default first, and what it promises there. As long as the
+    /// program lives, which opens one driver.
     pub levels: Vec<(&'static str, Option<Level>)>,
     pub speaks: Speaks,
 }

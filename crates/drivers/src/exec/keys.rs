@@ -1,8 +1,8 @@
 //! Drivers that read and write keys.
 //!
-//! Keys and values are texts, so that any store can keep them. A key is `margay/r/0000000007`: the kind
-//! of object and its number, padded, so that texts are in the order of numbers. A value is its numbers
-//! with commas between them.
+//! Keys and values are texts, so that any store can keep them. A key is `margay/r/0000000007`: the
+//! kind of object and its number, padded, so that texts are in the order of numbers. A value is its
+//! numbers with commas between them.
 
 use std::sync::{Mutex, PoisonError};
 

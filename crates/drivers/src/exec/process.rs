@@ -17,7 +17,8 @@ const LINE: u64 = 64 << 20;
 /// How long a process may take to end by itself.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// It ends with this: its standard input is closed, and it has a little time to put its things in order.
+/// It ends with this: its standard input is closed, and it has a little time to put its things in
+/// order.
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,

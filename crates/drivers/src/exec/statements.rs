@@ -15,7 +15,8 @@ use super::{Driver, Hello, Process, Speaks};
 pub(super) struct Statements {
     pub driver: Driver,
     pub hello: Hello,
-    /// The process that said hello. It stays, for some databases live in the first process that opens them.
+    /// The process that said hello. It stays, for some databases live in the first process that
+    /// opens them.
     pub _first: Mutex<Process>,
 }
 

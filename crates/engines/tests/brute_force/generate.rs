@@ -227,9 +227,10 @@ impl<'r> Run<'r> {
         if kind == Kind::Row && self.random.chance(30) {
             return self.scan(seen);
         }
-        match self.random.chance(50) {
-            true => Op::Write(object, self.write(kind)),
-            false => Op::Read(object, self.observe(object, &seen[object])),
+        if self.random.chance(50) {
+            Op::Write(object, self.write(kind))
+        } else {
+            Op::Read(object, self.observe(object, &seen[object]))
         }
     }
 

@@ -550,9 +550,10 @@ impl Judge<'_> {
             let both =
                 |&object: &usize| new.writes(object) && place.is_some_and(|p| placed[p].writes(object));
             let shared = (0..self.history.objects.len()).filter(both);
-            let stamped = match snapshots {
-                true => less(evidence.commits.get(&other), evidence.commits.get(&txn)),
-                false => less(evidence.serializations.get(&other), evidence.serializations.get(&txn)),
+            let stamped = if snapshots {
+                less(evidence.commits.get(&other), evidence.commits.get(&txn))
+            } else {
+                less(evidence.serializations.get(&other), evidence.serializations.get(&txn))
             };
             let inside = match (evidence.snapshots.get(&txn), evidence.commits.get(&other)) {
                 (Some(snapshot), Some(commit)) if snapshots => Some(commit <= snapshot),

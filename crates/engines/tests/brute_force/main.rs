@@ -209,12 +209,11 @@ fn build(history: &History) -> margay_history::History {
     let table = Table { name: "t".to_string(), key: vec!["k".to_string()], columns, ..Table::default() };
     let table = builder.declare_table(table).expect("the table is declared once");
     let objects: Vec<_> = (0..history.objects.len())
-        .map(|place| match history.objects[place].row {
-            true => {
+        .map(|place| {
+            if history.objects[place].row {
                 let key = builder.values().int(place as i64);
                 builder.object(Some(table), key)
-            }
-            false => {
+            } else {
                 let key = builder.values().text(&format!("x{place}"));
                 builder.object(None, key)
             }

@@ -1,4 +1,5 @@
-//! Somebody else's tests, with the library's default features off. `tests/outside.rs` builds and runs them.
+//! Somebody else's tests, with the library's default features off. `tests/outside.rs` builds and
+//! runs them.
 #![cfg(test)]
 
 use margay::{Datum, Level, Recorder, Verdict, check};

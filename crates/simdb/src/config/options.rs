@@ -73,8 +73,8 @@ impl SimConfig {
         Ok(())
     }
 
-    /// The options in which this configuration differs from the default, as text that [`SimConfig::set`]
-    /// takes. The protocol and the seed are always there.
+    /// The options in which this configuration differs from the default, as text that
+    /// [`SimConfig::set`] takes. The protocol and the seed are always there.
     #[must_use]
     pub fn options(&self) -> Vec<(&'static str, String)> {
         let default = SimConfig::default();

@@ -62,9 +62,10 @@ pub(super) fn count(option: &str, text: &str, least: u64, most: u64) -> Result<u
 pub(super) fn span(option: &str, text: &str) -> Result<(u32, u32), ConfigError> {
     let (low, high) = text.split_once('-').unwrap_or((text, text));
     let (low, high) = (count(option, low, 0, 10_000)?, count(option, high, 0, 10_000)?);
-    match low <= high {
-        true => Ok((low as u32, high as u32)),
-        false => Err(ConfigError::new(option, text, "a range whose ends are in order")),
+    if low <= high {
+        Ok((low as u32, high as u32))
+    } else {
+        Err(ConfigError::new(option, text, "a range whose ends are in order"))
     }
 }
 
@@ -120,9 +121,10 @@ pub(super) fn weights(text: &str) -> Result<Mix, ConfigError> {
         };
         mix.weights[*kind as usize] = count("mix", weight, 0, 1_000_000)? as u32;
     }
-    match mix.weights.iter().any(|&w| w > 0) {
-        true => Ok(mix),
-        false => Err(ConfigError::new("mix", text, "at least one weight above 0")),
+    if mix.weights.iter().any(|&w| w > 0) {
+        Ok(mix)
+    } else {
+        Err(ConfigError::new("mix", text, "at least one weight above 0"))
     }
 }
 

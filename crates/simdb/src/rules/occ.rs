@@ -1,15 +1,16 @@
 //! Optimistic concurrency control with backward validation \[KungRobinson1981\].
 //!
 //! # Algorithm
-//! Reads see the newest committed version and are written down, as are conditions and the bases of writes
-//! that depend on them. At the commit, every transaction that committed since this one's first statement is
-//! looked at: if it wrote what this one read, or a row that matches one of its conditions before or after,
-//! this one aborts. Otherwise its writes are installed at once.
+//! Reads see the newest committed version and are written down, as are conditions and the bases of
+//! writes that depend on them. At the commit, every transaction that committed since this one's
+//! first statement is looked at: if it wrote what this one read, or a row that matches one of its
+//! conditions before or after, this one aborts. Otherwise its writes are installed at once.
 //!
 //! # Invariants
-//! - A transaction that passes has read only what is still the newest, so its commit point is where it could
-//!   have happened alone: commit order is a serial order, and commit points lie inside the intervals: strict
-//!   serializable. What a transaction reads before it fails may be inconsistent; it aborts.
+//! - A transaction that passes has read only what is still the newest, so its commit point is where
+//!   it could have happened alone: commit order is a serial order, and commit points lie inside the
+//!   intervals: strict serializable. What a transaction reads before it fails may be inconsistent;
+//!   it aborts.
 //! - The log reaches back to the first statement of the oldest active transaction.
 
 use std::collections::VecDeque;
@@ -17,7 +18,7 @@ use std::collections::VecDeque;
 use super::{Commit, Rules};
 use margay_client::{Change, Cond, Obj, Value};
 
-use crate::db::{Db, Step, Stop, View};
+use crate::db::{Db, ReadView, RuleResult, Stop};
 use crate::fault::Fault;
 
 /// A committed write: what it changed, from what to what.
@@ -72,41 +73,46 @@ impl Occ {
 }
 
 impl Rules for Occ {
-    fn statement(&mut self, db: &mut Db, me: usize) -> Step<()> {
+    fn statement(&mut self, db: &mut Db, me: usize) -> RuleResult<()> {
         self.reads[me].start.get_or_insert(db.clock);
         Ok(())
     }
 
-    fn read(&mut self, _db: &mut Db, me: usize, obj: Obj) -> Step<View> {
+    fn read(&mut self, _db: &mut Db, me: usize, obj: Obj) -> RuleResult<ReadView> {
         self.reads[me].objs.push(obj);
-        Ok(View::Latest)
+        Ok(ReadView::Latest)
     }
 
     /// A faulty predicate read writes down only the rows that it returns.
-    fn scan(&mut self, db: &mut Db, me: usize, cond: Cond) -> Step<View> {
-        match db.fault(me, Fault::Phantom) {
-            true => {
-                let rows = db.matching(me, cond, View::Latest);
-                self.reads[me].objs.extend(rows);
-            }
-            false => self.reads[me].conds.push(cond),
+    fn scan(&mut self, db: &mut Db, me: usize, cond: Cond) -> RuleResult<ReadView> {
+        if db.fault(me, Fault::Phantom) {
+            let rows = db.matching(me, cond, ReadView::Latest);
+            self.reads[me].objs.extend(rows);
+        } else {
+            self.reads[me].conds.push(cond)
         }
-        Ok(View::Latest)
+        Ok(ReadView::Latest)
     }
 
-    fn write(&mut self, _db: &mut Db, me: usize, obj: Obj, change: Change) -> Step<View> {
+    fn write(&mut self, _db: &mut Db, me: usize, obj: Obj, change: Change) -> RuleResult<ReadView> {
         if change.depends_on_base() {
             self.reads[me].objs.push(obj);
         }
-        Ok(View::Latest)
+        Ok(ReadView::Latest)
     }
 
-    fn targets(&mut self, db: &mut Db, me: usize, cond: Cond, _change: Change) -> Step<(Vec<Obj>, View)> {
+    fn targets(
+        &mut self,
+        db: &mut Db,
+        me: usize,
+        cond: Cond,
+        _change: Change,
+    ) -> RuleResult<(Vec<Obj>, ReadView)> {
         self.reads[me].conds.push(cond);
-        Ok((db.matching(me, cond, View::Latest), View::Latest))
+        Ok((db.matching(me, cond, ReadView::Latest), ReadView::Latest))
     }
 
-    fn commit(&mut self, db: &mut Db, me: usize) -> Step<Commit> {
+    fn commit(&mut self, db: &mut Db, me: usize) -> RuleResult<Commit> {
         if !self.valid(me) && !db.fault(me, Fault::ValidationSkipped) {
             return Err(Stop::Abort);
         }

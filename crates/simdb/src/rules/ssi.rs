@@ -1,32 +1,37 @@
 //! Serializable snapshot isolation with PostgreSQL's rules \[PortsGrittner2012\].
 //!
 //! # Algorithm
-//! Snapshot isolation, first updater wins, and a certifier that keeps track of read-write conflicts `T → U`:
-//! T read a version that U, running at the same time, replaced. A *dangerous structure* is `T1 → T2 → T3`
-//! where T3 was the first of the three to commit; if T1 wrote nothing, also T3 committed before T1's
-//! snapshot. The pivot T2, or whoever is still there to abort, aborts. PostgreSQL looks at three moments:
-//! 1. a conflict comes up into a transaction that has one out to a committed transaction (*writer is pivot*);
-//! 2. a conflict comes up out of a transaction that has one in, to a committed writer (*reader is pivot*);
-//! 3. a transaction commits to which a pivot leads that is still running, as is what leads to the pivot (*precommit*).
+//! Snapshot isolation, first updater wins, and a certifier that keeps track of read-write conflicts
+//! `T → U`: T read a version that U, running at the same time, replaced. A *dangerous structure* is
+//! `T1 → T2 → T3` where T3 was the first of the three to commit; if T1 wrote nothing, also T3
+//! committed before T1's snapshot. The pivot T2, or whoever is still there to abort, aborts.
+//! PostgreSQL looks at three moments:
+//! 1. a conflict comes up into a transaction that has one out to a committed transaction (*writer
+//!    is pivot*);
+//! 2. a conflict comes up out of a transaction that has one in, to a committed writer (*reader is
+//!    pivot*);
+//! 3. a transaction commits to which a pivot leads that is still running, as is what leads to the
+//!    pivot (*precommit*).
 //!
 //! # Invariants
-//! - No dangerous structure commits whole: whichever of its two conflicts and T3's commit comes last is one
-//!   of the three moments.
-//! - So the database is strict serializable. A cycle over wr, ww, rw and real-time order must have two
-//!   adjacent rw edges `T1 → T2 → T3` with T3 the first of the whole cycle to commit \[Fekete2005\]: from any
-//!   T, following wr, ww and real time leads to transactions that began after T's commit, so the first
-//!   committer is entered by rw from a transaction that runs beside it, which in turn can only be entered by
-//!   rw. If T1 wrote nothing, it is entered by wr or real time from a transaction that committed before its
-//!   snapshot, and T3 committed earlier still. Real-time edges go from commit to begin as wr edges do, so the
-//!   theorem covers them; that is why the promise here is strict, which plain snapshot isolation's
-//!   bookkeeping alone would not tell.
-//! - A committed transaction is kept while any transaction that ran beside it is active. What it had
-//!   conflicts to may be forgotten earlier: the earliest commit among them is kept with it, and is all that
-//!   rule 1 needs.
+//! - No dangerous structure commits whole: whichever of its two conflicts and T3's commit comes
+//!   last is one of the three moments.
+//! - So the database is strict serializable. A cycle over wr, ww, rw and real-time order must have
+//!   two adjacent rw edges `T1 → T2 → T3` with T3 the first of the whole cycle to commit
+//!   \[Fekete2005\]: from any T, following wr, ww and real time leads to transactions that began
+//!   after T's commit, so the first committer is entered by rw from a transaction that runs beside
+//!   it, which in turn can only be entered by rw. If T1 wrote nothing, it is entered by wr or real
+//!   time from a transaction that committed before its snapshot, and T3 committed earlier still.
+//!   Real-time edges go from commit to begin as wr edges do, so the theorem covers them; that is
+//!   why the promise here is strict, which plain snapshot isolation's bookkeeping alone would not
+//!   tell.
+//! - A committed transaction is kept while any transaction that ran beside it is active. What it
+//!   had conflicts to may be forgotten earlier: the earliest commit among them is kept with it, and
+//!   is all that rule 1 needs.
 //!
 //! # Differs from the paper
-//! Conflicts are tracked for objects and conditions exactly, not by page; a condition conflicts with a write
-//! of a row that matches it before or after.
+//! Conflicts are tracked for objects and conditions exactly, not by page; a condition conflicts
+//! with a write of a row that matches it before or after.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +41,7 @@ use super::si::{snapshot_view, update_first};
 use super::{Commit, Rules, commit_now};
 use margay_client::{Change, Cond, Obj, Space, Value};
 
-use crate::db::{Db, Step, Stop, View};
+use crate::db::{Db, ReadView, RuleResult, Stop};
 use crate::fault::Fault;
 
 /// What the certifier knows of a transaction.
@@ -78,9 +83,9 @@ impl Ssi {
         self.nodes.entry(label).or_default()
     }
 
-    /// A conflict came up between `me` and another. Aborts `me`, or dooms the other, if that completes a
-    /// dangerous structure.
-    fn conflict(&mut self, db: &mut Db, me: usize, reader: u64, writer: u64) -> Step<()> {
+    /// A conflict came up between `me` and another. Aborts `me`, or dooms the other, if that
+    /// completes a dangerous structure.
+    fn conflict(&mut self, db: &mut Db, me: usize, reader: u64, writer: u64) -> RuleResult<()> {
         let my_label = db.txns[me].label;
         // A fault may have left a version whose writer is long forgotten.
         let known = |label| self.nodes.contains_key(&label);
@@ -104,12 +109,12 @@ impl Ssi {
         Ok(())
     }
 
-    fn refuse(db: &mut Db, me: usize) -> Step<()> {
+    fn refuse(db: &mut Db, me: usize) -> RuleResult<()> {
         if db.fault(me, Fault::WriteSkew) { Ok(()) } else { Err(Stop::Abort) }
     }
 
-    /// Rule 1: reader → writer → T3, where T3 committed before both, and before the snapshot of a reader that
-    /// wrote nothing.
+    /// Rule 1: reader → writer → T3, where T3 committed before both, and before the snapshot of a
+    /// reader that wrote nothing.
     fn writer_is_pivot(&self, reader: u64, writer: u64) -> bool {
         let (r, w) = (&self.nodes[&reader], &self.nodes[&writer]);
         w.first_out.is_some_and(|t3| {
@@ -119,8 +124,8 @@ impl Ssi {
         })
     }
 
-    /// Rule 2: T1 → reader → writer, where the writer committed before T1, and before the snapshot of a T1
-    /// that wrote nothing.
+    /// Rule 2: T1 → reader → writer, where the writer committed before T1, and before the snapshot
+    /// of a T1 that wrote nothing.
     fn reader_is_pivot(&self, reader: u64, writer: u64) -> bool {
         let Some(t3) = self.nodes[&writer].commit else { return false };
         let r = &self.nodes[&reader];
@@ -156,7 +161,7 @@ impl Ssi {
         me: usize,
         obj: Obj,
         replaced: impl Fn(&Value, &Value) -> bool,
-    ) -> Step<()> {
+    ) -> RuleResult<()> {
         let (label, snapshot) = (db.txns[me].label, db.take_snapshot(me));
         let chain = db.store.chain(obj);
         let committed = chain.since(snapshot).filter(|(old, new)| replaced(&old.value, &new.value));
@@ -168,10 +173,10 @@ impl Ssi {
     }
 
     /// Conflicts to `me` from whoever has read what it replaces.
-    fn conflicts_in(&mut self, db: &mut Db, me: usize, obj: Obj, change: Change) -> Step<()> {
+    fn conflicts_in(&mut self, db: &mut Db, me: usize, obj: Obj, change: Change) -> RuleResult<()> {
         let (label, snapshot) = (db.txns[me].label, db.take_snapshot(me));
         let old = db.store.chain(obj).latest().value.clone();
-        let new = change.apply(&db.base(me, obj, View::AsOf(snapshot)));
+        let new = change.apply(&db.base(me, obj, ReadView::AsOf(snapshot)));
         let mut readers = self.readers.get(&obj).cloned().unwrap_or_default();
         if obj.space == Space::Row {
             let hit = self.searches.iter().filter(|(_, cond)| cond.matches(&old) || cond.matches(&new));
@@ -218,7 +223,8 @@ impl Ssi {
         }
     }
 
-    /// Forgets transactions beside which nobody runs any more. The conflicts of others with them stay.
+    /// Forgets transactions beside which nobody runs any more. The conflicts of others with them
+    /// stay.
     fn forget_old(&mut self) {
         let oldest = self.nodes.values().filter(|n| n.commit.is_none()).map(|n| n.snapshot).min();
         let old =
@@ -233,21 +239,21 @@ impl Ssi {
 }
 
 impl Rules for Ssi {
-    fn statement(&mut self, db: &mut Db, me: usize) -> Step<()> {
+    fn statement(&mut self, db: &mut Db, me: usize) -> RuleResult<()> {
         let snapshot = db.take_snapshot(me);
         let node = self.node(db.txns[me].label);
         node.snapshot = snapshot;
         if node.doomed { Self::refuse(db, me) } else { Ok(()) }
     }
 
-    fn read(&mut self, db: &mut Db, me: usize, obj: Obj) -> Step<View> {
+    fn read(&mut self, db: &mut Db, me: usize, obj: Obj) -> RuleResult<ReadView> {
         self.add_read(db.txns[me].label, obj);
         self.conflicts_out(db, me, obj, |_, _| true)?;
         Ok(snapshot_view(db, me))
     }
 
     /// A faulty predicate read counts as a read of the rows that it returns.
-    fn scan(&mut self, db: &mut Db, me: usize, cond: Cond) -> Step<View> {
+    fn scan(&mut self, db: &mut Db, me: usize, cond: Cond) -> RuleResult<ReadView> {
         let view = snapshot_view(db, me);
         if db.fault(me, Fault::Phantom) {
             for row in db.matching(me, cond, view) {
@@ -262,13 +268,19 @@ impl Rules for Ssi {
         Ok(view)
     }
 
-    fn write(&mut self, db: &mut Db, me: usize, obj: Obj, change: Change) -> Step<View> {
+    fn write(&mut self, db: &mut Db, me: usize, obj: Obj, change: Change) -> RuleResult<ReadView> {
         let view = update_first(db, me, &[obj])?;
         self.conflicts_in(db, me, obj, change)?;
         Ok(view)
     }
 
-    fn targets(&mut self, db: &mut Db, me: usize, cond: Cond, change: Change) -> Step<(Vec<Obj>, View)> {
+    fn targets(
+        &mut self,
+        db: &mut Db,
+        me: usize,
+        cond: Cond,
+        change: Change,
+    ) -> RuleResult<(Vec<Obj>, ReadView)> {
         let view = snapshot_view(db, me);
         let rows = db.matching(me, cond, view);
         let view = update_first(db, me, &rows)?;
@@ -282,7 +294,7 @@ impl Rules for Ssi {
         Ok((rows, view))
     }
 
-    fn commit(&mut self, db: &mut Db, me: usize) -> Step<Commit> {
+    fn commit(&mut self, db: &mut Db, me: usize) -> RuleResult<Commit> {
         if self.nodes.get(&db.txns[me].label).is_some_and(|node| node.doomed) {
             Self::refuse(db, me)?;
         }

@@ -108,10 +108,7 @@ impl Parser<'_> {
         self.cursor.expect("(")?;
         let names = self.cursor.until(&[')', ';'])?;
         let key = names.split(',').map(|k| k.trim().to_string()).filter(|k| !k.is_empty()).collect();
-        let columns = match self.cursor.eat(";") {
-            true => self.cursor.until(&[')'])?,
-            false => "",
-        };
+        let columns = if self.cursor.eat(";") { self.cursor.until(&[')'])? } else { "" };
         self.cursor.expect(")")?;
         let column = |c: &str| {
             let (name, kind) = c.trim().split_once(' ').unwrap_or((c.trim(), ""));
@@ -172,10 +169,7 @@ impl Parser<'_> {
 
     fn transaction(&mut self) -> Result<()> {
         let txn = self.txn()?;
-        let session = match self.cursor.eat("@s") {
-            true => self.cursor.number()?,
-            false => self.sessions[&txn],
-        };
+        let session = if self.cursor.eat("@s") { self.cursor.number()? } else { self.sessions[&txn] };
         self.cursor.expect(":")?;
         let (mut last, mut ended): (At, bool) = (None, false);
         while self.more() {
@@ -279,12 +273,11 @@ impl Parser<'_> {
         self.cursor.expect(",")?;
         let sets = kind == OpKind::Update && !delete;
         let condition = self.cursor.until(if sets { &[','] } else { &[')'] })?;
-        let set = match sets {
-            true => {
-                self.cursor.expect(",")?;
-                Some(self.cursor.until(&[')'])?)
-            }
-            false => None,
+        let set = if sets {
+            self.cursor.expect(",")?;
+            Some(self.cursor.until(&[')'])?)
+        } else {
+            None
         };
         self.cursor.expect(")")?;
         let rows = self.rows(table)?;
@@ -298,7 +291,8 @@ impl Parser<'_> {
         Ok(at)
     }
 
-    /// `{4:{v:6} 5:{v:9}}`: the keys of the table with the rows seen; nothing when the rows were not seen.
+    /// `{4:{v:6} 5:{v:9}}`: the keys of the table with the rows seen; nothing when the rows were
+    /// not seen.
     fn rows(&mut self, table: TableId) -> Result<Option<Vec<Access>>> {
         if !self.cursor.eat("{") {
             return Ok(None);
@@ -455,7 +449,8 @@ fn sessions(text: &str) -> HashMap<u64, u64> {
     sessions
 }
 
-/// `T1@s2:` at the beginning of a segment. A `|` inside a condition cannot be followed by such a head.
+/// `T1@s2:` at the beginning of a segment. A `|` inside a condition cannot be followed by such a
+/// head.
 fn head(segment: &str) -> Option<(u64, Option<u64>)> {
     let (head, _) = segment.strip_prefix('T')?.split_once(':')?;
     match head.split_once("@s") {

@@ -6,8 +6,8 @@ use margay_history::{
     Evidence, History, Interval, ObjectId, Op, OpKind, SessionId, TableId, TxnId, Value, ValueId, Version,
 };
 
-/// A history in the mini language. What the language does not have (parameters and results of SQL statements,
-/// the header's names) is left out.
+/// A history in the mini language. What the language does not have (parameters and results of SQL
+/// statements, the header's names) is left out.
 #[must_use]
 pub fn show(history: &History) -> String {
     let show = Show { history };

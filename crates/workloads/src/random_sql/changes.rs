@@ -114,7 +114,8 @@ fn update(draft: &mut Draft<'_>) {
     let scope = Scope { table, before: table.dotted };
     draft.say(&format!("UPDATE {} SET ", table.name));
     assignment(draft, scope, 0);
-    // In MySQL an assignment sees what those before it have set; no second one here looks at a number.
+    // In MySQL an assignment sees what those before it have set; no second one here looks at a
+    // number.
     if draft.one_in(3) {
         draft.say(", ");
         assignment(draft, scope, table.ints.len());

@@ -6,7 +6,8 @@ use super::tables::Shown;
 const COMPARED: [&str; 6] = ["=", "<>", "<", "<=", ">", ">="];
 const MONEY: [&str; 4] = ["0.25", "1.50", "3.00", "5.75"];
 
-/// A table in the scope of an expression, with the word that stands before its columns: `x.`, or nothing.
+/// A table in the scope of an expression, with the word that stands before its columns: `x.`, or
+/// nothing.
 #[derive(Clone, Copy)]
 pub(super) struct Scope {
     pub table: Shown,

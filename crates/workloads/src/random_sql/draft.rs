@@ -1,4 +1,5 @@
-//! A statement in the making: its text in the words of MySQL and in those of the others, and its places for parameters.
+//! A statement in the making: its text in the words of MySQL and in those of the others, and its
+//! places for parameters.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -79,7 +80,8 @@ impl<'a> Draft<'a> {
         self.pick(&SHOWN)
     }
 
-    /// A table other than this one: no database minds that a statement looks at one and changes the other.
+    /// A table other than this one: no database minds that a statement looks at one and changes the
+    /// other.
     pub fn other(&mut self, than: Shown) -> Shown {
         let others: Vec<Shown> = SHOWN.into_iter().filter(|table| table.name != than.name).collect();
         self.pick(&others)
@@ -125,8 +127,8 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Texts are recorded where they stand, without copies, so they stay as long as the process. Each stays once;
-/// a seed has not many.
+/// Texts are recorded where they stand, without copies, so they stay as long as the process. Each
+/// stays once; a seed has not many.
 static KEPT: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
 
 fn kept(text: String) -> &'static str {

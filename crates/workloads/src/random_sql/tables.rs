@@ -1,4 +1,5 @@
-//! The tables: one with an integer for a key, one with a key of two columns and an index, one with a text for a key.
+//! The tables: one with an integer for a key, one with a key of two columns and an index, one with
+//! a text for a key.
 
 use margay_client::{Cell, ColumnType, Schema, TableDef};
 

@@ -1,5 +1,5 @@
-//! The five transactions. Whoever writes a part of a row has read all of it: then the whole version shows in
-//! the history.
+//! The five transactions. Whoever writes a part of a row has read all of it: then the whole version
+//! shows in the history.
 
 use std::collections::BTreeSet;
 

@@ -98,7 +98,8 @@ const TABLES: [TableDef; 9] = [
     },
 ];
 
-/// The last name of a customer: three syllables by the digits of a number, so that some share theirs.
+/// The last name of a customer: three syllables by the digits of a number, so that some share
+/// theirs.
 pub(super) fn last_name(customer: i64) -> String {
     const SYLLABLES: [&str; 10] =
         ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
