@@ -1,23 +1,28 @@
 //! The command line: what may be said, and nothing of what it does.
 
-use std::ffi::OsStr;
+pub mod named;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use margay::{Backend, Choice, Reading};
 use margay_drivers::Target;
 use margay_formats::Format;
-use margay_workloads::{WORKLOADS, Workload};
+use margay_workloads::Workload;
 
+use self::named::{
+    BACKEND, DISTRIBUTION, ENGINE, EXPLAINED, FORMAT, HARM, LEVEL, PROFILE, PROMISE, READING, STRATEGY,
+    TargetParser, WORKLOAD, WRITTEN,
+};
 use crate::elle::ElleArgs;
 use crate::level::Asked;
 use crate::simulate::{self, Simulation};
 use crate::{duration, limits, run, serve};
 
-/// Decides whether a recorded database history is possible under a promised isolation level, and proves its answer.
+/// Decides whether a recorded database history is possible under a promised isolation level, and
+/// proves its answer.
 #[derive(Parser)]
 #[command(name = "margay", version, disable_help_subcommand = true)]
 #[command(after_help = EXIT_STATUS)]
@@ -28,6 +33,7 @@ pub struct CommandLine {
 
 pub const EXIT_STATUS: &str = "\
 Exit status: 0 holds or clean, 1 violated, 2 bad usage or unreadable input, 3 unknown.
+`holds` is proved; `clean` means that nothing was found, which is not a proof.
 `-` is standard input or output.";
 
 #[derive(Subcommand)]
@@ -57,6 +63,7 @@ pub enum Command {
     /// Explain a level, an anomaly, a profile, or an arrow of a cycle (ww, wr, rw)
     Explain {
         /// Its name
+        #[arg(value_parser = EXPLAINED, hide_possible_values = true)]
         name: String,
     },
     /// Print completions for a shell
@@ -75,46 +82,47 @@ pub enum Command {
 #[command(after_help = run::names())]
 pub struct RunArgs {
     /// The database: `sqlite[:FILE][?begin=immediate|exclusive&cache=shared]`, `postgres://…` or
-    /// `"host=… user=…"`, `mysql://…` for MariaDB and MySQL, `fjall`, `redb`, `surrealkv`, `slatedb`,
-    /// `turso`, `rocksdb` or `duckdb[:PATH]` if it was built with them (docs/DRIVERS.md),
-    /// `sim:PROTOCOL+FAULT…`, or `exec:COMMAND` for a driver of your own in any language (docs/EXEC.md);
-    /// without one, SQLite in a temporary folder
-    #[arg(value_name = "TARGET", value_parser = TargetParser)]
+    /// `"host=… user=…"`, `mysql://…` for MariaDB and MySQL, `fjall`, `redb`, `surrealkv`,
+    /// `slatedb`, `turso`, `rocksdb` or `duckdb[:PATH]` if it was built with them
+    /// (docs/DRIVERS.md), `sim:PROTOCOL+FAULT…`, or `exec:COMMAND` for a driver of your own in any
+    /// language (docs/EXEC.md); without one, SQLite in a temporary folder
+    #[arg(value_name = "TARGET", value_parser = TargetParser, hide_possible_values = true)]
     pub target: Option<Target>,
     /// Start a private server from the installed binaries, and remove it afterwards
     #[arg(long, value_name = "SERVER", conflicts_with = "target", value_parser = ["postgres", "mariadb", "mysql"])]
     pub start: Option<String>,
-    /// Folder with the programs of --start, or one made by scripts/servers; by default the installed ones
+    /// Folder with the programs of --start, or one made by scripts/servers; by default the
+    /// installed ones
     #[arg(long, value_name = "FOLDER", requires = "start")]
     pub binaries: Option<PathBuf>,
     /// The workload that clients run
     #[arg(long, value_name = "WORKLOAD", default_value = "mixed", value_parser = WORKLOAD, hide_possible_values = true)]
     pub workload: Workload,
-    /// Play the SQL statements of this recording again instead, in the order of their times: one that
-    /// --reproduce has written, or your own (docs/FORMAT.md). With --reproduce, leave out the transactions
-    /// that are not needed to break the level
+    /// Play the SQL statements of this recording again instead, in the order of their times: one
+    /// that --reproduce has written, or your own (docs/FORMAT.md). With --reproduce, leave out the
+    /// transactions that are not needed to break the level
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "keys", "distribution", "clients", "transactions",
         "duration", "fault", "certificate_recovery", "serve"])]
     pub script: Option<PathBuf>,
-    /// If the level is broken, write the statements of the guilty transactions: for --script, or, if the name
-    /// ends in .sql, to type them on several connections
+    /// If the level is broken, write the statements of the guilty transactions: for --script, or,
+    /// if the name ends in .sql, to type them on several connections
     #[arg(long, value_name = "FILE")]
     pub reproduce: Option<PathBuf>,
     /// Number of keys, instead of the workload's own
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
     pub keys: Option<u32>,
     /// Distribution of keys, instead of the workload's own: uniform, zipf or hotspot
-    #[arg(long, value_name = "DISTRIBUTION", value_parser = |text: &str| text.parse::<margay_workloads::Distribution>())]
+    #[arg(long, value_name = "DISTRIBUTION", value_parser = DISTRIBUTION, hide_possible_values = true)]
     pub distribution: Option<margay_workloads::Distribution>,
-    /// Isolation level to run at, by the database's own name; by default its strongest. A comma-separated
-    /// list mixes levels, transaction by transaction
+    /// Isolation level to run at, by the database's own name; by default its strongest. A
+    /// comma-separated list mixes levels, transaction by transaction
     #[arg(long, value_name = "LEVEL", value_delimiter = ',')]
     pub level: Vec<String>,
     /// Level to verify; by default what the database promises at --level
     #[arg(long, value_name = "LEVEL", value_parser = LEVEL, hide_possible_values = true)]
     pub claim: Option<Asked>,
     /// What the database of an `exec:` driver promises, if the driver does not say
-    #[arg(long, value_name = "LEVEL", value_parser = |text: &str| text.parse::<margay_levels::Level>())]
+    #[arg(long, value_name = "LEVEL", value_parser = PROMISE, hide_possible_values = true)]
     pub promises: Option<margay_levels::Level>,
     /// Check that an `exec:` driver follows docs/EXEC.md, and run nothing else
     #[arg(long)]
@@ -128,7 +136,8 @@ pub struct RunArgs {
     /// How many transactions they begin in all; by default 3000, or as many as fit into --duration
     #[arg(long, value_name = "N")]
     pub transactions: Option<u64>,
-    /// Begin no transaction after this time: 500ms, 10s, 2m; by default 5s, or as long as --transactions take
+    /// Begin no transaction after this time: 500ms, 10s, 2m; by default 5s, or as long as
+    /// --transactions take
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub duration: Option<Duration>,
     /// The same seed gives clients the same plans
@@ -137,13 +146,13 @@ pub struct RunArgs {
     /// How often a client retries a refused transaction; each attempt is a transaction of its own
     #[arg(long, value_name = "N", default_value = "3")]
     pub retries: u32,
-    /// How long a client waits for the answer to a statement: 500ms, 2s. Then it closes the connection and
-    /// opens a new one; a commit without an answer has an unknown outcome. For servers; by default clients
-    /// wait as long as it takes
+    /// How long a client waits for the answer to a statement: 500ms, 2s. Then it closes the
+    /// connection and opens a new one; a commit without an answer has an unknown outcome. For
+    /// servers; by default clients wait as long as it takes
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub statement_timeout: Option<Duration>,
-    /// Pause clients while live verification lags by more than this: 100ms, 1s. By default they never
-    /// wait, and the rest is verified after the run
+    /// Pause clients while live verification lags by more than this: 100ms, 1s. By default they
+    /// never wait, and the rest is verified after the run
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub max_lag: Option<Duration>,
     /// Follow at a level without real time, too: transactions that are no further apart may change places
@@ -152,42 +161,47 @@ pub struct RunArgs {
     /// End the run when no client has had an answer for this long: 30s, 2m. By default 15s, and a minute with --fault
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub give_up_after: Option<Duration>,
-    /// Answer `unknown`, unless violated, if fewer transactions committed than this. By default at least one
-    /// must be, and clients must have had answers for half of --duration, or to half of --transactions
+    /// Answer `unknown`, unless violated, if fewer transactions committed than this. By default at
+    /// least one must be, and clients must have had answers for half of --duration, or to half of
+    /// --transactions
     #[arg(long, value_name = "N")]
     pub require_transactions: Option<u64>,
-    /// Also count documented deviations from the level (see `margay explain postgresql/repeatable-read`)
+    /// Also count documented deviations from the level (see `margay explain
+    /// postgresql/repeatable-read`)
     #[arg(long)]
     pub strict: bool,
-    /// Accept the findings that this TOML file lists ([[accept]] with anomaly, tables, reason, until). They are
-    /// reported but do not count; a rule that matches nothing any more is an error
+    /// Accept the findings that this TOML file lists ([[accept]] with anomaly, tables, reason,
+    /// until). They are reported but do not count; a rule that matches nothing any more is an error
     #[arg(long, value_name = "FILE.toml")]
     pub accept: Option<PathBuf>,
     /// Disturb the server of --start repeatedly: kill, pause or disconnect; kill=5s sets the period
-    #[arg(long, value_name = "FAULT", value_parser = run::fault, requires = "start")]
+    #[arg(long, value_name = "FAULT", value_parser = HARM, hide_possible_values = true, requires = "start")]
     pub fault: Vec<margay_runner::Every>,
-    /// Save the history while it is recorded, compressed if the name ends in .gz or .zst; or `-`
+    /// Save the history while it is recorded, compressed if the name ends in .gz or .zst; or `-`.
+    /// With the workloads hermitage and coo: a folder, for one file of each interleaving
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
-    /// Write the certificate that proves the verdict
+    /// Write the certificate that proves the verdict. With the workloads hermitage and coo: a
+    /// folder
     #[arg(long, value_name = "FILE")]
     pub certificate: Option<PathBuf>,
-    /// Recover the version order and snapshots from the database, so that certify and replay can prove more:
-    /// PostgreSQL (needs wal_level = logical), MariaDB and MySQL (need log_bin and binlog_format = ROW),
-    /// simulated databases, and CockroachDB and TiDB (written from their documentation, never run on a live
-    /// server)
+    /// Recover the version order and snapshots from the database, so that certify and replay can
+    /// prove more: PostgreSQL (needs wal_level = logical), MariaDB and MySQL (need log_bin and
+    /// binlog_format = ROW), simulated databases, and CockroachDB and TiDB (written from their
+    /// documentation, never run on a live server)
     #[arg(long)]
     pub certificate_recovery: bool,
-    /// With --certificate-recovery on PostgreSQL, from REPEATABLE READ up: compare every N-th read with a
-    /// shadow transaction on the same snapshot
+    /// With --certificate-recovery on PostgreSQL, from REPEATABLE READ up: compare every N-th read
+    /// with a shadow transaction on the same snapshot
     #[arg(long, value_name = "N", default_value = "0", requires = "certificate_recovery")]
     pub shadow_reads: u32,
-    /// With --certificate-recovery on PostgreSQL: the output plugin that decodes its log: test_decoding;
-    /// pgoutput, which every server has and which needs a role that owns the tables; or auto: the first that
-    /// works
+    /// With --certificate-recovery on PostgreSQL: the output plugin that decodes its log:
+    /// test_decoding; pgoutput, which every server has and which needs a role that owns the tables;
+    /// or auto: the first that works
     #[arg(long, value_name = "NAME", default_value = "auto", requires = "certificate_recovery")]
     pub decoding_plugin: margay_recover::Plugin,
-    /// Write no report; by default it is margay-report.html, unless --report, --json or --quiet is given
+    /// Write no report; by default it is margay-report.html, unless --report, --json or --quiet is
+    /// given
     #[arg(long, conflicts_with = "report")]
     pub no_report: bool,
     /// Also show throughput, latency, memory and kinds of dependencies over time
@@ -204,30 +218,32 @@ pub struct RunArgs {
 #[derive(Args)]
 #[command(after_help = EXIT_STATUS)]
 pub struct ProxyArgs {
-    /// The database, `postgres://…` or `"host=… user=…"`. Its user is for Margay's own connections, which read the
-    /// catalogs and the first state; the application logs in as it always does
-    #[arg(value_name = "TARGET", value_parser = TargetParser)]
+    /// The database, `postgres://…` or `"host=… user=…"`. Its user is for Margay's own connections,
+    /// which read the catalogs and the first state; the application logs in as it always does
+    #[arg(value_name = "TARGET", value_parser = TargetParser, hide_possible_values = true)]
     pub target: Target,
-    /// Where the application connects; by default 127.0.0.1:6432, or a free port if a COMMAND is given
+    /// Where the application connects; by default 127.0.0.1:6432, or a free port if a COMMAND is
+    /// given
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<SocketAddr>,
-    /// Allow --listen to name an address that other machines can reach. The connection is not encrypted
+    /// Allow --listen to name an address that other machines can reach. The connection is not
+    /// encrypted
     #[arg(long)]
     pub listen_anywhere: bool,
-    /// The level that is verified. It turns the question from the database, which is asked to keep its promise, to the
-    /// application: did it run into anything that this level forbids?
+    /// The level that is verified. It turns the question from the database, which is asked to keep
+    /// its promise, to the application: did it run into anything that this level forbids?
     #[arg(long, value_name = "LEVEL", value_parser = LEVEL, hide_possible_values = true)]
     pub claim: Option<Asked>,
-    /// The level of transactions that name none, instead of the server's default: read-committed, repeatable-read or
-    /// serializable
+    /// The level of transactions that name none, instead of the server's default: read-committed,
+    /// repeatable-read or serializable
     #[arg(long, value_name = "LEVEL", value_parser = own_level)]
     pub level: Option<margay_proxy::OwnLevel>,
-    /// What is read of the rows that were there before: `full`, all rows of tables that have up to 100,000, and the
-    /// others as `lazy`; `lazy`, each when it is first met; `unknown`, none
+    /// What is read of the rows that were there before: `full`, all rows of tables that have up to
+    /// 100,000, and the others as `lazy`; `lazy`, each when it is first met; `unknown`, none
     #[arg(long, value_name = "HOW", default_value = "full", value_parser = initial)]
     pub initial: margay_proxy::Initial,
-    /// Vouch for it that nobody writes to the database except through the proxy. Without it Margay compares sessions,
-    /// and answers `unknown` if there were others
+    /// Vouch for it that nobody writes to the database except through the proxy. Without it Margay
+    /// compares sessions, and answers `unknown` if there were others
     #[arg(long)]
     pub sole_writer: bool,
     /// Answer `unknown` unless so many percent of the transactions were understood as a whole
@@ -236,7 +252,8 @@ pub struct ProxyArgs {
     /// How long connections may stay open after the end: 500ms, 5s. Then they are cut
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub drain: Option<Duration>,
-    /// Keep what was recorded, line by line while it runs, compressed if the name ends in .gz or .zst; or `-`
+    /// Keep what was recorded, line by line while it runs, compressed if the name ends in .gz or
+    /// .zst; or `-`
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
     /// Write the certificate that proves the verdict
@@ -252,7 +269,8 @@ pub struct ProxyArgs {
     pub common: CommonArgs,
     #[command(flatten)]
     pub output: OutputArgs,
-    /// A command to run, with PGHOST, PGPORT, PGUSER, PGDATABASE and DATABASE_URL set. The proxy ends with it
+    /// A command to run, with PGHOST, PGPORT, PGUSER, PGDATABASE and DATABASE_URL set. The proxy
+    /// ends with it
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }
@@ -269,27 +287,31 @@ pub struct CheckArgs {
     /// Engine to use
     #[arg(long, value_name = "ENGINE", default_value = "auto", value_parser = ENGINE)]
     pub engine: Choice,
-    /// The database whose mechanisms engine mirror verifies: a profile (see `margay profiles`) such as postgresql-15 or
-    /// postgresql/repeatable-read, or a file NAME.toml; by default the one that the history names
-    #[arg(long, value_name = "PROFILE")]
+    /// The database whose mechanisms engine mirror verifies: a profile (see `margay profiles`) such
+    /// as postgresql-15 or postgresql/repeatable-read, or a file NAME.toml; by default the one that
+    /// the history names
+    #[arg(long, value_name = "PROFILE", value_parser = PROFILE, hide_possible_values = true)]
     pub dbms: Option<String>,
-    /// What read-committed lets a SQL statement see, for engine observe: `item`, each row as of some
-    /// committed state, by its definition; or `statement`, one committed state, as databases implement it
+    /// What read-committed lets a SQL statement see, for engine observe: `item`, each row as of
+    /// some committed state, by its definition; or `statement`, one committed state, as databases
+    /// implement it
     #[arg(long, value_name = "READING", default_value = "item", value_parser = READING)]
     pub reading: Reading,
-    /// Backend of engine observe: `search`, its own search; `smt`, an SMT solver in a separate process (`z3`
-    /// or `cvc5`, whichever is installed), also for initial values that no result shows
+    /// Backend of engine observe: `search`, its own search; `smt`, an SMT solver in a separate
+    /// process (`z3` or `cvc5`, whichever is installed), also for initial values that no result
+    /// shows
     #[arg(long, value_name = "BACKEND", value_parser = BACKEND)]
     pub backend: Option<Backend>,
-    /// Switch off a search strategy of engine observe or solve, to measure what it is worth. A verdict can only
-    /// change to `unknown`. May be repeated
+    /// Switch off a search strategy of engine observe or solve, to measure what it is worth. A
+    /// verdict can only change to `unknown`. May be repeated
     #[arg(long, value_name = "STRATEGY", value_parser = STRATEGY, hide_short_help = true)]
     pub switch_off: Vec<String>,
-    /// Assume that transactions take effect in real-time order, even if the level does not promise it
+    /// Assume that transactions take effect in real-time order, even if the level does not promise
+    /// it
     #[arg(long)]
     pub real_time: bool,
-    /// Read strict-snapshot-isolation with instants: the snapshot is taken between BEGIN and the answer of the first
-    /// statement, and the commit takes effect between its call and its answer
+    /// Read strict-snapshot-isolation with instants: the snapshot is taken between BEGIN and the
+    /// answer of the first statement, and the commit takes effect between its call and its answer
     #[arg(long)]
     pub instants: bool,
     /// With `--engine follow -`, at a level without real time: let transactions that are no further apart change
@@ -305,8 +327,8 @@ pub struct CheckArgs {
     /// Audit the certificate, as is always done unless --no-audit is given
     #[arg(long, hide = true, conflicts_with = "no_audit")]
     pub audit: bool,
-    /// Accept the findings that this TOML file lists ([[accept]] with anomaly, tables, reason, until). They are
-    /// reported but do not count; a rule that matches nothing any more is an error
+    /// Accept the findings that this TOML file lists ([[accept]] with anomaly, tables, reason,
+    /// until). They are reported but do not count; a rule that matches nothing any more is an error
     #[arg(long, value_name = "FILE.toml")]
     pub accept: Option<PathBuf>,
     #[command(flatten)]
@@ -390,13 +412,15 @@ pub struct OutputArgs {
 /// The page of a run.
 #[derive(Args)]
 pub struct ServeArgs {
-    /// Show the run on a page while it runs: at a free port of this machine, or at ADDR (a port, or HOST:PORT)
+    /// Show the run on a page while it runs: at a free port of this machine, or at ADDR (a port, or
+    /// HOST:PORT)
     #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = true, default_missing_value = "0", value_parser = serve::address)]
     pub serve: Option<SocketAddr>,
     /// The access token of the page; generated unless ADDR is local
     #[arg(long, value_name = "TOKEN", requires = "serve", value_parser = serve::token)]
     pub token: Option<String>,
-    /// How long the page stays when the run is over; by default until you interrupt, and not at all without a terminal
+    /// How long the page stays when the run is over; by default until you interrupt, and not at all
+    /// without a terminal
     #[arg(long, value_name = "TIME", requires = "serve", value_parser = duration::parse)]
     pub linger: Option<Duration>,
 }
@@ -421,8 +445,8 @@ pub struct ConvertArgs {
     pub output: PathBuf,
     #[command(flatten)]
     pub from: InputArgs,
-    /// The format to write; by default the one that OUT's extension stands for (.jsonl, .mgb, .edn, …);
-    /// without an extension the native one
+    /// The format to write; by default the one that OUT's extension stands for (.jsonl, .mgb, .edn,
+    /// …); without an extension the native one
     #[arg(long, value_name = "FORMAT", value_parser = WRITTEN)]
     pub to: Option<Format>,
     /// Write SQL statements as row operations; an error if a statement does more
@@ -441,8 +465,8 @@ pub struct SimulateArgs {
     /// Where to write the history, compressed if the name ends in .gz or .zst; or `-`
     #[arg(value_name = "OUT")]
     pub output: PathBuf,
-    /// The format to write; by default the one that OUT's extension stands for (.jsonl, .mgb, .edn, …);
-    /// without an extension the native one
+    /// The format to write; by default the one that OUT's extension stands for (.jsonl, .mgb, .edn,
+    /// …); without an extension the native one
     #[arg(long, value_name = "FORMAT", value_parser = WRITTEN)]
     pub to: Option<Format>,
     /// Print nothing but errors
@@ -468,11 +492,12 @@ pub struct CommonArgs {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
-    /// Give up after this time, reading included: 500ms, 10s, 2m, 1h. Without it `check` and `audit` have no
-    /// limit; `run` gives each engine 60s after the clients finish
+    /// Give up after this time, reading included: 500ms, 10s, 2m, 1h. Without it `check` and
+    /// `audit` have no limit; `run` gives each engine 60s after the clients finish
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub timeout: Option<Duration>,
-    /// Give up when the process holds more memory than this: 500M, 4G. By default half of the machine's memory
+    /// Give up when the process holds more memory than this: 500M, 4G. By default half of the
+    /// machine's memory
     #[arg(long, value_name = "SIZE", value_parser = limits::size)]
     pub memory: Option<u64>,
     /// Print nothing but errors (and the object of --json); the exit status is the verdict
@@ -496,92 +521,6 @@ fn initial(name: &str) -> Result<margay_proxy::Initial, String> {
         "lazy" => Ok(margay_proxy::Initial::Lazy),
         "unknown" => Ok(margay_proxy::Initial::Unknown),
         _ => Err("there are: full, lazy, unknown".to_owned()),
-    }
-}
-
-/// A target may hold a password, which an error must not repeat.
-#[derive(Clone)]
-struct TargetParser;
-
-impl TypedValueParser for TargetParser {
-    type Value = Target;
-
-    fn parse_ref(
-        &self,
-        command: &clap::Command,
-        _: Option<&clap::Arg>,
-        value: &OsStr,
-    ) -> Result<Target, clap::Error> {
-        let target = value.to_str().ok_or("a target is text".to_owned()).and_then(str::parse);
-        target.map_err(|why: String| command.clone().error(clap::error::ErrorKind::ValueValidation, why))
-    }
-}
-
-/// A value known by name: parsed leniently, completed from the names that are printed.
-struct Named<T> {
-    parse: fn(&str) -> Result<T, String>,
-    names: fn() -> Vec<&'static str>,
-}
-
-const LEVEL: Named<Asked> = Named { parse: Asked::parse, names: Asked::names };
-const WORKLOAD: Named<Workload> = Named {
-    parse: |name| name.parse().map_err(|error: margay_levels::UnknownName| error.to_string()),
-    names: || WORKLOADS.iter().map(|workload| workload.name).collect(),
-};
-const FORMAT: Named<Format> = Named { parse: str::parse, names: || Format::ALL.map(Format::name).to_vec() };
-/// Any format is understood where one is written, so that the error can say that it is read only; only those
-/// that can be are offered.
-const WRITTEN: Named<Format> = Named { parse: str::parse, names: writable };
-const ENGINE: Named<Choice> = Named {
-    parse: |name| margay::by_name(name).map_err(|error| error.to_string()),
-    names: || {
-        let engines = margay::all().iter().map(|engine| engine.name());
-        std::iter::once("auto").chain(engines).collect()
-    },
-};
-
-const READING: Named<Reading> = Named {
-    parse: |name| Reading::from_name(name).ok_or_else(|| "there are: item, statement".to_owned()),
-    names: || Reading::ALL.iter().map(|(_, name)| *name).collect(),
-};
-
-const BACKEND: Named<Backend> = Named {
-    parse: |name| Backend::from_name(name).ok_or_else(|| "there are: search, smt, z3, cvc5".to_owned()),
-    names: || Backend::ALL.iter().map(|(_, name)| *name).collect(),
-};
-
-const STRATEGY: Named<String> = Named {
-    parse: |name| match margay::strategies().any(|known| known == name) {
-        true => Ok(name.to_owned()),
-        false => Err(format!("there are: {}", margay::strategies().collect::<Vec<_>>().join(", "))),
-    },
-    names: || margay::strategies().collect(),
-};
-
-fn writable() -> Vec<&'static str> {
-    Format::ALL.into_iter().filter(|format| format.can_write()).map(Format::name).collect()
-}
-
-impl<T> Clone for Named<T> {
-    fn clone(&self) -> Self {
-        Self { ..*self }
-    }
-}
-
-impl<T: Clone + Send + Sync + 'static> TypedValueParser for Named<T> {
-    type Value = T;
-
-    fn parse_ref(
-        &self,
-        command: &clap::Command,
-        argument: Option<&clap::Arg>,
-        value: &OsStr,
-    ) -> Result<T, clap::Error> {
-        self.parse.parse_ref(command, argument, value)
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new((self.names)().into_iter().map(PossibleValue::new)))
     }
 }
 

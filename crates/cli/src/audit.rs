@@ -61,7 +61,7 @@ pub fn run(args: AuditArgs) -> Result<Status, Failure> {
     let stats = Stats::of(&loaded.history, read, Duration::ZERO);
     let history = loaded.history;
     let checked = {
-        let _progress = Progress::show("auditing", !quiet);
+        let _progress = Progress::show(&format!("auditing {} transactions", history.txn_count()), !quiet);
         audit_within(&history, question, &certificate, &budget)
     };
     let (word, status, reason) = match checked {
@@ -142,8 +142,8 @@ impl Report {
     }
 }
 
-/// A certificate may be of the rows that a history of statements was read as; then these are what is audited.
-/// Files of version 0.1.0 do not say which: there all are tried.
+/// A certificate may be of the rows that a history of statements was read as; then these are what
+/// is audited. Files of version 0.1.0 do not say which: there all are tried.
 fn read_certificate(path: &Path, history: &mut History) -> Result<(Claim, Certificate), Failure> {
     let text = files::read_text(path)?;
     let failed = |error: String| Failure::new(format!("{}: {error}", path.display()));

@@ -22,7 +22,7 @@ use crate::progress::Progress;
 use crate::report;
 use crate::stream;
 use crate::terminal::{self, Paint};
-use crate::view::{Frame, Stats, View, how_to_audit};
+use crate::view::{Frame, ReportView, Stats, how_to_audit};
 
 /// Up to this many operations `--json` has curves over time, which take a pass over the history.
 const CURVES_UP_TO: usize = 1_000_000;
@@ -90,7 +90,7 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
         curves: args.output.report.is_some()
             || ((args.common.json || args.stats) && history.op_count() <= CURVES_UP_TO && in_time),
     };
-    let mut view = View::framed(history, args.level.name(), &decision, stats, frame);
+    let mut view = ReportView::framed(history, args.level.name(), &decision, stats, frame);
     if !aside.shown.is_empty() {
         aside.show(&decision.verdict, args.level.name(), view.details());
     }
@@ -99,7 +99,7 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
 }
 
 /// Writes and prints what is wanted.
-pub fn show(args: &CheckArgs, view: &View, to_stdout: bool) -> Result<(), Failure> {
+pub fn show(args: &CheckArgs, view: &ReportView, to_stdout: bool) -> Result<(), Failure> {
     report::write(&args.output, &view.report)?;
     if args.common.json {
         terminal::print_json(&view.json())?;
@@ -121,7 +121,7 @@ fn unread(args: &CheckArgs, limit: Exhausted, to_stdout: bool) -> Result<Status,
 }
 
 /// A view of a history about which there is no answer, because of a limit.
-fn without_answer(args: &CheckArgs, history: &History, read: Duration, why: Why) -> View {
+fn without_answer(args: &CheckArgs, history: &History, read: Duration, why: Why) -> ReportView {
     let subject = args.history.display().to_string();
     let audit = how_to_audit(&args.history, args.certificate.as_deref());
     let again = Again { command: Some(again(args)), audit, seed: None };
@@ -129,7 +129,7 @@ fn without_answer(args: &CheckArgs, history: &History, read: Duration, why: Why)
     let (real_time, instants) = (args.real_time, args.instants);
     let frame = Frame { subject: &subject, budget: &budget, real_time, instants, again, curves: false };
     let stats = Stats::of(history, read, Duration::ZERO);
-    View::framed(history, args.level.name(), &Decision::unknown(why), stats, frame)
+    ReportView::framed(history, args.level.name(), &Decision::unknown(why), stats, frame)
 }
 
 /// What is printed if the answer is late. It is made before: then it is too late for it.
@@ -201,7 +201,8 @@ pub fn decide(task: &Task, history: &History) -> Decision {
     margay::decide(history, question, &task.options, &task.budget)
 }
 
-/// The engine, if it is the one that reads statements, with what they may have seen and who answers.
+/// The engine, if it is the one that reads statements, with what they may have seen and who
+/// answers.
 fn read_as(engine: Choice, reading: Reading, backend: Option<Backend>) -> Result<Choice, Failure> {
     match backend {
         _ if engine.is_named("observe") => {
@@ -250,8 +251,8 @@ pub fn question(task: &Task) -> Option<Question> {
     }
 }
 
-/// Writes the certificate of `holds`, or of the first finding. Without one nothing is written, and an
-/// old file is left alone.
+/// Writes the certificate of `holds`, or of the first finding. Without one nothing is written, and
+/// an old file is left alone.
 pub fn write_certificate(
     path: &Path,
     history: &History,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use margay_formats::Format;
 use margay_history::History;
-use margay_rows::Sight;
+use margay_rows::SeenState;
 use margay_verdict::Budget;
 
 use crate::args::ConvertArgs;
@@ -42,16 +42,18 @@ pub fn run(args: ConvertArgs) -> Result<Status, Failure> {
     ))
 }
 
-/// The history with operations on rows instead of its statements, whatever the level; none if it has no statements.
+/// The history with operations on rows instead of its statements, whatever the level; none if it
+/// has no statements.
 fn as_rows(path: &Path, history: &History) -> Result<Option<History>, Failure> {
-    let Some(rows) = margay_rows::translate(history, Sight::Changing) else { return Ok(None) };
+    let Some(rows) = margay_rows::translate(history, SeenState::Changing) else { return Ok(None) };
     match rows.left {
         Some(left) => Err(Failure::new(format!("{}: {left}", path.display()))),
         None => Ok(Some(rows.history)),
     }
 }
 
-/// The format that the file's extension stands for, compression aside; without one, the native format.
+/// The format that the file's extension stands for, compression aside; without one, the native
+/// format.
 pub fn format_of(path: &Path) -> Result<Format, Failure> {
     let plain = match path.extension().and_then(|extension| extension.to_str()) {
         Some("gz" | "zst") => path.with_extension(""),
@@ -80,9 +82,10 @@ fn writable() -> Vec<String> {
 
 /// Says so before any work is done.
 pub fn must_be_writable(format: Format) -> Result<(), Failure> {
-    match format.can_write() {
-        true => Ok(()),
-        false => Err(Failure::new(format!("the format {format} can be read, but not written"))),
+    if format.can_write() {
+        Ok(())
+    } else {
+        Err(Failure::new(format!("the format {format} can be read, but not written")))
     }
 }
 
@@ -111,7 +114,8 @@ mod tests {
         }
     }
 
-    /// `.mgb` was documented as the binary form and wrote JSON lines; so did every unknown extension.
+    /// `.mgb` was documented as the binary form and wrote JSON lines; so did every unknown
+    /// extension.
     #[test]
     fn an_unknown_extension_is_an_error_that_lists_the_formats() {
         for name in ["h.parquet", "h.parquet.gz"] {

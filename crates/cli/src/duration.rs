@@ -7,7 +7,8 @@ const UNITS: [(&str, f64); 4] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3
 /// A year. Clocks overflow when something much longer is added to them.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// `500ms`, `10s`, `1.5m`, `2h`. A unit is needed: a bare number is as often meant in one unit as in another.
+/// `500ms`, `10s`, `1.5m`, `2h`. A unit is needed: a bare number is as often meant in one unit as
+/// in another.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = &text[digits.len()..];

@@ -85,7 +85,8 @@ pub struct ElleArgs {
     /// Give up on a history after this time: 500ms, 10s, 2m
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     timeout: Option<Duration>,
-    /// Give up when the process holds more memory than this: 500M, 4G. By default half of the machine's memory
+    /// Give up when the process holds more memory than this: 500M, 4G. By default half of the
+    /// machine's memory
     #[arg(long, value_name = "SIZE", value_parser = limits::size)]
     memory: Option<u64>,
     #[command(flatten)]
@@ -144,19 +145,19 @@ fn anomaly(name: &str) -> Result<Anomaly, String> {
 struct Outcome {
     /// Whether something was not decided.
     open: bool,
-    findings: Vec<Told>,
+    findings: Vec<ElleFinding>,
 }
 
 /// A finding, in the recorder's labels and in words.
 #[derive(Clone, PartialEq, Eq)]
-struct Told {
+struct ElleFinding {
     anomaly: Anomaly,
     transactions: Vec<u64>,
     explanation: String,
     reach: Reach,
 }
 
-impl Told {
+impl ElleFinding {
     fn of(
         history: &History,
         question: Question,
@@ -175,7 +176,7 @@ impl Told {
 enum Said {
     Holds,
     /// At least one finding.
-    Violated(Vec<Told>),
+    Violated(Vec<ElleFinding>),
     Open,
 }
 
@@ -256,7 +257,7 @@ fn check(history: &History, args: &ElleArgs, budget: &Budget) -> Outcome {
         }
     }
     for &wanted in &args.anomalies {
-        let is_wanted = |told: &Told| told.anomaly.implies(wanted);
+        let is_wanted = |told: &ElleFinding| told.anomaly.implies(wanted);
         outcome.any_holds(&wanted.weakest_forbidding(), ask, is_wanted);
     }
     outcome
@@ -280,9 +281,14 @@ impl Outcome {
         }
     }
 
-    /// Nothing is wrong if one of the levels holds. If none does, what `counts` of all that was found
-    /// is wrong; if nothing counts, that is open.
-    fn any_holds(&mut self, levels: &[Level], ask: impl Fn(Level) -> Said, counts: impl Fn(&Told) -> bool) {
+    /// Nothing is wrong if one of the levels holds. If none does, what `counts` of all that was
+    /// found is wrong; if nothing counts, that is open.
+    fn any_holds(
+        &mut self,
+        levels: &[Level],
+        ask: impl Fn(Level) -> Said,
+        counts: impl Fn(&ElleFinding) -> bool,
+    ) {
         let mut counting = Vec::new();
         for &level in levels {
             match ask(level) {
@@ -295,7 +301,7 @@ impl Outcome {
         self.add(counting);
     }
 
-    fn add(&mut self, found: Vec<Told>) {
+    fn add(&mut self, found: Vec<ElleFinding>) {
         for told in found {
             if !self.findings.contains(&told) {
                 self.findings.push(told);
@@ -315,7 +321,7 @@ fn ask(history: &History, level: Level, budget: &Budget) -> Said {
         Verdict::Violated(findings) => Said::Violated(
             findings
                 .iter()
-                .map(|finding| Told::of(history, question, finding, translation, budget))
+                .map(|finding| ElleFinding::of(history, question, finding, translation, budget))
                 .collect(),
         ),
         Verdict::Unknown(_) => Said::Open,
@@ -330,15 +336,16 @@ fn elles_name(anomaly: Anomaly) -> &'static str {
     }
 }
 
-fn by_name(findings: &[Told]) -> BTreeMap<&'static str, Vec<&Told>> {
-    let mut all: BTreeMap<&'static str, Vec<&Told>> = BTreeMap::new();
+fn by_name(findings: &[ElleFinding]) -> BTreeMap<&'static str, Vec<&ElleFinding>> {
+    let mut all: BTreeMap<&'static str, Vec<&ElleFinding>> = BTreeMap::new();
     findings.iter().for_each(|finding| all.entry(elles_name(finding.anomaly)).or_default().push(finding));
     all
 }
 
 /// Elle's result map.
-fn object(word: &Value, findings: &[Told]) -> Value {
-    let case = |told: &&Told| json!({"transactions": told.transactions, "explanation": told.explanation});
+fn object(word: &Value, findings: &[ElleFinding]) -> Value {
+    let case =
+        |told: &&ElleFinding| json!({"transactions": told.transactions, "explanation": told.explanation});
     let names = by_name(findings);
     let cases: BTreeMap<_, Vec<Value>> =
         names.iter().map(|(name, all)| (*name, all.iter().map(case).collect())).collect();
@@ -353,7 +360,7 @@ fn object(word: &Value, findings: &[Told]) -> Value {
 }
 
 /// A file of explanations for each kind of anomaly.
-fn write_texts(directory: &Path, findings: &[Told]) -> Result<(), Failure> {
+fn write_texts(directory: &Path, findings: &[ElleFinding]) -> Result<(), Failure> {
     std::fs::create_dir_all(directory)
         .map_err(|error| Failure::new(format!("{}: {error}", directory.display())))?;
     for (name, all) in by_name(findings) {

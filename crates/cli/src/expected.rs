@@ -45,8 +45,8 @@ impl Expectation {
         Ok(Self { list, path, deviations, today: Day::of_unix_time(now.as_secs()) })
     }
 
-    /// Takes what is expected out of the decisions. If nothing is left of one, nothing was found, and
-    /// nothing proved.
+    /// Takes what is expected out of the decisions. If nothing is left of one, nothing was found,
+    /// and nothing proved.
     pub fn sort<'d>(&self, recorded: &History, decisions: impl Iterator<Item = &'d mut Decision>) -> Aside {
         let expected = Expected { deviations: self.deviations, list: &self.list, today: self.today };
         let (mut aside, mut all) = (Aside::default(), Vec::new());
@@ -70,8 +70,8 @@ impl Expectation {
         aside
     }
 
-    /// The status, unless a rule sets nothing aside any more: that rule has to go. A violation says more than
-    /// such a rule, and without an answer nobody knows.
+    /// The status, unless a rule sets nothing aside any more: that rule has to go. A violation says
+    /// more than such a rule, and without an answer nobody knows.
     pub fn status(&self, aside: &Aside, status: Status) -> Result<Status, Failure> {
         let Some(rule) = aside.unused.first() else { return Ok(status) };
         let path = &self.path;

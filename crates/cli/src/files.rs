@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use margay_formats::{Format, Loaded, Source, Target};
@@ -11,7 +12,7 @@ use margay_verdict::{Budget, Exhausted};
 use crate::args::InputArgs;
 use crate::elle;
 use crate::failure::Failure;
-use crate::progress::Progress;
+use crate::progress::{Counter, Progress};
 use crate::terminal;
 
 /// Why a history was not read.
@@ -40,7 +41,8 @@ impl From<Failure> for Unread {
 /// How far a command came whose budget ended before there was a history.
 pub const WHILE_READING: &str = "while reading the history";
 
-/// Reads a history, with a line of progress and its warnings unless `quiet`; and says how long it took.
+/// Reads a history, with a line of progress and its warnings unless `quiet`; and says how long it
+/// took.
 pub fn read_history(
     path: &Path,
     from: Option<Format>,
@@ -49,9 +51,16 @@ pub fn read_history(
 ) -> Result<(Loaded, Duration), Unread> {
     let start = Instant::now();
     let loaded = {
-        let _progress = Progress::show(&format!("reading {}", path.display()), !quiet);
+        let size = fs::metadata(path).ok().filter(fs::Metadata::is_file).map_or(0, |file| file.len());
+        let bytes = Counter::of(size);
+        let _progress = Progress::count(&format!("reading {}", path.display()), &bytes, "B", !quiet);
         let asked = budget.clone();
-        margay_formats::read_unless(source(path), from, move || asked.poll().is_err())
+        let source = if is_stream(path) {
+            Source::named("-")
+        } else {
+            Source::Counted(path.to_path_buf(), Arc::clone(&bytes.done))
+        };
+        margay_formats::read_unless(source, from, move || asked.poll().is_err())
     };
     budget.poll().map_err(Unread::Exhausted)?;
     let loaded = loaded.map_err(Failure::from)?;
@@ -86,12 +95,14 @@ pub fn target(path: &Path) -> Target<'static> {
 /// The largest certificate or result that is read: more is an error instead of a full memory.
 const TEXT_LIMIT: u64 = 256 << 20;
 
-/// The text of a certificate, a result or another file that is held in memory, or of standard input.
+/// The text of a certificate, a result or another file that is held in memory, or of standard
+/// input.
 pub fn read_text(path: &Path) -> Result<String, Failure> {
     let mut bytes = Vec::new();
-    let read = match is_stream(path) {
-        true => io::stdin().lock().take(TEXT_LIMIT + 1).read_to_end(&mut bytes),
-        false => fs::File::open(path).and_then(|file| file.take(TEXT_LIMIT + 1).read_to_end(&mut bytes)),
+    let read = if is_stream(path) {
+        io::stdin().lock().take(TEXT_LIMIT + 1).read_to_end(&mut bytes)
+    } else {
+        fs::File::open(path).and_then(|file| file.take(TEXT_LIMIT + 1).read_to_end(&mut bytes))
     };
     read.map_err(|error| failed(path, &error))?;
     if bytes.len() as u64 > TEXT_LIMIT {
@@ -101,16 +112,14 @@ pub fn read_text(path: &Path) -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|_| Failure::new(format!("{}: this is not text", path.display())))
 }
 
-/// Writes a text: to standard output, or to a file that takes its name only when all of it is there.
+/// Writes a text: to standard output, or to a file that takes its name only when all of it is
+/// there.
 pub fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
     if is_stream(path) {
         return terminal::print_document(text).map(drop);
     }
     // What is no regular file (a pipe, a device) cannot be replaced by renaming.
-    let written = match path.exists() && !path.is_file() {
-        true => fs::write(path, text),
-        false => replace(path, text),
-    };
+    let written = if path.exists() && !path.is_file() { fs::write(path, text) } else { replace(path, text) };
     written.map_err(|error| failed(path, &error))
 }
 
@@ -122,10 +131,6 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
         let _ = fs::remove_file(&draft);
     }
     written
-}
-
-fn source(path: &Path) -> Source<'static> {
-    if is_stream(path) { Source::named("-") } else { Source::Path(path.to_path_buf()) }
 }
 
 fn failed(path: &Path, error: &io::Error) -> Failure {

@@ -47,9 +47,10 @@ impl Asked {
 }
 
 fn advice(unknown: &UnknownName) -> String {
-    match unknown.nearest.is_empty() {
-        true => format!("{unknown}; `margay levels` lists them"),
-        false => unknown.to_string(),
+    if unknown.nearest.is_empty() {
+        format!("{unknown}; `margay levels` lists them")
+    } else {
+        unknown.to_string()
     }
 }
 

@@ -1,8 +1,10 @@
-//! Limits on time and memory, from the command line to the budget that engines, readers and the audit poll.
+//! Limits on time and memory, from the command line to the budget that engines, readers and the
+//! audit poll.
 //!
 //! # Invariants
-//! `--timeout` is a promise. What polls the budget ends by itself. Should something run on for a twentieth
-//! of the limit and a quarter of a second more, [`Overdue`] prints that there is no answer and ends the process.
+//! `--timeout` is a promise. What polls the budget ends by itself. Should something run on for a
+//! twentieth of the limit and a quarter of a second more, [`Overdue`] prints that there is no
+//! answer and ends the process.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,5 +1,5 @@
-//! The binary `margay`: flags, resolved once, become calls of the libraries; what they answer becomes text,
-//! JSON and an exit status.
+//! The binary `margay`: flags, resolved once, become calls of the libraries; what they answer
+//! becomes text, JSON and an exit status.
 //!
 //! # Invariants
 //! - Exit status: 0 holds or clean, 1 violated, 2 bad usage or unreadable input, 3 unknown.
@@ -33,6 +33,7 @@ use std::process::ExitCode;
 use std::{fs, io};
 
 use args::{Command, CommandLine};
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use failure::{Failure, Status};
 
@@ -54,11 +55,24 @@ Margay decides whether a recorded database history is possible under an isolatio
 ";
 
 fn main() -> ExitCode {
-    let status = run(CommandLine::parse()).unwrap_or_else(|failure| {
+    let status = run(parsed()).unwrap_or_else(|failure| {
         failure.print();
         Status::Failed
     });
     status.into()
+}
+
+/// The command line. Whoever forgets the level is told where the levels are.
+fn parsed() -> CommandLine {
+    CommandLine::try_parse().unwrap_or_else(|error| {
+        let no_level = error.kind() == ErrorKind::MissingRequiredArgument
+            && error.to_string().contains("--level <LEVEL>\n\nUsage");
+        let _ = error.print();
+        if no_level {
+            eprintln!("Which level? `margay levels` lists them; serializable is the usual question.");
+        }
+        std::process::exit(error.exit_code())
+    })
 }
 
 fn run(line: CommandLine) -> Result<Status, Failure> {
@@ -87,11 +101,10 @@ fn explain(name: &str) -> Result<Status, Failure> {
         return terminal::print(&text);
     }
     let near = margay_levels::render::suggestions(name);
-    Err(Failure::new(match near.is_empty() {
-        true => format!(
-            "nothing is named `{name}`; see `margay levels`, `margay anomalies` and `margay profiles`"
-        ),
-        false => format!("nothing is named `{name}`; did you mean {}?", near.join(", ")),
+    Err(Failure::new(if near.is_empty() {
+        format!("nothing is named `{name}`; see `margay levels`, `margay anomalies` and `margay profiles`")
+    } else {
+        format!("nothing is named `{name}`; did you mean {}?", near.join(", "))
     }))
 }
 

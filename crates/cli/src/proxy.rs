@@ -1,7 +1,8 @@
 //! `margay proxy`: relay an application's connections, record what it does, decide, and say it.
 //!
-//! There are two questions. Without `--claim` the database is judged: did it keep what it promises at the level that
-//! transactions asked for? With `--claim` the application is judged: did it run into anomalies that its level allows?
+//! There are two questions. Without `--claim` the database is judged: did it keep what it promises
+//! at the level that transactions asked for? With `--claim` the application is judged: did it run
+//! into anomalies that its level allows?
 
 mod account;
 mod judge;
@@ -26,7 +27,7 @@ use crate::args::ProxyArgs;
 use crate::check;
 use crate::expected::Expectation;
 use crate::failure::{Failure, Status};
-use crate::progress::Progress;
+use crate::progress::{Progress, ProgressState};
 use crate::run::interrupt::{Ending, Interrupts};
 use crate::run::record;
 use crate::{files, report, terminal};
@@ -101,7 +102,9 @@ fn relay(args: &ProxyArgs) -> Result<Done, Failure> {
         let told = proxy.progress();
         let line = move || {
             let (counts, (verified, violations)) = told();
-            format!("recorded {} transactions; {verified} verified, {violations} violations;", counts.total())
+            let details =
+                format!("{} transactions, {verified} verified, {violations} violations", counts.total());
+            ProgressState { details, ..ProgressState::phase("recording") }
         };
         let _progress = Progress::follow(line, !args.common.quiet && args.command.is_empty());
         wait(child.as_mut(), &monitor)?
@@ -175,7 +178,8 @@ fn start(args: &ProxyArgs, proxy: &Proxy) -> Result<Option<Child>, Failure> {
     command.spawn().map(Some).map_err(|error| Failure::new(format!("{program}: {error}")))
 }
 
-/// Waits for the command, or for a signal. A command that is interrupted gets the signal from the terminal, too.
+/// Waits for the command, or for a signal. A command that is interrupted gets the signal from the
+/// terminal, too.
 fn wait(child: Option<&mut Child>, monitor: &Monitor) -> Result<Option<ExitStatus>, Failure> {
     let Some(child) = child else {
         while !monitor.stopped() {

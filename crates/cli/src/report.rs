@@ -41,7 +41,8 @@ fn read(path: &Path) -> Result<Report, Failure> {
     serde_json::from_value(value).map_err(failed)
 }
 
-/// Whoever wrote the file, nothing in it may speak to a terminal. The parser limits how deep values nest.
+/// Whoever wrote the file, nothing in it may speak to a terminal. The parser limits how deep values
+/// nest.
 fn make_visible(value: &mut Value) {
     match value {
         Value::String(text) => *text = visible(text),
@@ -67,7 +68,8 @@ fn by_name(path: &Path) -> Form {
     }
 }
 
-/// Writes a report in the forms that are wanted. A picture that cannot be drawn is a warning: the verdict matters more.
+/// Writes a report in the forms that are wanted. A picture that cannot be drawn is a warning: the
+/// verdict matters more.
 pub fn write(wanted: &OutputArgs, report: &Report) -> Result<(), Failure> {
     if let Some(path) = &wanted.report {
         files::write_text(path, &html::page(report, Place::File))?;

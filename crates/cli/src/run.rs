@@ -1,4 +1,5 @@
-//! `margay run`: drive a database, record what its clients see, verify it meanwhile, decide, and say it.
+//! `margay run`: drive a database, record what its clients see, verify it meanwhile, decide, and
+//! say it.
 
 mod account;
 mod curves;
@@ -18,6 +19,7 @@ use margay::{Choice, Decision, Options as Deciding};
 use margay_drivers::{Harm, Target};
 use margay_history::History;
 use margay_report::Word;
+use margay_report::table::wrap;
 use margay_report::view::{Again, Check};
 use margay_runner::Every;
 use margay_simdb::{Fault, Protocol};
@@ -31,11 +33,12 @@ use crate::failure::{Failure, Status};
 use crate::level::Asked;
 use crate::progress::Progress;
 use crate::terminal;
-use crate::view::{Frame, Stats, View, how_to_audit};
+use crate::view::{Frame, ReportView, Stats, how_to_audit};
 use crate::{duration, limits, report};
 use drive::Done;
 
-/// How long the check may take when nobody says, and what is left of the live verification when clients have gone.
+/// How long the check may take when nobody says, and what is left of the live verification when
+/// clients have gone.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// How long claims about other levels may take.
 pub const CLAIMS_TIME: Duration = Duration::from_secs(10);
@@ -114,9 +117,10 @@ fn check_driver(args: &RunArgs) -> Result<Status, Failure> {
         };
     }
     terminal::print(&text)?;
-    match steps.iter().any(|(_, went)| went.is_err()) {
-        true => Err(Failure::new("the driver does not do what docs/EXEC.md says")),
-        false => Ok(Status::Fine),
+    if steps.iter().any(|(_, went)| went.is_err()) {
+        Err(Failure::new("the driver does not do what docs/EXEC.md says"))
+    } else {
+        Ok(Status::Fine)
     }
 }
 
@@ -137,8 +141,8 @@ fn more_time(args: &RunArgs, decided: &Decided) -> Option<String> {
     })
 }
 
-/// Takes out of the verdicts what does not count. A deviation leaves a weaker level untouched, and whoever
-/// breaks that one too has found something else.
+/// Takes out of the verdicts what does not count. A deviation leaves a weaker level untouched, and
+/// whoever breaks that one too has found something else.
 fn set_aside(args: &RunArgs, done: &Done, expectation: &Expectation, decided: &mut Vec<Decided>) -> Aside {
     let aside = sort(done, expectation, decided);
     if let Some(level) = aside.keeps {
@@ -150,8 +154,8 @@ fn set_aside(args: &RunArgs, done: &Done, expectation: &Expectation, decided: &m
     aside
 }
 
-/// If the live verification has found more than is shown, nobody knows whether the rest is expected, too:
-/// then all of it counts.
+/// If the live verification has found more than is shown, nobody knows whether the rest is
+/// expected, too: then all of it counts.
 fn sort(done: &Done, expectation: &Expectation, decided: &mut [Decided]) -> Aside {
     let found = done.recording.verified.as_ref().map_or(0, |verified| verified.violations);
     let is_whole = |decision: &Decision| match &decision.verdict {
@@ -162,9 +166,9 @@ fn sort(done: &Done, expectation: &Expectation, decided: &mut [Decided]) -> Asid
     expectation.sort(&done.recording.history, decisions.filter(|decision| is_whole(decision)))
 }
 
-/// Where the report is. A person who reads the account gets one without asking; if it cannot be written, the
-/// verdict matters more.
-fn page(args: &RunArgs, view: &View) -> Option<PathBuf> {
+/// Where the report is. A person who reads the account gets one without asking; if it cannot be
+/// written, the verdict matters more.
+fn page(args: &RunArgs, view: &ReportView) -> Option<PathBuf> {
     if args.no_report || args.output.report.is_some() {
         return args.output.report.clone();
     }
@@ -187,8 +191,8 @@ fn timeout(args: &RunArgs) -> Option<Duration> {
     args.common.timeout.or(Some(TIMEOUT))
 }
 
-/// Every engine that was asked for; and the mirror once more, if it has found something while clients ran:
-/// now it can show what.
+/// Every engine that was asked for; and the mirror once more, if it has found something while
+/// clients ran: now it can show what.
 fn decide_all(args: &RunArgs, done: &Done) -> Vec<Decided> {
     let asked = args.engine.iter().map(|&engine| (done.claim, engine));
     let found = done.recording.verified.as_ref().is_some_and(|verified| verified.violations > 0);
@@ -211,7 +215,8 @@ fn decide(args: &RunArgs, done: &Done, level: Asked, engine: Choice) -> Decided 
     Decided { level, decision: check::decide(&task, recorded) }
 }
 
-/// The answer by the order that was settled while clients ran, if it is whole and the audit accepts it.
+/// The answer by the order that was settled while clients ran, if it is whole and the audit accepts
+/// it.
 fn settled(done: &Done, task: &Task) -> Option<Decision> {
     let may_answer = task.options.engine.engine().is_none_or(|engine| engine.name() == "follow");
     let whole = done.recording.followed.as_ref().is_some_and(|followed| followed.whole);
@@ -222,8 +227,8 @@ fn settled(done: &Done, task: &Task) -> Option<Decision> {
     margay::accepted(recorded, question, "follow", done.order.certificate(recorded)?, &task.budget)
 }
 
-/// The verdict that counts: a violation, or else a proof, or else nothing found, or else no answer; of equals
-/// the first.
+/// The verdict that counts: a violation, or else a proof, or else nothing found, or else no answer;
+/// of equals the first.
 fn decisive(decided: &[Decided]) -> &Decided {
     let weight = |decided: &&Decided| match decided.decision.verdict {
         Verdict::Violated(_) => 0,
@@ -241,7 +246,7 @@ fn view(
     main: &Decided,
     history: &History,
     aside: &Aside,
-) -> View {
+) -> ReportView {
     let audit = match (&args.record, &args.certificate) {
         (Some(record), certificate) => how_to_audit(record, certificate.as_deref()),
         (None, _) => "--record FILE and --certificate FILE keep both for margay audit".to_owned(),
@@ -251,10 +256,12 @@ fn view(
     let budget = Budget::unlimited().with_time(CLAIMS_TIME);
     let frame = Frame { subject, budget: &budget, real_time: false, instants: false, again, curves: true };
     let stats = Stats::of(history, done.recording.elapsed, main.decision.took);
-    let mut view = View::framed(history, main.level.name(), &main.decision, stats, frame);
+    let mut view = ReportView::framed(history, main.level.name(), &main.decision, stats, frame);
     view.report.run = Some(account::run_view(args, done));
     let curves = curves::of(&done.recording.statistics);
     let details = view.details();
+    details.beyond = account::beyond(done).map(|sentence| sentence + ".");
+    details.sql = script::sql(args, done, main);
     details.checks = checks(done, decided);
     aside.show(&main.decision.verdict, main.level.name(), details);
     if let Some(series) = &mut details.series {
@@ -314,10 +321,9 @@ fn list() -> String {
 
 /// What `--help` lists at its end.
 pub fn names() -> String {
-    let workloads: Vec<_> = WORKLOADS
-        .iter()
-        .map(|workload| format!("  {:<16} {}", workload.name, workload.description))
-        .collect();
+    let lines =
+        |workload: &Workload| wrap(workload.description, 96, &format!("  {:<16} ", workload.name), 19);
+    let workloads: Vec<String> = WORKLOADS.iter().flat_map(lines).collect();
     let protocols = Protocol::ALL.map(Protocol::name).join(", ");
     let faults = Fault::ALL.map(Fault::name).join(", ");
     let workloads = workloads.join("\n");

@@ -1,7 +1,8 @@
 //! `margay run --serve`: the report on a page while it is being made.
 //!
 //! # Invariants
-//! - Without a token nothing but this machine is served; on other addresses a token is made up if none is given.
+//! - Without a token nothing but this machine is served; on other addresses a token is made up if
+//!   none is given.
 //! - What the page shows last is the report that is printed and written.
 
 use std::io::{self, IsTerminal};
@@ -16,7 +17,7 @@ use margay_report::live::{self, Live};
 use margay_report::series::{Mark, Series};
 use margay_report::view::{Check, Details, Run, Stats};
 use margay_report::{Report, Word};
-use margay_runner::{Followed, Monitor, PART};
+use margay_runner::{Followed, Monitor, PART, Phase};
 
 use crate::args::ServeArgs;
 use crate::failure::Failure;
@@ -31,6 +32,18 @@ const FAREWELL: Duration = Duration::from_secs(2);
 static LINGERING: AtomicBool = AtomicBool::new(false);
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
+/// What a page says of a run that goes on, beside its numbers.
+pub struct Shown {
+    /// The level that the verdict will be about.
+    pub claim: String,
+    /// What the database promises, which the live verification is about.
+    pub promised: &'static str,
+    /// That it does not promise the claimed level, if it does not.
+    pub beyond: Option<String>,
+    pub run: Run,
+    pub curves: fn(&Monitor) -> Series,
+}
+
 /// A run that is shown on a page.
 pub struct Serving {
     live: Arc<Live>,
@@ -44,15 +57,13 @@ impl Serving {
         args: &ServeArgs,
         quiet: bool,
         monitor: &Arc<Monitor>,
-        claim: &str,
-        run: Run,
-        curves: fn(&Monitor) -> Series,
+        shown: Shown,
     ) -> Result<Option<Self>, Failure> {
         let Some(address) = args.serve else { return Ok(None) };
         let made_up = || (!address.ip().is_loopback()).then(live::token);
         let token = args.token.clone().or_else(made_up);
-        let (monitor, claim, start) = (Arc::clone(monitor), claim.to_owned(), Instant::now());
-        let now = move || running(&monitor, &claim, &run, start.elapsed(), curves(&monitor));
+        let monitor = Arc::clone(monitor);
+        let now = move || running(&monitor, &shown);
         let live = Live::start(address, token, now())
             .map_err(|error| Failure::new(format!("--serve {address}: {error}")))?;
         if !quiet {
@@ -98,27 +109,36 @@ pub fn interrupted() -> bool {
 }
 
 /// The report of a run that goes on.
-fn running(monitor: &Monitor, claim: &str, run: &Run, elapsed: Duration, mut series: Series) -> Report {
+fn running(monitor: &Monitor, shown: &Shown) -> Report {
     let (counts, progress) = (monitor.counts(), monitor.progress());
+    let mut series = (shown.curves)(monitor);
     series.marks = violations(monitor);
     let found = (progress.violations > 0).then(|| format!("{} violations so far", progress.violations));
     let judged = Check {
         engine: "mirror, live".to_owned(),
-        level: claim.to_owned(),
+        level: shown.promised.to_owned(),
         verdict: if found.is_some() { Word::Violated } else { Word::Running },
-        reason: Some(found.unwrap_or_else(|| format!("{} transactions judged so far", progress.verified))),
+        reason: Some(found.unwrap_or_else(|| format!("{} transactions verified so far", progress.verified))),
         seconds: progress.lag.as_secs_f64(),
     };
+    let mut more = shown.run.more.clone();
+    let phase = match monitor.phase() {
+        Phase::Preparing => "preparing",
+        Phase::Running => "running",
+        Phase::CatchingUp => "catching up",
+    };
+    more.insert("phase".to_owned(), phase.into());
     let run = Run {
+        more,
         committed: counts.committed,
         aborted: counts.aborted,
         unknown: counts.unknown,
-        seconds: elapsed.as_secs_f64(),
-        ..run.clone()
+        seconds: monitor.worked().as_secs_f64(),
+        ..shown.run.clone()
     };
     Report {
         verdict: Word::Running,
-        level: claim.to_owned(),
+        level: shown.claim.clone(),
         engine: None,
         reason: None,
         anomalies: Vec::new(),
@@ -133,6 +153,7 @@ fn running(monitor: &Monitor, claim: &str, run: &Run, elapsed: Duration, mut ser
             version: 1,
             subject: "what the clients see".to_owned(),
             headline: format!("{} at {} is being driven", run.dbms, run.level),
+            beyond: shown.beyond.clone().map(|sentence| sentence + "."),
             audited: "nothing".to_owned(),
             checks: [judged].into_iter().chain(monitor.followed().map(|followed| live(&followed))).collect(),
             series: Some(series),
@@ -185,12 +206,14 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     found.next().ok_or_else(|| "no address".to_owned())
 }
 
-/// An access token of the command line. It stands in an address, so it has only what may stand there.
+/// An access token of the command line. It stands in an address, so it has only what may stand
+/// there.
 pub fn token(text: &str) -> Result<String, String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
-    match text.chars().all(fits) && !text.is_empty() {
-        true => Ok(text.to_owned()),
-        false => Err("a token has letters, digits and -._~, at least one of them".to_owned()),
+    if text.chars().all(fits) && !text.is_empty() {
+        Ok(text.to_owned())
+    } else {
+        Err("a token has letters, digits and -._~, at least one of them".to_owned())
     }
 }
 
@@ -206,7 +229,8 @@ mod tests {
         assert!(address("nowhere").is_err());
     }
 
-    /// A regression: whoever gave an empty token, from a variable that was not set say, served everybody.
+    /// A regression: whoever gave an empty token, from a variable that was not set say, served
+    /// everybody.
     #[test]
     fn an_empty_token_is_none() {
         assert_eq!(token("Se-cret.1"), Ok("Se-cret.1".to_owned()));

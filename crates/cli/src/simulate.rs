@@ -1,17 +1,23 @@
 //! `margay simulate`.
 //!
-//! The simulation's options are data of `margay_simdb`; each becomes a flag here, so the two cannot drift apart.
+//! The simulation's options are data of `margay_simdb`; each becomes a flag here, so the two cannot
+//! drift apart.
 
 use std::io;
+use std::sync::atomic::Ordering;
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use margay_formats::Format;
-use margay_simdb::{Fault, JsonSink, OPTIONS, Protocol, Report, SimConfig, simulate, simulate_history};
+use margay_simdb::{
+    Action, BuilderSink, Fault, JsonSink, Note, OPTIONS, Protocol, Recorded, Report, SimConfig, Sink, Start,
+    simulate,
+};
 
 use crate::args::SimulateArgs;
+use crate::args::named::offered;
 use crate::failure::{Failure, Status};
-use crate::progress::Progress;
+use crate::progress::{Counter, Progress};
 use crate::{convert, files, terminal};
 
 /// The simulation that the flags describe.
@@ -25,14 +31,44 @@ pub fn run(args: SimulateArgs) -> Result<Status, Failure> {
         return stream(&args);
     }
     let (history, report) = {
-        let _progress = Progress::show(&format!("simulating {}", args.simulation.0.protocol), !args.quiet);
-        simulate_history(&args.simulation.0).map_err(|error| Failure::new(error.to_string()))?
+        let config = &args.simulation.0;
+        let ended = Counter::of(config.transactions);
+        let _progress = Progress::count(&format!("simulating {}", config.protocol), &ended, "", !args.quiet);
+        let failed = |error: margay_history::Invalid| Failure::new(error.to_string());
+        let mut sink = CountingSink { sink: BuilderSink::default(), ended };
+        let report = simulate(config, &mut sink).map_err(failed)?;
+        (sink.sink.finish().map_err(failed)?, report)
     };
     margay_formats::write(&history, to, files::target(&args.output))?;
     if args.quiet || files::is_stream(&args.output) {
         return Ok(Status::Fine);
     }
     terminal::print(&summary(&args, &report))
+}
+
+/// Counts the transactions that end.
+struct CountingSink<S> {
+    sink: S,
+    ended: Counter,
+}
+
+impl<S: Sink> Sink for CountingSink<S> {
+    type Error = S::Error;
+
+    fn start(&mut self, start: &Start) -> Result<(), S::Error> {
+        self.sink.start(start)
+    }
+
+    fn op(&mut self, op: Recorded<'_>) -> Result<(), S::Error> {
+        if matches!(op.action, Action::Commit | Action::Abort | Action::Unknown) {
+            self.ended.done.fetch_add(1, Ordering::Relaxed);
+        }
+        self.sink.op(op)
+    }
+
+    fn note(&mut self, note: Note<'_>) -> Result<(), S::Error> {
+        self.sink.note(note)
+    }
 }
 
 /// Writes lines as they are recorded, so that the history need not fit into memory.
@@ -63,7 +99,13 @@ fn summary(args: &SimulateArgs, report: &Report) -> String {
 impl clap::Args for Simulation {
     fn augment_args(command: Command) -> Command {
         let options = OPTIONS.iter().map(|&(name, value, help)| {
-            Arg::new(name).long(name).value_name(value).help(sentence(help)).action(ArgAction::Append)
+            let arg = Arg::new(name).long(name).value_name(value).help(sentence(help));
+            let arg = arg.action(ArgAction::Append).hide_possible_values(true);
+            match name {
+                "protocol" => arg.value_parser(offered(|| Protocol::ALL.map(Protocol::name).to_vec())),
+                "fault" => arg.value_parser(offered(|| Fault::ALL.map(Fault::name).to_vec())),
+                _ => arg,
+            }
         });
         command.args(options).mut_arg("protocol", |arg| arg.required(true))
     }
@@ -97,8 +139,8 @@ fn sentence(help: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// Workloads answer to what clients read, so they are played live, on threads and real clocks, and not in
-/// simulated time.
+/// Workloads answer to what clients read, so they are played live, on threads and real clocks, and
+/// not in simulated time.
 const WORKLOADS: &str = "\
 The workloads of `margay run` that are not in SQL are played against the same databases by
   margay run sim:PROTOCOL[+FAULT[=P]…] --workload W --record OUT

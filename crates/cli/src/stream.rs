@@ -1,5 +1,5 @@
-//! `margay check --engine follow -`, and `margay audit` of a proof that was streamed: histories that need not fit into
-//! memory.
+//! `margay check --engine follow -`, and `margay audit` of a proof that was streamed: histories
+//! that need not fit into memory.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
@@ -21,9 +21,9 @@ use crate::args::{AuditArgs, CheckArgs};
 use crate::failure::{Failure, Status};
 use crate::files;
 use crate::limits;
-use crate::progress::Progress;
+use crate::progress::{Progress, ProgressState, rate};
 use crate::terminal;
-use crate::view::{Frame, Stats, View, one_line};
+use crate::view::{Frame, ReportView, Stats, one_line};
 use crate::{check, duration, memory};
 
 /// How often the follower looks at what is new.
@@ -32,8 +32,8 @@ const BEAT: Duration = Duration::from_millis(250);
 /// After how many lines it is asked whether there is enough to look at.
 const LINES: u64 = 512;
 
-/// The question, if the history is a stream in the native format and engine follow is asked about an order in
-/// real time.
+/// The question, if the history is a stream in the native format and engine follow is asked about
+/// an order in real time.
 pub fn question(args: &CheckArgs) -> Result<Option<Question>, Failure> {
     let native = matches!(args.input.from, None | Some(Format::Margay));
     let assumes = args.input.sequential_keys || args.input.linearizable_keys || args.accept.is_some();
@@ -149,10 +149,10 @@ fn follow(
     budget: &Budget,
     quiet: bool,
 ) -> Result<End, Failure> {
-    let now = Arc::new(Mutex::new(String::new()));
+    let now = Arc::new(Mutex::new(ProgressState::phase("following")));
     let shown = Arc::clone(&now);
     let said = move || shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let _progress = Progress::follow(said, !quiet);
+    let (_progress, start) = (Progress::follow(said, !quiet), Instant::now());
     let (mut line, mut number, mut looked, mut told) = (Vec::new(), 0_u64, Instant::now(), false);
     loop {
         line.clear();
@@ -179,7 +179,9 @@ fn follow(
         if eager {
             looked = Instant::now();
             let progress = follower.progress();
-            *now.lock().unwrap_or_else(PoisonError::into_inner) = format!(
+            let mut shown = now.lock().unwrap_or_else(PoisonError::into_inner);
+            shown.rate = rate(progress.settled, start.elapsed(), " transactions");
+            shown.details = format!(
                 "{} settled, {} open, {} MB",
                 progress.settled,
                 progress.open,
@@ -265,7 +267,7 @@ fn show(
         again: Again { command: None, audit, seed: None },
         curves: false,
     };
-    let mut view = View::framed(history, args.level.name(), decision, stats, frame);
+    let mut view = ReportView::framed(history, args.level.name(), decision, stats, frame);
     let mut told =
         json!({ "settled": progress.settled, "open": progress.open, "memory_bytes": progress.memory });
     if let (Some(follower), Some(_)) = (follower, args.horizon) {

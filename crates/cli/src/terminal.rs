@@ -1,8 +1,8 @@
 //! Standard output and its colours, and standard error.
 //!
 //! # Invariants
-//! What histories, certificates, results and databases say reaches a terminal through [`visible`] only: no
-//! control character of theirs does.
+//! What histories, certificates, results and databases say reaches a terminal through [`visible`]
+//! only: no control character of theirs does.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -37,7 +37,8 @@ fn write(text: &str) -> Result<Status, Failure> {
     }
 }
 
-/// The text as a terminal may have it: our own colours, where there are any, and nothing else to obey.
+/// The text as a terminal may have it: our own colours, where there are any, and nothing else to
+/// obey.
 fn shown(text: &str, paint: Paint) -> String {
     if !paint.inner.on {
         return visible(text);

@@ -1,11 +1,13 @@
-//! What `margay check` and `margay run` show: a report, gathered once, and the forms in which it is wanted.
+//! What `margay check` and `margay run` show: a report, gathered once, and the forms in which it is
+//! wanted.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use margay::Decision;
 use margay_history::History;
 use margay_levels::Level;
+use margay_report::accept::Day;
 use margay_report::view::{Again, Details};
 use margay_report::{Report, Source, text};
 use margay_stream::Counts;
@@ -20,7 +22,7 @@ use crate::terminal::{Paint, width};
 /// A report, and how its text is printed.
 #[derive(Serialize)]
 #[serde(transparent)]
-pub struct View {
+pub struct ReportView {
     pub report: Report,
 }
 
@@ -96,7 +98,7 @@ impl Stats {
     }
 }
 
-impl View {
+impl ReportView {
     /// Gathers what there is to say.
     pub fn framed(
         history: &History,
@@ -129,6 +131,9 @@ impl View {
             .extend(decision.deduced.map(|deduced| ("dependencies".to_owned(), dependencies(&deduced))));
         let coverage = decision.coverage.as_ref().map(|coverage| ("coverage".to_owned(), coverage.json()));
         report.more.extend(coverage);
+        if let Some(details) = &mut report.report {
+            details.date = Some(now());
+        }
         Self { report }
     }
 
@@ -149,6 +154,13 @@ impl View {
     pub fn details(&mut self) -> &mut Details {
         self.report.report.get_or_insert_default()
     }
+}
+
+/// The date and time in UTC: `2026-11-18 21:30 UTC`.
+fn now() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let minutes = seconds % 86_400 / 60;
+    format!("{} {:02}:{:02} UTC", Day::of_unix_time(seconds), minutes / 60, minutes % 60)
 }
 
 /// The dependencies that engine mirror looked at, and Leopard's ratios of them.

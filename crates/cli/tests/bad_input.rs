@@ -1,4 +1,5 @@
-//! Input that is no history: a clear error with file, line and column, exit status 2, no panic, nothing written.
+//! Input that is no history: a clear error with file, line and column, exit status 2, no panic,
+//! nothing written.
 
 mod common;
 
@@ -94,9 +95,10 @@ fn the_offending_line_is_shown_with_a_caret_under_the_column() {
         let text = text.strip_prefix(&margin).unwrap_or_else(|| panic!("{name}: {}", run.stderr));
         let caret = caret.chars().skip(margin.len()).position(|c| c == '^').expect("a caret");
         // A long line is cut around the column, and says so.
-        match text.starts_with('…') {
-            true => assert_eq!(text.chars().nth(caret), Some('"'), "{name}"),
-            false => assert_eq!(caret + 1, column, "{name}: {}", run.stderr),
+        if text.starts_with('…') {
+            assert_eq!(text.chars().nth(caret), Some('"'), "{name}")
+        } else {
+            assert_eq!(caret + 1, column, "{name}: {}", run.stderr)
         }
     }
 }
@@ -156,6 +158,7 @@ fn names_that_nothing_bears_get_suggestions() {
         (&["chek", "x"], "check"),
         (&["check", "x"], "--level"),
         (&["check", "x", "--level", "causal", "--timeout", "10"], "500ms, 10s"),
+        (&["check", "examples/write-skew.jsonl"], "`margay levels` lists them"),
         (&["completions", "tcsh"], "possible values"),
     ] {
         let run = margay(args).expect(2);

@@ -1,4 +1,5 @@
-//! `margay check` and `margay audit` through the real binary: every exit status, the JSON, certificates.
+//! `margay check` and `margay audit` through the real binary: every exit status, the JSON,
+//! certificates.
 
 mod common;
 
@@ -304,8 +305,8 @@ fn case(name: &str) -> String {
     format!("crates/engines/tests/cases/{name}")
 }
 
-/// Mechanisms of no database in particular "proved" `violated under serializable`, and the page said "is
-/// impossible under snapshot-isolation".
+/// Mechanisms of no database in particular "proved" `violated under serializable`, and the page
+/// said "is impossible under snapshot-isolation".
 #[test]
 fn made_up_mechanisms_are_no_violation_of_a_level() {
     let history = case("forged-mechanisms.jsonl");
@@ -329,7 +330,8 @@ fn made_up_mechanisms_are_no_violation_of_a_level() {
     }
 }
 
-/// `holds` and `violated` of one history and level were both accepted, and neither said by which reading.
+/// `holds` and `violated` of one history and level were both accepted, and neither said by which
+/// reading.
 #[test]
 fn an_audit_names_the_reading() {
     let history = case("reading-item-or-statement.jsonl");
@@ -394,7 +396,8 @@ fn a_certificate_names_its_translation_and_dialect() {
     }
 }
 
-/// The headline named the level alone, which does not forbid what was found: only real time, or instants, do.
+/// The headline named the level alone, which does not forbid what was found: only real time, or
+/// instants, do.
 #[test]
 fn a_headline_says_what_else_was_asked_for() {
     let folder = TempDir::new().expect("a folder");
@@ -420,7 +423,8 @@ fn a_headline_says_what_else_was_asked_for() {
     assert!(refused.stderr.contains("strict-snapshot-isolation"), "{}", refused.stderr);
 }
 
-/// A call of a function that nobody knows made a whole history undecidable. Now its part is decided, and says so.
+/// A call of a function that nobody knows made a whole history undecidable. Now its part is
+/// decided, and says so.
 #[test]
 fn what_is_not_understood_is_left_out_and_the_answer_says_how_much_it_covers() {
     let folder = TempDir::new().expect("a folder");

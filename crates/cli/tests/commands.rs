@@ -76,6 +76,17 @@ fn completions_generate() {
 #[test]
 fn the_completions_of_bash_are_bash() {
     let script = margay(["completions", "bash"]).expect(0).stdout;
+    // Levels, anomalies, profiles, protocols, faults, simulated targets.
+    for name in [
+        "snapshot-isolation",
+        "lost-update",
+        "postgresql/repeatable-read",
+        "percolator",
+        "dirty-read",
+        "sim:ssi",
+    ] {
+        assert!(script.contains(&format!(" {name} ")), "{name}");
+    }
     let mut bash = Command::new("bash");
     bash.args(["-c", "source /dev/stdin && complete -p margay"]);
     assert!(finish(bash, script.as_bytes()).expect(0).stdout.contains("_margay"));

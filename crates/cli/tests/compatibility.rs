@@ -1,6 +1,7 @@
 //! What docs/COMPATIBILITY.md promises: files that 0.1.0 wrote are read, and mean what they meant.
 //!
-//! The files of `cases/0.1.0` are frozen. A test that fails here is a promise that would be broken: mend the program.
+//! The files of `cases/0.1.0` are frozen. A test that fails here is a promise that would be broken:
+//! mend the program.
 
 mod common;
 
@@ -18,8 +19,8 @@ fn path(name: &str) -> String {
     old(name).display().to_string()
 }
 
-/// The answers about the examples of 0.1.0 and about a history of statements: how many of the levels hold, from the
-/// weakest up.
+/// The answers about the examples of 0.1.0 and about a history of statements: how many of the
+/// levels hold, from the weakest up.
 #[test]
 fn histories_mean_what_they_meant() {
     let levels = ["read-committed", "snapshot-isolation", "serializable", "strict-serializable"];
@@ -61,7 +62,8 @@ fn certificates_are_accepted() {
     }
 }
 
-/// Whoever reads the JSON by the old schema still finds everything: fields are added, never changed.
+/// Whoever reads the JSON by the old schema still finds everything: fields are added, never
+/// changed.
 #[test]
 fn results_have_lost_no_field() {
     let read = |path: PathBuf| -> Value {

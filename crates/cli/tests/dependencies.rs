@@ -1,4 +1,5 @@
-//! Every dependency has its reason in docs/DEPENDENCIES.md, and none wants a newer Rust than we promise.
+//! Every dependency has its reason in docs/DEPENDENCIES.md, and none wants a newer Rust than we
+//! promise.
 
 mod common;
 
@@ -37,7 +38,8 @@ fn version(text: &str) -> [u32; 3] {
     [(); 3].map(|()| parts.next().unwrap_or(0))
 }
 
-/// The toolchain of our `rust-version` may not be there to build with; what packages say of themselves is.
+/// The toolchain of our `rust-version` may not be there to build with; what packages say of
+/// themselves is.
 #[test]
 fn no_dependency_wants_a_newer_rust() {
     let mut command = Command::new(env!("CARGO"));

@@ -84,8 +84,8 @@ fn keys_may_be_assumed_to_be_sequential() {
     margay(["audit", &back, &proof]).expect(2);
 }
 
-/// These models were never asked about: what was found at strict-serializable is forbidden by none of
-/// Elle's tables, so the answer was `true` whatever happened.
+/// These models were never asked about: what was found at strict-serializable is forbidden by none
+/// of Elle's tables, so the answer was `true` whatever happened.
 #[test]
 fn a_model_that_is_no_level_is_never_true_by_default() {
     let folder = TempDir::new().expect("a folder");
@@ -113,8 +113,8 @@ const FRACTURED: &str = "\
 {:process 2, :type :ok, :f :txn, :value [[:r :x [1]] [:r :y [1]]]}
 ";
 
-/// Snapshot isolation is violated, but the audit rejected the engine's proofs at this level; the findings
-/// were dropped, and what was left was `true`.
+/// Snapshot isolation is violated, but the audit rejected the engine's proofs at this level; the
+/// findings were dropped, and what was left was `true`.
 #[test]
 fn a_rejected_finding_is_never_true() {
     let history = "crates/cli/tests/cases/certificate-rejected.jsonl";
@@ -125,7 +125,8 @@ fn a_rejected_finding_is_never_true() {
     }
 }
 
-/// Only session order breaks it; read-committed, serializable and all between were named as broken, and hold.
+/// Only session order breaks it; read-committed, serializable and all between were named as broken,
+/// and hold.
 #[test]
 fn no_level_is_named_as_broken_that_holds() {
     let history = "crates/engines/tests/cases/false-breaks-claim.txt";

@@ -41,6 +41,26 @@ fn every_example_is_in_the_table() {
     assert_eq!(files, listed);
 }
 
+/// The pictures of docs/CONCEPTS.md are what `--svg` draws.
+#[test]
+fn the_pictures_of_the_concepts_are_drawn_by_the_program() {
+    let level = |name: &str| match name {
+        "lost-update" | "long-fork" => "snapshot-isolation",
+        "stale-read" => "strict-serializable",
+        _ => "serializable",
+    };
+    let page = std::fs::read_to_string(root().join("docs/CONCEPTS.md")).expect("the page");
+    let names = page.split("(pictures/").skip(1).filter_map(|rest| rest.split_once(".svg)"));
+    let names: Vec<&str> = names.map(|(name, _)| name).collect();
+    assert_eq!(names, ["lost-update", "write-skew", "long-fork", "stale-read"]);
+    for name in names {
+        let file = format!("examples/{name}.jsonl");
+        let drawn = margay(["check", &file, "--level", level(name), "--svg", "-"]).expect(1).stdout;
+        let kept = std::fs::read_to_string(root().join(format!("docs/pictures/{name}.svg"))).expect(name);
+        assert_eq!(drawn, kept, "docs/pictures/{name}.svg");
+    }
+}
+
 #[test]
 fn the_named_levels_and_all_that_follow_have_these_verdicts() {
     for (file, possible, impossible) in rows() {

@@ -1,4 +1,5 @@
-//! Drivers in other languages: those of `examples/drivers` on real databases, and such that misbehave.
+//! Drivers in other languages: those of `examples/drivers` on real databases, and such that
+//! misbehave.
 
 mod common;
 
@@ -250,7 +251,8 @@ fn hsqldb_has_snapshots() {
     );
 }
 
-/// A root of Firebird's own, with a configuration that lets several processes share a file without a server.
+/// A root of Firebird's own, with a configuration that lets several processes share a file without
+/// a server.
 fn firebird_root(folder: &Path) -> bool {
     let installed = Path::new("/usr/lib/x86_64-linux-gnu/firebird/3.0");
     let Ok(parts) = std::fs::read_dir(installed) else { return false };
@@ -280,8 +282,9 @@ fn firebird_keeps_its_promises() {
     assert_eq!(verdict(&command, args, 1)["verdict"], "violated");
 }
 
-/// OceanBase's seekdb comes as a Python package and speaks MySQL's protocol. Its counts of updates are of rows that
-/// changed, as MySQL's: taken as rows that were found, they made Margay accuse it of losing rows.
+/// OceanBase's seekdb comes as a Python package and speaks MySQL's protocol. Its counts of updates
+/// are of rows that changed, as MySQL's: taken as rows that were found, they made Margay accuse it
+/// of losing rows.
 #[test]
 fn seekdb_keeps_its_promises() {
     if !runs("python3", &["-c", "import pylibseekdb"], &format!("pylibseekdb {CLIENTS}")) {
@@ -331,7 +334,8 @@ fn a_toy_in_go_keeps_its_promise() {
     }
 }
 
-/// A careful toy, until each of its processes has answered so many requests: then it does something else.
+/// A careful toy, until each of its processes has answered so many requests: then it does something
+/// else.
 fn broken(folder: &Path, then: &str) -> String {
     let toy = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/drivers/toy.py");
     let text = format!(
@@ -363,8 +367,8 @@ fn what_breaks_the_protocol_is_an_error_and_no_verdict() {
     }
 }
 
-/// Firebird at READ COMMITTED was accused of a dirty write: a store of keys appends by a read and a write, between which
-/// others write, as that level allows.
+/// Firebird at READ COMMITTED was accused of a dirty write: a store of keys appends by a read and a
+/// write, between which others write, as that level allows.
 #[test]
 fn a_store_that_may_lose_updates_runs_no_appends() {
     if !has_python() {
@@ -379,8 +383,8 @@ fn a_store_that_may_lose_updates_runs_no_appends() {
     assert_eq!(verdict(&weak, "--workload increment --transactions 60", 0)["verdict"], "holds");
 }
 
-/// Lists that grow long make room for others, and an earlier run's were in the way of the next: etcd was accused of
-/// values that nobody wrote.
+/// Lists that grow long make room for others, and an earlier run's were in the way of the next:
+/// etcd was accused of values that nobody wrote.
 #[test]
 fn what_an_earlier_run_has_left_is_not_seen() {
     if !has_python() {
@@ -398,7 +402,8 @@ fn what_an_earlier_run_has_left_is_not_seen() {
     assert!(kept.all(|(key, _)| key.starts_with("margay/n/")), "all that a run writes is removed: {left}");
 }
 
-/// A process that ends is started again, and one that does not answer is given up: connections were lost, no more.
+/// A process that ends is started again, and one that does not answer is given up: connections were
+/// lost, no more.
 #[test]
 fn a_driver_that_ends_or_says_nothing_is_a_lost_connection() {
     if !has_python() {

@@ -17,7 +17,8 @@ fn expected(told: &Value) -> Vec<Value> {
     told["report"]["expected"].as_array().cloned().unwrap_or_default()
 }
 
-/// A regression: a run on PostgreSQL at REPEATABLE READ ended with exit status 1 for what its documentation describes.
+/// A regression: a run on PostgreSQL at REPEATABLE READ ended with exit status 1 for what its
+/// documentation describes.
 #[test]
 fn a_deviation_that_postgresql_documents_does_not_count() {
     let Some(server) = started(Server::postgres()) else { return };

@@ -1,5 +1,5 @@
-//! `margay run` when things go wrong: servers that die, connections that are cut, a recorder that is killed,
-//! an interrupt.
+//! `margay run` when things go wrong: servers that die, connections that are cut, a recorder that
+//! is killed, an interrupt.
 
 mod common;
 
@@ -87,8 +87,8 @@ fn half_a_line_at_the_end_is_left_out() {
     margay(["check", text, "--level", "strict-serializable"]).expect(2);
 }
 
-/// A regression: a compressed recording was one frame, which was complete only in the end; what was left of
-/// it after a kill could not be read.
+/// A regression: a compressed recording was one frame, which was complete only in the end; what was
+/// left of it after a kill could not be read.
 #[test]
 fn a_compressed_recording_that_was_killed_is_readable() {
     for extension in ["gz", "zst"] {
@@ -110,8 +110,8 @@ fn a_compressed_recording_that_was_killed_is_readable() {
     }
 }
 
-/// A regression: the server was dead for good after 4 of 15 seconds, and the verdict was `holds`, with exit
-/// status 0 and not a word.
+/// A regression: the server was dead for good after 4 of 15 seconds, and the verdict was `holds`,
+/// with exit status 0 and not a word.
 #[test]
 fn a_dead_server_does_not_pass() {
     for server in [Server::postgres(), Server::mariadb()] {
@@ -161,7 +161,8 @@ fn signalled(name: &str, args: &str) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// A regression: nothing said that a run had been interrupted, and one that a CI server terminated passed.
+/// A regression: nothing said that a run had been interrupted, and one that a CI server terminated
+/// passed.
 #[test]
 fn who_ends_a_run_is_told_what_the_verdict_is_about() {
     let (status, told) = signalled("INT", "");
@@ -222,8 +223,8 @@ impl Drop for SmallDisk {
     }
 }
 
-/// A regression: the disk under SQLite was full, and the account had 2,717 transactions of unknown outcome
-/// and no reason.
+/// A regression: the disk under SQLite was full, and the account had 2,717 transactions of unknown
+/// outcome and no reason.
 #[test]
 fn a_full_disk_is_named() {
     let Some(disk) = SmallDisk::mount() else { return };
@@ -253,9 +254,9 @@ fn an_interrupt_ends_the_run_and_its_server() {
     assert_eq!(left, ["run.jsonl"], "the server is gone with its folder");
 }
 
-/// Harms a server while clients use it, longer and longer until what is waited for has happened: how long a
-/// server takes to come back is not in our hand. It must keep its promise all the time, and every client must
-/// come back.
+/// Harms a server while clients use it, longer and longer until what is waited for has happened:
+/// how long a server takes to come back is not in our hand. It must keep its promise all the time,
+/// and every client must come back.
 fn harmed(args: &str, happened: impl Fn(&Value, &[i64]) -> bool) {
     for seconds in [2, 4, 8, 16, 32] {
         let folder = folder();
@@ -294,9 +295,9 @@ fn ends(record: &Path) -> Vec<i64> {
     ends
 }
 
-/// Again and again nobody got an answer for nearly as long as a pause takes: in a third of the pauses at
-/// least, because an answer that was given before may be read late. That one transaction takes long would
-/// prove nothing on a busy machine.
+/// Again and again nobody got an answer for nearly as long as a pause takes: in a third of the
+/// pauses at least, because an answer that was given before may be read late. That one transaction
+/// takes long would prove nothing on a busy machine.
 fn stood_still(told: &Value, ends: &[i64]) -> bool {
     let pauses = told["run"]["faults"]["pause"].as_u64().expect("pauses") as usize;
     3 * ends.windows(2).filter(|two| two[1] - two[0] > 250_000_000).count() >= pauses
@@ -331,7 +332,8 @@ fn mariadb_that_is_harmed_is_not_accused() {
     });
 }
 
-/// A pause is longer than the patience of clients: they leave, and nobody knows what became of their commits.
+/// A pause is longer than the patience of clients: they leave, and nobody knows what became of
+/// their commits.
 #[test]
 fn who_does_not_wait_for_an_answer_connects_again() {
     for (server, name) in [(Server::postgres(), "postgres"), (Server::mariadb(), "mariadb")] {

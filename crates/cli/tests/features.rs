@@ -59,7 +59,8 @@ mod built {
     #[test]
     fn duckdb() {
         snapshots("duckdb", &["mixed", "write-skew", "increment", "smallbank"]);
-        // An update and a delete of one row by two transactions at the same time both commit, and the update is lost.
+        // An update and a delete of one row by two transactions at the same time both commit, and
+        // the update is lost.
         let deletes = "duckdb --workload predicate --transactions 300 --clients 8 --json";
         let found = (0..20).any(|seed| run(&format!("{deletes} --seed {seed}")).status == 1);
         assert!(found, "DuckDB 1.5.6 lost updates; if this one does not, docs/DRIVERS.md is to be changed");

@@ -27,8 +27,8 @@ fn harmless(run: &Run, what: &str) {
     }
 }
 
-/// A chain of thirty thousand additions ended the process by an overflow of the stack (exit status 134): its
-/// tree is as deep as it is long. So did a condition of such a chain.
+/// A chain of thirty thousand additions ended the process by an overflow of the stack (exit status
+/// 134): its tree is as deep as it is long. So did a condition of such a chain.
 #[test]
 fn a_long_chain_of_operators_does_not_end_the_process() {
     let folder = TempDir::new().expect("a folder");
@@ -228,7 +228,8 @@ fn logs_of_others_are_recognised_and_decided() {
         ("etcd-2.log", log("2"), [0, 0]),
         ("etcd-3.log", log("3"), [1, 1]),
         ("kv-1.txt", kv("put", "\"x 1 0 yx 0 1 y\""), [0, 0]),
-        // No certificate can say yet what is wrong with a list that is both written and appended to.
+        // No certificate can say yet what is wrong with a list that is both written and appended
+        // to.
         ("kv-2.txt", kv("put", "\"x 0 0 yx 0 1 y\""), [1, 3]),
         ("kv-3.txt", kv("append", "\"x 0 0 yx 1 0 yx 0 1 y\""), [0, 0]),
         ("kv-4.txt", kv("append", "\"x 0 0 yx 0 1 y\""), [1, 1]),

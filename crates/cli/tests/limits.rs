@@ -1,4 +1,5 @@
-//! `--timeout` and `--memory` of the binary: an answer in time, reading included, and no more memory than allowed.
+//! `--timeout` and `--memory` of the binary: an answer in time, reading included, and no more
+//! memory than allowed.
 
 mod common;
 

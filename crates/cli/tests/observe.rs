@@ -1,5 +1,5 @@
-//! Engine observe through the real binary: the twelve anomalies as logs of SQL statements, certificates,
-//! readings, unknown initial values.
+//! Engine observe through the real binary: the twelve anomalies as logs of SQL statements,
+//! certificates, readings, unknown initial values.
 
 mod common;
 
@@ -8,7 +8,8 @@ use std::fs;
 use common::margay;
 use tempfile::TempDir;
 
-/// The anomalies, and at which of read committed, snapshot isolation and serializable they are allowed.
+/// The anomalies, and at which of read committed, snapshot isolation and serializable they are
+/// allowed.
 const ANOMALIES: [(&str, [bool; 3]); 12] = [
     ("dirty-update", [false, false, false]),
     ("duplicate-write", [false, false, false]),
@@ -34,8 +35,8 @@ fn the_twelve_anomalies() {
     }
 }
 
-/// What a join returned cannot be told as reads of rows, so `auto` has the statements executed. It used to
-/// stop at `unknown`.
+/// What a join returned cannot be told as reads of rows, so `auto` has the statements executed. It
+/// used to stop at `unknown`.
 #[test]
 fn statements_are_executed_where_rows_do_not_tell() {
     let log = r#"{"margay":1,"tables":{"t":{"key":["id"],"columns":{"id":"int","v":"int"}}},"initial":[[["t",1],{"v":0}],[["t",2],{"v":0}]]}
@@ -103,8 +104,8 @@ fn what_is_wrong_is_told() {
     assert!(words.join(" ").contains("the isolation is wrong"), "{}", run.stdout);
 }
 
-/// One statement that sees two rows of different states: right by the definition of read committed, wrong for
-/// one snapshot per statement.
+/// One statement that sees two rows of different states: right by the definition of read committed,
+/// wrong for one snapshot per statement.
 #[test]
 fn readings_of_read_committed() {
     let folder = TempDir::new().expect("a folder");
@@ -141,8 +142,8 @@ fn initial_values_that_nobody_knows() {
     margay(["check", path, "--level", "serializable", "--engine", "naive"]).expect(3);
 }
 
-/// No result shows a value; only conditions tell, which a solver puts together: our own, and another program
-/// as a second opinion.
+/// No result shows a value; only conditions tell, which a solver puts together: our own, and
+/// another program as a second opinion.
 #[test]
 fn the_second_backend() {
     let folder = TempDir::new().expect("a folder");
@@ -169,8 +170,8 @@ fn the_second_backend() {
     margay(check.into_iter().chain(["--backend", "thought"])).expect(2);
 }
 
-/// PostgreSQL at READ COMMITTED lets an UPDATE miss a row that another transaction deletes and inserts again:
-/// it used to be accused of that.
+/// PostgreSQL at READ COMMITTED lets an UPDATE miss a row that another transaction deletes and
+/// inserts again: it used to be accused of that.
 #[test]
 fn a_row_that_is_deleted_and_inserted_again_may_be_missed() {
     let log = r#"{"margay":1,"tables":{"t":{"key":["id"],"columns":{"id":"int","v":"int"}}},"initial":[[["t",1],{"v":0}]]}
@@ -193,7 +194,8 @@ fn a_row_that_is_deleted_and_inserted_again_may_be_missed() {
     }
     assert!(fs::read_to_string(certificate).expect("a certificate").contains("missed"));
     margay(["check", path, "--level", "serializable", "--engine", "observe"]).expect(1);
-    // What is wrong in such a log is found all the same: a value that nobody wrote, a row that nobody replaced.
+    // What is wrong in such a log is found all the same: a value that nobody wrote, a row that
+    // nobody replaced.
     let garbage = r#"{"session":3,"txn":3,"sql":"SELECT v FROM t WHERE id = 1","rows":[[7]]}
 {"session":3,"txn":3,"commit":true}
 "#;
@@ -230,8 +232,8 @@ fn logs_of_a_real_mariadb() {
     }
 }
 
-/// Statements and stored results of a real PostgreSQL, whose serializable transactions need not commit in
-/// their serial order.
+/// Statements and stored results of a real PostgreSQL, whose serializable transactions need not
+/// commit in their serial order.
 #[test]
 fn logs_of_a_real_postgresql() {
     let folder = TempDir::new().expect("a folder");

@@ -68,7 +68,8 @@ fn pgbench_is_followed_as_a_whole() {
     assert!(filled.status.success());
     for mode in ["simple", "extended", "prepared"] {
         let command = ["pgbench", "-n", "-M", mode, "-c", "4", "-t", "25"];
-        // Its first query, the number of branches, is the only one whose answer says nothing about rows.
+        // Its first query, the number of branches, is the only one whose answer says nothing about
+        // rows.
         let run = behind(&server, &["--json", "--require-coverage", "99%"], &command).expect(0);
         let told = told(&run);
         let coverage = &told["run"]["coverage"];
@@ -136,7 +137,8 @@ fn its_repair_holds_and_so_does_the_database() {
     assert_eq!((status, told["run"]["judged"].as_str()), (0, Some("database")), "{told}");
 }
 
-/// A relay between the proxy and the server that, once told to, answers a query with what it answered the first time.
+/// A relay between the proxy and the server that, once told to, answers a query with what it
+/// answered the first time.
 struct Stale {
     port: u16,
     stale: Arc<AtomicBool>,
@@ -332,7 +334,8 @@ fn python_libraries_pass_and_are_covered() {
     }
 }
 
-/// The example: a lost update is the application's fault, its repair holds, and PostgreSQL is never accused.
+/// The example: a lost update is the application's fault, its repair holds, and PostgreSQL is never
+/// accused.
 #[test]
 fn the_shop_in_django_loses_a_sale_until_it_is_repaired() {
     let Some(python) = python() else {
@@ -357,7 +360,8 @@ fn the_shop_in_django_loses_a_sale_until_it_is_repaired() {
     );
 }
 
-/// Each of two doctors sees the other on call and leaves: REPEATABLE READ allows it, SERIALIZABLE refuses one of them.
+/// Each of two doctors sees the other on call and leaves: REPEATABLE READ allows it, SERIALIZABLE
+/// refuses one of them.
 #[test]
 fn two_doctors_in_sqlalchemy_leave_together() {
     let Some(python) = python() else {

@@ -5,7 +5,8 @@ mod common;
 use common::margay;
 use margay_servers::{Server, started};
 
-/// Runs random statements, and asks the engines that understand them. `unknown` is an answer, `violated` is none.
+/// Runs random statements, and asks the engines that understand them. `unknown` is an answer,
+/// `violated` is none.
 fn accuses_nobody(target: &str, level: &str, workloads: &[&str]) {
     for workload in workloads {
         let args = format!(
@@ -33,8 +34,8 @@ fn sqlite_in_all_modes() {
     }
 }
 
-/// At REPEATABLE READ a key comes back although a snapshot has the row that was there before: snapshot
-/// isolation, by its definition, does not allow that.
+/// At REPEATABLE READ a key comes back although a snapshot has the row that was there before:
+/// snapshot isolation, by its definition, does not allow that.
 #[test]
 fn postgresql_at_its_levels() {
     let Some(server) = started(Server::postgres()) else { return };

@@ -1,4 +1,5 @@
-//! The recorders of `examples/recorders`: what their examples record is read, and says what happened.
+//! The recorders of `examples/recorders`: what their examples record is read, and says what
+//! happened.
 
 mod common;
 
@@ -10,7 +11,8 @@ use tempfile::TempDir;
 
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/recorders");
 
-/// Runs a program in the folder of the examples. False, and said to be skipped, where there is none.
+/// Runs a program in the folder of the examples. False, and said to be skipped, where there is
+/// none.
 fn ran(program: &str, args: &[&str]) -> bool {
     match Command::new(program).args(args).current_dir(EXAMPLES).output() {
         Err(error) => {

@@ -50,8 +50,9 @@ fn mariadb_is_certified() {
     certified("mariadb", "mariadbd", &[]);
 }
 
-/// MySQL tells the GTID of a commit with its answer. SmallBank's balances repeat, so that without names hundreds of
-/// transactions of the log fitted several clients' or none. Runs where `scripts/servers` has been.
+/// MySQL tells the GTID of a commit with its answer. SmallBank's balances repeat, so that without
+/// names hundreds of transactions of the log fitted several clients' or none. Runs where
+/// `scripts/servers` has been.
 #[test]
 fn mysql_is_certified_by_gtids() {
     let Some(binaries) = std::env::var_os("MARGAY_BINARIES") else {

@@ -71,8 +71,8 @@ fn clients_wait_for_the_verification_if_they_are_told_to() {
     assert!(spoken.contains("clients waited for the live verification"), "{spoken}");
 }
 
-/// The last commit can be judged only when all clients have gone, and then there is no time left; unless the
-/// last that clients do is an abort, so that nothing is left to judge either.
+/// The last commit can be judged only when all clients have gone, and then there is no time left;
+/// unless the last that clients do is an abort, so that nothing is left to judge either.
 #[test]
 fn what_is_left_of_the_verification_is_under_the_timeout() {
     let is_cut = |seed: u32| {
@@ -137,8 +137,8 @@ fn snapshot_isolation_is_caught_claiming_serializability() {
     run("sim:si --workload write-skew --transactions 300").expect(0);
 }
 
-/// A claim that the database does not make is the user's: whoever reads the verdict shall not hold it against
-/// the database.
+/// A claim that the database does not make is the user's: whoever reads the verdict shall not hold
+/// it against the database.
 #[test]
 fn a_claim_beyond_the_promise_is_said_to_be_one() {
     let told =
@@ -182,7 +182,8 @@ fn what_cannot_be_run_says_why() {
     }
 }
 
-/// A regression: a target in libpq's words was repeated with its password by the error that refused it.
+/// A regression: a target in libpq's words was repeated with its password by the error that refused
+/// it.
 #[test]
 fn no_error_repeats_a_password() {
     for target in [
@@ -272,7 +273,8 @@ fn mariadb() {
     found(run, weaker, 400, |_| true);
 }
 
-/// A temporary folder of its own, for servers that run as another user, which must be empty in the end.
+/// A temporary folder of its own, for servers that run as another user, which must be empty in the
+/// end.
 struct Clean(TempDir);
 
 impl Clean {

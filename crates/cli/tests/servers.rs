@@ -1,4 +1,5 @@
-//! `margay run` against real servers: what they promise is kept, and what they do not promise is found out.
+//! `margay run` against real servers: what they promise is kept, and what they do not promise is
+//! found out.
 
 mod common;
 
@@ -16,7 +17,8 @@ fn run(args: &str) -> Run {
     margay(["run", "--no-report"].into_iter().chain(args.split_whitespace()))
 }
 
-/// Runs until a violation of one of these kinds is found: which of several comes first is not in our hand either.
+/// Runs until a violation of one of these kinds is found: which of several comes first is not in
+/// our hand either.
 fn violated(args: &str, transactions: u64, kinds: &[&str]) -> Value {
     found(run, args, transactions, |told| {
         told["anomalies"].as_array().is_some_and(|anomalies| {
@@ -25,7 +27,8 @@ fn violated(args: &str, transactions: u64, kinds: &[&str]) -> Value {
     })
 }
 
-/// Asks engines, none of which may accuse a correct database, and some of which must have an answer.
+/// Asks engines, none of which may accuse a correct database, and some of which must have an
+/// answer.
 fn is_clean(args: &str, engines: &[&str], answers: &[&str]) {
     let run = run(&format!("{args} --engine {} --timeout 20s --json", engines.join(",")));
     let told = run.expect(0).json();
@@ -40,8 +43,8 @@ fn is_clean(args: &str, engines: &[&str], answers: &[&str]) {
     }
 }
 
-/// Every engine has an answer where a history is one of those that it decides. Clients tell what they saw;
-/// the order of versions, which `certify` wants, the database itself tells.
+/// Every engine has an answer where a history is one of those that it decides. Clients tell what
+/// they saw; the order of versions, which `certify` wants, the database itself tells.
 fn every_engine_is_clean(url: &str, workload: &str) {
     let args = format!("{url} --workload {workload} --transactions 60");
     let mut answers = vec!["mirror"];
@@ -142,7 +145,8 @@ fn mariadb_loses_updates_at_repeatable_read_only() {
     }
 }
 
-/// Drives a server that is killed once so many lines are recorded, until clients have done enough to notice.
+/// Drives a server that is killed once so many lines are recorded, until clients have done enough
+/// to notice.
 fn driven_through_a_kill(mut server: Server, lines_before: usize) -> Value {
     let folder = tempfile::tempdir().expect("a folder");
     let record = folder.path().join("run.jsonl");
@@ -175,7 +179,8 @@ fn wait_for_lines(path: &Path, many: usize) {
 
 const CARELESS: [&str; 3] = ["synchronous_commit=off", "wal_writer_delay=10s", "wal_buffers=64MB"];
 
-/// A careless server that crashed early lost the tables themselves; the run ended in "relation does not exist".
+/// A careless server that crashed early lost the tables themselves; the run ended in "relation does
+/// not exist".
 #[test]
 fn a_crash_does_not_take_the_tables_with_it() {
     let Some(server) = started(Server::postgres_with(&CARELESS)) else { return };
@@ -203,7 +208,8 @@ fn an_acknowledged_write_that_a_crash_loses_is_noticed() {
     );
 }
 
-/// What broke a level is written as a script, which breaks it again, and is made smaller while it does.
+/// What broke a level is written as a script, which breaks it again, and is made smaller while it
+/// does.
 #[test]
 fn a_violation_is_reproduced_by_its_script() {
     let Some(server) = started(Server::postgres()) else { return };

@@ -91,7 +91,8 @@ fn a_store_of_a_folder_is_used_again() {
 #[cfg_attr(not(feature = "stores"), ignore = "built without the feature `stores`")]
 fn levels_are_mixed() {
     let told = run("--level wal,serializable --transactions 60 --json");
-    // Two journals in one file are a contradiction, which SQLite notices or not; levels of one database are not.
+    // Two journals in one file are a contradiction, which SQLite notices or not; levels of one
+    // database are not.
     assert!([0, 2].contains(&told.status), "{}", told.stderr);
     let error = run("fjall --level optimistic,nothing").expect(2);
     assert!(error.stderr.contains("it offers optimistic, single-writer"), "{}", error.stderr);
@@ -106,7 +107,8 @@ fn several_engines_answer_one_after_the_other() {
     assert_eq!(told["verdict"], "holds");
 }
 
-/// The objects of each transaction of a recording that aborted, and those of the next one of its session.
+/// The objects of each transaction of a recording that aborted, and those of the next one of its
+/// session.
 fn aborted_and_next(record: &Path) -> Vec<[BTreeSet<String>; 2]> {
     let text = fs::read_to_string(record).expect("a recording");
     let mut sessions: BTreeMap<u64, BTreeMap<u64, (BTreeSet<String>, bool)>> = BTreeMap::new();
@@ -123,9 +125,9 @@ fn aborted_and_next(record: &Path) -> Vec<[BTreeSet<String>; 2]> {
     pairs.filter(|(first, _)| first.1).map(|(first, next)| [first.0.clone(), next.0.clone()]).collect()
 }
 
-/// More and more transactions, until some are refused: how threads meet is not in our hand. Some are rolled
-/// back on purpose and not tried again; by chance the next one of those hardly has the same objects, if they
-/// are two or more.
+/// More and more transactions, until some are refused: how threads meet is not in our hand. Some
+/// are rolled back on purpose and not tried again; by chance the next one of those hardly has the
+/// same objects, if they are two or more.
 #[test]
 #[cfg_attr(not(feature = "stores"), ignore = "built without the feature `stores`")]
 fn a_refused_transaction_is_tried_again_as_another() {

@@ -41,7 +41,8 @@ fn a_pipe_is_followed_and_its_proof_is_audited_side_by_side() {
     assert!(margay(["audit", &history, &proof]).expect(1).stdout.starts_with("rejected: "));
 }
 
-/// The reader sees a violation before the end of the pipe, and nothing is written that proves nothing.
+/// The reader sees a violation before the end of the pipe, and nothing is written that proves
+/// nothing.
 #[test]
 fn a_stale_read_in_a_pipe_is_a_violation() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -43,7 +43,8 @@ fn no_function_is_longer_than_seventy_lines() {
     }
 }
 
-/// The functions of a formatted source with their lengths: each ends at the brace that is indented as its first line.
+/// The functions of a formatted source with their lengths: each ends at the brace that is indented
+/// as its first line.
 fn functions(text: &str) -> Vec<(&str, usize)> {
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();

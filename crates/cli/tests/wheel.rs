@@ -36,8 +36,8 @@ fn maturin(folder: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// Builds the wheel into the folder, in the development profile and where cargo built this test, so that hardly
-/// anything is compiled again: the workspace's tests ask for the feature `tokio`, too.
+/// Builds the wheel into the folder, in the development profile and where cargo built this test, so
+/// that hardly anything is compiled again: the workspace's tests ask for the feature `tokio`, too.
 fn wheel(maturin: &Path, folder: &Path) -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target folder");
     let mut command = Command::new(maturin);

@@ -9,6 +9,8 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::bufread::MultiGzDecoder;
 
@@ -26,6 +28,8 @@ const BLOCK: usize = 256 << 10;
 pub enum Source<'a> {
     /// A file or a directory.
     Path(PathBuf),
+    /// The same; the number counts the bytes of the file that have been read.
+    Counted(PathBuf, Arc<AtomicU64>),
     /// A stream, and what to call it in errors.
     Stream(String, Box<dyn Read + 'a>),
 }
@@ -49,6 +53,8 @@ impl<'a> Source<'a> {
     pub(crate) fn open(self, stop: Stop) -> Result<Input<'a>, FormatError> {
         match self {
             Source::Path(path) => Input::open(&path, stop),
+            Source::Counted(path, _) if path.is_dir() => Input::open(&path, stop),
+            Source::Counted(path, read) => Input::open_counting(&path, stop, read),
             Source::Stream(name, reader) => Input::stream(name, reader, stop),
         }
     }
@@ -57,6 +63,20 @@ impl<'a> Source<'a> {
 impl From<&Path> for Source<'_> {
     fn from(path: &Path) -> Self {
         Source::Path(path.to_path_buf())
+    }
+}
+
+/// A file that counts what is read of it.
+struct Counting {
+    file: File,
+    read: Arc<AtomicU64>,
+}
+
+impl Read for Counting {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.file.read(buffer)?;
+        self.read.fetch_add(bytes as u64, Ordering::Relaxed);
+        Ok(bytes)
     }
 }
 
@@ -91,6 +111,12 @@ enum Kind<'a> {
 impl<'a> Input<'a> {
     pub fn open(path: &Path, stop: Stop) -> Result<Input<'static>, FormatError> {
         Input::open_noting(path, stop, Cut::default())
+    }
+
+    fn open_counting(path: &Path, stop: Stop, read: Arc<AtomicU64>) -> Result<Input<'static>, FormatError> {
+        let name = path.display().to_string();
+        let file = File::open(path).map_err(|error| FormatError::from(error).in_file(&name))?;
+        Input::stream(name, Box::new(Counting { file, read }), stop)
     }
 
     fn open_noting(path: &Path, stop: Stop, cut: Cut) -> Result<Input<'static>, FormatError> {

@@ -98,7 +98,7 @@ pub fn read_unless(
 
 fn read_stoppable(source: Source<'_>, format: Option<Format>, stop: Stop) -> Result<Loaded, FormatError> {
     let path = match &source {
-        Source::Path(path) => Some(path.clone()),
+        Source::Path(path) | Source::Counted(path, _) => Some(path.clone()),
         Source::Stream(..) => None,
     };
     read_input(source, format, stop.clone()).map_err(|error| match path {

@@ -41,6 +41,18 @@ function seconds(time) {
   return `${round(time)} s`;
 }
 
+// A box that scrolls sideways where its content is wider, and says so.
+function scroller(attributes, ...children) {
+  const box = h("div", { class: "scroll", ...attributes, onscroll: (event) => cue(event.target) }, children);
+  return h("div", { class: "scrolling" }, box, h("p", { class: "cue", "aria-hidden": true }, "scroll sideways →"));
+}
+function cue(box) {
+  const hidden = box.scrollWidth - box.clientWidth;
+  box.parentElement.classList.toggle("wide", hidden > 4);
+  box.parentElement.classList.toggle("more", hidden - box.scrollLeft > 4);
+}
+const cues = () => document.querySelectorAll(".scroll").forEach(cue);
+
 // Enter and the space bar do what a click does.
 function pressable(action) {
   return {

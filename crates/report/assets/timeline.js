@@ -1,6 +1,13 @@
 // The timeline: a lane for each session, a box for each transaction, a bar for each operation over its interval.
-const LANE = 92, LEFT = 92, BAR = 37, CHARACTER = 6.3, WIDE = 1130;
-let label = 30;
+const LANE = 92, BAR = 37, CHARACTER = 6.3;
+// Text below this share of its size is too small to read.
+const SMALLEST = 0.72;
+let label = 30, left = 92, head = 0;
+// Where a lane begins. On a phone its name stands above its boxes instead of beside them.
+const laneTop = (lane) => lane * (LANE + head) + 7;
+
+// The width that a drawing has on the page.
+const room = () => Math.max(280, document.querySelector("main").clientWidth - (narrow.matches ? 64 : 90));
 
 // What a bar says, in one line or two: what was done, and the value.
 function barLines(op) {
@@ -13,13 +20,13 @@ function barLines(op) {
 const barWidth = (op) => Math.max(...barLines(op).map((line) => Array.from(line).length)) * CHARACTER + 16;
 
 // Where every point in time stands. Elastic: the order is true, and bars are as wide as their words. To scale: widths are true.
-function scale(ops, elastic) {
+function scale(ops, elastic, room) {
   const points = [...new Set(ops.flatMap((op) => op.at))].sort((a, b) => a - b);
   const place = new Map();
   if (elastic) {
     const ending = new Map();
     for (const op of ops) ending.set(op.at[1], [...(ending.get(op.at[1]) || []), op]);
-    let x = LEFT;
+    let x = left;
     for (const point of points) {
       for (const op of ending.get(point) || []) x = Math.max(x, (place.get(op.at[0]) ?? x) + barWidth(op));
       place.set(point, x);
@@ -28,31 +35,32 @@ function scale(ops, elastic) {
     return { place, width: x + 30 };
   }
   const [first, last] = [points[0], points[points.length - 1]];
-  const width = 1000;
-  for (const point of points) place.set(point, LEFT + ((point - first) / Math.max(1, last - first)) * (width - LEFT - 40));
+  const width = Math.max(room, 640);
+  for (const point of points) place.set(point, left + ((point - first) / Math.max(1, last - first)) * (width - left - 40));
   return { place, width };
 }
 
-// Labels are as long as they may be for everything to fit into the page; if nothing helps, the timeline scrolls.
-function layOutToFit(transactions, timed, elastic) {
+// Labels are as long as fits into the page; if nothing helps, the timeline scrolls.
+function layOutToFit(transactions, timed, options) {
   let plan;
+  [left, head] = narrow.matches ? [14, 18] : [92, 0];
   for (label of [30, 26, 22, 18]) {
-    plan = layOut(transactions, timed, elastic);
-    if (plan.width <= WIDE) return plan;
+    plan = layOut(transactions, timed, options);
+    if (plan.width <= options.room) return plan;
   }
   label = 22;
-  return layOut(transactions, timed, elastic);
+  return layOut(transactions, timed, options);
 }
 
 // Bars with their places: by interval where there is a clock, otherwise one after the other.
-function layOut(transactions, timed, elastic) {
+function layOut(transactions, timed, { elastic, room }) {
   const sessions = [...new Set(transactions.map((txn) => txn.session))].sort((a, b) => a - b);
   const clocked = transactions.flatMap((txn) => txn.ops).filter((op) => op.at);
-  const axis = timed && clocked.length ? scale(clocked, elastic) : null;
+  const axis = timed && clocked.length ? scale(clocked, elastic, room) : null;
   let widest = axis ? axis.width : 0;
   const boxes = [];
   sessions.forEach((session, lane) => {
-    let x = LEFT;
+    let x = left;
     for (const txn of transactions.filter((txn) => txn.session === session)) {
       const bars = txn.ops.map((op) => {
         const from = axis && op.at ? axis.place.get(op.at[0]) : x;
@@ -67,7 +75,7 @@ function layOut(transactions, timed, elastic) {
       widest = Math.max(widest, right + 30);
     }
   });
-  return { sessions, boxes, width: widest, height: sessions.length * LANE + 14 };
+  return { sessions, boxes, width: widest, height: laneTop(sessions.length) + 7 };
 }
 
 // The transactions that matter: the slice; where there are several cycles, those of this one.
@@ -79,13 +87,16 @@ function central(picture, cycle) {
 
 function drawTimeline(view, picture, cycle, options) {
   const shown = options.near ? picture.transactions : central(picture, cycle);
-  const plan = layOutToFit(shown, picture.unit !== null, options.elastic);
-  const svg = s("svg", { class: "timeline", width: round(plan.width), height: plan.height, role: "group",
-    "aria-label": "What each session did, over time" });
+  const plan = layOutToFit(shown, picture.unit !== null, options);
+  // A timeline that is a little too wide is drawn smaller; a much wider one scrolls, unless it is to fit.
+  const width = Math.max(plan.width, options.room), wanted = options.room / width;
+  const share = wanted >= 1 || (wanted < SMALLEST && !options.fit) ? 1 : wanted;
+  const svg = s("svg", { class: "timeline", viewBox: `0 0 ${round(width)} ${plan.height}`, width: round(width * share),
+    height: round(plan.height * share), preserveAspectRatio: "xMinYMin", role: "group", "aria-label": "What each session did, over time" });
   svg.append(s("defs", {}, ["rw", "wr", "ww", "order"].map((kind) => arrowHead(`time-${kind}`))));
   plan.sessions.forEach((session, lane) => svg.append(
-    s("rect", { class: lane % 2 ? "lane odd" : "lane", x: 0, y: lane * LANE + 7, width: "100%", height: LANE }),
-    s("text", { class: "session", x: 12, y: lane * LANE + 58 }, cut(`session ${session}`, 12))));
+    s("rect", { class: lane % 2 ? "lane odd" : "lane", x: 0, y: laneTop(lane), width: "100%", height: LANE + head }),
+    s("text", { class: "session", x: head ? 8 : 12, y: laneTop(lane) + (head ? 17 : 51) }, cut(`session ${session}`, 12))));
   const places = new Map();
   svg.append(...plan.boxes.map((box) => drawBox(view, picture, box, places)));
   for (const [index, edge] of (cycle ? cycle.edges : []).entries()) svg.append(drawLink(view, edge, index, places));
@@ -93,7 +104,7 @@ function drawTimeline(view, picture, cycle, options) {
 }
 
 function drawBox(view, picture, box, places) {
-  const y = box.lane * LANE + 13;
+  const y = laneTop(box.lane) + 6 + head;
   const { txn } = box;
   const blamed = (op) => picture.blamed.some((place) => place.txn === txn.txn && place.op === op.op);
   const name = `T${txn.txn}${txn.outcome === "committed" ? "" : " " + (txn.outcome === "unknown" ? "outcome unknown" : txn.outcome)}`;

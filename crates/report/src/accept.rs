@@ -1,9 +1,11 @@
-//! Findings that are expected: deviations that a product documents, and what a user accepts in a file.
+//! Findings that are expected: deviations that a product documents, and what a user accepts in a
+//! file.
 //!
 //! # Invariants
-//! - Nothing disappears: a finding that is set aside keeps its proof, and the reason stands beside it.
-//! - A rule of a user ends on its day. A rule that sets nothing aside is told, so that the file does not outlive its
-//!   reasons.
+//! - Nothing disappears: a finding that is set aside keeps its proof, and the reason stands beside
+//!   it.
+//! - A rule of a user ends on its day. A rule that sets nothing aside is told, so that the file
+//!   does not outlive its reasons.
 
 use std::fmt;
 use std::str::FromStr;
@@ -28,7 +30,8 @@ impl Day {
     /// The day of a time in seconds since 1970, in UTC.
     #[must_use]
     pub fn of_unix_time(seconds: u64) -> Self {
-        // Years begin in March here, so that the day that leap years have more is the last one. An era is 400 years.
+        // Years begin in March here, so that the day that leap years have more is the last one. An
+        // era is 400 years.
         let days = seconds / 86_400 + 719_468;
         let (era, day_of_era) = (days / 146_097, days % 146_097);
         let year_of_era =

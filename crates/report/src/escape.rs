@@ -22,7 +22,8 @@ pub fn xml(text: &str) -> String {
     out
 }
 
-/// JSON that may stand inside a `<script>` element: no character of it can end the element or a line of JavaScript.
+/// JSON that may stand inside a `<script>` element: no character of it can end the element or a
+/// line of JavaScript.
 #[must_use]
 pub fn script_json(json: &str) -> String {
     let mut out = String::with_capacity(json.len());

@@ -405,7 +405,8 @@ impl Teller<'_> {
     /// Who else had to do with what the first operation saw.
     fn why(&self, anomaly: Anomaly, ops: &[OpId]) -> Option<String> {
         let first = self.history.op(*ops.first()?);
-        // Of what was seen, the part that its own transaction had written before is what an internal anomaly is about.
+        // Of what was seen, the part that its own transaction had written before is what an
+        // internal anomaly is about.
         let own = |access: &&margay_history::Access| self.had_written(first.id, access);
         let internal = first.accesses.iter().find(own).filter(|_| anomaly == Anomaly::Internal);
         let access = internal.or(first.accesses.first())?;
@@ -504,7 +505,7 @@ impl Teller<'_> {
 }
 
 /// A common mistake of people who write histories themselves.
-const NOT_LISTED: &str = " (Objects that `initial` in the first line does not list begin as absent.)";
+const NOT_LISTED: &str = " (Objects that `initial` in the first line does not list begin as absent. A first line such as {\"margay\":1,\"initial\":[[\"x\",0]]} says otherwise.)";
 
 fn shorten(text: &str) -> String {
     let length = text.chars().count();

@@ -62,6 +62,9 @@ impl Report {
             version: 1,
             subject: clean(source.subject, LINE),
             headline: headline(&source),
+            date: None,
+            beyond: None,
+            sql: None,
             promise: source.question.map_or("", |question| words::promise(question.level)).to_owned(),
             real_time: source.question.is_some_and(|question| question.real_time),
             proof: source.verdict.certificate().map(|certificate| proof(certificate).to_owned()),
@@ -202,7 +205,8 @@ fn headline(source: &Source<'_>) -> String {
     }
 }
 
-/// The level, with what else the question asks for: a history may be impossible only because of that.
+/// The level, with what else the question asks for: a history may be impossible only because of
+/// that.
 fn asked(source: &Source<'_>) -> String {
     let question = source.question;
     let more = match question.map(|question| (question.real_time, question.instants)) {

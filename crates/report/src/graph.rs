@@ -1,13 +1,19 @@
 //! Where the cards and arrows of a cycle stand.
 //!
 //! # Algorithm
-//! Two transactions stand beside each other with one arrow above and one below; more stand on an ellipse,
-//! clockwise in the order of the cycle, so that every arrow is a short arc outside of it. A chain stands in
-//! one row. Arrows bend away from the middle and end at the border of their cards.
+//! Two transactions stand beside each other with one arrow above and one below; more stand on an
+//! ellipse, clockwise in the order of the cycle, so that every arrow is a short arc outside of it.
+//! A chain stands in one row. Arrows bend away from the middle and end at the border of their
+//! cards.
+//!
+//! On a phone the cards stand in one column. Arrows to the next card go straight down; the arrow
+//! that closes the cycle runs along the right side, or, between two cards, beside the other arrow.
 //!
 //! # Invariants
-//! Cards do not overlap, and everything lies inside `[0, width] × [0, height]`; a test holds it for every size.
+//! Cards do not overlap, and everything lies inside `[0, width] × [0, height]`; a test holds it for
+//! every size.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::f64::consts::{PI, TAU};
 
@@ -91,6 +97,51 @@ pub fn draw(picture: &Picture, cycle: &Cycle) -> Drawing {
     let mut drawing = Drawing { width: 0.0, height: 0.0, cards, arrows };
     drawing.fit();
     drawing
+}
+
+/// Draws one cycle for a narrow page.
+#[must_use]
+pub fn draw_narrow(picture: &Picture, cycle: &Cycle) -> Drawing {
+    let txns = order(cycle);
+    let mut cards: Vec<Card> = txns.iter().map(|&txn| card(picture, cycle, txn, LINES)).collect();
+    let gap = if cards.len() == 2 { 118.0 } else { 66.0 };
+    let mut y = 0.0;
+    for card in &mut cards {
+        card.y = y;
+        y += card.height + gap;
+    }
+    let arrows = cycle.edges.iter().map(|edge| column_arrow(edge, &cards)).collect();
+    let mut drawing = Drawing { width: 0.0, height: 0.0, cards, arrows };
+    drawing.fit();
+    drawing
+}
+
+/// An arrow between cards that stand in a column.
+fn column_arrow(edge: &Edge, cards: &[Card]) -> Arrow {
+    let place = |txn: u64| cards.iter().position(|card| card.txn == txn).unwrap_or(0);
+    let (at, to) = (place(edge.from), place(edge.to));
+    let (from, next) = (&cards[at], &cards[to]);
+    let bottom = |card: &Card| card.y + card.height;
+    let label = cut(&edge.label, LABEL);
+    let straight = |share: f64, points: [(f64, f64); 2]| {
+        let [(x, a), (_, b)] = points;
+        let (upper, lower) = (a.min(b), a.max(b));
+        let middle = (CARD / 2.0, upper + (lower - upper) * share);
+        Arrow { points: [(x, a), (x, (a + b) / 2.0), (x, b)], at: middle, label: label.clone() }
+    };
+    match (cards.len(), to.cmp(&at)) {
+        (2, Ordering::Greater) => {
+            straight(0.3, [(CARD * 0.2, bottom(from) + 2.0), (CARD * 0.2, next.y - 8.0)])
+        }
+        (2, Ordering::Less) => straight(0.7, [(CARD * 0.8, from.y - 2.0), (CARD * 0.8, bottom(next) + 8.0)]),
+        _ if to == at + 1 => straight(0.45, [(CARD / 2.0, bottom(from) + 2.0), (CARD / 2.0, next.y - 8.0)]),
+        _ => {
+            let (start, end) = ((CARD + 2.0, point(from).1), (CARD + 8.0, point(next).1));
+            let control = (CARD + 110.0, (start.1 + end.1) / 2.0);
+            let above = (CARD / 2.0, next.y - 22.0);
+            Arrow { points: [start, control, end], at: above, label: label.clone() }
+        }
+    }
 }
 
 /// The transactions in the order of the cycle.
@@ -313,6 +364,10 @@ mod tests {
                 );
             }
             assert!(drawing.arrows.iter().all(|arrow| inside(arrow.at)), "{count}");
+            let narrow = draw_narrow(&Picture::default(), &ring(count));
+            assert_eq!(narrow.arrows.len(), count as usize);
+            assert!(count < 2 || apart(&narrow.cards), "{count}");
+            assert!(narrow.width < 340.0, "{count}: a phone shows {} pixels", narrow.width);
         }
     }
 

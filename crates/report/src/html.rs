@@ -1,21 +1,21 @@
 //! The report as one HTML file that needs nothing else: no network, no other file.
 //!
 //! # Design
-//! The page is a frame, our style sheet, our script, and the report as JSON in an element that is no script.
-//! The script makes the page from the data and puts texts into it as text, never as markup. Drawings are laid
-//! out here, so that the script only draws.
+//! The page is a frame, our style sheet, our script, and the report as JSON in an element that is
+//! no script. The script makes the page from the data and puts texts into it as text, never as
+//! markup. Drawings are laid out here, so that the script only draws.
 //!
 //! # Invariants
-//! - The policy of the page allows exactly the one style sheet and the one script, by their hashes, and no
-//!   connection (the live page: to its own server).
-//! - Nothing of the history stands in the page outside of the escaped JSON and the escaped title and text for
-//!   browsers without scripts.
+//! - The policy of the page allows exactly the one style sheet and the one script, by their hashes,
+//!   and no connection (the live page: to its own server).
+//! - Nothing of the history stands in the page outside of the escaped JSON and the escaped title
+//!   and text for browsers without scripts.
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::escape::{script_json, xml};
-use crate::graph::{Drawing, draw};
+use crate::graph::{Drawing, draw, draw_narrow};
 use crate::paint::Paint;
 use crate::text;
 use crate::view::{Anomaly, Report};
@@ -42,9 +42,18 @@ const NAMED: usize = 60;
 pub struct Data<'a> {
     report: &'a Report,
     /// For each case the drawings of its cycles.
-    drawings: Vec<Vec<Drawing>>,
+    drawings: Vec<Vec<Drawings>>,
+    /// How many of the anomalies there are in the report.
+    extent: Option<String>,
     /// How many anomalies are not listed.
     unlisted: usize,
+}
+
+/// One cycle, for wide and for narrow pages.
+#[derive(Serialize)]
+struct Drawings {
+    wide: Drawing,
+    narrow: Drawing,
 }
 
 /// Where a page lives.
@@ -80,16 +89,20 @@ pub fn data(report: &Report) -> String {
     let cases = report.report.iter().flat_map(|details| &details.cases);
     let drawings = cases.map(|case| {
         let pictures = case.picture.iter();
-        pictures.flat_map(|picture| picture.cycles.iter().map(|cycle| draw(picture, cycle))).collect()
+        let both =
+            |picture, cycle| Drawings { wide: draw(picture, cycle), narrow: draw_narrow(picture, cycle) };
+        pictures.flat_map(|picture| picture.cycles.iter().map(move |cycle| both(picture, cycle))).collect()
     });
     let drawings = drawings.collect();
     let listed = listed(report);
     let unlisted = report.anomalies.len() - listed.anomalies.len();
-    let data = Data { report: &listed, drawings, unlisted };
+    let extent = text::extent(report, report.anomalies.len());
+    let data = Data { report: &listed, drawings, extent, unlisted };
     serde_json::to_string(&data).expect("strings and numbers always serialise")
 }
 
-/// The report with no more anomalies than a page lists; explanations stand where no case tells more.
+/// The report with no more anomalies than a page lists; explanations stand where no case tells
+/// more.
 fn listed(report: &Report) -> Report {
     let cases = report.report.as_ref().map_or(0, |details| details.cases.len());
     let anomalies = report.anomalies.iter().take(LISTED).enumerate().map(|(i, anomaly)| Anomaly {

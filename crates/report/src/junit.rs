@@ -1,7 +1,8 @@
 //! JUnit's XML, which every CI server shows.
 //!
-//! The question is a test case, and so is each engine's answer where several were asked. `violated` is a
-//! failure, `unknown` an error: nobody should take it for a success.
+//! The question is a test case, and so is each kind of anomaly that was found, and each engine's
+//! answer where several were asked. `violated` is a failure. `unknown` is an error, so that it does
+//! not pass for a success.
 
 use std::fmt::Write;
 
@@ -50,6 +51,7 @@ fn test_cases(report: &Report) -> Vec<TestCase> {
         message: headline(report),
         body: account,
     }];
+    all.extend(anomaly_cases(report));
     let checks = report.report.iter().flat_map(|details| &details.checks);
     all.extend(checks.map(|check| TestCase {
         class: format!("margay.{}", check.level),
@@ -61,6 +63,30 @@ fn test_cases(report: &Report) -> Vec<TestCase> {
         body: String::new(),
     }));
     all
+}
+
+/// A case for each kind of anomaly, so that a CI server tells a new kind from a known one.
+fn anomaly_cases(report: &Report) -> Vec<TestCase> {
+    let mut cases: Vec<TestCase> = Vec::new();
+    let titles =
+        report.report.iter().flat_map(|details| details.cases.iter().map(|case| case.title.as_str()));
+    let titles = titles.map(Some).chain(std::iter::repeat(None));
+    for (anomaly, title) in report.anomalies.iter().zip(titles) {
+        if let Some(case) = cases.iter_mut().find(|case| case.kind == anomaly.name) {
+            case.body += &format!("\n{}", anomaly.explanation);
+            continue;
+        }
+        cases.push(TestCase {
+            class: format!("margay.{}.{}", report.level, report.engine.as_deref().unwrap_or("none")),
+            name: anomaly.name.clone(),
+            seconds: 0.0,
+            word: Word::Violated,
+            kind: anomaly.name.clone(),
+            message: title.unwrap_or(&anomaly.name).to_owned(),
+            body: anomaly.explanation.clone(),
+        });
+    }
+    cases
 }
 
 fn subject(report: &Report) -> String {

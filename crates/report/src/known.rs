@@ -1,13 +1,15 @@
 //! Findings that a database is known for.
 //!
-//! PostgreSQL at REPEATABLE READ lets a transaction insert a row whose deletion its snapshot does not see. For
-//! PostgreSQL the new row is another one, so its rule about concurrent updates says nothing; in a history it is one
-//! object, written by transactions that overlap. Whoever reads of such a finding should know that it is no news.
+//! PostgreSQL at REPEATABLE READ lets a transaction insert a row whose deletion its snapshot does
+//! not see. For PostgreSQL the new row is another one, so its rule about concurrent updates says
+//! nothing; in a history it is one object, written by transactions that overlap. Whoever reads of
+//! such a finding should know that it is no news.
 //!
 //! # Invariants
-//! Nothing is suppressed: this is a sentence beside the finding. It is said only if the finding rests on that very
-//! insertion: its version comes directly behind one that is a deletion, by the recorded version order or by the order
-//! of commits, which is that of versions in PostgreSQL, because writers of a row wait for each other's end.
+//! Nothing is suppressed: this is a sentence beside the finding. It is said only if the finding
+//! rests on that very insertion: its version comes directly behind one that is a deletion, by the
+//! recorded version order or by the order of commits, which is that of versions in PostgreSQL,
+//! because writers of a row wait for each other's end.
 
 use margay_audit::audit;
 use margay_history::{History, ObjectId, Op, OpId, OpKind, Outcome, TxnId, Value, ValueId, Version};
@@ -21,7 +23,7 @@ pub(crate) fn known(history: &History, finding: &Finding) -> Option<(&'static De
     let name = format!("{}/{}", header.dbms.as_deref()?, header.level.as_deref()?);
     let Found(profile) = name.parse().ok()?;
     let deviation = profile.deviations.iter().find(|one| **one == INSERT_OVER_UNSEEN_DELETION)?;
-    let (deleter, inserter, object) = Known { history }.insertion(&finding.certificate)?;
+    let (deleter, inserter, object) = DeviationFinder { history }.insertion(&finding.certificate)?;
     let (name, by) = (history.show_object(object), history.show_txn(deleter));
     let told = format!(
         "PostgreSQL is known to allow this at REPEATABLE READ: {} inserted {name} after {by} had deleted it, which its snapshot does not see. \
@@ -34,11 +36,11 @@ pub(crate) fn known(history: &History, finding: &Finding) -> Option<(&'static De
 /// Who deleted, who inserted, and what.
 type Insertion = (TxnId, TxnId, ObjectId);
 
-struct Known<'h> {
+struct DeviationFinder<'h> {
     history: &'h History,
 }
 
-impl Known<'_> {
+impl DeviationFinder<'_> {
     fn insertion(&self, certificate: &Certificate) -> Option<Insertion> {
         match certificate {
             Certificate::Refutation(lemmas) => self.in_cycles(lemmas),
@@ -62,8 +64,8 @@ impl Known<'_> {
         audit(self.history, question, &others).is_err().then_some(insertion)
     }
 
-    /// That a writer began after another had committed is what PostgreSQL does not promise here; a cycle needs that
-    /// where an anti-dependency follows.
+    /// That a writer began after another had committed is what PostgreSQL does not promise here; a
+    /// cycle needs that where an anti-dependency follows.
     fn in_cycle(&self, lemma: &Lemma) -> Option<Insertion> {
         let edges = || lemma.edges.iter().zip(lemma.edges.iter().cycle().skip(1));
         edges().find_map(|(edge, next)| match (&edge.reason, &next.reason) {
@@ -74,7 +76,8 @@ impl Known<'_> {
         })
     }
 
-    /// An operation that saw an older version than the one that its own transaction had inserted: both rows are there.
+    /// An operation that saw an older version than the one that its own transaction had inserted:
+    /// both rows are there.
     fn in_read(&self, op: OpId) -> Option<Insertion> {
         let txn = self.history.txn_of(op);
         let accesses = self.history.op(op).accesses.iter().filter(|seen| seen.value != ValueId::UNKNOWN);
@@ -102,7 +105,8 @@ impl Known<'_> {
         }
     }
 
-    /// The deletion that a transaction inserted the object over, if its version comes directly behind one.
+    /// The deletion that a transaction inserted the object over, if its version comes directly
+    /// behind one.
     fn over(&self, inserter: TxnId, object: ObjectId) -> Option<Insertion> {
         self.history.object(object).table?;
         let (_, first) = *self.writes(inserter, object).first()?;
@@ -142,8 +146,9 @@ impl Known<'_> {
         before.iter().copied().find(is_last)
     }
 
-    /// Whether one writer of an object comes before another. Their commits tell if they do not overlap. Otherwise
-    /// locks tell: who has written before the other asked to commit did not wait for that, so it comes first.
+    /// Whether one writer of an object comes before another. Their commits tell if they do not
+    /// overlap. Otherwise locks tell: who has written before the other asked to commit did not wait
+    /// for that, so it comes first.
     fn comes_first(&self, one: TxnId, other: TxnId, object: ObjectId) -> Option<bool> {
         let commit = |txn: TxnId| self.history.op(OpId(self.history.op_range(txn).end.checked_sub(1)?)).at;
         let write = |txn: TxnId| self.history.op(self.writes(txn, object).first()?.0).at;

@@ -1,12 +1,13 @@
-//! Verdicts for people: what went wrong, in which transactions, and why it is impossible under the level.
+//! Verdicts for people: what went wrong, in which transactions, and why it is impossible under the
+//! level.
 //!
-//! Data flows one way: a verdict and its history become a [`Report`] ([`Report::new`]), which is plain data;
-//! text, HTML, JUnit, DOT and SVG are made from that alone. So `margay report RESULT.json` shows a result
-//! again without its history.
+//! Data flows one way: a verdict and its history become a [`Report`] ([`Report::new`]), which is
+//! plain data; text, HTML, JUnit, DOT and SVG are made from that alone. So `margay report
+//! RESULT.json` shows a result again without its history.
 //!
 //! # Invariants
-//! - A history's contents are data. They are cleaned once, when the report is made ([`limit`]); whoever
-//!   writes a form escapes them for it.
+//! - A history's contents are data. They are cleaned once, when the report is made ([`limit`]);
+//!   whoever writes a form escapes them for it.
 //! - A report is bounded: it holds the slice and its neighbourhood, never the history.
 //! - The fields that [`Report`] has beside [`view::Details`] are pinned.
 

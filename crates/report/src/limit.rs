@@ -1,4 +1,5 @@
-//! Bounds: what a report holds does not grow with the history, and no text in it can do anything but be read.
+//! Bounds: what a report holds does not grow with the history, and no text in it can do anything
+//! but be read.
 
 /// How much of a history goes into one picture.
 #[derive(Clone, Copy, Debug)]
@@ -53,8 +54,9 @@ pub const ALL_BYTES: usize = 2_500_000;
 /// How many anomalies get a case with a picture.
 pub const CASES: usize = 20;
 
-/// A text that is safe to print on a terminal and not longer than `most` characters: control characters and
-/// those that change the direction of writing become visible, and what is cut is counted.
+/// A text that is safe to print on a terminal and not longer than `most` characters: control
+/// characters and those that change the direction of writing become visible, and what is cut is
+/// counted.
 #[must_use]
 pub fn clean(text: &str, most: usize) -> String {
     let mut out = String::new();
@@ -74,7 +76,8 @@ pub fn clean_lines(text: &str) -> String {
     text.split('\n').map(|line| clean(line, LINE)).collect::<Vec<_>>().join("\n")
 }
 
-/// A text that is safe to print on a terminal, whole: lines and tabs stay, other control characters become visible.
+/// A text that is safe to print on a terminal, whole: lines and tabs stay, other control characters
+/// become visible.
 #[must_use]
 pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -1,17 +1,20 @@
 //! The live page: a small server that shows a report while it is being made.
 //!
 //! # Design
-//! One thread accepts, one thread serves each connection. At most [`CONNECTIONS`] are answered at a time, and
-//! at most as many are waited for to ask: if another one comes, the one that has said nothing for longest is
-//! closed. So whoever connects and says nothing keeps nobody out. A browser gets the page as it is now and
-//! then follows `events`: whenever something is published, everybody who follows is sent the whole new data.
-//! So a reload, or a connection that was lost, costs nothing. When the last report is published, followers
-//! are told that it was the last, and from then on the page is the static one.
+//! One thread accepts, one thread serves each connection. At most [`CONNECTIONS`] are answered at a
+//! time, and at most as many are waited for to ask: if another one comes, the one that has said
+//! nothing for longest is closed. So whoever connects and says nothing keeps nobody out. A browser
+//! gets the page as it is now and then follows `events`: whenever something is published, everybody
+//! who follows is sent the whole new data. So a reload, or a connection that was lost, costs
+//! nothing. When the last report is published, followers are told that it was the last, and from
+//! then on the page is the static one.
 //!
 //! # Invariants
-//! - Without a token, only a loopback address is bound, and only requests that name a loopback host are
-//!   answered: a page of another site that has its own name resolved to this machine gets nothing.
-//! - A request is read up to [`http::HEAD`] bytes and within [`http::PATIENCE`]; nothing but GET is answered.
+//! - Without a token, only a loopback address is bound, and only requests that name a loopback host
+//!   are answered: a page of another site that has its own name resolved to this machine gets
+//!   nothing.
+//! - A request is read up to [`http::HEAD`] bytes and within [`http::PATIENCE`]; nothing but GET is
+//!   answered.
 
 pub mod http;
 
@@ -62,7 +65,8 @@ impl Live {
     /// Binds the address and begins to serve `report`.
     ///
     /// # Errors
-    /// When the address cannot be bound, or is not a loopback address and there is no token, or the token is empty.
+    /// When the address cannot be bound, or is not a loopback address and there is no token, or the
+    /// token is empty.
     pub fn start(address: SocketAddr, token: Option<String>, report: Report) -> io::Result<Self> {
         if !address.ip().is_loopback() && token.is_none() {
             let why = "only loopback addresses are served without an access token";
@@ -111,7 +115,8 @@ impl Live {
     }
 }
 
-/// A token that nobody can guess: 128 bits, from the randomness that the standard library gets from the system.
+/// A token that nobody can guess: 128 bits, from the randomness that the standard library gets from
+/// the system.
 #[must_use]
 pub fn token() -> String {
     let random = RandomState::new();
@@ -182,9 +187,10 @@ fn serve(stream: &Arc<TcpStream>, shared: &Shared) -> io::Result<()> {
         );
     }
     let busy = shared.answered.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS;
-    let answered = match busy {
-        true => http::answer(stream, "503 Service Unavailable", TEXT, "too many connections\n"),
-        false => answer(stream, &request, shared),
+    let answered = if busy {
+        http::answer(stream, "503 Service Unavailable", TEXT, "too many connections\n")
+    } else {
+        answer(stream, &request, shared)
     };
     shared.answered.fetch_sub(1, Ordering::Relaxed);
     answered

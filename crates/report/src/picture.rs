@@ -1,16 +1,16 @@
-//! The picture of one anomaly, as data: transactions, their operations, the cycles, the versions of the
-//! objects involved.
+//! The picture of one anomaly, as data: transactions, their operations, the cycles, the versions of
+//! the objects involved.
 
 use serde::{Deserialize, Serialize};
 
-/// Everything that a drawing needs. Transactions are named by the recorder's labels, operations by their
-/// place in their transaction.
+/// Everything that a drawing needs. Transactions are named by the recorder's labels, operations by
+/// their place in their transaction.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Picture {
     /// The unit of intervals: `ns`, `us`, `ms`, `s` or `index`; nothing where there is no time.
     pub unit: Option<String>,
-    /// What has to be added to every `at` to get the clock's own number; 0 unless those are too large for
-    /// most readers of JSON.
+    /// What has to be added to every `at` to get the clock's own number; 0 unless those are too
+    /// large for most readers of JSON.
     #[serde(default)]
     pub origin: i64,
     /// The transactions, by session and in its order.
@@ -71,7 +71,8 @@ pub struct Op {
 pub struct Cycle {
     /// Each ends where the next begins, and the last where the first begins; unless `open`.
     pub edges: Vec<Edge>,
-    /// Whether the edges form a chain instead: a pattern that a certifier must refuse before the circle closes.
+    /// Whether the edges form a chain instead: a pattern that a certifier must refuse before the
+    /// circle closes.
     #[serde(default)]
     pub open: bool,
 }

@@ -1,11 +1,11 @@
 //! What happened over time: curves for plots, and marks where violations are.
 //!
 //! # Algorithm
-//! A timed history is divided into at most [`BUCKETS`] parts of equal length; a transaction counts where it
-//! ended. Of the accesses of one object, in the order in which they began, two neighbours of different
-//! transactions of which one writes are in conflict; their intervals overlap or they do not. The share of
-//! those that do is the overlap ratio: so often the clock alone does not tell which came first. Of large
-//! histories it is that of a sample of the objects.
+//! A timed history is divided into at most [`BUCKETS`] parts of equal length; a transaction counts
+//! where it ended. Of the accesses of one object, in the order in which they began, two neighbours
+//! of different transactions of which one writes are in conflict; their intervals overlap or they
+//! do not. The share of those that do is the overlap ratio: so often the clock alone does not tell
+//! which came first. Of large histories it is that of a sample of the objects.
 
 use margay_history::{History, Interval, Outcome, TxnId, Unit};
 use margay_verdict::Finding;
@@ -64,7 +64,8 @@ impl Curve {
 }
 
 impl Series {
-    /// Takes over the curves of one plot of another series, each value from the nearest point of its time.
+    /// Takes over the curves of one plot of another series, each value from the nearest point of
+    /// its time.
     pub fn adopt(&mut self, other: &Series, plot: &str) {
         let nearest = |time: &f64| {
             let after = other.seconds.partition_point(|at| at < time);
@@ -83,7 +84,8 @@ impl Series {
     }
 }
 
-/// The curves that a timed history shows by itself; nothing for a small one, or one without a clock.
+/// The curves that a timed history shows by itself; nothing for a small one, or one without a
+/// clock.
 #[must_use]
 pub fn of_history(history: &History, findings: &[Finding]) -> Option<Series> {
     let axis = Axis::of(history)?;

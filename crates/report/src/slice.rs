@@ -1,9 +1,9 @@
 //! The picture of a finding: its slice, what is near it, and the versions of the objects involved.
 //!
 //! # Algorithm
-//! The slice is what the certificate names. Near it are the neighbours of its transactions in their sessions
-//! and whoever touched the same objects, the nearest in time first. A picture that comes out too large is
-//! made again with half of everything, until it fits.
+//! The slice is what the certificate names. Near it are the neighbours of its transactions in their
+//! sessions and whoever touched the same objects, the nearest in time first. A picture that comes
+//! out too large is made again with half of everything, until it fits.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -105,7 +105,8 @@ impl Drawer<'_> {
         }
     }
 
-    /// Where times are counted from: 0, unless numbers are so large that a double does not hold them.
+    /// Where times are counted from: 0, unless numbers are so large that a double does not hold
+    /// them.
     fn origin(&self, shown: &BTreeSet<TxnId>) -> i64 {
         let largest = shown.iter().filter_map(|&txn| self.history.end(txn)).max().unwrap_or(0);
         let first = shown.iter().filter_map(|&txn| self.history.start(txn)).min().unwrap_or(0);
@@ -193,7 +194,8 @@ impl Drawer<'_> {
         others.dedup();
         let span = self.span(slice);
         let key = |txn: &TxnId| (self.distance(*txn, span), *txn);
-        // Enough even if the whole slice is among them. A hot object is touched by everybody: no need to sort them all.
+        // Enough even if the whole slice is among them. A hot object is touched by everybody: no
+        // need to sort them all.
         let enough = self.limits.near + slice.len();
         if others.len() > enough {
             others.select_nth_unstable_by_key(enough, key);

@@ -11,7 +11,8 @@ const STYLE: &str = "text{font:13px ui-sans-serif,system-ui,sans-serif;fill:#1c2
 .head{font-weight:650;font-size:14px}.op{font:12px ui-monospace,monospace;white-space:pre}.arrow{fill:none;stroke-width:2}\
 .pill{fill:#fff;stroke-width:1}.rw{stroke:#c2410c}.wr{stroke:#1d4ed8}.ww{stroke:#7c3aed}.session,.real-time,.recorded,.visible{stroke:#0f766e}";
 
-/// The first cycle of a report, or of the case of this number (from 0); nothing if there is no such picture.
+/// The first cycle of a report, or of the case of this number (from 0); nothing if there is no such
+/// picture.
 #[must_use]
 pub fn svg(report: &Report, case: usize) -> Option<String> {
     let picture = report.report.as_ref()?.cases.get(case)?.picture.as_ref()?;

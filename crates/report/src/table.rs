@@ -1,7 +1,7 @@
 //! Words in lines and numbers in columns.
 
-/// Text in lines of at most `width` columns: `first` stands before it, `indent` blanks before every further
-/// line. Words that are too long stay whole, unless they would be longer than a line.
+/// Text in lines of at most `width` columns: `first` stands before it, `indent` blanks before every
+/// further line. Words that are too long stay whole, unless they would be longer than a line.
 #[must_use]
 pub fn wrap(text: &str, width: usize, first: &str, indent: usize) -> Vec<String> {
     let mut lines = vec![first.to_owned()];
@@ -32,7 +32,8 @@ fn pieces(word: &str, most: usize) -> Vec<String> {
     characters.chunks(most.max(20)).map(|piece| piece.iter().collect()).collect()
 }
 
-/// Rows under a head. Columns whose cells are all numbers stand at the right; the last column is wrapped.
+/// Rows under a head. Columns whose cells are all numbers stand at the right; the last column is
+/// wrapped.
 pub struct Table {
     rows: Vec<Vec<String>>,
 }

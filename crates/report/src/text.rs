@@ -20,12 +20,13 @@ use crate::view::{Anomaly, Case, Check, Details, EngineFault, Expected, Report, 
 const SHOWN: usize = 5;
 /// Transactions of one anomaly that its heading names.
 const NAMED: usize = 8;
-/// Fewer moments are no course of time: a run of a fraction of a second has no curves worth a table.
+/// Fewer moments are no course of time: a run of a fraction of a second has no curves worth a
+/// table.
 const MOMENTS: usize = 10;
 /// Cycles of one anomaly that the text shows.
 const CYCLES: usize = 6;
 /// A shorter account does not repeat its verdict at the end.
-const LONG: usize = 12;
+const LONG_ACCOUNT: usize = 12;
 /// No text is narrower, and none wider, than this.
 const WIDTHS: (usize, usize) = (80, 120);
 
@@ -63,10 +64,25 @@ pub fn statistics(report: &Report, width: usize) -> String {
 #[must_use]
 pub fn closed(account: &str, report: &Report, paint: Paint) -> String {
     let account = account.trim_end();
-    if account.lines().count() < LONG {
+    if account.lines().count() < LONG_ACCOUNT {
         return format!("{account}\n");
     }
     format!("{account}\n\n{}\n", verdict_line(report, paint))
+}
+
+/// How many of the anomalies are shown, where at most `most` are. Engines stop at the first that
+/// they can prove.
+pub(crate) fn extent(report: &Report, most: usize) -> Option<String> {
+    let found = report.anomalies.len();
+    if report.verdict != Word::Violated || found == 0 {
+        return None;
+    }
+    let shown = match found {
+        1 => "One anomaly is shown; there may be more".to_owned(),
+        _ if found <= most => format!("{found} anomalies are shown; there may be more"),
+        _ => format!("{most} of at least {found} anomalies are shown, --json has all"),
+    };
+    Some(format!("{shown}: the search stops at the first that it can prove."))
 }
 
 fn verdict_line(report: &Report, paint: Paint) -> String {
@@ -224,19 +240,12 @@ impl Account {
         }
     }
 
-    /// How much of what there is was shown. Engines stop at the first anomalies that they can prove.
+    /// How much of what there is was shown. Engines stop at the first anomalies that they can
+    /// prove.
     fn how_many(&mut self, report: &Report) {
-        let found = report.anomalies.len();
-        if report.verdict != Word::Violated || found == 0 {
-            return;
-        }
-        let shown = match found {
-            1 => "One anomaly is shown; there may be more".to_owned(),
-            2..=SHOWN => format!("{found} anomalies are shown; there may be more"),
-            _ => format!("{SHOWN} of at least {found} anomalies are shown, --json has all"),
-        };
+        let Some(extent) = extent(report, SHOWN) else { return };
         self.line("");
-        self.words(&format!("{shown}: the search stops at the first that it can prove."), "", 2);
+        self.words(&extent, "", 2);
     }
 
     /// Why an engine that found nothing does not contradict one that did.
@@ -342,7 +351,8 @@ impl Account {
     }
 }
 
-/// The plain name first, the one of the literature in parentheses: `Write skew between T1 and T2 (G2-item)`.
+/// The plain name first, the one of the literature in parentheses: `Write skew between T1 and T2
+/// (G2-item)`.
 fn heading(anomaly: &Anomaly, case: Option<&Case>) -> String {
     let (name, among) = (&anomaly.name, among(&anomaly.transactions));
     match case {

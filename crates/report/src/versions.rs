@@ -13,8 +13,8 @@ use crate::touches::{Touch, Touches, shows};
 /// Readers that are named of one version.
 const READERS: usize = 12;
 
-/// The object's versions, those of `slice` and what is next to them first of all, with those of the `shown`
-/// transactions that saw them.
+/// The object's versions, those of `slice` and what is next to them first of all, with those of the
+/// `shown` transactions that saw them.
 #[must_use]
 pub fn view(
     history: &History,
@@ -65,12 +65,11 @@ fn sort(history: &History, object: ObjectId, touched: &[Touch], made: &mut [Touc
         made.sort_by_key(|touch| place.get(&touch.value).copied().unwrap_or(usize::MAX));
         return "in the order that the longest list shows";
     }
-    match history.is_timed() {
-        true => {
-            made.sort_by_key(|touch| (history.end(touch.txn).unwrap_or(i64::MAX), touch.txn));
-            "by the time at which their writers ended; the database may have another order"
-        }
-        false => "in the order of the file; the history does not tell which came first",
+    if history.is_timed() {
+        made.sort_by_key(|touch| (history.end(touch.txn).unwrap_or(i64::MAX), touch.txn));
+        "by the time at which their writers ended; the database may have another order"
+    } else {
+        "in the order of the file; the history does not tell which came first"
     }
 }
 

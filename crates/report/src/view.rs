@@ -1,10 +1,11 @@
 //! What a report says, as data: the object of `--json`, which every other form is made from.
 //!
 //! # Invariants
-//! - The fields beside [`Report::report`] are pinned: they are the whole object of `--json` as it always was.
-//!   What is new goes into [`Details`].
+//! - The fields beside [`Report::report`] are pinned: they are the whole object of `--json` as it
+//!   always was. What is new goes into [`Details`].
 //! - `docs/REPORT.schema.json` describes this object; a test holds both together.
-//! - Nothing here refers to a history: a report that was written to a file can be shown again without it.
+//! - Nothing here refers to a history: a report that was written to a file can be shown again
+//!   without it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -143,8 +144,14 @@ pub struct Details {
     pub subject: String,
     /// The verdict in one sentence.
     pub headline: String,
+    /// When the history was checked, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub date: Option<String>,
     /// What the level promises, in plain words.
     pub promise: String,
+    /// The sentence that the database does not promise the level, if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beyond: Option<String>,
     /// Whether real time was assumed beyond the level.
     pub real_time: bool,
     /// What kind of proof there is.
@@ -162,7 +169,8 @@ pub struct Details {
     /// What each engine said, where more than one was asked.
     #[serde(default)]
     pub checks: Vec<Check>,
-    /// What was found and does not count: documented deviations of the product, and what the user accepts.
+    /// What was found and does not count: documented deviations of the product, and what the user
+    /// accepts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expected: Vec<Expected>,
     /// The first anomalies with their pictures, in the order of [`Report::anomalies`].
@@ -171,6 +179,9 @@ pub struct Details {
     /// What happened over time.
     #[serde(default)]
     pub series: Option<Series>,
+    /// The SQL of the transactions of the first anomaly, in the order in which it ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sql: Option<String>,
 }
 
 /// A certificate that the audit rejected.
@@ -255,8 +266,8 @@ pub struct Case {
     pub impossible: String,
     /// The levels that this proof refutes, weakest first.
     pub breaks: Vec<String>,
-    /// The levels that this proof does not refute. Where finding out would take a search, a level is
-    /// in neither list.
+    /// The levels that this proof does not refute. Where finding out would take a search, a level
+    /// is in neither list.
     pub allowed: Vec<String>,
     /// The picture, unless it would be too large.
     #[serde(default)]

@@ -5,8 +5,8 @@ use margay_levels::definition::Family;
 
 use crate::picture::{Cycle, Edge, Picture};
 
-/// The argument. `txns` are the transactions of the finding; `level` is missing where the question was one of
-/// Elle's models; `mechanism` says that a mechanism was judged and not the level.
+/// The argument. `txns` are the transactions of the finding; `level` is missing where the question
+/// was one of Elle's models; `mechanism` says that a mechanism was judged and not the level.
 #[must_use]
 pub fn impossible(picture: &Picture, txns: &[u64], level: Option<Level>, mechanism: bool) -> String {
     if mechanism {
@@ -43,7 +43,8 @@ fn is_of(cycle: &Cycle, txns: &[u64]) -> bool {
     cycle.edges.iter().all(|edge| txns.contains(&edge.from)) && txns.iter().all(named)
 }
 
-/// Two cycles that say the same with the roles exchanged: both read one version and both overwrote it.
+/// Two cycles that say the same with the roles exchanged: both read one version and both overwrote
+/// it.
 fn lost_update(cycles: &[Cycle]) -> Option<String> {
     let [first, second] = cycles else { return None };
     let roles = |cycle: &Cycle| match cycle.edges.as_slice() {

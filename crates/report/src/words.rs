@@ -16,8 +16,8 @@ pub struct Plain {
     pub meaning: String,
 }
 
-/// One case of an anomaly in plain words: a cycle of two transactions has a better name than its kind, where
-/// people know it by another.
+/// One case of an anomaly in plain words: a cycle of two transactions has a better name than its
+/// kind, where people know it by another.
 #[must_use]
 pub fn case(name: Anomaly, picture: Option<&Picture>) -> Plain {
     let cycle = picture.and_then(|picture| picture.cycles.first()).filter(|cycle| !cycle.open);

@@ -1,4 +1,5 @@
-//! Reports in a real browser: the picture's parts, pointing, clicking, searching, the keyboard; no errors, no requests.
+//! Reports in a real browser: the picture's parts, pointing, clicking, searching, the keyboard; no
+//! errors, no requests.
 //!
 //! Without Chromium these tests say so and pass. Screenshots stay under `target/report`.
 
@@ -11,8 +12,9 @@ use std::path::PathBuf;
 use common::browser::Browser;
 use common::{Entry, artefacts, corpus, report};
 use margay_levels::Level;
-use margay_report::Report;
 use margay_report::html::{Place, page};
+use margay_report::view::{Check, Run};
+use margay_report::{Report, Word};
 
 fn write(name: &str, report: &Report) -> PathBuf {
     let path = artefacts().join(format!("{name}.html"));
@@ -205,6 +207,83 @@ fn what_can_be_reached_has_a_name() {
     assert_eq!(levels[0], 1);
     assert!(levels.windows(2).all(|pair| pair[1] <= pair[0] + 1), "{levels:?}");
     assert_eq!(browser.eval("document.documentElement.lang"), "en");
+}
+
+/// A run of a database at a level that it does not promise.
+fn run() -> Report {
+    let mut text = String::from(
+        "init: x=0 y=0 | T1@s1: r(x,0)@[110,120] r(y,0)@[130,140] w(x,1)@[150,160] commit@[170,180] \
+         | T2@s2: r(x,0)@[115,125] r(y,0)@[135,145] w(y,1)@[155,165] commit@[175,185]",
+    );
+    for i in 3..9 {
+        let at = i * 100;
+        text += &format!(" | T{i}@s3: w(x,{i})@[{at},{}] commit@[{},{}]", at + 1, at + 2, at + 3);
+    }
+    let mut report = report(&margay_testkit::history(&text), Level::Serializable, "what the clients saw");
+    report.run = Some(Run {
+        dbms: "postgresql 15.18".to_owned(),
+        level: "repeatable-read".to_owned(),
+        again: "margay run --start postgres --claim serializable".to_owned(),
+        ..Run::default()
+    });
+    let details = report.report.as_mut().expect("details");
+    details.date = Some("2026-11-18 21:30 UTC".to_owned());
+    details.beyond = Some("postgresql 15.18 does not promise serializable at repeatable-read.".to_owned());
+    details.sql = Some("/* 1 */ BEGIN; SELECT x FROM t;\n/* 2 */ BEGIN; SELECT x FROM t;".to_owned());
+    let check = |engine: &str, verdict| Check {
+        engine: engine.to_owned(),
+        level: "strict-snapshot-isolation".to_owned(),
+        verdict,
+        reason: Some("while it ran, at most 75.2 ms behind the clients of this rather long run".to_owned()),
+        seconds: 0.01,
+    };
+    details.checks = vec![check("mirror", Word::Clean), check("follow, live", Word::Unknown)];
+    report
+}
+
+/// The headline once was "what the clients saw is impossible under serializable": of which
+/// database, and did it promise that?
+#[test]
+fn the_page_of_a_run_names_the_database_the_level_and_the_date() {
+    let Some(mut browser) = Browser::start() else { return };
+    let address = open(&mut browser, "run", &run());
+    let headline = browser.text(".headline");
+    assert_eq!(
+        headline,
+        "postgresql 15.18 at repeatable-read: impossible under the claimed level serializable"
+    );
+    assert!(browser.text(".beyond").contains("does not promise serializable"));
+    assert!(browser.text(".facts").starts_with("2026-11-18 21:30 UTC"));
+    assert_eq!(browser.text(".counts"), "1 × Write skew");
+    assert_eq!(browser.count(".again pre"), 1, "one command does it again");
+    assert!(browser.text(".again pre").contains("--start postgres"));
+    assert!(browser.text(".sql pre").contains("/* 2 */ BEGIN"));
+    // The six later versions of x are one item, until they are asked for.
+    assert_eq!(browser.text(".folded"), "… 6 other versions");
+    let chain = browser.count(".chain li");
+    browser.click("#all-versions");
+    assert_eq!((browser.count(".folded"), browser.count(".chain li")), (0, chain + 5));
+    assert_eq!(browser.complaints(&address), Vec::<String>::new());
+}
+
+/// Regressions: on a phone, words of tables broke in the middle, the cycle was too small to read,
+/// and nothing said that the timeline went on.
+#[test]
+fn a_phone_shows_all_of_it() {
+    let Some(mut browser) = Browser::start() else { return };
+    browser.size(400, 800);
+    let address = open(&mut browser, "phone", &run());
+    assert_eq!(browser.eval("document.documentElement.scrollWidth <= 400"), true);
+    let broken = "[...document.querySelectorAll('td:not(.says), tbody th')].filter((cell) => cell.offsetHeight > 30).length";
+    assert_eq!(browser.eval(broken), 0, "no word breaks");
+    let share = "document.querySelector('svg.cycle').getBoundingClientRect().width / document.querySelector('svg.cycle').viewBox.baseVal.width";
+    assert_eq!(browser.eval(&format!("{share} > 0.95")), true, "the cycle has its size");
+    let cue = "getComputedStyle(document.querySelector('.time .cue')).display";
+    assert_eq!(browser.eval(cue), "block");
+    browser.screenshot(&artefacts().join("phone.png"));
+    browser.click("#fit");
+    assert_eq!(browser.eval(cue), "none", "all of the timeline is there");
+    assert_eq!(browser.complaints(&address), Vec::<String>::new());
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! What a history contains is data. Values that try to be markup, script, terminal commands or just enormous
-//! stay what they are: text, and not too much of it.
+//! What a history contains is data. Values that try to be markup, script, terminal commands or just
+//! enormous stay what they are: text, and not too much of it.
 
 mod common;
 

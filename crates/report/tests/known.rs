@@ -124,8 +124,9 @@ fn the_insertion_of_a_deleted_row_is_known() {
     }
 }
 
-/// A regression: a busy client made the commits of deleter and inserter overlap, and nothing was known of the finding.
-/// The deleter had written long before the inserter asked to commit, so it came first.
+/// A regression: a busy client made the commits of deleter and inserter overlap, and nothing was
+/// known of the finding. The deleter had written long before the inserter asked to commit, so it
+/// came first.
 #[test]
 fn locks_tell_which_came_first_where_commits_overlap() {
     let history = story(Twist { late: true, ..Twist::default() });
@@ -155,7 +156,8 @@ fn nothing_else_is() {
     assert!(!is_known(&history, seen));
 }
 
-/// Most refutations have further cycles, which exclude the other orders; alone they leave a possibility.
+/// Most refutations have further cycles, which exclude the other orders; alone they leave a
+/// possibility.
 #[test]
 fn one_cycle_is_enough_if_the_others_are_not() {
     let history = story(Twist::default());

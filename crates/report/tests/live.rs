@@ -10,6 +10,7 @@ use common::browser::Browser;
 use common::{artefacts, report};
 use margay_levels::Level;
 use margay_report::live::{CONNECTIONS, Live, token};
+use margay_report::view::Run;
 use margay_report::{Report, Word};
 
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
@@ -76,7 +77,8 @@ fn nonsense_is_survived() {
     assert!(refused.is_err_and(|why| why.to_string().contains("empty")));
 }
 
-/// A regression: 32 connections on which nobody said a word kept everybody else out for ten seconds, again and again.
+/// A regression: 32 connections on which nobody said a word kept everybody else out for ten
+/// seconds, again and again.
 #[test]
 fn who_says_nothing_keeps_nobody_out() {
     let live = Live::start(LOOPBACK, None, running()).expect("it starts");
@@ -130,6 +132,34 @@ fn followers_are_sent_what_is_new_and_the_end() {
     assert!(lines.next().is_some_and(|line| line.is_empty()) && lines.next().is_none(), "the stream ends");
     live.drain(Duration::from_secs(5));
     assert!(!ask(&live, "/", "localhost").contains("data-live>"), "the static page is served from now on");
+}
+
+/// The page of a run that goes on once said which engine found something, but with the level that
+/// the user claimed instead of the one that the engine verifies, and nothing of how far the run
+/// was.
+#[test]
+fn the_live_page_shows_how_far_the_run_is() {
+    let Some(mut browser) = Browser::start() else { return };
+    let mut report = running();
+    let asked = serde_json::json!({"transactions": 3000, "seconds": 60.0});
+    report.run = Some(Run {
+        dbms: "sqlite 3.54".to_owned(),
+        level: "wal".to_owned(),
+        committed: 1100,
+        aborted: 100,
+        seconds: 6.0,
+        more: [("asked".to_owned(), asked)].into_iter().collect(),
+        ..Run::default()
+    });
+    let live = Live::start(LOOPBACK, None, report.clone()).expect("it starts");
+    browser.open(&live.url());
+    assert_eq!(browser.text(".headline"), "sqlite 3.54 at wal, verified against serializable");
+    assert_eq!(browser.text(".target").trim(), "1,200 of 3,000 transactions (40 %)");
+    let more = &mut report.run.as_mut().expect("a run").more;
+    more.insert("phase".to_owned(), "catching up".into());
+    live.publish(report, false);
+    browser.wait("document.querySelector('.target').textContent.includes('catches up')");
+    assert_eq!(browser.complaints(&live.url()), Vec::<String>::new());
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Golden tests of the terminal's text. `MARGAY_BLESS=1` rewrites them; then read the difference before committing it.
+//! Golden tests of the terminal's text. `MARGAY_BLESS=1` rewrites them; then read the difference
+//! before committing it.
 
 mod common;
 

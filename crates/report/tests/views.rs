@@ -136,9 +136,11 @@ fn lines_of_text_are_short_enough() {
 fn junit_says_failure_error_or_nothing() {
     let violated = junit::junit(&report(&history(SKEW), Level::Serializable, "a<b"));
     assert!(
-        violated.contains("failures=\"1\" errors=\"0\"") && violated.contains("name=\"a&lt;b\""),
+        violated.contains("failures=\"2\" errors=\"0\"") && violated.contains("name=\"a&lt;b\""),
         "{violated}"
     );
+    // One case for the question, one for the anomaly.
+    assert!(violated.contains("classname=\"margay.serializable.") && violated.contains("name=\"G2-item\""));
     let holds = junit::junit(&report(&history(SKEW), Level::SnapshotIsolation, "fine"));
     assert!(holds.contains("failures=\"0\" errors=\"0\"") && !holds.contains("<failure"), "{holds}");
 }

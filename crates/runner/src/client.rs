@@ -95,6 +95,7 @@ impl<'a> Client<'a> {
         let connections: Result<Vec<_>, String> =
             shared.job.levels().map(|level| client.connect(level, FIRST_TRIES)).collect();
         shared.ready.wait();
+        shared.monitor.begins();
         match connections {
             Ok(connections) => {
                 client.span.first = Some(client.clock());

@@ -45,7 +45,7 @@ use margay_history::History;
 use margay_levels::Anomaly;
 pub use margay_mirror::Mechanisms;
 use margay_workloads::Program;
-pub use monitor::{Counts, Monitor, Progress};
+pub use monitor::{Counts, Monitor, Phase, Progress};
 pub use statements::{Statements, Told, declare};
 use statistics::Thread;
 pub use statistics::{PART, Point, Statistics};
@@ -256,6 +256,7 @@ fn record(shared: &Shared<'_>, start: &Start, extras: Extras<'_>) -> Result<Reco
         let spans: Vec<_> = threads.into_iter().map(thread::ScopedJoinHandle::join).collect();
         // A client that panicked has not said that it is gone.
         tapes.iter().for_each(Tape::close);
+        shared.monitor.ends();
         _ = gone.set(Instant::now());
         let meanwhile = itself.get().and_then(Option::as_ref).and_then(Thread::cpu);
         over.store(true, Ordering::Relaxed);

@@ -1,8 +1,8 @@
 //! How far a run has come, for whoever watches it; and a way to end it early.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::follow::Followed;
 use crate::statistics::Statistics;
@@ -20,6 +20,8 @@ pub struct Monitor {
     lag: AtomicU64,
     collected: AtomicU64,
     stop: AtomicBool,
+    begun: OnceLock<Instant>,
+    gone: OnceLock<Instant>,
     pub(crate) statistics: Mutex<Statistics>,
     followed: Mutex<Option<Followed>>,
 }
@@ -54,7 +56,45 @@ pub struct Progress {
     pub lag: Duration,
 }
 
+/// What a run does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// The database is being prepared, and clients connect.
+    Preparing,
+    /// Clients are at work.
+    Running,
+    /// Clients have finished, and verification catches up.
+    CatchingUp,
+}
+
 impl Monitor {
+    /// What the run does now.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        match (self.begun.get(), self.gone.get()) {
+            (_, Some(_)) => Phase::CatchingUp,
+            (Some(_), None) => Phase::Running,
+            (None, None) => Phase::Preparing,
+        }
+    }
+
+    /// For how long clients have been at work.
+    #[must_use]
+    pub fn worked(&self) -> Duration {
+        let until = self.gone.get().copied().unwrap_or_else(Instant::now);
+        self.begun.get().map_or(Duration::ZERO, |begun| until.saturating_duration_since(*begun))
+    }
+
+    /// The first client begins.
+    pub(crate) fn begins(&self) {
+        self.begun.get_or_init(Instant::now);
+    }
+
+    /// The last client has finished.
+    pub(crate) fn ends(&self) {
+        self.gone.get_or_init(Instant::now);
+    }
+
     /// The numbers of this moment.
     #[must_use]
     pub fn counts(&self) -> Counts {

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 use margay_history::{Access, HistoryBuilder, OpDetail, OpKind, PredicateId, ReadLock, TableId};
 use margay_mirror::{Asked, Mechanisms, Searches, changes};
-use margay_rows::{Known, Sight, Translator};
+use margay_rows::{KnownRows, SeenState, Translator};
 
 /// What the mirror is told.
 pub struct Told {
@@ -29,7 +29,7 @@ pub struct Told {
 pub struct Statements {
     translator: Translator,
     /// What the transaction of each client has seen.
-    known: Vec<Known>,
+    known: Vec<KnownRows>,
     conditions: HashMap<(TableId, Box<str>), PredicateId>,
 }
 
@@ -37,9 +37,9 @@ impl Statements {
     /// The tables must have been declared.
     #[must_use]
     pub fn new(builder: &HistoryBuilder, dbms: &str, mechanisms: &Mechanisms, clients: usize) -> Self {
-        let sight = if mechanisms.sees_one_state() { Sight::Stable } else { Sight::Changing };
+        let sight = if mechanisms.sees_one_state() { SeenState::Stable } else { SeenState::Changing };
         let translator = Translator::new(builder.tables(), Some(dbms), sight).partly();
-        Self { translator, known: vec![Known::default(); clients], conditions: HashMap::new() }
+        Self { translator, known: vec![KnownRows::default(); clients], conditions: HashMap::new() }
     }
 
     /// Declares the tables and rows that there are.

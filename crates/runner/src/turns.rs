@@ -17,7 +17,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use margay_client::{
-    Answer, Ask, Cell, Connection, Database, Harm, Obj, Rng, Schema, Start, Told, Trouble, Value, Witness,
+    Answer, Ask, Cell, Connection, Database, DatabaseEvidence, Harm, Obj, Rng, Schema, Start, Trouble, Value,
+    Witness,
 };
 use margay_levels::Level;
 
@@ -174,7 +175,7 @@ impl Database for Turns<'_> {
         self.database.address()
     }
 
-    fn told(&self) -> Option<Told> {
+    fn told(&self) -> Option<DatabaseEvidence> {
         self.database.told()
     }
 

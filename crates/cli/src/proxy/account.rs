@@ -14,10 +14,10 @@ use crate::duration;
 use crate::run::CLAIMS_TIME;
 use crate::run::interrupt::Ending;
 use crate::terminal::Paint;
-use crate::view::{Frame, Stats, View, how_to_audit};
+use crate::view::{Frame, ReportView, Stats, how_to_audit};
 
 /// What a person reads.
-pub fn account(args: &ProxyArgs, done: &Done, judgement: &Judgement<'_>, view: &View) -> String {
+pub fn account(args: &ProxyArgs, done: &Done, judgement: &Judgement<'_>, view: &ReportView) -> String {
     let paint = Paint::for_stdout();
     let (recorded, counts) = (&done.recorded, done.recorded.counts());
     let mut out = format!(
@@ -138,7 +138,7 @@ pub fn view(args: &ProxyArgs, done: &Done, judgement: &Judgement<'_>) -> View {
     let subject = "what the application did";
     let frame = Frame { subject, budget: &budget, real_time: false, instants: false, again, curves: true };
     let stats = Stats::of(history, done.recorded.elapsed, main.decision.took);
-    let mut view = View::framed(history, level, &main.decision, stats, frame);
+    let mut view = ReportView::framed(history, level, &main.decision, stats, frame);
     view.report.run = Some(run_view(args, done, judgement, command.unwrap_or_default()));
     view.details().checks = checks(judged);
     view

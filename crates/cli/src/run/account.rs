@@ -8,7 +8,7 @@ use margay_levels::Level;
 use margay_recover::Plugin;
 use margay_report::view::{Check, Run};
 use margay_report::{Word, text};
-use margay_runner::Verified;
+use margay_runner::{Job, Verified};
 use serde_json::{Map, Value, json};
 
 use super::drive::{Done, level_names, target};
@@ -17,10 +17,10 @@ use crate::args::RunArgs;
 use crate::duration;
 use crate::level::Asked;
 use crate::terminal::Paint;
-use crate::view::View;
+use crate::view::ReportView;
 
 /// What a person reads.
-pub fn account(args: &RunArgs, done: &Done, view: &View, page: Option<&Path>) -> String {
+pub fn account(args: &RunArgs, done: &Done, view: &ReportView, page: Option<&Path>) -> String {
     let paint = Paint::for_stdout();
     let (job, counts) = (&done.job, done.recording.counts);
     let seconds = done.recording.elapsed.as_secs_f64();
@@ -61,12 +61,7 @@ pub fn account(args: &RunArgs, done: &Done, view: &View, page: Option<&Path>) ->
 fn asides(done: &Done) -> Vec<String> {
     let recording = &done.recording;
     let mut lines = Vec::new();
-    if let Asked::Level(claim) = done.claim
-        && !done.promised.implies(claim)
-    {
-        let levels = level_names(&done.job);
-        lines.push(format!("{} does not promise {claim} at {levels}, but {}", done.dbms, done.promised));
-    }
+    lines.extend(beyond(done));
     if !recording.waited.is_zero() {
         let waited = duration::show(recording.waited / done.job.clients.max(1));
         lines.push(format!("clients waited for the live verification, each {waited} of its time"));
@@ -89,6 +84,17 @@ fn asides(done: &Done) -> Vec<String> {
     let dropped = recording.dropped.iter();
     lines.extend(dropped.map(|why| format!("gave up before its time: {why}")));
     lines
+}
+
+/// That the database does not promise the claimed level, if it does not.
+pub fn beyond(done: &Done) -> Option<String> {
+    beyond_promise(&done.dbms, &done.job, done.claim, done.promised)
+}
+
+/// The same of a run that goes on.
+pub fn beyond_promise(dbms: &str, job: &Job, claim: Asked, promised: Level) -> Option<String> {
+    let claim = claim.level().filter(|&claim| !promised.implies(claim))?;
+    Some(format!("{dbms} does not promise {claim} at {}, but {promised}", level_names(job)))
 }
 
 /// What part of the run the verdict is about, if somebody ended it.
@@ -174,6 +180,14 @@ pub fn run_view(args: &RunArgs, done: &Done) -> Run {
     }
 }
 
+/// The limits of a run, of which it reaches one.
+pub fn asked(job: &Job) -> Value {
+    json!({
+        "transactions": job.transactions,
+        "seconds": job.duration.map(|limit| limit.as_secs_f64()),
+    })
+}
+
 fn more(done: &Done) -> Map<String, Value> {
     let recording = &done.recording;
     let live = recording.verified.as_ref().map(|verified| {
@@ -199,17 +213,13 @@ fn more(done: &Done) -> Map<String, Value> {
     });
     let faults: Map<String, Value> =
         recording.harmed.iter().map(|(harm, times)| (harm.to_string(), json!(times))).collect();
-    let asked = json!({
-        "transactions": done.job.transactions,
-        "seconds": done.job.duration.map(|limit| limit.as_secs_f64()),
-    });
     let all = [
         ("promised", json!(done.promised.name())),
         ("live", json!(live)),
         ("follow", json!(follow)),
         ("faults", Value::Object(faults)),
         ("ended", json!(done.ending.word())),
-        ("asked", asked),
+        ("asked", asked(&done.job)),
         ("answered_seconds", json!(recording.answered.as_secs_f64())),
         ("lost_connections", json!(recording.lost.count)),
         ("first_loss", json!(recording.lost.first)),
@@ -280,7 +290,7 @@ pub fn again(args: &RunArgs, done: &Done) -> String {
 }
 
 /// A target as a shell reads it.
-fn quoted(target: &Target) -> String {
+pub fn quoted(target: &Target) -> String {
     let plain = |c: char| !c.is_whitespace() && !"'\"$`&|;<>()*?".contains(c);
     let text = target.to_string();
     let is_option = matches!(target, Target::StartPostgres | Target::StartMariadb | Target::StartMysql);

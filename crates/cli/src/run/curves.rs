@@ -100,7 +100,8 @@ mod tests {
         point
     }
 
-    /// Clients begin in the middle of a part, end in the middle of another, and the verification needs a second more.
+    /// Clients begin in the middle of a part, end in the middle of another, and the verification
+    /// needs a second more.
     #[test]
     fn throughput_is_that_of_the_time_in_which_clients_are_at_work() {
         let counts = [0, 30, 50, 50, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0];

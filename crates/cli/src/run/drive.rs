@@ -2,25 +2,26 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use margay_drivers::{Database, Harm, Target, Wishes};
 use margay_levels::Level;
 use margay_report::view::Run;
 use margay_runner::{
-    Extras, Follows, Job, Mechanisms, Monitor, Recording, choose_level, level_name, mechanisms,
+    Counts, Extras, Followed, Follows, Job, Mechanisms, Monitor, Phase, Progress as Progressed, Recording,
+    choose_level, level_name, mechanisms,
 };
 
 use super::evidence::Subject;
 use super::follow::{self, Live, Order};
 use super::interrupt::{Ending, Interrupts};
-use super::{curves, record};
+use super::{account, curves, record};
 use crate::args::RunArgs;
 use crate::failure::Failure;
 use crate::files;
 use crate::level::Asked;
-use crate::progress::Progress;
-use crate::serve::Serving;
+use crate::progress::{Progress, ProgressState, rate};
+use crate::serve::{Serving, Shown};
 
 /// When neither limit is given, both of these are.
 const TRANSACTIONS: u64 = 3000;
@@ -83,7 +84,7 @@ pub fn drive(args: &RunArgs) -> Result<Done, Failure> {
     // Statements are read as rows only when the whole recording is there.
     let (order, is_sql) = (Order::default(), job.workload.program().is_some());
     let followed = follow::level(claim, promised, args.horizon).filter(|_| !is_sql);
-    let serving = serve(args, &monitor, claim, &dbms, &job)?;
+    let serving = serve(args, &monitor, (claim, promised), &dbms, &job)?;
     let recording = {
         let _progress = Progress::follow(live_line(&monitor, &job), !quiet);
         let patience = super::timeout(args);
@@ -103,7 +104,7 @@ pub fn drive(args: &RunArgs) -> Result<Done, Failure> {
 fn serve(
     args: &RunArgs,
     monitor: &Arc<Monitor>,
-    claim: Asked,
+    (claim, promised): (Asked, Level),
     dbms: &str,
     job: &Job,
 ) -> Result<Option<Serving>, Failure> {
@@ -114,10 +115,16 @@ fn serve(
         workload: job.workload.name.to_owned(),
         clients: job.clients,
         seed: job.seed,
+        more: [("asked", account::asked(job)), ("promised", promised.name().into())]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into_iter()
+            .collect(),
         ..Run::default()
     };
+    let beyond = account::beyond_promise(dbms, job, claim, promised);
     let curves = |monitor: &Monitor| curves::of(&monitor.statistics());
-    Serving::start(&args.serving, args.common.quiet, monitor, claim.name(), run, curves)
+    let shown = Shown { claim: claim.name().to_owned(), promised: promised.name(), beyond, run, curves };
+    Serving::start(&args.serving, args.common.quiet, monitor, shown)
 }
 
 pub fn target(args: &RunArgs) -> Target {
@@ -129,8 +136,8 @@ pub fn target(args: &RunArgs) -> Target {
     }
 }
 
-/// The levels that transactions are begun at, in the database's words, and what it promises to all of them.
-/// The one whose promise it is comes first.
+/// The levels that transactions are begun at, in the database's words, and what it promises to all
+/// of them. The one whose promise it is comes first.
 fn levels(database: &dyn Database, args: &RunArgs) -> Result<(Vec<String>, Level), String> {
     let Some(first) = args.level.first() else {
         return choose_level(database, None).map(|(own, level)| (vec![own], level));
@@ -171,42 +178,59 @@ fn live_mechanisms(database: &dyn Database, job: &Job) -> Option<Mechanisms> {
     if job.others.is_empty() { mechanisms(database, &job.own_name) } else { None }
 }
 
-/// What is shown while clients run.
-fn live_line(monitor: &Arc<Monitor>, job: &Job) -> impl Fn() -> String + Send + 'static {
-    let (monitor, start) = (Arc::clone(monitor), Instant::now());
+/// What is shown while clients run, and while verification catches up.
+fn live_line(monitor: &Arc<Monitor>, job: &Job) -> impl Fn() -> ProgressState + Send + 'static {
+    let monitor = Arc::clone(monitor);
     let (many, long) = (job.transactions, job.duration);
     move || {
-        let (counts, progress) = (monitor.counts(), monitor.progress());
-        let seconds = start.elapsed().as_secs_f64().max(0.001);
-        let rate = counts.total() as f64 / seconds;
-        let by_count = many.map_or(0.0, |many| counts.total() as f64 / many.max(1) as f64);
-        let done = long.map_or(0.0, |long| seconds / long.as_secs_f64().max(0.001)).max(by_count);
-        let phase = match done {
-            done if done >= 1.0 => "catching up".to_owned(),
-            done => {
-                format!("running, {:.0} %, {:.0} s left", done * 100.0, seconds / done.max(1e-6) - seconds)
+        let (counts, live, worked) = (monitor.counts(), monitor.progress(), monitor.worked());
+        let followed = monitor.followed();
+        match monitor.phase() {
+            Phase::Preparing => ProgressState::phase("preparing the database"),
+            Phase::Running => {
+                let by_count = many.map(|many| counts.total() as f64 / many.max(1) as f64);
+                let by_time = long.map(|long| worked.as_secs_f64() / long.as_secs_f64().max(0.001));
+                ProgressState {
+                    phase: "running".to_owned(),
+                    share: by_count.into_iter().chain(by_time).reduce(f64::max),
+                    rate: rate(counts.total(), worked, " transactions"),
+                    details: at_work(counts, live, followed.as_ref()),
+                    elapsed: Some(worked),
+                }
             }
-        };
-        let followed = monitor.followed().map_or(String::new(), |followed| match followed.stopped {
-            Some(_) => " follow has stopped;".to_owned(),
-            None => format!(
-                " {} settled, {} open, {} ms behind, {} MB;",
-                followed.settled,
-                followed.open,
-                followed.lag.as_millis(),
-                followed.memory / 1_000_000,
-            ),
-        });
-        format!(
-            "{phase}; {rate:.0} transactions/s, {} committed, {} aborted, {} unknown; {} verified, {} ms behind, {} violations;{followed}",
-            counts.committed,
-            counts.aborted,
-            counts.unknown,
-            progress.verified,
-            progress.lag.as_millis(),
-            progress.violations,
-        )
+            Phase::CatchingUp => {
+                // Whoever is slower is waited for.
+                let settled = followed.filter(|followed| followed.stopped.is_none()).map(|all| all.settled);
+                let verified = settled.map_or(live.verified, |settled| settled.min(live.verified));
+                ProgressState {
+                    phase: "catching up".to_owned(),
+                    share: Some(verified as f64 / counts.committed.max(1) as f64),
+                    details: format!(
+                        "{verified} of {} transactions verified, {} violations",
+                        counts.committed, live.violations
+                    ),
+                    ..ProgressState::default()
+                }
+            }
+        }
     }
+}
+
+/// What clients and the live verification have done so far.
+fn at_work(counts: Counts, live: Progressed, followed: Option<&Followed>) -> String {
+    let followed = followed.map_or(String::new(), |followed| match followed.stopped {
+        Some(_) => "; follow has stopped".to_owned(),
+        None => format!("; {} settled, {} open", followed.settled, followed.open),
+    });
+    format!(
+        "{} committed, {} aborted, {} unknown; {} verified, {} ms behind, {} violations{followed}",
+        counts.committed,
+        counts.aborted,
+        counts.unknown,
+        live.verified,
+        live.lag.as_millis(),
+        live.violations,
+    )
 }
 
 /// What to do where no server answers.

@@ -40,7 +40,8 @@ impl Subject {
         }
     }
 
-    /// The recording with what was recovered, if the database was watched; the file that was recorded gets it too.
+    /// The recording with what was recovered, if the database was watched; the file that was
+    /// recorded gets it too.
     pub fn recover(
         &self,
         recording: Recording,

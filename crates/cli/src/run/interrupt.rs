@@ -1,12 +1,13 @@
 //! Signals that end a run.
 //!
-//! Ctrl-C once ends the run: what was recorded until then is verified. So does a termination (SIGTERM,
-//! SIGHUP), but nobody may take the result for that of the whole run. A second signal ends the program
-//! at once, and so does one that comes when the run is over; a server that was started dies with it.
+//! Ctrl-C once ends the run: what was recorded until then is verified. So does a termination
+//! (SIGTERM, SIGHUP), but nobody may take the result for that of the whole run. A second signal
+//! ends the program at once, and so does one that comes when the run is over; a server that was
+//! started dies with it.
 //!
 //! # Design
-//! The signals are blocked in all threads, and one thread waits for them. Threads inherit that from the
-//! one that starts them; the programs that we start do not.
+//! The signals are blocked in all threads, and one thread waits for them. Threads inherit that from
+//! the one that starts them; the programs that we start do not.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};

@@ -40,8 +40,8 @@ fn gzip(lines: &[u8]) -> io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-/// A compressed file that grows by whole frames (zstd) or members (gzip), each of whole lines. Whoever
-/// kills the recorder can cut off only the last one.
+/// A compressed file that grows by whole frames (zstd) or members (gzip), each of whole lines.
+/// Whoever kills the recorder can cut off only the last one.
 struct Frames {
     frame: Arc<Mutex<Frame>>,
     /// Ends the clock, which closes a frame in time also while nothing is written.

@@ -1,5 +1,5 @@
-//! `margay run --script FILE` plays the statements of a history again; `--reproduce FILE` writes such a script of the
-//! transactions that broke a level.
+//! `margay run --script FILE` plays the statements of a history again; `--reproduce FILE` writes
+//! such a script of the transactions that broke a level.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ use crate::progress::Progress;
 /// How long a script is made smaller at most.
 const SHRINKING: Duration = Duration::from_secs(60);
 /// How long the check of a smaller script may take.
-const LIMIT: Duration = Duration::from_secs(5);
+const SMALLER_CHECK_LIMIT: Duration = Duration::from_secs(5);
 
 /// Plays the statements of the file, each when the one before it is answered or blocked.
 pub fn play(args: &RunArgs, path: &Path) -> Result<Done, Failure> {
@@ -82,20 +82,31 @@ pub fn play(args: &RunArgs, path: &Path) -> Result<Done, Failure> {
 /// Says no where there are no statements to write.
 pub fn is_possible(args: &RunArgs) -> Result<(), Failure> {
     let asked = args.script.is_some() || args.reproduce.is_some();
-    match target(args) {
-        Target::Store(Kind::Duckdb | Kind::Turso, _) => Ok(()),
-        Target::Sim(..) | Target::Store(..) if asked => {
-            Err(Failure::new("--script and --reproduce are for databases that understand SQL"))
-        }
-        _ => Ok(()),
+    if asked && !understands_sql(args) {
+        return Err(Failure::new("--script and --reproduce are for databases that understand SQL"));
     }
+    Ok(())
 }
 
-/// Writes what was played, or the transactions that break the level: a history for `--script`, or, if the name ends in
-/// `.sql`, statements to type.
-pub fn write(path: &Path, done: &Done, decided: &Decided) -> Result<(), Failure> {
-    let Verdict::Violated(findings) = &decided.decision.verdict else { return Ok(()) };
-    let failed = |error: String| Failure::new(format!("--reproduce {}: {error}", path.display()));
+fn understands_sql(args: &RunArgs) -> bool {
+    let target = target(args);
+    matches!(target, Target::Store(Kind::Duckdb | Kind::Turso, _))
+        || !matches!(target, Target::Sim(..) | Target::Store(..))
+}
+
+/// The SQL of the transactions of the first anomaly, for a report; nothing where the database or
+/// the workload has none.
+pub fn sql(args: &RunArgs, done: &Done, decided: &Decided) -> Option<String> {
+    understands_sql(args)
+        .then(|| of_verdict(done, decided))?
+        .ok()
+        .flatten()
+        .map(|script| script::shown(&script))
+}
+
+/// The script of what was played, or of the transactions of the first anomaly.
+fn of_verdict(done: &Done, decided: &Decided) -> Result<Option<Script>, String> {
+    let Verdict::Violated(findings) = &decided.decision.verdict else { return Ok(None) };
     let recorded = &done.recording.history;
     let dbms = done.dbms.split(' ').next().unwrap_or_default();
     let script = match findings.first() {
@@ -104,7 +115,14 @@ pub fn write(path: &Path, done: &Done, decided: &Decided) -> Result<(), Failure>
         }
         _ => script::whole(recorded, dbms),
     };
-    let script = script.map_err(failed)?;
+    script.map(Some)
+}
+
+/// Writes what was played, or the transactions that break the level: a history for `--script`, or,
+/// if the name ends in `.sql`, statements to type.
+pub fn write(path: &Path, done: &Done, decided: &Decided) -> Result<(), Failure> {
+    let failed = |error: String| Failure::new(format!("--reproduce {}: {error}", path.display()));
+    let Some(script) = of_verdict(done, decided).map_err(failed)? else { return Ok(()) };
     if path.extension().is_some_and(|extension| extension == "sql") {
         let level = done.job.own_name.to_ascii_uppercase();
         return files::write_text(path, &format!("-- {} at {level}\n{}", done.dbms, script::shown(&script)));
@@ -113,8 +131,8 @@ pub fn write(path: &Path, done: &Done, decided: &Decided) -> Result<(), Failure>
     Ok(margay_formats::write(&history, format_of(path)?, files::target(path))?)
 }
 
-/// The script without each transaction, statement and row that it does not need to break the level, as far as time
-/// allows.
+/// The script without each transaction, statement and row that it does not need to break the level,
+/// as far as time allows.
 fn shrink(
     database: &dyn Database,
     own_name: &str,
@@ -165,7 +183,7 @@ fn without(script: &Script, part: Part) -> Script {
 
 fn is_violated(history: &History, claim: Asked) -> bool {
     let Some(level) = claim.level() else { return false };
-    let budget = Budget::unlimited().with_time(LIMIT);
+    let budget = Budget::unlimited().with_time(SMALLER_CHECK_LIMIT);
     let decision = margay::decide(history, Question::new(level), &Options::default(), &budget);
     matches!(decision.verdict, Verdict::Violated(_))
 }

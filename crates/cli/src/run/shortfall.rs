@@ -1,7 +1,7 @@
 //! Runs that did too little for a verdict.
 //!
-//! A server that dies early leaves a short history, in which nothing is wrong. Whoever asked for more
-//! than that must not read `holds`.
+//! A server that dies early leaves a short history, in which nothing is wrong. Whoever asked for
+//! more than that must not read `holds`.
 
 use margay::{Audited, Decision};
 use margay_verdict::{Verdict, Why};
@@ -34,7 +34,8 @@ pub fn of(args: &RunArgs, done: &Done) -> Option<String> {
     too_little.then(|| with_reason(stopped_short(done), done))
 }
 
-/// How much of what was asked for clients got answers to. A run is complete when it reaches one of its limits.
+/// How much of what was asked for clients got answers to. A run is complete when it reaches one of
+/// its limits.
 fn share(done: &Done) -> f64 {
     let (job, recording) = (&done.job, &done.recording);
     let answered = recording.counts.total().saturating_sub(recording.lost.count);

@@ -48,8 +48,8 @@ pub fn margay_with<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>,
     finish(command, input)
 }
 
-/// Runs until a violation is found that is wanted, with more and more transactions: how clients meet is not
-/// in our hand.
+/// Runs until a violation is found that is wanted, with more and more transactions: how clients
+/// meet is not in our hand.
 #[track_caller]
 pub fn found(
     run: impl Fn(&str) -> Run,

@@ -58,8 +58,8 @@ impl Request {
         Some(Self { path: path.to_owned(), query: query.to_owned(), host: host? })
     }
 
-    /// Whether whoever asks may have an answer: with the token, or if there is none by having asked for this
-    /// very machine.
+    /// Whether whoever asks may have an answer: with the token, or if there is none by having asked
+    /// for this very machine.
     #[must_use]
     pub fn is_allowed(&self, token: Option<&str>) -> bool {
         match token {

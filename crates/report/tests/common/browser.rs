@@ -1,9 +1,9 @@
 //! A real browser, without any library: Chromium speaks its DevTools protocol over a pair of pipes.
 //!
 //! # Design
-//! `--remote-debugging-pipe` makes Chromium read commands from descriptor 3 and write answers to descriptor
-//! 4, JSON between zero bytes. A shell connects its own standard input and output to these before it becomes
-//! Chromium.
+//! `--remote-debugging-pipe` makes Chromium read commands from descriptor 3 and write answers to
+//! descriptor 4, JSON between zero bytes. A shell connects its own standard input and output to
+//! these before it becomes Chromium.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
@@ -233,8 +233,8 @@ impl Browser {
             .expect("a file can be written");
     }
 
-    /// What went wrong since the page was opened: errors on the console, exceptions, and requests other than
-    /// for the page itself.
+    /// What went wrong since the page was opened: errors on the console, exceptions, and requests
+    /// other than for the page itself.
     pub fn complaints(&mut self, address: &str) -> Vec<String> {
         // An answer to anything means that earlier events have arrived.
         self.eval("0");

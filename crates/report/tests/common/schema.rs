@@ -1,5 +1,5 @@
-//! As much of JSON Schema as `docs/REPORT.schema.json` uses, so that documents can be held against it without
-//! a library.
+//! As much of JSON Schema as `docs/REPORT.schema.json` uses, so that documents can be held against
+//! it without a library.
 
 use serde_json::Value;
 
