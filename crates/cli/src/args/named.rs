@@ -33,8 +33,7 @@ impl TypedValueParser for TargetParser {
 
     /// For completion: the targets that are complete as they are.
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let simulated = Protocol::ALL.into_iter().map(|protocol| format!("sim:{}", protocol.name()));
-        Some(Box::new(std::iter::once("sqlite".to_owned()).chain(simulated).map(PossibleValue::new)))
+        Some(Box::new(targets().into_iter().map(PossibleValue::new)))
     }
 }
 
@@ -82,8 +81,13 @@ pub fn offered(names: fn() -> Vec<&'static str>) -> impl TypedValueParser<Value 
     Named { parse: |name| Ok(name.to_owned()), names }
 }
 
+fn targets() -> Vec<&'static str> {
+    let simulated = Protocol::ALL.into_iter().map(|protocol| &*format!("sim:{}", protocol.name()).leak());
+    std::iter::once("sqlite").chain(simulated).collect()
+}
+
 fn profiles() -> Vec<&'static str> {
-    // The program completes once and ends.
+    // The program offers names once and ends.
     profile::all().map(|profile| &*profile.name().leak()).collect()
 }
 
