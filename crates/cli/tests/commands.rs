@@ -82,7 +82,7 @@ fn the_completions_of_bash_are_bash() {
         "lost-update",
         "postgresql/repeatable-read",
         "percolator",
-        "dirty-read",
+        "aborted-read",
         "sim:ssi",
     ] {
         assert!(script.contains(&format!(" {name} ")), "{name}");

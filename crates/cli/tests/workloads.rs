@@ -60,7 +60,7 @@ fn the_verdict_of_a_program_is_audited_against_its_statements() {
     let (record, proof) = (path("run.jsonl"), path("proof.json"));
     run(&format!("--workload tpcc --transactions 40 --clients 3 --record {record} --certificate {proof}"))
         .expect(0);
-    let recorded = std::fs::read_to_string(&record).expect("a recording");
+    let recorded = fs::read_to_string(&record).expect("a recording");
     assert!(
         recorded.contains("\"sql\":\"INSERT INTO margay_order_line"),
         "statements are recorded as they are"
@@ -155,11 +155,10 @@ fn hermitage_writes_what_is_asked_for_and_says_why_something_is_undecided() {
     let folder = TempDir::new().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
     let (page, junit, histories, proofs) = (path("r.html"), path("r.xml"), path("histories"), path("proofs"));
-    let told = run(&format!(
-        "--workload hermitage --level read-uncommitted --report {page} --junit {junit} --record {histories} --certificate {proofs}"
-    ))
-    .expect(3)
-    .stdout;
+    let asked =
+        ["--workload", "hermitage", "--level", "read-uncommitted", "--report", &page, "--junit", &junit];
+    let kept = ["--record", &histories, "--certificate", &proofs];
+    let told = margay(["run"].into_iter().chain(asked).chain(kept)).expect(3).stdout;
     assert!(told.contains("14 interleavings") && told.contains("4 undecided"), "{told}");
     assert_eq!(told.matches("    undecided: ").count(), 4, "{told}");
     assert!(fs::read_to_string(&page).expect("a page").contains("4 undecided"));

@@ -212,8 +212,8 @@ fn what_can_be_reached_has_a_name() {
 /// A run of a database at a level that it does not promise.
 fn run() -> Report {
     let mut text = String::from(
-        "init: x=0 y=0 | T1@s1: r(x,0)@[110,120] r(y,0)@[130,140] w(x,1)@[150,160] commit@[170,180] \
-         | T2@s2: r(x,0)@[115,125] r(y,0)@[135,145] w(y,1)@[155,165] commit@[175,185]",
+        "init: x=0 y=0 z=0 | T1@s1: r(z,0)@[90,91] r(z,0)@[92,93] r(z,0)@[94,95] r(z,0)@[96,97] r(x,0)@[110,120] r(y,0)@[130,140] w(x,1)@[150,160] commit@[170,180] \
+         | T2@s2: r(z,0)@[98,99] r(x,0)@[115,125] r(y,0)@[135,145] w(y,1)@[155,165] commit@[175,185]",
     );
     for i in 3..9 {
         let at = i * 100;

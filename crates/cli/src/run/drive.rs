@@ -216,20 +216,20 @@ fn live_line(monitor: &Arc<Monitor>, job: &Job) -> impl Fn() -> ProgressState + 
     }
 }
 
-/// What clients and the live verification have done so far.
+/// What clients and the live verification have done so far, the most telling first: a narrow
+/// terminal cuts the rest.
 fn at_work(counts: Counts, live: Progressed, followed: Option<&Followed>) -> String {
     let followed = followed.map_or(String::new(), |followed| match followed.stopped {
-        Some(_) => "; follow has stopped".to_owned(),
-        None => format!("; {} settled, {} open", followed.settled, followed.open),
+        Some(_) => ", follow has stopped".to_owned(),
+        None => format!(", {} settled", followed.settled),
     });
     format!(
-        "{} committed, {} aborted, {} unknown; {} verified, {} ms behind, {} violations{followed}",
+        "{} violations, {} ms behind, {} committed, {} aborted, {} unknown{followed}",
+        live.violations,
+        live.lag.as_millis(),
         counts.committed,
         counts.aborted,
         counts.unknown,
-        live.verified,
-        live.lag.as_millis(),
-        live.violations,
     )
 }
 
