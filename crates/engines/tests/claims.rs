@@ -20,7 +20,7 @@ use margay_formats::{Source, read};
 use margay_history::History;
 use margay_levels::Level;
 use margay_levels::definition::Family;
-use margay_rows::{Sight, translate};
+use margay_rows::{SeenState, translate};
 use margay_testkit::{Rng, corpora, parse, random};
 use margay_verdict::{
     Budget, Certificate, Checker, Claim, Dialect, Question, Standing, Translation, Verdict, wire,
@@ -83,7 +83,7 @@ fn engines() -> Vec<(String, Engine)> {
 /// What everybody says, of the history and of the rows that its statements are.
 fn ask_all(history: &History, question: Question, tally: &mut Tally) -> Vec<Accepted> {
     let stable = matches!(question.level.family(), Family::Serial | Family::Snapshot);
-    let sight = if stable { Sight::Stable } else { Sight::Changing };
+    let sight = if stable { SeenState::Stable } else { SeenState::Changing };
     let rows = translate(history, sight).filter(|rows| rows.left.is_none()).map(|rows| rows.history);
     let as_rows = Translation::Rows { stable, partly: false };
     let mut accepted = Vec::new();

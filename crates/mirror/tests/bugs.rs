@@ -9,7 +9,7 @@ use margay_formats::{Source, read};
 use margay_levels::Level;
 use margay_levels::profile::Dbms;
 use margay_mirror::Engine;
-use margay_rows::{Sight, translate_partly};
+use margay_rows::{SeenState, translate_partly};
 use margay_verdict::{Budget, Checker, Question, Verdict};
 
 fn folder() -> PathBuf {
@@ -51,7 +51,7 @@ fn every_bug_is_found_by_the_mechanism_that_was_broken() {
         let question = Question::new(promised(&dbms));
         let engine = Engine::of(&dbms, &history, question.level).expect("a profile that promises it");
         let stable = engine.mechanisms.is_some_and(|mechanisms| mechanisms.sees_one_state());
-        let sight = if stable { Sight::Stable } else { Sight::Changing };
+        let sight = if stable { SeenState::Stable } else { SeenState::Changing };
         let history = translate_partly(&history, sight).map_or(history, |rows| rows.history);
         let Verdict::Violated(findings) = engine.check(&history, question, &Budget::unlimited()) else {
             panic!("{file}: nothing found under {profile}");

@@ -11,7 +11,7 @@ use margay_levels::Level;
 use margay_levels::profile::{self, Dbms};
 use margay_mirror::{Engine, Mechanisms, Mirror, Violation};
 use margay_report::explain;
-use margay_rows::{Sight, translate_partly};
+use margay_rows::{SeenState, translate_partly};
 use margay_simdb::{Fault, Mix, Ppm, Protocol, SimConfig, simulate_history};
 use margay_verdict::{Budget, Certificate, Checker, Question, Verdict};
 use timed::timed;
@@ -34,7 +34,7 @@ fn verdict(profile: &str, history: &History) -> (History, Verdict) {
     let question = Question::new(Level::ALL.into_iter().find(promises).expect("a promise"));
     let engine = Engine::of(&dbms, history, question.level).expect("a profile");
     let stable = engine.mechanisms.is_some_and(|mechanisms| mechanisms.sees_one_state());
-    let sight = if stable { Sight::Stable } else { Sight::Changing };
+    let sight = if stable { SeenState::Stable } else { SeenState::Changing };
     let rows = translate_partly(history, sight).map_or_else(|| history.clone(), |rows| rows.history);
     let verdict = engine.check(&rows, question, &Budget::unlimited());
     if let Verdict::Violated(findings) = &verdict {

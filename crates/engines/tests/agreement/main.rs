@@ -20,7 +20,7 @@ use margay_engines::{Engine, all};
 use margay_history::History;
 use margay_levels::Level;
 use margay_levels::definition::Family;
-use margay_rows::{Sight, translate};
+use margay_rows::{SeenState, translate};
 use margay_simdb::simulate_history;
 use margay_testkit::{Rng, random, show, shrink};
 use margay_verdict::{Budget, Question, Verdict};
@@ -123,8 +123,8 @@ fn laws(history: &History, promised: &[Level], seed: u64) -> Result<(), String> 
 /// What all engines say, of the history itself and of the rows that its statements are.
 fn ask_all(history: &History, question: Question) -> Result<Vec<Said>, String> {
     let sight = match question.level.family() {
-        Family::Serial | Family::Snapshot => Sight::Stable,
-        _ => Sight::Changing,
+        Family::Serial | Family::Snapshot => SeenState::Stable,
+        _ => SeenState::Changing,
     };
     let rows = translate(history, sight).filter(|rows| rows.left.is_none()).map(|rows| rows.history);
     let forms = [("", Some(history)), (" on rows", rows.as_ref())];
