@@ -123,7 +123,7 @@ fn levels(done: &Done) -> String {
 }
 
 /// Everything that is shown.
-pub fn view(args: &ProxyArgs, done: &Done, judgement: &Judgement<'_>) -> View {
+pub fn view(args: &ProxyArgs, done: &Done, judgement: &Judgement<'_>) -> ReportView {
     let (judged, main) = (judgement.main(), judgement.main().main());
     let history = main.decision.about(&judged.part.history);
     let record = args.record.as_ref().map(|path| part_path(path, judged.part.place.unwrap_or(0)));
