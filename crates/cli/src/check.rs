@@ -69,7 +69,8 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
         decide(&task, &loaded.history)
     };
     drop(overdue);
-    let aside = expectation.sort(&loaded.history, std::iter::once(&mut decision));
+    let decisions = std::iter::once((&mut decision, task.level));
+    let aside = expectation.sort(&loaded.history, decisions, |part, _| decide(&task, part).verdict);
     let history = decision.about(&loaded.history);
     let in_time = task.budget.poll().is_ok();
     if !quiet && in_time {

@@ -141,29 +141,17 @@ fn more_time(args: &RunArgs, decided: &Decided) -> Option<String> {
     })
 }
 
-/// Takes out of the verdicts what does not count. A deviation leaves a weaker level untouched, and
-/// whoever breaks that one too has found something else.
-fn set_aside(args: &RunArgs, done: &Done, expectation: &Expectation, decided: &mut Vec<Decided>) -> Aside {
-    let aside = sort(done, expectation, decided);
-    if let Some(level) = aside.keeps {
-        let mut weaker = [decide(args, done, level, Choice::Auto)];
-        sort(done, expectation, &mut weaker);
-        let counts = |weaker: &Decided| matches!(weaker.decision.verdict, Verdict::Violated(_));
-        decided.extend(weaker.into_iter().filter(counts));
-    }
-    aside
-}
-
-/// If the live verification has found more than is shown, nobody knows whether the rest is
-/// expected, too: then all of it counts.
-fn sort(done: &Done, expectation: &Expectation, decided: &mut [Decided]) -> Aside {
+/// Takes out of the verdicts what does not count. If the live verification has found more than is shown,
+/// nobody knows whether the rest is expected, too: then all of it counts.
+fn set_aside(args: &RunArgs, done: &Done, expectation: &Expectation, decided: &mut [Decided]) -> Aside {
     let found = done.recording.verified.as_ref().map_or(0, |verified| verified.violations);
     let is_whole = |decision: &Decision| match &decision.verdict {
         Verdict::Violated(shown) => decision.engine != Some("mirror") || found <= shown.len() as u64,
         _ => true,
     };
-    let decisions = decided.iter_mut().map(|decided| &mut decided.decision);
-    expectation.sort(&done.recording.history, decisions.filter(|decision| is_whole(decision)))
+    let decisions = decided.iter_mut().map(|decided| (&mut decided.decision, decided.level));
+    let again = |part: &History, level| check::decide(&task(args, level, Choice::Auto), part).verdict;
+    expectation.sort(&done.recording.history, decisions.filter(|(decision, _)| is_whole(decision)), again)
 }
 
 /// Where the report is. A person who reads the account gets one without asking; if it cannot be

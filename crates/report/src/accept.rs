@@ -200,13 +200,25 @@ pub struct Sorted {
     pub set_aside: Vec<SetAside>,
 }
 
+/// What is known of a history without the rows that a documented deviation may concern.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub enum Rest {
+    /// It holds, so that everything found is the deviation; what happened, in words.
+    Holds(&'static Deviation, String),
+    /// It is violated, so that not everything found is the deviation.
+    Violated,
+    /// Nothing: each finding tells for itself whether it is the deviation.
+    #[default]
+    Open,
+}
+
 impl Expected<'_> {
-    /// Sorts the findings of a history.
+    /// Sorts the findings of a history; `rest` says what is known of it without the rows that a deviation concerns.
     #[must_use]
-    pub fn sort(&self, history: &History, findings: Vec<Finding>) -> Sorted {
+    pub fn sort(&self, history: &History, findings: Vec<Finding>, rest: &Rest) -> Sorted {
         let mut sorted = Sorted::default();
         for finding in findings {
-            match self.cause(history, &finding) {
+            match self.cause(history, &finding, rest) {
                 Some(cause) => sorted.set_aside.push(SetAside { finding, cause }),
                 None => sorted.counted.push(finding),
             }
@@ -215,9 +227,12 @@ impl Expected<'_> {
     }
 
     /// Why a finding does not count, if it does not.
-    fn cause(&self, history: &History, finding: &Finding) -> Option<Cause> {
-        let documented =
-            || known(history, finding).map(|(deviation, told)| Cause::Deviation(deviation, told));
+    fn cause(&self, history: &History, finding: &Finding, rest: &Rest) -> Option<Cause> {
+        let documented = || match rest {
+            Rest::Holds(deviation, told) => Some(Cause::Deviation(deviation, told.clone())),
+            Rest::Violated => None,
+            Rest::Open => known(history, finding).map(|(deviation, told)| Cause::Deviation(deviation, told)),
+        };
         let accepted = || self.list.rules.iter().position(|rule| self.accepts(rule, history, finding));
         self.deviations.then(documented).flatten().or_else(|| accepted().map(Cause::Rule))
     }
@@ -249,6 +264,7 @@ fn objects(history: &History, finding: &Finding) -> Vec<ObjectId> {
             Broken::Locks { object, .. } | Broken::Updates { object, .. } => vec![*object],
             Broken::Dependencies(edges) => of_edges(edges),
         },
+        Certificate::DeadEnd(end) => end.objects.clone(),
         _ => Vec::new(),
     }
 }
@@ -289,7 +305,8 @@ mod tests {
         let (history, list) = (history(tables), list());
         let today = today.parse().expect("a day");
         let expected = Expected { deviations: true, list: &list, today };
-        let Sorted { counted, set_aside } = expected.sort(&history, vec![finding(anomaly, &history)]);
+        let Sorted { counted, set_aside } =
+            expected.sort(&history, vec![finding(anomaly, &history)], &Rest::Open);
         let unused = list.unused(&set_aside).count();
         (counted.len(), set_aside.into_iter().map(|one| one.cause).collect(), unused)
     }

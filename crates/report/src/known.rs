@@ -11,6 +11,8 @@
 //! recorded version order or by the order of commits, which is that of versions in PostgreSQL,
 //! because writers of a row wait for each other's end.
 
+use std::collections::{BTreeMap, HashSet};
+
 use margay_audit::audit;
 use margay_history::{History, ObjectId, Op, OpId, OpKind, Outcome, TxnId, Value, ValueId, Version};
 use margay_levels::Level;
@@ -19,19 +21,62 @@ use margay_verdict::{Broken, Certificate, Finding, Lemma, Question, Reason};
 
 /// Which deviation of the history's database a finding is, and what happened in a sentence or two.
 pub(crate) fn known(history: &History, finding: &Finding) -> Option<(&'static Deviation, String)> {
+    let deviation = deviation(history)?;
+    let insertion = DeviationFinder { history }.insertion(&finding.certificate)?;
+    Some((deviation, sentence(history, insertion)))
+}
+
+/// The deviation, if the history's database has it at the level that was asked for.
+fn deviation(history: &History) -> Option<&'static Deviation> {
     let header = history.header();
     let name = format!("{}/{}", header.dbms.as_deref()?, header.level.as_deref()?);
     let Found(profile) = name.parse().ok()?;
-    let deviation = profile.deviations.iter().find(|one| **one == INSERT_OVER_UNSEEN_DELETION)?;
-    let (deleter, inserter, object) = DeviationFinder { history }.insertion(&finding.certificate)?;
+    profile.deviations.iter().find(|one| **one == INSERT_OVER_UNSEEN_DELETION)
+}
+
+fn sentence(history: &History, (deleter, inserter, object): Insertion) -> String {
     let (name, by) = (history.show_object(object), history.show_txn(deleter));
-    let told = format!(
+    format!(
         "PostgreSQL is known to allow this at REPEATABLE READ: {} inserted {name} after {by} had deleted it, which its snapshot does not see. \
          For PostgreSQL that is another row, to which its rule about concurrent updates does not apply. By the definition of the level it is a violation.",
         history.show_txn(inserter)
-    );
-    Some((deviation, told))
+    )
 }
+
+/// The rows that a deviation of the history's database may concern.
+pub struct Concerned {
+    /// The deviation.
+    pub deviation: &'static Deviation,
+    /// What happened to the first of the rows, and which rows there are.
+    pub told: String,
+    /// The rows.
+    pub rows: HashSet<ObjectId>,
+}
+
+/// The rows that somebody may have inserted over a deletion that was not seen, if the history's database is known to
+/// allow that. All of them: what is left of the history without these rows has nothing to do with the deviation.
+#[must_use]
+pub fn concerned(history: &History) -> Option<Concerned> {
+    let deviation = deviation(history)?;
+    let known = DeviationFinder { history };
+    let insertions: Vec<Insertion> =
+        known.writers().into_iter().filter_map(|(object, txns)| known.may_be_over(object, &txns)).collect();
+    let first = *insertions.first()?;
+    let mut names: Vec<String> =
+        insertions.iter().take(NAMED).map(|one| history.show_object(one.2)).collect();
+    if insertions.len() > NAMED {
+        names.push(format!("{} more", insertions.len() - NAMED));
+    }
+    let told = format!(
+        "{} Rows of which that may be true were left out; what is left holds: {}.",
+        sentence(history, first),
+        names.join(", ")
+    );
+    Some(Concerned { deviation, told, rows: insertions.into_iter().map(|(_, _, object)| object).collect() })
+}
+
+/// So many of the concerned rows are named.
+const NAMED: usize = 8;
 
 /// Who deleted, who inserted, and what.
 type Insertion = (TxnId, TxnId, ObjectId);
@@ -41,6 +86,50 @@ struct DeviationFinder<'h> {
 }
 
 impl DeviationFinder<'_> {
+    /// Who writes each row of a table.
+    fn writers(&self) -> BTreeMap<ObjectId, Vec<TxnId>> {
+        let mut writers: BTreeMap<ObjectId, Vec<TxnId>> = BTreeMap::new();
+        for txn in self.history.txns().filter(|&txn| self.is_live(txn)) {
+            for op in self.history.ops(txn).filter(|op| op.kind.writes()) {
+                for access in op.accesses {
+                    let of = writers.entry(access.object).or_default();
+                    if of.last() != Some(&txn) {
+                        of.push(txn);
+                    }
+                }
+            }
+        }
+        writers.retain(|&object, _| self.history.object(object).table.is_some());
+        writers
+    }
+
+    /// An insertion over a deletion that overlaps it, unless times say that the deletion came later.
+    fn may_be_over(&self, object: ObjectId, txns: &[TxnId]) -> Option<Insertion> {
+        let made = |txn: TxnId| {
+            let writes = self.writes(txn, object);
+            Some((writes.first()?.1, writes.last()?.1))
+        };
+        let (mut deleters, mut inserters) = (Vec::new(), Vec::new());
+        for &txn in txns {
+            let (first, last) = made(txn)?;
+            if last == ValueId::NULL {
+                deleters.push(txn);
+            }
+            if first != ValueId::NULL {
+                inserters.push(txn);
+            }
+        }
+        let mut pairs =
+            deleters.iter().flat_map(|&deleter| inserters.iter().map(move |&other| (deleter, other)));
+        let (deleter, inserter) = pairs.find(|&(deleter, inserter)| {
+            deleter != inserter
+                && self.overlap(deleter, inserter)
+                && self.overlap(inserter, deleter)
+                && self.comes_first(deleter, inserter, object) != Some(false)
+        })?;
+        Some((deleter, inserter, object))
+    }
+
     fn insertion(&self, certificate: &Certificate) -> Option<Insertion> {
         match certificate {
             Certificate::Refutation(lemmas) => self.in_cycles(lemmas),

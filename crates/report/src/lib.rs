@@ -21,7 +21,7 @@ pub mod gather;
 pub mod graph;
 pub mod html;
 pub mod junit;
-mod known;
+pub mod known;
 pub mod limit;
 pub mod live;
 pub mod operation;

@@ -93,6 +93,8 @@ pub(crate) struct Plan {
     pub named: HashSet<(TableId, NameId)>,
     /// Locking reads.
     pub locking_reads: bool,
+    /// Rows.
+    pub objects: HashSet<ObjectId>,
 }
 
 /// The part of a history that is understood; nothing if a statement may have written anything.
@@ -120,6 +122,19 @@ pub fn project(history: &History, sight: SeenState) -> Option<Projection> {
         left_out: left_out.into_iter().take(MAX_REASONS).collect(),
     };
     Some(Projection { history: lossy.history, coverage })
+}
+
+/// A history of rows without some of them; nothing if it has statements, which may be about any row.
+#[must_use]
+pub fn without(history: &History, objects: HashSet<ObjectId>) -> Option<History> {
+    let mut ops = history.txns().flat_map(|txn| history.ops(txn));
+    if ops.any(|op| history.statement(op.id).is_some()) {
+        return None;
+    }
+    let mut builder = HistoryBuilder::like(history);
+    let plan = Plan { objects, ..Plan::default() };
+    Copy { history, plan: &plan, builder: &mut builder }.copy()?;
+    builder.finish().ok()
 }
 
 /// Whether locking reads see newer versions than the reads around them.
@@ -340,7 +355,8 @@ impl Copy<'_> {
     }
 
     fn keeps(&self, object: ObjectId) -> bool {
-        self.history.object(object).table.is_none_or(|table| !self.plan.tables.contains(&table))
+        let table = self.history.object(object).table;
+        !self.plan.objects.contains(&object) && table.is_none_or(|table| !self.plan.tables.contains(&table))
     }
 
     /// What is left of an operation, and why something is not.

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use margay::{Audited, Choice, Decision, Options as Deciding};
+use margay_history::History;
 use margay_levels::Level;
 use margay_proxy::{OwnLevel, Part};
 use margay_runner::Mechanisms;
@@ -124,8 +125,11 @@ pub fn judge<'r>(
     let (mut parts, mut aside) = (Vec::new(), None);
     for part in &done.recorded.parts {
         let mut judged = judge_part(args, done, part)?;
-        let decisions = judged.decided.iter_mut().map(|decided| &mut decided.decision);
-        let set_aside = expectation.sort(&part.history, decisions);
+        let decisions = judged.decided.iter_mut().map(|decided| (&mut decided.decision, decided.level));
+        let again = |rest: &History, level| {
+            check::decide(&task(args, level, Choice::Auto, done.recorded.parts.len()), rest).verdict
+        };
+        let set_aside = expectation.sort(&part.history, decisions, again);
         judged.decided.iter_mut().for_each(|decided| take_part(&mut decided.decision));
         if args.claim.is_none() && may_deviate(part, &done.recorded.version) {
             judged.decided.iter_mut().for_each(|decided| excuse(&mut decided.decision));
@@ -146,7 +150,6 @@ pub fn judge<'r>(
 fn merged(before: Option<Aside>, mut part: Aside) -> Aside {
     let Some(mut aside) = before else { return part };
     aside.shown.append(&mut part.shown);
-    aside.keeps = aside.keeps.or(part.keeps);
     aside.unused.retain(|rule| part.unused.contains(rule));
     aside
 }

@@ -3,8 +3,6 @@
 //! A deviation is no bug that is hushed up: the product's documentation describes it. `margay check` at a
 //! level goes by the definition; `margay run` on the product sets such a finding aside and says so.
 
-use crate::Level;
-
 /// One documented behaviour of a product.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Deviation {
@@ -12,8 +10,6 @@ pub struct Deviation {
     pub name: &'static str,
     /// What happens, and why the product does not count it; one paragraph.
     pub explanation: &'static str,
-    /// A weaker level at which only findings that are this deviation may be left.
-    pub keeps: Level,
     /// Where it is documented, for people.
     pub documented: &'static str,
     /// Keys of the sources.
@@ -27,7 +23,6 @@ pub const INSERT_OVER_UNSEEN_DELETION: Deviation = Deviation {
         PostgreSQL the new row is another row: its rule about concurrent updates is about rows that UPDATE, DELETE \
         and locking reads find, and the check of a unique index ignores rows whose deletion has committed. In a \
         history it is one object, which overlapping transactions have written.",
-    keeps: Level::ReadCommitted,
     documented: "PostgreSQL documentation, 13.2.2 (Repeatable Read Isolation Level) and the section on index \
         uniqueness checks",
     cites: &["PostgreSQL"],
