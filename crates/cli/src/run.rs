@@ -28,7 +28,7 @@ use margay_workloads::{Body, Options, WORKLOADS, Workload};
 
 use crate::args::{EXIT_STATUS, OutputArgs, RunArgs};
 use crate::check::{self, Task};
-use crate::expected::{Aside, Expectation};
+use crate::expected::{Aside, Expectation, excuse};
 use crate::failure::{Failure, Status};
 use crate::level::Asked;
 use crate::progress::Progress;
@@ -151,7 +151,13 @@ fn set_aside(args: &RunArgs, done: &Done, expectation: &Expectation, decided: &m
     };
     let decisions = decided.iter_mut().map(|decided| (&mut decided.decision, decided.level));
     let again = |part: &History, level| check::decide(&task(args, level, Choice::Auto), part).verdict;
-    expectation.sort(&done.recording.history, decisions.filter(|(decision, _)| is_whole(decision)), again)
+    let recorded = &done.recording.history;
+    let aside = expectation.sort(recorded, decisions.filter(|(decision, _)| is_whole(decision)), again);
+    let is_promise = done.claim == Asked::Level(done.promised);
+    if !args.strict && is_promise && margay_report::known::may_concern_statements(recorded) {
+        decided.iter_mut().for_each(|decided| excuse(&mut decided.decision));
+    }
+    aside
 }
 
 /// Where the report is. A person who reads the account gets one without asking; if it cannot be

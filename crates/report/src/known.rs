@@ -75,6 +75,15 @@ pub fn concerned(history: &History) -> Option<Concerned> {
     Some(Concerned { deviation, told, rows: insertions.into_iter().map(|(_, _, object)| object).collect() })
 }
 
+/// Whether a deviation of the history's database may concern its SQL statements: only if some of them delete.
+#[must_use]
+pub fn may_concern_statements(history: &History) -> bool {
+    let mut ops = history.txns().flat_map(|txn| history.ops(txn));
+    let deletes = |text: &str| text.to_ascii_lowercase().contains("delete");
+    deviation(history).is_some()
+        && ops.any(|op| history.statement(op.id).is_some_and(|statement| deletes(&statement.text)))
+}
+
 /// So many of the concerned rows are named.
 const NAMED: usize = 8;
 

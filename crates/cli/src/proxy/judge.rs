@@ -11,12 +11,12 @@ use margay_history::History;
 use margay_levels::Level;
 use margay_proxy::{OwnLevel, Part};
 use margay_runner::Mechanisms;
-use margay_verdict::{Certificate, Verdict, Why};
+use margay_verdict::{Verdict, Why};
 
 use super::Done;
 use crate::args::ProxyArgs;
 use crate::check::{self, Task};
-use crate::expected::{Aside, Expectation};
+use crate::expected::{Aside, Expectation, excuse};
 use crate::failure::Failure;
 use crate::level::Asked;
 use crate::limits;
@@ -186,18 +186,6 @@ fn judge_part<'r>(args: &ProxyArgs, done: &'r Done, part: &'r Part) -> Result<Ju
 fn may_deviate(part: &Part, version: &str) -> bool {
     let deviates = |own: OwnLevel| own.profile(version).is_some_and(|profile| !profile.deviations.is_empty());
     part.levels.iter().any(|level| level.is_none_or(deviates))
-}
-
-/// Statements that no execution explains may be what the product documents: the engine does not say which rows it is
-/// about. Mirror and the engines of rows do, and there a documented deviation is told from others.
-fn excuse(decision: &mut Decision) {
-    let Verdict::Violated(findings) = &decision.verdict else { return };
-    if findings.iter().all(|finding| matches!(finding.certificate, Certificate::Unexplained(_))) {
-        let why = "no execution explains some statements, unless by the exception that PostgreSQL documents for \
-                   REPEATABLE READ: an insertion over a deletion that is not seen";
-        decision.verdict = Verdict::Unknown(Why::Incomplete(why.to_owned()));
-        decision.audited = Audited::Nothing;
-    }
 }
 
 /// What holds for the part that was understood is `clean`.
