@@ -1,7 +1,7 @@
 //! The reads of a committed transaction are explained.
 //!
 //! # Algorithm
-//! First every object is asked alone ([`Record::only`]). A read that only one version explains is *plain*;
+//! First every object is asked alone (`Record::only`). A read that only one version explains is *plain*;
 //! the others are *open*. The open reads of one snapshot are explained together (`joint`), which narrows
 //! where the snapshot may lie. Then the objects of the plain reads say what these make certain (`plain`). A
 //! search also tells of the rows that it did not return. Of such a row only a version that would have been
