@@ -104,7 +104,7 @@ impl<'p> Candidates<'p> {
     pub(super) fn known(&self, object: ObjectId) -> Result<(), Rejected> {
         match self.history().object(object).table {
             Some(table) if self.opaque[table.index()] => reject(format!(
-                "statements whose effects nobody saw may have written {}",
+                "statements whose effects were not recorded may have written {}",
                 self.history().show_object(object)
             )),
             _ => Ok(()),

@@ -62,7 +62,7 @@ pub(super) fn touches(
                 Some(update) if update.observed => Some(update.predicate),
                 _ => {
                     return reject(format!(
-                        "{} updates rows that nobody saw: only a replay can tell which",
+                        "{} updates rows that were not recorded: only a replay can tell which",
                         history.show_txn(txn)
                     ));
                 }

@@ -243,7 +243,7 @@ fn view(
 ) -> ReportView {
     let audit = match (&args.record, &args.certificate) {
         (Some(record), certificate) => how_to_audit(record, certificate.as_deref()),
-        (None, _) => "--record FILE and --certificate FILE keep both for margay audit".to_owned(),
+        (None, _) => "--record FILE and --certificate FILE save both for margay audit".to_owned(),
     };
     let again = Again { command: Some(account::again(args, done)), audit, seed: Some(args.seed) };
     let subject = "what the clients saw";

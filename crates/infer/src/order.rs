@@ -263,7 +263,7 @@ fn line_ups(
     {
         return Ok(Verdict::Holds(found));
     }
-    let what = "nobody saw some versions, and their order is not told";
+    let what = "no read saw some of the versions, and their order is not known";
     Ok(Verdict::Unknown(Reason::MissingEvidence(what.into())))
 }
 

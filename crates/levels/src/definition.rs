@@ -104,9 +104,9 @@ const READ_UNCOMMITTED: Definition = Definition {
     session_order: false,
     real_time: false,
     family: Family::Graph,
-    summary: "writes do not form a cycle; reads may see anything that somebody wrote",
+    summary: "writes do not form a cycle; reads may see any value that was written",
     text: "Adya's PL-1. Some version order of the objects has no cycle of write dependencies. Reads may return \
-        uncommitted, aborted and intermediate versions, but only values that somebody wrote.",
+        uncommitted, aborted and intermediate versions, but only values that some transaction wrote.",
     cites: &["Adya1999"],
 };
 
@@ -114,7 +114,7 @@ const READ_COMMITTED: Definition = Definition {
     session_order: false,
     real_time: false,
     family: Family::Graph,
-    summary: "reads see committed, final versions, and information does not flow in a circle",
+    summary: "reads see committed, final versions, and information does not flow in a cycle",
     text: "Adya's PL-2. No read of an aborted or intermediate version, every transaction reads its own latest write \
         and none of its later ones, and some version order makes write and read dependencies (those over predicates \
         included) acyclic together. Two reads of one transaction may see different states.",
@@ -146,7 +146,7 @@ const CAUSAL: Definition = Definition {
     session_order: true,
     real_time: false,
     family: Family::CommitOrder(Axiom::Causal),
-    summary: "who sees an effect sees its causes",
+    summary: "a transaction that sees an effect also sees its causes",
     text: "Biswas and Enea's Causal. As read-atomic, but for every t2 in the transaction's causal past: the \
         transitive closure of session order and reads-from.",
     cites: &["BiswasEnea2019", "CeroneBernardiGotsman2015"],

@@ -214,7 +214,7 @@ impl Draft<'_> {
                 }
                 if let Some(update) = history.update(op.id).filter(|update| counts && !update.observed) {
                     let table = history.predicate(update.predicate).table;
-                    self.table(table, || "an update whose rows nobody saw".to_owned());
+                    self.table(table, || "an update whose affected rows were not recorded".to_owned());
                 }
                 if op.kind.writes() {
                     self.written(op);

@@ -4,6 +4,7 @@
 //! history by different rules. So the rules stand in the file, and in everything that shows an answer.
 
 use margay_history::History;
+use margay_levels::Level;
 use margay_levels::definition::Family;
 use margay_levels::profile::{self, Profile};
 use margay_sql::Dialect;
@@ -209,11 +210,13 @@ impl Claim {
     /// The rules, in words.
     #[must_use]
     pub fn rules(&self) -> String {
+        // At other levels both readings are the same.
         let reading = match self.reading {
-            Reading::Item => "reading item (each row as of some committed state)",
-            Reading::Statement => "reading statement (one committed state per statement)",
+            _ if self.question.level != Level::ReadCommitted => "",
+            Reading::Item => "; reading item (each row as of some committed state)",
+            Reading::Statement => "; reading statement (one committed state per statement)",
         };
-        format!("dialect {}; {}; {reading}", self.dialect.name(), self.translation.words())
+        format!("dialect {}; {}{reading}", self.dialect.name(), self.translation.words())
     }
 }
 

@@ -154,7 +154,9 @@ impl Run<'_, '_> {
             let shown = shown(op, object);
             let matches = self.matches(predicate, object)?;
             if matches.is_none() && !is_observed {
-                return reject("an update whose rows nobody saw, of a row that may have held anything");
+                return reject(
+                    "an update whose affected rows were not recorded, of a row that may have held anything",
+                );
             }
             if matches.is_some_and(|matches| is_observed && matches != shown.is_some()) {
                 return Ok(false);

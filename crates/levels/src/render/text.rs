@@ -13,6 +13,11 @@ pub(super) fn wrap(text: &str, width: usize, indent: &str) -> String {
     lines(text, room).iter().map(|l| format!("{indent}{l}\n")).collect()
 }
 
+/// An item of a Markdown list in lines of at most 100 characters.
+pub(super) fn item(text: &str) -> String {
+    format!("- {}", &wrap(text, 100, "  ")[2..])
+}
+
 fn lines(text: &str, room: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
