@@ -42,7 +42,7 @@ struct Object {
 
 /// What an operation can have seen of an object.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Sight {
+pub(super) enum PossibleSight {
     /// One of these versions.
     External(Vec<Version>),
     /// Its own transaction's writes; whether they allow it.
@@ -112,24 +112,24 @@ impl<'p> Candidates<'p> {
     }
 
     /// What the operation can have seen of the object.
-    pub(super) fn sight(&self, op: OpId, object: ObjectId) -> Result<Sight, Rejected> {
+    pub(super) fn sight(&self, op: OpId, object: ObjectId) -> Result<PossibleSight, Rejected> {
         self.known(object)?;
         let history = self.history();
-        let Some(known) = self.objects.get(&object) else { return Ok(Sight::Blind) };
+        let Some(known) = self.objects.get(&object) else { return Ok(PossibleSight::Blind) };
         let recorded = history.evidence().version_set(op);
         let recorded = recorded.and_then(|set| set.versions.iter().find(|v| v.0 == object)).map(|v| v.1);
         let op = history.op(op);
         let look = self.look(&op, object);
         if look.is_none() && recorded.is_none() {
-            return Ok(Sight::Blind);
+            return Ok(PossibleSight::Blind);
         }
         if op.shows_twice() == Some(object) {
-            return Ok(Sight::External(Vec::new()));
+            return Ok(PossibleSight::External(Vec::new()));
         }
         let me = Version::Of(history.txn_of(op.id));
         if let Some(shape) = self.own(known, object, op.id) {
             let shown = look.is_none_or(|look| self.explains(object, &look, &shape));
-            return Ok(Sight::Internal(shown && recorded.is_none_or(|recorded| recorded == me)));
+            return Ok(PossibleSight::Internal(shown && recorded.is_none_or(|recorded| recorded == me)));
         }
         let fits = |&i: &usize| {
             let (version, shape) = &known.versions[i];
@@ -138,7 +138,7 @@ impl<'p> Candidates<'p> {
                 && look.as_ref().is_none_or(|look| self.explains(object, look, shape))
         };
         let found = known.find(history, look.as_ref()).into_iter().filter(fits);
-        Ok(Sight::External(found.map(|i| known.versions[i].0).collect()))
+        Ok(PossibleSight::External(found.map(|i| known.versions[i].0).collect()))
     }
 
     /// The versions before its transaction's own of which a read or a scan shows something beside the own writes;
@@ -278,7 +278,7 @@ impl<'p> Candidates<'p> {
         let seen = self.sight(op, object).ok()?;
         let me = Version::Of(self.history().txn_of(op));
         let possible = known.versions.iter().filter(|(version, _)| match &seen {
-            Sight::External(versions) => versions.contains(version),
+            PossibleSight::External(versions) => versions.contains(version),
             _ => *version != me,
         });
         possible.map(|(_, shape)| exact(shape)).collect()

@@ -112,7 +112,7 @@ struct Part<'h> {
 }
 
 /// What is left of a transaction.
-struct Step<'h> {
+struct RemainingTxn<'h> {
     txn: TxnId,
     session: SessionId,
     committed: bool,
@@ -170,7 +170,7 @@ struct Walk<'p> {
     cells: Vec<Cell>,
     numbers: HashMap<String, u32>,
     /// By place; places are used again.
-    under_way: Vec<Option<Step<'p>>>,
+    under_way: Vec<Option<RemainingTxn<'p>>>,
     configurations: HashSet<Configuration>,
     /// What a transaction does on what it finds; nothing if it saw something else.
     runs: HashMap<(TxnId, Vec<u32>), Option<Ran>>,
@@ -275,7 +275,7 @@ impl<'p> Walk<'p> {
     }
 
     /// What is left of a transaction; nothing if it does not touch the objects.
-    fn step(&self, txn: TxnId) -> Result<Option<Step<'p>>, Rejected> {
+    fn step(&self, txn: TxnId) -> Result<Option<RemainingTxn<'p>>, Rejected> {
         let history = self.predicates.history();
         let mut parts = Vec::new();
         for op in history.ops(txn) {
@@ -304,7 +304,7 @@ impl<'p> Walk<'p> {
         let (session, committed) = (history.session_of(txn), history.outcome(txn) == Outcome::Committed);
         let matters = !parts.is_empty() && (committed || writes);
         let (may_begin, may_commit) = (true, true);
-        Ok(matters.then_some(Step { txn, session, committed, writes, parts, may_begin, may_commit }))
+        Ok(matters.then_some(RemainingTxn { txn, session, committed, writes, parts, may_begin, may_commit }))
     }
 
     fn is_about(&self, predicate: PredicateId, object: ObjectId) -> bool {
@@ -411,7 +411,7 @@ impl<'p> Walk<'p> {
     }
 
     /// Whether session order lets a transaction begin.
-    fn in_session(&self, step: &Step<'_>, from: &Configuration) -> bool {
+    fn in_session(&self, step: &RemainingTxn<'_>, from: &Configuration) -> bool {
         let mut others =
             self.under_way.iter().enumerate().filter_map(|(i, other)| Some((i, other.as_ref()?)));
         others.all(|(place, other)| {

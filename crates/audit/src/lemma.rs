@@ -27,7 +27,7 @@ use margay_levels::Level;
 use margay_levels::definition::{Axiom, Family};
 use margay_verdict::{Edge, Lemma, Question, Reason, Stamp};
 
-use super::candidates::{Candidates, Sight};
+use super::candidates::{Candidates, PossibleSight};
 use super::{Rejected, reject};
 
 /// What a lemma assumes.
@@ -198,8 +198,8 @@ impl Reading<'_, '_> {
     fn external(&self, op: OpId, object: ObjectId, txn: TxnId) -> Result<(), Rejected> {
         let own = self.history.txn_of(op) == txn;
         match self.candidates.sight(op, object)? {
-            Sight::External(_) if own => Ok(()),
-            Sight::Internal(_) if own && self.shows_version_before(op, object)? => Ok(()),
+            PossibleSight::External(_) if own => Ok(()),
+            PossibleSight::Internal(_) if own && self.shows_version_before(op, object)? => Ok(()),
             _ => reject(format!(
                 "{} does not see another transaction's version of {} there",
                 self.history.show_txn(txn),

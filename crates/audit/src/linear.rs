@@ -29,7 +29,7 @@ const UNDER_WAY: usize = 64;
 
 /// What a transaction does to the register: what it must find, and what it leaves.
 #[derive(Clone, Copy)]
-struct Step {
+struct RegisterStep {
     txn: TxnId,
     found: Option<ValueId>,
     left: Option<ValueId>,
@@ -57,7 +57,7 @@ pub fn unlinearizable(history: &History, object: ObjectId, budget: &Budget) -> O
 }
 
 enum Event {
-    Start(Step),
+    Start(RegisterStep),
     End(TxnId),
 }
 
@@ -65,7 +65,7 @@ struct Walk<'h> {
     history: &'h History,
     object: ObjectId,
     /// By place; nobody's places are used again.
-    under_way: Vec<Option<Step>>,
+    under_way: Vec<Option<RegisterStep>>,
     configurations: HashSet<Configuration>,
     looked: usize,
     budget: &'h Budget,
@@ -98,8 +98,8 @@ impl<'h> Walk<'h> {
 
     /// Nothing where the transaction does something else to the register than read and write it whole, or contradicts
     /// itself; nothing inside where it does not touch it.
-    fn step(&self, txn: TxnId) -> Option<Option<Step>> {
-        let mut step = Step { txn, found: None, left: None };
+    fn step(&self, txn: TxnId) -> Option<Option<RegisterStep>> {
+        let mut step = RegisterStep { txn, found: None, left: None };
         let mut touched = false;
         for op in self.history.ops(txn) {
             if matches!(op.kind, OpKind::Scan | OpKind::Update | OpKind::Sql) {
@@ -121,7 +121,7 @@ impl<'h> Walk<'h> {
         Some(touched.then_some(step))
     }
 
-    fn start(&mut self, step: Step) -> Option<()> {
+    fn start(&mut self, step: RegisterStep) -> Option<()> {
         let place = self.under_way.iter().position(Option::is_none).unwrap_or(self.under_way.len());
         if place == self.under_way.len() {
             self.under_way.push(None);

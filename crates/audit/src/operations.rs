@@ -11,7 +11,7 @@ use margay_levels::{Anomaly, Level};
 use margay_verdict::{Budget, Predicates, Question};
 
 use super::bank::Bank;
-use super::candidates::{Candidates, Sight};
+use super::candidates::{Candidates, PossibleSight};
 use super::linear::unlinearizable;
 use super::lists::{accesses, appenders, duplicate, may_commit};
 use super::written::Written;
@@ -133,7 +133,7 @@ impl<'p> Case<'p> {
         for object in self.objects().into_iter().filter(|&o| fits(o)) {
             self.predicates.budget().poll()?;
             match candidates.sight(self.op.id, object) {
-                Ok(Sight::External(versions)) if versions.is_empty() => return Ok(true),
+                Ok(PossibleSight::External(versions)) if versions.is_empty() => return Ok(true),
                 Ok(_) if candidates.unexplained_column(&self.op, object)? => return Ok(true),
                 Ok(_) => {}
                 Err(why) => refused = Some(why),
@@ -147,7 +147,7 @@ impl<'p> Case<'p> {
         let candidates = self.candidates();
         for object in self.objects().into_iter().filter(|&o| fits(o)) {
             self.predicates.budget().poll()?;
-            if candidates.sight(self.op.id, object)? == Sight::Internal(false) {
+            if candidates.sight(self.op.id, object)? == PossibleSight::Internal(false) {
                 return Ok(true);
             }
         }

@@ -22,7 +22,7 @@ use margay_history::{History, NameId, ObjectId, Op, OpId, OpKind, Outcome, TxnId
 use margay_levels::Level;
 use margay_verdict::{Budget, Lemma, Predicates, Question};
 
-use super::candidates::{Candidates, Sight};
+use super::candidates::{Candidates, PossibleSight};
 use super::facts::Facts;
 use super::lemma::{Atom, Reading, objects};
 use super::{Rejected, reject};
@@ -135,9 +135,9 @@ impl<'a, 'p> Axioms<'a, 'p> {
         match column {
             Some(column) => self.candidates.column_sight(op, object, column),
             None => Ok(match self.candidates.sight(op, object)? {
-                Sight::External(versions) => Some(versions),
-                Sight::Internal(_) => self.candidates.sight_before_own(op, object)?,
-                Sight::Blind => None,
+                PossibleSight::External(versions) => Some(versions),
+                PossibleSight::Internal(_) => self.candidates.sight_before_own(op, object)?,
+                PossibleSight::Blind => None,
             }),
         }
     }
@@ -217,8 +217,8 @@ impl<'a, 'p> Axioms<'a, 'p> {
         let mut reads = self.history.ops(txn).filter(|op| op.kind == OpKind::Read);
         reads.any(|op| {
             op.accesses.iter().any(|access| match self.candidates.sight(op.id, access.object) {
-                Ok(Sight::External(versions)) => versions.is_empty(),
-                Ok(Sight::Internal(explained)) => !explained,
+                Ok(PossibleSight::External(versions)) => versions.is_empty(),
+                Ok(PossibleSight::Internal(explained)) => !explained,
                 _ => false,
             })
         })

@@ -106,7 +106,7 @@ pub(crate) struct Case<'h> {
 }
 
 /// How many findings of one sort are kept.
-pub(crate) const FEW: usize = 4;
+pub(crate) const FINDINGS_KEPT: usize = 4;
 
 impl<'h> Case<'h> {
     /// # Errors

@@ -23,7 +23,7 @@ use margay_levels::Anomaly;
 use margay_levels::definition::Family;
 use margay_verdict::{Budget, Exhausted};
 
-use crate::case::{Case, FEW, ListRead, Local, Next, Read, unexplained};
+use crate::case::{Case, FINDINGS_KEPT, ListRead, Local, Next, Read, unexplained};
 use crate::index::{Append, Index, initial_items};
 
 /// Adds what the reads of lists show.
@@ -269,7 +269,7 @@ pub(crate) fn few(local: Vec<Local>) -> Vec<Local> {
         .filter(|local| {
             let count = counts.entry(local.names[0]).or_default();
             *count += 1;
-            *count <= FEW
+            *count <= FINDINGS_KEPT
         })
         .collect()
 }

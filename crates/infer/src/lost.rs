@@ -16,7 +16,7 @@ use margay_history::{ObjectId, OpId, TxnId, ValueId, Version};
 use margay_levels::Anomaly;
 use margay_verdict::{Edge, Finding, Lemma, Reason};
 
-use crate::case::{Case, FEW, Local, Read};
+use crate::case::{Case, FINDINGS_KEPT, Local, Read};
 use crate::proof::Prover;
 
 /// A few lost updates.
@@ -31,7 +31,7 @@ pub(crate) fn find(case: &Case<'_>, prover: &Prover<'_, '_>) -> Vec<Finding> {
     updates.dedup_by_key(|update| (update.0, update.1, update.2));
     let pairs = updates.windows(2).filter(|pair| (pair[0].0, pair[0].1) == (pair[1].0, pair[1].1));
     let read = |update: &(ObjectId, Version, TxnId, u32)| case.reads[update.3 as usize];
-    let found = pairs.map(|pair| (read(&pair[0]), read(&pair[1]))).take(FEW);
+    let found = pairs.map(|pair| (read(&pair[0]), read(&pair[1]))).take(FINDINGS_KEPT);
     let of_versions =
         found.filter_map(|(a, b)| prover.finding(Some(Anomaly::LostUpdate), vec![lemma(a, b), lemma(b, a)]));
     of_versions.chain(of_garbage(case, prover)).collect()
@@ -49,7 +49,8 @@ fn of_garbage(case: &Case<'_>, prover: &Prover<'_, '_>) -> Vec<Finding> {
     }
     reads.sort_unstable();
     reads.dedup_by_key(|read| (read.0, read.1, read.2));
-    let pairs = reads.windows(2).filter(|pair| (pair[0].0, pair[0].1) == (pair[1].0, pair[1].1)).take(FEW);
+    let pairs =
+        reads.windows(2).filter(|pair| (pair[0].0, pair[0].1) == (pair[1].0, pair[1].1)).take(FINDINGS_KEPT);
     let local = |pair: &[(ObjectId, ValueId, TxnId, OpId)]| Local {
         names: vec![Anomaly::LostUpdate],
         ops: pair.iter().map(|read| read.3).collect(),

@@ -382,16 +382,16 @@ impl Profile {
         let locks = self.modes.iter().any(|m| m.lock == Lock::Exclusive);
         let snapshot = self.modes.iter().any(|m| matches!(m.read, Read::Snapshot | Read::SnapshotThenNewest));
         let comparable = |a: &Level| self.promises.iter().any(|b| a != b && a.implies(*b));
-        match () {
-            () if self.promises.is_empty() => Some("it promises nothing"),
-            () if self.promises.iter().any(comparable) => Some("one of its promises implies another"),
-            () if self.mutual_exclusion.is_some() != locks => {
-                Some("mutual exclusion and statements that lock exclusively go together")
-            }
-            () if self.consistent_read.is_some() != snapshot => {
-                Some("consistent read and statements that read a snapshot go together")
-            }
-            () => None,
+        if self.promises.is_empty() {
+            Some("it promises nothing")
+        } else if self.promises.iter().any(comparable) {
+            Some("one of its promises implies another")
+        } else if self.mutual_exclusion.is_some() != locks {
+            Some("mutual exclusion and statements that lock exclusively go together")
+        } else if self.consistent_read.is_some() != snapshot {
+            Some("consistent read and statements that read a snapshot go together")
+        } else {
+            None
         }
     }
 

@@ -169,7 +169,7 @@ impl Searches {
             return Some(false);
         }
         let keys = self.keys.get(home.index())?;
-        condition.decide(&Known { keys, key, content, values })
+        condition.decide(&KnownVersion { keys, key, content, values })
     }
 }
 
@@ -224,14 +224,14 @@ impl<'a> Content<'a> {
 }
 
 /// A version as SQL sees it; what is not known is not there.
-struct Known<'a> {
+struct KnownVersion<'a> {
     keys: &'a [String],
     key: ValueId,
     content: Content<'a>,
     values: &'a Values,
 }
 
-impl Known<'_> {
+impl KnownVersion<'_> {
     fn find(&self, name: &str) -> Option<ValueId> {
         if let Some(place) = self.keys.iter().position(|key| key == name) {
             return match self.values.get(self.key) {
@@ -244,7 +244,7 @@ impl Known<'_> {
     }
 }
 
-impl Row for Known<'_> {
+impl Row for KnownVersion<'_> {
     fn column(&self, name: &str) -> Option<Cow<'_, SqlValue>> {
         self.find(name).and_then(|value| scalar(self.values, value)).map(Cow::Owned)
     }

@@ -29,7 +29,7 @@ use crate::{Rejected, committed_set, points, reject};
 const PLAIN_UP_TO: usize = 1_000;
 
 /// The most statements that are executed to find that there is no execution.
-const MOST: u64 = 5_000_000;
+const MAX_STATEMENTS: u64 = 5_000_000;
 
 /// The most decisions of the SAT solver to find that a formula has no model.
 const DECISIONS: u64 = 50_000_000;
@@ -360,10 +360,12 @@ pub(crate) fn violated(
         return misrun::refuted(history, rules, &certificate.lemmas, budget);
     }
     come_first(history, rules, &certificate.txns)?;
-    match exhaust(history, rules, Some(&certificate.txns), MOST, budget)? {
+    match exhaust(history, rules, Some(&certificate.txns), MAX_STATEMENTS, budget)? {
         Answer::Refuted => Ok(()),
         Answer::Explained => reject("there is an execution that gives what was observed"),
-        Answer::TooMany => reject(format!("there are more possibilities than {MOST} statements can try")),
+        Answer::TooMany => {
+            reject(format!("there are more possibilities than {MAX_STATEMENTS} statements can try"))
+        }
     }
 }
 

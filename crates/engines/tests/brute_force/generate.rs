@@ -142,10 +142,12 @@ impl<'r> Run<'r> {
         let sessions = 1 + self.random.below(3);
         let mut clock = 0;
         for txn in 0..count {
-            let outcome = match () {
-                () if self.random.chance(self.shape.unknown) => Outcome::Unknown,
-                () if self.random.chance(self.shape.aborted) => Outcome::Aborted,
-                () => Outcome::Committed,
+            let outcome = if self.random.chance(self.shape.unknown) {
+                Outcome::Unknown
+            } else if self.random.chance(self.shape.aborted) {
+                Outcome::Aborted
+            } else {
+                Outcome::Committed
             };
             let effective =
                 outcome == Outcome::Committed || outcome == Outcome::Unknown && self.random.chance(60);

@@ -19,11 +19,13 @@ pub(crate) fn read(input: Input<'_>, _: &mut Warnings) -> Result<History, Format
         let text = lines.text()?.trim();
         reader.registers.builder.at_place(lines.number());
         let all = |c: char| !text.is_empty() && text.chars().all(|d| d == c);
-        match () {
-            () if text.is_empty() => {}
-            () if all('-') => reader.end_txn().map_err(|invalid| lines.invalid(invalid))?,
-            () if all('=') => reader.end_session().map_err(|invalid| lines.invalid(invalid))?,
-            () => reader.operation(&lines, text)?,
+        if text.is_empty() {
+        } else if all('-') {
+            reader.end_txn().map_err(|invalid| lines.invalid(invalid))?
+        } else if all('=') {
+            reader.end_session().map_err(|invalid| lines.invalid(invalid))?
+        } else {
+            reader.operation(&lines, text)?
         }
     }
     reader.finish().map_err(|invalid| lines.invalid(invalid))

@@ -229,7 +229,7 @@ enum Wrapper {
     Closed,
 }
 
-enum Step {
+enum FormStep {
     Form,
     End,
 }
@@ -257,11 +257,11 @@ impl<'a> FormStream<'a> {
         self.consume();
         loop {
             match self.scan() {
-                Ok((Step::Form, end)) => {
+                Ok((FormStep::Form, end)) => {
                     self.next = self.start + end;
                     return Ok(true);
                 }
-                Ok((Step::End, _)) => return Ok(false),
+                Ok((FormStep::End, _)) => return Ok(false),
                 Err(Stop::Bad(at, what)) => return Err(self.error(at, what)),
                 Err(Stop::More) => self.grow()?,
             }
@@ -311,7 +311,7 @@ impl<'a> FormStream<'a> {
     }
 
     /// Scans the window for the wrapper, the next form, or the end.
-    fn scan(&mut self) -> Result<(Step, usize), Stop> {
+    fn scan(&mut self) -> Result<(FormStep, usize), Stop> {
         self.tape.clear();
         let window = &self.buffer[self.start..self.filled];
         let mut scanner = Scanner::new(window, self.ended, self.syntax, &mut self.tape);
@@ -334,7 +334,7 @@ impl<'a> FormStream<'a> {
                 Wrapper::Open { close, .. } => {
                     Err(scanner.bad(format!("the file ends before the closing '{}'", char::from(close))))
                 }
-                _ => Ok((Step::End, scanner.position())),
+                _ => Ok((FormStep::End, scanner.position())),
             };
         }
         if wrapper == Wrapper::Closed {
@@ -343,7 +343,7 @@ impl<'a> FormStream<'a> {
         scanner.form()?;
         let end = scanner.position();
         self.wrapper = wrapper;
-        Ok((Step::Form, end))
+        Ok((FormStep::Form, end))
     }
 
     /// Room for more of a form that is not whole yet.

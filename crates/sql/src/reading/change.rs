@@ -33,7 +33,7 @@ struct Changes<'a> {
 }
 
 /// Up to so many writes are found by looking at all of them.
-const FEW: usize = 8;
+const UNINDEXED_WRITES: usize = 8;
 
 /// What a statement did, and the table's last number after it.
 pub(crate) struct Changed {
@@ -50,7 +50,7 @@ impl<'a> Changes<'a> {
 
     /// Where the write of a key is.
     fn find(&self, key: &[Value]) -> Option<usize> {
-        if self.writes.len() <= FEW {
+        if self.writes.len() <= UNINDEXED_WRITES {
             return self.writes.iter().position(|write| *write.key == *key);
         }
         self.index.get(key).copied()
@@ -77,8 +77,8 @@ impl<'a> Changes<'a> {
     /// The first write of a key in the statement, where what was there before is known.
     fn write_first(&mut self, key: Key, before: Option<Record>, after: Option<Record>) {
         self.writes.push(Write { table: self.id, key, before, after, replaced: false });
-        let indexed = if self.writes.len() == FEW + 1 { 0 } else { self.writes.len() - 1 };
-        if self.writes.len() > FEW {
+        let indexed = if self.writes.len() == UNINDEXED_WRITES + 1 { 0 } else { self.writes.len() - 1 };
+        if self.writes.len() > UNINDEXED_WRITES {
             let fresh = self.writes.iter().enumerate().skip(indexed);
             self.index.extend(fresh.map(|(at, write)| (write.key.clone(), at)));
         }

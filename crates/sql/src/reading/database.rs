@@ -20,7 +20,7 @@ use crate::reading::run::{self, Context};
 use crate::reading::schema::Schema;
 use crate::reading::statement::{Plan, Statement};
 use crate::reading::stop::Stop;
-use crate::reading::store::{PENDING, Record, Table, View};
+use crate::reading::store::{PENDING, Record, StatementView, Table};
 use crate::value::Value;
 
 /// What lowering knows of a database.
@@ -203,7 +203,7 @@ impl Database {
         Context {
             dialect: self.dialect,
             tables: &self.tables,
-            view: View { at: transaction.snapshot, own: transaction.number },
+            view: StatementView { at: transaction.snapshot, own: transaction.number },
             params,
             now: transaction.now,
             writes,
@@ -377,7 +377,7 @@ impl Database {
         let mut extended = self.tables[table.0 as usize].clone();
         extended.add_unique(columns);
         let constraint = extended.schema.uniques.len() - 1;
-        let view = View { at: self.clock, own: 0 };
+        let view = StatementView { at: self.clock, own: 0 };
         for (_, _, row) in extended.scan(&[], view) {
             let Some(values) = extended.unique_values(constraint, row) else { continue };
             if extended.unique_rows(constraint, &values, view).count() > 1 {

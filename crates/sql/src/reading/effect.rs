@@ -237,10 +237,12 @@ impl Database {
         let Source { on, filters, .. } = &update.source;
         for condition in on.iter().chain(filters) {
             let Expr::Compare(op, left, right) = condition else { continue };
-            let (op, bound) = match () {
-                () if own(left) => (*op, right),
-                () if own(right) => (op.flipped(), left),
-                () => continue,
+            let (op, bound) = if own(left) {
+                (*op, right)
+            } else if own(right) {
+                (op.flipped(), left)
+            } else {
+                continue;
             };
             let Some(bound) = self.number(bound, params).and_then(units) else { continue };
             let bound = bound.mantissa();

@@ -17,14 +17,14 @@ use crate::reading::outcome::{PredicateRead, Reads, RowRead};
 use crate::reading::plan::{Asked, Group, Order, OrderBy, Output, Select, Source, SourceRows, TableId};
 use crate::reading::predicate::cell;
 use crate::reading::stop::Stop;
-use crate::reading::store::{Found, Key, Record, Table, View};
+use crate::reading::store::{Found, Key, Record, StatementView, Table};
 use crate::value::Value;
 
 /// What a statement is evaluated in.
 pub(crate) struct Context<'a> {
     pub dialect: Dialect,
     pub tables: &'a [Table],
-    pub view: View,
+    pub view: StatementView,
     pub params: &'a [Value],
     pub now: Option<i64>,
     /// The statement writes.
@@ -465,7 +465,7 @@ pub(crate) fn found(
         }
     }
     if let (Some(wanted), Some(column)) = (&context.wanted, ways.missing)
-        && visited > MANY
+        && visited > UNINDEXED_ROWS
     {
         wanted.borrow_mut().push((id, column));
     }
@@ -473,7 +473,7 @@ pub(crate) fn found(
 }
 
 /// A scan of more rows than this asks for an index.
-const MANY: usize = 32;
+const UNINDEXED_ROWS: usize = 32;
 
 /// How the rows of a table are found where the whole key is not given.
 #[derive(Default)]
@@ -500,7 +500,7 @@ impl Ways {
             let Some(value) = key_form(&value, column.data_type, before.context.dialect) else { continue };
             if lookup.cmp == Cmp::Eq {
                 match table.index_size(lookup.column, &value) {
-                    Some(size) if prefix.is_empty() || size <= MANY => {
+                    Some(size) if prefix.is_empty() || size <= UNINDEXED_ROWS => {
                         ways.equal = Some((lookup.column, value));
                     }
                     Some(_) => {}
@@ -523,7 +523,7 @@ impl Ways {
     }
 
     /// The rows to look at: a superset of those that satisfy the conditions.
-    fn rows<'a>(&self, table: &'a Table, prefix: &'a [Value], view: View) -> Found<'a> {
+    fn rows<'a>(&self, table: &'a Table, prefix: &'a [Value], view: StatementView) -> Found<'a> {
         let equal = self.equal.as_ref().and_then(|(column, value)| table.indexed(*column, value, view));
         if let Some(found) = equal {
             return found;

@@ -150,13 +150,13 @@ pub(crate) struct Symbols<'a> {
 }
 
 /// The known part of a row.
-struct Known<'a> {
+struct KnownColumns<'a> {
     dialect: Dialect,
     row: Vec<Option<Value>>,
     params: &'a [Value],
 }
 
-impl Env for Known<'_> {
+impl Env for KnownColumns<'_> {
     fn dialect(&self) -> Dialect {
         self.dialect
     }
@@ -188,7 +188,7 @@ impl Symbols<'_> {
         for column in columns {
             row[column] = Some(self.row.get(column)?.value(self.terms)?);
         }
-        let known = Known { dialect: self.dialect, row, params: self.params };
+        let known = KnownColumns { dialect: self.dialect, row, params: self.params };
         eval(expr, &known).ok().map(Cow::into_owned)
     }
 

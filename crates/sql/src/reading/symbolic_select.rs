@@ -8,7 +8,7 @@ use crate::reading::symbolic_expr::{Cell, Kind, outside};
 use crate::term::Term;
 
 /// The most rows of a join.
-const MOST: usize = 4096;
+const MAX_JOIN_ROWS: usize = 4096;
 
 impl Run<'_> {
     /// The joined rows that satisfy all conditions.
@@ -32,7 +32,7 @@ impl Run<'_> {
                 }
             }
             rows = next;
-            if rows.len() > MOST {
+            if rows.len() > MAX_JOIN_ROWS {
                 return Err(outside("a join of so many rows"));
             }
         }
