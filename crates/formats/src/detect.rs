@@ -6,8 +6,8 @@ use crate::input::{Entry, Input};
 use crate::{Format, FormatError};
 
 impl Format {
-    /// The format that a path's extension stands for, under `.gz` or `.zst` too. `margay convert` chooses what to write
-    /// by it.
+    /// The format that a path's extension stands for, under `.gz` or `.zst` too. `margay convert`
+    /// chooses what to write by it.
     #[must_use]
     pub fn from_extension(path: &Path) -> Option<Format> {
         let extension = path.extension()?.to_str()?;
@@ -72,8 +72,8 @@ fn of_content(head: &[u8]) -> Option<Format> {
     of_binary(head).or_else(|| of_text(text_part(head)?))
 }
 
-/// The head as far as it is text: it may end within a character, and one broken byte does not make another format of
-/// it.
+/// The head as far as it is text: it may end within a character, and one broken byte does not make
+/// another format of it.
 fn text_part(head: &[u8]) -> Option<&str> {
     match std::str::from_utf8(head) {
         Ok(text) => Some(text),

@@ -1,13 +1,14 @@
 //! Lost updates.
 //!
 //! # Problem
-//! Two transactions read the same version of an object and both overwrite it. Whichever version is later, its
-//! writer missed the other.
+//! Two transactions read the same version of an object and both overwrite it. Whichever version is
+//! later, its writer missed the other.
 //!
 //! # Algorithm
-//! Readers are grouped by the version that they saw; two that write the object make two lemmas, one for each
-//! order of their versions. No version order need be known. Two readers of a value that nobody wrote lost an
-//! update too: the value is a garbage read, and Elle calls the pair a lost update.
+//! Readers are grouped by the version that they saw; two that write the object make two lemmas, one
+//! for each order of their versions. No version order need be known. Two readers of a value that
+//! nobody wrote lost an update too: the value is a garbage read, and Elle calls the pair a lost
+//! update.
 //!
 //! # Cost
 //! Linear, apart from sorting.

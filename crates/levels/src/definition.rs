@@ -1,8 +1,8 @@
 //! What each level means here.
 //!
-//! A level *holds* when some choice of (which transactions of unknown outcome committed, reads-from, version
-//! order, begin and commit points) allowed by the history and the evidence is legal. `docs/LEVELS.md` has the
-//! whole text under "Choices".
+//! A level *holds* when some choice of (which transactions of unknown outcome committed,
+//! reads-from, version order, begin and commit points) allowed by the history and the evidence is
+//! legal. `docs/LEVELS.md` has the whole text under "Choices".
 
 use crate::Level;
 
@@ -38,7 +38,8 @@ pub enum Family {
 
 /// The premise φ(t2, t3) of Biswas and Enea's axioms.
 ///
-/// Whenever t3 reads x from t1, t2 ≠ t1 writes x and φ(t2, t3), then t2 comes before t1 in the commit order.
+/// Whenever t3 reads x from t1, t2 ≠ t1 writes x and φ(t2, t3), then t2 comes before t1 in the
+/// commit order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Axiom {
     /// t3 read from t2 before the read in question.

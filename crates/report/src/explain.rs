@@ -453,8 +453,8 @@ impl Teller<'_> {
         last.is_some_and(|last| last.value != seen.value)
     }
 
-    /// Who wrote which columns of a row, if none of them wrote all. The transaction that read the row
-    /// may have written the values again later, so others are named first.
+    /// Who wrote which columns of a row, if none of them wrote all. The transaction that read the
+    /// row may have written the values again later, so others are named first.
     fn columns_of_several(&self, op: OpId, seen: &margay_history::Access) -> Option<String> {
         let reader = self.history.txn_of(op);
         let Value::Row(columns) = self.history.value(seen.value) else { return None };

@@ -70,7 +70,8 @@ pub fn closed(account: &str, report: &Report, paint: Paint) -> String {
     format!("{account}\n\n{}\n", verdict_line(report, paint))
 }
 
-/// How many of the anomalies are shown, where at most `most` are. Engines stop when they have a proof.
+/// How many of the anomalies are shown, where at most `most` are. Engines stop when they have a
+/// proof.
 pub(crate) fn extent(report: &Report, most: usize) -> Option<String> {
     let found = report.anomalies.len();
     if report.verdict != Word::Violated || found == 0 {

@@ -1,8 +1,8 @@
 //! Random small histories: what a more or less correct database may answer, and then a few changes.
 //!
-//! Transactions run one after the other; each sees the newest state, an older one, or for each operation
-//! another. So lists, rows and scans show what somebody wrote, and about half of the histories satisfy a
-//! given level.
+//! Transactions run one after the other; each sees the newest state, an older one, or for each
+//! operation another. So lists, rows and scans show what somebody wrote, and about half of the
+//! histories satisfy a given level.
 
 use std::collections::BTreeMap;
 
@@ -56,8 +56,8 @@ struct Shape {
     stale: usize,
     /// Whether columns are written one by one.
     partial: bool,
-    /// How many percent of the operations on rows are updates of all that match, and how many of these nobody
-    /// saw the rows of.
+    /// How many percent of the operations on rows are updates of all that match, and how many of
+    /// these nobody saw the rows of.
     updates: usize,
     hidden: usize,
 }
@@ -209,7 +209,8 @@ impl<'r> Run<'r> {
             all.extend(writes);
             ops.push(op);
         }
-        // An own version that was seen too early is no version, nor is one of an update that nobody saw.
+        // An own version that was seen too early is no version, nor is one of an update that nobody
+        // saw.
         let others = &self.history.txns;
         let writes = |txn: usize, object: usize| {
             others.get(txn).map_or(&ops, |txn| &txn.ops).iter().any(|op| op.writes(object))

@@ -1,8 +1,9 @@
-//! `awdit`: AWDIT's test form. `w KEY VALUE` and `r KEY VALUE`; a line of `-` ends a transaction, a line of `=` a
-//! session.
+//! `awdit`: AWDIT's test form. `w KEY VALUE` and `r KEY VALUE`; a line of `-` ends a transaction, a
+//! line of `=` a session.
 //!
-//! There is no implicit initial transaction: the initial state of every object is absent, and a read of a value that
-//! nobody writes is just that. Sessions and transactions are numbered from 0 in the order of the file.
+//! There is no implicit initial transaction: the initial state of every object is absent, and a
+//! read of a value that nobody writes is just that. Sessions and transactions are numbered from 0
+//! in the order of the file.
 
 use std::io::Write;
 

@@ -1,10 +1,11 @@
 //! Jepsen's operations: invocations and completions of one process make a transaction.
 //!
 //! # Mapping
-//! A process is a session, the index of its invocation the transaction's label, and `[index of the invocation, index of
-//! the completion]` the interval of all its operations: the order of the list is Jepsen's real time. `:ok` committed,
-//! `:fail` aborted, `:info` and a missing completion are unknown outcomes. What they and failed ones read is unknown
-//! too, unless the completion tells it. A completion without an invocation has both indices equal.
+//! A process is a session, the index of its invocation the transaction's label, and
+//! `[index of the invocation, index of the completion]` the interval of all its operations: the
+//! order of the list is Jepsen's real time. `:ok` committed, `:fail` aborted, `:info` and a missing
+//! completion are unknown outcomes. What they and failed ones read is unknown too, unless the
+//! completion tells it. A completion without an invocation has both indices equal.
 //!
 //! # Invariants
 //! Only open invocations are kept; a transaction goes to the builder when it completes.
@@ -19,7 +20,8 @@ use super::steps::{Converter, Fault, OperationStep, Problem, Seen, asked, fault}
 use super::workload::{Emitter, Txn};
 use crate::{FormatError, Warnings};
 
-/// Reads the operations of `stream`. `keywords` says whether the syntax tells keywords from strings.
+/// Reads the operations of `stream`. `keywords` says whether the syntax tells keywords from
+/// strings.
 pub(crate) fn read(
     mut stream: FormStream<'_>,
     keywords: bool,
@@ -161,8 +163,8 @@ impl Reader {
         Ok(self.emitter.take(&mut self.builder, txn)?)
     }
 
-    /// What a completed operation did: what it says if it is `:ok`; otherwise what it was asked for, with the results
-    /// it tells.
+    /// What a completed operation did: what it says if it is `:ok`; otherwise what it was asked
+    /// for, with the results it tells.
     fn completed(
         &mut self,
         op: &Operation<'_>,
@@ -353,9 +355,9 @@ fn kind(form: Form<'_>, given: Option<Form<'_>>) -> Result<Kind, Fault> {
     }
 }
 
-/// Operations in a file that names no process at all. A completion belongs to an open invocation of the same content;
-/// when there are several, to any of them, so that its interval begins with the earliest: wider than the truth perhaps,
-/// never narrower.
+/// Operations in a file that names no process at all. A completion belongs to an open invocation of
+/// the same content; when there are several, to any of them, so that its interval begins with the
+/// earliest: wider than the truth perhaps, never narrower.
 #[derive(Default)]
 struct Anonymous {
     open: HashMap<Vec<OperationStep>, Group>,
@@ -377,7 +379,8 @@ impl Anonymous {
         group.open.push_back((op.index, op.line));
     }
 
-    /// The earliest possible index of the invocation of what was asked, and the index to call it by.
+    /// The earliest possible index of the invocation of what was asked, and the index to call it
+    /// by.
     fn complete(&mut self, asked: &[OperationStep]) -> Option<(i64, i64)> {
         self.seen += 1;
         let group = self.open.get_mut(asked)?;

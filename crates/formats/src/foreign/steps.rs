@@ -1,8 +1,9 @@
-//! What a Jepsen operation did: forms to steps. `workload` makes operations of a history out of them.
+//! What a Jepsen operation did: forms to steps. `workload` makes operations of a history out of
+//! them.
 //!
-//! A step is independent of the workload, because some workloads are told apart only by a later read: `:add` is a
-//! counter's or a set's, `:write` a register's or a set's, `[:w k v]` a register's or a row's of the closed-predicate
-//! workload.
+//! A step is independent of the workload, because some workloads are told apart only by a later
+//! read: `:add` is a counter's or a set's, `:write` a register's or a set's, `[:w k v]` a
+//! register's or a row's of the closed-predicate workload.
 
 use margay_history::{HistoryBuilder, Invalid, ValueId};
 
@@ -14,7 +15,8 @@ pub(crate) enum OperationStep {
     Read(ValueId, ValueId),
     Write(ValueId, ValueId),
     Append(ValueId, ValueId),
-    /// A read of a register of Knossos' multi-register workload, whose initial values are not in the log.
+    /// A read of a register of Knossos' multi-register workload, whose initial values are not in
+    /// the log.
     ReadRegister(ValueId, ValueId),
     WriteRegister(ValueId, ValueId),
     /// Porcupine's key-value store: values are texts, and appending joins them.
@@ -194,7 +196,8 @@ impl Converter<'_> {
         }
     }
 
-    /// Notes that the closed-predicate workload was met. JSON would turn the keys of its rows into texts.
+    /// Notes that the closed-predicate workload was met. JSON would turn the keys of its rows into
+    /// texts.
     fn meet_closed(&mut self, form: Form<'_>) -> Result<(), Fault> {
         self.closed = true;
         match self.keywords {

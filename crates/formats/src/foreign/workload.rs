@@ -1,9 +1,10 @@
 //! Steps of Jepsen operations as operations of a history, by workload.
 //!
 //! # Algorithm
-//! Transactions wait in a queue until the workload that they belong to is known; from then on they pass straight
-//! through. Most files tell at once: an append, a predicate, a compare-and-swap. Registers of `[:w k v]` are told from
-//! rows of the closed-predicate workload by the absence of predicates among the first [`LOOKAHEAD`] transactions.
+//! Transactions wait in a queue until the workload that they belong to is known; from then on they
+//! pass straight through. Most files tell at once: an append, a predicate, a compare-and-swap.
+//! Registers of `[:w k v]` are told from rows of the closed-predicate workload by the absence of
+//! predicates among the first [`LOOKAHEAD`] transactions.
 
 use margay_history::{
     Access, HistoryBuilder, Interval, Invalid, ObjectId, OpDetail, OpKind, Outcome, Table, TableId, Value,
@@ -428,7 +429,8 @@ impl Emission<'_> {
         if accesses.is_empty() { Ok(()) } else { self.push(OpKind::Read, &accesses, OpDetail::None) }
     }
 
-    /// A read of the register or the counter. Which accounts a bank's read did not see cannot be said.
+    /// A read of the register or the counter. Which accounts a bank's read did not see cannot be
+    /// said.
     fn scalar(&mut self, value: ValueId) -> Result<(), Invalid> {
         match self.to.single {
             Some(Single::Bank) => Ok(()),
@@ -463,8 +465,8 @@ impl Emission<'_> {
         self.one(OpKind::Write, object, to)
     }
 
-    /// What a conditional write found. One that failed found something else. One in doubt either found
-    /// what it wanted and wrote, or did not happen: then what it read does not count either.
+    /// What a conditional write found. One that failed found something else. One in doubt either
+    /// found what it wanted and wrote, or did not happen: then what it read does not count either.
     fn expected(&self, value: ValueId) -> ValueId {
         if self.txn.outcome == Outcome::Aborted { ValueId::UNKNOWN } else { value }
     }
@@ -477,7 +479,8 @@ impl Emission<'_> {
         }
     }
 
-    /// An insertion into the set; a pair goes into the set of a key. The row says no more than that it is there.
+    /// An insertion into the set; a pair goes into the set of a key. The row says no more than that
+    /// it is there.
     fn insert(&mut self, element: ValueId) -> Result<(), Invalid> {
         let several = matches!(self.builder.values().get(element), Value::List(items) if items.len() == 2);
         let table = self.set_table(several)?;

@@ -1,4 +1,5 @@
-//! Cycles of dependencies: eight shapes, each plain, with session order, and with real time \[Adya1999, Elle\].
+//! Cycles of dependencies: eight shapes, each plain, with session order, and with real time
+//! \[Adya1999, Elle\].
 
 use super::{Anomaly, Cycle, Entry, Kind, Order, Rw};
 

@@ -5,7 +5,8 @@ use crate::cite::REFERENCES;
 use crate::profile;
 use crate::{Anomaly, Level, Model};
 
-/// Replaces what stands between `<!-- NAME -->` and `<!-- end -->` in `document` by the section of that name.
+/// Replaces what stands between `<!-- NAME -->` and `<!-- end -->` in `document` by the section of
+/// that name.
 ///
 /// A marker of an unknown name is left as it is; so is a marker without an end.
 pub fn fill(document: &str) -> String {

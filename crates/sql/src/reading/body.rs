@@ -1,5 +1,5 @@
-//! The bodies of procedures: a recursive-descent parser for MySQL's syntax and PL/pgSQL's, which binds names
-//! while it reads. The statements inside go to the parser of statements.
+//! The bodies of procedures: a recursive-descent parser for MySQL's syntax and PL/pgSQL's, which
+//! binds names while it reads. The statements inside go to the parser of statements.
 
 use std::sync::Arc;
 
@@ -183,8 +183,8 @@ impl<'a> Compiler<'a> {
         Catalog { variables: &self.known.variables, ..*self.catalog }
     }
 
-    /// Errors that a database finds when it creates the procedure, or that name a construct, come at once;
-    /// others wait until the statement is reached.
+    /// Errors that a database finds when it creates the procedure, or that name a construct, come
+    /// at once; others wait until the statement is reached.
     fn deferred<T>(&self, result: Result<T, SqlError>) -> Result<Result<T, SqlError>, SqlError> {
         match result.map_err(|error| error.in_dialect(self.catalog.dialect)) {
             Err(error @ (SqlError::Unsupported { .. } | SqlError::Parse { .. })) => Err(error),

@@ -1,9 +1,11 @@
 //! Execution of procedures.
 //!
 //! # Invariants
-//! - Every statement and every turn of a loop costs one step of the call's budget, so that every call ends.
+//! - Every statement and every turn of a loop costs one step of the call's budget, so that every
+//!   call ends.
 //! - A cursor or loop refuses to take a row whose place among the others is open.
-//! - In MySQL a call that fails keeps what its statements wrote before; elsewhere it changes nothing.
+//! - In MySQL a call that fails keeps what its statements wrote before; elsewhere it changes
+//!   nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -53,8 +55,8 @@ struct Running<'d> {
     outcome: Outcome,
 }
 
-/// Executes a call. Its one row holds the OUT and INOUT parameters; without any, the rows of the one SELECT
-/// that sends them to the caller.
+/// Executes a call. Its one row holds the OUT and INOUT parameters; without any, the rows of the
+/// one SELECT that sends them to the caller.
 pub(crate) fn execute(
     database: &mut Database,
     transaction: &mut Transaction,
@@ -171,7 +173,8 @@ impl<'d> Running<'d> {
         Ok(holds)
     }
 
-    /// PL/pgSQL converts by way of text what has no conversion; beyond text that is outside the fragment.
+    /// PL/pgSQL converts by way of text what has no conversion; beyond text that is outside the
+    /// fragment.
     fn assign(&mut self, slot: usize, value: Value) -> Result<(), SqlError> {
         self.frame[slot] = match self.call.procedure.slots[slot] {
             Some(of) => store(value, of, true, self.database.dialect()).map_err(|error| match error {
@@ -310,7 +313,8 @@ impl<'d> Running<'d> {
         Ok(Flow::Next)
     }
 
-    /// Runs the innermost handler for NOT FOUND, with the handlers around its block; `None` if there is none.
+    /// Runs the innermost handler for NOT FOUND, with the handlers around its block; `None` if
+    /// there is none.
     fn not_found(&mut self) -> Result<Option<Flow>, SqlError> {
         let Some((block, handler)) = self.handlers.pop() else { return Ok(None) };
         let flow = self.steps(&handler.body);
@@ -467,7 +471,8 @@ impl<'d> Running<'d> {
     }
 }
 
-/// The row must be the one that every execution has at this place: rows of equal rank may come in any order.
+/// The row must be the one that every execution has at this place: rows of equal rank may come in
+/// any order.
 fn check_place(shown: &Outcome, at: usize) -> Result<(), SqlError> {
     let tied = |other: &usize| shown.ranks.get(*other) == shown.ranks.get(at);
     let (before, after) = ((0..at).rev().take_while(tied), (at + 1..shown.rows.len()).take_while(tied));

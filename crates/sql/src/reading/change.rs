@@ -1,8 +1,8 @@
 //! Evaluation of INSERT, UPDATE and DELETE.
 //!
-//! A statement is computed as a whole before anything is stored, so that one that fails changes nothing.
-//! Databases check keys row by row, in an order of their own: an UPDATE whose outcome would depend on that
-//! order is refused.
+//! A statement is computed as a whole before anything is stored, so that one that fails changes
+//! nothing. Databases check keys row by row, in an order of their own: an UPDATE whose outcome
+//! would depend on that order is refused.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -92,8 +92,8 @@ impl<'a> Changes<'a> {
         }
     }
 
-    /// The rows that a new row of this key collides with: the constraint (`None` is the primary key) and
-    /// the key.
+    /// The rows that a new row of this key collides with: the constraint (`None` is the primary
+    /// key) and the key.
     fn collisions(&self, key: Option<&Key>, row: &[Value]) -> Vec<(Option<usize>, Key)> {
         let mut collisions = Vec::new();
         if let Some(key) = key
@@ -169,7 +169,8 @@ fn check_row(table: &Table, row: &[Value], context: &Context) -> Result<(), SqlE
     check_key_text(table, row, context.dialect)
 }
 
-/// Keys are compared by the collation: a text that only some collations hold equal to another one cannot be a key here.
+/// Keys are compared by the collation: a text that only some collations hold equal to another one
+/// cannot be a key here.
 fn check_key_text(table: &Table, row: &[Value], dialect: Dialect) -> Result<(), SqlError> {
     let keys = table.schema.key.iter().chain(table.schema.uniques.iter().flatten());
     let odd = |column: &usize| matches!(&row[*column], Value::Text(text) if !dialect.knows_equals_of(text));
@@ -404,7 +405,8 @@ pub(crate) fn key_is_set(sets: &[(usize, Expr)], schema: &Schema) -> bool {
     keys.into_iter().any(|column| sets.iter().any(|(set, _)| set == column))
 }
 
-/// New keys must be free and distinct. If one is another row's old key, the order of the rows decides.
+/// New keys must be free and distinct. If one is another row's old key, the order of the rows
+/// decides.
 fn check_keys(
     sets: &[(usize, Expr)],
     met: &[(Key, Record)],

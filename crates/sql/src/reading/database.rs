@@ -74,9 +74,10 @@ impl<'a> Catalog<'a> {
 
 /// A database in memory.
 ///
-/// Commits get increasing stamps; a transaction sees what was committed up to its snapshot, and its own
-/// writes. Which snapshots may be taken and which commits must fail is for the caller to decide: the store
-/// has no isolation level of its own. Uniqueness is checked against what the transaction sees.
+/// Commits get increasing stamps; a transaction sees what was committed up to its snapshot, and its
+/// own writes. Which snapshots may be taken and which commits must fail is for the caller to
+/// decide: the store has no isolation level of its own. Uniqueness is checked against what the
+/// transaction sees.
 #[derive(Clone, Debug)]
 pub struct Database {
     dialect: Dialect,
@@ -131,7 +132,8 @@ impl Database {
         }
     }
 
-    /// Has statements end with [`SqlError::Stopped`] once `over` is true. It is asked for every row that they look at.
+    /// Has statements end with [`SqlError::Stopped`] once `over` is true. It is asked for every row
+    /// that they look at.
     pub fn stop_when(&mut self, over: impl Fn() -> bool + Send + Sync + 'static) {
         self.stop = Stop::when(over);
     }
@@ -238,8 +240,8 @@ impl Database {
         }
     }
 
-    /// Executes a statement in a transaction. A statement that fails changes nothing, except that in MySQL a
-    /// CALL that fails keeps what the statements before the failing one wrote.
+    /// Executes a statement in a transaction. A statement that fails changes nothing, except that
+    /// in MySQL a CALL that fails keeps what the statements before the failing one wrote.
     pub fn execute(
         &mut self,
         transaction: &mut Transaction,

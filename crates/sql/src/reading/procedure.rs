@@ -1,15 +1,15 @@
 //! Stored procedures: what CREATE PROCEDURE keeps, what CALL compiles it to.
 //!
 //! # Algorithm
-//! CREATE PROCEDURE keeps the tokens of its text, after a first compilation has found nothing wrong with
-//! their form. CALL compiles them against the tables that are there: variables become parameters of the
-//! statements in the body, by their slots in one frame of values.
+//! CREATE PROCEDURE keeps the tokens of its text, after a first compilation has found nothing wrong
+//! with their form. CALL compiles them against the tables that are there: variables become
+//! parameters of the statements in the body, by their slots in one frame of values.
 //!
 //! # Invariants
-//! - A name in an expression that is a variable is one parameter; where it is a column too, MySQL takes the
-//!   variable and PostgreSQL refuses (see [`crate::reading::scope`]).
-//! - What is wrong with the names or types of one statement fails when that statement is reached, as in the
-//!   databases; what is outside the fragment fails at once.
+//! - A name in an expression that is a variable is one parameter; where it is a column too, MySQL
+//!   takes the variable and PostgreSQL refuses (see [`crate::reading::scope`]).
+//! - What is wrong with the names or types of one statement fails when that statement is reached,
+//!   as in the databases; what is outside the fragment fails at once.
 
 use std::sync::Arc;
 
@@ -143,7 +143,8 @@ pub(crate) enum ProcedureStep {
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub procedure: Procedure,
-    /// For each parameter that is given a value, that value, and whether it is a literal or a parameter.
+    /// For each parameter that is given a value, that value, and whether it is a literal or a
+    /// parameter.
     pub args: Vec<Option<(Expr, bool)>>,
 }
 

@@ -266,7 +266,8 @@ fn compare_keys(a: &[Value], b: &[Value], order: &[Order], dialect: Dialect) -> 
     Ordering::Equal
 }
 
-/// Sorting needs an order of all values: one type per key, and text that the collation is known for.
+/// Sorting needs an order of all values: one type per key, and text that the collation is known
+/// for.
 fn check_sortable(shown: &[Shown], keys: usize, dialect: Dialect) -> Result<(), SqlError> {
     for key in 0..keys {
         let mut values = shown.iter().map(|shown| &shown.keys[key]).filter(|value| !value.is_null());
@@ -282,8 +283,8 @@ fn check_sortable(shown: &[Shown], keys: usize, dialect: Dialect) -> Result<(), 
     Ok(())
 }
 
-/// How many of the leading keys have values whose order is known. Rows that only further keys tell apart may come
-/// in any order: PostgreSQL sorts text by the database's collation.
+/// How many of the leading keys have values whose order is known. Rows that only further keys tell
+/// apart may come in any order: PostgreSQL sorts text by the database's collation.
 fn known_keys(shown: &[Shown], keys: usize, dialect: Dialect) -> usize {
     let known = |key: &usize| {
         let text = |shown: &Shown| matches!(shown.keys[*key], Value::Text(_));
@@ -417,8 +418,8 @@ pub(crate) fn hold(conditions: &[Expr], at: &At) -> Result<bool, SqlError> {
     Ok(true)
 }
 
-/// Gives the rows of a table that satisfy the join condition (and the filters too, where the source stands
-/// alone) to `visit`, and notes what was read.
+/// Gives the rows of a table that satisfy the join condition (and the filters too, where the source
+/// stands alone) to `visit`, and notes what was read.
 pub(crate) fn found(
     source: &Source,
     id: TableId,
@@ -538,7 +539,8 @@ impl Ways {
     }
 }
 
-/// Narrows the integers that a column is between. A strict bound is taken as it is: the condition is checked anyway.
+/// Narrows the integers that a column is between. A strict bound is taken as it is: the condition
+/// is checked anyway.
 fn narrow(bounds: &mut Vec<(usize, i64, i64)>, column: usize, cmp: Cmp, number: i64) {
     let place = bounds.iter().position(|(known, _, _)| *known == column).unwrap_or_else(|| {
         bounds.push((column, i64::MIN, i64::MAX));

@@ -1,12 +1,13 @@
 //! A versioned row store in memory.
 //!
 //! # Invariants
-//! - The versions of a row are in the order in which they were committed; pending versions stand behind
-//!   them and carry their transactions' marks.
-//! - A row's key is its primary key in the form that equality compares ([`Value::group_key`]), or a running
-//!   number where the table has none.
+//! - The versions of a row are in the order in which they were committed; pending versions stand
+//!   behind them and carry their transactions' marks.
+//! - A row's key is its primary key in the form that equality compares ([`Value::group_key`]), or a
+//!   running number where the table has none.
 //! - An index holds, for each value, at least the rows that have it in one of their versions.
-//! - The journal names the committed versions in the order of their stamps, back to what was forgotten.
+//! - The journal names the committed versions in the order of their stamps, back to what was
+//!   forgotten.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -138,7 +139,8 @@ impl Table {
             })
     }
 
-    /// The rows that are seen whose keys begin with `prefix` and go on with an integer from `low` to `high`.
+    /// The rows that are seen whose keys begin with `prefix` and go on with an integer from `low`
+    /// to `high`.
     pub fn scan_range<'a>(
         &'a self,
         prefix: &'a [Value],
@@ -158,7 +160,8 @@ impl Table {
             })
     }
 
-    /// The rows that are seen among those that have had this value in this column; `None` if it is not indexed.
+    /// The rows that are seen among those that have had this value in this column; `None` if it is
+    /// not indexed.
     pub fn indexed<'a>(&'a self, column: usize, value: &Value, view: StatementView) -> Option<Found<'a>> {
         let (_, index) = self.indexes.iter().find(|(known, _)| *known == column)?;
         let rows = index.get(value).map_or(&[][..], Vec::as_slice);
@@ -176,7 +179,8 @@ impl Table {
         Some(index.get(value).map_or(0, Vec::len))
     }
 
-    /// The rows that are seen among those that have had an integer from `low` to `high` in this column.
+    /// The rows that are seen among those that have had an integer from `low` to `high` in this
+    /// column.
     pub fn indexed_range(
         &self,
         column: usize,

@@ -1,10 +1,10 @@
 //! Expressions over values that are not known: each value a term, and whether it is NULL another.
 //!
-//! What depends on nothing unknown is evaluated by [`eval`], so that constants have the interpreter's
-//! meaning. The rest is a fragment: integers with `+`, `-`, `*` and comparisons, truth values, dates by their
-//! order, text by equality, CASE, COALESCE, IN, NULL tests. Integers have no bounds inside of an expression;
-//! the interpreter would fail where they overflow, so that a term may have a value where it has none, never
-//! the other way round.
+//! What depends on nothing unknown is evaluated by [`eval`], so that constants have the
+//! interpreter's meaning. The rest is a fragment: integers with `+`, `-`, `*` and comparisons,
+//! truth values, dates by their order, text by equality, CASE, COALESCE, IN, NULL tests. Integers
+//! have no bounds inside of an expression; the interpreter would fail where they overflow, so that
+//! a term may have a value where it has none, never the other way round.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,5 @@
-//! Queries over rows that are not known: joins, aggregates without groups, what is shown and what it is sorted by.
+//! Queries over rows that are not known: joins, aggregates without groups, what is shown and what
+//! it is sorted by.
 
 use crate::error::SqlError;
 use crate::reading::plan::{AggregateKind, Group, OrderBy, Output, Select, TableId};
