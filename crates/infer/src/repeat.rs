@@ -13,7 +13,7 @@ use margay_history::{TxnId, Version};
 use margay_levels::Anomaly;
 use margay_verdict::{Edge, Finding, Lemma, Reason};
 
-use crate::case::{Case, FEW, Read};
+use crate::case::{Case, FINDINGS_KEPT, Read};
 use crate::counts_rw;
 use crate::proof::Prover;
 
@@ -33,7 +33,7 @@ pub(crate) fn find(case: &Case<'_>, prover: &Prover<'_, '_>) -> Vec<Finding> {
         for pair in pairs {
             found.extend(finding(case, prover, pair[0], pair[1]));
             tried += 1;
-            if tried >= FEW {
+            if tried >= FINDINGS_KEPT {
                 return found;
             }
         }
