@@ -99,6 +99,17 @@ def folder():
 
 
 @contextlib.contextmanager
+def small_disk():
+    """SQLite on a disk that is full after a few hundred transactions."""
+    with folder() as place:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place], check=True)
+        try:
+            yield [f"sqlite:{place}/x.sqlite"]
+        finally:
+            subprocess.run(["umount", place], check=True)
+
+
+@contextlib.contextmanager
 def server(command):
     """Starts a server on a free port, which stands in its command as PORT, and waits until it listens."""
     with socket.socket() as free:
@@ -218,6 +229,8 @@ def targets(fetched=ROOT / "target" / "servers"):
         *started("mysql", LOCKING, fetched),
         Target("sqlite", lambda: plain("sqlite"), ["SERIALIZABLE", "WAL"]),
         Target("sqlite-immediate", lambda: plain("sqlite:?begin=immediate"), ["SERIALIZABLE", "WAL"]),
+        Target("sqlite-small-disk", small_disk, ["SERIALIZABLE", "WAL"],
+               needs=lambda: None if os.geteuid() == 0 else "only root mounts a small disk"),
         Target("sqlite-shared", lambda: plain("sqlite:?cache=shared"), ["SERIALIZABLE", "WAL"]),
         *(Target(store, lambda store=store: plain(store), sql=False) for store in ["fjall", "redb", "surrealkv"]),
         Target("h2", lambda: jdbc("h2.jar", "h2", "jdbc:h2:FOLDER/x;AUTO_SERVER=TRUE;MODE=MySQL"),
