@@ -155,7 +155,8 @@ def etcd():
     url = "http://127.0.0.1:PORT"
     with folder() as place:
         command = f"etcd --data-dir {place} --listen-client-urls {url} --advertise-client-urls {url}"
-        with server(f"{command} --listen-peer-urls http://127.0.0.1:0 --log-level error".split()) as port:
+        command += " --listen-peer-urls http://127.0.0.1:0 --log-level error --max-txn-ops 20000"
+        with server(command.split()) as port:
             yield [script("etcd.py", port)]
 
 
