@@ -23,7 +23,8 @@ LOCKING = ["READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABL
 
 # Workloads that stores of keys and values cannot run.
 SQL = {"blindw-rw-plus", "blindw-pred", "smallbank", "tpcc", "c-twitter", "rubis", "bank-server"}
-SQL |= {"random-sql", "random-sql-reuse"}
+RANDOM = ("random-sql", "random-sql-reuse")
+SQL |= set(RANDOM)
 APPENDS = {"list-append", "mixed", "emme-predicate"}
 
 
@@ -236,8 +237,9 @@ def targets(fetched=ROOT / "target" / "servers"):
         *(Target(store, lambda store=store: plain(store), sql=False) for store in ["fjall", "redb", "surrealkv"]),
         Target("h2", lambda: jdbc("h2.jar", "h2", "jdbc:h2:FOLDER/x;AUTO_SERVER=TRUE;MODE=MySQL"),
                needs=all_of(lacks_program("javac"), lacks_file(JARS / "h2.jar")), slow=True,
-               without=("mixed", "predicate", "list-append")),
-        Target("hsqldb", hsqldb, needs=all_of(lacks_program("javac"), lacks_file(JARS / "hsqldb.jar")), slow=True),
+               without=("mixed", "predicate", "list-append", *RANDOM)),
+        Target("hsqldb", hsqldb, needs=all_of(lacks_program("javac"), lacks_file(JARS / "hsqldb.jar")),
+               slow=True, without=RANDOM),
         Target("redis", redis, sql=False, slow=True, needs=all_of(lacks_program("redis-server"), lacks_module("redis"))),
         Target("etcd", etcd, sql=False, slow=True, needs=lacks_program("etcd")),
         Target("lmdb", lambda: in_folder("lmdb_one_writer.py", "x.lmdb"), sql=False, slow=True, needs=lacks_module("lmdb")),
