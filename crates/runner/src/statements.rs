@@ -17,7 +17,7 @@ use margay_mirror::{Asked, Mechanisms, Searches, changes};
 use margay_rows::{KnownRows, SeenState, Translator};
 
 /// What the mirror is told.
-pub struct MirrorInput {
+pub struct Told {
     /// What the operation is.
     pub kind: OpKind,
     /// What it touched.
@@ -57,17 +57,17 @@ impl Statements {
         client: usize,
         builder: &mut HistoryBuilder,
         searches: &mut Searches,
-    ) -> MirrorInput {
+    ) -> Told {
         let statement = builder.last_statement().cloned();
         let translate =
             |statement| self.translator.statement(&mut self.known[client], &statement, builder).ok();
         let Some(became) = statement.and_then(translate) else {
-            return MirrorInput { kind: OpKind::Sql, accesses: Vec::new(), asked: Asked::default() };
+            return Told { kind: OpKind::Sql, accesses: Vec::new(), asked: Asked::default() };
         };
         let (kind, accesses, detail, lock) = became.operation();
         let asked = self.asked(&detail, lock, builder, searches);
         accesses.iter().for_each(|access| declare(builder, *access, searches));
-        MirrorInput { kind, accesses: accesses.to_vec(), asked }
+        Told { kind, accesses: accesses.to_vec(), asked }
     }
 
     /// A client's transaction has ended.
