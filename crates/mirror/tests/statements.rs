@@ -309,6 +309,27 @@ fn a_scan_reads_past_writers_of_what_it_does_not_return() {
     is_clean("mysql/serializable", &[write, scan, ends[0], read, ends[1]]);
 }
 
+/// MariaDB 11.8 at SERIALIZABLE was reported for a row that was inserted into a range whose MIN another
+/// transaction had read: it reads the end of an index, and locks no more than that.
+#[test]
+fn a_query_that_needs_few_rows_locks_no_range() {
+    let ser = "mysql/serializable";
+    let insert = r#"2 30 40 "sql":"INSERT INTO t (id, v, w) VALUES (7, 200, 0)","count":1"#;
+    let ends = [r#"2 60 61 "commit":true"#, r#"1 80 85 "commit":true"#];
+    let query = |what: &str, group: &str, row: u32| {
+        format!(r#"1 10 20 "sql":"SELECT {what} FROM t WHERE v <= 300{group}","rows":[[{row}]]"#)
+    };
+    for few in [
+        query("MIN(v)", "", 10),
+        query("DISTINCT w", "", 0),
+        query("COUNT(DISTINCT w)", "", 1),
+        query("w", " GROUP BY w", 0),
+    ] {
+        is_clean(ser, &[&few, insert, ends[0], ends[1]]);
+    }
+    breaks(ser, Anomaly::MutualExclusion, &[&query("COUNT(*)", "", 2), insert, ends[0], ends[1]]);
+}
+
 #[test]
 fn a_gap_that_was_locked_stays_empty() {
     let locked = r#"1 10 20 "sql":"SELECT id, v FROM t WHERE v > 100 FOR UPDATE","rows":[]"#;
