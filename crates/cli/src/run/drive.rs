@@ -58,9 +58,10 @@ pub fn drive(args: &RunArgs) -> Result<Done, Failure> {
     let monitor = Arc::new(Monitor::default());
     let interrupts = Interrupts::listen(&monitor)?;
     let subject = {
-        let shown = target.to_string();
-        let phase = shown.strip_prefix("--start ").map(|server| format!("starting {server}"));
-        let phase = phase.unwrap_or_else(|| format!("opening {shown}"));
+        let phase = match target.to_string().strip_prefix("--start ") {
+            Some(server) => format!("starting {server}"),
+            None => format!("opening {target}"),
+        };
         let _progress = Progress::show(&phase, !quiet);
         let harms: Vec<Harm> = args.fault.iter().map(|(harm, _)| *harm).collect();
         let wishes = Wishes {
