@@ -1,13 +1,13 @@
 //! Transactions of unknown outcome: who of them may write an object.
 //!
 //! # Problem
-//! Such a transaction may take effect at any later moment, or never, so it stays possible to the end of the history.
-//! Looking at all of them at every step would cost the square of the history.
+//! Such a transaction may take effect at any later moment, or never, so it stays possible to the
+//! end of the history. Looking at all of them at every step would cost the square of the history.
 //!
 //! # Design
-//! Few of them are open at a time: one no longer is once a later one of its session has taken effect. The calendar
-//! keeps the open ones in a list. Here is what each of them may write, so that the search tries those only that may
-//! write what is in somebody's way.
+//! Few of them are open at a time: one no longer is once a later one of its session has taken
+//! effect. The calendar keeps the open ones in a list. Here is what each of them may write, so that
+//! the search tries those only that may write what is in somebody's way.
 
 use hashbrown::HashMap;
 use margay_history::{History, ObjectId, OpKind, TableId, TxnId};

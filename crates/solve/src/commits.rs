@@ -14,11 +14,11 @@
 //! A database that shows committed data only and lets a row have one uncommitted writer at a time
 //! passes: the commit of whatever a transaction saw or overwrote began before its own did.
 //!
-//! Transactions of unknown outcome whose values were seen committed: they appear where the clock puts them, like
-//! all others ([`mod@margay_verdict::seen`]). The rest of them appear when they explain something, the latest first,
-//! where the clock puts them, so that what others wrote in part since then is made of their versions; or else now. What such a
-//! transaction saw may need another one first. A transaction that nothing explains so far waits until there
-//! is another version of the object in its way.
+//! Transactions of unknown outcome whose values were seen committed: they appear where the clock puts them,
+//! like all others ([`mod@margay_verdict::seen`]). The rest of them appear when they explain something, the
+//! latest first, where the clock puts them, so that what others wrote in part since then is made of their
+//! versions; or else now. What such a transaction saw may need another one first. A transaction that nothing
+//! explains so far waits until there is another version of the object in its way.
 //!
 //! # Invariants
 //! Only an order that the audit accepts is answered. That there is none proves nothing.

@@ -1,19 +1,21 @@
 //! Which writers of an item must come first, by what is known of their readers.
 //!
 //! # Problem
-//! Without time, a schedule that takes one of two writers of an item first is often wrong, and learns it late.
+//! Without time, a schedule that takes one of two writers of an item first is often wrong, and
+//! learns it late.
 //!
 //! # Algorithm
-//! If a writer `w` of an item must come before a reader of what `t` wrote there, `w` comes before `t`, or the reader
-//! would have seen `w`. Who must come before whom by sessions and by reads is one number per session and
-//! transaction. Of each item and session, only the first writer that is not taken matters.
+//! If a writer `w` of an item must come before a reader of what `t` wrote there, `w` comes before
+//! `t`, or the reader would have seen `w`. Who must come before whom by sessions and by reads is
+//! one number per session and transaction. Of each item and session, only the first writer that is
+//! not taken matters.
 //!
 //! # Invariants
 //! This is true of every order; what it leaves open is guessed, and repaired ([`super::repair`]).
 //!
 //! # Cost
-//! Four bytes per transaction and session, at most [`BYTES`]; a look at a transaction is one pass over the sessions
-//! that write what it writes, for each reader.
+//! Four bytes per transaction and session, at most [`BYTES`]; a look at a transaction is one pass
+//! over the sessions that write what it writes, for each reader.
 
 use super::Schedule;
 use crate::known::Known;
@@ -27,7 +29,8 @@ pub(super) struct Ahead {
     sessions: usize,
     /// By transaction.
     session: Vec<u32>,
-    /// By transaction and session: the first transaction of the session that need not come before it.
+    /// By transaction and session: the first transaction of the session that need not come before
+    /// it.
     clocks: Vec<u32>,
     /// By item: its first group.
     starts: Vec<u32>,
@@ -50,7 +53,8 @@ struct Group {
 }
 
 impl Ahead {
-    /// Nothing taken yet; nothing if sessions do not count, or are too many. The order is one of the known graph.
+    /// Nothing taken yet; nothing if sessions do not count, or are too many. The order is one of
+    /// the known graph.
     pub fn new(known: &Known<'_>, order: &[u32]) -> Option<Self> {
         let problem = known.problem;
         let (txns, sessions) = (problem.txns.len(), problem.history.session_count());

@@ -1,26 +1,29 @@
 //! Repairs of a schedule that is stuck, one order of two versions at a time.
 //!
 //! # Problem
-//! Without time, nothing tells which of two writers of an item comes first until somebody waits for what
-//! the wrong one has overwritten, or for whoever has still to read it. Nearly everything else of the schedule is right.
+//! Without time, nothing tells which of two writers of an item comes first until somebody waits for
+//! what the wrong one has overwritten, or for whoever has still to read it. Nearly everything else
+//! of the schedule is right.
 //!
 //! # Algorithm
-//! Points that wait for one another in a cycle ([`super::waits`]) will never be taken, so now and then they are looked
-//! for. Each wait that is not of the known graph rests on one order of two versions. One of these is
-//! turned around: the earlier of the two is taken back, with what depends on it, and waits for the other.
-//! If the cycle rests on one order only, no order of all points has it, and it stays turned; of several,
-//! the one is taken that was turned least often, and that was taken last.
+//! Points that wait for one another in a cycle ([`super::waits`]) will never be taken, so now and
+//! then they are looked for. Each wait that is not of the known graph rests on one order of two
+//! versions. One of these is turned around: the earlier of the two is taken back, with what depends
+//! on it, and waits for the other. If the cycle rests on one order only, no order of all points has
+//! it, and it stays turned; of several, the one is taken that was turned least often, and that was
+//! taken last.
 //!
-//! What depends on a transaction that is taken back: what follows in the known graph, by an order that was turned,
-//! and who overwrote what it read.
+//! What depends on a transaction that is taken back: what follows in the known graph, by an order
+//! that was turned, and who overwrote what it read.
 //!
 //! # Invariants
-//! Orders of versions are only waits: a schedule that completes is right whatever they are. Without those that are
-//! taken back, the schedule is one that taking points could have led to.
+//! Orders of versions are only waits: a schedule that completes is right whatever they are. Without
+//! those that are taken back, the schedule is one that taking points could have led to.
 //!
-//! # Differs from
-//! The search ([`crate::search`]) learns a clause from each cycle and asks a solver; that is complete, and slow where
-//! thousands of orders are open. This ends without an answer after [`PATIENCE`] times the points.
+//! # Differs from the search
+//! The search ([`crate::search`]) learns a clause from each cycle and asks a solver; that is
+//! complete, and slow where thousands of orders are open. This ends without an answer after
+//! [`PATIENCE`] times the points.
 //!
 //! # Cost
 //! What is taken again. On serial executions with 20 sessions that is a third more than the points.
@@ -36,9 +39,6 @@ use crate::problem::INITIAL;
 
 /// How many points are taken at most, for each that there is.
 const PATIENCE: usize = 8;
-
-/// How many points a repair counts as.
-const REPAIR: usize = 64;
 
 /// How often one order of two versions is turned around.
 const MOST_TURNS: u32 = 64;
@@ -57,8 +57,8 @@ struct Lessons {
 }
 
 impl Schedule<'_> {
-    /// Takes points until all are taken, and repairs what is stuck; answers whether all are taken. `order` is one
-    /// of the known graph.
+    /// Takes points until all are taken, and repairs what is stuck; answers whether all are taken.
+    /// `order` is one of the known graph.
     pub fn run_repaired(&mut self, order: &[u32], budget: &Budget) -> Result<bool, Exhausted> {
         if !self.problem.history.is_timed() {
             self.ahead = Ahead::new(self.known, order);
@@ -68,28 +68,32 @@ impl Schedule<'_> {
         for (&to, edges) in &self.extra {
             edges.iter().for_each(|&(from, _)| lessons.waiting.entry(from).or_default().push(to));
         }
-        let mut patience = PATIENCE * self.graph.node_count();
+        let (mut patience, mut period) = (PATIENCE * self.graph.node_count(), PERIOD);
         loop {
             let before = self.left;
-            let stuck = self.run_for(PERIOD, budget)?;
+            let stuck = self.run_for(period, budget)?;
             if self.left == 0 {
                 self.log.retain(|&point| point != NONE);
                 return Ok(true);
             }
             let taken = before - self.left;
-            let spent = match self.waiting_cycle() {
-                Some(cycle) if self.repair(&cycle, &mut lessons) => taken + REPAIR,
-                None if !stuck => taken,
+            let (cycle, looked_at) = self.waiting_cycle();
+            match cycle {
+                Some(cycle) if self.repair(&cycle, &mut lessons) => {}
+                None if !stuck => {}
                 _ => return Ok(false),
-            };
-            if spent > patience {
-                return Ok(false);
             }
-            patience -= spent;
+            // Looking must not cost more than taking.
+            period = PERIOD.max(looked_at);
+            match patience.checked_sub(taken + looked_at) {
+                Some(left) => patience = left,
+                None => return Ok(false),
+            }
         }
     }
 
-    /// Turns one order of two versions around that a cycle of waits rests on; answers whether there is one.
+    /// Turns one order of two versions around that a cycle of waits rests on; answers whether there
+    /// is one.
     fn repair(&mut self, cycle: &Steps, lessons: &mut Lessons) -> bool {
         let open: Vec<(u32, u32)> = cycle.iter().filter_map(|step| self.assumed(step.2, lessons)).collect();
         let turns = |&(a, b): &(u32, u32)| lessons.turns.get(&(b, a)).copied().unwrap_or(0);
@@ -116,20 +120,21 @@ impl Schedule<'_> {
         (!initial && !lessons.forced.contains(&(a, b))).then_some((a, b))
     }
 
-    /// A short cycle of waits, if there is any.
-    fn waiting_cycle(&self) -> Option<Steps> {
+    /// A short cycle of waits, if there is any; and how many points were looked at.
+    fn waiting_cycle(&self) -> (Option<Steps>, usize) {
         let waiting = self.waiting_items.values().chain(self.waiting_points.values()).flatten().copied();
         let mut heads: Vec<u32> = waiting
             .filter(|&point| !self.done[point as usize] && self.missing[point as usize] == 0)
             .collect();
         heads.sort_unstable_by_key(|&point| (self.priority[point as usize], point));
         heads.dedup();
-        let start = self.on_cycle(&heads)?;
-        shortest_cycle([start], |point| self.next_waits(point))
+        let (start, looked_at) = self.on_cycle(&heads);
+        (start.and_then(|start| shortest_cycle([start], |point| self.next_waits(point))), looked_at)
     }
 
-    /// A point on a cycle of waits that these lead to.
-    fn on_cycle(&self, starts: &[u32]) -> Option<u32> {
+    /// A point on a cycle of waits that these lead to, if there is any; and how many points were
+    /// looked at.
+    fn on_cycle(&self, starts: &[u32]) -> (Option<u32>, usize) {
         // Whether the search still is below a point.
         let mut below: HashMap<u32, bool> = HashMap::new();
         for &start in starts {
@@ -146,14 +151,14 @@ impl Schedule<'_> {
                 open.push((point, true));
                 for (other, _) in self.next_waits(point) {
                     match below.get(&other) {
-                        Some(true) => return Some(other),
+                        Some(true) => return (Some(other), below.len()),
                         Some(false) => {}
                         None => open.push((other, false)),
                     }
                 }
             }
         }
-        None
+        (None, below.len())
     }
 
     /// What a point waits for, or what these wait for because they are not next in their sessions.
