@@ -475,7 +475,13 @@ impl<'c, 'h> Search<'c, 'h> {
         let choices = Choices::new(&mut self.machine, self.rules, txn, range).map_err(Stop::Outside)?;
         let choices = choices.with(self.options.strongest_first, self.options.concrete).within(&self.budget);
         let left = self.most().saturating_sub(self.steps);
-        let choices = choices.at_most(left.min(self.most_for_one)).recent(self.recent);
+        let mut choices = choices.at_most(left.min(self.most_for_one));
+        if self.recent {
+            choices = choices.in_time(&self.placed);
+        }
+        if self.first_only {
+            choices = choices.first_only();
+        }
         if let Some(frame) = self.frames.back_mut() {
             frame.choices = Some(Box::new(choices));
         }

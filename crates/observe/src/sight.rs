@@ -29,12 +29,14 @@ impl Observe {
         budget: &Budget,
     ) -> Result<Option<Verdict>, Outside> {
         let Some(rules) = natural(asked) else { return Ok(None) };
-        let constraints = Constraints::new(asked.history, rules);
-        let timed = Asked { rules, constraints: &constraints, ..*asked };
         let few = Options { steps: self.options.steps.min(GLANCE), ..self.options };
-        // Where each statement has a state of its own, there are many ways to run a transaction, and few matter.
+        // Where each statement has a state of its own, there are many ways to run a transaction, and few matter. By the
+        // definition of `read-committed`, rows of other states come where no recent state fits.
+        let rules = Rules { family: asked.rules.family, ..rules };
         let ways: &[bool] =
             if matches!(rules.family, Family::Committed(_)) { &[true, false] } else { &[false] };
+        let constraints = Constraints::new(asked.history, rules);
+        let timed = Asked { rules, constraints: &constraints, ..*asked };
         let mut suspects = Vec::new();
         for &first_only in ways {
             let mut search = timed.search(few, self.first_limits(asked.history), &[])?;
