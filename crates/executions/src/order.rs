@@ -59,6 +59,9 @@ impl List {
     }
 }
 
+/// How many transactions that are ready are sorted at least: more than clients have open at a time.
+const MANY: usize = 64;
+
 /// Transactions in the order in which they are placed, and which come next.
 #[derive(Debug)]
 pub struct Placed<'c, 'h> {
@@ -268,7 +271,7 @@ impl<'h> Placed<'_, 'h> {
                 ready.push(txn);
             }
             // Nobody needs all of a history's transactions at once; the list is sorted already where there are so many.
-            if ready.len() > width.saturating_mul(4) {
+            if ready.len() > width.saturating_mul(4).max(MANY) {
                 break;
             }
         }

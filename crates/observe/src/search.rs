@@ -243,7 +243,11 @@ impl<'c, 'h> Search<'c, 'h> {
             self.farthest = (here, self.steps);
         }
         let each = self.history.op_count() as u64 / self.history.txn_count().max(1) as u64;
-        let many = if self.recent { MANY_STEPS.max(MANY_STEPS_EACH * each) } else { MANY_STEPS };
+        let many = match self.recent {
+            true if self.limits.width == 1 => 5 * MANY_STEPS.max(MANY_STEPS_EACH * each),
+            true => MANY_STEPS.max(MANY_STEPS_EACH * each),
+            false => MANY_STEPS,
+        };
         self.overdue.is_some() || self.steps - self.farthest.1 > many
     }
 
