@@ -43,6 +43,8 @@ pub struct Expected {
     pub whole: bool,
     /// The most rows of an answer.
     pub limit: Option<u64>,
+    /// The outputs that show which rows of the tables a row of the answer is of: no two rows have all of them in common.
+    pub keys: Option<Vec<usize>>,
     /// How many rows are met by a statement that writes, at least and at most.
     pub count: Option<(u64, u64)>,
 }
@@ -219,10 +221,11 @@ impl Asker<'_> {
             ExpectedPart { outputs, rows }
         };
         let limit = self.limit(select);
+        let keys = self.keys(select);
         let cut = select.limit.is_some() && limit.is_none() || select.offset.is_some() || select.distinct;
         if let Some(rows) = self.joined(&select.sources) {
             let parts = vec![part((0..select.outputs.len()).collect(), rows)];
-            return Expected { whole: !cut, limit, parts, count: None };
+            return Expected { whole: !cut, limit, parts, keys, count: None };
         }
         let mut parts = Vec::new();
         for source in &select.sources {
@@ -237,7 +240,25 @@ impl Asker<'_> {
             let Some(met) = self.met(&[], source) else { continue };
             parts.push(part(outputs, met.into_iter().map(|met| vec![met]).collect()));
         }
-        Expected { whole: false, limit, parts, count: None }
+        Expected { whole: false, limit, parts, keys, count: None }
+    }
+
+    /// The outputs that are the keys of all tables.
+    fn keys(&self, select: &Select) -> Option<Vec<usize>> {
+        let mut keys = Vec::new();
+        for source in &select.sources {
+            let SourceRows::Table(table, _) = &source.rows else { return None };
+            let key = &self.database.schema(*table).key;
+            if source.left || key.is_empty() {
+                return None;
+            }
+            for column in key {
+                let slot = source.offset + column;
+                let is_it = |expr: &Expr| matches!(expr, Expr::Column(Slot { depth: 0, index }) if usize::from(*index) == slot);
+                keys.push(select.outputs.iter().position(|output| is_it(&output.expr))?);
+            }
+        }
+        (!keys.is_empty()).then_some(keys)
     }
 
     /// The limit of a query, if it is a number.
