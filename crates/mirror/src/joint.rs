@@ -10,11 +10,12 @@
 //! can run wherever the reads of a transaction are brought together.
 
 use margay_history::{Interval, ObjectId, OpId, TxnId, Values, Version};
-use margay_mechanisms::{Fact, Saw, Sight, World, explain};
-use margay_verdict::mechanism::View;
+use margay_mechanisms::{Fact, Saw, Sight, explain};
+use margay_verdict::mechanism::{Certified, View};
 
-use crate::judge::Explained;
-use crate::record::FORGOTTEN;
+use crate::judge::{Explained, Spot};
+use crate::record::{FORGOTTEN, is_direct};
+use crate::shard::Fixed;
 use crate::txn::Seen;
 
 /// Whose reads are explained.
@@ -28,24 +29,37 @@ pub(crate) struct Reading {
 }
 
 /// A read with all versions that it may have seen.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenRead<'a> {
+    pub spot: Spot,
     pub seen: Seen,
     /// Whether its transaction wrote the object too.
     pub own: bool,
-    pub versions: Vec<&'a (Version, Fact)>,
+    /// All that there are of the object.
+    pub versions: &'a [(Version, Fact)],
+}
+
+/// One with the versions that its transaction may have read.
+struct Looked<'a> {
+    read: OpenRead<'a>,
+    versions: Vec<&'a (Version, Fact)>,
 }
 
 /// Explains reads of one snapshot; answers where it may lie, if the reads can be explained.
 pub(crate) fn explain_jointly(
     reading: Reading,
     group: &[OpenRead<'_>],
-    view: View,
-    world: World<'_>,
+    fixed: Fixed<'_>,
     found: &mut Explained,
 ) -> Option<Interval> {
+    let (world, all) = (fixed.world, !fixed.mechanisms.keeps_own());
+    let visible = |(version, _): &&(Version, Fact)| all || *version != Version::Of(reading.txn);
+    let looked: Vec<Looked<'_>> = group
+        .iter()
+        .map(|read| Looked { read: *read, versions: read.versions.iter().filter(visible).collect() })
+        .collect();
     let facts: Vec<Vec<&Fact>> =
-        group.iter().map(|read| read.versions.iter().map(|(_, fact)| fact).collect()).collect();
+        looked.iter().map(|read| read.versions.iter().map(|(_, fact)| fact).collect()).collect();
     let sight = |(read, versions): (&OpenRead<'_>, _)| Sight {
         object: read.seen.object,
         saw: read.seen.saw,
@@ -66,12 +80,13 @@ pub(crate) fn explain_jointly(
         Ok(snapshot) => snapshot,
         Err(place) => {
             let of_column = || columns[place - group.len()].0;
-            found.broken.push(group.get(place).map_or_else(of_column, |read| read.seen.op));
+            let op = group.get(place).map_or_else(of_column, |read| read.seen.op);
+            found.broken.push((group[0].spot, op));
             return None;
         }
     };
-    for (read, sight) in group.iter().zip(&sights) {
-        conclude(reading, snapshot, read, sight, (view, world), found);
+    for (read, sight) in looked.iter().zip(&sights) {
+        conclude(reading, snapshot, read, sight, fixed, found);
     }
     Some(snapshot)
 }
@@ -80,11 +95,12 @@ pub(crate) fn explain_jointly(
 fn conclude(
     Reading { txn, answered, whole }: Reading,
     snapshot: Interval,
-    OpenRead { seen, own, versions }: &OpenRead<'_>,
+    Looked { read, versions }: &Looked<'_>,
     sight: &Sight<'_>,
-    (view, world): (View, World<'_>),
+    fixed: Fixed<'_>,
     found: &mut Explained,
 ) {
+    let (OpenRead { spot, seen, own, .. }, view, world) = (read, fixed.mechanisms.view, fixed.world);
     let candidates = sight.candidates(snapshot, world);
     if let Saw::Value(_) = seen.saw {
         found.wr.count(candidates.len() == 1, sight.possible(whole) == 1);
@@ -92,7 +108,7 @@ fn conclude(
             && let (Version::Of(writer), true) = (versions[*only].0, versions[*only].1.changes())
             && view != View::Uncommitted
         {
-            found.edges.push(seen.read(writer, txn));
+            found.edges.push((*spot, seen.read(writer, txn)));
         }
     }
     let named = candidates.iter().map(|&i| versions[i].0).find(|version| *version != FORGOTTEN);
@@ -109,13 +125,15 @@ fn conclude(
             found.rw.count(true, fact.installed.before > whole.after);
             let between = |(_, other): &&(Version, Fact)| other.before(fact) && overwrites(other);
             if !versions.iter().any(between) {
-                found.edges.push(seen.overwritten(&reader, *writer));
+                let ssi = fixed.mechanisms.certifier == Certified::Ssi;
+                let direct = ssi && reader.sole && is_direct(read.versions, version, *writer, fixed.now);
+                found.edges.push((*spot, seen.overwritten(&reader, *writer, direct)));
             }
         } else if fact.certain && fact.installed.after >= snapshot.before {
             found.rw.uncertain += u64::from(seen.saw.is_changed_by(seen.object, &fact.pattern, world));
         }
     }
-    found.readers.push((seen.object, reader));
+    found.readers.push((*spot, seen.object, reader));
 }
 
 impl Seen {

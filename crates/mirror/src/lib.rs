@@ -119,6 +119,7 @@ mod shard;
 mod simulated;
 mod statistics;
 mod store;
+mod table;
 mod txn;
 mod unseen;
 mod writes;

@@ -14,7 +14,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::fmt;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use margay_history::{
@@ -28,9 +28,9 @@ use crate::bundle::Bundles;
 use crate::certifier::Judged;
 use crate::front::{Front, Step};
 use crate::graph::Graph;
-use crate::judge::{Explained, Judge};
+use crate::judge::{Answer, Joined, join};
 use crate::parallel::Crew;
-use crate::shard::{Alarm, Fixed, Met, Ordered, Shard};
+use crate::shard::{Alarm, Fixed, Shard};
 use crate::statistics::{Size, Statistics};
 use crate::store::Store;
 use crate::txn::{Ended, Txn};
@@ -105,9 +105,9 @@ pub struct Mirror {
     fresh: Vec<Ended>,
     /// Transactions that are not judged yet, by the time that the stream must pass.
     waiting: BinaryHeap<Reverse<Ended>>,
-    /// When the transactions that are not judged yet began.
+    /// When the transactions that met others and are not judged yet began.
     starts: BTreeMap<i64, usize>,
-    /// When the transactions that are running began.
+    /// When the transactions that are running began, or have not met others yet.
     running: BTreeMap<i64, usize>,
     pub(crate) now: i64,
     pub(crate) store: Store,
@@ -175,7 +175,7 @@ impl Mirror {
     #[must_use]
     pub fn with_threads(mut self, threads: usize) -> Self {
         self.crew = Arc::new(Crew::new(threads));
-        self.store.split(self.crew.len());
+        self.store.split(self.crew.len(), &self.searches);
         self.with_windows(WINDOWS)
     }
 
@@ -265,7 +265,6 @@ impl Mirror {
         self.statistics.operations += 1;
         self.now = step.now;
         if step.started {
-            *self.starts.entry(step.now).or_default() += 1;
             *self.running.entry(step.now).or_default() += 1;
         }
         self.fresh.extend(step.ended);
@@ -365,7 +364,8 @@ impl Mirror {
 
     /// Whatever is not judged yet began at this time or later.
     pub(crate) fn horizon(&self) -> i64 {
-        self.starts.keys().next().map_or(self.now, |&start| start.min(self.now))
+        let first = |starts: &BTreeMap<i64, usize>| starts.keys().next().copied();
+        first(&self.starts).into_iter().chain(first(&self.running)).fold(self.now, i64::min)
     }
 
     /// The transactions that have ended meet others, in the order in which they did.
@@ -376,18 +376,15 @@ impl Mirror {
                 bundles.add(ended, values);
             }
             forget(&mut self.running, ended.course.start());
-            if ended.is_seen(&self.mechanisms) {
-                self.note_unseen(ended, values);
-            }
+            *self.starts.entry(ended.course.start()).or_default() += 1;
         }
         let mut alarms = Vec::new();
         let mut most = 0;
-        for met in self.meet(&fresh, values) {
+        let each = vec![(); self.store.shards.len()];
+        for met in self.by_shard(each, fresh.len(), values, |shard, (), fixed| shard.admit(&fresh, fixed)) {
             alarms.extend(met.alarms);
             most = most.max(met.most);
         }
-        self.store.enroll(&self.searches);
-        alarms.extend(self.hold_regions(&fresh, values));
         alarms.sort_by_key(|alarm| alarm.place);
         for Alarm { txns, broken, .. } in alarms {
             self.report(txns.to_vec(), broken);
@@ -401,11 +398,6 @@ impl Mirror {
     fn adapt(&mut self, most: usize) {
         let next = if most > VERSIONS { self.window / 2 } else { self.window.saturating_mul(2) };
         self.window = next.clamp(*self.windows.start(), *self.windows.end());
-    }
-
-    /// Locks and versions meet those of others, object by object.
-    fn meet(&mut self, fresh: &[Ended], values: &Values) -> Vec<Met> {
-        self.by_shard(fresh.len(), values, |shard, fixed| shard.admit(fresh, fixed))
     }
 
     /// A transaction that committed is kept until it can be judged.
@@ -440,68 +432,82 @@ impl Mirror {
         }
     }
 
-    /// Some transactions whose ends the stream has passed, and what their reads and their versions make certain.
-    fn judge(&mut self, values: &Values) -> Judged {
+    /// Some transactions whose ends the stream has passed, in their order.
+    fn ready(&mut self) -> Vec<Ended> {
         let complete = self.complete();
         let is_ready = |next: Option<&Reverse<Ended>>| next.is_some_and(|next| next.0.answered < complete);
-        let mut judged = Judged::default();
-        while judged.window.len() < MOST
+        let mut window = Vec::new();
+        while window.len() < MOST
             && is_ready(self.waiting.peek())
             && let Some(Reverse(ended)) = self.waiting.pop()
         {
-            judged.window.push(ended);
+            window.push(ended);
         }
-        if !judged.window.is_empty() {
-            self.catch_up(&judged.window, values);
-            self.find_unchanged(&judged.window, values);
-            judged.explained = self.explain_all(&judged.window, values);
-            self.remember_searches(&mut judged.explained, values);
-            judged.ordered = self.order_all(&judged.window, &judged.explained, values);
-            self.store.enroll(&self.searches);
+        window
+    }
+
+    /// Some transactions whose ends the stream has passed, and what their reads and their versions make certain.
+    fn judge(&mut self, values: &Values) -> Judged {
+        let (window, horizon) = (self.ready(), self.horizon());
+        let mut judged = Judged { window, horizon, ..Judged::default() };
+        let (ready, count) = (&judged.window, judged.window.len());
+        if count > 0 {
+            let each = vec![(); self.store.shards.len()];
+            let answers = self.by_shard(each, count, values, |shard, (), fixed| shard.answer(ready, fixed));
+            let joined = self.join(ready, &answers, values);
+            let concluded = self.by_shard(answers, count, values, |shard, answers, fixed| {
+                shard.conclude(ready, answers, &joined, fixed)
+            });
+            judged.explained = joined.into_iter().map(|joined| joined.explained).collect();
+            for (explained, ordered) in concluded {
+                judged.ordered.push(ordered);
+                judged.add(explained);
+            }
+            self.put_away(&judged.window);
         }
         judged
     }
 
-    /// Which writes may have left an object as it was, where that makes no version.
-    fn find_unchanged(&mut self, ready: &[Ended], values: &Values) {
-        if self.mechanisms.skips_unchanged {
-            self.by_shard(ready.len(), values, |shard, fixed| shard.find_unchanged(ready, fixed));
+    /// Brings together the open reads of several shards.
+    fn join(&self, ready: &[Ended], answers: &[Vec<Answer>], values: &Values) -> Vec<Joined> {
+        if answers.len() == 1 {
+            return Vec::new();
         }
-    }
-
-    /// Explains the reads of transactions.
-    fn explain_all(&self, ready: &[Ended], values: &Values) -> Vec<Explained> {
+        let join = |number: usize| {
+            let reads = answers.iter().flat_map(|answers| &answers[number].shared);
+            let versions = |object| self.store.get(object).versions.as_slice();
+            let open = reads.filter(|read| read.only.is_none());
+            join(&ready[number], open.map(|read| (read, versions(read.seen.object))), self.fixed(values))
+        };
         // More parts than threads: one of them may be making the next window.
         let part = ready.len().div_ceil(4 * self.crew.len());
+        let parts = (0..ready.len()).step_by(part).map(|first| first..ready.len().min(first + part));
+        let work = |part: Range<usize>| -> Vec<Joined> { part.map(join).collect() };
+        self.crew.each(parts, self.is_worth(ready.len()), work).into_iter().flatten().collect()
+    }
+
+    /// What stays as it is while shards are at work.
+    fn fixed<'a>(&'a self, values: &'a Values) -> Fixed<'a> {
         let world = World { values, searches: &self.searches };
-        let judge = Judge { mechanisms: &self.mechanisms, store: &self.store, world, now: self.now };
-        let explain =
-            |part: &[Ended]| -> Vec<Explained> { part.iter().map(|ended| judge.explain(ended)).collect() };
-        match self.is_worth(ready.len()) {
-            false => explain(ready),
-            true => self.crew.each(ready.chunks(part), true, explain).into_iter().flatten().collect(),
-        }
+        let (mechanisms, horizon, judged) = (&self.mechanisms, self.horizon(), self.statistics.judged);
+        Fixed { mechanisms, world, horizon, judged, forgotten: self.forgotten, now: self.now }
     }
 
-    /// Remembers who read what, and puts versions in order, object by object.
-    fn order_all(&mut self, ready: &[Ended], explained: &[Explained], values: &Values) -> Vec<Ordered> {
-        self.by_shard(ready.len(), values, |shard, fixed| shard.conclude(ready, explained, fixed))
-    }
-
-    /// Does something in every shard for so many transactions.
-    fn by_shard<T: Send>(
+    /// Does something in every shard, with what there is for it, for so many transactions.
+    fn by_shard<P: Send, T: Send>(
         &mut self,
+        parts: Vec<P>,
         transactions: usize,
         values: &Values,
-        each: impl Fn(&mut Shard, Fixed<'_>) -> T + Sync,
+        each: impl Fn(&mut Shard, P, Fixed<'_>) -> T + Sync,
     ) -> Vec<T> {
-        let (worth, horizon) = (self.is_worth(transactions), self.horizon());
-        let Store { shards, tables, everywhere, .. } = &mut self.store;
-        let world = World { values, searches: &self.searches };
-        let (mechanisms, judged) = (&self.mechanisms, self.statistics.judged);
-        let (forgotten, now) = (self.forgotten, self.now);
-        let fixed = Fixed { mechanisms, world, tables, everywhere, horizon, judged, forgotten, now };
-        self.crew.each(shards, worth, |shard| each(shard, fixed))
+        let worth = self.is_worth(transactions);
+        let mut shards = std::mem::take(&mut self.store.shards);
+        let fixed = self.fixed(values);
+        let work = |(shard, part): (&mut Shard, P)| each(shard, part, fixed);
+        let done = self.crew.each(shards.iter_mut().zip(parts), worth, work);
+        self.store.shards = shards;
+        done
     }
 
     /// Whether so many transactions are worth more than one thread.
@@ -509,12 +515,15 @@ impl Mirror {
         self.crew.len() > 1 && transactions >= WORTH
     }
 
-    /// A transaction is judged.
-    pub(crate) fn judged(&mut self, ended: &Txn) {
-        forget(&mut self.starts, ended.course.start());
-        self.statistics.judged += 1;
+    /// Transactions are judged: nothing waits for them any more.
+    fn put_away(&mut self, window: &[Ended]) {
+        window.iter().for_each(|ended| forget(&mut self.starts, ended.course.start()));
+        self.statistics.judged += window.len() as u64;
+    }
+
+    /// The certifier is done with a transaction, and forgets from time to time what nobody needs any more.
+    pub(crate) fn tidy(&mut self, ended: &Txn, horizon: i64) {
         if self.graph.judged(ended.id) {
-            let horizon = self.horizon();
             self.graph.tidy(horizon);
             #[cfg(test)]
             let told = (self.lag)(self.forgotten, self.graph.forgotten());
