@@ -28,10 +28,11 @@ use crate::bundle::Bundles;
 use crate::certifier::Judged;
 use crate::front::{Front, Step};
 use crate::graph::Graph;
-use crate::judge::{Answer, Joined, join};
+use crate::judge::{Answer, Explained, Joined, join};
+use crate::letter::Content;
 use crate::parallel::Crew;
-use crate::shard::{Alarm, Fixed, Shard};
-use crate::statistics::{Size, Statistics};
+use crate::shard::{Alarm, Fixed, Met, Ordered, Shard};
+use crate::statistics::{Dependencies, Size, Statistics};
 use crate::store::Store;
 use crate::txn::{Ended, Txn};
 
@@ -122,10 +123,25 @@ pub struct Mirror {
     pub(crate) lag: fn(u64, u64) -> u64,
     bundles: Option<Bundles>,
     crew: Arc<Crew>,
+    /// When the first of the transactions that run elsewhere began.
+    pub(crate) low: Option<i64>,
+    /// Whether dependencies come together here.
+    certifies: bool,
+    /// If transactions meet others epoch by epoch.
+    epochs: Option<Epochs>,
     /// So many transactions meet others at a time.
     window: usize,
     /// What the length of a window may be.
     windows: RangeInclusive<usize>,
+}
+
+/// Windows by time. Where they end is a function of the history, whoever verifies it.
+#[derive(Clone, Copy, Debug)]
+struct Epochs {
+    /// When the one that has begun ends.
+    end: Option<i64>,
+    length: i64,
+    longest: i64,
 }
 
 /// How many transactions make a window where several threads share the work.
@@ -140,6 +156,9 @@ const MOST: usize = 4_096;
 
 /// Fewer transactions than this are not shared out.
 const WORTH: usize = 64;
+
+/// The first epoch is the longest one halved so many times.
+const FIRST: u32 = 6;
 
 impl Mirror {
     /// A mirror of a database with these mechanisms, whose clients' clocks are at most `skew` apart.
@@ -163,6 +182,9 @@ impl Mirror {
             lag: |_, now| now,
             bundles: None,
             crew: Arc::default(),
+            low: None,
+            certifies: true,
+            epochs: None,
             window: 1,
             windows: 1..=1,
         }
@@ -186,6 +208,25 @@ impl Mirror {
     pub fn with_windows(mut self, windows: RangeInclusive<usize>) -> Self {
         self.window = (*windows.start()).max(1);
         self.windows = self.window..=(*windows.end()).max(self.window);
+        self
+    }
+
+    /// Takes transactions in windows by time, each at most so long and as short as objects have few versions:
+    /// where they end depends on nothing but the operations, so several workers can agree on it. An epoch
+    /// begins with the first operation after the last one. What is found is as with [`Mirror::with_windows`].
+    #[must_use]
+    pub fn with_epochs(mut self, longest: i64) -> Self {
+        let longest = longest.max(1);
+        self.epochs = Some(Epochs { end: None, length: (longest >> FIRST).max(1), longest });
+        self
+    }
+
+    /// Takes one of so many shares of the objects, for [`Engine::play_share`](crate::Engine::play_share). The
+    /// first one is the certifier, and tells the others what it found.
+    #[must_use]
+    pub fn with_share(mut self, place: usize, count: usize) -> Self {
+        self.store.shards = vec![Shard::new(place as u32, count as u32)];
+        self.certifies = place == 0;
         self
     }
 
@@ -247,6 +288,13 @@ impl Mirror {
     /// The stream has come so far: whatever can be judged is, and who has ended meets others as soon as there
     /// is a window of them.
     fn advance(&mut self, step: Step, values: &Values) {
+        if let Some(Epochs { end, .. }) = self.epochs {
+            if end.is_none_or(|end| step.now >= end) {
+                self.end_epoch(values);
+                self.next_epoch(step.now);
+            }
+            return self.take(step);
+        }
         if self.window == 1 {
             self.now = step.now;
             self.settle(values);
@@ -258,6 +306,25 @@ impl Mirror {
                 self.settle(values);
             }
         }
+    }
+
+    /// The epoch is over: who has ended in it meets others, and whatever can be judged is.
+    fn end_epoch(&mut self, values: &Values) {
+        if let Some(Epochs { end: Some(end), .. }) = self.epochs {
+            self.now = end;
+            self.admit(values);
+            self.settle(values);
+        }
+    }
+
+    /// The next epoch begins with an operation at this time; answers when it ends.
+    pub(crate) fn next_epoch(&mut self, first: i64) -> i64 {
+        let length = self.epochs.map_or(1, |epochs| epochs.length);
+        let end = first.saturating_add(length);
+        if let Some(epochs) = &mut self.epochs {
+            epochs.end = Some(end);
+        }
+        end
     }
 
     /// Takes the next step without looking at what follows from it.
@@ -315,7 +382,7 @@ impl Mirror {
 
     /// Whether transactions go in windows.
     pub(crate) fn has_windows(&self) -> bool {
-        self.window > 1
+        self.window > 1 && self.epochs.is_none()
     }
 
     /// The stream is over: transactions that have not ended have an unknown outcome.
@@ -325,6 +392,7 @@ impl Mirror {
 
     /// As [`Mirror::finish`], as long as `go_on` says so; answers whether all was judged.
     pub fn finish_while(&mut self, values: &Values, go_on: impl Fn() -> bool) -> bool {
+        self.end_epoch(values);
         let open = self.front.finish(World { values, searches: &self.searches });
         self.fresh.extend(open);
         self.admit(values);
@@ -365,45 +433,67 @@ impl Mirror {
     /// Whatever is not judged yet began at this time or later.
     pub(crate) fn horizon(&self) -> i64 {
         let first = |starts: &BTreeMap<i64, usize>| starts.keys().next().copied();
-        first(&self.starts).into_iter().chain(first(&self.running)).fold(self.now, i64::min)
+        let all = first(&self.starts).into_iter().chain(first(&self.running)).chain(self.low);
+        all.fold(self.now, i64::min)
     }
 
     /// The transactions that have ended meet others, in the order in which they did.
     fn admit(&mut self, values: &Values) {
         let mut fresh = std::mem::take(&mut self.fresh);
-        for ended in &fresh {
+        let Met { alarms, most } = self.meet(&fresh, values);
+        self.tell(alarms);
+        let count = fresh.len();
+        fresh.drain(..).for_each(|ended| self.keep(ended));
+        self.fresh = fresh;
+        self.adapt(count, most);
+    }
+
+    /// Locks and versions of transactions that have ended meet those of others, object by object.
+    pub(crate) fn meet(&mut self, fresh: &[Ended], values: &Values) -> Met {
+        for ended in fresh {
             if let Some(bundles) = &mut self.bundles {
                 bundles.add(ended, values);
             }
             forget(&mut self.running, ended.course.start());
             *self.starts.entry(ended.course.start()).or_default() += 1;
         }
-        let mut alarms = Vec::new();
-        let mut most = 0;
+        let mut all = Met::default();
         let each = vec![(); self.store.shards.len()];
-        for met in self.by_shard(each, fresh.len(), values, |shard, (), fixed| shard.admit(&fresh, fixed)) {
-            alarms.extend(met.alarms);
-            most = most.max(met.most);
+        for met in self.by_shard(each, fresh.len(), values, |shard, (), fixed| shard.admit(fresh, fixed)) {
+            all.alarms.extend(met.alarms);
+            all.most = all.most.max(met.most);
         }
+        all
+    }
+
+    /// Reports what went wrong in a window.
+    pub(crate) fn tell(&mut self, mut alarms: Vec<Alarm>) {
         alarms.sort_by_key(|alarm| alarm.place);
         for Alarm { txns, broken, .. } in alarms {
             self.report(txns.to_vec(), broken);
         }
-        fresh.drain(..).for_each(|ended| self.keep(ended));
-        self.fresh = fresh;
-        self.adapt(most);
     }
 
-    /// The next window is as long as objects have few versions.
-    fn adapt(&mut self, most: usize) {
+    /// The next window is as long as objects have few versions, of which there were so many in the last one.
+    pub(crate) fn adapt(&mut self, transactions: usize, most: usize) {
+        if let Some(Epochs { length, longest, .. }) = &mut self.epochs {
+            let next = match most > VERSIONS {
+                true if transactions > *WINDOWS.start() => *length / 2,
+                false if transactions < MOST / 2 => length.saturating_mul(2),
+                _ => *length,
+            };
+            *length = next.clamp(1, *longest);
+        }
         let next = if most > VERSIONS { self.window / 2 } else { self.window.saturating_mul(2) };
         self.window = next.clamp(*self.windows.start(), *self.windows.end());
     }
 
     /// A transaction that committed is kept until it can be judged.
-    fn keep(&mut self, ended: Ended) {
+    pub(crate) fn keep(&mut self, ended: Ended) {
         if ended.course.committed() && !ended.course.is_opaque() {
-            self.graph.insert(ended.id, ended.course);
+            if self.certifies {
+                self.graph.insert(ended.id, ended.course);
+            }
             self.waiting.push(Reverse(ended));
         } else {
             forget(&mut self.starts, ended.course.start());
@@ -414,7 +504,7 @@ impl Mirror {
     fn complete(&self) -> i64 {
         match self.mechanisms.view {
             View::Within | View::Uncommitted => {
-                self.running.keys().next().map_or(self.now, |&start| start.min(self.now))
+                self.running.keys().next().copied().into_iter().chain(self.low).fold(self.now, i64::min)
             }
             _ => self.now,
         }
@@ -424,16 +514,16 @@ impl Mirror {
     fn settle(&mut self, values: &Values) {
         loop {
             let judged = self.judge(values);
-            let all = judged.window.len() < MOST;
+            let more = Self::is_full(&judged.window);
             self.certify(judged);
-            if all {
+            if !more {
                 return;
             }
         }
     }
 
     /// Some transactions whose ends the stream has passed, in their order.
-    fn ready(&mut self) -> Vec<Ended> {
+    pub(crate) fn ready(&mut self) -> Vec<Ended> {
         let complete = self.complete();
         let is_ready = |next: Option<&Reverse<Ended>>| next.is_some_and(|next| next.0.answered < complete);
         let mut window = Vec::new();
@@ -452,12 +542,9 @@ impl Mirror {
         let mut judged = Judged { window, horizon, ..Judged::default() };
         let (ready, count) = (&judged.window, judged.window.len());
         if count > 0 {
-            let each = vec![(); self.store.shards.len()];
-            let answers = self.by_shard(each, count, values, |shard, (), fixed| shard.answer(ready, fixed));
+            let answers = self.answer(ready, values);
             let joined = self.join(ready, &answers, values);
-            let concluded = self.by_shard(answers, count, values, |shard, answers, fixed| {
-                shard.conclude(ready, answers, &joined, fixed)
-            });
+            let concluded = self.conclude(ready, answers, &joined, values);
             judged.explained = joined.into_iter().map(|joined| joined.explained).collect();
             for (explained, ordered) in concluded {
                 judged.ordered.push(ordered);
@@ -466,6 +553,30 @@ impl Mirror {
             self.put_away(&judged.window);
         }
         judged
+    }
+
+    /// What the objects of each shard alone tell of reads.
+    pub(crate) fn answer(&mut self, ready: &[Ended], values: &Values) -> Vec<Vec<Answer>> {
+        let each = vec![(); self.store.shards.len()];
+        self.by_shard(each, ready.len(), values, |shard, (), fixed| shard.answer(ready, fixed))
+    }
+
+    /// What is certain of transactions, shard by shard.
+    pub(crate) fn conclude(
+        &mut self,
+        ready: &[Ended],
+        answers: Vec<Vec<Answer>>,
+        joined: &[Joined],
+        values: &Values,
+    ) -> Vec<(Vec<Explained>, Ordered)> {
+        self.by_shard(answers, ready.len(), values, |shard, answers, fixed| {
+            shard.conclude(ready, answers, joined, fixed)
+        })
+    }
+
+    /// Whether more may be ready than these.
+    pub(crate) fn is_full(window: &[Ended]) -> bool {
+        window.len() >= MOST
     }
 
     /// Brings together the open reads of several shards.
@@ -487,7 +598,7 @@ impl Mirror {
     }
 
     /// What stays as it is while shards are at work.
-    fn fixed<'a>(&'a self, values: &'a Values) -> Fixed<'a> {
+    pub(crate) fn fixed<'a>(&'a self, values: &'a Values) -> Fixed<'a> {
         let world = World { values, searches: &self.searches };
         let (mechanisms, horizon, judged) = (&self.mechanisms, self.horizon(), self.statistics.judged);
         Fixed { mechanisms, world, horizon, judged, forgotten: self.forgotten, now: self.now }
@@ -516,7 +627,7 @@ impl Mirror {
     }
 
     /// Transactions are judged: nothing waits for them any more.
-    fn put_away(&mut self, window: &[Ended]) {
+    pub(crate) fn put_away(&mut self, window: &[Ended]) {
         window.iter().for_each(|ended| forget(&mut self.starts, ended.course.start()));
         self.statistics.judged += window.len() as u64;
     }
@@ -531,6 +642,19 @@ impl Mirror {
             let told = self.graph.forgotten();
             self.forgotten = told;
         }
+    }
+
+    /// What was found and not asked for yet, for others.
+    pub(crate) fn account(&self) -> Content {
+        let found =
+            self.found.iter().map(|violation| (violation.txns.clone(), violation.breach.broken.clone()));
+        Content::Found(found.collect(), [self.statistics.ww, self.statistics.wr, self.statistics.rw])
+    }
+
+    /// What another mirror found.
+    pub(crate) fn take_account(&mut self, found: Vec<(Vec<TxnId>, Broken)>, [ww, wr, rw]: [Dependencies; 3]) {
+        found.into_iter().for_each(|(txns, broken)| self.report(txns, broken));
+        (self.statistics.ww, self.statistics.wr, self.statistics.rw) = (ww, wr, rw);
     }
 
     pub(crate) fn report(&mut self, txns: Vec<TxnId>, broken: Broken) {
@@ -550,7 +674,7 @@ impl Mirror {
 }
 
 /// Takes one away.
-fn forget(times: &mut BTreeMap<i64, usize>, time: i64) {
+pub(crate) fn forget(times: &mut BTreeMap<i64, usize>, time: i64) {
     if let Some(count) = times.get_mut(&time) {
         *count -= 1;
         if *count == 0 {

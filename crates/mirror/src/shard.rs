@@ -57,7 +57,7 @@ pub(crate) struct Fixed<'a> {
 }
 
 /// A violation, with its place in the window: the transaction, what of it, where, and of which object.
-#[derive(PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Alarm {
     pub place: (usize, Of, usize, ObjectId),
     pub txns: [TxnId; 2],
@@ -81,7 +81,7 @@ pub(crate) struct Met {
 }
 
 /// The dependencies that the order of versions makes certain.
-#[derive(Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub(crate) struct Ordered {
     /// Two that wrote one object although the second had to be refused.
     pub alarms: Vec<Alarm>,

@@ -1,4 +1,5 @@
-//! Whether transactions are taken one by one or in windows, and how long these are, changes nothing of what is found.
+//! Whether transactions are taken one by one, in windows or in epochs, and how long these are, changes nothing of
+//! what is found.
 
 mod blur;
 
@@ -15,8 +16,25 @@ use margay_verdict::{Broken, Budget};
 /// How many seeds a protocol is run with, unless the environment variable `MARGAY_WINDOW_SEEDS` says otherwise.
 const SEEDS: u64 = 12;
 
-/// One by one, few, as threads take them, all at once.
-const WINDOWS: [RangeInclusive<usize>; 5] = [1..=1, 3..=3, 20..=20, 32..=512, 100_000..=100_000];
+/// How transactions are cut into windows.
+#[derive(Clone, Debug)]
+enum Cut {
+    Count(RangeInclusive<usize>),
+    /// By time; the longest is that of large histories, halved so many times.
+    Epochs(u32),
+}
+
+/// One by one, few, as threads take them, all at once; epochs, from one for all to many.
+const WINDOWS: [Cut; 8] = [
+    Cut::Count(1..=1),
+    Cut::Count(3..=3),
+    Cut::Count(20..=20),
+    Cut::Count(32..=512),
+    Cut::Count(100_000..=100_000),
+    Cut::Epochs(0),
+    Cut::Epochs(4),
+    Cut::Epochs(9),
+];
 
 /// The same history, with conditions that say the same without bounding a column.
 fn roundabout(history: &History) -> History {
@@ -40,8 +58,12 @@ fn roundabout(history: &History) -> History {
 }
 
 /// Reads, locks and updates one by one; of cycles, which share edges, whether there is one.
-fn found(history: &History, mechanisms: Mechanisms, windows: RangeInclusive<usize>) -> BTreeSet<String> {
-    let mut mirror = Mirror::new(mechanisms, history.header().skew).with_windows(windows);
+fn found(history: &History, mechanisms: Mechanisms, cut: Cut) -> BTreeSet<String> {
+    let mirror = Mirror::new(mechanisms, history.header().skew);
+    let mut mirror = match cut {
+        Cut::Count(windows) => mirror.with_windows(windows),
+        Cut::Epochs(halved) => mirror.with_epochs(Engine::epoch(history) >> halved),
+    };
     Engine::play(&mut mirror, history, &Budget::unlimited()).expect("a timed history");
     let word = |Violation { breach, .. }: Violation| match breach.broken {
         Broken::Dependencies(_) => "dependencies".to_owned(),
@@ -141,8 +163,8 @@ fn what_a_search_does_not_look_at_tells_nothing() {
             for _ in 0..4 {
                 next += 7;
                 let mechanisms = all[next % all.len()];
-                let one = found(&history, mechanisms, 1..=1);
-                let roundabout = found(&other, mechanisms, 1..=1);
+                let one = found(&history, mechanisms, Cut::Count(1..=1));
+                let roundabout = found(&other, mechanisms, Cut::Count(1..=1));
                 // Of two conditions without ranges nobody knows whether one is part of the other.
                 let by_ranges = mechanisms.write_regions && !mechanisms.update_search;
                 let told = |breach: &&String| !by_ranges || !breach.starts_with("Locks");
