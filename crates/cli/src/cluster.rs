@@ -1,4 +1,5 @@
-//! `margay check --workers N --hosts FILE --process I`: several workers, on one machine or on several.
+//! `margay check --workers N --hosts FILE --process I`: several workers, on one machine or on
+//! several.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,8 +1,9 @@
-//! Letters in containers of our own: within a process they are moved, between processes they are bytes.
+//! Letters in containers of our own: within a process they are moved, between processes they are
+//! bytes.
 //!
 //! # Algorithm
-//! A letter becomes bytes at most once, when timely asks how long it is. Lengths are multiples of eight, as
-//! timely wants them.
+//! A letter becomes bytes at most once, when timely asks how long it is. Lengths are multiples of
+//! eight, as timely wants them.
 
 use std::io::Write;
 use std::sync::OnceLock;

@@ -1,15 +1,17 @@
 //! How processes meet: whoever knows the token, runs the same version and has the same to verify.
 //!
 //! # Algorithm
-//! Each process listens at its own address, calls those of lower numbers, and waits for those of higher ones,
-//! until a deadline. On a new connection both say who they are, with a number drawn at random; then both prove
-//! that they know the token by a keyed hash (HMAC with SHA-256) of what they said and of the other's number.
-//! So the token does not cross, and nobody can say again what another one said. Whoever does not begin as a
-//! process of a cluster is sent away; whoever begins so and is wrong is an error that names it.
+//! Each process listens at its own address, calls those of lower numbers, and waits for those of
+//! higher ones, until a deadline. On a new connection both say who they are, with a number drawn at
+//! random; then both prove that they know the token by a keyed hash (HMAC with SHA-256) of what
+//! they said and of the other's number. So the token does not cross, and nobody can say again what
+//! another one said. Whoever does not begin as a process of a cluster is sent away; whoever begins
+//! so and is wrong is an error that names it.
 //!
 //! # Invariants
-//! Nothing is sent to a process that has not proved that it knows the token. What is sent afterwards is
-//! neither hidden nor sealed: machines that do not trust their network need a tunnel (docs/CLUSTER.md).
+//! Nothing is sent to a process that has not proved that it knows the token. What is sent
+//! afterwards is neither hidden nor sealed: machines that do not trust their network need a tunnel
+//! (docs/CLUSTER.md).
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -29,7 +31,8 @@ use crate::workers::Network;
 pub struct Hosts(Vec<String>);
 
 impl Hosts {
-    /// Those of a file: one `HOST:PORT` in each line; empty lines and those that begin with `#` do not count.
+    /// Those of a file: one `HOST:PORT` in each line; empty lines and those that begin with `#` do
+    /// not count.
     ///
     /// # Errors
     /// What is wrong with a line.
@@ -232,11 +235,10 @@ pub(crate) fn meet(network: &Network, subject: &Subject) -> Result<Met, String> 
             Err(No::Wrong(why)) => return Err(why),
         };
         let place = &mut streams[hello.process][hello.what as usize];
-        if place.is_some() {
-            return Err(format!(
-                "two processes say that they are number {}, {}",
-                hello.process, hosts[hello.process]
-            ));
+        // One that died meanwhile was begun again.
+        if place.as_ref().is_some_and(|before| !is_gone(before)) {
+            let host = &hosts[hello.process];
+            return Err(format!("two processes say that they are number {}, {host}", hello.process));
         }
         *place = Some(stream);
     }
@@ -394,11 +396,23 @@ fn hear(mut stream: &TcpStream) -> Option<Vec<u8>> {
     Some(heard)
 }
 
+/// Whether the other end of a connection on which nothing has been said yet is there no more.
+fn is_gone(stream: &TcpStream) -> bool {
+    let _ = stream.set_nonblocking(true);
+    let gone = match stream.peek(&mut [0]) {
+        Ok(count) => count == 0,
+        Err(error) => error.kind() != std::io::ErrorKind::WouldBlock,
+    };
+    let _ = stream.set_nonblocking(false);
+    gone
+}
+
 fn peer(stream: &TcpStream) -> String {
     stream.peer_addr().map_or_else(|_| "somebody".to_owned(), |address| address.to_string())
 }
 
-/// A number that nobody can foresee: the system's, mixed with the keys that Rust draws for its tables.
+/// A number that nobody can foresee: the system's, mixed with the keys that Rust draws for its
+/// tables.
 fn random() -> [u8; 16] {
     let mut system = [0; 16];
     let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut system));

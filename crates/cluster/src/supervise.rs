@@ -1,15 +1,15 @@
 //! The parent of a process of a cluster.
 //!
 //! # Problem
-//! When one process of a dataflow dies, timely ends all others, by panics in places that cannot be caught. That
-//! must neither look like a verdict, nor be the end.
+//! When one process of a dataflow dies, timely ends all others, by panics in places that cannot be
+//! caught. That must neither look like a verdict, nor be the end.
 //!
 //! # Algorithm
-//! The command starts itself again as a child, and keeps what that prints until it has ended. If it ended by
-//! itself, its output and status are the parent's. Otherwise it is started anew, a few times: the children of
-//! the other machines have ended too, and meet again. All of them read the recordings again, and find what a
-//! quiet run finds. When that was tried often enough, a last child is told to give up, and says why in the form
-//! that was asked for: `unknown`.
+//! The command starts itself again as a child, and keeps what that prints until it has ended. If it
+//! ended by itself, its output and status are the parent's. Otherwise it is started anew, a few
+//! times: the children of the other machines have ended too, and meet again. All of them read the
+//! recordings again, and find what a quiet run finds. When that was tried often enough, a last
+//! child is told to give up, and says why in the form that was asked for: `unknown`.
 //!
 //! # Invariants
 //! A child does not outlive its parent: it ends when its standard input does.
@@ -17,12 +17,16 @@
 use std::io::{self, Read, Write};
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
+use std::time::Duration;
 
 /// The status of a child that has lost another process.
 pub(crate) const LOST: i32 = 70;
 
 /// A child is started again so often.
-const TRIES: u32 = 3;
+const TRIES: u32 = 5;
+
+/// How long to wait before the first new beginning; before each further one that much longer.
+const PAUSE: Duration = Duration::from_millis(150);
 
 /// Says which try a child is.
 const VARIABLE: &str = "MARGAY_CLUSTER_TRY";
@@ -37,7 +41,8 @@ pub enum Generation {
 }
 
 impl Generation {
-    /// Which child of a supervisor this process is, if it is one. It ends with its parent from now on.
+    /// Which child of a supervisor this process is, if it is one. It ends with its parent from now
+    /// on.
     #[must_use]
     pub fn of_this_process() -> Option<Self> {
         let text = std::env::var(VARIABLE).ok()?;
@@ -64,6 +69,8 @@ pub fn supervise() -> io::Result<u8> {
         }
         why = format!("the process died {} times, the last time by {}", number + 1, cause(status));
         eprintln!("margay: {why}");
+        // The others have to notice first: they are to begin again, too.
+        thread::sleep(PAUSE * (number + 1));
     }
     let (status, output) = child(&format!("{why}; nothing is known of the history"))?;
     io::stdout().write_all(&output)?;

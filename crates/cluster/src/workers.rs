@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use margay_history::History;
-use margay_mirror::{Engine, Exchange, Letter, Lost, Mechanisms, Mirror, Statistics, Violation, Workers};
+use margay_mirror::{Account, Engine, Exchange, Letter, Lost, Mechanisms, Mirror, Workers};
 use margay_verdict::{Budget, Why};
 use timely::WorkerConfig;
 use timely::communication::Hooks;
@@ -46,6 +46,9 @@ pub struct Network {
     pub generation: Generation,
 }
 
+/// Nobody may say nothing for longer.
+const SILENCE: Duration = Duration::from_secs(10);
+
 /// Workers of one process, or of several.
 #[derive(Debug)]
 pub struct Cluster {
@@ -69,8 +72,8 @@ impl Cluster {
         Self { workers: workers.max(1), network: Mutex::new(network), trouble: Mutex::default() }
     }
 
-    /// What kept processes from meeting, if that is for whoever started them to repair: another token, version,
-    /// shape or history, or no answer on the first try.
+    /// What kept processes from meeting, if that is for whoever started them to repair: another
+    /// token, version, shape or history, or no answer on the first try.
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -82,22 +85,19 @@ impl Cluster {
             return Err(Why::Incomplete(why.clone()));
         }
         let met = meet::meet(network, subject);
-        met.map(|met| (met.streams, Pulses::start(met.pulses, network.patience))).map_err(|why| {
-            if network.generation == Generation::Try(0) {
-                *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.clone());
-            }
-            Why::Incomplete(why)
-        })
+        met.map(|met| (met.streams, Pulses::start(met.pulses, network.patience.min(SILENCE)))).map_err(
+            |why| {
+                if network.generation == Generation::Try(0) {
+                    *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.clone());
+                }
+                Why::Incomplete(why)
+            },
+        )
     }
 }
 
 impl Workers for Cluster {
-    fn verify(
-        &self,
-        history: &History,
-        mechanisms: Mechanisms,
-        budget: &Budget,
-    ) -> Result<(Vec<Violation>, Statistics), Why> {
+    fn verify(&self, history: &History, mechanisms: Mechanisms, budget: &Budget) -> Found {
         let local = ProcessBuilder::new_typed_vector(self.workers, Hooks::default().refill, None);
         let network = self.network.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(network) = network else {
@@ -120,10 +120,10 @@ impl Workers for Cluster {
     }
 }
 
-type Found = Result<(Vec<Violation>, Statistics), Why>;
+type Found = Result<Account, Why>;
 
-/// Verifies a history by workers, the first of which has this number; answers what the first one found, or
-/// nothing if one of them did not come to an end.
+/// Verifies a history by workers, the first of which has this number; answers what the first one
+/// found, or nothing if one of them did not come to an end.
 fn run(
     builders: Vec<AllocatorBuilder>,
     others: Box<dyn Any + Send>,
@@ -164,7 +164,8 @@ fn run(
     })
 }
 
-/// A worker of timely, with one dataflow: letters come in, go to whom they are for, and are collected there.
+/// A worker of timely, with one dataflow: letters come in, go to whom they are for, and are
+/// collected there.
 struct Post<'w> {
     worker: &'w mut Worker,
     input: InputHandle<u64, CapacityContainerBuilder<Mail>>,
@@ -225,8 +226,8 @@ impl<'w> Post<'w> {
     }
 }
 
-/// Timely owns its threads, and they may outlive a history. So whoever verifies has a thread of its own, which
-/// can borrow the history, and asks that of timely for each round.
+/// Timely owns its threads, and they may outlive a history. So whoever verifies has a thread of its
+/// own, which can borrow the history, and asks that of timely for each round.
 struct End {
     to: Receiver<(usize, usize)>,
     letters: Sender<Vec<(usize, Letter)>>,

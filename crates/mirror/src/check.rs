@@ -10,13 +10,12 @@ use margay_verdict::mechanism::{Deduced, Mechanisms};
 use margay_verdict::{Budget, Certificate, Checker, Exhausted, Finding, Question, Verdict, Why};
 
 use crate::front::{Front, Step};
-use crate::letter::{Exchange, Lost, Workers};
+use crate::letter::{Account, Exchange, Lost, Workers};
 use crate::merged::Merged;
 use crate::mirror::{Asked, Mirror, Trace, Violation};
 use crate::seat::{Seat, Stopped};
 use crate::shard::place;
 use crate::simulated::simulated;
-use crate::statistics::Statistics;
 
 /// How many violations are told; the stream goes on without them.
 const TOLD: usize = 16;
@@ -122,11 +121,7 @@ impl Engine {
     }
 
     /// Verifies a history in this process.
-    fn verify(
-        history: &History,
-        mechanisms: Mechanisms,
-        budget: &Budget,
-    ) -> Result<(Vec<Violation>, Statistics), Why> {
+    fn verify(history: &History, mechanisms: Mechanisms, budget: &Budget) -> Result<Account, Why> {
         let mut mirror = Mirror::new(mechanisms, history.header().skew);
         if history.op_count() >= LARGE {
             mirror = mirror.with_threads(available_parallelism().map_or(1, usize::from));

@@ -1,13 +1,14 @@
-//! Open reads: those that more than one version may explain. The reads of one snapshot are explained together.
+//! Open reads: those that more than one version may explain. The reads of one snapshot are
+//! explained together.
 //!
 //! # Algorithm
-//! [`explain`] narrows the interval of the snapshot by every read until nothing changes. Then each read has
-//! its candidates. If there is only one, the reader depends on its writer (wr). A version that is later than
-//! all candidates depends on the reader (rw).
+//! [`explain`] narrows the interval of the snapshot by every read until nothing changes. Then each
+//! read has its candidates. If there is only one, the reader depends on its writer (wr). A version
+//! that is later than all candidates depends on the reader (rw).
 //!
 //! # Invariants
-//! Everything needed comes with the reads. The function looks at no record and at no other transaction, so it
-//! can run wherever the reads of a transaction are brought together.
+//! Everything needed comes with the reads. The function looks at no record and at no other
+//! transaction, so it can run wherever the reads of a transaction are brought together.
 
 use margay_history::{Interval, ObjectId, OpId, TxnId, Values, Version};
 use margay_mechanisms::{Fact, Saw, Sight, explain};
@@ -118,7 +119,8 @@ fn conclude(
     for (later, fact) in versions {
         let Version::Of(writer) = later else { continue };
         if overwrites(fact) {
-            // Who is judged later looks for the reader then; who comes after another depends on it by way of that.
+            // Who is judged later looks for the reader then; who comes after another depends on it
+            // by way of that.
             if fact.installed.after > answered && fact.installed.before > snapshot.after {
                 continue;
             }
@@ -137,8 +139,8 @@ fn conclude(
 }
 
 impl Seen {
-    /// The columns of a row that partial writes left alone, as far as a version that determines them was
-    /// there before the snapshot: earlier ones may be forgotten.
+    /// The columns of a row that partial writes left alone, as far as a version that determines
+    /// them was there before the snapshot: earlier ones may be forgotten.
     fn columns<'a>(
         &self,
         versions: &[&'a Fact],

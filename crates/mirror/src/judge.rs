@@ -1,22 +1,22 @@
 //! The reads of a committed transaction are explained.
 //!
 //! # Algorithm
-//! First every object is asked alone (`Record::only`). A read that only one version explains is *plain*;
-//! the others are *open*. The open reads of one snapshot are explained together (`joint`), which narrows
-//! where the snapshot may lie. Then the objects of the plain reads say what these make certain (`plain`). A
-//! search also tells of the rows that it did not return. Of such a row only a version that would have been
-//! returned is later than the read.
+//! First every object is asked alone (`Record::only`). A read that only one version explains is
+//! *plain*; the others are *open*. The open reads of one snapshot are explained together (`joint`),
+//! which narrows where the snapshot may lie. Then the objects of the plain reads say what these
+//! make certain (`plain`). A search also tells of the rows that it did not return. Of such a row
+//! only a version that would have been returned is later than the read.
 //!
-//! Every shard does so for the reads of its own objects. A snapshot that may show objects of several shards
-//! is explained in three steps: each shard says which of its reads are open ([`Judge::answer`]), these are
-//! brought together ([`join`]), and each shard concludes from where the snapshot may lie
-//! ([`Judge::conclude_asked`]). With one shard nothing waits.
+//! Every shard does so for the reads of its own objects. A snapshot that may show objects of
+//! several shards is explained in three steps: each shard says which of its reads are open
+//! ([`Judge::answer`]), these are brought together ([`join`]), and each shard concludes from where
+//! the snapshot may lie ([`Judge::conclude_asked`]). With one shard nothing waits.
 //!
 //! # Invariants
 //! Explaining looks only at versions, which stay as they are while transactions are judged. So many
-//! transactions can be explained at the same time, and what comes of it is the same as if they had been
-//! explained one by one. What is found carries its place ([`Spot`]), by which it comes into the same order
-//! whoever found it.
+//! transactions can be explained at the same time, and what comes of it is the same as if they had
+//! been explained one by one. What is found carries its place ([`Spot`]), by which it comes into
+//! the same order whoever found it.
 
 use margay_history::{Interval, ObjectId, OpId, Version};
 use margay_mechanisms::{Fact, Saw};
@@ -74,8 +74,8 @@ pub(crate) struct Spot {
     pub object: ObjectId,
 }
 
-/// What is told of: reads that did not see their own transaction's write, searches that did not, reads of what
-/// was newest, and reads of snapshots.
+/// What is told of: reads that did not see their own transaction's write, searches that did not,
+/// reads of what was newest, and reads of snapshots.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum What {
     Own,
@@ -108,8 +108,8 @@ pub(crate) struct SharedRead {
 #[derive(Clone, PartialEq, Default, Debug)]
 pub(crate) struct Joined {
     pub explained: Explained,
-    /// By when each of these snapshots was taken; nothing if it cannot be explained. Of others nothing is known
-    /// beyond the mechanisms.
+    /// By when each of these snapshots was taken; nothing if it cannot be explained. Of others
+    /// nothing is known beyond the mechanisms.
     pub by: Vec<(u64, Option<i64>)>,
 }
 
@@ -184,8 +184,8 @@ impl Judge<'_> {
         all.filter(|(_, seen)| self.shard.share.owns(seen.object)).collect()
     }
 
-    /// Adds what the searches tell of the rows that they did not return and that may have matched. The others
-    /// only remember that they were searched.
+    /// Adds what the searches tell of the rows that they did not return and that may have matched.
+    /// The others only remember that they were searched.
     fn leave_out(self, ended: &Txn, reads: &mut Vec<(u32, Seen)>, answer: &mut Answer) {
         for search in ended.searches.iter().filter(|search| search.whole) {
             let told = |object: &ObjectId| {
@@ -212,8 +212,8 @@ impl Judge<'_> {
         Searched { txn, op, predicate, by, number: 0, skip, unseen }
     }
 
-    /// Explains the reads of one snapshot. Those that only one version can explain tell nothing of the
-    /// others, and most are such.
+    /// Explains the reads of one snapshot. Those that only one version can explain tell nothing of
+    /// the others, and most are such.
     fn explain_reads(self, ended: &Txn, group: &[(u32, Seen)], answer: &mut Answer) {
         let (number, whole) = (self.group_of(&group[0]), self.whole(ended, &group[0].1));
         let ask = |&(index, seen): &(u32, Seen)| {

@@ -17,7 +17,8 @@ use crate::statistics::{Dependencies, Statistics};
 use crate::txn::Ended;
 use crate::wire::Wire;
 
-/// The way between workers: what it takes to verify one history on several threads, processes or machines.
+/// The way between workers: what it takes to verify one history on several threads, processes or
+/// machines.
 pub trait Exchange {
     /// Which of all workers this is.
     fn index(&self) -> usize;
@@ -28,13 +29,16 @@ pub trait Exchange {
     /// The workers of this process: they share what they have read.
     fn process(&self) -> Range<usize>;
 
-    /// Sends letters, and waits until all workers have sent theirs of this round. Answers those to this one by
-    /// sender; of one sender in the order in which it sent them.
+    /// Sends letters, and waits until all workers have sent theirs of this round. Answers those to
+    /// this one by sender; of one sender in the order in which it sent them.
     ///
     /// # Errors
     /// Why the others cannot be reached.
     fn exchange(&mut self, letters: Vec<(usize, Letter)>) -> Result<Vec<Letter>, Lost>;
 }
+
+/// What was found in a history, and how much was deduced.
+pub type Account = (Vec<Violation>, Statistics);
 
 /// Several workers that verify histories together.
 pub trait Workers: Sync + fmt::Debug {
@@ -42,12 +46,7 @@ pub trait Workers: Sync + fmt::Debug {
     ///
     /// # Errors
     /// When it cannot be taken, the budget is used up, or a worker is lost.
-    fn verify(
-        &self,
-        history: &History,
-        mechanisms: Mechanisms,
-        budget: &Budget,
-    ) -> Result<(Vec<Violation>, Statistics), Why>;
+    fn verify(&self, history: &History, by: Mechanisms, budget: &Budget) -> Result<Account, Why>;
 }
 
 /// A worker cannot be reached, or did not say what it should.
@@ -81,7 +80,8 @@ pub(crate) struct Fresh {
     pub operations: u64,
 }
 
-/// The open reads of one worker's objects, for the worker that brings those of a transaction together.
+/// The open reads of one worker's objects, for the worker that brings those of a transaction
+/// together.
 #[derive(Clone, Debug)]
 pub(crate) struct Opens {
     /// How many versions there are of one object, at most.
@@ -96,7 +96,8 @@ pub(crate) struct Opens {
 /// An open read with all versions of its object, of a transaction by its place in the window.
 pub(crate) type OpenLetter = (usize, SharedRead, Vec<(Version, Fact)>);
 
-/// By when the snapshots of a transaction were taken, and what is to be remembered of its open reads.
+/// By when the snapshots of a transaction were taken, and what is to be remembered of its open
+/// reads.
 pub(crate) type Narrowed = (usize, Vec<(u64, Option<i64>)>, Vec<(Spot, ObjectId, Reader)>);
 
 /// What is certain, for the certifier.

@@ -129,7 +129,7 @@ mod writes;
 
 pub use bundle::Bundles;
 pub use check::Engine;
-pub use letter::{Exchange, Letter, Lost, Workers};
+pub use letter::{Account, Exchange, Letter, Lost, Workers};
 pub use margay_mechanisms::{Pattern, Searches, changes};
 pub use margay_verdict::mechanism::Mechanisms;
 pub use mirror::{Asked, Mirror, Trace, Unfit, Violation};

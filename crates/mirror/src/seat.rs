@@ -1,35 +1,40 @@
 //! One of several workers that verify a history together.
 //!
 //! # Problem
-//! Several threads, processes or machines are to find what one thread finds, byte for byte, however many they
-//! are.
+//! Several threads, processes or machines are to find what one thread finds, byte for byte, however
+//! many they are.
 //!
 //! # Algorithm
-//! Windows are epochs of time, so where they end does not depend on who takes part. Each process reads the
-//! whole history; its workers share the sessions out, bring their operations to transactions, and tell each
-//! other those that ended ([`Fresh`]). Objects are shared out among all workers of all processes. An epoch
-//! goes in rounds, in each of which everybody waits for everybody:
+//! Windows are epochs of time, so where they end does not depend on who takes part. Each process
+//! reads the whole history; its workers share the sessions out, bring their operations to
+//! transactions, and tell each other those that ended ([`Fresh`]). Objects are shared out among all
+//! workers of all processes. An epoch goes in rounds, in each of which everybody waits for
+//! everybody:
 //!
-//! 1. *Fresh*. Locks and versions of the transactions meet those of others, in the shard of each worker.
-//! 2. *Open*. Of transactions that can be judged, each shard explains what only its own objects have to do
-//!    with, and sends the open reads of snapshots that others share to the transaction's home.
-//! 3. *Joined*. The home explains them together, and says where the snapshots may lie. Each shard concludes.
+//! 1. *Fresh*. Locks and versions of the transactions meet those of others, in the shard of each
+//!    worker.
+//! 2. *Open*. Of transactions that can be judged, each shard explains what only its own objects
+//!    have to do with, and sends the open reads of snapshots that others share to the transaction's
+//!    home.
+//! 3. *Joined*. The home explains them together, and says where the snapshots may lie. Each shard
+//!    concludes.
 //!
 //! What is certain goes to the first worker with the next round; it is the certifier.
 //!
 //! # Invariants
-//! Whatever decides what is found is a function of the history and of the epoch: the ends of epochs, the
-//! horizon, the order of windows. Only what the certifier has forgotten comes when it comes; it saves memory.
-//! All workers go through the same rounds: none waits for a letter that nobody sends.
+//! Whatever decides what is found is a function of the history and of the epoch: the ends of
+//! epochs, the horizon, the order of windows. Only what the certifier has forgotten comes when it
+//! comes; it saves memory. All workers go through the same rounds: none waits for a letter that
+//! nobody sends.
 //!
 //! # Differs from the paper
-//! The paper's verifiers exchange dependencies only, each with the transactions of its own clients. Here a
-//! transaction is known everywhere, because every process reads the history: that costs half of one
-//! thread's work in each process, and saves 40 to 60 bytes for each operation and process.
+//! The paper's verifiers exchange dependencies only, each with the transactions of its own clients.
+//! Here a transaction is known everywhere, because every process reads the history: that costs half
+//! of one thread's work in each process, and saves 40 to 60 bytes for each operation and process.
 //!
 //! # Cost
-//! Three rounds per epoch. What crosses from one process to another are open reads with the versions of
-//! their objects, and the dependencies that are certain.
+//! Three rounds per epoch. What crosses from one process to another are open reads with the
+//! versions of their objects, and the dependencies that are certain.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -173,8 +178,8 @@ impl<'a> Seat<'a> {
         Ok(())
     }
 
-    /// Tells the other workers of this process what was read, and answers what all of them have: the
-    /// transactions that ended, in their order, and when the next operation is called.
+    /// Tells the other workers of this process what was read, and answers what all of them have:
+    /// the transactions that ended, in their order, and when the next operation is called.
     fn gather(&mut self, fresh: Fresh) -> Result<(Vec<Ended>, Option<i64>), Stopped> {
         let letters = self.post.process().map(|to| (to, Letter(Content::Fresh(fresh.clone())))).collect();
         let (mut all, mut next) = (Vec::new(), None);
@@ -230,7 +235,8 @@ impl<'a> Seat<'a> {
         }
     }
 
-    /// Sends open reads to the homes of their transactions, and answers those of which this is the home.
+    /// Sends open reads to the homes of their transactions, and answers those of which this is the
+    /// home.
     fn tell_open<'b>(
         &mut self,
         window: &[Ended],
@@ -261,7 +267,8 @@ impl<'a> Seat<'a> {
         }
     }
 
-    /// Explains the open reads of this worker's transactions, and answers what concerns this worker's objects.
+    /// Explains the open reads of this worker's transactions, and answers what concerns this
+    /// worker's objects.
     fn join(&mut self, window: &[Ended], opens: Vec<Opens>) -> Result<Vec<Joined>, Stopped> {
         let workers = self.post.count();
         if workers == 1 {
@@ -316,8 +323,8 @@ impl<'a> Seat<'a> {
         self.later.push((CERTIFIER, letter));
     }
 
-    /// A round: sends letters and what waits for the certifier; answers what came. The certifier takes what is
-    /// for it.
+    /// A round: sends letters and what waits for the certifier; answers what came. The certifier
+    /// takes what is for it.
     fn round(&mut self, letters: Vec<(usize, Letter)>) -> Result<Vec<Content>, Stopped> {
         let mut all = std::mem::take(&mut self.later);
         all.extend(letters);
@@ -334,7 +341,8 @@ impl<'a> Seat<'a> {
         Ok(rest)
     }
 
-    /// The certifier takes over what all workers found of windows, each of which sent one letter for each.
+    /// The certifier takes over what all workers found of windows, each of which sent one letter
+    /// for each.
     fn certify(&mut self, found: Vec<(Vec<(usize, Explained)>, Vec<Ordered>)>) -> Result<(), Stopped> {
         let windows = self.judged.len();
         if found.is_empty() {
@@ -371,7 +379,8 @@ fn at(object: ObjectId, workers: usize) -> usize {
     place(object, workers as u32) as usize
 }
 
-/// Whether where the snapshots of a transaction lie concerns a worker: it has searched, or has read there.
+/// Whether where the snapshots of a transaction lie concerns a worker: it has searched, or has read
+/// there.
 fn concerns(ended: &Ended, worker: usize, workers: usize) -> bool {
     !ended.searches.is_empty() || ended.reads.iter().any(|seen| at(seen.object, workers) == worker)
 }

@@ -1,8 +1,8 @@
 //! What a shard remembers of a table.
 //!
 //! # Invariants
-//! Rows and locks of writes are those of the shard's own objects. Searches, what they locked, and writes that
-//! nobody saw are in every shard: each meets them with its own rows.
+//! Rows and locks of writes are those of the shard's own objects. Searches, what they locked, and
+//! writes that nobody saw are in every shard: each meets them with its own rows.
 
 use hashbrown::HashMap;
 use margay_history::{ObjectId, OpId, PredicateId, TableId, TxnId};
@@ -63,8 +63,8 @@ impl Entries {
 pub(crate) type Tables = HashMap<TableId, Table>;
 
 impl Shard {
-    /// The known rows of which a version may match a condition, for which [`Shard::prepare`] was called, in
-    /// the order of their numbers.
+    /// The known rows of which a version may match a condition, for which [`Shard::prepare`] was
+    /// called, in the order of their numbers.
     pub fn may_match(&self, predicate: PredicateId, world: World<'_>) -> Vec<ObjectId> {
         let searches = world.searches;
         let Some(table) = searches.searched(predicate) else { return Vec::new() };

@@ -1,4 +1,5 @@
-//! Writes that nobody saw: noted when their transaction ends, and told to an object when somebody looks at it.
+//! Writes that nobody saw: noted when their transaction ends, and told to an object when somebody
+//! looks at it.
 
 use std::sync::Arc;
 

@@ -1,12 +1,13 @@
 //! Bytes for what workers of several processes tell each other.
 //!
 //! # Algorithm
-//! Numbers are written seven bits at a time, the low ones first; signed ones with their sign in the lowest bit.
-//! A time is written as it is. Whatever is not what it should be is nothing, never a panic.
+//! Numbers are written seven bits at a time, the low ones first; signed ones with their sign in the
+//! lowest bit. A time is written as it is. Whatever is not what it should be is nothing, never a
+//! panic.
 //!
 //! # Invariants
-//! All processes have read the same history, so ids mean the same everywhere. What was written is read again
-//! as it was.
+//! All processes have read the same history, so ids mean the same everywhere. What was written is
+//! read again as it was.
 
 use margay_history::{Interval, NameId, ObjectId, OpId, PredicateId, TxnId, ValueId, Version};
 use margay_mechanisms::{Fact, Pattern, Saw};

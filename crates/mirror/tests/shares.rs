@@ -1,4 +1,5 @@
-//! Several workers find what one finds, byte for byte, in whatever shape: workers of one process and of several.
+//! Several workers find what one finds, byte for byte, in whatever shape: workers of one process
+//! and of several.
 
 mod blur;
 
@@ -13,7 +14,8 @@ use margay_mirror::{Engine, Exchange, Letter, Lost, Mechanisms, Mirror, Violatio
 use margay_simdb::{Fault, Mix, Ppm, Protocol, SimConfig, simulate_history};
 use margay_verdict::{Broken, Budget, Why};
 
-/// How many seeds a protocol is run with, unless the environment variable `MARGAY_SHARE_SEEDS` says otherwise.
+/// How many seeds a protocol is run with, unless the environment variable `MARGAY_SHARE_SEEDS` says
+/// otherwise.
 const SEEDS: u64 = 3;
 
 /// Processes, and workers of each.

@@ -1,5 +1,5 @@
-//! Whether transactions are taken one by one, in windows or in epochs, and how long these are, changes nothing of
-//! what is found.
+//! Whether transactions are taken one by one, in windows or in epochs, and how long these are,
+//! changes nothing of what is found.
 
 mod blur;
 
@@ -13,7 +13,8 @@ use margay_mirror::{Engine, Mechanisms, Mirror, Violation, simulated};
 use margay_simdb::{Fault, Mix, Ppm, Protocol, SimConfig, simulate_history};
 use margay_verdict::{Broken, Budget};
 
-/// How many seeds a protocol is run with, unless the environment variable `MARGAY_WINDOW_SEEDS` says otherwise.
+/// How many seeds a protocol is run with, unless the environment variable `MARGAY_WINDOW_SEEDS`
+/// says otherwise.
 const SEEDS: u64 = 12;
 
 /// How transactions are cut into windows.
@@ -110,10 +111,10 @@ fn compare(history: &History, mechanisms: Mechanisms) -> (usize, Vec<String>) {
     (one.len(), apart)
 }
 
-/// A transaction of unknown outcome had changed a row visibly and perhaps once more without that anybody saw
-/// it. Its visible version, which says both, was forgotten when a later lock had ended it; windows of three
-/// looked at the row only then, took the unseen change for one that had not been told yet, and missed what
-/// the others found.
+/// A transaction of unknown outcome had changed a row visibly and perhaps once more without that
+/// anybody saw it. Its visible version, which says both, was forgotten when a later lock had ended
+/// it; windows of three looked at the row only then, took the unseen change for one that had not
+/// been told yet, and missed what the others found.
 #[test]
 fn what_was_told_and_forgotten_is_not_told_again() {
     let Found(profile) = "tidb/repeatable-read".parse().expect("a profile");
@@ -146,8 +147,8 @@ fn the_length_of_windows_changes_nothing() {
     assert!(count > 1_000, "{count}");
 }
 
-/// A search looks only at rows with a version in its range. One whose condition has no range looks at all of
-/// them: it finds the same.
+/// A search looks only at rows with a version in its range. One whose condition has no range looks
+/// at all of them: it finds the same.
 #[test]
 fn what_a_search_does_not_look_at_tells_nothing() {
     let all: Vec<Mechanisms> = profile::all().map(Mechanisms::of).collect();
