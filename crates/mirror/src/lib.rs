@@ -73,9 +73,10 @@
 //!   because InnoDB's gap locks do not exclude each other. Reads do not conflict with updates of other
 //!   columns either (an index covers them).
 //! - Several threads share locks, versions and their order by objects (`shard`), as the paper's do; but reads
-//!   of one snapshot are explained together, whatever they read, so explaining is shared out by transactions,
-//!   and one certifier comes behind all. Transactions go in windows then, step by step; what is found does
-//!   not depend on the number of threads.
+//!   of one snapshot are explained together, whatever they read: those that more than one version explains
+//!   are brought together by transactions, and one certifier comes behind all. Transactions go in windows
+//!   then, step by step; what is found does not depend on the number of threads. The same steps, with an
+//!   exchange of letters between them, are for workers of several processes (`seat`).
 //! - Only neighbours depend on each other: a version on the one before it, and of those who overwrite what
 //!   was read the first. All other dependencies are paths of these.
 //! - Where uncommitted versions are seen, a transaction's last write of an object decides its place in the
