@@ -20,7 +20,7 @@ use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use margay_history::History;
+use margay_history::{History, NameId, ValueId};
 use margay_mirror::Mechanisms;
 use sha2::{Digest, Sha256};
 
@@ -116,20 +116,29 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
+    /// A history by a hash of all that a mirror looks at.
     pub fn of(history: &History, mechanisms: &Mechanisms, workers: usize) -> Self {
-        let mut hash = DefaultHasher::new();
-        (history.txn_count(), history.op_count(), history.object_count()).hash(&mut hash);
-        format!("{:?}", history.header()).hash(&mut hash);
+        let (mut hash, values) = (DefaultHasher::new(), history.values());
+        (history.txn_count(), history.op_count(), values.len()).hash(&mut hash);
+        format!("{:?} {:?}", history.header(), history.tables()).hash(&mut hash);
+        history.predicates().hash(&mut hash);
+        history.initial_values().hash(&mut hash);
+        for id in history.objects() {
+            let object = history.object(id);
+            (object.table, object.key).hash(&mut hash);
+        }
+        (0..values.name_count()).for_each(|n| values.name(NameId(n as u32)).hash(&mut hash));
+        (0..values.len()).for_each(|n| format!("{:?}", values.get(ValueId(n as u32))).hash(&mut hash));
         for txn in history.txns() {
             history.session_of(txn).hash(&mut hash);
             for op in history.ops(txn) {
-                (op.kind as u8).hash(&mut hash);
-                op.at.map(|at| (at.before, at.after)).hash(&mut hash);
+                (op.kind, op.at.map(|at| (at.before, at.after)), op.accesses.len()).hash(&mut hash);
                 op.accesses.iter().for_each(|access| (access.object, access.value).hash(&mut hash));
+                let (scan, update) = (history.scan(op.id), history.update(op.id));
+                scan.map(|scan| (scan.predicate, scan.observed)).hash(&mut hash);
+                update.map(|update| (update.predicate, &update.set, update.observed)).hash(&mut hash);
+                (history.read_lock(op.id), history.statement(op.id).map(|s| &s.text)).hash(&mut hash);
             }
-        }
-        for place in 0..history.values().len() {
-            format!("{:?}", history.values().get(margay_history::ValueId(place as u32))).hash(&mut hash);
         }
         Self { workers, mechanisms: format!("{mechanisms:?}"), history: hash.finish() }
     }

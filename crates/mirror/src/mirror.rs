@@ -289,7 +289,7 @@ impl Mirror {
     /// is a window of them.
     fn advance(&mut self, step: Step, values: &Values) {
         if let Some(Epochs { end, .. }) = self.epochs {
-            if end.is_none_or(|end| step.now >= end) {
+            if end.is_none_or(|end| !is_within(step.now, end)) {
                 self.end_epoch(values);
                 self.next_epoch(step.now);
             }
@@ -671,6 +671,11 @@ impl Mirror {
         txns.dedup();
         self.report(txns, Broken::Dependencies(edges));
     }
+}
+
+/// Whether an operation at this time belongs to an epoch that ends then. Nothing comes after the end of time.
+pub(crate) fn is_within(time: i64, end: i64) -> bool {
+    time < end || end == i64::MAX
 }
 
 /// Takes one away.

@@ -49,7 +49,7 @@ use crate::front::Front;
 use crate::judge::{Answer, Explained, Joined, join};
 use crate::letter::{Certain, Content, Exchange, Fresh, Letter, Lost, Narrowed, OpenLetter, Opens};
 use crate::merged::Merged;
-use crate::mirror::{Mirror, forget};
+use crate::mirror::{Mirror, forget, is_within};
 use crate::shard::{Ordered, place};
 use crate::txn::Ended;
 
@@ -95,7 +95,7 @@ impl Source<'_> {
     fn read(&mut self, end: Option<i64>, mirror: &Mirror) -> Fresh {
         let (mut ended, mut operations) = (Vec::new(), 0);
         while let Some(next) = self.next()
-            && end.is_some_and(|end| next < end)
+            && end.is_some_and(|end| is_within(next, end))
             && let Some((op, txn)) = self.ops.next()
         {
             let Some((trace, asked)) = trace(self.history, op, txn) else { continue };

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use blur::blurred;
-use margay_history::History;
+use margay_history::{Access, History, HistoryBuilder, Interval, OpDetail, OpKind};
 use margay_levels::profile;
 use margay_mirror::{Engine, Exchange, Letter, Lost, Mechanisms, Mirror, Violation, simulated};
 use margay_simdb::{Fault, Mix, Ppm, Protocol, SimConfig, simulate_history};
@@ -179,6 +179,27 @@ fn every_shape_finds_the_same_byte_for_byte() {
     }
     println!("{count} found: {kinds:?}");
     assert!(count > 1_000 && kinds.iter().all(|kind| *kind > 50), "{count} {kinds:?}");
+}
+
+/// The last epoch ends with time itself; nobody waits for operations after it.
+#[test]
+fn operations_at_the_end_of_time_are_taken() {
+    let mut builder = HistoryBuilder::new();
+    let values = builder.values();
+    let (old, new, key) = (values.int(0), values.int(1), values.text("x"));
+    let x = builder.object(None, key);
+    for (txn, at, value) in [(0, i64::MAX - 1, new), (1, i64::MAX, old)] {
+        let kind = if value == new { OpKind::Write } else { OpKind::Read };
+        let (at, accesses) = (Some(Interval::new(at, at)), [Access { object: x, value }]);
+        builder.push(txn, txn, at, kind, &accesses, OpDetail::None).expect("an operation");
+        builder.push(txn, txn, at, OpKind::Commit, &[], OpDetail::None).expect("a commit");
+    }
+    let history = builder.finish().expect("a history");
+    let mechanisms = simulated("simdb-serial").expect("a simulated database");
+    let one = alone(&history, mechanisms, 1);
+    for found in together(&history, mechanisms, 1, Post::all(1, 2, 1, 1_000)) {
+        assert_eq!(found.as_ref(), Ok(&one));
+    }
 }
 
 #[test]
