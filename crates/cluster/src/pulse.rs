@@ -19,7 +19,7 @@ const ALIVE: u8 = b'.';
 const DONE: u8 = b'!';
 
 /// How often it is said.
-const BEAT: Duration = Duration::from_millis(250);
+const BEAT: Duration = Duration::from_millis(100);
 
 /// The pulses of the others.
 #[derive(Debug)]
