@@ -1,7 +1,7 @@
 //! Pulses: who is silent for too long is lost.
 //!
 //! # Algorithm
-//! Each pair of processes has a connection of its own, on which each says every quarter of a second
+//! Each pair of processes has a connection of its own, on which each says ten times a second
 //! that it is there. Whoever says nothing for too long, or whose connection ends before it has said
 //! that it is done, is lost; then this process ends, with a status of its own, and its parent sees
 //! to the rest.
