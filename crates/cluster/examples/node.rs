@@ -22,11 +22,11 @@ fn main() -> ExitCode {
     let number = |text: &String| text.parse::<u64>().expect("a number");
     let protocol: Protocol = protocol.parse().expect("a protocol");
     let mut config = SimConfig::new(protocol, number(seed));
-    (config.transactions, config.clients, config.keys) = (number(transactions), 12, 200);
+    (config.transactions, config.clients, config.keys) = (number(transactions), 12, 50);
     config.mix = Mix::NAMED[0].1;
     let fault = Fault::ALL.into_iter().find(|fault| fault.breaks(protocol).is_some());
     if let Some(fault) = fault.filter(|_| number(seed) > 0) {
-        config = config.with_fault(fault, Ppm::percent(1));
+        config = config.with_fault(fault, Ppm::percent(10));
     }
     let history = simulate_history(&config).expect("a history").0;
     let network = Network {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const KILLS: u64 = 20;
 
 /// A history that takes a few tenths of a second.
-const TRANSACTIONS: &str = "1500";
+const TRANSACTIONS: &str = "5000";
 
 /// The program of this crate's examples, which cargo has built beside this test.
 fn node() -> PathBuf {

@@ -16,7 +16,7 @@ use margay_verdict::{Broken, Budget, Why};
 
 /// How many seeds a protocol is run with, unless the environment variable `MARGAY_SHARE_SEEDS` says
 /// otherwise.
-const SEEDS: u64 = 3;
+const SEEDS: u64 = 1;
 
 /// Processes, and workers of each.
 const SHAPES: [(usize, usize); 7] = [(1, 1), (1, 2), (1, 3), (1, 7), (2, 1), (2, 2), (3, 2)];
@@ -159,7 +159,9 @@ fn every_shape_finds_the_same_byte_for_byte() {
             for mechanisms in [own, all[next % all.len()]] {
                 let longest = Engine::epoch(&history) >> [0, 4, 6, 9][next % 4];
                 let one = alone(&history, mechanisms, longest);
-                for (processes, workers) in SHAPES {
+                // Each history in some of the shapes; all of them have their turn.
+                next += 1;
+                for (processes, workers) in [SHAPES[next % 7], SHAPES[(next + 3) % 7]] {
                     let posts = Post::all(processes, workers, seed, u64::MAX);
                     let several = together(&history, mechanisms, longest, posts);
                     let place = format!("{protocol} {seed} {processes}x{workers} {mechanisms:?}");
@@ -178,7 +180,7 @@ fn every_shape_finds_the_same_byte_for_byte() {
         }
     }
     println!("{count} found: {kinds:?}");
-    assert!(count > 1_000 && kinds.iter().all(|kind| *kind > 50), "{count} {kinds:?}");
+    assert!(count > 300 && kinds.iter().all(|kind| *kind > 10), "{count} {kinds:?}");
 }
 
 /// The last epoch ends with time itself; nobody waits for operations after it.
