@@ -56,6 +56,9 @@ use crate::txn::Ended;
 /// The worker that has the certifier.
 const CERTIFIER: usize = 0;
 
+/// What one worker found of a window: of its transactions by their places, and of its versions.
+type Window = (Vec<(usize, Explained)>, Vec<Ordered>);
+
 /// Why a history was not verified to its end.
 #[derive(Debug)]
 pub(crate) enum Stopped {
@@ -343,7 +346,7 @@ impl<'a> Seat<'a> {
 
     /// The certifier takes over what all workers found of windows, each of which sent one letter
     /// for each.
-    fn certify(&mut self, found: Vec<(Vec<(usize, Explained)>, Vec<Ordered>)>) -> Result<(), Stopped> {
+    fn certify(&mut self, found: Vec<Window>) -> Result<(), Stopped> {
         let windows = self.judged.len();
         if found.is_empty() {
             return Ok(());
