@@ -56,8 +56,8 @@ impl Post {
     fn dawdle(&mut self) {
         self.random =
             self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        for _ in 0..(self.random >> 33) % 8 {
-            thread::yield_now();
+        for _ in 0..(self.random >> 33) % 1_024 {
+            std::hint::spin_loop();
         }
     }
 }
