@@ -86,7 +86,7 @@ impl Overdue {
 fn grace(limit: Exhausted) -> Duration {
     let more = match limit {
         Exhausted::Time(limit) => limit / 20,
-        Exhausted::Memory(_) | Exhausted::Cancelled => Duration::ZERO,
+        Exhausted::Memory(_) | Exhausted::Work(_) | Exhausted::Cancelled => Duration::ZERO,
     };
     more + Duration::from_millis(250)
 }

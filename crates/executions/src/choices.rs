@@ -7,12 +7,13 @@
 //! - a statement that only reads needs no second choice once its result fits;
 //! - a choice with the same writes as one before leads to nothing new.
 //!
-//! Which sights a statement can have is found out in [`sights`].
+//! Which sights a statement can have is found out in [`sights`] and [`nearest`].
 //!
 //! # Invariants
 //! - Together with [`Choices::next`] returning `None` and [`Choices::cut`] being false, every choice of the level was
 //!   made, or one with the same writes.
 
+mod nearest;
 mod sights;
 
 use margay_history::{OpId, TxnId};
@@ -21,6 +22,7 @@ use margay_verdict::execution::Sight;
 use margay_verdict::{Budget, Outside};
 
 use super::machine::{Machine, Ran, Step};
+use super::order::Placed;
 use super::rules::{Family, Rules};
 
 /// The choices of one transaction at its place.
@@ -59,6 +61,12 @@ pub struct Choices {
     most: u64,
     /// Whether a statement sees no state before the earliest snapshot.
     recent: bool,
+    /// Whether one sight of a statement is enough.
+    one_each: bool,
+    /// Whether the rows that a statement sees may be of several states, though it is asked for recent ones.
+    mixes: bool,
+    /// By statement: the earliest and the latest state that it can have seen by its interval. These come first.
+    spans: Vec<(u32, u32)>,
 }
 
 #[derive(Debug)]
@@ -117,6 +125,9 @@ impl Choices {
             budget: Budget::unlimited(),
             most: u64::MAX,
             recent: false,
+            one_each: false,
+            mixes: false,
+            spans: Vec::new(),
         })
     }
 
@@ -162,12 +173,23 @@ impl Choices {
         self
     }
 
-    /// The same choices without states before the earliest snapshot, where each statement may have its own; then
-    /// [`Choices::cut`] says so.
+    /// The same choices as databases with snapshots make them, where each statement may have a state of its own: one
+    /// that there can have been while it ran, and what it writes is the newest. Only if none of these fits, others
+    /// come, but none before the earliest snapshot. Then [`Choices::cut`] says so.
     #[must_use]
-    pub fn recent(mut self, recent: bool) -> Self {
-        self.cut |= recent && self.low > 0;
-        self.recent = recent;
+    pub fn in_time(mut self, placed: &Placed<'_, '_>) -> Self {
+        self.cut = true;
+        self.recent = true;
+        if matches!(self.rules.family, Family::Committed(_)) {
+            self.spans = self.ops.iter().map(|&op| placed.states_at(op)).collect();
+        }
+        self
+    }
+
+    /// The same choices with the first sight of each statement that fits; then [`Choices::cut`] says so.
+    #[must_use]
+    pub fn first_only(mut self) -> Self {
+        (self.cut, self.one_each) = (true, true);
         self
     }
 
@@ -304,6 +326,12 @@ impl Choices {
         Ok(Run { choice: None, seen, is_closed })
     }
 
+    /// The latest state that the next statement probably saw.
+    fn likely(&self, machine: &Machine<'_>) -> u32 {
+        let span = self.spans.get(self.levels.len());
+        span.map_or(self.here, |&(_, last)| last.max(machine.oldest()))
+    }
+
     fn note(&mut self, ran: &Ran) {
         self.touched.rows.extend(ran.rows.iter().cloned());
         self.touched.predicates.extend(ran.predicates.iter().cloned());
@@ -349,7 +377,7 @@ impl Choices {
         while self.levels.len() < self.ops.len() {
             let op = self.ops[self.levels.len()];
             let latest = self.strongest_first || self.rules.family == Family::Repeatable;
-            let sight = Sight::state(if latest { self.here } else { machine.oldest() });
+            let sight = Sight::state(if latest { self.likely(machine) } else { machine.oldest() });
             let step = self.step(machine, &mut transaction, op, &sight);
             let fits = step.as_ref().is_ok_and(|step| step.fits && self.allowed(machine, step, &sight));
             let writes = step.as_ref().map_or(true, |step| step.locks);

@@ -25,6 +25,7 @@
 //! # Differs from the paper
 //! Troubadour leaves sums over unobserved transfers to the arithmetic of an SMT solver.
 
+use hashbrown::HashSet;
 use margay_history::{History, Statement as Seen, Value as SeenValue, ValueId};
 use margay_sql::{Decimal, Dialect, Expected, ExpectedRow, Numbers, Possible, Statement};
 use margay_verdict::compare::same_value;
@@ -34,6 +35,8 @@ use margay_verdict::compare::same_value;
 pub enum Contradiction {
     /// This row of the result is none that can be.
     Impossible(ValueId),
+    /// A row of the tables is in the result more than once.
+    Twice(ValueId),
     /// A row that is always there is missing.
     Missing,
     /// There are more, or fewer, rows than there can be.
@@ -64,6 +67,9 @@ pub fn contradicts(
     if tuples.len() < rows.len() {
         return None;
     }
+    if let Some(row) = expected.keys.as_ref().and_then(|keys| twice(history, &tuples, keys)) {
+        return Some(Contradiction::Twice(row));
+    }
     for part in &expected.parts {
         let fits = |cells: &[ValueId], row: &ExpectedRow| {
             let pairs = part.outputs.iter().zip(&row.values);
@@ -86,6 +92,17 @@ pub fn contradicts(
         }
     }
     None
+}
+
+/// A row of the result that shows the same rows of the tables as one before it.
+fn twice(history: &History, tuples: &[(ValueId, &[ValueId])], keys: &[usize]) -> Option<ValueId> {
+    let mut seen = HashSet::new();
+    let known = |cell: &ValueId| !matches!(history.value(*cell), SeenValue::Unknown | SeenValue::Null);
+    tuples.iter().find_map(|(row, cells)| {
+        let key: Option<Vec<ValueId>> = keys.iter().map(|&at| cells.get(at).copied()).collect();
+        let key = key.filter(|key| key.iter().all(known))?;
+        (!seen.insert(key)).then_some(*row)
+    })
 }
 
 /// The cells of an observed row, if they are known.

@@ -16,7 +16,7 @@ use margay_verdict::cell::to_sql;
 use margay_verdict::execution::{Initial, Pin, Sight};
 use margay_verdict::{Budget, Outside};
 
-use super::fits::fits;
+use super::fits::{Difference, difference, fits};
 use super::gaps::Gaps;
 use super::setup;
 
@@ -266,8 +266,8 @@ impl<'h> Machine<'h> {
         let dialect = self.database.dialect();
         match result {
             Ok(outcome) => {
-                let fits =
-                    fits(self.history, seen, &outcome, writes && statement.columns().is_empty(), dialect);
+                let how = (writes && statement.columns().is_empty(), !sight.pins.is_empty());
+                let fits = fits(self.history, seen, &outcome, how, dialect);
                 let locks = writes || outcome.reads.lock == Some(Lock::Update);
                 let looks_again = writes || outcome.reads.lock.is_some();
                 let gone = outcome.writes.iter().any(|write| write.after.is_none());
@@ -279,6 +279,12 @@ impl<'h> Machine<'h> {
             }
             Err(error) => Err(self.outside(op, &error)),
         }
+    }
+
+    /// What is wrong about what a statement gave; nothing where it failed.
+    pub(crate) fn difference(&self, op: OpId, step: &Step) -> Option<Difference> {
+        let outcome = step.result.as_ref().ok()?;
+        self.history.statement(op).map(|seen| difference(self.history, seen, outcome))
     }
 
     /// Whether an error of the statement would have ended its transaction, or would show in what was observed.

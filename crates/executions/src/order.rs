@@ -8,7 +8,7 @@
 //! The first transaction that is not placed yet is found from where it was last, in each of three sorted lists:
 //! constant on average. The floor of a snapshot looks back over the transactions that are concurrent.
 
-use margay_history::{History, OpKind, Outcome, TxnId};
+use margay_history::{History, OpId, OpKind, Outcome, TxnId};
 use margay_verdict::execution::Moment;
 use margay_verdict::instants::Instants;
 
@@ -58,6 +58,9 @@ impl List {
         self.places[txn.index()] as usize
     }
 }
+
+/// How many transactions that are ready are sorted at least: more than clients have open at a time.
+const MANY: usize = 64;
 
 /// Transactions in the order in which they are placed, and which come next.
 #[derive(Debug)]
@@ -124,6 +127,18 @@ impl<'h> Constraints<'h> {
         };
         let (a, b) = (Moment { txn: a, begins: false }, Moment { txn: b, begins: false });
         session || stamped || self.rules.real_time && history.precedes(a.txn, b.txn) || self.in_time(a, b)
+    }
+
+    /// Whether every statement of `b` sees what `a` wrote, if both committed.
+    #[must_use]
+    pub fn sees(&self, b: TxnId, a: TxnId) -> bool {
+        let history = self.history;
+        let session = self.rules.session && a < b && history.session_of(a) == history.session_of(b);
+        match self.rules.family {
+            Family::Serial => self.before(a, b),
+            Family::Snapshot => session || self.rules.real_time && history.precedes(a, b),
+            Family::Repeatable | Family::Committed(_) => false,
+        }
     }
 
     /// Whether one moment was over before the other can have been.
@@ -256,7 +271,7 @@ impl<'h> Placed<'_, 'h> {
                 ready.push(txn);
             }
             // Nobody needs all of a history's transactions at once; the list is sorted already where there are so many.
-            if ready.len() > width.saturating_mul(4) {
+            if ready.len() > width.saturating_mul(4).max(MANY) {
                 break;
             }
         }
@@ -356,6 +371,24 @@ impl<'h> Placed<'_, 'h> {
             high = high.min(here - hidden as u32);
         }
         (low, high)
+    }
+
+    /// The earliest and the latest state that there can have been while a statement was executed, in an order of
+    /// transactions that follows real time: all of them, if there are no times.
+    #[must_use]
+    pub fn states_at(&self, op: OpId) -> (u32, u32) {
+        let history = self.constraints.history;
+        let here = u32::try_from(self.order.len()).unwrap_or(u32::MAX);
+        let Some(at) = history.op(op).at else { return (0, here) };
+        let skew = history.header().skew;
+        let over = |&txn: &TxnId| history.end(txn).is_some_and(|end| end.saturating_add(skew) < at.before);
+        let low = self.order.iter().rposition(over).map_or(0, |place| place + 1);
+        let called = |txn: TxnId| {
+            let commit = history.ops(txn).next_back().and_then(|op| op.at);
+            commit.is_some_and(|commit| at.after.saturating_add(skew) < commit.before)
+        };
+        let later = self.order[low..].iter().position(|&txn| called(txn));
+        (low as u32, later.map_or(here, |place| (low + place) as u32))
     }
 
     /// How many transactions committed before the first whose commit was called after a snapshot had been taken. Who

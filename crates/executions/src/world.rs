@@ -4,10 +4,11 @@
 //! - Every row that any execution leaves, whatever its order and sights, is one that was there initially or that a
 //!   statement inserts; and its columns come from there by the changes that are noted for it. Why this bounds their
 //!   values: [`mod@crate::invariant`].
-//! - A row that was there initially, and that nothing can delete, is seen by everybody.
+//! - A row that was there initially, and that nothing can delete, is seen by everybody. So is one that a transaction has
+//!   inserted for sure whose writes the transaction with the result has to see.
 
 use hashbrown::{HashMap, HashSet};
-use margay_history::{History, TxnId};
+use margay_history::{History, Outcome, TxnId};
 use margay_sql::{Change, Computed, Database, Effect, Key, Possible, Sums, TableId};
 use margay_verdict::{Budget, Outside};
 
@@ -28,6 +29,8 @@ pub struct World {
 #[derive(Debug, Default)]
 struct Table {
     inserted: HashSet<Key>,
+    /// Rows that were inserted for sure, and in time.
+    certain: HashSet<Key>,
     /// Rows that a statement can delete; and whether one can delete any.
     deleted: HashSet<Key>,
     all_deleted: bool,
@@ -77,7 +80,13 @@ impl World {
                     let who = machine.history().show_txn(txn);
                     return Err(Outside(format!("a statement of {who} that may do anything")));
                 };
-                effects.into_iter().for_each(|effect| world.note(effect));
+                // What is changed where a row is there already may be another row, of the same unique value.
+                let inserts = effects.iter().all(|effect| matches!(effect, Effect::Insert { .. }));
+                let count = machine.history().statement(op).and_then(|seen| seen.count);
+                let all = inserts && count == Some(effects.len() as u64);
+                let certain =
+                    all && own.is_some_and(|own| is_certain(machine.history(), constraints, own, txn));
+                effects.into_iter().for_each(|effect| world.note(effect, certain));
             }
         }
         Ok(world)
@@ -103,7 +112,7 @@ impl World {
         Ok(())
     }
 
-    fn note(&mut self, effect: Effect) {
+    fn note(&mut self, effect: Effect, certain: bool) {
         match effect {
             Effect::Anything(table) => self.tables.entry(table).or_default().open = true,
             Effect::Insert { table, key, row } => {
@@ -111,6 +120,9 @@ impl World {
                 let cells = table.cells.entry(key.clone()).or_default();
                 for (column, value) in row.into_iter().enumerate() {
                     cells.entry(column).or_default().stored.join(value);
+                }
+                if certain {
+                    table.certain.insert(key.clone());
                 }
                 table.inserted.insert(key);
             }
@@ -152,7 +164,7 @@ impl World {
         }
         let inserted = known.into_iter().flat_map(|known| &known.inserted);
         for key in inserted.filter(|key| initially(database, table, key).is_none()) {
-            visit(key, false);
+            visit(key, self.row(database, table, key) == Some(true));
         }
         true
     }
@@ -163,6 +175,7 @@ impl World {
         let initial = initially(database, table, key).is_some();
         let certain = initial && !self.unknown.contains_key(&(table, key.clone()));
         let Some(known) = self.tables.get(&table) else { return initial.then_some(certain) };
+        let certain = certain || known.certain.contains(key);
         let stays = !known.open && !known.all_deleted && !known.deleted.contains(key);
         (initial || known.open || known.inserted.contains(key)).then_some(certain && stays)
     }
@@ -196,6 +209,11 @@ impl World {
         }
         sums.reach(&stored)
     }
+}
+
+/// Whether a transaction committed for sure, and another one sees it.
+fn is_certain(history: &History, constraints: &Constraints<'_>, own: TxnId, txn: TxnId) -> bool {
+    history.outcome(txn) == Outcome::Committed && constraints.sees(own, txn)
 }
 
 /// A row as it was initially, if it was there.

@@ -10,15 +10,14 @@
 //! commit.
 //!
 //! A transaction of unknown outcome has no end and need not take effect. It can no longer do so once a later one of
-//! its session has. It is in no list.
+//! its session has. Those that still can are in a list of their own.
 //!
 //! # Invariants
 //! Removals are undone in reverse order ("dancing links"), so a removed member still knows its neighbours.
 
 use margay_history::{History, OpKind, Outcome, SessionId, TxnId};
 use margay_verdict::instants::Instants;
-
-use crate::seen::seen;
+use margay_verdict::seen::seen;
 
 /// No transaction.
 const NONE: u32 = u32::MAX;
@@ -40,7 +39,7 @@ pub(crate) struct Calendar {
     sessions: Vec<SessionId>,
     /// The previous one of the same session, if any.
     previous: Vec<u32>,
-    /// The list; the last place stands for both of its ends.
+    /// Two lists, of those that committed and of the others; one place behind all stands for both ends of each.
     next: Vec<u32>,
     prior: Vec<u32>,
     removed: Vec<bool>,
@@ -142,6 +141,18 @@ impl Calendar {
         earliest
     }
 
+    /// Those of unknown outcome that may still take effect and had started by then.
+    pub fn open_unknowns(&self, earliest: i64) -> impl Iterator<Item = u32> + '_ {
+        let after = |at: usize| Some(self.next[at]).filter(|&next| (next as usize) < self.txns.len());
+        std::iter::successors(after(self.txns.len() + 1), move |&at| after(at as usize))
+            .take_while(move |&at| self.starts[at as usize] <= earliest)
+    }
+
+    /// The first place that starts later.
+    pub fn first_after(&self, time: i64) -> u32 {
+        self.starts.partition_point(|&start| start <= time) as u32
+    }
+
     /// Whether one of unknown outcome may take effect now, if that is the earliest end of the others.
     pub fn may_occur(&self, place: u32, earliest: i64) -> bool {
         !self.is_removed(place) && self.opens[place as usize] <= earliest && self.follows_session(place)
@@ -168,32 +179,31 @@ impl Calendar {
     /// It has taken effect, or no longer can.
     pub fn remove(&mut self, place: u32) {
         self.removed[place as usize] = true;
-        if self.must(place) {
-            let (prior, next) = (self.prior[place as usize], self.next[place as usize]);
-            self.next[prior as usize] = next;
-            self.prior[next as usize] = prior;
-        }
+        let (prior, next) = (self.prior[place as usize], self.next[place as usize]);
+        self.next[prior as usize] = next;
+        self.prior[next as usize] = prior;
     }
 
     /// Undoes the last removal.
     pub fn restore(&mut self, place: u32) {
         self.removed[place as usize] = false;
-        if self.must(place) {
-            let (prior, next) = (self.prior[place as usize], self.next[place as usize]);
-            self.next[prior as usize] = place;
-            self.prior[next as usize] = place;
-        }
+        let (prior, next) = (self.prior[place as usize], self.next[place as usize]);
+        self.next[prior as usize] = place;
+        self.prior[next as usize] = place;
     }
 }
 
-/// A ring of the marked places and of one behind all: which comes next, and which before.
+/// A ring of the marked places and of one behind all, and one of the others and the next behind all: which comes next,
+/// and which before.
 fn linked(marked: &[bool]) -> (Vec<u32>, Vec<u32>) {
-    let tail = marked.len();
-    let (mut next, mut prior) = (vec![NONE; tail + 1], vec![NONE; tail + 1]);
-    let mut last = tail;
-    for place in (0..tail).filter(|&place| marked[place]).chain([tail]) {
-        (next[last], prior[place]) = (place as u32, last as u32);
-        last = place;
+    let all = marked.len();
+    let (mut next, mut prior) = (vec![NONE; all + 2], vec![NONE; all + 2]);
+    for (tail, mark) in [(all, true), (all + 1, false)] {
+        let mut last = tail;
+        for place in (0..all).filter(|&place| marked[place] == mark).chain([tail]) {
+            (next[last], prior[place]) = (place as u32, last as u32);
+            last = place;
+        }
     }
     (next, prior)
 }

@@ -29,14 +29,13 @@ mod lists;
 mod points;
 mod repair;
 mod search;
-mod seen;
 mod strand;
 mod suspects;
 mod unknowns;
 mod world;
 
 use margay_audit::{Unaudited, audit_alone_within, with_included};
-use margay_history::{History, TxnId};
+use margay_history::{History, OpKind, TxnId};
 use margay_levels::Level;
 use margay_levels::definition::Family;
 use margay_verdict::{Budget, Certificate, Checker, Exhausted, Predicates, Question, Verdict, Why};
@@ -183,12 +182,17 @@ fn is_split(question: Question) -> bool {
 }
 
 /// How many steps are worth it, at first and in all: at levels with real time the search decides; at the others, and for
-/// large histories, it is a guess: every step takes memory, and the engines after this one may decide.
+/// large histories, it is a guess: every step takes memory, and the engines after this one may decide. Where there are
+/// conditions they rarely do.
 fn limits(history: &History, question: Question) -> [usize; 2] {
     let size = history.txn_count();
     let few = 40 * size + 50_000;
-    let thorough = question.uses_real_time() && size <= THOROUGH_UP_TO;
-    if thorough { [few, 200 * size + 2_000_000] } else { [few; 2] }
+    let conditions = history.has_kind(OpKind::Scan) || history.has_kind(OpKind::Update);
+    match size <= THOROUGH_UP_TO {
+        true if question.uses_real_time() => [few, 200 * size + 2_000_000],
+        true if conditions => [few, 10 * few],
+        _ => [few; 2],
+    }
 }
 
 /// Up to so many transactions all orders are tried.

@@ -93,7 +93,11 @@ impl Search<'_> {
     /// and when.
     fn revive(&self, place: u32, object: ObjectId) -> Option<Lesson> {
         let candidate = self.candidate(place);
-        self.left_out(object).into_iter().take(LEFT_OUT).find_map(|(left_out, until)| {
+        // What too many have overwritten since is of no use.
+        let writers = self.writers(object);
+        let first = writers.len().checked_sub(WRITERS + 1).map_or(0, |last| writers[last] as usize + 1);
+        let left_out = self.left_out(object).into_iter().filter(|&(_, until)| until >= first);
+        left_out.take(LEFT_OUT).find_map(|(left_out, until)| {
             let step = self.agreed_before(left_out, until)?;
             let made = self.outcome_since(left_out, step, object)?;
             let helps = candidate.fits(self.world(), object, &made);

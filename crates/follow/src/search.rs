@@ -247,11 +247,8 @@ impl<'p> Search<'p> {
 
     /// The transactions of unknown outcome that were not tried.
     fn others(&mut self, tried: &[Move]) -> Vec<Move> {
-        if self.unknowns.all().is_empty() {
-            return Vec::new();
-        }
         self.look();
-        let unknowns = self.unknowns.all().to_vec();
+        let unknowns: Vec<u32> = self.calendar.open_unknowns(self.earliest).collect();
         let mut ready = Vec::new();
         for place in unknowns.into_iter().filter(|place| tried.iter().all(|tried| tried.place != *place)) {
             if self.is_ready(place) {
@@ -335,7 +332,8 @@ impl<'p> Search<'p> {
     pub(crate) fn left_out(&self, object: ObjectId) -> Vec<(u32, usize)> {
         let open = |place: u32| self.calendar.may_occur(place, self.earliest).then_some(self.steps.len());
         let until = |place: u32| self.closed.get(&place).map(|&step| step as usize).or_else(|| open(place));
-        let writers = self.unknowns.writing(self.world.history(), object);
+        let now = self.calendar.first_after(self.earliest);
+        let writers = self.unknowns.lately_writing(self.world.history(), object, now);
         let mut all: Vec<(u32, usize)> = writers.filter_map(|place| Some((place, until(place)?))).collect();
         all.sort_unstable_by(|a, b| b.cmp(a));
         all.dedup();
@@ -400,10 +398,8 @@ impl<'p> Search<'p> {
                 ready.push(place);
             }
         }
-        if !self.unknowns.all().is_empty() {
-            let helping = self.helping(&ready);
-            ready.extend(helping.into_iter().filter(|&place| self.is_ready(place)));
-        }
+        let helping = self.helping(&ready);
+        ready.extend(helping.into_iter().filter(|&place| self.is_ready(place)));
         self.ranked(&ready)
     }
 
@@ -418,9 +414,13 @@ impl<'p> Search<'p> {
     /// better taken before a ready one.
     fn helping(&self, ready: &[u32]) -> Vec<u32> {
         let begun = self.begun.keys().copied().filter(|&place| !self.calendar.must(place));
-        let blocked = self.window.iter().filter(|&&place| self.is_blocked(place));
-        let against = blocked.flat_map(|&place| &self.candidate(place).against);
-        let writers = against.flat_map(|&object| self.unknowns.writing(self.world.history(), object));
+        let (history, open) = (self.world.history(), self.calendar.open_unknowns(self.earliest));
+        let against = |&unknown: &u32| {
+            let blocked = self.window.iter().filter(|&&place| self.is_blocked(place));
+            let mut against = blocked.flat_map(|&place| &self.candidate(place).against);
+            against.any(|&object| self.unknowns.may_write(history, unknown, object))
+        };
+        let writers = open.filter(against);
         let advised = ready.iter().filter_map(|place| self.advice.get(place)).flatten().copied();
         let advised = advised.filter(|&place| !self.calendar.must(place));
         let mut all: Vec<u32> = begun.chain(writers).chain(advised).collect();
@@ -557,7 +557,7 @@ impl<'p> Search<'p> {
                 self.hold(step.place, made);
             }
         }
-        for before in step.closed {
+        for before in step.closed.into_iter().rev() {
             self.closed.remove(&before);
             self.calendar.restore(before);
         }

@@ -1,20 +1,23 @@
 //! Transactions of unknown outcome: who of them may write an object.
 //!
 //! # Problem
-//! Such a transaction may take effect at any later moment, or never, so it stays possible to the end of the history.
-//! Looking at all of them at every step would cost the square of the history.
+//! Such a transaction may take effect at any later moment, or never, so it stays possible to the
+//! end of the history. Looking at all of them at every step would cost the square of the history.
 //!
 //! # Design
-//! They are looked up by what they may write. The search asks when a committed transaction finds an object in its
-//! way, and tries all of them only when nothing else is left.
+//! Few of them are open at a time: one no longer is once a later one of its session has taken
+//! effect. The calendar keeps the open ones in a list. Here is what each of them may write, so that
+//! the search tries those only that may write what is in somebody's way.
 
 use hashbrown::HashMap;
 use margay_history::{History, ObjectId, OpKind, TableId, TxnId};
 
+/// How many of those that may write an object a dead end looks at: the history may be long.
+const LATELY: usize = 256;
+
 /// Places of the calendar, by what the transactions there may write.
 #[derive(Default)]
 pub(crate) struct Unknowns {
-    all: Vec<u32>,
     by_object: HashMap<ObjectId, Vec<u32>>,
     /// Conditions may concern any row of their table.
     by_table: HashMap<TableId, Vec<u32>>,
@@ -23,9 +26,8 @@ pub(crate) struct Unknowns {
 }
 
 impl Unknowns {
-    /// Adds the transaction at a place.
+    /// Adds the transaction at a place, the earlier places first.
     pub fn add(&mut self, history: &History, place: u32, txn: TxnId) {
-        self.all.push(place);
         for op in history.ops(txn) {
             match op.kind {
                 OpKind::Write | OpKind::Append => {
@@ -45,16 +47,30 @@ impl Unknowns {
         }
     }
 
-    /// All of them, by their start.
-    pub fn all(&self) -> &[u32] {
-        &self.all
+    /// Whether one may write an object.
+    pub fn may_write(&self, history: &History, place: u32, object: ObjectId) -> bool {
+        self.lists(history, object).iter().any(|all| all.binary_search(&place).is_ok())
     }
 
-    /// Those that may write an object.
-    pub fn writing(&self, history: &History, object: ObjectId) -> impl Iterator<Item = u32> + '_ {
+    /// Those before a place that may write an object, as far as they are worth a look.
+    pub fn lately_writing(
+        &self,
+        history: &History,
+        object: ObjectId,
+        place: u32,
+    ) -> impl Iterator<Item = u32> + '_ {
+        let lately = move |all: &'_ [u32]| {
+            let until = all.partition_point(|&other| other < place);
+            until.saturating_sub(LATELY)..until
+        };
+        self.lists(history, object).into_iter().flat_map(move |all| &all[lately(all)]).copied()
+    }
+
+    /// Lists of those that may write an object, each by start.
+    fn lists(&self, history: &History, object: ObjectId) -> [&[u32]; 3] {
         let own = self.by_object.get(&object);
         let table = history.object(object).table.and_then(|table| self.by_table.get(&table));
-        own.into_iter().chain(table).flatten().chain(&self.anywhere).copied()
+        [own.map_or(&[][..], Vec::as_slice), table.map_or(&[][..], Vec::as_slice), &self.anywhere]
     }
 }
 

@@ -309,6 +309,30 @@ fn a_scan_reads_past_writers_of_what_it_does_not_return() {
     is_clean("mysql/serializable", &[write, scan, ends[0], read, ends[1]]);
 }
 
+/// MariaDB 11.8 at SERIALIZABLE was reported for a transaction that read the MIN of a range beside a row in it
+/// that was not committed: it reads the end of an index, and waits for no other row.
+#[test]
+fn a_query_that_needs_few_rows_locks_no_range() {
+    let ser = "mysql/serializable";
+    let insert = r#"2 10 20 "sql":"INSERT INTO t (id, v, w) VALUES (7, 200, 0)","count":1"#;
+    // A SELECT that is alone in its transaction locks nothing.
+    let other = r#"1 22 24 "sql":"SELECT v FROM t WHERE id = 2","rows":[[20]]"#;
+    let ends = [r#"1 50 60 "commit":true"#, r#"2 70 80 "commit":true"#];
+    let query = |what: &str, group: &str, row: u32| {
+        format!(r#"1 30 40 "sql":"SELECT {what} FROM t WHERE v <= 300{group}","rows":[[{row}]]"#)
+    };
+    for few in [
+        query("MIN(v)", "", 10),
+        query("DISTINCT w", "", 0),
+        query("COUNT(DISTINCT w)", "", 1),
+        query("w", " GROUP BY w", 0),
+    ] {
+        is_clean(ser, &[insert, other, &few, ends[0], ends[1]]);
+    }
+    let all = query("COUNT(*)", "", 2);
+    breaks(ser, Anomaly::MutualExclusion, &[insert, other, &all, ends[0], ends[1]]);
+}
+
 #[test]
 fn a_gap_that_was_locked_stays_empty() {
     let locked = r#"1 10 20 "sql":"SELECT id, v FROM t WHERE v > 100 FOR UPDATE","rows":[]"#;

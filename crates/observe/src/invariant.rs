@@ -226,6 +226,9 @@ fn notes(history: &History, op: OpId, why: Contradiction, cells: &[InvariantCell
         Contradiction::Impossible(row) => {
             format!("No such rows give {}: the answer itself is wrong.", history.show_value(row))
         }
+        Contradiction::Twice(row) => {
+            format!("{} shows a row that is there once: the answer itself is wrong.", history.show_value(row))
+        }
         Contradiction::Missing => {
             "A row that is always there, and that the statement asks for, is missing: the answer itself is wrong."
                 .to_owned()

@@ -243,7 +243,11 @@ impl<'c, 'h> Search<'c, 'h> {
             self.farthest = (here, self.steps);
         }
         let each = self.history.op_count() as u64 / self.history.txn_count().max(1) as u64;
-        let many = if self.recent { MANY_STEPS.max(MANY_STEPS_EACH * each) } else { MANY_STEPS };
+        let many = match self.recent {
+            true if self.limits.width == 1 => 5 * MANY_STEPS.max(MANY_STEPS_EACH * each),
+            true => MANY_STEPS.max(MANY_STEPS_EACH * each),
+            false => MANY_STEPS,
+        };
         self.overdue.is_some() || self.steps - self.farthest.1 > many
     }
 
@@ -475,7 +479,13 @@ impl<'c, 'h> Search<'c, 'h> {
         let choices = Choices::new(&mut self.machine, self.rules, txn, range).map_err(Stop::Outside)?;
         let choices = choices.with(self.options.strongest_first, self.options.concrete).within(&self.budget);
         let left = self.most().saturating_sub(self.steps);
-        let choices = choices.at_most(left.min(self.most_for_one)).recent(self.recent);
+        let mut choices = choices.at_most(left.min(self.most_for_one));
+        if self.recent {
+            choices = choices.in_time(&self.placed);
+        }
+        if self.first_only {
+            choices = choices.first_only();
+        }
         if let Some(frame) = self.frames.back_mut() {
             frame.choices = Some(Box::new(choices));
         }

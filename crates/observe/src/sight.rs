@@ -18,7 +18,7 @@ use margay_verdict::{Budget, Outside, Verdict};
 use crate::engine::{Asked, FEW_TXNS, GLANCE, Observe};
 use crate::invariant;
 use crate::options::Options;
-use crate::search::{FEW_EACH, Found};
+use crate::search::{FEW_EACH, Found, Limits};
 
 impl Observe {
     /// Most logs are right, and in the most natural way: in the order of real time, each statement on a recent state.
@@ -29,15 +29,21 @@ impl Observe {
         budget: &Budget,
     ) -> Result<Option<Verdict>, Outside> {
         let Some(rules) = natural(asked) else { return Ok(None) };
+        let few = Options { steps: self.options.steps.min(GLANCE), ..self.options };
+        // By the definition of `read-committed`, rows of other states come where no recent state fits.
+        let rules = Rules { family: asked.rules.family, ..rules };
         let constraints = Constraints::new(asked.history, rules);
         let timed = Asked { rules, constraints: &constraints, ..*asked };
-        let few = Options { steps: self.options.steps.min(GLANCE), ..self.options };
-        // Where each statement has a state of its own, there are many ways to run a transaction, and few matter.
-        let ways: &[bool] =
-            if matches!(rules.family, Family::Committed(_)) { &[true, false] } else { &[false] };
+        let wide = self.first_limits(asked.history);
+        // Where each statement has a state of its own, commits come in the order of calls, and it is these states that
+        // are looked for; or the first that fits is the right one, and it is the order.
+        let ways: &[(Limits, bool)] = match rules.family {
+            Family::Committed(_) => &[(Limits { width: 1, patience: u32::MAX, ..wide }, false), (wide, true)],
+            _ => &[(wide, false)],
+        };
         let mut suspects = Vec::new();
-        for &first_only in ways {
-            let mut search = timed.search(few, self.first_limits(asked.history), &[])?;
+        for &(limits, first_only) in ways {
+            let mut search = timed.search(few, limits, &[])?;
             (search.each, search.impatient, search.recent) = (FEW_EACH, true, true);
             search.first_only = first_only;
             match search.run(budget) {

@@ -8,7 +8,7 @@ use margay_levels::{Anomaly, Level};
 use margay_observe::Options;
 use margay_verdict::Verdict;
 use support::log::Log;
-use support::{check, word};
+use support::{check, statement_reading, word};
 
 type Line<'a> = (&'a str, Option<&'a [&'a [i64]]>);
 
@@ -197,4 +197,21 @@ fn the_motivating_example() {
     assert_eq!(word(&build(true, 420), Level::StrictSnapshotIsolation), "holds");
     assert_eq!(word(&build(true, 320), Level::StrictSnapshotIsolation), "violated");
     assert_eq!(word(&build(true, 320), Level::ReadCommitted), "holds");
+}
+
+/// PostgreSQL sorts before it waits for locks: a row that changed meanwhile comes in its old place. Such recordings
+/// stayed undecided.
+#[test]
+fn postgresql_sorts_before_it_locks() {
+    let word = |dbms: &str, query: &str| {
+        let mut log = Log::register(&[(1, 10), (2, 20)]);
+        log.builder.header().dbms = Some(dbms.into());
+        log.txn(0, 1, &[("UPDATE t SET v = 30 WHERE k = 1", None)], Commit);
+        log.txn(1, 2, &[(query, Some(&[&[1, 30], &[2, 20]]))], Commit);
+        check(&log.finish(), Level::ReadCommitted, statement_reading()).word().to_owned()
+    };
+    let locks = "SELECT k, v FROM t ORDER BY v FOR UPDATE";
+    assert_eq!(word("postgresql-15", locks), "holds");
+    assert_eq!(word("postgresql-15", "SELECT k, v FROM t ORDER BY v"), "violated");
+    assert_eq!(word("mariadb-10.11", locks), "violated");
 }

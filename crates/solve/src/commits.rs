@@ -14,10 +14,11 @@
 //! A database that shows committed data only and lets a row have one uncommitted writer at a time
 //! passes: the commit of whatever a transaction saw or overwrote began before its own did.
 //!
-//! A transaction that nothing explains so far was shown a version of unknown outcome, or waits until there is
-//! another version of the object in its way. Transactions of unknown outcome appear when they explain something. They
-//! appear where the clock puts them, so that what others wrote in part since then is made of their versions; or else
-//! now.
+//! Transactions of unknown outcome whose values were seen committed: they appear where the clock puts them,
+//! like all others ([`mod@margay_verdict::seen`]). The rest of them appear when they explain something, the
+//! latest first, where the clock puts them, so that what others wrote in part since then is made of their
+//! versions; or else now. What such a transaction saw may need another one first. A transaction that nothing
+//! explains so far waits until there is another version of the object in its way.
 //!
 //! # Invariants
 //! Only an order that the audit accepts is answered. That there is none proves nothing.
@@ -26,6 +27,8 @@
 //! Linear in what operations returned, but for how far they look back, and for the objects whose
 //! initial version matches a condition: these are found once per condition.
 
+use std::cmp::Reverse;
+
 use hashbrown::{HashMap, HashSet};
 use margay_audit::audit_within;
 use margay_history::{
@@ -33,6 +36,7 @@ use margay_history::{
 };
 use margay_levels::Level;
 use margay_verdict::cell::{fold, observed_matches};
+use margay_verdict::seen::seen;
 use margay_verdict::state::plain_effects;
 use margay_verdict::{Budget, Cell, Certificate, Effect, Predicates, Question, ReadFrom, Versions};
 
@@ -47,9 +51,15 @@ pub(crate) fn in_order(history: &History, question: Question, budget: &Budget) -
         return None;
     }
     let predicates = Predicates::compile(history).ok()?.within(budget);
-    let certificate = Certificate::Versions(Walk::new(&predicates).run(&by_commit(history)?)?);
-    audit_within(history, question, &certificate, budget).ok()?;
-    Some(certificate)
+    let mut seen: Vec<TxnId> = seen(history).into_keys().collect();
+    seen.sort_unstable();
+    let nobody = (!seen.is_empty()).then(Vec::new);
+    std::iter::once(seen).chain(nobody).find_map(|seen| {
+        let order = by_commit(history, &seen)?;
+        let certificate = Certificate::Versions(Walk::new(&predicates, seen).run(&order)?);
+        audit_within(history, question, &certificate, budget).ok()?;
+        Some(certificate)
+    })
 }
 
 /// Whether there are more appends to a list than are worth a copy of it for each of them. Such lists tell
@@ -65,19 +75,22 @@ fn has_long_list(history: &History) -> bool {
     })
 }
 
-/// The transactions that committed, by when that began.
-fn by_commit(history: &History) -> Option<Vec<TxnId>> {
-    let committed = history.txns().filter(|&txn| history.outcome(txn) == Outcome::Committed);
+/// The transactions that committed, by when that began; those of unknown outcome that were seen among them.
+fn by_commit(history: &History, seen: &[TxnId]) -> Option<Vec<TxnId>> {
+    let committed =
+        |&txn: &TxnId| history.outcome(txn) == Outcome::Committed || seen.binary_search(&txn).is_ok();
+    let committed = history.txns().filter(committed);
     let timed = |txn: TxnId| Some((began(history, txn)?, txn));
     let mut all: Vec<(i64, TxnId)> = committed.map(timed).collect::<Option<_>>()?;
     all.sort_unstable();
     Some(all.into_iter().map(|(_, txn)| txn).collect())
 }
 
-/// The transactions of unknown outcome, by the objects that they write for all that was seen.
-fn unknown_writers(history: &History) -> HashMap<ObjectId, Vec<TxnId>> {
+/// The other transactions of unknown outcome, by the objects that they write for all that was seen.
+fn unknown_writers(history: &History, seen: &[TxnId]) -> HashMap<ObjectId, Vec<TxnId>> {
     let mut writers: HashMap<ObjectId, Vec<TxnId>> = HashMap::new();
-    for txn in history.txns().filter(|&txn| history.outcome(txn) == Outcome::Unknown) {
+    let unknown = |txn: &TxnId| history.outcome(*txn) == Outcome::Unknown && seen.binary_search(txn).is_err();
+    for txn in history.txns().filter(unknown) {
         let written = history.ops(txn).filter(|op| op.kind.writes()).flat_map(|op| op.accesses);
         for access in written {
             let all = writers.entry(access.object).or_default();
@@ -102,6 +115,9 @@ struct Installed {
 /// The versions of one object so far, the initial one first.
 type Chain = Vec<Installed>;
 
+/// A transaction, its operation that nothing explains, and the object in its way.
+type Stuck = (TxnId, OpId, ObjectId);
+
 struct Walk<'p> {
     history: &'p History,
     predicates: &'p Predicates<'p>,
@@ -112,8 +128,9 @@ struct Walk<'p> {
     /// What the present transaction did to each object so far.
     own: HashMap<ObjectId, Vec<Effect>>,
     reads: Vec<ReadFrom>,
-    /// The transactions of unknown outcome that did not appear yet, by what they write, and those that did.
+    /// The transactions of unknown outcome that may appear when they are needed, by what they write.
     unknown: HashMap<ObjectId, Vec<TxnId>>,
+    /// The transactions of unknown outcome that appear or did.
     committed: Vec<TxnId>,
     /// The operation that nothing explains, and the object in its way.
     stuck: Option<(OpId, ObjectId)>,
@@ -122,7 +139,7 @@ struct Walk<'p> {
 }
 
 impl<'p> Walk<'p> {
-    fn new(predicates: &'p Predicates<'p>) -> Self {
+    fn new(predicates: &'p Predicates<'p>, seen: Vec<TxnId>) -> Self {
         Self {
             history: predicates.history(),
             predicates,
@@ -130,8 +147,8 @@ impl<'p> Walk<'p> {
             initially: HashMap::new(),
             own: HashMap::new(),
             reads: Vec::new(),
-            unknown: unknown_writers(predicates.history()),
-            committed: Vec::new(),
+            unknown: unknown_writers(predicates.history(), &seen),
+            committed: seen,
             stuck: None,
             until: i64::MAX,
         }
@@ -140,7 +157,7 @@ impl<'p> Walk<'p> {
     fn run(mut self, order: &[TxnId]) -> Option<Versions> {
         let mut waiting: Vec<(TxnId, ObjectId)> = Vec::new();
         for &txn in order {
-            let Err(object) = self.appear(txn, true) else {
+            let Err(object) = self.appear(txn, HELPERS) else {
                 self.release(&mut waiting, txn)?;
                 continue;
             };
@@ -168,7 +185,7 @@ impl<'p> Walk<'p> {
             let (ready, still): (Vec<_>, Vec<_>) = waiting.drain(..).partition(|(_, object)| wrote(object));
             *waiting = still;
             for (txn, _) in ready {
-                match self.appear(txn, true) {
+                match self.appear(txn, HELPERS) {
                     Ok(()) => appeared.push(txn),
                     Err(object) => waiting.push((txn, object?)),
                 }
@@ -177,12 +194,12 @@ impl<'p> Walk<'p> {
         Some(())
     }
 
-    /// Lets a transaction commit if everything that it saw is explained, with the help of those of unknown
-    /// outcome if they may.
+    /// Lets a transaction commit if everything that it saw is explained, with the help of so many of unknown
+    /// outcome, each of which explains what the one before saw.
     ///
     /// # Errors
     /// The object in its way; nothing if it is something else.
-    fn appear(&mut self, txn: TxnId, helped: bool) -> Result<(), Option<ObjectId>> {
+    fn appear(&mut self, txn: TxnId, helpers: usize) -> Result<(), Option<ObjectId>> {
         loop {
             let reads = self.reads.len();
             self.stuck = None;
@@ -194,43 +211,44 @@ impl<'p> Walk<'p> {
             self.own.clear();
             self.reads.truncate(reads);
             let Some((op, object)) = self.stuck else { return Err(None) };
-            if !(helped && self.help(txn, op, object)) {
+            if helpers == 0 || !self.help((txn, op, object), helpers - 1) {
                 return Err(Some(object));
             }
         }
     }
 
-    /// Lets a transaction of unknown outcome commit that explains what an operation saw of an object.
-    fn help(&mut self, txn: TxnId, op: OpId, object: ObjectId) -> bool {
-        for unknown in self.unknown.get(&object).cloned().unwrap_or_default() {
-            if self.committed.contains(&unknown) {
-                continue;
-            }
-            let clock = began(self.history, unknown).unwrap_or(i64::MAX);
-            if [clock, i64::MAX].into_iter().any(|until| self.helps(unknown, until, (txn, op, object))) {
-                self.committed.push(unknown);
-                return true;
-            }
-        }
-        false
+    /// Lets a transaction of unknown outcome commit that explains what an operation saw of an object, with the
+    /// help of so many others.
+    fn help(&mut self, stuck: Stuck, helpers: usize) -> bool {
+        let latest_first = |&unknown: &TxnId| Reverse(began(self.history, unknown));
+        let mut unknown = self.unknown.get(&stuck.2).cloned().unwrap_or_default();
+        unknown.sort_by_key(latest_first);
+        unknown.retain(|unknown| !self.committed.contains(unknown));
+        let clock = |unknown: TxnId| began(self.history, unknown).unwrap_or(i64::MAX);
+        let by_clock = unknown.iter().map(|&unknown| (unknown, clock(unknown)));
+        let now = unknown.iter().map(|&unknown| (unknown, i64::MAX));
+        let tries: Vec<(TxnId, i64)> = by_clock.chain(now).collect();
+        tries.into_iter().any(|(unknown, until)| self.helps(unknown, until, stuck, helpers))
     }
 
     /// Lets a transaction of unknown outcome commit before what began later, unless the other is still stuck there.
-    fn helps(&mut self, unknown: TxnId, until: i64, (txn, op, object): (TxnId, OpId, ObjectId)) -> bool {
-        let reads = self.reads.len();
-        self.until = until;
-        let appeared = self.appear(unknown, false);
-        self.until = i64::MAX;
-        if appeared.is_err() {
-            return false;
+    fn helps(&mut self, unknown: TxnId, until: i64, (txn, op, object): Stuck, helpers: usize) -> bool {
+        let (reads, committed) = (self.reads.len(), self.committed.len());
+        self.committed.push(unknown);
+        let now = std::mem::replace(&mut self.until, until);
+        let appeared = self.appear(unknown, helpers).is_ok();
+        self.until = now;
+        if appeared {
+            let (seen, still) = (self.reads.len(), self.appear_at(txn));
+            self.reads.truncate(seen);
+            self.own.clear();
+            if still != Some((op, object)) {
+                return true;
+            }
         }
-        let (seen, still) = (self.reads.len(), self.appear_at(txn));
-        self.reads.truncate(seen);
-        self.own.clear();
-        if still != Some((op, object)) {
-            return true;
+        for other in self.committed.split_off(committed) {
+            self.forget(other);
         }
-        self.forget(unknown);
         self.reads.truncate(reads);
         false
     }
@@ -418,6 +436,9 @@ fn remake(history: &History, chain: &mut [Installed]) {
         chain[at].cell = chain[at].effects.iter().fold(before, |cell, effect| fold(history, cell, effect));
     }
 }
+
+/// How many transactions of unknown outcome may have to appear for one operation.
+const HELPERS: usize = 2;
 
 /// How many appends to one list are many.
 const LONG: usize = 1_000;

@@ -17,9 +17,7 @@
 //! nothing is refuted proves nothing.
 //!
 //! # Cost
-//! One pass over the history per footprint, and [`ROUNDS`] small problems per dead end; at most [`TIME`].
-
-use std::time::Duration;
+//! One pass over the history per footprint, and [`ROUNDS`] small problems per dead end; at most [`POLLS`] polls.
 
 use hashbrown::{HashMap, HashSet};
 use margay_audit::dead_end;
@@ -43,8 +41,9 @@ const ROUNDS: usize = 4;
 /// A version that more reads may have seen has overwriters that say little.
 const MOST_CANDIDATES: usize = 8;
 
-/// How long all suspects may take.
-const TIME: Duration = Duration::from_secs(10);
+/// How often all suspects together may poll the budget: about ten seconds' worth. Seconds themselves would make the
+/// answer depend on the machine.
+const POLLS: u64 = 100_000_000;
 
 /// Lemmas that refute the problem, if those of one footprint do.
 pub(crate) fn refuted_by_few(
@@ -53,7 +52,7 @@ pub(crate) fn refuted_by_few(
     budget: &Budget,
 ) -> Result<Option<Vec<Lemma>>, Exhausted> {
     let strict = if points.split { Level::StrictSnapshotIsolation } else { Level::StrictSerializable };
-    let few = budget.clone().at_most(TIME);
+    let few = budget.clone().at_most_polls(POLLS);
     for objects in footprints(problem) {
         budget.poll()?;
         let Ok(Some(slice)) = dead_end(problem.history, Question::new(strict), &objects, &few) else {

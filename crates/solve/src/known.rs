@@ -140,6 +140,11 @@ impl<'p> Known<'p> {
         known
     }
 
+    /// Whether session order is in it.
+    pub fn has_sessions(&self) -> bool {
+        self.sessions
+    }
+
     fn forced(&self, txn: u32) -> bool {
         self.problem.forced[txn as usize]
     }

@@ -8,8 +8,8 @@
 //!    explains is a violation. At `read-committed` the order in which commits began is tried before that
 //!    (`commits`).
 //! 2. `schedule` on the base graph alone: the guess by time or session place is verified as it is made; most
-//!    valid histories end here. If values repeat, small sets of objects are tried to refute before anything
-//!    else (`footprints`, `cases`).
+//!    valid histories end here, after a few repairs if there is no time (`schedule::repair`). If values
+//!    repeat, small sets of objects are tried to refute before anything else (`footprints`, `cases`).
 //! 3. `known`: saturation to a fixpoint ([Cobra §3.3], [Vbox §4.3]); most violations show as a cycle here.
 //! 4. `prune`: fewer candidates for reads that may have seen several versions, by the same reachability.
 //! 5. `search`: the schedule and a SAT solver (`bat` or `cadical`) with an acyclicity theory (`acyclic`),

@@ -18,12 +18,11 @@
 //! This is how [Lowe 2017] tests linearizability, with transactions for operations and begin and commit points.
 //!
 //! # Cost
-//! At most [`STEPS`] transactions are run, in at most [`TIME`].
+//! At most [`STEPS`] transactions are run, with at most [`POLLS`] polls.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hash, Hasher};
-use std::time::Duration;
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
 use margay_audit::audit_alone_within;
@@ -40,8 +39,8 @@ use crate::problem::Problem;
 /// How many transactions are run.
 const STEPS: usize = 50_000;
 
-/// For how long.
-const TIME: Duration = Duration::from_secs(5);
+/// With how many polls of the budget.
+const POLLS: u64 = 20_000_000;
 
 /// How many points are tried at one place.
 const WIDTH: usize = 24;
@@ -61,7 +60,7 @@ pub(crate) fn replay(
     let Ok(Saturated::Acyclic(_)) = known.saturate(budget) else { return None };
     let graph = known.graph();
     let mut runs = Runs::new(problem, points, &predicates, &graph, places(problem, points, guess));
-    runs.search(&budget.clone().at_most(TIME))
+    runs.search(&budget.clone().at_most_polls(POLLS))
 }
 
 /// The place of each point in an order; those that are not in it come last.

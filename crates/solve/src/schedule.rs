@@ -23,7 +23,9 @@
 //! # Cost
 //! Linear in points and edges, times log for the queue; undoing costs what is undone.
 
+mod ahead;
 mod priority;
+mod repair;
 mod waits;
 
 use std::cmp::Reverse;
@@ -35,6 +37,7 @@ use hashbrown::HashMap;
 use margay_order::Graph;
 use margay_verdict::{Budget, Exhausted};
 
+use self::ahead::Ahead;
 pub(crate) use self::priority::{linear, times};
 use crate::known::{Known, OptionalFact, Reach};
 use crate::lemma::Step;
@@ -77,8 +80,14 @@ pub(crate) struct Schedule<'k> {
     /// How often one transaction reads one item at most: so many of the unread may be the waiting writer's own.
     rereads: u32,
     current: Vec<u32>,
+    /// By version that was taken: the one that it replaced, and the one that replaced it.
     before: Vec<u32>,
+    after: Vec<u32>,
     holder: Vec<u32>,
+    /// Which writers must come first, where that is looked for.
+    ahead: Option<Ahead>,
+    /// How many points are not taken yet.
+    left: usize,
     ready: BinaryHeap<Reverse<(u64, u32)>>,
     waiting_items: HashMap<Item, Vec<u32>>,
     waiting_points: HashMap<u32, Vec<u32>>,
@@ -118,7 +127,10 @@ impl<'k> Schedule<'k> {
             rereads: rereads(problem),
             current: Vec::new(),
             before: vec![0; problem.versions.len()],
+            after: Vec::new(),
             holder: Vec::new(),
+            ahead: None,
+            left: 0,
             ready: BinaryHeap::new(),
             waiting_items: HashMap::new(),
             waiting_points: HashMap::new(),
@@ -139,7 +151,9 @@ impl<'k> Schedule<'k> {
         }
         self.current = self.problem.items().map(|x| self.problem.item_versions(x).start).collect();
         self.holder = vec![NONE; self.current.len()];
+        self.after = vec![NONE; self.problem.versions.len()];
         self.choices = choices;
+        self.left = (0..self.graph.node_count() as u32).filter(|&p| self.is_active(p)).count();
         self.find_dynamic_readers();
         self.find_extra();
         self.refill();
@@ -263,18 +277,29 @@ impl<'k> Schedule<'k> {
 
     /// Takes points until none is ready; answers whether all are taken.
     pub fn run(&mut self, budget: &Budget) -> Result<bool, Exhausted> {
-        while let Some(Reverse((_, point))) = self.ready.pop() {
+        self.run_for(usize::MAX, budget)?;
+        Ok(self.left == 0)
+    }
+
+    /// Takes so many points at most; answers whether none is ready.
+    fn run_for(&mut self, mut most: usize, budget: &Budget) -> Result<bool, Exhausted> {
+        while most > 0
+            && let Some(Reverse((_, point))) = self.ready.pop()
+        {
             budget.poll()?;
-            if self.done[point as usize] {
+            if self.done[point as usize] || self.missing[point as usize] > 0 {
                 continue;
             }
             match self.wait(point) {
                 Some(Wait::Point(other)) => self.waiting_points.entry(other).or_default().push(point),
                 Some(Wait::Item(object)) => self.waiting_items.entry(object).or_default().push(point),
-                None => self.take(point),
+                None => {
+                    self.take(point);
+                    most -= 1;
+                }
             }
         }
-        Ok((0..self.graph.node_count() as u32).all(|p| self.done[p as usize] || !self.is_active(p)))
+        Ok(most > 0)
     }
 
     fn wait(&self, point: u32) -> Option<Wait> {
@@ -287,6 +312,11 @@ impl<'k> Schedule<'k> {
             return None;
         }
         let txn = self.points.txn(point);
+        if point == self.points.begin(txn)
+            && let Some((first, _)) = self.needed_first(txn)
+        {
+            return Some(Wait::Point(self.points.commit(first)));
+        }
         let versions = self.problem.txn_versions(txn);
         let item = |&v: &u32| self.problem.versions[v as usize].item;
         if self.points.split && point == self.points.begin(txn) {
@@ -319,6 +349,7 @@ impl<'k> Schedule<'k> {
         self.done[point as usize] = true;
         self.place[point as usize] = self.log.len() as u32;
         self.log.push(point);
+        self.left -= 1;
         for place in 0..self.graph.successors(point).len() {
             let to = self.graph.successors(point)[place];
             self.missing[to as usize] -= 1;
@@ -353,10 +384,13 @@ impl<'k> Schedule<'k> {
         if point == self.points.commit(txn) {
             for &version in self.problem.txn_versions(txn) {
                 let item = self.problem.versions[version as usize].item;
-                self.before[version as usize] = std::mem::replace(&mut self.current[item.index()], version);
+                let before = std::mem::replace(&mut self.current[item.index()], version);
+                self.before[version as usize] = before;
+                self.after[before as usize] = version;
                 self.holder[item.index()] = NONE;
                 self.wake(item);
             }
+            self.ahead_take(txn);
         }
     }
 
@@ -369,6 +403,7 @@ impl<'k> Schedule<'k> {
     fn undo(&mut self) {
         let Some(point) = self.log.pop() else { return };
         self.done[point as usize] = false;
+        self.left += 1;
         self.graph.successors(point).iter().for_each(|&to| self.missing[to as usize] += 1);
         if self.is_moment(point) {
             return;

@@ -95,7 +95,9 @@ pub(crate) fn search_with<S: Sat>(
     }
     let Some(order) = linear(&graph, schedule.priorities()) else { return Ok(None) };
     if effort.rounds == 1 {
-        return Ok(None);
+        let repairs = known.problem.strategies.has(Strategy::Repair);
+        let repaired = repairs && schedule.run_repaired(&order, budget)?;
+        return Ok(repaired.then_some(Outcome::Order(schedule.log)));
     }
     let solver = S::from(Acyclic::new(graph.clone(), reversed.clone(), &order));
     let mut search = Search::new(known, reach, solver, budget)?;

@@ -16,9 +16,7 @@
 //! of it can be left out.
 //!
 //! # Cost
-//! About as many small searches as the first lemmas name transactions, within [`TIME`].
-
-use std::time::Duration;
+//! About as many small searches as the first lemmas name transactions, within [`POLLS`] polls.
 
 use margay_history::{ObjectId, TxnId, Version};
 use margay_verdict::{Budget, Edge, Lemma, Reason};
@@ -30,8 +28,8 @@ use crate::search::{Effort, Outcome};
 use crate::strategy::Strategy;
 use crate::weak;
 
-/// How long a slice may be made smaller.
-const TIME: Duration = Duration::from_secs(2);
+/// How often the budget may be polled to make a slice smaller.
+const POLLS: u64 = 8_000_000;
 
 /// More transactions are not looked at.
 const MOST: usize = 20_000;
@@ -48,7 +46,7 @@ pub(crate) struct Slice {
 /// The smallest slice that is found below these lemmas.
 pub(crate) fn minimal(problem: &Problem<'_>, points: Points, lemmas: Vec<Lemma>, budget: &Budget) -> Slice {
     let named = named(problem, &lemmas);
-    let budget = budget.clone().at_most(TIME);
+    let budget = budget.clone().at_most_polls(POLLS);
     let wanted = named.len() <= MOST && problem.strategies.has(Strategy::Slice);
     let part = wanted.then(|| problem.part(&named));
     match part.and_then(|part| refuted(&part, points, &budget).map(|lemmas| (part, lemmas))) {

@@ -15,6 +15,8 @@ pub enum Strategy {
     CommitOrder,
     /// A schedule on the base graph, before saturation.
     FirstSchedule,
+    /// Repairs of that schedule where it is stuck (`schedule::repair`).
+    Repair,
     /// Levels without session order are tried with it first.
     AssumedSessions,
     /// Violations that rest on few objects (`footprints`).
@@ -49,9 +51,10 @@ pub enum Strategy {
 
 impl Strategy {
     /// All of them, with their names.
-    pub const ALL: [(Strategy, &'static str); 17] = [
+    pub const ALL: [(Strategy, &'static str); 18] = [
         (Strategy::CommitOrder, "commit-order"),
         (Strategy::FirstSchedule, "first-schedule"),
+        (Strategy::Repair, "repair"),
         (Strategy::AssumedSessions, "assumed-sessions"),
         (Strategy::Footprints, "footprints"),
         (Strategy::Prune, "prune"),

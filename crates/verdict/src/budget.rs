@@ -12,7 +12,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 mod memory;
@@ -23,11 +23,13 @@ pub use memory::default_memory;
 /// What an engine may use. Polled in every loop that can be long.
 ///
 /// # Cost
-/// [`Budget::poll`] is two relaxed loads.
+/// [`Budget::poll`] is two relaxed loads; a counted one stores a number too.
 #[derive(Clone, Debug, Default)]
 pub struct Budget {
     time: Option<Arc<Timer>>,
     memory: Option<u64>,
+    /// How many polls are left, where they are counted.
+    polls: Option<Arc<Meter>>,
     /// Why it ended other than by time. Shared by all budgets made from the same one.
     ended: Arc<AtomicU8>,
 }
@@ -42,6 +44,22 @@ struct Timer {
     watched: AtomicBool,
 }
 
+/// A number of polls, and how many of them are left.
+#[derive(Debug)]
+struct Meter {
+    limit: u64,
+    left: AtomicU64,
+}
+
+impl Meter {
+    /// Counts a poll; false if there were none left. Threads that poll at the same time may count as one.
+    fn count(&self) -> bool {
+        let left = self.left.load(Ordering::Relaxed);
+        self.left.store(left.saturating_sub(1), Ordering::Relaxed);
+        left > 0
+    }
+}
+
 /// Values of `Budget::ended`.
 const GOES_ON: u8 = 0;
 const CANCELLED: u8 = 1;
@@ -54,6 +72,8 @@ pub enum Exhausted {
     Time(Duration),
     /// The memory limit, in bytes.
     Memory(u64),
+    /// The number of polls that an engine allowed a part of its work ([`Budget::at_most_polls`]).
+    Work(u64),
     /// Someone called [`Budget::cancel`].
     Cancelled,
 }
@@ -63,6 +83,7 @@ impl fmt::Display for Exhausted {
         match self {
             Exhausted::Time(limit) => write!(f, "out of time: the limit is {limit:?}"),
             Exhausted::Memory(limit) => write!(f, "out of memory: the limit is {} MiB", limit >> 20),
+            Exhausted::Work(limit) => write!(f, "too much work: the limit is {limit} steps"),
             Exhausted::Cancelled => f.write_str("cancelled"),
         }
     }
@@ -125,6 +146,14 @@ impl Budget {
         }
     }
 
+    /// The same budget that ends after `limit` polls, if it does not end before. For what an engine may try
+    /// before it goes on with something else: that must not depend on how fast the machine is.
+    #[must_use]
+    pub fn at_most_polls(mut self, limit: u64) -> Self {
+        self.polls = Some(Arc::new(Meter { limit, left: AtomicU64::new(limit) }));
+        self
+    }
+
     /// The same budget that also ends when the process holds more than `bytes` of resident memory.
     ///
     /// Where the operating system does not tell how much that is (other than Linux), there is no limit.
@@ -156,8 +185,9 @@ impl Budget {
         if ended != GOES_ON {
             return Err(self.why(ended));
         }
-        match &self.time {
-            Some(timer) if timer.is_over() => Err(Exhausted::Time(timer.limit)),
+        match (&self.time, &self.polls) {
+            (Some(timer), _) if timer.is_over() => Err(Exhausted::Time(timer.limit)),
+            (_, Some(meter)) if !meter.count() => Err(Exhausted::Work(meter.limit)),
             _ => Ok(()),
         }
     }
@@ -218,6 +248,15 @@ mod tests {
         assert!(ended(Budget::unlimited().with_time(soon).at_most(late)));
         assert!(ended(Budget::unlimited().with_time(late).at_most(soon)));
         assert!(!ended(Budget::unlimited().at_most(late)));
+    }
+
+    #[test]
+    fn a_counted_budget_ends_after_its_polls_and_alone() {
+        let whole = Budget::unlimited();
+        let part = whole.clone().at_most_polls(3);
+        let polls: Vec<bool> = (0..6).map(|_| part.clone().poll().is_ok()).collect();
+        assert_eq!(polls, [true, true, true, false, false, false]);
+        assert_eq!((part.poll(), whole.poll()), (Err(Exhausted::Work(3)), Ok(())));
     }
 
     /// Polls until the budget ends; how long that took.
@@ -283,7 +322,8 @@ mod tests {
     fn the_watchdog_sees_resident_memory() {
         let Some(now) = memory::resident() else { return };
         let budget = Budget::unlimited().with_memory(now + (48 << 20));
-        let held = vec![1u8; 128 << 20];
+        // An optimised build would leave the memory out.
+        let held = std::hint::black_box(vec![1u8; 128 << 20]);
         until_end(&budget);
         assert_eq!(budget.poll(), Err(Exhausted::Memory(now + (48 << 20))));
         assert_eq!(held[held.len() - 1], 1);

@@ -3,8 +3,8 @@
 //! An engine is a [`Checker`]: given a history and a [`Question`], within a [`Budget`], it answers with a [`Verdict`].
 //! `holds` and `violated` carry a [`Certificate`], which the crate `margay-audit` re-checks against the history alone.
 //! What engines and the audit both have to know of a history is here too: what objects hold ([`cell`]), what operations
-//! do ([`state`]), what conditions mean ([`Predicates`]), what statements sum up ([`summaries`]), and who wrote a
-//! value ([`last_writes`]).
+//! do ([`state`]), what conditions mean ([`Predicates`]), what statements sum up ([`summaries`]), who wrote a
+//! value ([`last_writes`]), and whose unknown outcome was seen ([`seen`](mod@seen)).
 //!
 //! # Invariants
 //! - Nothing here depends on an engine, and nothing here searches.
@@ -23,6 +23,7 @@ pub mod instants;
 pub mod last_writes;
 pub mod mechanism;
 mod predicates;
+pub mod seen;
 pub mod sole;
 pub mod state;
 pub mod summaries;

@@ -10,11 +10,13 @@
 //! - A sight is left out only if it does not fit, the level does not allow it, or another one has the same
 //!   writes. Where there are too many, [`Choices::cut`] says so.
 
-use margay_sql::{TableId, Write};
+use hashbrown::HashSet;
+use margay_sql::{Key, TableId, Write};
 use margay_verdict::Outside;
 use margay_verdict::execution::{Pin, Reading, Sight};
 
 use super::{Choices, same_writes};
+use crate::fits::Difference;
 use crate::machine::{Machine, Ran, Step};
 use crate::rules::Family;
 
@@ -29,7 +31,7 @@ impl Choices {
     pub(super) fn allowed(&self, machine: &Machine<'_>, step: &Step, sight: &Sight) -> bool {
         let Ok(outcome) = &step.result else { return false };
         match self.rules.family {
-            Family::Committed(Reading::Statement) => outcome.writes.iter().all(|write| {
+            Family::Committed(_) if self.sees_one_state() => outcome.writes.iter().all(|write| {
                 let latest = machine.last_writer(write.table, &write.key, self.here);
                 let newest = |pin: &Pin| pin.at == self.here && !pin.missed && *pin.key == *write.key;
                 let pinned = sight.pins.iter().any(newest);
@@ -44,38 +46,52 @@ impl Choices {
         }
     }
 
+    /// Whether a statement sees one state, and what it writes is the newest version.
+    fn sees_one_state(&self) -> bool {
+        self.rules.family == Family::Committed(Reading::Statement) || self.recent && !self.mixes
+    }
+
     /// All sights of the next statement that fit and are allowed, each with other writes; one is enough where nothing
     /// is written.
     pub(super) fn options(&mut self, machine: &mut Machine<'_>) -> Result<Vec<Sight>, Outside> {
-        let mut found = Found { sights: Vec::new(), writes: Vec::new(), only: false };
+        let mut found = Found { one_each: self.one_each, ..Found::default() };
         match self.rules.family {
             Family::Committed(Reading::Statement) => self.statement_sights(machine, &mut found)?,
             Family::Committed(Reading::Item) => {
                 self.statement_sights(machine, &mut found)?;
-                self.row_sights(machine, &mut found)?;
+                if found.sights.is_empty() {
+                    self.mixes = true;
+                    self.nearest(machine, &mut found)?;
+                    self.mixes = false;
+                }
+                if !self.recent {
+                    self.row_sights(machine, &mut found)?;
+                }
             }
             _ => self.row_sights(machine, &mut found)?,
         }
         Ok(found.sights)
     }
 
-    /// Tries one sight of the next statement: what it looked at, and whether it looks again at rows that it waited for.
-    fn attempt(
+    /// Tries one sight of the next statement.
+    pub(super) fn attempt(
         &mut self,
         machine: &mut Machine<'_>,
         sight: &Sight,
         found: &mut Found,
-    ) -> Result<(Ran, bool), Outside> {
+    ) -> Result<Attempt, Outside> {
         if self.is_over() {
-            return Ok((Ran::default(), false));
+            return Ok(Attempt::default());
         }
         let op = self.ops[self.levels.len()];
         let (mut transaction, _) = self.prefix(machine)?;
         let step = self.step(machine, &mut transaction, op, sight);
-        let (mut seen, mut looks_again) = (Ran::default(), true);
+        let mut tried = Attempt { looks_again: true, ..Attempt::default() };
+        let seen = &mut tried.seen;
         match step {
             Ok(step) => {
-                looks_again = step.looks_again;
+                tried.looks_again = step.looks_again;
+                tried.difference = machine.difference(op, &step);
                 self.look(machine, &step);
                 let mut tables = if step.result.is_err() { machine.all_tables() } else { Vec::new() };
                 seen.add(&step, &mut tables);
@@ -89,20 +105,35 @@ impl Choices {
             }
         }
         machine.drop(transaction);
-        Ok((seen, looks_again))
+        Ok(tried)
+    }
+
+    /// Whole states: those that the statement can have seen by its interval, and if none of them fits, all.
+    fn statement_sights(&mut self, machine: &mut Machine<'_>, found: &mut Found) -> Result<(), Outside> {
+        let oldest = if self.recent { self.low } else { machine.oldest() };
+        if let Some(&(first, last)) = self.spans.get(self.levels.len()) {
+            self.states(machine, (first.max(oldest), last.max(oldest)), found)?;
+            if !found.sights.is_empty() {
+                return Ok(());
+            }
+        }
+        self.states(machine, (oldest, self.here), found)
     }
 
     /// Whole states, latest first.
-    fn statement_sights(&mut self, machine: &mut Machine<'_>, found: &mut Found) -> Result<(), Outside> {
-        let mut next = Some(self.here);
-        let oldest = if self.recent { self.low } else { machine.oldest() };
+    fn states(
+        &mut self,
+        machine: &mut Machine<'_>,
+        (oldest, latest): (u32, u32),
+        found: &mut Found,
+    ) -> Result<(), Outside> {
+        let mut next = Some(latest);
         while let Some(at) = next {
-            let (seen, looks_again) = self.attempt(machine, &Sight::state(at), found)?;
+            let Attempt { seen, looks_again, .. } = self.attempt(machine, &Sight::state(at), found)?;
             if found.only {
                 return Ok(());
             }
-            let statement = self.rules.family == Family::Committed(Reading::Statement);
-            if statement && looks_again && at < self.here {
+            if self.sees_one_state() && looks_again && at < self.here {
                 self.rechecked(machine, at, &seen, found)?;
             }
             next = machine.earlier(&seen, at)?.filter(|&earlier| earlier >= oldest);
@@ -122,7 +153,7 @@ impl Choices {
         // A row that goes on under another key is followed there, which is not known here.
         self.cut |= machine.moves_rows();
         let mut sights = vec![Sight::state(at)];
-        let mut known: Vec<(TableId, &margay_sql::Key)> = Vec::new();
+        let mut known: Vec<(TableId, &Key)> = Vec::new();
         for read in seen.rows.iter().filter(|read| read.present) {
             let newest = machine.last_writer(read.table, &read.key, self.here);
             if newest.is_none_or(|(state, _)| state <= at) || known.contains(&(read.table, &read.key)) {
@@ -164,9 +195,9 @@ impl Choices {
                 self.cut = true;
                 return Ok(());
             }
-            let mut leaf = Found { sights: Vec::new(), writes: Vec::new(), only: false };
-            let (seen, _) = self.attempt(machine, &sight, &mut leaf)?;
-            match self.undecided(machine, &sight, &seen)? {
+            let mut leaf = Found { one_each: self.one_each, ..Found::default() };
+            let seen = self.attempt(machine, &sight, &mut leaf)?.seen;
+            match self.undecided(machine, &sight, &seen, 1)?.pop() {
                 Some((table, key)) => {
                     // The latest version is tried first, so it is pushed last.
                     for pin in self.pins(machine, table, &key).into_iter().rev() {
@@ -182,49 +213,71 @@ impl Choices {
     }
 
     /// The ways in which a row can be seen: as of its versions, latest first, or not at all where it was replaced.
-    fn pins(&self, machine: &Machine<'_>, table: TableId, key: &margay_sql::Key) -> Vec<Pin> {
+    pub(super) fn pins(&self, machine: &Machine<'_>, table: TableId, key: &Key) -> Vec<Pin> {
         let states = machine.states_of(table, key, self.here).into_iter();
         let missed = matches!(self.rules.family, Family::Committed(_));
         let gap = missed.then(|| machine.gap(table, key, self.here)).flatten();
         states.map(|state| machine.pin(table, key, state)).chain(gap).collect()
     }
 
-    /// A row with several versions that matters and has not been pinned.
-    fn undecided(
+    /// Up to so many rows with several versions that matter and have not been pinned.
+    pub(super) fn undecided(
         &self,
         machine: &Machine<'_>,
         sight: &Sight,
         seen: &Ran,
-    ) -> Result<Option<(TableId, margay_sql::Key)>, Outside> {
-        let open = |table: TableId, key: &margay_sql::Key| {
+        most: usize,
+    ) -> Result<Vec<(TableId, Key)>, Outside> {
+        let (mut rows, mut known) = (Vec::new(), HashSet::new());
+        let mut add = |table: TableId, key: &Key| {
             let name = &machine.database().schema(table).name;
-            let pinned = sight.pins.iter().any(|pin| pin.table == *name && *pin.key == **key);
-            !pinned && self.pins(machine, table, key).len() > 1
+            let pinned = || sight.pins.iter().any(|pin| pin.table == *name && *pin.key == **key);
+            let fresh = known.insert((table, key.clone()));
+            if fresh && !pinned() && self.pins(machine, table, key).len() > 1 {
+                rows.push((table, key.clone()));
+            }
+            rows.len() >= most
         };
-        if let Some(read) = seen.rows.iter().find(|read| open(read.table, &read.key)) {
-            return Ok(Some((read.table, read.key.clone())));
+        if seen.rows.iter().any(|read| add(read.table, &read.key)) {
+            return Ok(rows);
         }
         for predicate in &seen.predicates {
             let keys = machine.ever_found(predicate, self.here)?;
-            if let Some(key) = keys.into_iter().find(|key| open(predicate.table, key)) {
-                return Ok(Some((predicate.table, key)));
+            if keys.iter().any(|key| add(predicate.table, key)) {
+                return Ok(rows);
             }
         }
         // A statement that fails does not tell what it looked at.
-        let rows = seen
-            .taken
-            .iter()
-            .flat_map(|&table| machine.database().keys(table).into_iter().map(move |key| (table, key)));
-        Ok(rows.into_iter().find(|(table, key)| open(*table, key)))
+        for &table in &seen.taken {
+            if machine.database().keys(table).iter().any(|key| add(table, key)) {
+                return Ok(rows);
+            }
+        }
+        Ok(rows)
     }
 }
 
+/// What came of a sight.
+#[derive(Default)]
+pub(super) struct Attempt {
+    /// What the statement looked at.
+    pub seen: Ran,
+    /// Whether it looks again at rows that it waited for.
+    looks_again: bool,
+    /// What is wrong, if it did not fail.
+    pub difference: Option<Difference>,
+}
+
 /// The sights of a statement that fit.
-struct Found {
-    sights: Vec<Sight>,
+#[derive(Default)]
+pub(super) struct Found {
+    /// The sights.
+    pub sights: Vec<Sight>,
     writes: Vec<Vec<Write>>,
     /// One is found, and no other can make a difference.
     only: bool,
+    /// Whether one is enough.
+    one_each: bool,
 }
 
 impl Found {
@@ -232,7 +285,7 @@ impl Found {
         if self.writes.iter().any(|known| same_writes(known, &writes)) {
             return;
         }
-        self.only = !locks;
+        self.only = !locks || self.one_each;
         self.sights.push(sight.clone());
         self.writes.push(writes);
     }

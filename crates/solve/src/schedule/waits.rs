@@ -59,7 +59,7 @@ impl Schedule<'_> {
     }
 
     /// What a point waits for, and why.
-    fn waits(&self, point: u32) -> Vec<(u32, Step)> {
+    pub(super) fn waits(&self, point: u32) -> Vec<(u32, Step)> {
         let open = |p: u32| !self.done[p as usize] && self.is_active(p);
         let mut waits: Vec<(u32, Step)> = self
             .reversed

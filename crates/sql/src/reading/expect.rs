@@ -1,9 +1,9 @@
 //! What a statement can answer, by what rows can be.
 //!
 //! # Invariants
-//! - Whatever state a statement is executed on, if each row of it is one of the possible ones by itself, the answer
-//!   fits what is expected. Rows are independent of each other here, so that this holds whichever states a level lets
-//!   them be seen in.
+//! - Whatever state a statement is executed on, if each row of it is one of the possible ones by
+//!   itself, the answer fits what is expected. Rows are independent of each other here, so that
+//!   this holds whichever states a level lets them be seen in.
 
 use std::sync::Arc;
 
@@ -19,10 +19,11 @@ use crate::value::Value;
 
 /// What rows can be.
 pub trait Rows {
-    /// Calls `visit` with each row that a table can have, and whether it has it always; false if there may be others.
+    /// Calls `visit` with each row that a table can have, and whether it has it always; false if
+    /// there may be others.
     fn each(&self, table: TableId, visit: &mut dyn FnMut(&Key, bool)) -> bool;
-    /// Rows of a table, as [`Rows::each`] has them, among which all are whose column can be this integer; `None` where
-    /// there is no quick way to tell.
+    /// Rows of a table, as [`Rows::each`] has them, among which all are whose column can be this
+    /// integer; `None` where there is no quick way to tell.
     fn with(&self, _: TableId, _column: usize, _number: i64) -> Option<Arc<[(Key, bool)]>> {
         None
     }
@@ -37,10 +38,13 @@ pub trait Rows {
 pub struct Expected {
     /// Every row of the answer is one of each part, in the outputs that the part has.
     pub parts: Vec<ExpectedPart>,
-    /// The one part has all outputs, and an answer for each of its rows that is there, up to the limit.
+    /// The one part has all outputs, and an answer for each of its rows that is there, up to the
+    /// limit.
     pub whole: bool,
     /// The most rows of an answer.
     pub limit: Option<u64>,
+    /// The outputs that show which rows of the tables a row of the answer is of: no two rows have all of them in common.
+    pub keys: Option<Vec<usize>>,
     /// How many rows are met by a statement that writes, at least and at most.
     pub count: Option<(u64, u64)>,
 }
@@ -103,8 +107,8 @@ struct Met<'s> {
 const MOST_JOINED: usize = 64;
 
 impl Asker<'_> {
-    /// The rows of a source that can satisfy its conditions beside rows of the sources before it; `None` if there may
-    /// be others.
+    /// The rows of a source that can satisfy its conditions beside rows of the sources before it;
+    /// `None` if there may be others.
     fn met<'s>(&self, before: &[Met<'s>], source: &'s Source) -> Option<Vec<Met<'s>>> {
         let SourceRows::Table(table, _) = &source.rows else { return None };
         if source.left {
@@ -217,10 +221,11 @@ impl Asker<'_> {
             ExpectedPart { outputs, rows }
         };
         let limit = self.limit(select);
+        let keys = self.keys(select);
         let cut = select.limit.is_some() && limit.is_none() || select.offset.is_some() || select.distinct;
         if let Some(rows) = self.joined(&select.sources) {
             let parts = vec![part((0..select.outputs.len()).collect(), rows)];
-            return Expected { whole: !cut, limit, parts, count: None };
+            return Expected { whole: !cut, limit, parts, keys, count: None };
         }
         let mut parts = Vec::new();
         for source in &select.sources {
@@ -235,7 +240,25 @@ impl Asker<'_> {
             let Some(met) = self.met(&[], source) else { continue };
             parts.push(part(outputs, met.into_iter().map(|met| vec![met]).collect()));
         }
-        Expected { whole: false, limit, parts, count: None }
+        Expected { whole: false, limit, parts, keys, count: None }
+    }
+
+    /// The outputs that are the keys of all tables.
+    fn keys(&self, select: &Select) -> Option<Vec<usize>> {
+        let mut keys = Vec::new();
+        for source in &select.sources {
+            let SourceRows::Table(table, _) = &source.rows else { return None };
+            let key = &self.database.schema(*table).key;
+            if source.left || key.is_empty() {
+                return None;
+            }
+            for column in key {
+                let slot = source.offset + column;
+                let is_it = |expr: &Expr| matches!(expr, Expr::Column(Slot { depth: 0, index }) if usize::from(*index) == slot);
+                keys.push(select.outputs.iter().position(|output| is_it(&output.expr))?);
+            }
+        }
+        (!keys.is_empty()).then_some(keys)
     }
 
     /// The limit of a query, if it is a number.
