@@ -16,7 +16,7 @@ use margay_verdict::{Broken, Budget, Why};
 
 /// How many seeds a protocol is run with, unless the environment variable `MARGAY_SHARE_SEEDS` says
 /// otherwise.
-const SEEDS: u64 = 3;
+const SEEDS: u64 = 1;
 
 /// Processes, and workers of each.
 const SHAPES: [(usize, usize); 7] = [(1, 1), (1, 2), (1, 3), (1, 7), (2, 1), (2, 2), (3, 2)];
