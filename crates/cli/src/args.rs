@@ -333,6 +333,9 @@ pub struct CheckArgs {
     pub accept: Option<PathBuf>,
     #[command(flatten)]
     pub input: InputArgs,
+    #[cfg(feature = "cluster")]
+    #[command(flatten)]
+    pub cluster: crate::cluster::ClusterArgs,
     /// Also show throughput, latency, memory and kinds of dependencies over time
     #[arg(long)]
     pub stats: bool,

@@ -4,6 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use margay::{Backend, Choice, Decision, Options, Reading};
+#[cfg(feature = "cluster")]
+use margay_cluster::Cluster;
 use margay_history::{History, HistoryBuilder};
 use margay_levels::Level;
 use margay_levels::profile::Dbms;
@@ -12,6 +14,8 @@ use margay_report::view::Again;
 use margay_verdict::{Budget, Exhausted, Question, Verdict, Why, default_memory, wire};
 
 use crate::args::CheckArgs;
+#[cfg(feature = "cluster")]
+use crate::cluster::{self, Place};
 use crate::elle;
 use crate::expected::Expectation;
 use crate::failure::{Failure, Status};
@@ -44,6 +48,11 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
     if let Some(question) = stream::question(&args)? {
         return stream::check(&args, question);
     }
+    #[cfg(feature = "cluster")]
+    let (args, cluster) = match cluster::place(args)? {
+        Place::Here(args, cluster) => (args, cluster),
+        Place::Above(status) => return Ok(status),
+    };
     let expectation = Expectation::read(args.accept.as_deref(), false)?;
     let dbms = args.dbms.as_deref().map(|name| dbms(name, args.engine)).transpose()?;
     let task = Task {
@@ -69,6 +78,10 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
         decide(&task, &loaded.history)
     };
     drop(overdue);
+    #[cfg(feature = "cluster")]
+    if let Some(trouble) = cluster.and_then(Cluster::trouble) {
+        return Err(Failure::new(trouble));
+    }
     let decisions = std::iter::once((&mut decision, task.level));
     let aside = expectation.sort(&loaded.history, decisions, |part, _| decide(&task, part).verdict);
     let history = decision.about(&loaded.history);

@@ -19,6 +19,15 @@ pub enum Status {
     Unknown,
 }
 
+#[cfg(feature = "cluster")]
+impl Status {
+    /// The status of this number, of a command that was run by another.
+    pub fn of(number: u8) -> Self {
+        let all = [Self::Fine, Self::Violated, Self::Failed];
+        all.into_iter().find(|status| *status as u8 == number).unwrap_or(Self::Unknown)
+    }
+}
+
 impl From<Status> for ExitCode {
     fn from(status: Status) -> Self {
         ExitCode::from(status as u8)

@@ -9,6 +9,8 @@
 mod args;
 mod audit;
 mod check;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod convert;
 mod duration;
 mod elle;

@@ -1,4 +1,4 @@
-//! `margay run` on the databases that it has to be built with:
+//! `margay run` on the databases that it has to be built with, and `margay check` on several workers:
 //! `cargo test -p margay-cli --features slatedb --test features`.
 
 mod common;
@@ -72,4 +72,78 @@ mod built {
 fn what_was_not_built_says_how() {
     let told = common::margay(["run", "duckdb"]).expect(2);
     assert!(told.stderr.contains("--features duckdb"), "{}", told.stderr);
+}
+
+#[cfg(feature = "cluster")]
+mod cluster {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::common::{Run, margay};
+
+    fn check(history: &str, more: &[&str]) -> Run {
+        let args = ["check", history, "--level", "serializable", "--json"];
+        margay(args.into_iter().chain(more.iter().copied()))
+    }
+
+    fn findings(run: Run) -> String {
+        let told = run.expect(1).json();
+        assert_eq!(told["verdict"].as_str(), Some("violated"), "{told}");
+        told["anomalies"].to_string()
+    }
+
+    /// Addresses on which nobody listens.
+    fn hosts(count: usize) -> String {
+        let listeners: Vec<TcpListener> =
+            (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
+        let address = |listener: &TcpListener| listener.local_addr().expect("an address").to_string();
+        listeners.iter().map(address).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn workers_and_processes_find_the_same() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        let (history, list, token) = (path("h.jsonl"), path("hosts"), path("token"));
+        let config = ["--protocol", "ssi", "--fault", "write-skew", "--transactions", "600", "--keys", "8"];
+        margay(["simulate"].into_iter().chain(config).chain([history.as_str()])).expect(0);
+        let one = findings(check(&history, &["--engine", "mirror", "--workers", "1"]));
+        assert_eq!(one, findings(check(&history, &["--engine", "mirror", "--workers", "3"])));
+        std::fs::write(&list, hosts(2)).expect("a file");
+        std::fs::write(&token, "the token of this test").expect("a file");
+        let common = ["--engine", "mirror", "--workers", "2", "--hosts", &list, "--token-file", &token];
+        let several: Vec<String> = thread::scope(|scope| {
+            let process = |number: &'static str| {
+                let args = [&common[..], &["--process", number]].concat();
+                let history = &history;
+                scope.spawn(move || findings(check(history, &args)))
+            };
+            let all = [process("0"), process("1")];
+            all.into_iter().map(|one| one.join().expect("no panic")).collect()
+        });
+        assert_eq!(several, [one.clone(), one]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        let (list, token, history) = (path("hosts"), path("token"), "examples/write-skew.jsonl");
+        std::fs::write(&list, hosts(2)).expect("a file");
+        std::fs::write(&token, "short").expect("a file");
+        let wrong = |more: &[&str], why: &str| {
+            let told = check(history, more).expect(2);
+            assert!(told.stderr.contains(why), "{}", told.stderr);
+        };
+        wrong(&["--workers", "2"], "add --engine mirror");
+        let hosts = ["--engine", "mirror", "--hosts", list.as_str()];
+        let with = |more: &[&'static str]| [&hosts[..], more].concat();
+        wrong(&with(&["--process", "0"]), "hosts need a token");
+        wrong(&with(&["--process", "2"]), "there is no process 2: the hosts are numbered 0 to 1");
+        let both = [&hosts[..], &["--process", "0", "--token-file", token.as_str()]].concat();
+        wrong(&both, "shorter than 16 characters");
+        std::fs::write(&token, "the token of this test").expect("a file");
+        let dbms = ["--dbms", "postgresql/serializable", "--patience", "300ms"];
+        wrong(&[&both[..], &dbms].concat(), "(process 1) does not answer");
+    }
 }

@@ -20,7 +20,7 @@ pub use margay_infer::{Ambiguity, Assume, ambiguities, assumed};
 use margay_levels::definition::Family;
 use margay_levels::profile::{Dbms, NoProfile};
 use margay_levels::{Level, UnknownName};
-use margay_mirror::{Engine as Mirror, Mechanisms};
+use margay_mirror::{Engine as Mirror, Mechanisms, Workers};
 use margay_naive::Naive;
 use margay_solve::{Solve, SolveWith};
 pub use margay_verdict::execution::Reading;
@@ -58,7 +58,7 @@ pub fn all() -> &'static [Engine] {
 }
 
 /// The mirror takes its mechanisms from the profile that the history names.
-const MIRROR: Mirror = Mirror { mechanisms: None, profile: None };
+const MIRROR: Mirror = Mirror { mechanisms: None, profile: None, workers: None };
 
 /// Up to so many transactions [`auto`] asks `naive`.
 const NAIVE_UP_TO: usize = 8;
@@ -92,7 +92,7 @@ pub enum Choice {
 /// The mirror of a database with these mechanisms.
 #[must_use]
 pub fn mirror_of(mechanisms: Mechanisms) -> Choice {
-    Choice::Mirror(Mirror { mechanisms: Some(mechanisms), profile: None })
+    Choice::Mirror(Mirror { mechanisms: Some(mechanisms), ..MIRROR })
 }
 
 impl Choice {
@@ -129,7 +129,22 @@ impl Choice {
         if !self.asks_for_dbms() {
             return Ok(self);
         }
-        Mirror::of(dbms, history, level).map(Choice::Mirror)
+        let workers = match self {
+            Choice::Mirror(mirror) => mirror.workers,
+            _ => None,
+        };
+        Mirror::of(dbms, history, level).map(|mirror| Choice::Mirror(Mirror { workers, ..mirror }))
+    }
+
+    /// The mirror on several workers; nothing if this is another engine.
+    #[must_use]
+    pub fn with_workers(self, workers: &'static dyn Workers) -> Option<Self> {
+        match self {
+            Choice::Mirror(mirror) => Some(Choice::Mirror(Mirror { workers: Some(workers), ..mirror })),
+            other => {
+                other.asks_for_dbms().then_some(Choice::Mirror(Mirror { workers: Some(workers), ..MIRROR }))
+            }
+        }
     }
 }
 

@@ -11,15 +11,13 @@
 //! Dependencies come in an order that does not depend on the number of shards: by transaction, and then by
 //! write. So the cycles that are found do not either.
 
-use margay_history::Values;
-use margay_mechanisms::{World, dangerous};
+use margay_mechanisms::dangerous;
 use margay_verdict::mechanism::{Certified, Mechanisms, View};
 use margay_verdict::{Broken, Edge, Reason};
 
-use crate::judge::Explained;
+use crate::judge::{Explained, Spot, What};
 use crate::mirror::Mirror;
 use crate::record::MarkedEdge;
-use crate::searched::Searched;
 use crate::shard::{Alarm, Ordered};
 use crate::txn::{Ended, Txn};
 
@@ -27,14 +25,27 @@ use crate::txn::{Ended, Txn};
 #[derive(Default, Debug)]
 pub(crate) struct Judged {
     pub window: Vec<Ended>,
+    /// Whatever was not judged before began at this time or later.
+    pub horizon: i64,
     pub explained: Vec<Explained>,
     pub ordered: Vec<Ordered>,
+}
+
+impl Judged {
+    /// Adds what one more shard found of each transaction.
+    pub fn add(&mut self, explained: Vec<Explained>) {
+        if self.explained.is_empty() {
+            self.explained = explained;
+            return;
+        }
+        self.explained.iter_mut().zip(explained).for_each(|(all, part)| all.add(part));
+    }
 }
 
 impl Mirror {
     /// Takes over what is certain of transactions that are judged.
     pub(crate) fn certify(&mut self, judged: Judged) {
-        let Judged { window, explained, ordered } = judged;
+        let Judged { window, horizon, explained, ordered } = judged;
         let (mut edges, mut alarms) = (Vec::new(), Vec::new());
         for part in ordered {
             self.statistics.ww.add(part.ww);
@@ -46,7 +57,8 @@ impl Mirror {
         edges.sort_by_key(|(place, _)| *place);
         alarms.sort_by_key(|alarm| alarm.place);
         let (mut edges, mut alarms) = (edges.into_iter().peekable(), alarms.into_iter().peekable());
-        for (number, (ended, found)) in window.iter().zip(explained).enumerate() {
+        for (number, (ended, mut found)) in window.iter().zip(explained).enumerate() {
+            found.sort();
             while let Some(Alarm { txns, broken, .. }) = alarms.next_if(|alarm| alarm.place.0 == number) {
                 self.report(txns.to_vec(), broken);
             }
@@ -54,13 +66,17 @@ impl Mirror {
             while let Some((_, edge)) = edges.next_if(|((of, _), _)| *of == number) {
                 self.depend(edge);
             }
-            self.judged(ended);
+            self.tidy(ended, horizon);
         }
     }
 
-    /// Takes over what explaining brought to light.
-    fn take_over(&mut self, ended: &Txn, found: Explained) {
-        for op in found.broken {
+    /// Takes over what explaining brought to light. Of reads and searches that did not see their own
+    /// transaction's writes the first counts.
+    fn take_over(&mut self, ended: &Txn, mut found: Explained) {
+        let is_own = |spot: &Spot| spot.of <= What::Search;
+        let missed = found.broken.iter().filter(|(spot, _)| is_own(spot)).count();
+        found.broken.drain(1.min(missed)..missed);
+        for (_, op) in found.broken {
             self.report(vec![ended.id], Broken::Read { op });
         }
         self.statistics.reads += found.wr.certain + found.wr.deduced + found.wr.uncertain;
@@ -68,20 +84,7 @@ impl Mirror {
         self.statistics.wr.add(found.wr);
         self.statistics.rw.add(found.rw);
         self.statistics.open.add(found.open);
-        found.edges.into_iter().for_each(|edge| self.depend(edge));
-    }
-
-    /// Rows may still come to match what was searched.
-    pub(crate) fn remember_searches(&mut self, explained: &mut [Explained], values: &Values) {
-        self.store.enroll(&self.searches);
-        let world = World { values, searches: &self.searches };
-        for (place, found) in explained.iter_mut().enumerate() {
-            for searched in found.searched.drain(..) {
-                let Some(table) = self.searches.searched(searched.predicate) else { continue };
-                let searched = Searched { number: self.statistics.judged + place as u64, ..searched };
-                self.store.table(table).searchers.push(searched, world, self.forgotten);
-            }
-        }
+        found.edges.into_iter().for_each(|(_, edge)| self.depend(edge));
     }
 
     /// A dependency is certain: the certifier looks at it.

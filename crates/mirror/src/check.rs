@@ -2,7 +2,7 @@
 
 use std::thread::available_parallelism;
 
-use margay_history::{History, OpId, TxnId};
+use margay_history::{History, ObjectId, Op, OpId, TxnId};
 use margay_levels::Level;
 use margay_levels::profile::{self, Dbms, NoProfile, Profile};
 use margay_mechanisms::{Searches, Unseen, interval, unfit};
@@ -10,8 +10,11 @@ use margay_verdict::mechanism::{Deduced, Mechanisms};
 use margay_verdict::{Budget, Certificate, Checker, Exhausted, Finding, Question, Verdict, Why};
 
 use crate::front::{Front, Step};
+use crate::letter::{Account, Exchange, Lost, Workers};
 use crate::merged::Merged;
 use crate::mirror::{Asked, Mirror, Trace, Violation};
+use crate::seat::{Seat, Stopped};
+use crate::shard::place;
 use crate::simulated::simulated;
 
 /// How many violations are told; the stream goes on without them.
@@ -20,6 +23,9 @@ const TOLD: usize = 16;
 /// Histories of so many operations are worth several threads, if there are any. Whether they are large
 /// decides, and not the machine: so the findings are the same everywhere.
 const LARGE: usize = 100_000;
+
+/// How many operations the longest epochs have.
+const EPOCH: i128 = 80_000;
 
 /// The engine `mirror`: all sessions of a history merged by `before`, under the mechanisms of its database.
 ///
@@ -30,6 +36,8 @@ pub struct Engine {
     pub mechanisms: Option<Mechanisms>,
     /// The profile that they are of, if they are of one.
     pub profile: Option<Profile>,
+    /// Those who verify together; otherwise this process does so alone.
+    pub workers: Option<&'static dyn Workers>,
 }
 
 impl Engine {
@@ -41,10 +49,10 @@ impl Engine {
         if let Dbms::Named(name) = dbms
             && let Some(mechanisms) = simulated(name)
         {
-            return Ok(Self { mechanisms: Some(mechanisms), profile: None });
+            return Ok(Self { mechanisms: Some(mechanisms), ..Self::default() });
         }
         let profile = dbms.profile(recorded(dbms, history), level)?;
-        Ok(Self { mechanisms: Some(Mechanisms::of(&profile)), profile: Some(profile) })
+        Ok(Self { mechanisms: Some(Mechanisms::of(&profile)), profile: Some(profile), workers: None })
     }
 }
 
@@ -96,22 +104,32 @@ impl Engine {
             Some(mechanisms) => mechanisms,
             None => mechanisms(history, question)?,
         };
+        let (all, statistics) = match self.workers {
+            Some(workers) => workers.verify(history, mechanisms, budget)?,
+            None => Self::verify(history, mechanisms, budget)?,
+        };
+        let mut found = told(all);
+        let name = self.profile.map(|profile| profile.name()).or_else(|| named(history, &mechanisms));
+        found.iter_mut().for_each(|finding| name_profile(finding, name.as_ref()));
+        match first_statement(history) {
+            _ if !found.is_empty() => Ok((Verdict::Violated(found), statistics.deduced())),
+            Some(text) if statistics.judged == 0 => {
+                Err(Why::Outside(format!("every transaction has a statement such as `{text}`")))
+            }
+            _ => Ok((Verdict::Clean, statistics.deduced())),
+        }
+    }
+
+    /// Verifies a history in this process.
+    fn verify(history: &History, mechanisms: Mechanisms, budget: &Budget) -> Result<Account, Why> {
         let mut mirror = Mirror::new(mechanisms, history.header().skew);
         if history.op_count() >= LARGE {
             mirror = mirror.with_threads(available_parallelism().map_or(1, usize::from));
         }
         Self::play(&mut mirror, history, budget)?;
-        let mut found = Vec::new();
-        take(&mut mirror, &mut found);
-        let name = self.profile.map(|profile| profile.name()).or_else(|| named(history, &mechanisms));
-        found.iter_mut().for_each(|finding| name_profile(finding, name.as_ref()));
-        match first_statement(history) {
-            _ if !found.is_empty() => Ok((Verdict::Violated(found), mirror.statistics().deduced())),
-            Some(text) if mirror.statistics().judged == 0 => {
-                Err(Why::Outside(format!("every transaction has a statement such as `{text}`")))
-            }
-            _ => Ok((Verdict::Clean, mirror.statistics().deduced())),
-        }
+        let statistics = mirror.statistics();
+        // The stream may go on finding more than anybody will read.
+        Ok((std::iter::from_fn(|| mirror.next_violation()).take(TOLD).collect(), statistics))
     }
 
     /// Plays a whole history to a mirror: all its operations in the order of `before`.
@@ -119,12 +137,7 @@ impl Engine {
     /// # Errors
     /// When an operation cannot be taken, or the budget is used up.
     pub fn play(mirror: &mut Mirror, history: &History, budget: &Budget) -> Result<(), Why> {
-        if let Some(what) = unfit(history) {
-            return Err(match history.is_timed() {
-                true => Why::Outside(what),
-                false => Why::MissingEvidence("the intervals of the operations".to_owned()),
-            });
-        }
+        fit(history)?;
         let stopped = |limit: Exhausted, done: usize| {
             Why::Exhausted(limit, format!("{done} of {} operations", history.op_count()))
         };
@@ -143,6 +156,59 @@ impl Engine {
         }
         mirror.finish(history.values());
         Ok(())
+    }
+}
+
+impl Engine {
+    /// How long an epoch may be, so that it has 80,000 operations if they come evenly.
+    #[must_use]
+    pub fn epoch(history: &History) -> i64 {
+        let at = |op: Option<Op<'_>>| op.and_then(|op| interval(history, &op)).map(|at| at.before);
+        let starts = history.sessions().filter_map(|session| {
+            let txn = history.session_txns(session).next()?;
+            at(history.ops(txn).next())
+        });
+        let ends = history.sessions().filter_map(|session| {
+            let txn = history.session_txns(session).last()?;
+            at(history.ops(txn).next_back())
+        });
+        let (first, last) = (starts.min().unwrap_or(0), ends.max().unwrap_or(0));
+        let length = i128::from(last.saturating_sub(first)) * EPOCH / (history.op_count() as i128).max(1);
+        i64::try_from(length).unwrap_or(i64::MAX).max(1)
+    }
+
+    /// Verifies one share of a history, with others that have the other shares. The mirror was made by
+    /// [`Mirror::with_share`] and [`Mirror::with_epochs`]; only that of the first worker knows what was found.
+    ///
+    /// # Errors
+    /// When the history cannot be taken, the budget is used up, or another worker is lost. Then nothing is
+    /// known of the whole.
+    pub fn play_share(
+        mirror: &mut Mirror,
+        history: &History,
+        budget: &Budget,
+        post: &mut dyn Exchange,
+    ) -> Result<(), Why> {
+        fit(history)?;
+        *mirror.searches() = Searches::of(history);
+        let (index, count) = (post.index(), post.count());
+        let own = |object: ObjectId| place(object, count as u32) as usize == index;
+        let initial = history.initial_values().iter().filter(|(object, _)| own(*object));
+        initial.for_each(|&(object, value)| mirror.initial(object, value));
+        Seat::new(mirror, post, history.values(), budget).play(history).map_err(|stopped| match stopped {
+            Stopped::Exhausted(Some(limit)) => Why::Exhausted(limit, String::new()),
+            Stopped::Exhausted(None) => Why::Incomplete("another worker used up its budget".to_owned()),
+            Stopped::Lost(Lost(why)) => Why::Incomplete(why),
+        })
+    }
+}
+
+/// Whether a mirror can take a history.
+fn fit(history: &History) -> Result<(), Why> {
+    match unfit(history) {
+        None => Ok(()),
+        Some(what) if history.is_timed() => Err(Why::Outside(what)),
+        Some(_) => Err(Why::MissingEvidence("the intervals of the operations".to_owned())),
     }
 }
 
@@ -166,7 +232,7 @@ fn feed(mirror: &mut Mirror, history: &History, op: OpId, txn: TxnId) -> Result<
 }
 
 /// An operation as the mirror takes it, with what it asked.
-fn trace(history: &History, op: OpId, txn: TxnId) -> Option<(Trace<'_>, Asked)> {
+pub(crate) fn trace(history: &History, op: OpId, txn: TxnId) -> Option<(Trace<'_>, Asked)> {
     let op = history.op(op);
     let at = interval(history, &op)?;
     let trace = Trace { txn, op: op.id, kind: op.kind, at, accesses: op.accesses };
@@ -180,13 +246,13 @@ fn trace(history: &History, op: OpId, txn: TxnId) -> Option<(Trace<'_>, Asked)> 
     Some((trace, asked))
 }
 
-fn take(mirror: &mut Mirror, found: &mut Vec<Finding>) {
-    while let Some(Violation { txns, breach }) = mirror.next_violation() {
-        if found.len() < TOLD {
-            let anomaly = breach.broken.anomaly();
-            found.push(Finding { anomaly, txns, certificate: Certificate::Intervals(breach) });
-        }
-    }
+/// The first of all violations, as findings.
+fn told(all: Vec<Violation>) -> Vec<Finding> {
+    let finding = |Violation { txns, breach }: Violation| {
+        let anomaly = breach.broken.anomaly();
+        Finding { anomaly, txns, certificate: Certificate::Intervals(breach) }
+    };
+    all.into_iter().take(TOLD).map(finding).collect()
 }
 
 /// Whose mechanisms these are, by what the history says of its database.

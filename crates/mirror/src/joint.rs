@@ -1,20 +1,22 @@
-//! Open reads: those that more than one version may explain. The reads of one snapshot are explained together.
+//! Open reads: those that more than one version may explain. The reads of one snapshot are
+//! explained together.
 //!
 //! # Algorithm
-//! [`explain`] narrows the interval of the snapshot by every read until nothing changes. Then each read has
-//! its candidates. If there is only one, the reader depends on its writer (wr). A version that is later than
-//! all candidates depends on the reader (rw).
+//! [`explain`] narrows the interval of the snapshot by every read until nothing changes. Then each
+//! read has its candidates. If there is only one, the reader depends on its writer (wr). A version
+//! that is later than all candidates depends on the reader (rw).
 //!
 //! # Invariants
-//! Everything needed comes with the reads. The function looks at no record and at no other transaction, so it
-//! can run wherever the reads of a transaction are brought together.
+//! Everything needed comes with the reads. The function looks at no record and at no other
+//! transaction, so it can run wherever the reads of a transaction are brought together.
 
 use margay_history::{Interval, ObjectId, OpId, TxnId, Values, Version};
-use margay_mechanisms::{Fact, Saw, Sight, World, explain};
-use margay_verdict::mechanism::View;
+use margay_mechanisms::{Fact, Saw, Sight, explain};
+use margay_verdict::mechanism::{Certified, View};
 
-use crate::judge::Explained;
-use crate::record::FORGOTTEN;
+use crate::judge::{Explained, Spot};
+use crate::record::{FORGOTTEN, is_direct};
+use crate::shard::Fixed;
 use crate::txn::Seen;
 
 /// Whose reads are explained.
@@ -28,24 +30,37 @@ pub(crate) struct Reading {
 }
 
 /// A read with all versions that it may have seen.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenRead<'a> {
+    pub spot: Spot,
     pub seen: Seen,
     /// Whether its transaction wrote the object too.
     pub own: bool,
-    pub versions: Vec<&'a (Version, Fact)>,
+    /// All that there are of the object.
+    pub versions: &'a [(Version, Fact)],
+}
+
+/// One with the versions that its transaction may have read.
+struct Looked<'a> {
+    read: OpenRead<'a>,
+    versions: Vec<&'a (Version, Fact)>,
 }
 
 /// Explains reads of one snapshot; answers where it may lie, if the reads can be explained.
 pub(crate) fn explain_jointly(
     reading: Reading,
     group: &[OpenRead<'_>],
-    view: View,
-    world: World<'_>,
+    fixed: Fixed<'_>,
     found: &mut Explained,
 ) -> Option<Interval> {
+    let (world, all) = (fixed.world, !fixed.mechanisms.keeps_own());
+    let visible = |(version, _): &&(Version, Fact)| all || *version != Version::Of(reading.txn);
+    let looked: Vec<Looked<'_>> = group
+        .iter()
+        .map(|read| Looked { read: *read, versions: read.versions.iter().filter(visible).collect() })
+        .collect();
     let facts: Vec<Vec<&Fact>> =
-        group.iter().map(|read| read.versions.iter().map(|(_, fact)| fact).collect()).collect();
+        looked.iter().map(|read| read.versions.iter().map(|(_, fact)| fact).collect()).collect();
     let sight = |(read, versions): (&OpenRead<'_>, _)| Sight {
         object: read.seen.object,
         saw: read.seen.saw,
@@ -66,12 +81,13 @@ pub(crate) fn explain_jointly(
         Ok(snapshot) => snapshot,
         Err(place) => {
             let of_column = || columns[place - group.len()].0;
-            found.broken.push(group.get(place).map_or_else(of_column, |read| read.seen.op));
+            let op = group.get(place).map_or_else(of_column, |read| read.seen.op);
+            found.broken.push((group[0].spot, op));
             return None;
         }
     };
-    for (read, sight) in group.iter().zip(&sights) {
-        conclude(reading, snapshot, read, sight, (view, world), found);
+    for (read, sight) in looked.iter().zip(&sights) {
+        conclude(reading, snapshot, read, sight, fixed, found);
     }
     Some(snapshot)
 }
@@ -80,11 +96,12 @@ pub(crate) fn explain_jointly(
 fn conclude(
     Reading { txn, answered, whole }: Reading,
     snapshot: Interval,
-    OpenRead { seen, own, versions }: &OpenRead<'_>,
+    Looked { read, versions }: &Looked<'_>,
     sight: &Sight<'_>,
-    (view, world): (View, World<'_>),
+    fixed: Fixed<'_>,
     found: &mut Explained,
 ) {
+    let (OpenRead { spot, seen, own, .. }, view, world) = (read, fixed.mechanisms.view, fixed.world);
     let candidates = sight.candidates(snapshot, world);
     if let Saw::Value(_) = seen.saw {
         found.wr.count(candidates.len() == 1, sight.possible(whole) == 1);
@@ -92,7 +109,7 @@ fn conclude(
             && let (Version::Of(writer), true) = (versions[*only].0, versions[*only].1.changes())
             && view != View::Uncommitted
         {
-            found.edges.push(seen.read(writer, txn));
+            found.edges.push((*spot, seen.read(writer, txn)));
         }
     }
     let named = candidates.iter().map(|&i| versions[i].0).find(|version| *version != FORGOTTEN);
@@ -102,25 +119,28 @@ fn conclude(
     for (later, fact) in versions {
         let Version::Of(writer) = later else { continue };
         if overwrites(fact) {
-            // Who is judged later looks for the reader then; who comes after another depends on it by way of that.
+            // Who is judged later looks for the reader then; who comes after another depends on it
+            // by way of that.
             if fact.installed.after > answered && fact.installed.before > snapshot.after {
                 continue;
             }
             found.rw.count(true, fact.installed.before > whole.after);
             let between = |(_, other): &&(Version, Fact)| other.before(fact) && overwrites(other);
             if !versions.iter().any(between) {
-                found.edges.push(seen.overwritten(&reader, *writer));
+                let ssi = fixed.mechanisms.certifier == Certified::Ssi;
+                let direct = ssi && reader.sole && is_direct(read.versions, version, *writer, fixed.now);
+                found.edges.push((*spot, seen.overwritten(&reader, *writer, direct)));
             }
         } else if fact.certain && fact.installed.after >= snapshot.before {
             found.rw.uncertain += u64::from(seen.saw.is_changed_by(seen.object, &fact.pattern, world));
         }
     }
-    found.readers.push((seen.object, reader));
+    found.readers.push((*spot, seen.object, reader));
 }
 
 impl Seen {
-    /// The columns of a row that partial writes left alone, as far as a version that determines them was
-    /// there before the snapshot: earlier ones may be forgotten.
+    /// The columns of a row that partial writes left alone, as far as a version that determines
+    /// them was there before the snapshot: earlier ones may be forgotten.
     fn columns<'a>(
         &self,
         versions: &[&'a Fact],

@@ -73,9 +73,10 @@
 //!   because InnoDB's gap locks do not exclude each other. Reads do not conflict with updates of other
 //!   columns either (an index covers them).
 //! - Several threads share locks, versions and their order by objects (`shard`), as the paper's do; but reads
-//!   of one snapshot are explained together, whatever they read, so explaining is shared out by transactions,
-//!   and one certifier comes behind all. Transactions go in windows then, step by step; what is found does
-//!   not depend on the number of threads.
+//!   of one snapshot are explained together, whatever they read: those that more than one version explains
+//!   are brought together by transactions, and one certifier comes behind all. Transactions go in windows
+//!   then, step by step; what is found does not depend on the number of threads. The same steps, with an
+//!   exchange of letters between them, are for workers of several processes (`seat`).
 //! - Only neighbours depend on each other: a version on the one before it, and of those who overwrite what
 //!   was read the first. All other dependencies are paths of these.
 //! - Where uncommitted versions are seen, a transaction's last write of an object decides its place in the
@@ -104,6 +105,7 @@ mod graph;
 mod index;
 mod joint;
 mod judge;
+mod letter;
 mod locks;
 mod log;
 mod merged;
@@ -115,16 +117,20 @@ mod plain;
 mod record;
 mod rows;
 mod searched;
+mod seat;
 mod shard;
 mod simulated;
 mod statistics;
 mod store;
+mod table;
 mod txn;
 mod unseen;
+mod wire;
 mod writes;
 
 pub use bundle::Bundles;
 pub use check::Engine;
+pub use letter::{Account, Exchange, Letter, Lost, Workers};
 pub use margay_mechanisms::{Pattern, Searches, changes};
 pub use margay_verdict::mechanism::Mechanisms;
 pub use mirror::{Asked, Mirror, Trace, Unfit, Violation};

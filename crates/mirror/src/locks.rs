@@ -6,21 +6,20 @@
 //! searched where the database says so: it meets the writes that made a row match meanwhile, and the search
 //! of an update meets the other updates whose conditions are part of its own, in the rows that they changed.
 //!
-//! Locks of objects are in their shards. Locks on what was searched are of a table, across all shards: they
-//! are looked at when the shards are done with a window, each held against the writes that came before it.
+//! Locks on what was searched are in every shard, each held there against the writes of the shard's own rows.
+//! They are looked at when the locks of a window are done with, against the writes that came before.
 
 use std::collections::BTreeMap;
 
 use margay_history::{ObjectId, OpId, PredicateId, TableId, TxnId, Values};
 use margay_levels::profile::Granularity;
-use margay_mechanisms::need_not_meet;
+use margay_mechanisms::{World, need_not_meet};
 use margay_verdict::Broken;
 use margay_verdict::mechanism::Mechanisms;
 
-use crate::mirror::Mirror;
 use crate::record::Held;
 use crate::shard::{Alarm, Fixed, Of, Shard};
-use crate::store::Region;
+use crate::table::Region;
 use crate::txn::{Ended, Search, Txn};
 
 /// The object that stands for the whole database in the lock table.
@@ -95,48 +94,47 @@ impl Shard {
     }
 }
 
-impl Mirror {
+impl Shard {
     /// Holds what transactions searched against what others wrote, in the order in which they ended.
-    pub(crate) fn hold_regions(&mut self, window: &[Ended], values: &Values) -> Vec<Alarm> {
-        let mut alarms = Vec::new();
-        let Some(granularity) = self.mechanisms.write_locks else { return alarms };
+    pub(crate) fn hold_regions(&mut self, window: &[Ended], fixed: Fixed<'_>, alarms: &mut Vec<Alarm>) {
+        let Some(granularity) = fixed.mechanisms.write_locks else { return };
         let rows = granularity == Granularity::Row;
         for (number, ended) in window.iter().enumerate() {
-            if rows && self.store.tables.values().any(|t| !t.regions.is_empty()) {
-                self.enter(number, ended, values, &mut alarms);
+            if rows && self.tables.values().any(|t| !t.regions.is_empty()) {
+                self.enter(number, ended, fixed, alarms);
             }
-            if rows && self.mechanisms.locks_regions() {
-                self.remember_entries(ended);
+            if rows && fixed.mechanisms.locks_regions() {
+                self.remember_entries(ended, fixed);
             }
             if !ended.searches.is_empty() {
-                self.lock_regions(number, ended, values, &mut alarms);
+                self.lock_regions(number, ended, fixed, alarms);
             }
         }
-        alarms
     }
 
     /// Searches that come later may lock what was written.
-    fn remember_entries(&mut self, ended: &Txn) {
-        let horizon = self.horizon();
-        for (_, object, lock) in ended.locks(&self.mechanisms, |_| true) {
-            if let (Some(table), true) = (self.searches.table_of(object), lock.kind.writes()) {
-                self.store.table(table).entries.push(object, lock, horizon);
+    fn remember_entries(&mut self, ended: &Txn, fixed: Fixed<'_>) {
+        let share = self.share;
+        for (_, object, lock) in ended.locks(fixed.mechanisms, |object| share.owns(object)) {
+            if let (Some(table), true) = (fixed.world.searches.table_of(object), lock.kind.writes()) {
+                self.table(table).entries.push(object, lock, fixed.horizon);
             }
         }
     }
 
     /// Holds writes against the searches that lock what they searched.
-    fn enter(&self, number: usize, ended: &Txn, values: &Values, alarms: &mut Vec<Alarm>) {
-        for (place, object, lock) in ended.locks(&self.mechanisms, |_| true) {
-            let table = self.searches.table_of(object).and_then(|table| self.store.tables.get(&table));
+    fn enter(&self, number: usize, ended: &Txn, fixed: Fixed<'_>, alarms: &mut Vec<Alarm>) {
+        let World { values, searches } = fixed.world;
+        for (place, object, lock) in ended.locks(fixed.mechanisms, |object| self.share.owns(object)) {
+            let table = searches.table_of(object).and_then(|table| self.tables.get(&table));
             let Some(table) = table.filter(|table| lock.kind.writes() && !table.regions.is_empty()) else {
                 continue;
             };
             let made = lock.made(values);
             let other = table.regions.iter().find(|region| {
                 overlaps(region, &lock)
-                    && (self.searches.holds(region.predicate, object, &made, values) == Some(true)
-                        || self.finds(region, &lock))
+                    && (searches.holds(region.predicate, object, &made, values) == Some(true)
+                        || finds(region, &lock, fixed))
             });
             let place = (number, Of::Lock, place);
             alarms.extend(other.map(|other| against(other.txn, other.op, object, &lock, place)));
@@ -144,54 +142,62 @@ impl Mirror {
     }
 
     /// Locks what a transaction searched, and holds that against the writes of others.
-    fn lock_regions(&mut self, number: usize, ended: &Txn, values: &Values, alarms: &mut Vec<Alarm>) {
-        let scans = ended.course.locks_reads(&self.mechanisms) && self.mechanisms.read_regions;
-        let updates = self.mechanisms.write_regions;
-        let (until, horizon) = (ended.course.held_until(), self.horizon());
+    fn lock_regions(&mut self, number: usize, ended: &Txn, fixed: Fixed<'_>, alarms: &mut Vec<Alarm>) {
+        let mechanisms = fixed.mechanisms;
+        let scans = ended.course.locks_reads(mechanisms) && mechanisms.read_regions;
+        let (until, updates) = (ended.course.held_until(), mechanisms.write_regions);
         let locks = |search: &Search| if search.update { updates } else { scans || search.locks };
         for (place, search) in ended.searches.iter().enumerate().filter(|(_, search)| locks(search)) {
-            let Some(table) = self.searches.searched(search.predicate) else { continue };
+            let Some(table) = fixed.world.searches.searched(search.predicate) else { continue };
             if !ended.course.was_done(search.at) {
                 continue;
             }
             let (op, by, predicate) = (search.op, search.at.after, search.predicate);
             let region = Region { txn: ended.id, op, by, until, predicate, update: search.update };
-            for (object, lock) in self.entering(&region, table, values) {
+            for (object, lock) in self.entering(&region, table, fixed) {
                 let (txns, ops) = ([lock.txn, ended.id], [lock.op, op]);
                 let broken = Broken::Locks { object, ops };
-                alarms.push(Alarm { place: (number, Of::Search, place), txns, broken });
+                alarms.push(Alarm { place: (number, Of::Search, place, object), txns, broken });
             }
-            let regions = &mut self.store.table(table).regions;
-            regions.retain(|old| old.until >= horizon);
+            let regions = &mut self.table(table).regions;
+            regions.retain(|old| old.until >= fixed.horizon);
             regions.push(region);
         }
     }
 
-    /// Whether the search of an update finds the row that another update changed, because the other found it by a
-    /// condition that is part of its own (Leopard, appendix B). Both update it, so both lock the row itself.
-    fn finds(&self, region: &Region, lock: &Held) -> bool {
-        region.update
-            && !self.mechanisms.update_search
-            && lock.found_by.is_some_and(|inner| self.searches.contains(region.predicate, inner))
-    }
-
     /// The writes that made a row match what was searched while both were locked, of transactions that ended
     /// before; one for each object.
-    fn entering(&self, region: &Region, table: TableId, values: &Values) -> BTreeMap<ObjectId, Held> {
+    fn entering(&self, region: &Region, table: TableId, fixed: Fixed<'_>) -> BTreeMap<ObjectId, Held> {
+        let World { values, searches } = fixed.world;
         let enters = |(object, lock): &&(ObjectId, Held)| {
             overlaps(region, lock)
-                && (self.searches.holds(region.predicate, *object, &lock.made(values), values) == Some(true)
-                    || self.finds(region, lock))
+                && (searches.holds(region.predicate, *object, &lock.made(values), values) == Some(true)
+                    || finds(region, lock, fixed))
         };
-        let entries = self.store.tables.get(&table).into_iter().flat_map(|table| table.entries.iter());
+        let entries = self.tables.get(&table).into_iter().flat_map(|table| table.entries.iter());
         let mut first = BTreeMap::new();
         entries.filter(enters).for_each(|(object, lock)| _ = first.entry(*object).or_insert(*lock));
         first
     }
 }
 
+/// Whether the search of an update finds the row that another update changed, because the other found it by a
+/// condition that is part of its own (Leopard, appendix B). Both update it, so both lock the row itself.
+fn finds(region: &Region, lock: &Held, fixed: Fixed<'_>) -> bool {
+    region.update
+        && !fixed.mechanisms.update_search
+        && lock.found_by.is_some_and(|inner| fixed.world.searches.contains(region.predicate, inner))
+}
+
 /// A lock met that of another operation.
-fn against(txn: TxnId, op: OpId, object: ObjectId, lock: &Held, place: (usize, Of, usize)) -> Alarm {
+fn against(
+    txn: TxnId,
+    op: OpId,
+    object: ObjectId,
+    lock: &Held,
+    (number, of, place): (usize, Of, usize),
+) -> Alarm {
+    let place = (number, of, place, object);
     Alarm { place, txns: [txn, lock.txn], broken: Broken::Locks { object, ops: [op, lock.op] } }
 }
 

@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-use margay_history::{History, OpId, TxnId};
+use margay_history::{History, OpId, SessionId, TxnId};
 use margay_mechanisms::interval;
 
 type Head = Reverse<(i64, OpId, TxnId)>;
@@ -23,12 +23,23 @@ pub(crate) struct Merged<'h> {
 }
 
 impl<'h> Merged<'h> {
+    /// Those of all sessions.
     pub fn of(history: &'h History) -> Self {
+        Self::among(history, |_| true)
+    }
+
+    /// Those of some sessions.
+    pub fn among(history: &'h History, counts: impl Fn(SessionId) -> bool) -> Self {
         let first = |session| {
             let txn = history.session_txns(session).next()?;
             Some(head(history, history.ops(txn).next()?.id, txn))
         };
-        Self { history, heads: history.sessions().filter_map(first).collect() }
+        Self { history, heads: history.sessions().filter(|s| counts(*s)).filter_map(first).collect() }
+    }
+
+    /// When the next one is called, on the client's clock.
+    pub fn next_at(&self) -> Option<i64> {
+        self.heads.peek().map(|Reverse((before, ..))| *before)
     }
 }
 

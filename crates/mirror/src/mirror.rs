@@ -14,7 +14,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::fmt;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use margay_history::{
@@ -28,10 +28,11 @@ use crate::bundle::Bundles;
 use crate::certifier::Judged;
 use crate::front::{Front, Step};
 use crate::graph::Graph;
-use crate::judge::{Explained, Judge};
+use crate::judge::{Answer, Explained, Joined, join};
+use crate::letter::Content;
 use crate::parallel::Crew;
 use crate::shard::{Alarm, Fixed, Met, Ordered, Shard};
-use crate::statistics::{Size, Statistics};
+use crate::statistics::{Dependencies, Size, Statistics};
 use crate::store::Store;
 use crate::txn::{Ended, Txn};
 
@@ -105,9 +106,9 @@ pub struct Mirror {
     fresh: Vec<Ended>,
     /// Transactions that are not judged yet, by the time that the stream must pass.
     waiting: BinaryHeap<Reverse<Ended>>,
-    /// When the transactions that are not judged yet began.
+    /// When the transactions that met others and are not judged yet began.
     starts: BTreeMap<i64, usize>,
-    /// When the transactions that are running began.
+    /// When the transactions that are running began, or have not met others yet.
     running: BTreeMap<i64, usize>,
     pub(crate) now: i64,
     pub(crate) store: Store,
@@ -122,10 +123,25 @@ pub struct Mirror {
     pub(crate) lag: fn(u64, u64) -> u64,
     bundles: Option<Bundles>,
     crew: Arc<Crew>,
+    /// When the first of the transactions that run elsewhere began.
+    pub(crate) low: Option<i64>,
+    /// Whether dependencies come together here.
+    certifies: bool,
+    /// If transactions meet others epoch by epoch.
+    epochs: Option<Epochs>,
     /// So many transactions meet others at a time.
     window: usize,
     /// What the length of a window may be.
     windows: RangeInclusive<usize>,
+}
+
+/// Windows by time. Where they end is a function of the history, whoever verifies it.
+#[derive(Clone, Copy, Debug)]
+struct Epochs {
+    /// When the one that has begun ends.
+    end: Option<i64>,
+    length: i64,
+    longest: i64,
 }
 
 /// How many transactions make a window where several threads share the work.
@@ -140,6 +156,9 @@ const MOST: usize = 4_096;
 
 /// Fewer transactions than this are not shared out.
 const WORTH: usize = 64;
+
+/// The first epoch is the longest one halved so many times.
+const FIRST: u32 = 6;
 
 impl Mirror {
     /// A mirror of a database with these mechanisms, whose clients' clocks are at most `skew` apart.
@@ -163,6 +182,9 @@ impl Mirror {
             lag: |_, now| now,
             bundles: None,
             crew: Arc::default(),
+            low: None,
+            certifies: true,
+            epochs: None,
             window: 1,
             windows: 1..=1,
         }
@@ -175,7 +197,7 @@ impl Mirror {
     #[must_use]
     pub fn with_threads(mut self, threads: usize) -> Self {
         self.crew = Arc::new(Crew::new(threads));
-        self.store.split(self.crew.len());
+        self.store.split(self.crew.len(), &self.searches);
         self.with_windows(WINDOWS)
     }
 
@@ -186,6 +208,25 @@ impl Mirror {
     pub fn with_windows(mut self, windows: RangeInclusive<usize>) -> Self {
         self.window = (*windows.start()).max(1);
         self.windows = self.window..=(*windows.end()).max(self.window);
+        self
+    }
+
+    /// Takes transactions in windows by time, each at most so long and as short as objects have few versions:
+    /// where they end depends on nothing but the operations, so several workers can agree on it. An epoch
+    /// begins with the first operation after the last one. What is found is as with [`Mirror::with_windows`].
+    #[must_use]
+    pub fn with_epochs(mut self, longest: i64) -> Self {
+        let longest = longest.max(1);
+        self.epochs = Some(Epochs { end: None, length: (longest >> FIRST).max(1), longest });
+        self
+    }
+
+    /// Takes one of so many shares of the objects, for [`Engine::play_share`](crate::Engine::play_share). The
+    /// first one is the certifier, and tells the others what it found.
+    #[must_use]
+    pub fn with_share(mut self, place: usize, count: usize) -> Self {
+        self.store.shards = vec![Shard::new(place as u32, count as u32)];
+        self.certifies = place == 0;
         self
     }
 
@@ -247,6 +288,13 @@ impl Mirror {
     /// The stream has come so far: whatever can be judged is, and who has ended meets others as soon as there
     /// is a window of them.
     fn advance(&mut self, step: Step, values: &Values) {
+        if let Some(Epochs { end, .. }) = self.epochs {
+            if end.is_none_or(|end| !is_within(step.now, end)) {
+                self.end_epoch(values);
+                self.next_epoch(step.now);
+            }
+            return self.take(step);
+        }
         if self.window == 1 {
             self.now = step.now;
             self.settle(values);
@@ -260,12 +308,30 @@ impl Mirror {
         }
     }
 
+    /// The epoch is over: who has ended in it meets others, and whatever can be judged is.
+    fn end_epoch(&mut self, values: &Values) {
+        if let Some(Epochs { end: Some(end), .. }) = self.epochs {
+            self.now = end;
+            self.admit(values);
+            self.settle(values);
+        }
+    }
+
+    /// The next epoch begins with an operation at this time; answers when it ends.
+    pub(crate) fn next_epoch(&mut self, first: i64) -> i64 {
+        let length = self.epochs.map_or(1, |epochs| epochs.length);
+        let end = first.saturating_add(length);
+        if let Some(epochs) = &mut self.epochs {
+            epochs.end = Some(end);
+        }
+        end
+    }
+
     /// Takes the next step without looking at what follows from it.
     fn take(&mut self, step: Step) {
         self.statistics.operations += 1;
         self.now = step.now;
         if step.started {
-            *self.starts.entry(step.now).or_default() += 1;
             *self.running.entry(step.now).or_default() += 1;
         }
         self.fresh.extend(step.ended);
@@ -316,7 +382,7 @@ impl Mirror {
 
     /// Whether transactions go in windows.
     pub(crate) fn has_windows(&self) -> bool {
-        self.window > 1
+        self.window > 1 && self.epochs.is_none()
     }
 
     /// The stream is over: transactions that have not ended have an unknown outcome.
@@ -326,6 +392,7 @@ impl Mirror {
 
     /// As [`Mirror::finish`], as long as `go_on` says so; answers whether all was judged.
     pub fn finish_while(&mut self, values: &Values, go_on: impl Fn() -> bool) -> bool {
+        self.end_epoch(values);
         let open = self.front.finish(World { values, searches: &self.searches });
         self.fresh.extend(open);
         self.admit(values);
@@ -365,53 +432,68 @@ impl Mirror {
 
     /// Whatever is not judged yet began at this time or later.
     pub(crate) fn horizon(&self) -> i64 {
-        self.starts.keys().next().map_or(self.now, |&start| start.min(self.now))
+        let first = |starts: &BTreeMap<i64, usize>| starts.keys().next().copied();
+        let all = first(&self.starts).into_iter().chain(first(&self.running)).chain(self.low);
+        all.fold(self.now, i64::min)
     }
 
     /// The transactions that have ended meet others, in the order in which they did.
     fn admit(&mut self, values: &Values) {
         let mut fresh = std::mem::take(&mut self.fresh);
-        for ended in &fresh {
+        let Met { alarms, most } = self.meet(&fresh, values);
+        self.tell(alarms);
+        let count = fresh.len();
+        fresh.drain(..).for_each(|ended| self.keep(ended));
+        self.fresh = fresh;
+        self.adapt(count, most);
+    }
+
+    /// Locks and versions of transactions that have ended meet those of others, object by object.
+    pub(crate) fn meet(&mut self, fresh: &[Ended], values: &Values) -> Met {
+        for ended in fresh {
             if let Some(bundles) = &mut self.bundles {
                 bundles.add(ended, values);
             }
             forget(&mut self.running, ended.course.start());
-            if ended.is_seen(&self.mechanisms) {
-                self.note_unseen(ended, values);
-            }
+            *self.starts.entry(ended.course.start()).or_default() += 1;
         }
-        let mut alarms = Vec::new();
-        let mut most = 0;
-        for met in self.meet(&fresh, values) {
-            alarms.extend(met.alarms);
-            most = most.max(met.most);
+        let mut all = Met::default();
+        let each = vec![(); self.store.shards.len()];
+        for met in self.by_shard(each, fresh.len(), values, |shard, (), fixed| shard.admit(fresh, fixed)) {
+            all.alarms.extend(met.alarms);
+            all.most = all.most.max(met.most);
         }
-        self.store.enroll(&self.searches);
-        alarms.extend(self.hold_regions(&fresh, values));
+        all
+    }
+
+    /// Reports what went wrong in a window.
+    pub(crate) fn tell(&mut self, mut alarms: Vec<Alarm>) {
         alarms.sort_by_key(|alarm| alarm.place);
         for Alarm { txns, broken, .. } in alarms {
             self.report(txns.to_vec(), broken);
         }
-        fresh.drain(..).for_each(|ended| self.keep(ended));
-        self.fresh = fresh;
-        self.adapt(most);
     }
 
-    /// The next window is as long as objects have few versions.
-    fn adapt(&mut self, most: usize) {
+    /// The next window is as long as objects have few versions, of which there were so many in the last one.
+    pub(crate) fn adapt(&mut self, transactions: usize, most: usize) {
+        if let Some(Epochs { length, longest, .. }) = &mut self.epochs {
+            let next = match most > VERSIONS {
+                true if transactions > *WINDOWS.start() => *length / 2,
+                false if transactions < MOST / 2 => length.saturating_mul(2),
+                _ => *length,
+            };
+            *length = next.clamp(1, *longest);
+        }
         let next = if most > VERSIONS { self.window / 2 } else { self.window.saturating_mul(2) };
         self.window = next.clamp(*self.windows.start(), *self.windows.end());
     }
 
-    /// Locks and versions meet those of others, object by object.
-    fn meet(&mut self, fresh: &[Ended], values: &Values) -> Vec<Met> {
-        self.by_shard(fresh.len(), values, |shard, fixed| shard.admit(fresh, fixed))
-    }
-
     /// A transaction that committed is kept until it can be judged.
-    fn keep(&mut self, ended: Ended) {
+    pub(crate) fn keep(&mut self, ended: Ended) {
         if ended.course.committed() && !ended.course.is_opaque() {
-            self.graph.insert(ended.id, ended.course);
+            if self.certifies {
+                self.graph.insert(ended.id, ended.course);
+            }
             self.waiting.push(Reverse(ended));
         } else {
             forget(&mut self.starts, ended.course.start());
@@ -422,7 +504,7 @@ impl Mirror {
     fn complete(&self) -> i64 {
         match self.mechanisms.view {
             View::Within | View::Uncommitted => {
-                self.running.keys().next().map_or(self.now, |&start| start.min(self.now))
+                self.running.keys().next().copied().into_iter().chain(self.low).fold(self.now, i64::min)
             }
             _ => self.now,
         }
@@ -432,76 +514,111 @@ impl Mirror {
     fn settle(&mut self, values: &Values) {
         loop {
             let judged = self.judge(values);
-            let all = judged.window.len() < MOST;
+            let more = Self::is_full(&judged.window);
             self.certify(judged);
-            if all {
+            if !more {
                 return;
             }
         }
     }
 
-    /// Some transactions whose ends the stream has passed, and what their reads and their versions make certain.
-    fn judge(&mut self, values: &Values) -> Judged {
+    /// Some transactions whose ends the stream has passed, in their order.
+    pub(crate) fn ready(&mut self) -> Vec<Ended> {
         let complete = self.complete();
         let is_ready = |next: Option<&Reverse<Ended>>| next.is_some_and(|next| next.0.answered < complete);
-        let mut judged = Judged::default();
-        while judged.window.len() < MOST
+        let mut window = Vec::new();
+        while window.len() < MOST
             && is_ready(self.waiting.peek())
             && let Some(Reverse(ended)) = self.waiting.pop()
         {
-            judged.window.push(ended);
+            window.push(ended);
         }
-        if !judged.window.is_empty() {
-            self.catch_up(&judged.window, values);
-            self.find_unchanged(&judged.window, values);
-            judged.explained = self.explain_all(&judged.window, values);
-            self.remember_searches(&mut judged.explained, values);
-            judged.ordered = self.order_all(&judged.window, &judged.explained, values);
-            self.store.enroll(&self.searches);
+        window
+    }
+
+    /// Some transactions whose ends the stream has passed, and what their reads and their versions make certain.
+    fn judge(&mut self, values: &Values) -> Judged {
+        let (window, horizon) = (self.ready(), self.horizon());
+        let mut judged = Judged { window, horizon, ..Judged::default() };
+        let (ready, count) = (&judged.window, judged.window.len());
+        if count > 0 {
+            let answers = self.answer(ready, values);
+            let joined = self.join(ready, &answers, values);
+            let concluded = self.conclude(ready, answers, &joined, values);
+            judged.explained = joined.into_iter().map(|joined| joined.explained).collect();
+            for (explained, ordered) in concluded {
+                judged.ordered.push(ordered);
+                judged.add(explained);
+            }
+            self.put_away(&judged.window);
         }
         judged
     }
 
-    /// Which writes may have left an object as it was, where that makes no version.
-    fn find_unchanged(&mut self, ready: &[Ended], values: &Values) {
-        if self.mechanisms.skips_unchanged {
-            self.by_shard(ready.len(), values, |shard, fixed| shard.find_unchanged(ready, fixed));
-        }
+    /// What the objects of each shard alone tell of reads.
+    pub(crate) fn answer(&mut self, ready: &[Ended], values: &Values) -> Vec<Vec<Answer>> {
+        let each = vec![(); self.store.shards.len()];
+        self.by_shard(each, ready.len(), values, |shard, (), fixed| shard.answer(ready, fixed))
     }
 
-    /// Explains the reads of transactions.
-    fn explain_all(&self, ready: &[Ended], values: &Values) -> Vec<Explained> {
+    /// What is certain of transactions, shard by shard.
+    pub(crate) fn conclude(
+        &mut self,
+        ready: &[Ended],
+        answers: Vec<Vec<Answer>>,
+        joined: &[Joined],
+        values: &Values,
+    ) -> Vec<(Vec<Explained>, Ordered)> {
+        self.by_shard(answers, ready.len(), values, |shard, answers, fixed| {
+            shard.conclude(ready, answers, joined, fixed)
+        })
+    }
+
+    /// Whether more may be ready than these.
+    pub(crate) fn is_full(window: &[Ended]) -> bool {
+        window.len() >= MOST
+    }
+
+    /// Brings together the open reads of several shards.
+    fn join(&self, ready: &[Ended], answers: &[Vec<Answer>], values: &Values) -> Vec<Joined> {
+        if answers.len() == 1 {
+            return Vec::new();
+        }
+        let join = |number: usize| {
+            let reads = answers.iter().flat_map(|answers| &answers[number].shared);
+            let versions = |object| self.store.get(object).versions.as_slice();
+            let open = reads.filter(|read| read.only.is_none());
+            join(&ready[number], open.map(|read| (read, versions(read.seen.object))), self.fixed(values))
+        };
         // More parts than threads: one of them may be making the next window.
         let part = ready.len().div_ceil(4 * self.crew.len());
+        let parts = (0..ready.len()).step_by(part).map(|first| first..ready.len().min(first + part));
+        let work = |part: Range<usize>| -> Vec<Joined> { part.map(join).collect() };
+        self.crew.each(parts, self.is_worth(ready.len()), work).into_iter().flatten().collect()
+    }
+
+    /// What stays as it is while shards are at work.
+    pub(crate) fn fixed<'a>(&'a self, values: &'a Values) -> Fixed<'a> {
         let world = World { values, searches: &self.searches };
-        let judge = Judge { mechanisms: &self.mechanisms, store: &self.store, world, now: self.now };
-        let explain =
-            |part: &[Ended]| -> Vec<Explained> { part.iter().map(|ended| judge.explain(ended)).collect() };
-        match self.is_worth(ready.len()) {
-            false => explain(ready),
-            true => self.crew.each(ready.chunks(part), true, explain).into_iter().flatten().collect(),
-        }
+        let (mechanisms, horizon, judged) = (&self.mechanisms, self.horizon(), self.statistics.judged);
+        Fixed { mechanisms, world, horizon, judged, forgotten: self.forgotten, now: self.now }
     }
 
-    /// Remembers who read what, and puts versions in order, object by object.
-    fn order_all(&mut self, ready: &[Ended], explained: &[Explained], values: &Values) -> Vec<Ordered> {
-        self.by_shard(ready.len(), values, |shard, fixed| shard.conclude(ready, explained, fixed))
-    }
-
-    /// Does something in every shard for so many transactions.
-    fn by_shard<T: Send>(
+    /// Does something in every shard, with what there is for it, for so many transactions.
+    fn by_shard<P: Send, T: Send>(
         &mut self,
+        parts: Vec<P>,
         transactions: usize,
         values: &Values,
-        each: impl Fn(&mut Shard, Fixed<'_>) -> T + Sync,
+        each: impl Fn(&mut Shard, P, Fixed<'_>) -> T + Sync,
     ) -> Vec<T> {
-        let (worth, horizon) = (self.is_worth(transactions), self.horizon());
-        let Store { shards, tables, everywhere, .. } = &mut self.store;
-        let world = World { values, searches: &self.searches };
-        let (mechanisms, judged) = (&self.mechanisms, self.statistics.judged);
-        let (forgotten, now) = (self.forgotten, self.now);
-        let fixed = Fixed { mechanisms, world, tables, everywhere, horizon, judged, forgotten, now };
-        self.crew.each(shards, worth, |shard| each(shard, fixed))
+        let worth = self.is_worth(transactions);
+        let mut shards = std::mem::take(&mut self.store.shards);
+        let fixed = self.fixed(values);
+        let work = |(shard, part): (&mut Shard, P)| each(shard, part, fixed);
+        let done = self.crew.each(shards.iter_mut().zip(parts), worth, work);
+        self.store.shards = shards;
+        done
     }
 
     /// Whether so many transactions are worth more than one thread.
@@ -509,12 +626,15 @@ impl Mirror {
         self.crew.len() > 1 && transactions >= WORTH
     }
 
-    /// A transaction is judged.
-    pub(crate) fn judged(&mut self, ended: &Txn) {
-        forget(&mut self.starts, ended.course.start());
-        self.statistics.judged += 1;
+    /// Transactions are judged: nothing waits for them any more.
+    pub(crate) fn put_away(&mut self, window: &[Ended]) {
+        window.iter().for_each(|ended| forget(&mut self.starts, ended.course.start()));
+        self.statistics.judged += window.len() as u64;
+    }
+
+    /// The certifier is done with a transaction, and forgets from time to time what nobody needs any more.
+    pub(crate) fn tidy(&mut self, ended: &Txn, horizon: i64) {
         if self.graph.judged(ended.id) {
-            let horizon = self.horizon();
             self.graph.tidy(horizon);
             #[cfg(test)]
             let told = (self.lag)(self.forgotten, self.graph.forgotten());
@@ -522,6 +642,19 @@ impl Mirror {
             let told = self.graph.forgotten();
             self.forgotten = told;
         }
+    }
+
+    /// What was found and not asked for yet, for others.
+    pub(crate) fn account(&self) -> Content {
+        let found =
+            self.found.iter().map(|violation| (violation.txns.clone(), violation.breach.broken.clone()));
+        Content::Found(found.collect(), [self.statistics.ww, self.statistics.wr, self.statistics.rw])
+    }
+
+    /// What another mirror found.
+    pub(crate) fn take_account(&mut self, found: Vec<(Vec<TxnId>, Broken)>, [ww, wr, rw]: [Dependencies; 3]) {
+        found.into_iter().for_each(|(txns, broken)| self.report(txns, broken));
+        (self.statistics.ww, self.statistics.wr, self.statistics.rw) = (ww, wr, rw);
     }
 
     pub(crate) fn report(&mut self, txns: Vec<TxnId>, broken: Broken) {
@@ -540,8 +673,13 @@ impl Mirror {
     }
 }
 
+/// Whether an operation at this time belongs to an epoch that ends then. Nothing comes after the end of time.
+pub(crate) fn is_within(time: i64, end: i64) -> bool {
+    time < end || end == i64::MAX
+}
+
 /// Takes one away.
-fn forget(times: &mut BTreeMap<i64, usize>, time: i64) {
+pub(crate) fn forget(times: &mut BTreeMap<i64, usize>, time: i64) {
     if let Some(count) = times.get_mut(&time) {
         *count -= 1;
         if *count == 0 {

@@ -5,18 +5,20 @@
 //! snapshot may lie.
 
 use margay_history::{TxnId, Version};
-use margay_mechanisms::{Fact, Saw, World};
-use margay_verdict::mechanism::View;
+use margay_mechanisms::{Fact, Saw};
+use margay_verdict::mechanism::{Certified, View};
 use margay_verdict::{Edge, Reason};
 
 use crate::joint::Reading;
-use crate::judge::Explained;
+use crate::judge::{Explained, Spot};
 use crate::record::{MarkedEdge, Reader, Record};
+use crate::shard::Fixed;
 use crate::txn::Seen;
 
 /// A plain read, with the version that it saw.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlainRead {
+    pub spot: Spot,
     pub seen: Seen,
     /// Whether its transaction wrote the object too.
     pub own: bool,
@@ -29,26 +31,31 @@ impl Record {
     /// What a plain read makes certain. Who is judged later looks for the reader then.
     pub fn conclude_plainly(
         &self,
-        PlainRead { seen, own, version, by }: PlainRead,
+        PlainRead { spot, seen, own, version, by }: PlainRead,
         Reading { txn, answered, .. }: Reading,
-        (view, world): (View, World<'_>),
+        fixed: Fixed<'_>,
         found: &mut Explained,
     ) {
+        let (view, world) = (fixed.mechanisms.view, fixed.world);
         if let Saw::Value(_) = seen.saw {
             found.wr.certain += 1;
             if let Version::Of(writer) = version
                 && view != View::Uncommitted
                 && self.changed_by(writer)
             {
-                found.edges.push(seen.read(writer, txn));
+                found.edges.push((spot, seen.read(writer, txn)));
             }
         }
         let changed = |fact: &Fact| seen.saw.is_changed_by(seen.object, &fact.pattern, world);
         let (next, count) = self.next_after(by, answered, changed);
         found.rw.certain += count;
         let reader = seen.reader(txn, version, by, !own);
-        found.edges.extend(next.into_iter().map(|writer| seen.overwritten(&reader, writer)));
-        found.readers.push((seen.object, reader));
+        let ssi = fixed.mechanisms.certifier == Certified::Ssi && reader.sole;
+        for writer in next {
+            let direct = ssi && self.is_direct(version, writer, fixed.now);
+            found.edges.push((spot, seen.overwritten(&reader, writer, direct)));
+        }
+        found.readers.push((spot, seen.object, reader));
     }
 }
 
@@ -59,12 +66,11 @@ impl Seen {
         MarkedEdge { edge, direct: false }
     }
 
-    /// Who overwrites what was seen depends on the reader. Whether directly is still to be decided, unless
-    /// the reader rules it out.
-    pub fn overwritten(&self, reader: &Reader, to: TxnId) -> MarkedEdge {
+    /// Who overwrites what was seen depends on the reader.
+    pub fn overwritten(&self, reader: &Reader, to: TxnId, direct: bool) -> MarkedEdge {
         let (op, object, version) = (self.op, self.object, reader.version);
         let edge = Edge { from: reader.txn, to, reason: Reason::AntiRead { op, object, version } };
-        MarkedEdge { edge, direct: reader.sole }
+        MarkedEdge { edge, direct }
     }
 
     /// What is remembered of the read; `only` if it saw this version for certain, and its transaction wrote none.

@@ -46,7 +46,7 @@ impl Held {
 }
 
 /// A committed transaction that has read the object.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Reader {
     pub txn: TxnId,
     pub op: OpId,
@@ -63,7 +63,7 @@ pub(crate) struct Reader {
 }
 
 /// A dependency on its way to the certifier.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub(crate) struct MarkedEdge {
     pub edge: Edge,
     /// Whether it is an anti-dependency on the very version that followed the one that was read, as far as
@@ -283,11 +283,7 @@ impl Record {
     /// one does not meet its lock. This is decided when everything that may have been installed before `next`
     /// has come, and not later, because versions are forgotten.
     pub fn is_direct(&self, read: Version, next: TxnId, now: i64) -> bool {
-        let next = Version::Of(next);
-        let fact = |wanted| self.versions.iter().find(|(known, _)| *known == wanted).map(|(_, fact)| fact);
-        let (Some(from), Some(to)) = (fact(read), fact(next)) else { return false };
-        let others = self.versions.iter().filter(|(version, _)| *version != read && *version != next);
-        to.installed.after < now && from.right_before(to, others.map(|(_, other)| other))
+        is_direct(&self.versions, read, next, now)
     }
 
     /// Whether a transaction did not leave the object as it was.
@@ -315,6 +311,15 @@ impl Record {
             |made: &[&(Version, Fact)]| left(made.iter().map(|(_, fact)| fact)).map(|fact| (made[0].0, fact));
         all.chunk_by(|a, b| a.0 == b.0).filter_map(last).collect()
     }
+}
+
+/// As [`Record::is_direct`], of an object with these versions.
+pub(crate) fn is_direct(versions: &[(Version, Fact)], read: Version, next: TxnId, now: i64) -> bool {
+    let next = Version::Of(next);
+    let fact = |wanted| versions.iter().find(|(known, _)| *known == wanted).map(|(_, fact)| fact);
+    let (Some(from), Some(to)) = (fact(read), fact(next)) else { return false };
+    let others = versions.iter().filter(|(version, _)| *version != read && *version != next);
+    to.installed.after < now && from.right_before(to, others.map(|(_, other)| other))
 }
 
 /// Whether a version may have been there before the horizon, or may appear at any time. Only by when it was

@@ -2,8 +2,6 @@
 
 pub use margay_verdict::mechanism::{Deduced, Dependencies};
 
-use crate::txn::Seen;
-
 /// How much is remembered.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Size {
@@ -35,11 +33,10 @@ pub struct OpenReads {
 }
 
 impl OpenReads {
-    /// The reads of one snapshot, so many of them open.
-    pub(crate) fn count(&mut self, group: &[Seen], open: usize) {
-        self.all += group.len() as u64;
+    /// So many reads of one snapshot, so many of them open, and whether it also shows other objects.
+    pub(crate) fn count(&mut self, all: usize, open: usize, several: bool) {
+        self.all += all as u64;
         self.open += open as u64;
-        let several = open > 0 && group.iter().any(|seen| seen.object != group[0].object);
         self.shared += if several { open as u64 } else { 0 };
     }
 

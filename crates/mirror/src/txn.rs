@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use margay_history::{Interval, ObjectId, OpId, OpKind, PredicateId, ReadLock, TxnId, ValueId};
@@ -88,13 +89,14 @@ pub(crate) struct Txn {
     pub missed: Vec<(OpId, ObjectId)>,
 }
 
-/// A transaction that has ended. The order is that of the times at which everything of it had been answered.
-#[derive(Debug)]
-pub(crate) struct Ended(Box<Txn>);
+/// A transaction that has ended; several workers of a process share it. The order is that of the times at which
+/// everything of it had been answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Ended(Arc<Txn>);
 
 impl Ended {
     pub fn new(txn: Box<Txn>) -> Self {
-        Self(txn)
+        Self(Arc::new(*txn))
     }
 }
 

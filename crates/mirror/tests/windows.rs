@@ -1,4 +1,5 @@
-//! Whether transactions are taken one by one or in windows, and how long these are, changes nothing of what is found.
+//! Whether transactions are taken one by one, in windows or in epochs, and how long these are,
+//! changes nothing of what is found.
 
 mod blur;
 
@@ -12,11 +13,29 @@ use margay_mirror::{Engine, Mechanisms, Mirror, Violation, simulated};
 use margay_simdb::{Fault, Mix, Ppm, Protocol, SimConfig, simulate_history};
 use margay_verdict::{Broken, Budget};
 
-/// How many seeds a protocol is run with, unless the environment variable `MARGAY_WINDOW_SEEDS` says otherwise.
+/// How many seeds a protocol is run with, unless the environment variable `MARGAY_WINDOW_SEEDS`
+/// says otherwise.
 const SEEDS: u64 = 12;
 
-/// One by one, few, as threads take them, all at once.
-const WINDOWS: [RangeInclusive<usize>; 5] = [1..=1, 3..=3, 20..=20, 32..=512, 100_000..=100_000];
+/// How transactions are cut into windows.
+#[derive(Clone, Debug)]
+enum Cut {
+    Count(RangeInclusive<usize>),
+    /// By time; the longest is that of large histories, halved so many times.
+    Epochs(u32),
+}
+
+/// One by one, few, as threads take them, all at once; epochs, from one for all to many.
+const WINDOWS: [Cut; 8] = [
+    Cut::Count(1..=1),
+    Cut::Count(3..=3),
+    Cut::Count(20..=20),
+    Cut::Count(32..=512),
+    Cut::Count(100_000..=100_000),
+    Cut::Epochs(0),
+    Cut::Epochs(4),
+    Cut::Epochs(9),
+];
 
 /// The same history, with conditions that say the same without bounding a column.
 fn roundabout(history: &History) -> History {
@@ -40,8 +59,12 @@ fn roundabout(history: &History) -> History {
 }
 
 /// Reads, locks and updates one by one; of cycles, which share edges, whether there is one.
-fn found(history: &History, mechanisms: Mechanisms, windows: RangeInclusive<usize>) -> BTreeSet<String> {
-    let mut mirror = Mirror::new(mechanisms, history.header().skew).with_windows(windows);
+fn found(history: &History, mechanisms: Mechanisms, cut: Cut) -> BTreeSet<String> {
+    let mirror = Mirror::new(mechanisms, history.header().skew);
+    let mut mirror = match cut {
+        Cut::Count(windows) => mirror.with_windows(windows),
+        Cut::Epochs(halved) => mirror.with_epochs(Engine::epoch(history) >> halved),
+    };
     Engine::play(&mut mirror, history, &Budget::unlimited()).expect("a timed history");
     let word = |Violation { breach, .. }: Violation| match breach.broken {
         Broken::Dependencies(_) => "dependencies".to_owned(),
@@ -88,10 +111,10 @@ fn compare(history: &History, mechanisms: Mechanisms) -> (usize, Vec<String>) {
     (one.len(), apart)
 }
 
-/// A transaction of unknown outcome had changed a row visibly and perhaps once more without that anybody saw
-/// it. Its visible version, which says both, was forgotten when a later lock had ended it; windows of three
-/// looked at the row only then, took the unseen change for one that had not been told yet, and missed what
-/// the others found.
+/// A transaction of unknown outcome had changed a row visibly and perhaps once more without that
+/// anybody saw it. Its visible version, which says both, was forgotten when a later lock had ended
+/// it; windows of three looked at the row only then, took the unseen change for one that had not
+/// been told yet, and missed what the others found.
 #[test]
 fn what_was_told_and_forgotten_is_not_told_again() {
     let Found(profile) = "tidb/repeatable-read".parse().expect("a profile");
@@ -124,8 +147,8 @@ fn the_length_of_windows_changes_nothing() {
     assert!(count > 1_000, "{count}");
 }
 
-/// A search looks only at rows with a version in its range. One whose condition has no range looks at all of
-/// them: it finds the same.
+/// A search looks only at rows with a version in its range. One whose condition has no range looks
+/// at all of them: it finds the same.
 #[test]
 fn what_a_search_does_not_look_at_tells_nothing() {
     let all: Vec<Mechanisms> = profile::all().map(Mechanisms::of).collect();
@@ -141,8 +164,8 @@ fn what_a_search_does_not_look_at_tells_nothing() {
             for _ in 0..4 {
                 next += 7;
                 let mechanisms = all[next % all.len()];
-                let one = found(&history, mechanisms, 1..=1);
-                let roundabout = found(&other, mechanisms, 1..=1);
+                let one = found(&history, mechanisms, Cut::Count(1..=1));
+                let roundabout = found(&other, mechanisms, Cut::Count(1..=1));
                 // Of two conditions without ranges nobody knows whether one is part of the other.
                 let by_ranges = mechanisms.write_regions && !mechanisms.update_search;
                 let told = |breach: &&String| !by_ranges || !breach.starts_with("Locks");
