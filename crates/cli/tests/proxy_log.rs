@@ -38,13 +38,9 @@ fn reads(client: &mut postgres::Client) {
     }
 }
 
-/// The other engines' answer about the history with writes from the log.
-fn with_log(told: &Value) -> (String, String) {
-    let checks = told["checks"].as_array().cloned().unwrap_or_default();
-    let found =
-        checks.iter().find(|check| check["engine"].as_str().is_some_and(|it| it.contains("with the log")));
-    let text = |name: &str| found.and_then(|it| it[name].as_str()).unwrap_or_default().to_owned();
-    (text("verdict"), text("reason"))
+/// The verdict about the history with writes from the log.
+fn with_log(told: &Value) -> Option<&str> {
+    told["run"]["parts"][0]["with_log"].as_str()
 }
 
 #[test]
@@ -99,6 +95,10 @@ fn a_broken_database_is_accused_although_others_write() {
         let proxy = Waiting::start(&relay.url, &[]);
         let read = "SELECT left_over FROM stock WHERE id = 1";
         let (mut client, mut other) = (proxy.client(), proxy.client());
+        for session in [&mut client, &mut other] {
+            // READ COMMITTED promises no real time, only the mechanisms of PostgreSQL keep it there.
+            session.simple_query("SET default_transaction_isolation = 'repeatable read'").expect("a level");
+        }
         client.simple_query(read).expect("the stock");
         direct(server.url())
             .batch_execute("UPDATE stock SET left_over = 99 WHERE id = 1")
@@ -110,7 +110,7 @@ fn a_broken_database_is_accused_although_others_write() {
         drop((client, other));
         let (status, told) = proxy.end();
         assert_eq!(status, i32::from(lies), "{told}");
-        assert_eq!(with_log(&told).0, if lies { "violated" } else { "clean" }, "{told}");
+        assert_eq!(with_log(&told), Some(if lies { "violated" } else { "clean" }), "{told}");
     }
 }
 
@@ -180,6 +180,6 @@ fn the_shop_in_django_is_covered() {
         let coverage = &told["run"]["coverage"];
         let share = |name: &str| coverage[name].as_f64().expect("a number");
         assert!(share("transactions") >= 0.95 * share("all_transactions"), "{act}: {told}");
-        assert_eq!(with_log(&told).0, if status == 1 { "violated" } else { "clean" }, "{act}: {told}");
+        assert_eq!(with_log(&told), Some(if status == 1 { "violated" } else { "clean" }), "{act}: {told}");
     }
 }

@@ -180,7 +180,9 @@ impl<'c> Tables<'c> {
             accesses.push(Access { object: old, value: ValueId::NULL });
         }
         if let (Some(object), Some(row)) = (new, &change.new) {
-            accesses.push(Access { object, value: content(known, row, builder) });
+            // A row with another key is another row, which has what the log leaves out from the old one.
+            let left_out = old.is_some_and(|old| old != object).then_some(ValueId::UNKNOWN);
+            accesses.push(Access { object, value: content(known, row, left_out, builder) });
         }
         Line { table: Some(table), accesses }
     }
@@ -224,15 +226,23 @@ fn key(known: &Known, row: &margay_recover::Row, builder: &mut HistoryBuilder) -
     }
 }
 
-/// The other columns of a row. One that is left out did not change.
-fn content(known: &Known, row: &margay_recover::Row, builder: &mut HistoryBuilder) -> ValueId {
+/// The other columns of a row. One that is left out did not change, or is what is said.
+fn content(
+    known: &Known,
+    row: &margay_recover::Row,
+    left_out: Option<ValueId>,
+    builder: &mut HistoryBuilder,
+) -> ValueId {
     let mut cells: Vec<(NameId, ValueId)> = Vec::with_capacity(row.len());
     for ((name, _), &kind) in known.table.columns.iter().zip(&known.kinds) {
         if known.table.key.contains(name) {
             continue;
         }
         let cell = match row.iter().find(|column| unquoted(&column.0) == *name) {
-            Some((_, margay_recover::Datum::Unchanged)) => continue,
+            Some((_, margay_recover::Datum::Unchanged)) => match left_out {
+                Some(value) => value,
+                None => continue,
+            },
             Some((_, datum)) => {
                 let text = text_of(datum);
                 value(builder.values(), kind, 0, text.as_deref().map(str::as_bytes))
@@ -463,16 +473,32 @@ pub(crate) fn latest(lines: &[Line]) -> Vec<Access> {
     accesses
 }
 
-/// Whether a row of the log may be what a statement made: known columns are equal.
+/// Whether a row of the log may be what a statement made: no column differs for certain.
 pub(crate) fn agrees(builder: &HistoryBuilder, written: ValueId, logged: ValueId) -> bool {
     let values = builder.values_so_far();
     match (values.get(written), values.get(logged)) {
         (Value::Row(written), Value::Row(logged)) => written.iter().all(|(name, cell)| {
             let other = logged.iter().find(|other| other.0 == *name).map(|other| other.1);
-            let known = |value: ValueId| value != ValueId::UNKNOWN;
-            other.is_none_or(|other| !known(*cell) || !known(other) || *cell == other)
+            other.is_none_or(|other| !differ(values.get(*cell), values.get(other)))
         }),
-        (Value::Unknown, _) | (_, Value::Unknown) => true,
-        _ => written == logged,
+        (Value::Null, Value::Row(_)) | (Value::Row(_), Value::Null) => false,
+        _ => true,
     }
 }
+
+/// Whether two values certainly differ. A statement may write a number, a time or a document in another
+/// form than the server does.
+fn differ(written: Value<'_>, logged: Value<'_>) -> bool {
+    match (written, logged) {
+        (Value::Int(one), Value::Int(other)) => one != other,
+        (Value::Bool(one), Value::Bool(other)) => one != other,
+        (Value::Text(one), Value::Text(other)) => {
+            let is_word = |text: &str| text.starts_with(|c: char| c.is_ascii_alphabetic());
+            is_word(one) && is_word(other) && !one.trim_end().eq_ignore_ascii_case(other.trim_end())
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

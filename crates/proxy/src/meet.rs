@@ -11,7 +11,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use margay_history::{History, HistoryBuilder, OpKind, Outcome, TableId, TxnId, ValueId};
+use margay_history::{History, HistoryBuilder, OpKind, Outcome, TableId, TxnId, Value, ValueId};
 
 use crate::assemble::{Line, agrees, latest};
 use crate::log::Commit;
@@ -148,8 +148,12 @@ impl Told {
             return true;
         }
         let became: HashMap<_, _> = latest(lines).iter().map(|it| (it.object, it.value)).collect();
-        let agree = self.rows.iter().all(|(object, value)| {
-            became.get(object).is_some_and(|logged| agrees(fits.builder, *value, *logged))
+        // Keys that are not whole numbers may have several forms.
+        let values = fits.builder.values_so_far();
+        let is_plain = |object| matches!(values.get(fits.builder.object_of(object).key), Value::Int(_));
+        let agree = self.rows.iter().all(|(object, value)| match became.get(object) {
+            Some(logged) => agrees(fits.builder, *value, *logged),
+            None => !is_plain(*object),
         });
         agree && self.keys.iter().all(|(table, condition)| asked_for(fits, *table, condition, lines))
     }
@@ -169,7 +173,7 @@ fn asked_for(fits: &Fits<'_>, table: TableId, condition: &str, lines: &[Line]) -
     let Ok(key) = key.parse::<i64>() else { return true };
     let is = |object| {
         let margay_history::Object { key: own, .. } = fits.builder.object_of(object);
-        matches!(fits.builder.values_so_far().get(own), margay_history::Value::Int(it) if it == key)
+        matches!(fits.builder.values_so_far().get(own), Value::Int(it) if it == key)
     };
     lines
         .iter()

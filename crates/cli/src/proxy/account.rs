@@ -226,11 +226,12 @@ fn logged_json(judgement: &Judgement<'_>) -> Value {
 fn part(judged: &Judged<'_>) -> Value {
     let (covered, all) = judged.covered();
     let decision = &judged.main().decision;
+    let with_log = judged.decided.iter().find(|decided| decided.logged.is_some());
     json!({
         "database": judged.part.database,
         "verdict": decision.verdict.word(),
         "engine": decision.engine,
-        "logged": judged.main().logged.is_some(),
+        "with_log": with_log.map(|decided| decided.decision.verdict.word()),
         "transactions": covered,
         "all_transactions": all,
         "reason": match &decision.verdict {
