@@ -157,17 +157,6 @@ impl HistoryBuilder {
         }
     }
 
-    /// Says whether writers that are not recorded may write a table.
-    pub fn set_written_by_anything(&mut self, table: TableId, anything: bool) {
-        self.tables[table.index()].written_by_anything = anything;
-    }
-
-    /// The values so far, to look at.
-    #[must_use]
-    pub fn values_so_far(&self) -> &Values {
-        &self.values
-    }
-
     /// The tables so far, by their ids.
     #[must_use]
     pub fn tables(&self) -> &[Table] {

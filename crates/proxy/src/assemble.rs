@@ -26,8 +26,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use margay_history::{
-    Access, History, HistoryBuilder, Interval, NameId, ObjectId, Op, OpDetail, OpKind, Outcome, TableId,
-    TxnId, Value, ValueId,
+    Access, History, HistoryBuilder, Interval, Invalid, NameId, ObjectId, Op, OpDetail, OpKind, Outcome,
+    TableId, TxnId, Value, ValueId,
 };
 use margay_recover::{RawChange, text_of};
 use margay_rows::SeenState;
@@ -97,16 +97,17 @@ pub(crate) fn assemble(sources: &Sources<'_>) -> Result<Logged, String> {
     for commit in sources.commits {
         commit.truncated.iter().for_each(|name| tables.truncated(name, wire));
     }
-    let fits =
-        Fits { content, builder: &builder, writers: &writers, commits: sources.commits, lines: &lines };
+    // The objects and values of both sides, and nothing else.
+    let known = builder.finish().map_err(shown)?;
+    let fits = Fits { content, known: &known, writers: &writers, commits: sources.commits, lines: &lines };
     // Whoever changed the schema may have written more than was recorded of it.
     let met = meet(wire, &fits, sources.alone && sources.settled);
     let mut assembly = Assembly {
         wire,
         writers: &writers,
         lines: &lines,
-        builder,
-        orders: BTreeMap::new(),
+        builder: HistoryBuilder::like(&known),
+        untold: tables.untold_names(),
         read: HashSet::new(),
         lossy: 0,
         exact: true,
@@ -116,15 +117,18 @@ pub(crate) fn assemble(sources: &Sources<'_>) -> Result<Logged, String> {
         if let Some(commit) = met.of(txn) {
             claimed[commit] = Some(wire.txn_label(txn));
         }
-        let certain = met.wrote_nothing(txn);
-        assembly.txn(txn, met.of(txn), certain).map_err(|error| error.to_string())?;
+        assembly.txn(txn, met.of(txn), met.wrote_nothing(txn)).map_err(shown)?;
     }
-    let others = assembly.others(sources, &mut claimed).map_err(|error| error.to_string())?;
+    let others = assembly.others(sources, &mut claimed).map_err(shown)?;
     assembly.orders(&claimed);
-    let Assembly { mut builder, read, lossy, exact, .. } = assembly;
-    tables.flag(&read, &mut builder);
-    let history = builder.finish().map_err(|error| error.to_string())?;
+    assembly.take_tables_as_told();
+    let Assembly { builder, lossy, exact, .. } = assembly;
+    let history = builder.finish().map_err(shown)?;
     Ok(Logged { history, lossy, others, exact: exact && lossy == 0 && others == 0 })
+}
+
+fn shown(invalid: Invalid) -> String {
+    invalid.to_string()
 }
 
 /// The tables of the log.
@@ -132,18 +136,17 @@ struct Tables<'c> {
     catalog: &'c Catalog,
     /// By the name that the log has.
     known: HashMap<String, Option<(usize, TableId)>>,
-    /// Tables of which the log does not tell everything.
+    /// Tables of which the log does not tell everything, or not in terms of keys.
     untold: HashSet<TableId>,
-    /// Tables without a key that were written to.
-    keyless: HashSet<TableId>,
     ids: Vec<TableId>,
 }
 
 impl<'c> Tables<'c> {
     fn new(catalog: &'c Catalog, builder: &mut HistoryBuilder) -> Self {
-        let ids = catalog.tables.iter().map(|known| builder.table(&known.table.name)).collect();
-        let (untold, keyless) = (HashSet::new(), HashSet::new());
-        Self { catalog, known: HashMap::new(), untold, keyless, ids }
+        let ids: Vec<_> = catalog.tables.iter().map(|known| builder.table(&known.table.name)).collect();
+        let untold = catalog.tables.iter().zip(&ids).filter(|(known, _)| known.untold);
+        let untold = untold.map(|(_, id)| *id).collect();
+        Self { catalog, known: HashMap::new(), untold, ids }
     }
 
     fn find(&mut self, name: &str) -> Option<(usize, TableId)> {
@@ -164,7 +167,7 @@ impl<'c> Tables<'c> {
         let known = &self.catalog.tables[at];
         let mut accesses = Vec::new();
         if known.table.key.is_empty() {
-            self.keyless.insert(table);
+            self.untold.insert(table);
             return Line { table: Some(table), accesses };
         }
         let key = |row: &margay_recover::Row, builder: &mut HistoryBuilder| key(known, row, builder);
@@ -200,14 +203,11 @@ impl<'c> Tables<'c> {
         }
     }
 
-    /// Tells the history of which tables the log tells everything.
-    fn flag(&self, read: &HashSet<String>, builder: &mut HistoryBuilder) {
-        for (known, &table) in self.catalog.tables.iter().zip(&self.ids) {
-            let named = || read.iter().any(|text| text.contains(&known.table.name.to_lowercase()));
-            let keyless = self.keyless.contains(&table) && named();
-            let anything = known.untold || self.untold.contains(&table) || keyless;
-            builder.set_written_by_anything(table, anything);
-        }
+    /// The names of tables that are not to be read, in lower case.
+    fn untold_names(&self) -> Vec<String> {
+        let all = self.catalog.tables.iter().zip(&self.ids);
+        let untold = all.filter(|(_, id)| self.untold.contains(id));
+        untold.map(|(known, _)| known.table.name.to_lowercase()).collect()
     }
 }
 
@@ -265,65 +265,92 @@ struct Assembly<'s> {
     writers: &'s Writers<'s>,
     lines: &'s [Vec<Line>],
     builder: HistoryBuilder,
-    /// The commits that wrote each object, by their places.
-    orders: BTreeMap<ObjectId, Vec<usize>>,
-    /// What is read, in lower case.
+    /// The names of tables that are not to be read.
+    untold: Vec<String>,
+    /// The texts of what is read, without their strings and in lower case.
     read: HashSet<String>,
     lossy: u64,
     exact: bool,
 }
 
-type Pushed = Result<(), margay_history::Invalid>;
+type Pushed = Result<(), Invalid>;
 
-impl Assembly<'_> {
+/// Where the writes of a transaction go.
+enum Place<'l> {
+    /// There are none.
+    None,
+    /// To others: what is read from its first writer on is not kept.
+    Others(usize),
+    /// So many rows to each operation.
+    Each(Vec<usize>, &'l [Line]),
+    /// All rows to the last writer; what is read of their tables from the first on is not kept.
+    Last { first: usize, last: usize, lines: &'l [Line], touched: Vec<String> },
+}
+
+impl<'s> Assembly<'s> {
     /// A recorded transaction, with its commit if it met one.
     fn txn(&mut self, txn: TxnId, commit: Option<usize>, wrote_nothing: bool) -> Pushed {
         let ops: Vec<Op<'_>> = self.wire.ops(txn).collect();
         let does: Vec<Option<Does>> = ops.iter().map(|op| self.writers.does(op)).collect();
-        let writes = |does: &Option<Does>| matches!(does, Some(Does::Writes(..) | Does::May));
-        let Some(first) = does.iter().position(writes) else {
-            return self.push_reads(txn, &ops, &does, ops.len(), &HashSet::new()).map(drop);
-        };
-        let committed = self.wire.outcome(txn) == Outcome::Committed;
-        let last = does.iter().rposition(writes).unwrap_or(first);
         self.exact &= ops.iter().zip(&does).all(|(op, does)| self.is_told_whole(op, *does));
-        let Some(commit) = commit else {
-            let until = if wrote_nothing { ops.len() } else { first };
-            let left = self.push_reads(txn, &ops, &does, until, &HashSet::new())?;
-            self.lossy +=
-                u64::from(committed && !wrote_nothing && (left > 0 || !self.writers.is_optional(txn)));
-            return Ok(());
-        };
-        let lines = &self.lines[commit];
-        match attribution(&does, lines) {
-            Some(counts) => {
-                let mut at = 0;
-                for ((op, does), count) in ops.iter().zip(&does).zip(counts) {
-                    self.read(txn, op, does)?;
-                    self.write(txn, op.at, &lines[at..at + count])?;
-                    at += count;
-                }
-                Ok(())
+        let place = self.place(&does, commit, wrote_nothing);
+        let (mut left, mut at) = (0, 0);
+        for (number, (op, does)) in ops.iter().zip(&does).enumerate() {
+            match does {
+                None => self.push(txn, op)?,
+                Some(Does::Reads) if self.keeps(&place, number, op) => self.push(txn, op)?,
+                Some(Does::Reads) => left += 1,
+                Some(_) => {}
             }
-            None => {
-                let touched: HashSet<TableId> = lines.iter().filter_map(|line| line.table).collect();
-                let mut left = 0;
-                for (place, (op, does)) in ops.iter().zip(&does).enumerate() {
-                    if place > first && self.is_touched(op, &touched) {
-                        left += 1;
-                    } else {
-                        self.read(txn, op, does)?;
-                    }
-                    if place == last {
-                        let before = ops[first].at.map_or(0, |at| at.before);
-                        let at = op.at.map(|at| Interval::new(before.min(at.before), at.after));
-                        self.write(txn, at, lines)?;
-                    }
+            match &place {
+                Place::Each(counts, lines) => {
+                    self.write(txn, op.at, &lines[at..at + counts[number]])?;
+                    at += counts[number];
                 }
-                self.lossy += u64::from(left > 0);
-                Ok(())
+                Place::Last { first, last, lines, .. } if number == *last => {
+                    let before = ops[*first].at.map_or(0, |at| at.before);
+                    let at = op.at.map(|at| Interval::new(before.min(at.before), at.after));
+                    self.write(txn, at, lines)?;
+                }
+                _ => {}
             }
         }
+        let split = matches!(place, Place::Others(_)) && !self.writers.is_optional(txn);
+        let committed = self.wire.outcome(txn) == Outcome::Committed;
+        self.lossy += u64::from(committed && (left > 0 || split));
+        Ok(())
+    }
+
+    fn place(&self, does: &[Option<Does>], commit: Option<usize>, wrote_nothing: bool) -> Place<'s> {
+        let writes = |does: &Option<Does>| matches!(does, Some(Does::Writes(..) | Does::May));
+        let Some(first) = does.iter().position(writes).filter(|_| !wrote_nothing) else { return Place::None };
+        let Some(commit) = commit else { return Place::Others(first) };
+        let lines: &'s [Line] = &self.lines[commit];
+        if let Some(counts) = attribution(does, lines) {
+            return Place::Each(counts, lines);
+        }
+        let last = does.iter().rposition(writes).unwrap_or(first);
+        let touched: HashSet<TableId> = lines.iter().filter_map(|line| line.table).collect();
+        let name = |table: TableId| self.builder.tables()[table.index()].name.to_lowercase();
+        Place::Last { first, last, lines, touched: touched.into_iter().map(name).collect() }
+    }
+
+    /// Whether what is read stays.
+    fn keeps(&self, place: &Place<'_>, number: usize, op: &Op<'_>) -> bool {
+        let Some(statement) = self.wire.statement(op.id) else { return true };
+        let code = || crate::text::code(&statement.text);
+        let names = |tables: &[String]| {
+            !tables.is_empty() && {
+                let code = code();
+                tables.iter().any(|name| code.contains(name))
+            }
+        };
+        let behind = match place {
+            Place::None | Place::Each(..) => false,
+            Place::Others(first) => number > *first,
+            Place::Last { first, touched, .. } => number > *first && names(touched),
+        };
+        !behind && !names(&self.untold)
     }
 
     /// Whether the rows of the log are all that a client can have seen of a statement.
@@ -339,51 +366,13 @@ impl Assembly<'_> {
         }
     }
 
-    /// Reads up to a place, and the end; how many were left out.
-    fn push_reads(
-        &mut self,
-        txn: TxnId,
-        ops: &[Op<'_>],
-        does: &[Option<Does>],
-        until: usize,
-        touched: &HashSet<TableId>,
-    ) -> Result<usize, margay_history::Invalid> {
-        let mut left = 0;
-        for (place, (op, does)) in ops.iter().zip(does).enumerate() {
-            if place >= until && op.kind == OpKind::Sql && *does == Some(Does::Reads)
-                || self.is_touched(op, touched)
-            {
-                left += 1;
-            } else {
-                self.read(txn, op, does)?;
-            }
-        }
-        Ok(left)
-    }
-
-    fn is_touched(&self, op: &Op<'_>, touched: &HashSet<TableId>) -> bool {
-        let Some(statement) = self.wire.statement(op.id).filter(|_| !touched.is_empty()) else {
-            return false;
-        };
-        let code = crate::text::code(&statement.text);
-        let name = |table: &TableId| self.builder.tables()[table.index()].name.to_lowercase();
-        touched.iter().any(|table| code.contains(&name(table)))
-    }
-
     /// What is no write stays what it was.
-    fn read(&mut self, txn: TxnId, op: &Op<'_>, does: &Option<Does>) -> Pushed {
-        if matches!(does, Some(Does::Writes(..) | Does::May | Does::Nothing)) {
-            return Ok(());
-        }
+    fn push(&mut self, txn: TxnId, op: &Op<'_>) -> Pushed {
         if let Some(statement) = self.wire.statement(op.id) {
-            let code = crate::text::code(&statement.text);
-            if !self.read.contains(&code) {
-                self.read.insert(code);
-            }
+            self.read.insert(crate::text::code(&statement.text));
         }
         let who = (self.wire.session_label(self.wire.session_of(txn)), self.wire.txn_label(txn));
-        let detail = self.wire.detail(*op, true);
-        self.builder.push(who.0, who.1, op.at, op.kind, &[], detail)
+        self.builder.push(who.0, who.1, op.at, op.kind, &[], self.wire.detail(*op, true))
     }
 
     fn write(&mut self, txn: TxnId, at: Option<Interval>, lines: &[Line]) -> Pushed {
@@ -396,11 +385,7 @@ impl Assembly<'_> {
     }
 
     /// Commits that nobody met; how many there are.
-    fn others(
-        &mut self,
-        sources: &Sources<'_>,
-        claimed: &mut [Option<u64>],
-    ) -> Result<u64, margay_history::Invalid> {
+    fn others(&mut self, sources: &Sources<'_>, claimed: &mut [Option<u64>]) -> Result<u64, Invalid> {
         let mut label = self.wire.txns().map(|txn| self.wire.txn_label(txn)).max().unwrap_or(0);
         let mut others = 0;
         for (place, commit) in sources.commits.iter().enumerate() {
@@ -423,14 +408,22 @@ impl Assembly<'_> {
 
     /// The order of commits is the version order of every row.
     fn orders(&mut self, claimed: &[Option<u64>]) {
-        for (place, lines) in self.lines.iter().enumerate() {
-            for access in latest(lines) {
-                self.orders.entry(access.object).or_default().push(place);
+        let mut orders: BTreeMap<ObjectId, Vec<Option<u64>>> = BTreeMap::new();
+        for (lines, writer) in self.lines.iter().zip(claimed) {
+            for access in latest(lines).iter().filter(|_| writer.is_some()) {
+                orders.entry(access.object).or_insert_with(|| vec![None]).push(*writer);
             }
         }
-        for (object, places) in std::mem::take(&mut self.orders) {
-            let writers = places.iter().filter_map(|&place| claimed[place]).map(Some);
-            self.builder.version_order(object, [None].into_iter().chain(writers).collect());
+        orders.into_iter().for_each(|(object, writers)| self.builder.version_order(object, writers));
+    }
+
+    /// Triggers and cascades are no reason any more to leave tables out. If a table is read whose first state is not
+    /// known, all stay what they were.
+    fn take_tables_as_told(&mut self) {
+        let open = self.builder.tables().iter().filter(|table| table.initial_unknown);
+        let open: Vec<String> = open.map(|table| table.name.to_lowercase()).collect();
+        if !self.read.iter().any(|code| open.iter().any(|name| code.contains(name))) {
+            self.builder.take_tables_as_seen();
         }
     }
 }
@@ -474,12 +467,11 @@ pub(crate) fn latest(lines: &[Line]) -> Vec<Access> {
 }
 
 /// Whether a row of the log may be what a statement made: no column differs for certain.
-pub(crate) fn agrees(builder: &HistoryBuilder, written: ValueId, logged: ValueId) -> bool {
-    let values = builder.values_so_far();
-    match (values.get(written), values.get(logged)) {
+pub(crate) fn agrees(known: &History, written: ValueId, logged: ValueId) -> bool {
+    match (known.value(written), known.value(logged)) {
         (Value::Row(written), Value::Row(logged)) => written.iter().all(|(name, cell)| {
             let other = logged.iter().find(|other| other.0 == *name).map(|other| other.1);
-            other.is_none_or(|other| !differ(values.get(*cell), values.get(other)))
+            other.is_none_or(|other| !differ(known.value(*cell), known.value(other)))
         }),
         (Value::Null, Value::Row(_)) | (Value::Row(_), Value::Null) => false,
         _ => true,

@@ -11,7 +11,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use margay_history::{History, HistoryBuilder, OpKind, Outcome, TableId, TxnId, Value, ValueId};
+use margay_history::{History, OpKind, Outcome, TableId, TxnId, Value, ValueId};
 
 use crate::assemble::{Line, agrees, latest};
 use crate::log::Commit;
@@ -21,7 +21,8 @@ use crate::writers::{Does, Writers};
 pub(crate) struct Fits<'f> {
     /// The recording with its statements as operations on rows, as far as they are understood.
     pub content: &'f History,
-    pub builder: &'f HistoryBuilder,
+    /// The objects and values of both sides.
+    pub known: &'f History,
     pub writers: &'f Writers<'f>,
     pub commits: &'f [&'f Commit],
     pub lines: &'f [Vec<Line>],
@@ -149,10 +150,9 @@ impl Told {
         }
         let became: HashMap<_, _> = latest(lines).iter().map(|it| (it.object, it.value)).collect();
         // Keys that are not whole numbers may have several forms.
-        let values = fits.builder.values_so_far();
-        let is_plain = |object| matches!(values.get(fits.builder.object_of(object).key), Value::Int(_));
+        let is_plain = |object| matches!(fits.known.value(fits.known.object(object).key), Value::Int(_));
         let agree = self.rows.iter().all(|(object, value)| match became.get(object) {
-            Some(logged) => agrees(fits.builder, *value, *logged),
+            Some(logged) => agrees(fits.known, *value, *logged),
             None => !is_plain(*object),
         });
         agree && self.keys.iter().all(|(table, condition)| asked_for(fits, *table, condition, lines))
@@ -161,7 +161,7 @@ impl Told {
 
 /// Whether a commit has a row of the key that a condition names; yes if it names none.
 fn asked_for(fits: &Fits<'_>, table: TableId, condition: &str, lines: &[Line]) -> bool {
-    let [column] = &fits.builder.tables()[table.index()].key[..] else { return true };
+    let [column] = &fits.known.table(table).key[..] else { return true };
     let lower = condition.to_lowercase();
     if lower.contains(" or ") || lower.contains("not ") || condition.contains('(') {
         return true;
@@ -171,10 +171,7 @@ fn asked_for(fits: &Fits<'_>, table: TableId, condition: &str, lines: &[Line]) -
         named.filter(|(name, _)| name.trim().trim_matches('"') == column).map(|(_, key)| key.trim());
     let Some(key) = keys.next() else { return true };
     let Ok(key) = key.parse::<i64>() else { return true };
-    let is = |object| {
-        let margay_history::Object { key: own, .. } = fits.builder.object_of(object);
-        matches!(fits.builder.values_so_far().get(own), Value::Int(it) if it == key)
-    };
+    let is = |object| matches!(fits.known.value(fits.known.object(object).key), Value::Int(it) if it == key);
     lines
         .iter()
         .filter(|line| line.table == Some(table))

@@ -165,7 +165,7 @@ fn what_the_log_leaves_out_is_not_guessed() {
     let wire = wire(&catalog, &[(&[Said::Wrote("UPDATE t SET id = 2 WHERE id = 1", 1)], [1000, 1010])]);
     let key = |id| ("id".to_owned(), Datum::Int(id));
     let new = || Some(vec![key(2), ("v".to_owned(), Datum::Unchanged)]);
-    for (old, expected) in [(None, &["{}"][..]), (Some(vec![key(1)]), &["null", "{v: ?}"])] {
+    for (old, expected) in [(None, &["{}"][..]), (Some(vec![key(1)]), &["absent", "{v: ?}"])] {
         let change = RawChange { table: "public.t".to_owned(), old, new: new() };
         let log = [Commit { changes: vec![change], ..commit(7, 1004, &[]) }];
         let history = assembled(&catalog, &wire, &log).expect("a history").history;
