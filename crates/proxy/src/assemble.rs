@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use margay_history::{
     Access, History, HistoryBuilder, Interval, Invalid, NameId, ObjectId, Op, OpDetail, OpKind, Outcome,
-    TableId, TxnId, Value, ValueId,
+    Table, TableId, TxnId, Value, ValueId,
 };
 use margay_recover::{RawChange, text_of};
 use margay_rows::SeenState;
@@ -108,7 +108,8 @@ pub(crate) fn assemble(sources: &Sources<'_>) -> Result<Logged, String> {
         lines: &lines,
         builder: HistoryBuilder::like(&known),
         untold: tables.untold_names(),
-        read: HashSet::new(),
+        open: known.tables().iter().filter(|table| table.initial_unknown).map(name).collect(),
+        reads_open: false,
         lossy: 0,
         exact: true,
     };
@@ -125,6 +126,11 @@ pub(crate) fn assemble(sources: &Sources<'_>) -> Result<Logged, String> {
     let Assembly { builder, lossy, exact, .. } = assembly;
     let history = builder.finish().map_err(shown)?;
     Ok(Logged { history, lossy, others, exact: exact && lossy == 0 && others == 0 })
+}
+
+/// A table's name as texts in lower case have it.
+fn name(table: &Table) -> String {
+    table.name.to_lowercase()
 }
 
 fn shown(invalid: Invalid) -> String {
@@ -267,8 +273,9 @@ struct Assembly<'s> {
     builder: HistoryBuilder,
     /// The names of tables that are not to be read.
     untold: Vec<String>,
-    /// The texts of what is read, without their strings and in lower case.
-    read: HashSet<String>,
+    /// The names of tables whose first state is not known, and whether one of them is read.
+    open: Vec<String>,
+    reads_open: bool,
     lossy: u64,
     exact: bool,
 }
@@ -331,26 +338,19 @@ impl<'s> Assembly<'s> {
         }
         let last = does.iter().rposition(writes).unwrap_or(first);
         let touched: HashSet<TableId> = lines.iter().filter_map(|line| line.table).collect();
-        let name = |table: TableId| self.builder.tables()[table.index()].name.to_lowercase();
-        Place::Last { first, last, lines, touched: touched.into_iter().map(name).collect() }
+        let touched = touched.into_iter().map(|table| name(&self.builder.tables()[table.index()]));
+        Place::Last { first, last, lines, touched: touched.collect() }
     }
 
     /// Whether what is read stays.
     fn keeps(&self, place: &Place<'_>, number: usize, op: &Op<'_>) -> bool {
         let Some(statement) = self.wire.statement(op.id) else { return true };
-        let code = || crate::text::code(&statement.text);
-        let names = |tables: &[String]| {
-            !tables.is_empty() && {
-                let code = code();
-                tables.iter().any(|name| code.contains(name))
-            }
-        };
         let behind = match place {
             Place::None | Place::Each(..) => false,
             Place::Others(first) => number > *first,
-            Place::Last { first, touched, .. } => number > *first && names(touched),
+            Place::Last { first, touched, .. } => number > *first && names(&statement.text, touched),
         };
-        !behind && !names(&self.untold)
+        !behind && !names(&statement.text, &self.untold)
     }
 
     /// Whether the rows of the log are all that a client can have seen of a statement.
@@ -368,9 +368,7 @@ impl<'s> Assembly<'s> {
 
     /// What is no write stays what it was.
     fn push(&mut self, txn: TxnId, op: &Op<'_>) -> Pushed {
-        if let Some(statement) = self.wire.statement(op.id) {
-            self.read.insert(crate::text::code(&statement.text));
-        }
+        self.reads_open |= self.wire.statement(op.id).is_some_and(|it| names(&it.text, &self.open));
         let who = (self.wire.session_label(self.wire.session_of(txn)), self.wire.txn_label(txn));
         self.builder.push(who.0, who.1, op.at, op.kind, &[], self.wire.detail(*op, true))
     }
@@ -420,11 +418,17 @@ impl<'s> Assembly<'s> {
     /// Triggers and cascades are no reason any more to leave tables out. If a table is read whose first state is not
     /// known, all stay what they were.
     fn take_tables_as_told(&mut self) {
-        let open = self.builder.tables().iter().filter(|table| table.initial_unknown);
-        let open: Vec<String> = open.map(|table| table.name.to_lowercase()).collect();
-        if !self.read.iter().any(|code| open.iter().any(|name| code.contains(name))) {
+        if !self.reads_open {
             self.builder.take_tables_as_seen();
         }
+    }
+}
+
+/// Whether a text names one of these tables.
+fn names(text: &str, tables: &[String]) -> bool {
+    !tables.is_empty() && {
+        let code = crate::text::code(text);
+        tables.iter().any(|name| code.contains(name))
     }
 }
 

@@ -1,4 +1,3 @@
-use margay_history::Table;
 use margay_recover::Datum;
 
 use super::*;
