@@ -253,6 +253,25 @@ fn what_a_read_that_locks_sees() {
     assert!(of(RC, r#" FOR UPDATE","rows":[[11]]"#));
 }
 
+/// A run through the proxy at READ COMMITTED was accused of a read that no moment explains: a locking read
+/// had waited for a transaction that deleted the row and inserted it again. It found nothing, although the
+/// row is there before and after.
+#[test]
+fn a_locking_read_that_waited_may_miss_a_row_that_was_there_all_the_time() {
+    let lines = |read: &str| {
+        [
+            r#"1 10 20 "sql":"DELETE FROM t WHERE id = 1","count":1"#.to_owned(),
+            format!(r#"2 25 75 "sql":"SELECT v FROM t WHERE id = 1{read}","rows":[]"#),
+            r#"1 30 40 "sql":"INSERT INTO t (id, v, w) VALUES (1, 7, 1)","count":1"#.to_owned(),
+            r#"1 60 70 "commit":true"#.to_owned(),
+            r#"2 80 81 "commit":true"#.to_owned(),
+        ]
+    };
+    is_clean(RC, &lines(" FOR UPDATE").each_ref().map(String::as_str));
+    is_clean(RC, &lines(" AND v > 5 FOR UPDATE").each_ref().map(String::as_str));
+    breaks(RC, Anomaly::ConsistentRead, &lines("").each_ref().map(String::as_str));
+}
+
 /// InnoDB takes no snapshot for a SELECT of no table, for an UPDATE that changes nothing, nor for a locking read.
 #[test]
 fn what_takes_no_snapshot() {
