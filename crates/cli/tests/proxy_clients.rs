@@ -264,6 +264,7 @@ fn pgbouncer() {
     assert_eq!(plain.lines().count(), 5);
     for mode in ["transaction", "session"] {
         // Clients, pooler, proxy, server.
+        direct(server.url()).batch_execute(RESET).expect("as before");
         let proxy = Waiting::start(server.url(), &[]);
         let bouncer = Bouncer::before(&proxy.url, mode).expect("it is installed");
         assert_eq!(ask(&bouncer.url), plain, "{mode}");

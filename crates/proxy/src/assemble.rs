@@ -85,9 +85,12 @@ pub(crate) fn assemble(sources: &Sources<'_>) -> Result<Logged, String> {
     if !sources.settled && !sources.alone {
         return Err("others may have changed the schema".to_owned());
     }
-    let rows = margay_rows::translate(wire, SeenState::Changing);
+    let rows = margay_rows::translate_partly(wire, SeenState::Changing);
     let content = rows.as_ref().map_or(wire, |rows| &rows.history);
     let mut builder = HistoryBuilder::like(content);
+    // The translation gives rows that nobody knows an initial value of that kind.
+    let given: HashSet<ObjectId> = wire.initial_values().iter().map(|(object, _)| *object).collect();
+    builder.keep_initial(|object| given.contains(&object));
     let mut tables = Tables::new(catalog, &mut builder);
     let lines: Vec<Vec<Line>> = sources
         .commits

@@ -174,3 +174,16 @@ fn what_the_log_leaves_out_is_not_guessed() {
         assert_eq!(shown, expected);
     }
 }
+
+/// An update that computes says at least which row it is about. Two transactions of pgbench at the same time
+/// used not to be told apart.
+#[test]
+fn a_transaction_meets_the_commit_with_its_keys() {
+    let catalog = catalog(&["t"]);
+    let one = [Said::Wrote("UPDATE t SET v = v + 1 WHERE id = 1", 1)];
+    let other = [Said::Wrote("UPDATE t SET v = v + 1 WHERE id = 2", 1)];
+    let wire = wire(&catalog, &[(&one, [1000, 1010]), (&other, [1000, 1010])]);
+    let log = [commit(8, 1003, &[("t", 2, 7)]), commit(7, 1004, &[("t", 1, 6)])];
+    let logged = assembled(&catalog, &wire, &log).expect("a history");
+    assert_eq!((logged.others, logged.lossy), (0, 0));
+}
