@@ -226,10 +226,17 @@ pub struct ProxyArgs {
     /// given
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<SocketAddr>,
-    /// Allow --listen to name an address that other machines can reach. The connection is not
-    /// encrypted
+    /// Allow --listen to name an address that other machines can reach. Connections are encrypted
+    /// only with --tls-cert
     #[arg(long)]
     pub listen_anywhere: bool,
+    /// A certificate (PEM) for clients that want encryption. How the server is asked, TARGET says:
+    /// `?sslmode=require`
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// The certificate's key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
     /// Report every anomaly that this level forbids and that happened to the application. Without
     /// it, report where the database broke its promise at the level that transactions requested
     #[arg(long, value_name = "LEVEL", value_parser = LEVEL, hide_possible_values = true)]
@@ -246,6 +253,15 @@ pub struct ProxyArgs {
     /// sessions, and answers `unknown` if there were others
     #[arg(long)]
     pub sole_writer: bool,
+    /// Join the transactions of one request before --claim is asked: `comment:FIELD` names the field
+    /// of statements' comments that says which request, such as comment:traceparent or
+    /// comment:request_id
+    #[arg(long, value_name = "comment:FIELD", value_parser = unit_field, requires = "claim")]
+    pub unit: Option<String>,
+    /// What is asked of the server besides: `log`, the rows that were written, if it keeps a log for
+    /// logical decoding; or `none`
+    #[arg(long, value_name = "WHAT", default_value = "log", value_parser = ["log", "none"])]
+    pub evidence: String,
     /// Answer `unknown` if Margay fully understood a smaller percentage of the transactions
     #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = percent)]
     pub require_coverage: f64,
@@ -516,6 +532,11 @@ fn own_level(name: &str) -> Result<margay_proxy::OwnLevel, String> {
 fn percent(text: &str) -> Result<f64, String> {
     let number = text.trim_end_matches('%').parse::<f64>().ok();
     number.filter(|share| (0.0..=100.0).contains(share)).ok_or_else(|| "a number from 0 to 100".to_owned())
+}
+
+fn unit_field(text: &str) -> Result<String, String> {
+    let field = text.strip_prefix("comment:").filter(|field| !field.is_empty());
+    field.map(str::to_owned).ok_or_else(|| "it is comment:FIELD, such as comment:traceparent".to_owned())
 }
 
 fn initial(name: &str) -> Result<margay_proxy::Initial, String> {

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use margay::Choice;
 use margay_drivers::Target;
 use margay_formats::Format;
-use margay_proxy::{Options, Output, Outputs, Proxy, Recorded};
+use margay_proxy::{Options, Output, Outputs, Proxy, Recorded, united};
 use margay_runner::Monitor;
 
 use crate::args::ProxyArgs;
@@ -58,7 +58,7 @@ pub fn run(args: &ProxyArgs) -> Result<Status, Failure> {
     let verdict = &main.main().decision.verdict;
     if let Some(path) = &args.certificate {
         let question = check::question(&judge::task(args, main.main().level, Choice::Auto, 1));
-        check::write_certificate(path, &main.part.history, question, &main.main().decision)?;
+        check::write_certificate(path, main.main().history, question, &main.main().decision)?;
     }
     let mut view = account::view(args, &done, &judgement);
     judgement.aside.show(verdict, main.main().level.name(), view.details());
@@ -83,9 +83,12 @@ fn relay(args: &ProxyArgs) -> Result<Done, Failure> {
     let options = Options {
         url: url.clone(),
         listen: listen(args)?,
+        certificate: args.tls_cert.clone().zip(args.tls_key.clone()).map(<[PathBuf; 2]>::from),
         initial: args.initial,
         level: args.level,
         sole_writer: args.sole_writer,
+        log: args.evidence == "log",
+        unit_field: args.unit.clone(),
         outputs,
     };
     let proxy = {
@@ -93,6 +96,9 @@ fn relay(args: &ProxyArgs) -> Result<Done, Failure> {
             Progress::show(&format!("asking {} about its tables", args.target), !args.common.quiet);
         Proxy::start(options).map_err(failed)?
     };
+    if let Some(warning) = proxy.warning() {
+        terminal::tell("warning", warning);
+    }
     if args.command.is_empty() && !args.common.quiet {
         terminal::tell("listening", &format!("{}; Ctrl-C ends and verifies", proxy.address()));
     }
@@ -109,18 +115,38 @@ fn relay(args: &ProxyArgs) -> Result<Done, Failure> {
         let _progress = Progress::follow(line, !args.common.quiet && args.command.is_empty());
         wait(child.as_mut(), &monitor)?
     };
-    let recorded = proxy.finish(args.drain.unwrap_or(DRAIN)).map_err(failed)?;
+    let mut recorded = proxy.finish(args.drain.unwrap_or(DRAIN)).map_err(failed)?;
     let ending = interrupts.end();
     if let Some(path) = args.record.as_deref().filter(|path| !files::is_stream(path)) {
         for part in &recorded.parts {
             // What is known only at the end, such as rows that were looked up, belongs to the header.
             let path = part_path(path, part.place.unwrap_or(0));
-            margay_formats::write(&part.history, Format::Margay, files::target(&path))?;
-            let failed = |error| Failure::new(format!("{}: {error}", path.display()));
-            fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(failed)?;
+            let logged = part.logged.as_ref().map(|logged| (logged_path(&path), &logged.history));
+            for (path, history) in [(path.clone(), &part.history)].into_iter().chain(logged) {
+                margay_formats::write(history, Format::Margay, files::target(&path))?;
+                let failed = |error| Failure::new(format!("{}: {error}", path.display()));
+                fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(failed)?;
+            }
         }
     }
+    if args.unit.is_some() {
+        unite(&mut recorded)?;
+    }
     Ok(Done { recorded, command, ending })
+}
+
+/// Joins the transactions of each request. The recording on disk stays what it was.
+fn unite(recorded: &mut Recorded) -> Result<(), Failure> {
+    for part in &mut recorded.parts {
+        let histories = [Some(&mut part.history), part.logged.as_mut().map(|logged| &mut logged.history)];
+        for history in histories.into_iter().flatten() {
+            let united = united(history).map_err(|error| Failure::new(error.to_string()))?;
+            if let Some(united) = united {
+                *history = united;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Where clients connect: another address than this machine's own needs a word.
@@ -129,7 +155,7 @@ fn listen(args: &ProxyArgs) -> Result<SocketAddr, Failure> {
     let address = args.listen.unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
     if !address.ip().is_loopback() && !args.listen_anywhere {
         return Err(Failure::new(format!(
-            "{address} can be reached from other machines, without encryption: --listen-anywhere allows it"
+            "{address} can be reached from other machines: --listen-anywhere allows it, and --tls-cert encrypts"
         )));
     }
     Ok(address)
@@ -153,6 +179,13 @@ pub fn part_path(path: &Path, place: usize) -> PathBuf {
     if place == 0 { path.to_owned() } else { path.with_file_name(format!("{stem}.{}{extension}", place + 1)) }
 }
 
+/// The file of the same part with writes from the server's log: `run.log.jsonl.zst`.
+pub fn logged_path(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let (stem, rest) = name.split_once('.').unwrap_or((&*name, "jsonl"));
+    path.with_file_name(format!("{stem}.log.{rest}"))
+}
+
 /// A part, which nobody else may read: it has what the application wrote.
 fn open(path: &Path) -> Result<Output, Failure> {
     if !files::is_stream(path) {
@@ -168,7 +201,8 @@ fn start(args: &ProxyArgs, proxy: &Proxy) -> Result<Option<Child>, Failure> {
     let (address, [user, password, database]) = (proxy.address(), proxy.names());
     let (host, port) = (address.ip().to_string(), address.port().to_string());
     let mut command = Command::new(program);
-    command.args(rest).env("PGHOST", &host).env("PGPORT", &port).env("PGSSLMODE", "disable");
+    command.args(rest).env("PGHOST", &host).env("PGPORT", &port);
+    command.env("PGSSLMODE", if args.tls_cert.is_some() { "require" } else { "disable" });
     command.env("DATABASE_URL", proxy.url()).env_remove("PGHOSTADDR").env_remove("PGSERVICE");
     for (name, value) in [("PGUSER", user), ("PGPASSWORD", password), ("PGDATABASE", database)] {
         if let Some(value) = value {

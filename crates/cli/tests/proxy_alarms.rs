@@ -183,20 +183,21 @@ fn nothing_that_a_correct_database_does_is_an_accusation() {
 #[test]
 fn with_another_writer_nobody_is_accused() {
     let Some(server) = server(SHOP) else { return };
-    for vouched in [false, true] {
-        let options: &[&str] = if vouched { &["--sole-writer"] } else { &[] };
+    for (options, expected) in [(&["--evidence", "none"][..], 3), (&["--sole-writer"][..], 1), (&[][..], 0)] {
+        let vouched = expected == 1;
         let proxy = Waiting::start(server.url(), options);
         let mut client = proxy.client();
         client.query("SELECT left_over FROM stock WHERE id = $1", &[&1]).expect("the stock");
-        let other = if vouched { 77 } else { 78 };
+        let other = 70 + expected;
         direct(server.url())
             .batch_execute(&format!("UPDATE stock SET left_over = {other} WHERE id = 1"))
             .expect("a write beside the proxy");
         client.query("SELECT left_over FROM stock WHERE id = $1", &[&1]).expect("the stock");
         drop(client);
         let (status, told) = proxy.end();
-        // Whoever vouches for being alone, and is not, is told of values that nobody wrote.
-        assert_eq!(status, if vouched { 1 } else { 3 }, "{told}");
+        // Whoever vouches for being alone, and is not, is told of values that nobody wrote. The log knows them.
+        assert_eq!(status, expected, "{told}");
+        assert_eq!(told["run"]["logged"]["others"], u64::from(expected != 3), "{vouched}: {told}");
     }
 }
 
@@ -262,4 +263,38 @@ fn a_disk_that_is_full_stops_the_recording_and_not_the_application() {
     let output = command.spawn().expect("it starts").wait_with_output().expect("it ends");
     assert_ne!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
     assert_ne!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The most memory that a process has had, in MiB.
+fn memory(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM"))?;
+    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib / 1024)
+}
+
+/// Results that are not kept are passed on, however large: a row of 100 MB, and many rows.
+#[test]
+fn a_large_result_grows_nothing() {
+    let Some(server) = server(SHOP) else { return };
+    let proxy = Waiting::start(server.url(), &[]);
+    let mut client = proxy.client();
+    client.simple_query("SELECT left_over FROM stock").expect("a small result");
+    let Some(before) = memory(proxy.child.id()) else { return println!("SKIPPED: there is no /proc") };
+    let run = |query: &str| {
+        let mut psql = Command::new("psql");
+        psql.arg(&proxy.url).args(["-XqAt", "-c", &format!("COPY ({query}) TO STDOUT"), "-o", "/dev/null"]);
+        psql.stdout(Stdio::null()).status().is_ok_and(|status| status.success())
+    };
+    for query in
+        ["SELECT repeat('x', 100000000)", "SELECT i, repeat('x', 1000) FROM generate_series(1, 200000) i"]
+    {
+        assert!(run(query), "{query}");
+        // The client of this test keeps what it gets, the proxy does not.
+        assert!(client.query(query, &[]).is_ok(), "{query}");
+    }
+    let after = memory(proxy.child.id()).expect("it is there");
+    assert!(after < before + 40, "{before} MiB, then {after} MiB");
+    drop(client);
+    let (status, told) = proxy.end();
+    assert!(status == 0 || status == 3, "{told}");
 }

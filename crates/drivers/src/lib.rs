@@ -55,7 +55,8 @@ pub use margay_client::{
 use margay_client::{sql, text as statement};
 pub use mysql_tls::mysql_options;
 pub use postgres_cells::numeric_text;
-pub use postgres_tls::{PostgresAddress, PostgresServer};
+pub use postgres_tls::{Encryption, PostgresAddress, PostgresPlace, PostgresServer};
 pub use sqlite::{Begin, Mode as SqliteMode};
 pub use stores::Kind;
 pub use target::{Target, Wishes, open, open_for, without_secrets};
+pub use tls::ShownCertificate;

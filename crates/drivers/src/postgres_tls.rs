@@ -16,6 +16,7 @@ use std::time::Duration;
 use postgres::config::{Host, SslMode, SslNegotiation};
 use postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use postgres::{CancelToken, Client, Config, Socket};
+use rustls::ClientConfig;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -37,6 +38,8 @@ pub struct PostgresAddress {
     config: Config,
     /// What may be the reason if no connection can be made.
     note: Option<String>,
+    security: Security,
+    handshake: Arc<ClientConfig>,
     connector: Connector,
 }
 
@@ -59,9 +62,9 @@ impl PostgresAddress {
         if config.get_ssl_negotiation() == SslNegotiation::Direct {
             handshake.alpn_protocols = vec![b"postgresql".to_vec()];
         }
-        let connector =
-            Connector { rustls: MakeRustlsConnect::new(handshake), limit: None, met: Arc::default() };
-        Ok(Self { config, note, connector })
+        let rustls = MakeRustlsConnect::new(handshake.clone());
+        let connector = Connector { rustls, limit: None, met: Arc::default() };
+        Ok(Self { config, note, security: wanted.security, handshake: Arc::new(handshake), connector })
     }
 
     /// Connects.
@@ -81,20 +84,26 @@ impl PostgresAddress {
         let _ = token.cancel_query(self.connector.clone());
     }
 
-    /// Where the server listens, for who relays to it.
+    /// Where the server listens and how connections to it are secured, for who relays to it.
     ///
     /// # Errors
-    /// When the address names several servers, or insists on encryption.
+    /// When the address names several servers.
     pub fn server(&self) -> Result<PostgresServer, String> {
-        if self.config.get_ssl_mode() == SslMode::Require {
-            return Err(
-                "a relay to a server over TLS is not there yet: use sslmode=disable or prefer".to_owned()
-            );
-        }
         let port = self.config.get_ports().first().copied().unwrap_or(5432);
         match self.config.get_hosts() {
-            [Host::Tcp(host)] => Ok(PostgresServer::Tcp(host.clone(), port)),
-            [Host::Unix(folder)] => Ok(PostgresServer::Unix(folder.join(format!(".s.PGSQL.{port}")))),
+            [Host::Tcp(host)] => {
+                let encryption = (self.security != Security::Disable).then(|| Encryption {
+                    required: self.security > Security::Prefer,
+                    direct: self.config.get_ssl_negotiation() == SslNegotiation::Direct,
+                    name: host.clone(),
+                    config: Arc::clone(&self.handshake),
+                });
+                Ok(PostgresServer { place: PostgresPlace::Tcp(host.clone(), port), encryption })
+            }
+            [Host::Unix(folder)] => {
+                let place = PostgresPlace::Unix(folder.join(format!(".s.PGSQL.{port}")));
+                Ok(PostgresServer { place, encryption: None })
+            }
             _ => Err("a relay wants the address of one server".to_owned()),
         }
     }
@@ -157,13 +166,35 @@ pub(crate) fn shown(error: postgres::Error) -> String {
     }
 }
 
+/// A server, for who relays to it.
+#[derive(Clone, Debug)]
+pub struct PostgresServer {
+    /// Where it listens.
+    pub place: PostgresPlace,
+    /// How connections are encrypted, if they may be.
+    pub encryption: Option<Encryption>,
+}
+
 /// Where a server listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum PostgresServer {
+pub enum PostgresPlace {
     /// A host and a port.
     Tcp(String, u16),
     /// A socket in the file system.
     Unix(PathBuf),
+}
+
+/// How connections to a server are encrypted.
+#[derive(Clone, Debug)]
+pub struct Encryption {
+    /// Whether there is to be no connection without.
+    pub required: bool,
+    /// Whether it begins without asking the server.
+    pub direct: bool,
+    /// The name that the server's certificate is for.
+    pub name: String,
+    /// Whom the client believes.
+    pub config: Arc<ClientConfig>,
 }
 
 type Encrypted = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;

@@ -14,8 +14,11 @@ use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, ServerConfig,
+    SignatureScheme,
+};
 
 /// How a connection is secured.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -113,6 +116,37 @@ pub(crate) fn handshake(wanted: &Wanted) -> Result<ClientConfig, String> {
     let builder = builder.with_safe_default_protocol_versions().map_err(shown)?.dangerous();
     let verifier = Arc::new(Believer::new(wanted, provider)?);
     Ok(builder.with_custom_certificate_verifier(verifier).with_no_client_auth())
+}
+
+/// The certificate that a relay shows to its clients.
+#[derive(Clone, Debug)]
+pub struct ShownCertificate {
+    /// How clients are answered.
+    pub config: Arc<ServerConfig>,
+    /// The certificate itself, as it is sent.
+    pub bytes: Vec<u8>,
+}
+
+impl ShownCertificate {
+    /// Reads a certificate, with those between it and its authority, and its key, both as PEM.
+    ///
+    /// # Errors
+    /// When they cannot be read, or do not fit.
+    pub fn read(certificate: &Path, key: &Path, protocol: &[u8]) -> Result<Self, String> {
+        let at = |file: &Path, error: String| format!("{}: {error}", file.display());
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect);
+        let chain = chain.map_err(|error| at(certificate, error.to_string()))?;
+        let first =
+            chain.first().ok_or_else(|| at(certificate, "there is no certificate in it".to_owned()))?;
+        let bytes = first.to_vec();
+        let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| at(key, error.to_string()))?;
+        let builder = ServerConfig::builder_with_provider(provider());
+        let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+        let config = builder.with_no_client_auth().with_single_cert(chain, secret);
+        let mut config = config.map_err(|error| at(key, error.to_string()))?;
+        config.alpn_protocols = vec![protocol.to_vec()];
+        Ok(Self { config: Arc::new(config), bytes })
+    }
 }
 
 /// Verifies as much of a certificate as was asked for.

@@ -23,6 +23,12 @@ pub(crate) struct Catalog {
     relations: BTreeSet<String>,
     /// The names of functions that may write.
     volatile: BTreeSet<String>,
+    /// The tables that partitions belong to.
+    partitions: HashMap<String, String>,
+    /// Whether there is a function that may change the schema.
+    pub shapes: bool,
+    /// Which files tables are in: one that is written anew gets another.
+    files: Vec<Vec<String>>,
     /// Whether something that may write has no name that can be found in a text: operators, casts, odd names.
     hidden: bool,
 }
@@ -37,6 +43,10 @@ pub(crate) struct Known {
     pub kinds: Vec<u32>,
     /// Why its contents may change without a statement that says so.
     pub anything: Option<String>,
+    /// Whether the server's log does not tell its contents either.
+    pub untold: bool,
+    /// Whether the log does not have its rows.
+    pub unlogged: bool,
     /// The file that it is in, if rows are looked up: a table that is emptied gets another one.
     pub file: Option<String>,
 }
@@ -44,7 +54,8 @@ pub(crate) struct Known {
 const COLUMNS: &str = "\
 SELECT c.oid::text, n.nspname, c.relname, a.attname, t.typname, a.atttypid::text, a.atttypmod::text,
        a.attgenerated <> '', coalesce(NOT l.collisdeterministic, false), a.atthasdef,
-       a.attidentity <> '' OR coalesce(pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%', false)
+       a.attidentity <> '' OR coalesce(pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%', false),
+       c.relpersistence <> 'p'
 FROM pg_class c
 JOIN pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
@@ -90,6 +101,23 @@ UNION ALL SELECT 1 FROM pg_cast c JOIN pg_proc p ON p.oid = c.castfunc WHERE pro
 UNION ALL SELECT 1 FROM pg_proc WHERE provolatile = 'v' AND proname !~ '^[A-Za-z0-9_]+$'
 LIMIT 1";
 
+const PARTITIONS: &str = "\
+SELECT n.nspname, c.relname, m.nspname, r.relname
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_class r ON r.oid = pg_partition_root(c.oid) JOIN pg_namespace m ON m.oid = r.relnamespace
+WHERE c.relispartition";
+
+/// Functions of users that may make, change or hide tables.
+const SHAPES: &str = "\
+SELECT 1 FROM pg_proc p JOIN pg_language l ON l.oid = prolang
+WHERE provolatile = 'v' AND p.oid >= 16384
+  AND (lanname NOT IN ('sql', 'plpgsql') OR prosrc = '' OR prosrc ~* '\\m(create|alter|drop|truncate|temp|temporary|execute)\\M')
+LIMIT 1";
+
+const FILES: &str = "\
+SELECT oid::text, pg_relation_filenode(oid)::text FROM pg_class
+WHERE relkind = 'r' AND oid >= 16384 AND relpersistence <> 't' ORDER BY oid";
+
 /// The server's version.
 pub(crate) fn version(client: &mut Client) -> Result<String, String> {
     let shown = rows(client, "SHOW server_version")?.into_iter().flatten().next().unwrap_or_default();
@@ -118,7 +146,10 @@ impl Catalog {
             let at = *by_oid.entry(row[0].clone()).or_insert_with(|| {
                 let path = format!("{}.{}", quoted(&row[1]), quoted(&row[2]));
                 let table = Table { name: row[2].clone(), ..Table::default() };
-                self.tables.push(Known { table, path, kinds: Vec::new(), anything: None, file: None });
+                let (kinds, unlogged) = (Vec::new(), row[11] == "t");
+                let known =
+                    Known { table, path, kinds, anything: None, untold: unlogged, unlogged, file: None };
+                self.tables.push(known);
                 self.tables.len() - 1
             });
             let known = &mut self.tables[at];
@@ -134,6 +165,7 @@ impl Catalog {
                 known.table.columns_by_anything.push(row[3].clone());
             }
             if folds {
+                known.untold = true;
                 known.anything.get_or_insert_with(|| "a collation that is not deterministic".to_owned());
             }
         }
@@ -144,8 +176,14 @@ impl Catalog {
         }
         for row in rows(client, WRITERS)? {
             let Some(known) = by_oid.get(&row[0]).map(|&at| &mut self.tables[at]) else { continue };
+            // What these write, the log has.
+            known.untold |= matches!(row[1].as_str(), "inheritance" | "row security");
             if matches!(row[1].as_str(), "a rule" | "a trigger") {
-                self.hazards.insert(known.table.name.clone(), row[1].clone());
+                let hazard = self.hazards.entry(known.table.name.clone()).or_default();
+                // A rule may do something else instead; a trigger does it besides.
+                if hazard != "a rule" {
+                    hazard.clone_from(&row[1]);
+                }
             }
             known.anything.get_or_insert_with(|| row[1].clone());
         }
@@ -160,7 +198,39 @@ impl Catalog {
         self.relations = names(rows(client, RELATIONS)?);
         self.hidden = !rows(client, HIDDEN)?.is_empty();
         self.volatile = names(rows(client, VOLATILE)?);
+        self.shapes = !rows(client, SHAPES)?.is_empty();
+        self.files = rows(client, FILES)?;
+        // Servers before version 12 do not know roots.
+        for row in rows(client, PARTITIONS).unwrap_or_default() {
+            let path = |at: usize| format!("{}.{}", quoted(&row[at]), quoted(&row[at + 1]));
+            self.partitions.insert(path(0), path(2));
+        }
         Ok(())
+    }
+
+    /// Whether all tables are what they were, and in the files that they were in.
+    pub fn is_same(&self, other: &Catalog) -> bool {
+        let tables = |catalog: &Catalog| {
+            let all = catalog.tables.iter();
+            all.map(|it| (it.path.clone(), it.table.clone(), it.kinds.clone())).collect::<Vec<_>>()
+        };
+        self.files == other.files && self.hazards == other.hazards && tables(self) == tables(other)
+    }
+
+    /// The path of the table that a name of the log is about: `public.t`, `"a b".t`.
+    pub fn root(&self, name: &str) -> String {
+        let (schema, table) = match name.strip_prefix('"') {
+            Some(rest) => rest.split_once("\".").unwrap_or((rest, "")),
+            None => name.split_once('.').unwrap_or((name, "")),
+        };
+        let plain = |name: &str| quoted(&name.trim_matches('"').replace("\"\"", "\""));
+        let path = format!("{}.{}", plain(schema), plain(table));
+        self.partitions.get(&path).cloned().unwrap_or(path)
+    }
+
+    /// Whether `COPY … TO` can write nothing.
+    pub fn only_copies(&self, code: &str) -> bool {
+        self.is_query_without(&code.trim_start().replacen("copy", "select", 1), |_| false)
     }
 
     /// Whether a query reads nothing but what belongs to the system, and can write nothing: no relation of the
@@ -182,7 +252,7 @@ impl Catalog {
         }
         let mut words =
             text.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty());
-        let queries = words.next() == Some("select");
+        let queries = matches!(words.next(), Some("select" | "with"));
         let writes = ["insert", "update", "delete", "merge", "into", "share"];
         queries && !words.any(|word| writes.contains(&word) || names(word) || self.volatile.contains(word))
     }

@@ -1,5 +1,6 @@
 //! The collector: makes a history of the transactions of all connections to a database.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use margay_runner::{Counts, Verified};
 use margay_wire::{Executed, Outcome, Times};
 use postgres::Client;
 
+use crate::assemble::Logged;
 use crate::catalog::{Catalog, Described, describe};
 use crate::initial::FirstState;
 use crate::lane::{Ended, Op, Transaction};
@@ -69,8 +71,23 @@ pub struct Part {
     pub concerns: Vec<String>,
     /// What else was noticed.
     pub notes: Vec<String>,
+    /// The same with writes from the server's log, if it could be read.
+    pub logged: Option<Logged>,
     /// The place of its file, if it is written.
     pub place: Option<usize>,
+}
+
+/// So many texts are remembered, and none that is longer.
+const MAX_KNOWN: usize = 4096;
+const MAX_KNOWN_LENGTH: usize = 2048;
+
+/// What is known of a text.
+#[derive(Clone)]
+struct Facts {
+    is_about_the_system: bool,
+    only_reads: bool,
+    /// Why it may write anything.
+    hazard: Option<Arc<str>>,
 }
 
 /// A text, and the types of parameters that its client named.
@@ -78,10 +95,11 @@ type Asked = (Arc<str>, Vec<u32>);
 
 pub(crate) struct Collector {
     pub builder: HistoryBuilder,
-    catalog: Arc<Catalog>,
+    pub catalog: Arc<Catalog>,
     /// Describes statements whose types are not known, unless a later stretch needs it.
     describer: Option<Client>,
     first: FirstState,
+    known: RefCell<HashMap<Arc<str>, Facts>>,
     described: HashMap<Asked, Option<Arc<Described>>>,
     lines: Option<Lines>,
     mirror: Option<Mirror>,
@@ -105,6 +123,7 @@ impl Collector {
             catalog,
             describer: Some(describer),
             first,
+            known: RefCell::default(),
             described: HashMap::new(),
             lines: None,
             mirror: None,
@@ -127,14 +146,14 @@ impl Collector {
 
     /// Whether a transaction wrote nothing, whatever came of it.
     pub fn only_reads(&self, transaction: &Transaction) -> bool {
-        transaction.read_only || transaction.ops.iter().all(|op| self.catalog.only_reads(&op.text))
+        transaction.read_only || transaction.ops.iter().all(|op| self.facts(&op.text).only_reads)
     }
 
     /// Records a transaction.
     pub fn take(&mut self, transaction: Transaction, files: &mut Files) -> Result<(), String> {
-        let Transaction { session, level, read_only, begin, mut ops, end, ended } = transaction;
+        let Transaction { session, level, read_only, unit, begin, mut ops, end, ended } = transaction;
         let Some(first) = ops.first().map(|op| op.times.before) else { return Ok(()) };
-        ops.retain(|op| !self.catalog.is_about_the_system(&op.text));
+        ops.retain(|op| !self.facts(&op.text).is_about_the_system);
         let Some(op) = ops.first_mut() else { return Ok(()) };
         // What was left out may have taken the snapshot.
         op.times.before = first;
@@ -154,7 +173,7 @@ impl Collector {
         }
         let who = (session, label);
         let name = level.map(|level| level.name().to_ascii_lowercase().replace(' ', "-"));
-        let detail = OpDetail::Begin { level: name.as_deref(), read_only, unit: None };
+        let detail = OpDetail::Begin { level: name.as_deref(), read_only, unit: unit.as_deref() };
         self.push(who, begin, OpKind::Begin, detail)?;
         for op in &ops {
             self.statement(who, op)?;
@@ -210,7 +229,9 @@ impl Collector {
     }
 
     fn statement(&mut self, who: (u64, u64), op: &Op) -> Result<(), String> {
-        self.look_for_hazards(&op.text);
+        if let Some(hazard) = self.facts(&op.text).hazard {
+            self.concerns.insert(hazard.to_string());
+        }
         let Some(executed) = &op.executed else {
             let detail = OpDetail::Sql { text: &op.text, params: &[], rows: None, count: None };
             return self.push(who, op.times, OpKind::Sql, detail);
@@ -227,25 +248,43 @@ impl Collector {
     pub fn take_hidden(&mut self, now: i64, files: &mut Files) -> Result<(), String> {
         let (times, session) = (Times { before: now, after: now }, u64::MAX);
         let (ops, ended) = (vec![Op::opaque(times)], Ended::Unknown);
-        let hidden =
-            Transaction { session, level: None, read_only: false, begin: times, ops, end: times, ended };
+        let (level, read_only, unit, begin, end) = (None, false, None, times, times);
+        let hidden = Transaction { session, level, read_only, unit, begin, ops, end, ended };
         self.take(hidden, files)
     }
 
+    /// What is known of a text. Most are executed again and again.
+    fn facts(&self, text: &Arc<str>) -> Facts {
+        if let Some(known) = self.known.borrow().get(text) {
+            return known.clone();
+        }
+        let facts = Facts {
+            is_about_the_system: self.catalog.is_about_the_system(text),
+            only_reads: self.catalog.only_reads(text),
+            hazard: self.hazard(text),
+        };
+        let mut known = self.known.borrow_mut();
+        if known.len() == MAX_KNOWN {
+            known.clear();
+        }
+        if text.len() <= MAX_KNOWN_LENGTH {
+            known.insert(Arc::clone(text), facts.clone());
+        }
+        facts
+    }
+
     /// A table whose triggers or rules may write anything is written to.
-    fn look_for_hazards(&mut self, text: &str) {
+    fn hazard(&self, text: &str) -> Option<Arc<str>> {
         if text.trim_start().get(..6).is_some_and(|word| word.eq_ignore_ascii_case("SELECT")) {
-            return;
+            return None;
         }
         let text = text.to_lowercase();
         let mut words =
             text.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty());
-        let Some((name, why)) = words
-            .find_map(|word| self.catalog.hazards.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)))
-        else {
-            return;
-        };
-        self.concerns.insert(format!("table {name} has {why}, which may write anything"));
+        let named =
+            |word: &str| self.catalog.hazards.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
+        let (name, why) = words.find_map(named)?;
+        Some(format!("table {name} has {why}, which may write anything").into())
     }
 
     /// The types that the wire did not tell.
@@ -346,6 +385,7 @@ impl Collector {
             followed,
             concerns: self.concerns.into_iter().collect(),
             notes: self.unobserved.iter().map(|(what, times)| format!("{times} times {what}")).collect(),
+            logged: None,
             place: self.place,
         })
     }

@@ -31,6 +31,8 @@ pub(crate) struct About {
     pub backends: BTreeSet<u32>,
     /// Why what was recorded is not all that may have been written.
     pub concerns: Vec<String>,
+    /// Whether a change of the schema was not read.
+    pub unread: bool,
 }
 
 impl Database {

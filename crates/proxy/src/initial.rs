@@ -39,9 +39,8 @@ pub(crate) fn declare(
     for known in &mut catalog.tables {
         let size = count(client, known, MAX_ROWS + 1)?;
         let keyless = known.table.key.is_empty();
-        let full =
-            wanted == Initial::Full && known.anything.is_none() && size <= MAX_ROWS.min(left) && !keyless;
-        let empty = wanted != Initial::Unknown && known.anything.is_none() && size == 0;
+        let full = wanted == Initial::Full && !known.untold && size <= MAX_ROWS.min(left) && !keyless;
+        let empty = wanted != Initial::Unknown && !known.untold && size == 0;
         let table = Table { initial_unknown: !full && !empty, ..known.table.clone() };
         builder.declare_table(table).map_err(|error| error.to_string())?;
         if full {
@@ -152,8 +151,7 @@ impl FirstState {
         let Object { table, key } = builder.object_of(object);
         let table = builder.tables().get(table?.index()).filter(|table| table.initial_unknown)?;
         let name = table.name.clone();
-        let known =
-            catalog.tables.iter().find(|known| known.table.name == name && known.anything.is_none())?;
+        let known = catalog.tables.iter().find(|known| known.table.name == name && !known.untold)?;
         let values = builder.values();
         let keys: Vec<ValueId> = match values.get(key) {
             Value::List(items) => items.to_vec(),

@@ -19,15 +19,21 @@
 //! What is recorded is what happened, or less. Where less would be wrong (a write that is not understood), an opaque
 //! statement stands in its place, about which engines know nothing.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use margay_wire::{Event, Executed, Outcome, Refusal, Severity, Times};
 
 use crate::level::OwnLevel;
 use crate::text::{Verb, may_set_level, split, verb, without_secrets};
+use crate::units::unit_of;
 
 /// A transaction with more statements than this is recorded as one that may have done anything.
 const MAX_OPS: usize = 10_000;
+
+/// So many texts of a connection are remembered, and none that is longer.
+const MAX_KNOWN: usize = 256;
+const MAX_KNOWN_LENGTH: usize = 2048;
 
 /// A statement that may have done anything. Engines know no procedure of this name.
 const OPAQUE: &str = "CALL margay_not_recorded()";
@@ -56,6 +62,22 @@ impl Op {
     }
 }
 
+/// What is read of a statement's text, once for all its executions.
+#[derive(Debug)]
+struct Reading {
+    /// What is recorded of it.
+    text: Arc<str>,
+    verb: Verb,
+    sets_level: bool,
+}
+
+impl Reading {
+    fn new(text: &str) -> Self {
+        let recorded = without_secrets(text).map_or_else(|| Arc::from(text), Arc::from);
+        Self { text: recorded, verb: verb(text), sets_level: may_set_level(text) }
+    }
+}
+
 /// How a transaction ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ended {
@@ -71,6 +93,8 @@ pub(crate) struct Transaction {
     /// Its level, if that is certain.
     pub level: Option<OwnLevel>,
     pub read_only: bool,
+    /// The request that it belongs to.
+    pub unit: Option<Arc<str>>,
     pub begin: Times,
     pub ops: Vec<Op>,
     pub end: Times,
@@ -100,6 +124,7 @@ struct Open {
     explicit: bool,
     level: Option<OwnLevel>,
     read_only: bool,
+    unit: Option<Arc<str>>,
     begin: Times,
     /// When something was first sent for it after BEGIN.
     first: Option<i64>,
@@ -119,6 +144,11 @@ pub(crate) struct Lane {
     /// The level of transactions that name none, at the beginning and now.
     levels: [Option<OwnLevel>; 2],
     open: Option<Open>,
+    /// Statements of the extended protocol, which are executed again and again.
+    known: HashMap<Arc<str>, Arc<Reading>>,
+    /// The field of comments that names units, and what the latest statement says there.
+    unit_field: Option<Arc<str>>,
+    unit: Option<Arc<str>>,
     /// When a Parse or Bind was first sent since the last transaction ended.
     planned: Option<i64>,
     /// The earliest time that a transaction may still be recorded with.
@@ -129,11 +159,14 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    pub fn new(session: u64, level: Option<OwnLevel>) -> Self {
+    pub fn new(session: u64, level: Option<OwnLevel>, unit_field: Option<Arc<str>>) -> Self {
         Self {
             session,
             levels: [level; 2],
             open: None,
+            known: HashMap::new(),
+            unit_field,
+            unit: None,
             planned: None,
             since: None,
             asked: None,
@@ -195,19 +228,39 @@ impl Lane {
         }
     }
 
+    /// The unit that a message names belongs to all of its statements.
+    fn names_unit(&mut self, executed: Option<&Executed>) {
+        let Some(field) = &self.unit_field else { return };
+        let text = executed.and_then(|executed| executed.prepared.text.as_deref());
+        self.unit = text.and_then(|text| unit_of(text, field)).map(Arc::from);
+    }
+
     fn executed(&mut self, executed: Executed) {
+        self.names_unit(Some(&executed));
         let Some(text) = executed.prepared.text.clone() else {
-            return self.statement(OPAQUE, executed);
+            return self.statement(&Reading::new(OPAQUE), executed);
         };
-        match split(&text).as_slice() {
-            [] => {}
-            [one] => self.statement(one, executed),
-            _ => self.statement(OPAQUE, executed),
+        if let Some(known) = self.known.get(&text) {
+            return self.statement(&Arc::clone(known), executed);
         }
+        let reading = match split(&text).as_slice() {
+            [] => return,
+            [one] => Reading::new(one),
+            _ => Reading::new(OPAQUE),
+        };
+        if self.known.len() == MAX_KNOWN {
+            self.known.clear();
+        }
+        let reading = Arc::new(reading);
+        if text.len() <= MAX_KNOWN_LENGTH {
+            self.known.insert(text, Arc::clone(&reading));
+        }
+        self.statement(&reading, executed);
     }
 
     /// The statements of a Query message. If they cannot be told apart, one opaque statement stands for all.
     fn queried(&mut self, all: Vec<Executed>) {
+        self.names_unit(all.first());
         let text = all.first().and_then(|first| first.prepared.text.clone());
         let pieces = text.as_deref().map(split).unwrap_or_default();
         let whole = all.last().is_some_and(|last| matches!(last.outcome, Outcome::Done(_)));
@@ -219,7 +272,7 @@ impl Lane {
             all.drain(..all.len().saturating_sub(1));
             return all.into_iter().for_each(|last| self.opaque(last));
         }
-        pieces.iter().zip(all).for_each(|(piece, executed)| self.statement(piece, executed));
+        pieces.iter().zip(all).for_each(|(piece, executed)| self.statement(&Reading::new(piece), executed));
     }
 
     /// Something that may have done anything, commits included.
@@ -230,16 +283,15 @@ impl Lane {
         }
     }
 
-    fn statement(&mut self, text: &str, executed: Executed) {
-        let verb = verb(text);
+    fn statement(&mut self, reading: &Reading, executed: Executed) {
         let times = executed.times;
         match executed.outcome.clone() {
-            Outcome::Done(tag) => self.succeeded(text, verb, &tag, executed),
+            Outcome::Done(tag) => self.succeeded(reading, &tag, executed),
             Outcome::Failed(refusal) if refusal.severity == Severity::Error => {
-                let commits = matches!(verb, Verb::End { .. });
+                let commits = matches!(reading.verb, Verb::End { .. });
                 self.failed(&refusal, commits, times);
             }
-            Outcome::Failed(_) | Outcome::Lost => self.lost(text, verb, executed),
+            Outcome::Failed(_) | Outcome::Lost => self.lost(reading, executed),
         }
     }
 
@@ -274,9 +326,9 @@ impl Lane {
     }
 
     /// Nobody knows whether the statement ran.
-    fn lost(&mut self, text: &str, verb: Verb, executed: Executed) {
-        let times = executed.times;
-        match verb {
+    fn lost(&mut self, reading: &Reading, executed: Executed) {
+        let (times, verb) = (executed.times, &reading.verb);
+        match *verb {
             Verb::End { commits, .. } => {
                 if let Some(open) = self.open.take() {
                     let aborted = !commits && !open.uncertain;
@@ -284,10 +336,10 @@ impl Lane {
                 }
             }
             Verb::Sql | Verb::Declare(_) | Verb::Schema | Verb::Uncertain => {
-                let op = Op::new(text, Executed { complete: false, ..executed });
-                self.push(Op { changes_schema: verb == Verb::Schema, ..op });
+                let op = Op::new(Arc::clone(&reading.text), Executed { complete: false, ..executed });
+                self.push(Op { changes_schema: *verb == Verb::Schema, ..op });
                 if let Some(open) =
-                    self.open.as_mut().filter(|open| !open.explicit || verb == Verb::Uncertain)
+                    self.open.as_mut().filter(|open| !open.explicit || *verb == Verb::Uncertain)
                 {
                     open.uncertain = true;
                 }
@@ -296,9 +348,9 @@ impl Lane {
         }
     }
 
-    fn succeeded(&mut self, text: &str, verb: Verb, tag: &str, executed: Executed) {
+    fn succeeded(&mut self, reading: &Reading, tag: &str, executed: Executed) {
         let times = executed.times;
-        match (tag, verb) {
+        match (tag, reading.verb.clone()) {
             ("BEGIN" | "START TRANSACTION", Verb::Begin(level, reads)) => self.begin(level, reads, times),
             ("SAVEPOINT", Verb::Savepoint(name)) => self.savepoint(name, times),
             ("RELEASE", Verb::Release(name)) => self.release(&name),
@@ -320,22 +372,21 @@ impl Lane {
             (_, Verb::Declare(query)) => {
                 self.push(Op::new(query, Executed { complete: false, ..executed }));
             }
-            (_, Verb::Uncertain) => self.uncertain(text, executed),
-            (_, verb) => self.plain(text, executed, verb == Verb::Schema),
+            (_, Verb::Uncertain) => self.uncertain(reading, executed),
+            (_, verb) => self.plain(reading, executed, verb == Verb::Schema),
         }
     }
 
-    fn plain(&mut self, text: &str, executed: Executed, changes_schema: bool) {
-        if may_set_level(text) {
+    fn plain(&mut self, reading: &Reading, executed: Executed, changes_schema: bool) {
+        if reading.sets_level {
             self.levels[1] = None;
             self.open.iter_mut().for_each(|open| open.level = None);
         }
-        let op = Op::new(without_secrets(text).unwrap_or_else(|| text.to_owned()), executed);
-        self.push(Op { changes_schema, ..op });
+        self.push(Op { changes_schema, ..Op::new(Arc::clone(&reading.text), executed) });
     }
 
-    fn uncertain(&mut self, text: &str, executed: Executed) {
-        self.push(Op::new(without_secrets(text).unwrap_or_else(|| text.to_owned()), executed));
+    fn uncertain(&mut self, reading: &Reading, executed: Executed) {
+        self.push(Op::new(Arc::clone(&reading.text), executed));
         if let Some(open) = &mut self.open {
             open.uncertain = true;
         }
@@ -401,6 +452,9 @@ impl Lane {
             let before = planned.unwrap_or(op.times.before).min(op.times.before);
             Open::new(self.levels[1], Times { before, after: before }, Some(before))
         });
+        if open.unit.is_none() {
+            open.unit.clone_from(&self.unit);
+        }
         let first = *open.first.get_or_insert(op.times.before);
         if open.ops.is_empty() {
             op.times.before = op.times.before.min(first);
@@ -470,8 +524,8 @@ impl Lane {
         if open.ops.is_empty() {
             return;
         }
-        let Open { level, read_only, begin, ops, .. } = open;
-        self.done.push(Transaction { session: self.session, level, read_only, begin, ops, end, ended });
+        let Open { level, read_only, unit, begin, ops, .. } = open;
+        self.done.push(Transaction { session: self.session, level, read_only, unit, begin, ops, end, ended });
     }
 }
 
@@ -479,7 +533,7 @@ impl Open {
     fn new(level: Option<OwnLevel>, begin: Times, first: Option<i64>) -> Self {
         let (ops, savepoints) = (Vec::new(), Vec::new());
         let (explicit, read_only, failed, uncertain) = (false, false, false, false);
-        Self { explicit, level, read_only, begin, first, ops, savepoints, failed, uncertain }
+        Self { explicit, level, read_only, unit: None, begin, first, ops, savepoints, failed, uncertain }
     }
 }
 

@@ -13,12 +13,15 @@
 //!   nobody can be accused.
 //! - Passwords and the authentication phase are relayed by their length alone.
 
+mod assemble;
 mod catalog;
 mod collect;
 mod database;
 mod initial;
 mod lane;
 mod level;
+mod log;
+mod meet;
 mod mirror;
 mod recording;
 mod relay;
@@ -26,19 +29,23 @@ mod socket;
 mod stretch;
 mod text;
 mod time;
+mod units;
 mod values;
 mod watch;
+mod writers;
 
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use margay_drivers::PostgresAddress;
+use margay_drivers::{PostgresAddress, PostgresServer, ShownCertificate};
 pub use margay_runner::{Counts, Verified};
 
+pub use assemble::Logged;
 use collect::Files;
 pub use collect::{Output, Outputs, Part};
 use database::{Database, Message};
@@ -46,6 +53,8 @@ pub use initial::Initial;
 pub use level::OwnLevel;
 use recording::{Recording, Terms};
 use relay::{Relay, lock};
+use socket::Socket;
+pub use units::united;
 
 /// How long the collector rests.
 const REST: Duration = Duration::from_millis(10);
@@ -59,12 +68,18 @@ pub struct Options {
     pub url: String,
     /// Where clients connect.
     pub listen: SocketAddr,
+    /// The files of a certificate and its key, if clients may have encryption.
+    pub certificate: Option<[PathBuf; 2]>,
     /// What is read of the first state.
     pub initial: Initial,
     /// The level of transactions that name none, instead of the server's default.
     pub level: Option<OwnLevel>,
     /// Whether somebody vouches for it that all writes come through the proxy.
     pub sole_writer: bool,
+    /// Whether writes are taken from the server's log, where that can be.
+    pub log: bool,
+    /// The field of statements' comments that names the request they belong to.
+    pub unit_field: Option<String>,
     /// Where the recording is written while it is made, part by part.
     pub outputs: Option<Outputs>,
 }
@@ -80,6 +95,7 @@ pub struct Proxy {
     progress: Arc<Mutex<(Counts, (u64, u64))>>,
     database: String,
     names: [Option<String>; 3],
+    warning: Option<String>,
 }
 
 /// What came of it.
@@ -135,23 +151,29 @@ impl Proxy {
         let address = PostgresAddress::new(&options.url)?;
         let server = address.server()?;
         let names = address.names();
+        let certificate = options.certificate.as_ref();
+        let certificate = certificate.map(|[shown, key]| ShownCertificate::read(shown, key, b"postgresql"));
+        let certificate = certificate.transpose()?;
+        let warning = certificate.as_ref().and_then(|shown| two_channels(&server, shown));
         let listener =
             TcpListener::bind(options.listen).map_err(|error| format!("{}: {error}", options.listen))?;
         let listening = listener.local_addr().map_err(|error| error.to_string())?;
         let (collector, taken) = mpsc::channel();
         let relay = Arc::new(Relay {
             server,
+            certificate,
             databases: Mutex::default(),
             clock: Instant::now(),
             collector,
             lanes: Mutex::default(),
             told: Mutex::default(),
             over: AtomicBool::new(false),
+            unit_field: options.unit_field.as_deref().map(Arc::from),
             sessions: AtomicU64::new(0),
         });
-        let Options { initial, level, sole_writer, outputs, .. } = options;
+        let Options { initial, level, sole_writer, log, outputs, .. } = options;
         let files = Files { outputs, begun: 0 };
-        let terms = Terms { address, initial, level, sole_writer, files };
+        let terms = Terms { address, initial, level, sole_writer, log, files };
         let mut recording = Recording::new(Arc::clone(&relay), terms);
         let database = recording.open(None, 0)?.name.clone();
         let (over, failed, progress) = (Arc::<AtomicBool>::default(), Arc::default(), Arc::default());
@@ -169,13 +191,30 @@ impl Proxy {
         let accepts = Arc::clone(&relay);
         let accepting = spawn("listener").spawn(move || accepts.accept(&listener));
         let accepting = accepting.map_err(|error| format!("no thread for the listener: {error}"))?;
-        Ok(Self { address: listening, relay, collector, accepting, over, failed, progress, database, names })
+        Ok(Self {
+            address: listening,
+            relay,
+            collector,
+            accepting,
+            over,
+            failed,
+            progress,
+            database,
+            names,
+            warning,
+        })
     }
 
     /// Where clients connect.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Why clients may fail to log in, if that is to be feared.
+    #[must_use]
+    pub fn warning(&self) -> Option<&str> {
+        self.warning.as_deref()
     }
 
     /// The user, the password and the database of the server's address, as far as it names them.
@@ -232,6 +271,19 @@ impl Proxy {
         let failed = lock(&self.failed).take();
         Ok(Recorded { parts, concerns: told.concerns, notes, sessions, version, elapsed, failed })
     }
+}
+
+/// What to tell if both legs are encrypted, with different certificates.
+fn two_channels(server: &PostgresServer, shown: &ShownCertificate) -> Option<String> {
+    let server = Socket::connect(server).ok()?;
+    let differs = server.certificate().is_some_and(|certificate| certificate != shown.bytes);
+    differs.then(|| {
+        "clients and the server both see encrypted connections, with different certificates: a client \
+         that binds its password to the certificate (SCRAM-SHA-256-PLUS) cannot log in. Give the \
+         server's own certificate and key, or set channel_binding=disable in the client, or \
+         sslmode=disable in the server's address"
+            .to_owned()
+    })
 }
 
 /// Whether a text names a database, in whatever case.

@@ -10,15 +10,18 @@ use std::sync::Arc;
 
 use margay_drivers::PostgresAddress;
 use margay_history::{HistoryBuilder, Unit};
+use margay_recover::PgSnapshot;
 use margay_runner::Counts;
 use postgres::Client;
 
+use crate::assemble::{Sources, assemble};
 use crate::catalog::{self, Catalog};
 use crate::collect::{Clients, Collector, Files, Part};
 use crate::database::Database;
 use crate::initial::{self, FirstState, Initial};
 use crate::lane::{Ended, Transaction};
 use crate::level::OwnLevel;
+use crate::log::{self, Log, ReadLog};
 use crate::relay::{Relay, lock};
 use crate::stretch::Stretch;
 use crate::text::hides;
@@ -30,6 +33,8 @@ pub(crate) struct Terms {
     pub initial: Initial,
     pub level: Option<OwnLevel>,
     pub sole_writer: bool,
+    /// Whether writes are taken from the server's log where that can be.
+    pub log: bool,
     pub files: Files,
 }
 
@@ -48,13 +53,24 @@ pub(crate) struct Recording {
 struct Opened {
     database: Arc<Database>,
     watch: Option<Watch>,
+    log: Option<Log>,
+    /// Why there is none, although it is wanted.
+    unlogged: Option<String>,
     /// Those that may still get transactions, in the order of time.
     stretches: Vec<Stretch>,
-    /// The places of its parts that are over.
-    over: Vec<usize>,
+    over: Vec<Over>,
     /// Whether later stretches may know too little: a temporary table hides another, or nobody knows whether the schema
     /// was changed.
     hidden: bool,
+}
+
+/// A stretch that is over.
+struct Over {
+    /// The place of its part.
+    place: usize,
+    catalog: Arc<Catalog>,
+    snapshot: Option<PgSnapshot>,
+    begun: i64,
 }
 
 impl Recording {
@@ -70,6 +86,8 @@ impl Recording {
         let address =
             name.map_or_else(|| self.terms.address.clone(), |name| self.terms.address.of_database(name));
         let begin = self.relay.now();
+        // The log comes first, so that it has whatever the first state does not.
+        let (log, unlogged) = log::open(&address, self.relay.clock, self.terms.log);
         let (snapshot, describer) = (address.connect()?, address.connect()?);
         let mut clients = Clients { snapshot, describer };
         for client in clients.both() {
@@ -79,7 +97,7 @@ impl Recording {
         let watch = match self.terms.sole_writer {
             true => None,
             false => {
-                let mut own = BTreeSet::new();
+                let mut own: BTreeSet<u32> = log.iter().map(|log| log.pid).collect();
                 for client in clients.both() {
                     own.insert(watch::pid(client)?);
                     // Older servers have no such function, and are in doubt anyway.
@@ -94,7 +112,9 @@ impl Recording {
         let database = Database::new(catalog.database.clone(), level, connections);
         lock(&self.relay.databases).push(Arc::clone(&database));
         let (stretches, over) = (vec![stretch], Vec::new());
-        self.open.push(Opened { database: Arc::clone(&database), watch, stretches, over, hidden: false });
+        let opened =
+            Opened { database: Arc::clone(&database), watch, log, unlogged, stretches, over, hidden: false };
+        self.open.push(opened);
         Ok(database)
     }
 
@@ -102,10 +122,10 @@ impl Recording {
     fn stretch(&self, clients: Clients, begin: i64) -> Result<(Stretch, Arc<Catalog>), String> {
         let Clients { snapshot, mut describer } = clients;
         let mut catalog = Catalog::read(&mut describer)?;
-        let (builder, first) = first_state(snapshot, &mut catalog, self.terms.initial)?;
+        let (builder, first, snapshot) = first_state(snapshot, &mut catalog, self.terms.initial)?;
         let catalog = Arc::new(catalog);
         let collector = Collector::new(builder, Arc::clone(&catalog), describer, first);
-        Ok((Stretch::new(collector, [begin, self.relay.now()]), catalog))
+        Ok((Stretch::new(collector, snapshot, [begin, self.relay.now()]), catalog))
     }
 
     /// Records a transaction.
@@ -152,7 +172,9 @@ impl Recording {
             Err(why) => {
                 let concern =
                     format!("the schema of {} was changed, and cannot be read: {why}", database.name);
-                lock(&database.about).concerns.push(concern);
+                let mut about = lock(&database.about);
+                about.concerns.push(concern);
+                about.unread = true;
             }
         }
     }
@@ -177,7 +199,8 @@ impl Recording {
     pub fn close(&mut self, database: &Arc<Database>) -> Result<(), String> {
         match self.open.iter().position(|opened| Arc::ptr_eq(&opened.database, database)) {
             Some(at) => {
-                self.sessions += self.open.remove(at).close(&mut self.parts)?;
+                let sole = lock(&self.relay.told).concerns.is_empty();
+                self.sessions += self.open.remove(at).close(&mut self.parts, sole)?;
                 Ok(())
             }
             None => Ok(()),
@@ -206,7 +229,8 @@ impl Recording {
     /// All has come: the parts, and the number of sessions.
     pub fn finish(mut self) -> Result<(Vec<Part>, u64), String> {
         for opened in std::mem::take(&mut self.open) {
-            self.sessions += opened.close(&mut self.parts)?;
+            let sole = lock(&self.relay.told).concerns.is_empty();
+            self.sessions += opened.close(&mut self.parts, sole)?;
         }
         let all = std::mem::take(&mut self.parts);
         let mut kept: Vec<Part> = Vec::new();
@@ -223,8 +247,9 @@ impl Recording {
 }
 
 impl Opened {
-    /// Its number of sessions.
-    fn close(mut self, parts: &mut Vec<Part>) -> Result<u64, String> {
+    /// Its number of sessions. Whether all connections were understood is said by who calls.
+    fn close(mut self, parts: &mut Vec<Part>, sole: bool) -> Result<u64, String> {
+        let log = self.log.take().map(Log::finish);
         for stretch in std::mem::take(&mut self.stretches) {
             self.over.push(finished(stretch, &self.database, parts)?);
         }
@@ -233,17 +258,59 @@ impl Opened {
         let foreign = foreign.map(|why| {
             format!("somebody else may have written: {why}; --sole-writer vouches for the contrary")
         });
-        for &at in &self.over {
-            parts[at].concerns.extend(about.concerns.iter().cloned().chain(foreign.clone()));
+        for over in &self.over {
+            parts[over.place].concerns.extend(about.concerns.iter().cloned().chain(foreign.clone()));
         }
-        Ok(about.accepted)
+        let alone = sole && foreign.is_none() && about.concerns.is_empty();
+        let unread = about.unread;
+        let accepted = about.accepted;
+        drop(about);
+        let why = match log {
+            Some(Ok(read)) if !unread => self.assemble(read, parts, alone),
+            Some(Ok(_)) => None,
+            Some(Err(why)) => Some(format!("the server's log was given up: {why}")),
+            None => self.unlogged.take(),
+        };
+        if let (Some(why), Some(last)) = (why, self.over.last()) {
+            parts[last.place].notes.push(why);
+        }
+        Ok(accepted)
+    }
+
+    /// Gives the parts their histories with writes from the log.
+    fn assemble(&self, mut read: ReadLog, parts: &mut [Part], alone: bool) -> Option<String> {
+        let now = Catalog::read(read.raw.client());
+        let mut why = None;
+        for (at, over) in self.over.iter().enumerate() {
+            let Some(snapshot) = &over.snapshot else { continue };
+            let next = self.over.get(at + 1);
+            let same = now.as_ref().is_ok_and(|now| now.is_same(&over.catalog));
+            let settled = next.is_none() && !self.database.is_stale() && same;
+            let commits = log::between(&read.commits, snapshot, next.and_then(|next| next.snapshot.as_ref()));
+            let part = &mut parts[over.place];
+            let sources = Sources {
+                wire: &part.history,
+                catalog: &over.catalog,
+                commits: &commits,
+                alone,
+                settled,
+                begun: over.begun,
+            };
+            match assemble(&sources) {
+                Ok(logged) => part.logged = Some(logged),
+                Err(reason) => why = Some(format!("writes were not taken from the server's log: {reason}")),
+            }
+        }
+        why
     }
 }
 
-/// Adds a part; its place.
-fn finished(stretch: Stretch, database: &Database, parts: &mut Vec<Part>) -> Result<usize, String> {
-    parts.push(stretch.collector.finish(&database.name)?);
-    Ok(parts.len() - 1)
+/// Adds a part.
+fn finished(stretch: Stretch, database: &Database, parts: &mut Vec<Part>) -> Result<Over, String> {
+    let (catalog, begun) = (Arc::clone(&stretch.collector.catalog), stretch.begun());
+    let Stretch { collector, snapshot, .. } = stretch;
+    parts.push(collector.finish(&database.name)?);
+    Ok(Over { place: parts.len() - 1, catalog, snapshot, begun })
 }
 
 /// The tables with the rows that are read in advance, and the snapshot in which others are looked up.
@@ -251,18 +318,19 @@ fn first_state(
     mut client: Client,
     catalog: &mut Catalog,
     wanted: Initial,
-) -> Result<(HistoryBuilder, FirstState), String> {
+) -> Result<(HistoryBuilder, FirstState, Option<PgSnapshot>), String> {
     let mut builder = HistoryBuilder::new();
     let header = builder.header();
     (header.unit, header.dbms) = (Unit::Nanoseconds, Some(format!("postgresql-{}", catalog.version)));
     // The transaction of the stretch before is over. BEGIN takes no snapshot; the first query does.
-    for text in
-        ["ROLLBACK", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "SELECT 1", "SAVEPOINT margay"]
-    {
+    for text in ["ROLLBACK", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"] {
         catalog::rows(&mut client, text)?;
     }
+    let seen = catalog::rows(&mut client, "SELECT txid_current_snapshot()::text")?;
+    let seen = seen.first().and_then(|row| PgSnapshot::parse(row.first()?));
+    catalog::rows(&mut client, "SAVEPOINT margay")?;
     let looks_up = initial::declare(&mut client, catalog, wanted, &mut builder)?;
     // This lets go of the tables' locks, and keeps the snapshot if that is still needed.
     catalog::rows(&mut client, if looks_up { "ROLLBACK TO margay" } else { "ROLLBACK" })?;
-    Ok((builder, FirstState::new(client, looks_up)))
+    Ok((builder, FirstState::new(client, looks_up), seen))
 }

@@ -8,6 +8,7 @@
 //! - A statement waits for the collector in two cases, a few seconds at most: it is the first behind a change of the schema,
 //!   or it wants a database for itself ([`crate::recording`]).
 
+use std::borrow::Cow;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,8 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use margay_drivers::PostgresServer;
-use margay_wire::{Event, MAX_STARTUP, Session, Startup, asked};
+use margay_drivers::{PostgresServer, ShownCertificate};
+use margay_wire::{Event, MAX_STARTUP, Session, Startup, Unbound, asked};
 
 use crate::database::{Database, Message};
 use crate::lane::Lane;
@@ -28,12 +29,17 @@ use crate::text::{touches_no_row, wants_database_alone};
 /// What is read at once.
 const BUFFER: usize = 16 << 10;
 
+/// The first byte of a connection that is encrypted from its beginning.
+const TLS_HANDSHAKE: u8 = 0x16;
+
 /// How long a statement or a new connection waits for the collector.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What the connections share.
 pub(crate) struct Relay {
     pub server: PostgresServer,
+    /// What clients that want encryption are shown.
+    pub certificate: Option<ShownCertificate>,
     /// The databases that are recorded.
     pub databases: Mutex<Vec<Arc<Database>>>,
     pub clock: Instant,
@@ -41,6 +47,8 @@ pub(crate) struct Relay {
     pub lanes: Mutex<Vec<Arc<Mutex<Connection>>>>,
     pub told: Mutex<Told>,
     pub over: AtomicBool,
+    /// The field of comments that names units.
+    pub unit_field: Option<Arc<str>>,
     pub sessions: AtomicU64,
 }
 
@@ -110,9 +118,8 @@ impl Relay {
         }
     }
 
-    fn serve(&self, mut client: TcpStream) {
-        let _ = client.set_nodelay(true);
-        let Ok(Some((startup, first))) = greet(&mut client) else { return };
+    fn serve(&self, client: TcpStream) {
+        let Ok(Some((mut client, startup, first))) = self.greet(Socket::plain(client)) else { return };
         let Ok(mut server) = Socket::connect(&self.server) else { return };
         match startup {
             // The server answers a request to cancel by closing the connection.
@@ -128,7 +135,44 @@ impl Relay {
         }
     }
 
-    fn session(&self, client: TcpStream, server: Socket, first: &[u8], parameters: &[(String, String)]) {
+    /// The first message that wants more than encryption. Without a certificate that is refused.
+    fn greet(&self, mut client: Socket) -> io::Result<Option<(Socket, Startup, Vec<u8>)>> {
+        let mut bytes = Vec::new();
+        if let Some(certificate) = &self.certificate
+            && client.peek()? == TLS_HANDSHAKE
+        {
+            client = client.accept(&certificate.config)?;
+        }
+        loop {
+            match Startup::read(&bytes) {
+                Ok(Some((wanted @ (Startup::Tls | Startup::Gss), length))) => {
+                    bytes.drain(..length);
+                    let certificate = self.certificate.as_ref().filter(|_| wanted == Startup::Tls);
+                    match certificate {
+                        // What was sent in plain text already would be taken for encrypted.
+                        Some(_) if client.is_encrypted() || !bytes.is_empty() => return Ok(None),
+                        Some(certificate) => {
+                            client.write_all(b"S")?;
+                            client = client.accept(&certificate.config)?;
+                        }
+                        None => client.write_all(b"N")?,
+                    }
+                }
+                Ok(Some((startup, _))) => return Ok(Some((client, startup, bytes))),
+                Ok(None) => {
+                    let mut buffer = [0; 1024];
+                    let count = client.read(&mut buffer)?;
+                    if count == 0 || bytes.len() > MAX_STARTUP {
+                        return Ok(None);
+                    }
+                    bytes.extend_from_slice(&buffer[..count]);
+                }
+                Err(_) => return Ok(Some((client, Startup::Other, bytes))),
+            }
+        }
+    }
+
+    fn session(&self, client: Socket, server: Socket, first: &[u8], parameters: &[(String, String)]) {
         let Some(connection) = self.connection(&client, &server, parameters) else { return };
         lock(&self.lanes).push(Arc::clone(&connection));
         let (Ok(to_client), Ok(mut to_server)) = (client.try_clone(), server.try_clone()) else { return };
@@ -146,14 +190,14 @@ impl Relay {
 
     fn connection(
         &self,
-        client: &TcpStream,
+        client: &Socket,
         server: &Socket,
         parameters: &[(String, String)],
     ) -> Option<Arc<Mutex<Connection>>> {
         let number = self.sessions.fetch_add(1, Ordering::Relaxed);
         let get =
             |name: &str| parameters.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
-        let ends = [client.try_clone().ok().map(Socket::Tcp), server.try_clone().ok()];
+        let ends = [client.try_clone().ok(), server.try_clone().ok()];
         let name = get("database").or(get("user")).unwrap_or_default();
         let replicates =
             get("replication").is_some_and(|value| !matches!(value, "false" | "off" | "no" | "0"));
@@ -173,7 +217,7 @@ impl Relay {
             lock(&self.told).concerns.extend(unrecorded.clone());
         }
         let level = database.as_ref().and_then(|database| lock(&database.about).level);
-        let lane = Lane::new(number, session_level(parameters, level));
+        let lane = Lane::new(number, session_level(parameters, level), self.unit_field.clone());
         let entered = database.clone();
         Some(Arc::new(Mutex::new(Connection {
             number,
@@ -229,7 +273,7 @@ impl Relay {
     }
 
     /// From the client to the server.
-    fn questions(&self, mut client: TcpStream, mut server: Socket, connection: &Mutex<Connection>) {
+    fn questions(&self, mut client: Socket, mut server: Socket, connection: &Mutex<Connection>) {
         let mut buffer = vec![0; BUFFER];
         while let Some(count) = read(&mut client, &mut buffer) {
             let bytes = &buffer[..count];
@@ -247,22 +291,27 @@ impl Relay {
             }
         }
         // The server learns that nothing more comes; what it still answers is recorded.
+        server.say_goodbye();
         server.shutdown(Shutdown::Write);
     }
 
     /// From the server to the client. When the client has gone, what the server answers is still recorded.
-    fn answers(&self, mut server: Socket, mut client: TcpStream, connection: &Mutex<Connection>) {
+    fn answers(&self, mut server: Socket, mut client: Socket, connection: &Mutex<Connection>) {
         let mut buffer = vec![0; BUFFER];
         let mut listens = true;
+        let mut unbound = (server.is_encrypted() && !client.is_encrypted()).then(Unbound::default);
         while let Some(count) = read(&mut server, &mut buffer) {
             let now = self.now();
             self.decode(connection, now, |session| session.received(&buffer[..count], now), false);
-            if listens && client.write_all(&buffer[..count]).is_err() {
+            let bytes = &buffer[..count];
+            let passed = unbound.as_mut().map_or(Cow::Borrowed(bytes), |unbound| unbound.pass(bytes));
+            if listens && client.write_all(&passed).is_err() {
                 listens = false;
                 server.shutdown(Shutdown::Write);
             }
         }
-        let _ = client.shutdown(Shutdown::Both);
+        client.say_goodbye();
+        client.shutdown(Shutdown::Both);
     }
 
     fn decode(&self, connection: &Mutex<Connection>, now: i64, feed: impl FnOnce(&mut Session), gone: bool) {
@@ -337,29 +386,6 @@ fn session_level(parameters: &[(String, String)], default: Option<OwnLevel>) -> 
     match parameters.iter().find(asks) {
         Some((_, value)) => OwnLevel::named(&value.replace('\\', "")),
         None => default,
-    }
-}
-
-/// The first message that wants more than encryption, which is refused: the client side is plain.
-fn greet(client: &mut TcpStream) -> io::Result<Option<(Startup, Vec<u8>)>> {
-    let mut bytes = Vec::new();
-    loop {
-        match Startup::read(&bytes) {
-            Ok(Some((Startup::Tls | Startup::Gss, length))) => {
-                bytes.drain(..length);
-                client.write_all(b"N")?;
-            }
-            Ok(Some((startup, _))) => return Ok(Some((startup, bytes))),
-            Ok(None) => {
-                let mut buffer = [0; 1024];
-                let count = client.read(&mut buffer)?;
-                if count == 0 || bytes.len() > MAX_STARTUP {
-                    return Ok(None);
-                }
-                bytes.extend_from_slice(&buffer[..count]);
-            }
-            Err(_) => return Ok(Some((Startup::Other, bytes))),
-        }
     }
 }
 

@@ -18,11 +18,15 @@
 //! Whether a statement is held back decides only how much is understood, never what is true: transactions are sorted by
 //! their times alone.
 
+use margay_recover::PgSnapshot;
+
 use crate::collect::{Collector, Files};
 use crate::lane::{Ended, Op, Transaction};
 
 pub(crate) struct Stretch {
     pub collector: Collector,
+    /// What the first state has, if that is known.
+    pub snapshot: Option<PgSnapshot>,
     /// When its schema began to be read, and when it had been.
     begun: [i64; 2],
     /// When the next one's began to be read.
@@ -34,8 +38,13 @@ pub(crate) struct Stretch {
 }
 
 impl Stretch {
-    pub fn new(collector: Collector, begun: [i64; 2]) -> Self {
-        Self { collector, begun, cut: None, changed: None, latest: i64::MIN }
+    pub fn new(collector: Collector, snapshot: Option<PgSnapshot>, begun: [i64; 2]) -> Self {
+        Self { collector, snapshot, begun, cut: None, changed: None, latest: i64::MIN }
+    }
+
+    /// When its schema began to be read.
+    pub fn begun(&self) -> i64 {
+        self.begun[0]
     }
 
     /// The next one begins.
@@ -92,7 +101,8 @@ impl Stretch {
     pub fn take_opaque(&mut self, of: &Transaction, files: &mut Files) -> Result<(), String> {
         let Transaction { session, level, begin, end, .. } = *of;
         let ops = vec![Op::opaque(end)];
-        let opaque = Transaction { session, level, read_only: false, begin, ops, end, ended: Ended::Unknown };
+        let (read_only, unit, ended) = (false, None, Ended::Unknown);
+        let opaque = Transaction { session, level, read_only, unit, begin, ops, end, ended };
         self.collector.take(opaque, files)
     }
 }

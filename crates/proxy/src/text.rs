@@ -143,6 +143,17 @@ pub(crate) fn split(text: &str) -> Vec<&str> {
     found
 }
 
+/// What stands in the comments of a text.
+pub(crate) fn comments(text: &str) -> impl Iterator<Item = &str> {
+    let mut at = 0;
+    let parts = pieces(text).into_iter().filter_map(move |(piece, to)| {
+        let part = text.get(at..to);
+        at = to;
+        part.filter(|_| piece == Piece::Blank)
+    });
+    parts.filter_map(|part| part.strip_prefix("/*")?.strip_suffix("*/"))
+}
+
 /// A text in lower case without its comments and strings: what is left names relations and functions.
 pub(crate) fn code(text: &str) -> String {
     let (mut found, mut at) = (String::new(), 0);

@@ -30,9 +30,12 @@ fn options(server: &Server) -> Options {
     Options {
         url: server.url().to_owned(),
         listen: "127.0.0.1:0".parse().expect("an address"),
+        certificate: None,
         initial: Initial::Full,
         level: None,
         sole_writer: false,
+        log: true,
+        unit_field: None,
         outputs: None,
     }
 }

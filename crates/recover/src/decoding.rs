@@ -56,14 +56,7 @@ impl Lines {
     }
 
     fn change(&mut self, table: &str, kind: &str, columns: &str) -> Option<()> {
-        let (old, columns) = match columns.strip_prefix("old-key: ") {
-            Some(columns) => {
-                let (old, rest) = row(columns)?;
-                (Some(old), rest.strip_prefix(NEW)?)
-            }
-            None => (None, columns),
-        };
-        let (row, _) = row(columns).filter(|(_, rest)| rest.is_empty())?;
+        let Sides { old, row } = sides(columns)?;
         match kind {
             "INSERT" => self.telling.insert(table, row),
             "UPDATE" => self.telling.update(table, old.as_ref(), row),
@@ -71,6 +64,30 @@ impl Lines {
             _ => None,
         }
     }
+}
+
+/// What a line tells of a row.
+pub(crate) struct Sides {
+    /// What it was before.
+    pub old: Option<Row>,
+    pub row: Row,
+}
+
+/// The columns of a line.
+pub(crate) fn sides(columns: &str) -> Option<Sides> {
+    let (old, columns) = match columns.strip_prefix("old-key: ") {
+        Some(columns) => {
+            let (old, rest) = row(columns)?;
+            (Some(old), rest.strip_prefix(NEW)?)
+        }
+        None => (None, columns),
+    };
+    // Of a row that nothing identifies the log says that it says nothing.
+    if columns == "(no-tuple-data)" {
+        return Some(Sides { old, row: Row::new() });
+    }
+    let (row, _) = row(columns).filter(|(_, rest)| rest.is_empty())?;
+    Some(Sides { old, row })
 }
 
 /// What stands between an old key and the new row.
@@ -106,7 +123,8 @@ fn value(text: &str) -> Option<(Datum, &str)> {
     let end = text.find(' ').unwrap_or(text.len());
     let (word, rest) = text.split_at(end);
     let datum = match word {
-        "null" | "unchanged-toast-datum" => Datum::Null,
+        "null" => Datum::Null,
+        "unchanged-toast-datum" => Datum::Unchanged,
         _ => word.parse().map_or_else(|_| Datum::Text(word.to_owned()), Datum::Int),
     };
     Some((datum, rest))

@@ -6,8 +6,10 @@ use std::fmt;
 /// A value of a log, as far as evidence needs to tell values apart.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Datum {
-    /// NULL, or a value that the log leaves out.
+    /// NULL.
     Null,
+    /// A value that the log leaves out, because it is long and did not change.
+    Unchanged,
     /// An integer.
     Int(i64),
     /// Anything else, as the database writes it.
@@ -18,6 +20,7 @@ impl fmt::Display for Datum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Datum::Null => f.write_str("null"),
+            Datum::Unchanged => f.write_str("unchanged"),
             Datum::Int(int) => write!(f, "{int}"),
             Datum::Text(text) => write!(f, "{text}"),
         }

@@ -56,7 +56,7 @@ impl<'h> Names<'h> {
     }
 
     fn is(&self, value: ValueId, datum: &Datum) -> bool {
-        scalar(self.history, value).is_some_and(|known| known == *datum)
+        *datum == Datum::Unchanged || scalar(self.history, value).is_some_and(|known| known == *datum)
     }
 }
 

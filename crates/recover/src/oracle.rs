@@ -61,7 +61,7 @@ impl Oracle {
 
 fn parameter(datum: &Datum) -> &(dyn ToSql + Sync) {
     match datum {
-        Datum::Null => &None::<i64>,
+        Datum::Null | Datum::Unchanged => &None::<i64>,
         Datum::Int(int) => int,
         Datum::Text(text) => text,
     }

@@ -192,7 +192,8 @@ impl<'a> Fields<'a> {
 
     fn datum(&mut self, kind: u32) -> Option<Datum> {
         match self.byte()? {
-            b'n' | b'u' => Some(Datum::Null),
+            b'n' => Some(Datum::Null),
+            b'u' => Some(Datum::Unchanged),
             b't' => {
                 let length = usize::try_from(self.int()?).ok()?;
                 Some(datum(kind, std::str::from_utf8(self.take(length)?).ok()?))

@@ -23,6 +23,7 @@
 
 mod answers;
 mod asked;
+mod binding;
 mod body;
 mod event;
 mod frame;
@@ -31,6 +32,7 @@ mod session;
 mod startup;
 
 pub use asked::asked;
+pub use binding::Unbound;
 pub use event::{Bound, Column, Event, Executed, Outcome, Prepared, Refusal, Severity, Times};
 pub use frame::{Frame, Framer, MAX_BODY, Side};
 pub use rows::{MAX_RESULT, MAX_ROWS, Rows};

@@ -191,6 +191,10 @@ impl Session {
             Some(Expect::Query(query)) => query.copies,
             _ => false,
         };
+        // Some clients send all rows before the server asks for them. Where there is no copy it ignores them.
+        if !copies && matches!(self.queue.back(), Some(Expect::Execute { .. } | Expect::Query(_))) {
+            return;
+        }
         if !copies {
             return self.blinded("the end of a copy that did not begin");
         }

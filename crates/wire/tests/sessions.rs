@@ -164,6 +164,15 @@ fn a_copy_with_an_early_sync_is_followed() {
     assert_eq!(talk.told(), ["COPY: 0, COPY 1 [5, 14]", "I"]);
 }
 
+/// asyncpg sends all rows with its question; the session used to be given up when the end of the copy came first.
+#[test]
+fn a_copy_whose_rows_come_early_is_followed() {
+    let mut talk = Talk::new();
+    talk.asks(&[('Q', b"COPY t FROM STDIN\0"), ('d', b"1\n"), ('c', b"")]);
+    talk.answers(&[('G', b"\0\0\0"), ('C', b"COPY 1\0"), ('Z', b"I")]);
+    assert_eq!(talk.told(), ["COPY t FROM STDIN: 0, COPY 1 [4, 8]", "I"]);
+}
+
 #[test]
 fn what_is_outstanding_when_the_connection_ends_is_lost() {
     let mut talk = Talk::new();

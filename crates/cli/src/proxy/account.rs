@@ -2,13 +2,14 @@
 
 use std::fmt::Write;
 
+use margay_proxy::Logged;
 use margay_report::Word;
 use margay_report::view::{Again, Check, Run};
 use margay_verdict::{Budget, Verdict};
 use serde_json::{Map, Value, json};
 
 use super::judge::{Decided, Judged, Judgement};
-use super::{Done, part_path};
+use super::{Done, logged_path, part_path};
 use crate::args::ProxyArgs;
 use crate::duration;
 use crate::run::CLAIMS_TIME;
@@ -76,11 +77,18 @@ fn coverage(judged: &Judged<'_>) -> Vec<String> {
     let (followed, all) = (judged.part.followed, judged.part.counts.total());
     let mut lines =
         vec![format!("Coverage: the mirror followed {followed} of {all} transactions as a whole")];
-    let Some(coverage) = judged.decided.first().and_then(|decided| decided.decision.coverage.as_ref()) else {
-        return lines;
-    };
-    lines.push(format!("Coverage of the other engines: {}", coverage.sentence()));
-    lines.extend(coverage.left_out.iter().map(|why| format!("  not covered: {why}")));
+    for decided in &judged.decided {
+        if let Some(logged) = decided.logged {
+            let Logged { others, lossy, .. } = logged;
+            lines.push(format!(
+                "With writes from the server's log: {others} transactions of others, {lossy} of the application in part"
+            ));
+        }
+        if let Some(coverage) = &decided.decision.coverage {
+            lines.push(format!("Coverage of the other engines: {}", coverage.sentence()));
+            lines.extend(coverage.left_out.iter().map(|why| format!("  not covered: {why}")));
+        }
+    }
     lines
 }
 
@@ -125,8 +133,9 @@ fn levels(done: &Done) -> String {
 /// Everything that is shown.
 pub fn view(args: &ProxyArgs, done: &Done, judgement: &Judgement<'_>) -> ReportView {
     let (judged, main) = (judgement.main(), judgement.main().main());
-    let history = main.decision.about(&judged.part.history);
+    let history = main.decision.about(main.history);
     let record = args.record.as_ref().map(|path| part_path(path, judged.part.place.unwrap_or(0)));
+    let record = record.map(|path| if main.logged.is_some() { logged_path(&path) } else { path });
     let audit = match (&record, &args.certificate) {
         (Some(record), certificate) => how_to_audit(record, certificate.as_deref()),
         (None, _) => "--record FILE and --certificate FILE save both for margay audit".to_owned(),
@@ -177,6 +186,7 @@ fn more(args: &ProxyArgs, done: &Done, judgement: &Judgement<'_>) -> Map<String,
     let all = [
         ("coverage", coverage_json(judgement)),
         ("parts", json!(parts)),
+        ("logged", logged_json(judgement)),
         ("promised", json!(judged.promised.name())),
         ("judged", json!(if args.claim.is_some() { "application" } else { "database" })),
         ("live", json!(live)),
@@ -203,13 +213,25 @@ fn coverage_json(judgement: &Judgement<'_>) -> Value {
     value
 }
 
+/// What the server's log added.
+fn logged_json(judgement: &Judgement<'_>) -> Value {
+    let all = judgement.parts.iter().filter_map(|judged| judged.part.logged.as_ref());
+    let (mut parts, mut others, mut lossy) = (0, 0, 0);
+    for logged in all {
+        (parts, others, lossy) = (parts + 1, others + logged.others, lossy + logged.lossy);
+    }
+    json!({ "parts": parts, "others": others, "lossy": lossy })
+}
+
 fn part(judged: &Judged<'_>) -> Value {
     let (covered, all) = judged.covered();
     let decision = &judged.main().decision;
+    let with_log = judged.decided.iter().find(|decided| decided.logged.is_some());
     json!({
         "database": judged.part.database,
         "verdict": decision.verdict.word(),
         "engine": decision.engine,
+        "with_log": with_log.map(|decided| decided.decision.verdict.word()),
         "transactions": covered,
         "all_transactions": all,
         "reason": match &decision.verdict {
@@ -221,8 +243,12 @@ fn part(judged: &Judged<'_>) -> Value {
 
 /// A line for the live verification, and one for each engine.
 fn checks(judged: &Judged<'_>) -> Vec<Check> {
-    let after = judged.decided.iter().map(|Decided { level, decision }| Check {
-        engine: decision.engine.unwrap_or("none").to_owned(),
+    let after = judged.decided.iter().map(|Decided { level, decision, logged, .. }| Check {
+        engine: format!(
+            "{}{}",
+            decision.engine.unwrap_or("none"),
+            if logged.is_some() { ", with the log" } else { "" }
+        ),
         level: level.name().to_owned(),
         verdict: margay_report::gather::word(&decision.verdict),
         reason: match &decision.verdict {

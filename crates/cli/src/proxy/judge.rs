@@ -3,13 +3,17 @@
 //! # Algorithm
 //! A violation of one part is one of the whole. If there is none, the whole holds if every part does. Otherwise the
 //! transactions count that are covered: with enough of them the answer is `clean`, with less `unknown`.
+//!
+//! A part has one history or two: what came over the wire, and the same with writes from the server's log, which
+//! explains more. Each is decided alone. That others wrote, or triggers, keeps only the first from accusing anybody:
+//! the log has what they wrote.
 
 use std::time::Duration;
 
 use margay::{Audited, Choice, Decision, Options as Deciding};
 use margay_history::History;
 use margay_levels::Level;
-use margay_proxy::{OwnLevel, Part};
+use margay_proxy::{Logged, OwnLevel, Part};
 use margay_runner::Mechanisms;
 use margay_verdict::{Verdict, Why};
 
@@ -28,9 +32,13 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 const SHORTEST: Duration = Duration::from_secs(5);
 
 /// What one engine said.
-pub struct Decided {
+pub struct Decided<'r> {
     pub level: Asked,
     pub decision: Decision,
+    /// What it was asked about.
+    pub history: &'r History,
+    /// Where writes were taken from the log.
+    pub logged: Option<&'r Logged>,
 }
 
 /// What was decided about a part.
@@ -38,7 +46,7 @@ pub struct Judged<'r> {
     pub part: &'r Part,
     /// What the database promises at the weakest level that transactions asked for.
     pub promised: Level,
-    pub decided: Vec<Decided>,
+    pub decided: Vec<Decided<'r>>,
     /// The place of the decision that counts.
     chosen: usize,
 }
@@ -51,24 +59,26 @@ pub struct Judgement<'r> {
     pub aside: Aside,
 }
 
-impl Judged<'_> {
+impl<'r> Judged<'r> {
     /// The decision that counts.
-    pub fn main(&self) -> &Decided {
+    pub fn main(&self) -> &Decided<'r> {
         &self.decided[self.chosen]
     }
 
     /// How many transactions the answer is about, of how many.
     pub fn covered(&self) -> (u64, u64) {
-        let all = self.part.counts.total();
+        let all = self.part.history.txn_count() as u64;
         let decided = self.decided.iter().map(|decided| {
-            match (&decided.decision.verdict, &decided.decision.coverage) {
+            let (beside, lossy) = decided.logged.map_or((0, 0), |logged| (logged.others, logged.lossy));
+            let covered = match (&decided.decision.verdict, &decided.decision.coverage) {
                 (Verdict::Unknown(_), _) => 0,
-                (_, Some(coverage)) => coverage.transactions as u64,
+                (_, Some(coverage)) => (coverage.transactions as u64).saturating_sub(beside),
                 _ if decided.decision.engine == Some("mirror") => self.part.followed,
                 _ => all,
-            }
+            };
+            covered.saturating_sub(lossy)
         });
-        (decided.max().unwrap_or(0), all)
+        (decided.max().unwrap_or(0).min(all), all)
     }
 }
 
@@ -125,29 +135,35 @@ pub fn judge<'r>(
     let (mut parts, mut aside) = (Vec::new(), None);
     for part in &done.recorded.parts {
         let mut judged = judge_part(args, done, part)?;
-        let decisions = judged.decided.iter_mut().map(|decided| (&mut decided.decision, decided.level));
         let again = |rest: &History, level| {
             check::decide(&task(args, level, Choice::Auto, done.recorded.parts.len()), rest).verdict
         };
-        let set_aside = expectation.sort(&part.history, decisions, again);
-        judged.decided.iter_mut().for_each(|decided| take_part(&mut decided.decision));
+        let mut of_part = None;
+        for decided in &mut judged.decided {
+            let (history, level) = (decided.history, decided.level);
+            let decision = [(&mut decided.decision, level)].into_iter();
+            of_part = Some(joined(of_part, expectation.sort(history, decision, again)));
+        }
+        judged.decided.iter_mut().for_each(take_part);
         if args.claim.is_none() && may_deviate(part, &done.recorded.version) {
             judged.decided.iter_mut().for_each(|decided| excuse(&mut decided.decision));
         }
-        if let Some(why) = shortfall(done, part) {
-            judged.decided.iter_mut().for_each(|decided| soften(&why, &mut decided.decision));
+        for decided in &mut judged.decided {
+            if let Some(why) = shortfall(done, part, decided.logged.is_some()) {
+                soften(&why, &mut decided.decision);
+            }
         }
         judged.chosen = decisive(&judged.decided);
         parts.push(judged);
-        aside = Some(merged(aside, set_aside));
+        aside = of_part.map(|of_part| joined(aside.take(), of_part)).or(aside);
     }
     let mut judgement = Judgement { parts, main: 0, aside: aside.unwrap_or_default() };
     judgement.settle(args.require_coverage);
     Ok(judgement)
 }
 
-/// What is set aside in several parts. A rule is of use if it is in one.
-fn merged(before: Option<Aside>, mut part: Aside) -> Aside {
+/// What is set aside in several parts or histories. A rule is of use if it is in one.
+fn joined(before: Option<Aside>, mut part: Aside) -> Aside {
     let Some(mut aside) = before else { return part };
     aside.shown.append(&mut part.shown);
     aside.unused.retain(|rule| part.unused.contains(rule));
@@ -173,11 +189,15 @@ fn judge_part<'r>(args: &ProxyArgs, done: &'r Done, part: &'r Part) -> Result<Ju
     let mirror = profile.map(|profile| margay::mirror_of(Mechanisms::of(profile)));
     let asked = [(args.claim.unwrap_or(Asked::Level(promised)), Choice::Auto)];
     let asked = asked.into_iter().chain(mirror.map(|mirror| (Asked::Level(promised), mirror)));
+    let wire = asked.map(|(level, engine)| (level, engine, &part.history, None));
+    let claimed = args.claim.unwrap_or(Asked::Level(promised));
+    let logged = part.logged.as_ref().map(|logged| (claimed, Choice::Auto, &logged.history, Some(logged)));
     let parts = done.recorded.parts.len();
-    let decided = asked.map(|(level, engine)| {
-        let what = format!("checking {} transactions", part.history.txn_count());
+    let decided = wire.chain(logged).map(|(level, engine, history, logged)| {
+        let what = format!("checking {} transactions", history.txn_count());
         let _progress = Progress::show(&what, !args.common.quiet);
-        Decided { level, decision: check::decide(&task(args, level, engine, parts), &part.history) }
+        let decision = check::decide(&task(args, level, engine, parts), history);
+        Decided { level, decision, history, logged }
     });
     Ok(Judged { part, promised, decided: decided.collect(), chosen: 0 })
 }
@@ -188,8 +208,13 @@ fn may_deviate(part: &Part, version: &str) -> bool {
     part.levels.iter().any(|level| level.is_none_or(deviates))
 }
 
-/// What holds for the part that was understood is `clean`.
-fn take_part(decision: &mut Decision) {
+/// What holds for the part that was understood is `clean`. So is what holds for writes of which only the log tells how
+/// they came about.
+fn take_part(decided: &mut Decided<'_>) {
+    let Decided { decision, logged, .. } = decided;
+    if matches!(decision.verdict, Verdict::Holds(_)) && logged.is_some_and(|logged| !logged.exact) {
+        (decision.verdict, decision.audited) = (Verdict::Clean, Audited::Nothing);
+    }
     let holds = |verdict: &str| matches!(verdict, "holds" | "clean");
     if decision.coverage.as_ref().is_some_and(|it| holds(it.verdict) && it.transactions > 0)
         && matches!(decision.verdict, Verdict::Unknown(_))
@@ -199,7 +224,7 @@ fn take_part(decision: &mut Decision) {
 }
 
 /// The place of the decision that counts: that of the engine that suits. A violation that the mirror found counts more.
-fn decisive(decided: &[Decided]) -> usize {
+fn decisive(decided: &[Decided<'_>]) -> usize {
     let weight = |&at: &usize| match decided[at].decision.verdict {
         Verdict::Violated(_) => 0,
         Verdict::Holds(_) => 1,
@@ -209,10 +234,11 @@ fn decisive(decided: &[Decided]) -> usize {
     (0..decided.len()).min_by_key(weight).unwrap_or(0)
 }
 
-/// Why there can be no verdict about a part, if that is so.
-fn shortfall(done: &Done, part: &Part) -> Option<String> {
+/// Why there can be no verdict about a part, if that is so. The log has what others wrote.
+fn shortfall(done: &Done, part: &Part, logged: bool) -> Option<String> {
     let recorded = &done.recorded;
-    let why = recorded.failed.iter().chain(&recorded.concerns).chain(&part.concerns).next().cloned();
+    let unseen = if logged { &[][..] } else { &part.concerns[..] };
+    let why = recorded.failed.iter().chain(&recorded.concerns).chain(unseen).next().cloned();
     let ended = || match done.ending {
         Ending::Terminated => Some("the proxy was terminated".to_owned()),
         _ if recorded.counts().committed == 0 => Some("no transaction was committed".to_owned()),

@@ -2,9 +2,12 @@
 
 #![allow(dead_code, reason = "every test file uses some of it")]
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use margay_servers::{Server, started};
@@ -73,5 +76,55 @@ impl Waiting {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let json = serde_json::from_str(text.trim()).unwrap_or_else(|error| panic!("{error}: {text}"));
         (output.status.code().unwrap_or(-1), json)
+    }
+}
+
+/// A relay between the proxy and the server that, once told to, answers a query with what it
+/// answered the first time.
+pub struct Stale {
+    /// The server's address through it.
+    pub url: String,
+    pub stale: Arc<AtomicBool>,
+}
+
+impl Stale {
+    pub fn before(url: &str) -> Self {
+        let (front, back) = url.split_once("127.0.0.1:").or(url.split_once("localhost:")).expect("a host");
+        let at = back.find('/').unwrap_or(back.len());
+        let server = format!("127.0.0.1:{}", &back[..at]);
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let url = format!("{front}127.0.0.1:{port}{}", &back[at..]);
+        let stale = Arc::new(AtomicBool::new(false));
+        let tells = Arc::clone(&stale);
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let server = TcpStream::connect(&server).expect("the server");
+                let (mut from, mut to) =
+                    (client.try_clone().expect("a clone"), server.try_clone().expect("a clone"));
+                thread::spawn(move || drop(std::io::copy(&mut from, &mut to)));
+                let tells = Arc::clone(&tells);
+                thread::spawn(move || answers(server, client, &tells));
+            }
+        });
+        Self { url, stale }
+    }
+}
+
+/// Passes answers on; in those that show a stock of 9, it is 10 again.
+fn answers(mut server: TcpStream, mut client: TcpStream, stale: &AtomicBool) {
+    let mut buffer = vec![0; 16 << 10];
+    while let Ok(count @ 1..) = server.read(&mut buffer) {
+        let bytes = &mut buffer[..count];
+        // A row of one value of two bytes, in text.
+        let (new, old) = (b"D\0\0\0\x0c\0\x01\0\0\0\x0299", b"D\0\0\0\x0c\0\x01\0\0\0\x0210");
+        if stale.load(Ordering::Relaxed)
+            && let Some(at) = bytes.windows(new.len()).position(|window| window == new)
+        {
+            bytes[at..at + old.len()].copy_from_slice(old);
+        }
+        if client.write_all(bytes).is_err() {
+            return;
+        }
     }
 }

@@ -18,7 +18,7 @@ fn refusal(code: &str, severity: Severity) -> Refusal {
 
 /// A lane with what a client said, one statement after the other; the times are 10, 11, 20, 21, …
 fn lane(said: &[(&str, &str, u8)]) -> Lane {
-    let mut lane = Lane::new(1, Some(OwnLevel::ReadCommitted));
+    let mut lane = Lane::new(1, Some(OwnLevel::ReadCommitted), None);
     for (place, (text, tag, status)) in (1..).zip(said) {
         let now = 10 * place;
         lane.sends(now);
@@ -74,7 +74,7 @@ fn a_cursor_stands_where_it_was_bound() {
 /// Texts may hide anything, also BEGIN and COMMIT; the status does not.
 #[test]
 fn what_cannot_be_told_apart_is_opaque_and_its_outcome_unknown() {
-    let mut lane = Lane::new(1, None);
+    let mut lane = Lane::new(1, None, None);
     let text = "SELECT 1; SELECT 2";
     lane.event(Event::Queried(vec![executed(text, done("SELECT 1"), 10, 11)]));
     lane.event(Event::Ready(b'T', 12));
