@@ -218,8 +218,8 @@ pub struct RunArgs {
 #[derive(Args)]
 #[command(after_help = EXIT_STATUS)]
 pub struct ProxyArgs {
-    /// The database, `postgres://…` or `"host=… user=…"`. Its user is for Margay's own connections,
-    /// which read the catalogs and the first state; the application logs in as it always does
+    /// The database, `postgres://…` or `"host=… user=…"`, or `mysql://…` for MariaDB and MySQL. Its
+    /// user is for Margay's own connections, which read the catalogs and the first state; the application logs in as it always does
     #[arg(value_name = "TARGET", value_parser = TargetParser, hide_possible_values = true)]
     pub target: Target,
     /// Where the application connects; by default 127.0.0.1:6432, or a free port if a COMMAND is

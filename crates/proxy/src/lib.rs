@@ -1,4 +1,4 @@
-//! A relay between an application and PostgreSQL, which records what the application does.
+//! A relay between an application and PostgreSQL, MariaDB or MySQL, which records what the application does.
 //!
 //! ```text
 //! application ──▶ relay ──▶ server        lanes: events → transactions
@@ -20,6 +20,7 @@ mod initial;
 mod lane;
 mod level;
 mod mirror;
+mod mysql;
 mod recording;
 mod relay;
 mod socket;
@@ -44,8 +45,9 @@ pub use collect::{Output, Outputs, Part};
 use database::{Database, Message};
 pub use initial::Initial;
 pub use level::OwnLevel;
-use recording::{Recording, Terms};
-use relay::{Relay, lock};
+use mysql::MysqlAddress;
+use recording::{Address, Recording, Terms};
+use relay::{Protocol, Relay, lock};
 
 /// How long the collector rests.
 const REST: Duration = Duration::from_millis(10);
@@ -80,6 +82,7 @@ pub struct Proxy {
     progress: Arc<Mutex<(Counts, (u64, u64))>>,
     database: String,
     names: [Option<String>; 3],
+    scheme: &'static str,
 }
 
 /// What came of it.
@@ -94,6 +97,8 @@ pub struct Recorded {
     pub sessions: u64,
     /// The server's version.
     pub version: String,
+    /// The product with its version: `postgresql-15.14`.
+    pub dbms: String,
     /// How long the relay ran.
     pub elapsed: Duration,
     /// Why recording ended before the application did, if it did.
@@ -132,14 +137,24 @@ impl Proxy {
     /// # Errors
     /// When the server cannot be reached or asked, or nobody can listen at that address.
     pub fn start(options: Options) -> Result<Self, String> {
-        let address = PostgresAddress::new(&options.url)?;
-        let server = address.server()?;
-        let names = address.names();
+        let is_mysql = ["mysql://", "mariadb://"].iter().any(|scheme| options.url.starts_with(scheme));
+        let (address, server, names, protocol) = if is_mysql {
+            let address = MysqlAddress::new(&options.url)?;
+            let (server, names) = (address.server(), address.names());
+            let home = names[2].clone().ok_or("the address names no database")?;
+            (Address::Mysql(address), server, names, Protocol::Mysql(home))
+        } else {
+            let address = PostgresAddress::new(&options.url)?;
+            let (server, names) = (address.server()?, address.names());
+            (Address::Postgres(Box::new(address)), server, names, Protocol::Postgres)
+        };
+        let scheme = if is_mysql { "mysql" } else { "postgresql" };
         let listener =
             TcpListener::bind(options.listen).map_err(|error| format!("{}: {error}", options.listen))?;
         let listening = listener.local_addr().map_err(|error| error.to_string())?;
         let (collector, taken) = mpsc::channel();
         let relay = Arc::new(Relay {
+            protocol,
             server,
             databases: Mutex::default(),
             clock: Instant::now(),
@@ -148,6 +163,8 @@ impl Proxy {
             told: Mutex::default(),
             over: AtomicBool::new(false),
             sessions: AtomicU64::new(0),
+            own: AtomicU64::new(0),
+            threads: Mutex::default(),
         });
         let Options { initial, level, sole_writer, outputs, .. } = options;
         let files = Files { outputs, begun: 0 };
@@ -169,7 +186,18 @@ impl Proxy {
         let accepts = Arc::clone(&relay);
         let accepting = spawn("listener").spawn(move || accepts.accept(&listener));
         let accepting = accepting.map_err(|error| format!("no thread for the listener: {error}"))?;
-        Ok(Self { address: listening, relay, collector, accepting, over, failed, progress, database, names })
+        Ok(Self {
+            address: listening,
+            relay,
+            collector,
+            accepting,
+            over,
+            failed,
+            progress,
+            database,
+            names,
+            scheme,
+        })
     }
 
     /// Where clients connect.
@@ -191,7 +219,7 @@ impl Proxy {
         let [user, password, database] = self.names().map(|name| name.map(encoded));
         let password = password.map(|password| format!(":{password}")).unwrap_or_default();
         let user = user.map(|user| format!("{user}{password}@")).unwrap_or_default();
-        format!("postgresql://{user}{}/{}", self.address, database.unwrap_or_default())
+        format!("{}://{user}{}/{}", self.scheme, self.address, database.unwrap_or_default())
     }
 
     /// Tells, at any time, how many transactions have ended, and how many were verified, with how many violations.
@@ -224,13 +252,13 @@ impl Proxy {
         let elapsed = self.relay.clock.elapsed();
         self.over.store(true, Ordering::Release);
         let recording = self.collector.join().map_err(|_| "the collector panicked".to_owned())?;
-        let version = recording.version.clone();
+        let (version, dbms) = (recording.version.clone(), recording.dbms.clone());
         let (parts, sessions) = recording.finish()?;
         let told = lock(&self.relay.told).clone();
         notes.extend(told.notes);
         notes.extend(parts.iter().flat_map(|part| part.notes.iter().cloned()));
         let failed = lock(&self.failed).take();
-        Ok(Recorded { parts, concerns: told.concerns, notes, sessions, version, elapsed, failed })
+        Ok(Recorded { parts, concerns: told.concerns, notes, sessions, version, dbms, elapsed, failed })
     }
 }
 
@@ -287,9 +315,9 @@ impl Collecting {
         let now = if over { i64::MAX } else { self.relay.now() };
         let (mut until, mut answered) = (now, now);
         for lane in lock(&self.relay.lanes).iter() {
-            let connection = lock(lane);
-            until = until.min(connection.lane.since().unwrap_or(now));
-            answered = answered.min(connection.lane.asked().unwrap_or(now));
+            let peer = lock(lane);
+            until = until.min(peer.since().unwrap_or(now));
+            answered = answered.min(peer.asked().unwrap_or(now));
         }
         let left = self.left();
         // Everything that ended before the locks were taken is in the channel by now.

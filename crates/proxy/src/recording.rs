@@ -19,6 +19,7 @@ use crate::database::Database;
 use crate::initial::{self, FirstState, Initial};
 use crate::lane::{Ended, Transaction};
 use crate::level::OwnLevel;
+use crate::mysql::{self, MysqlAddress, MysqlWatch};
 use crate::relay::{Relay, lock};
 use crate::stretch::Stretch;
 use crate::text::hides;
@@ -26,11 +27,30 @@ use crate::watch::{self, Watch};
 
 /// How databases are opened.
 pub(crate) struct Terms {
-    pub address: PostgresAddress,
+    pub address: Address,
     pub initial: Initial,
     pub level: Option<OwnLevel>,
     pub sole_writer: bool,
     pub files: Files,
+}
+
+/// The server, and Margay's own user.
+pub(crate) enum Address {
+    Postgres(Box<PostgresAddress>),
+    Mysql(MysqlAddress),
+}
+
+/// Who tells the schema and the first state of a database.
+enum Source {
+    Postgres(Box<Clients>),
+    /// A connection is made each time.
+    Mysql(MysqlAddress),
+}
+
+/// Finds out whether others write.
+enum AnyWatch {
+    Postgres(Box<Watch>),
+    Mysql(Box<MysqlWatch>),
 }
 
 pub(crate) struct Recording {
@@ -42,12 +62,13 @@ pub(crate) struct Recording {
     /// Sessions of databases that are closed.
     sessions: u64,
     pub version: String,
+    pub dbms: String,
 }
 
 /// A database that is recorded.
 struct Opened {
     database: Arc<Database>,
-    watch: Option<Watch>,
+    watch: Option<AnyWatch>,
     /// Those that may still get transactions, in the order of time.
     stretches: Vec<Stretch>,
     /// The places of its parts that are over.
@@ -59,7 +80,15 @@ struct Opened {
 
 impl Recording {
     pub fn new(relay: Arc<Relay>, terms: Terms) -> Self {
-        Self { relay, terms, open: Vec::new(), parts: Vec::new(), sessions: 0, version: String::new() }
+        Self {
+            relay,
+            terms,
+            open: Vec::new(),
+            parts: Vec::new(),
+            sessions: 0,
+            version: String::new(),
+            dbms: String::new(),
+        }
     }
 
     /// Begins to record the database of this name, or the one that the address names.
@@ -67,9 +96,32 @@ impl Recording {
         if let Some(known) = name.and_then(|name| self.relay.enter_known(name)) {
             return Ok(known);
         }
-        let address =
-            name.map_or_else(|| self.terms.address.clone(), |name| self.terms.address.of_database(name));
         let begin = self.relay.now();
+        let (source, watch) = match &self.terms.address {
+            Address::Postgres(address) => {
+                let address = name.map_or_else(|| (**address).clone(), |name| address.of_database(name));
+                let (clients, watch) = self.postgres(&address)?;
+                (Source::Postgres(Box::new(clients)), watch.map(AnyWatch::Postgres))
+            }
+            Address::Mysql(address) => {
+                let address = name.map_or_else(|| address.clone(), |name| address.of_database(name));
+                let watch = self.mysql_watch(&address)?;
+                (Source::Mysql(address), watch.map(AnyWatch::Mysql))
+            }
+        };
+        let (stretch, catalog) = self.stretch(source, begin)?;
+        (self.version, self.dbms) = (catalog.version.clone(), catalog.dbms.clone());
+        let level = self.terms.level.or(catalog.level);
+        let database = Database::new(catalog.database.clone(), level, connections);
+        lock(&database.about).timeouts_end = catalog.mysql.as_ref().is_some_and(|rules| rules.timeouts_end);
+        lock(&self.relay.databases).push(Arc::clone(&database));
+        let (stretches, over) = (vec![stretch], Vec::new());
+        self.open.push(Opened { database: Arc::clone(&database), watch, stretches, over, hidden: false });
+        Ok(database)
+    }
+
+    /// Margay's connections to a database of PostgreSQL.
+    fn postgres(&self, address: &PostgresAddress) -> Result<(Clients, Option<Box<Watch>>), String> {
         let (snapshot, describer) = (address.connect()?, address.connect()?);
         let mut clients = Clients { snapshot, describer };
         for client in clients.both() {
@@ -85,24 +137,37 @@ impl Recording {
                     // Older servers have no such function, and are in doubt anyway.
                     let _ = watch::flush(client);
                 }
-                Some(Watch::begin(address.connect()?, &version, own)?)
+                Some(Box::new(Watch::begin(address.connect()?, &version, own)?))
             }
         };
-        self.version = version;
-        let (stretch, catalog) = self.stretch(clients, begin)?;
-        let level = self.terms.level.or(catalog.level);
-        let database = Database::new(catalog.database.clone(), level, connections);
-        lock(&self.relay.databases).push(Arc::clone(&database));
-        let (stretches, over) = (vec![stretch], Vec::new());
-        self.open.push(Opened { database: Arc::clone(&database), watch, stretches, over, hidden: false });
-        Ok(database)
+        Ok((clients, watch))
+    }
+
+    fn mysql_watch(&self, address: &MysqlAddress) -> Result<Option<Box<MysqlWatch>>, String> {
+        if self.terms.sole_writer {
+            return Ok(None);
+        }
+        let conn = self.relay.connect(address)?;
+        let threads = lock(&self.relay.threads).clone();
+        MysqlWatch::begin(conn, || self.relay.made(), &threads).map(|watch| Some(Box::new(watch)))
     }
 
     /// Reads the schema and the first state.
-    fn stretch(&self, clients: Clients, begin: i64) -> Result<(Stretch, Arc<Catalog>), String> {
-        let Clients { snapshot, mut describer } = clients;
-        let mut catalog = Catalog::read(&mut describer)?;
-        let (builder, first) = first_state(snapshot, &mut catalog, self.terms.initial)?;
+    fn stretch(&self, source: Source, begin: i64) -> Result<(Stretch, Arc<Catalog>), String> {
+        let (catalog, builder, first, describer) = match source {
+            Source::Postgres(clients) => {
+                let Clients { snapshot, mut describer } = *clients;
+                let mut catalog = Catalog::read(&mut describer)?;
+                let (builder, first) = first_state(snapshot, &mut catalog, self.terms.initial)?;
+                (catalog, builder, first, Some(describer))
+            }
+            Source::Mysql(address) => {
+                let mut conn = self.relay.connect(&address)?;
+                let mut catalog = Catalog::of_mysql(&mut conn)?;
+                let (builder, first) = mysql::first_state(conn, &mut catalog, self.terms.initial)?;
+                (catalog, builder, first, None)
+            }
+        };
         let catalog = Arc::new(catalog);
         let collector = Collector::new(builder, Arc::clone(&catalog), describer, first);
         Ok((Stretch::new(collector, [begin, self.relay.now()]), catalog))
@@ -137,10 +202,15 @@ impl Recording {
         let opened = &mut self.open[at];
         let Some(stretch) = opened.stretches.last_mut() else { return };
         stretch.cut(begin);
-        let clients = stretch.collector.give_back();
+        let source = match &self.terms.address {
+            Address::Postgres(_) => {
+                stretch.collector.give_back().map(|clients| Source::Postgres(Box::new(clients)))
+            }
+            Address::Mysql(address) => Ok(Source::Mysql(address.of_database(&database.name))),
+        };
         let hidden = opened.hidden;
         let next =
-            clients.and_then(|clients| self.stretch(clients, begin)).and_then(|(mut stretch, catalog)| {
+            source.and_then(|source| self.stretch(source, begin)).and_then(|(mut stretch, catalog)| {
                 lock(&database.about).level = self.terms.level.or(catalog.level);
                 if hidden {
                     stretch.collector.take_hidden(begin, &mut self.terms.files)?;
@@ -177,7 +247,7 @@ impl Recording {
     pub fn close(&mut self, database: &Arc<Database>) -> Result<(), String> {
         match self.open.iter().position(|opened| Arc::ptr_eq(&opened.database, database)) {
             Some(at) => {
-                self.sessions += self.open.remove(at).close(&mut self.parts)?;
+                self.sessions += self.open.remove(at).close(&self.relay, &mut self.parts)?;
                 Ok(())
             }
             None => Ok(()),
@@ -206,7 +276,7 @@ impl Recording {
     /// All has come: the parts, and the number of sessions.
     pub fn finish(mut self) -> Result<(Vec<Part>, u64), String> {
         for opened in std::mem::take(&mut self.open) {
-            self.sessions += opened.close(&mut self.parts)?;
+            self.sessions += opened.close(&self.relay, &mut self.parts)?;
         }
         let all = std::mem::take(&mut self.parts);
         let mut kept: Vec<Part> = Vec::new();
@@ -224,12 +294,15 @@ impl Recording {
 
 impl Opened {
     /// Its number of sessions.
-    fn close(mut self, parts: &mut Vec<Part>) -> Result<u64, String> {
+    fn close(mut self, relay: &Relay, parts: &mut Vec<Part>) -> Result<u64, String> {
         for stretch in std::mem::take(&mut self.stretches) {
             self.over.push(finished(stretch, &self.database, parts)?);
         }
         let about = lock(&self.database.about);
-        let foreign = self.watch.take().and_then(|watch| watch.end(about.accepted, &about.backends));
+        let foreign = self.watch.take().and_then(|watch| match watch {
+            AnyWatch::Postgres(watch) => watch.end(about.accepted, &about.backends),
+            AnyWatch::Mysql(watch) => watch.end(|| relay.made()),
+        });
         let foreign = foreign.map(|why| {
             format!("somebody else may have written: {why}; --sole-writer vouches for the contrary")
         });

@@ -1,0 +1,606 @@
+//! What can be told from a text of MySQL's SQL without parsing it: where statements end, what they do to their
+//! transaction, and what names they have.
+//!
+//! # Invariants
+//! A text that hides something is never guessed at: comments that MySQL executes, and statements whose text is in a
+//! string, make [`Verb::Uncertain`].
+
+use crate::level::OwnLevel;
+
+/// What a statement does to its transaction.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Verb {
+    /// Begins one, after committing the one before: whether it only reads.
+    Begin(bool),
+    /// Ends one, and perhaps begins the next.
+    End {
+        commits: bool,
+        chains: bool,
+    },
+    Savepoint(String),
+    Release(String),
+    RollbackTo(String),
+    /// Sets something, for its session or for all.
+    Set(Vec<Setting>),
+    /// Chooses a database.
+    Use(String),
+    /// Touches no table.
+    Nothing,
+    /// Commits what came before, and touches no row.
+    Commits,
+    /// Commits what came before, and changes what tables there are or what they hold.
+    Schema,
+    /// A query.
+    Query,
+    /// Anything else that may write.
+    Sql,
+    /// May commit inside, or do anything.
+    Uncertain,
+}
+
+/// What SET sets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Setting {
+    /// The level of the next transaction alone.
+    NextLevel(Option<OwnLevel>),
+    /// The level of later transactions.
+    Level(Option<OwnLevel>),
+    /// Whether texts are UTF-8 from now on.
+    Unicode(bool),
+    /// Something that changes no meaning.
+    Harmless,
+    /// Something of which nobody knows what it changes in this session.
+    Unknown(String),
+    /// The same for all sessions.
+    Global(String),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// A word, or a number.
+    Word,
+    /// A name in backticks.
+    Name,
+    /// A string in either quotes.
+    Text,
+    /// Any other character.
+    Sign,
+    /// White space and comments.
+    Blank,
+    /// A comment that is executed.
+    Hidden,
+    /// A semicolon.
+    End,
+}
+
+/// A piece of a text.
+#[derive(Clone, Copy, Debug)]
+struct Piece<'t> {
+    kind: Kind,
+    text: &'t str,
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$') || byte >= 0x80
+}
+
+fn pieces(text: &str) -> Vec<Piece<'_>> {
+    let (bytes, mut found, mut at) = (text.as_bytes(), Vec::new(), 0);
+    while at < bytes.len() {
+        let rest = &bytes[at..];
+        let line = || rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len());
+        let (kind, length) = match rest {
+            [b';', ..] => (Kind::End, 1),
+            [b'#', ..] => (Kind::Blank, line()),
+            [b'-', b'-'] => (Kind::Blank, 2),
+            [b'-', b'-', next, ..] if *next <= b' ' => (Kind::Blank, line()),
+            [b'/', b'*', b'!', ..] | [b'/', b'*', b'M', b'!', ..] => (Kind::Hidden, comment(rest)),
+            [b'/', b'*', ..] => (Kind::Blank, comment(rest)),
+            [quote @ (b'\'' | b'"'), ..] => (Kind::Text, quoted(rest, *quote, true)),
+            [b'`', ..] => (Kind::Name, quoted(rest, b'`', false)),
+            [first, ..] if first.is_ascii_whitespace() => (Kind::Blank, 1),
+            [first, ..] if is_word(*first) => {
+                (Kind::Word, rest.iter().take_while(|&&byte| is_word(byte)).count())
+            }
+            _ => (Kind::Sign, 1),
+        };
+        let end = at + length.max(1);
+        found.push(Piece { kind, text: &text[at..end] });
+        at = end;
+    }
+    found
+}
+
+fn comment(rest: &[u8]) -> usize {
+    let end = rest[2..].windows(2).position(|pair| pair == b"*/");
+    end.map_or(rest.len(), |end| end + 4)
+}
+
+fn quoted(rest: &[u8], quote: u8, escapes: bool) -> usize {
+    let mut at = 1;
+    while at < rest.len() {
+        match rest[at] {
+            b'\\' if escapes => at += 2,
+            byte if byte == quote && rest.get(at + 1) == Some(&quote) => at += 2,
+            byte if byte == quote => return at + 1,
+            _ => at += 1,
+        }
+    }
+    rest.len()
+}
+
+/// The statements of a text, without comments around them. Empty ones are left out.
+pub(crate) fn split(text: &str) -> Vec<&str> {
+    let (mut found, mut start, mut end, mut at) = (Vec::new(), None, 0, 0);
+    for piece in pieces(text) {
+        let to = at + piece.text.len();
+        match piece.kind {
+            Kind::Blank => {}
+            Kind::End => found.extend(start.take().map(|start| &text[start..end])),
+            _ => {
+                start.get_or_insert(at);
+                end = to;
+            }
+        }
+        at = to;
+    }
+    found.extend(start.map(|start| &text[start..end]));
+    found
+}
+
+/// What stands in a string, or a name.
+fn content(text: &str) -> String {
+    let quote = text.chars().next().unwrap_or_default();
+    let inner = text.strip_prefix(quote).unwrap_or(text);
+    let (mut found, mut rest) = (String::new(), inner.strip_suffix(quote).unwrap_or(inner).chars());
+    while let Some(c) = rest.next() {
+        found.push(match c {
+            '\\' if quote != '`' => match rest.next() {
+                Some('0') => '\0',
+                Some('n') => '\n',
+                Some('r') => '\r',
+                Some('t') => '\t',
+                Some('b') => '\u{8}',
+                Some('Z') => '\u{1a}',
+                // In patterns these two stay.
+                Some('%' | '_') | None => '\\',
+                Some(other) => other,
+            },
+            c if c == quote => {
+                rest.next();
+                c
+            }
+            c => c,
+        });
+    }
+    found
+}
+
+/// The text with strings in standard SQL and without comments, for readers who know no backslash. None if a string has
+/// a backslash in it.
+pub(crate) fn plain(text: &str) -> Option<String> {
+    let mut found = String::with_capacity(text.len());
+    for piece in pieces(text) {
+        match piece.kind {
+            Kind::Text if piece.text.contains('\\') || piece.text.starts_with('"') => {
+                let content = content(piece.text);
+                if content.contains(['\\', '\0']) {
+                    return None;
+                }
+                found += &format!("'{}'", content.replace('\'', "''"));
+            }
+            Kind::Blank if !found.ends_with(' ') => found.push(' '),
+            Kind::Blank => {}
+            Kind::Hidden => return None,
+            _ => found += piece.text,
+        }
+    }
+    Some(found.trim().to_owned())
+}
+
+/// The words and names of a statement in lower case, and `.`, `=`, `@`, `,`, `(`, `)` and other characters as they are;
+/// a string is `'`.
+fn tokens(text: &str, most: usize) -> Vec<String> {
+    let pieces = pieces(text).into_iter().filter(|piece| piece.kind != Kind::Blank).take(most);
+    let shown = |piece: Piece<'_>| match piece.kind {
+        Kind::Name => content(piece.text).to_lowercase(),
+        Kind::Text => "'".to_owned(),
+        Kind::Hidden => "/*!".to_owned(),
+        _ => piece.text.to_lowercase(),
+    };
+    pieces.map(shown).collect()
+}
+
+/// All words and names of a statement, as [`tokens`] gives them.
+pub(crate) fn words(text: &str) -> Vec<String> {
+    tokens(text, usize::MAX)
+}
+
+/// What belongs to the server, and to no table.
+const SHARED: [&str; 10] = [
+    "database",
+    "schema",
+    "user",
+    "role",
+    "event",
+    "server",
+    "tablespace",
+    "logfile",
+    "procedure",
+    "function",
+];
+
+/// What a statement does to its transaction.
+pub(crate) fn verb(text: &str) -> Verb {
+    let all = tokens(text, 24);
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    let has = |word: &str| all.contains(&word);
+    if text.contains("/*!") || text.contains("/*M!") {
+        return Verb::Uncertain;
+    }
+    let chains = has("chain") && !has("no");
+    match all.as_slice() {
+        ["begin"] | ["begin", "work"] => Verb::Begin(false),
+        ["start", "transaction", ..] => Verb::Begin(has("only")),
+        ["commit", ..] => Verb::End { commits: true, chains },
+        ["rollback", "to", "savepoint", name] | ["rollback", "to", name] => {
+            Verb::RollbackTo((*name).to_owned())
+        }
+        ["rollback", "work", "to", "savepoint", name] | ["rollback", "work", "to", name] => {
+            Verb::RollbackTo((*name).to_owned())
+        }
+        ["rollback", ..] => Verb::End { commits: false, chains },
+        ["savepoint", name] => Verb::Savepoint((*name).to_owned()),
+        ["release", "savepoint", name] => Verb::Release((*name).to_owned()),
+        ["set", "statement", ..] => Verb::Uncertain,
+        ["set", "password" | "role" | "default" | "resource", ..] => Verb::Commits,
+        ["set", ..] => Verb::Set(settings(text)),
+        ["use", name] => Verb::Use((*name).to_owned()),
+        ["explain" | "analyze" | "describe" | "desc", rest @ ..]
+            if all[0] == "describe"
+                || all[0] == "desc"
+                || (all[0] == "explain" && !rest.contains(&"analyze")) =>
+        {
+            Verb::Nothing
+        }
+        ["analyze", "table" | "no_write_to_binlog" | "local", ..] => Verb::Commits,
+        ["show" | "help" | "kill" | "deallocate" | "prepare" | "handler" | "checksum" | "binlog", ..] => {
+            match all[0] {
+                "handler" | "binlog" => Verb::Uncertain,
+                _ => Verb::Nothing,
+            }
+        }
+        [
+            "lock" | "unlock" | "flush" | "grant" | "revoke" | "reset" | "cache" | "purge" | "change"
+            | "check" | "repair" | "optimize" | "install" | "uninstall" | "shutdown",
+            ..,
+        ] => match (all[0], all.get(1)) {
+            ("optimize" | "repair", _) => Verb::Schema,
+            _ => Verb::Commits,
+        },
+        ["create" | "drop", "temporary", ..] | ["create", "or", "replace", "temporary", ..] => Verb::Sql,
+        ["create" | "alter" | "drop", what, ..] if SHARED.contains(what) => Verb::Commits,
+        ["create" | "alter" | "drop" | "truncate" | "rename" | "import", ..] => Verb::Schema,
+        ["select" | "(", ..] if is_query(&tokens(text, usize::MAX)) => Verb::Query,
+        [
+            "insert" | "update" | "delete" | "replace" | "select" | "with" | "load" | "values" | "table"
+            | "(",
+            ..,
+        ] => Verb::Sql,
+        _ => Verb::Uncertain,
+    }
+}
+
+/// Whether a query writes into nothing. What its functions do is another question.
+fn is_query(tokens: &[String]) -> bool {
+    let writes = ["insert", "delete", "into"];
+    !tokens.iter().any(|word| writes.contains(&word.as_str()))
+}
+
+/// Variables that change neither what statements mean nor what they return of tables. `TIMESTAMP` columns, which a time
+/// zone changes, are left out of histories.
+const HARMLESS: [&str; 36] = [
+    "autocommit",
+    "foreign_key_checks",
+    "unique_checks",
+    "time_zone",
+    "wait_timeout",
+    "interactive_timeout",
+    "net_read_timeout",
+    "net_write_timeout",
+    "innodb_lock_wait_timeout",
+    "lock_wait_timeout",
+    "max_statement_time",
+    "max_execution_time",
+    "profiling",
+    "optimizer_switch",
+    "optimizer_search_depth",
+    "join_buffer_size",
+    "sort_buffer_size",
+    "read_buffer_size",
+    "tmp_table_size",
+    "max_heap_table_size",
+    "group_concat_max_len",
+    "session_track_gtids",
+    "session_track_schema",
+    "session_track_state_change",
+    "session_track_system_variables",
+    "session_track_transaction_info",
+    "sql_log_bin",
+    "sql_notes",
+    "sql_warnings",
+    "sql_safe_updates",
+    "query_cache_type",
+    "information_schema_stats_expiry",
+    "lc_messages",
+    "collation_connection",
+    "idle_transaction_timeout",
+    "sql_quote_show_create",
+];
+
+/// Modes that change neither what a text says nor what is stored, while one of the strict ones is among them.
+const MODES: [&str; 10] = [
+    "strict_trans_tables",
+    "strict_all_tables",
+    "no_zero_in_date",
+    "no_zero_date",
+    "error_for_division_by_zero",
+    "no_engine_substitution",
+    "only_full_group_by",
+    "no_auto_create_user",
+    "traditional",
+    "no_unsigned_subtraction",
+];
+
+/// Whether texts mean under these modes what they mean here.
+pub(crate) fn is_usual_mode(modes: &str) -> bool {
+    let modes = modes.to_lowercase();
+    let mut all = modes.split(',').map(str::trim).filter(|mode| !mode.is_empty());
+    modes.contains("strict_") && all.all(|mode| MODES.contains(&mode))
+}
+
+/// What a SET sets, one after the other.
+fn settings(text: &str) -> Vec<Setting> {
+    let all: Vec<Piece<'_>> =
+        pieces(text).into_iter().filter(|piece| piece.kind != Kind::Blank).skip(1).collect();
+    let mut depth = 0_i32;
+    let ends = |piece: &Piece<'_>| {
+        depth += i32::from(piece.text == "(") - i32::from(piece.text == ")");
+        depth == 0 && piece.text == ","
+    };
+    // `SET TRANSACTION` has commas of its own.
+    let words: Vec<String> = tokens(text, 4);
+    let transaction = words.iter().skip(1).take(2).any(|word| word == "transaction");
+    if transaction {
+        return vec![transaction_level(text, &words)];
+    }
+    let parts: Vec<&[Piece<'_>]> = all
+        .split({
+            let mut ends = ends;
+            move |piece| ends(piece)
+        })
+        .collect();
+    parts.into_iter().map(setting).collect()
+}
+
+fn transaction_level(text: &str, words: &[String]) -> Setting {
+    let level = OwnLevel::named_in_mysql(text);
+    let names_level = text.to_lowercase().contains("isolation");
+    match (words.get(1).map(String::as_str), names_level) {
+        (Some("global"), _) => Setting::Global("transaction".to_owned()),
+        (_, false) => Setting::Harmless,
+        (Some("session" | "local"), true) => Setting::Level(level),
+        _ => Setting::NextLevel(level),
+    }
+}
+
+fn setting(part: &[Piece<'_>]) -> Setting {
+    let lower: Vec<String> = part.iter().map(|piece| piece.text.to_lowercase()).collect();
+    let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
+    let (scope, name, value) = match lower.as_slice() {
+        ["names" | "charset", ..] | ["character", "set", ..] => {
+            let at = if lower[0] == "character" { 2 } else { 1 };
+            let name = part.get(at).map(|piece| content_of(*piece)).unwrap_or_default();
+            return Setting::Unicode(is_utf8(&name));
+        }
+        // A variable of the user.
+        ["@", first, ..] if *first != "@" => return Setting::Harmless,
+        [
+            "@",
+            "@",
+            scope @ ("session" | "local" | "global" | "persist" | "persist_only"),
+            ".",
+            name,
+            rest @ ..,
+        ] => (*scope, *name, rest),
+        ["@", "@", name, rest @ ..] => ("@@", *name, rest),
+        [scope @ ("session" | "local" | "global" | "persist" | "persist_only"), name, rest @ ..] => {
+            (*scope, *name, rest)
+        }
+        [name, rest @ ..] => ("", *name, rest),
+        [] => return Setting::Harmless,
+    };
+    let value: Vec<&str> = value.iter().copied().filter(|sign| !matches!(*sign, "=" | ":")).collect();
+    let given = part.last().map(|piece| content_of(*piece)).unwrap_or_default();
+    if matches!(scope, "global" | "persist" | "persist_only") {
+        return Setting::Global(name.to_owned());
+    }
+    match name {
+        "transaction_isolation" | "tx_isolation" => {
+            let level = OwnLevel::named_in_mysql(&given).filter(|_| value.len() == 1);
+            // `SET @@transaction_isolation` is about the next transaction alone.
+            if scope == "@@" { Setting::NextLevel(level) } else { Setting::Level(level) }
+        }
+        "transaction_read_only" | "tx_read_only" => Setting::Harmless,
+        "sql_mode" if value.len() == 1 && is_usual_mode(&given) => Setting::Harmless,
+        "sql_auto_is_null" if value == ["0"] => Setting::Harmless,
+        "character_set_client" | "character_set_results" | "character_set_connection" => {
+            Setting::Unicode(is_utf8(&given) || given.eq_ignore_ascii_case("null"))
+        }
+        name if HARMLESS.contains(&name) => Setting::Harmless,
+        name => Setting::Unknown(name.to_owned()),
+    }
+}
+
+fn content_of(piece: Piece<'_>) -> String {
+    match piece.kind {
+        Kind::Text | Kind::Name => content(piece.text),
+        _ => piece.text.to_owned(),
+    }
+}
+
+fn is_utf8(name: &str) -> bool {
+    matches!(name.to_lowercase().as_str(), "utf8" | "utf8mb3" | "utf8mb4")
+}
+
+/// Statements that may carry a password keep their first two words.
+pub(crate) fn without_secrets(text: &str) -> Option<String> {
+    let words = tokens(text, 2);
+    let plain = ["select", "insert", "update", "delete", "replace", "with", "("];
+    if words.first().is_some_and(|first| plain.contains(&first.as_str())) {
+        return None;
+    }
+    let upper = text.to_ascii_uppercase();
+    (upper.contains("PASSWORD") || upper.contains("IDENTIFIED")).then(|| words.join(" ").to_uppercase())
+}
+
+/// Whether a text reads and writes no row of a table, and leaves the schema as it is; or changes the schema.
+pub(crate) fn touches_no_row(text: &str) -> bool {
+    split(text).into_iter().all(|one| !matches!(verb(one), Verb::Query | Verb::Sql | Verb::Uncertain))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_split_where_statements_end() {
+        let cases: [(&str, &[&str]); 8] = [
+            ("SELECT 1; SELECT 2;", &["SELECT 1", "SELECT 2"]),
+            (" /* a;b */ SELECT ';' -- c;d\n ; # e;\n ;", &["SELECT ';'"]),
+            (r"SELECT 'it\';' ; x", &[r"SELECT 'it\';'", "x"]),
+            ("SELECT 'it''s;' ; x", &["SELECT 'it''s;'", "x"]),
+            ("SELECT \"a;b\", `c;d`; x", &["SELECT \"a;b\", `c;d`", "x"]),
+            ("SELECT 5--1; x", &["SELECT 5--1", "x"]),
+            ("/* a /* b */ SELECT 1", &["SELECT 1"]),
+            ("/*!40101 SET x = 1 */;", &["/*!40101 SET x = 1 */"]),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(split(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn reading_never_panics() {
+        let parts = [
+            "'", "\"", "`", "--", "-- ", "#", "/*", "/*!", "*/", ";", "é", "\\", "x", "\n", "SET ", "@@",
+            "=", "(", ",", "SELECT ", "NAMES", ".",
+        ];
+        let mut seed = 1_u64;
+        for _ in 0..40_000 {
+            let mut text = String::new();
+            for _ in 0..8 {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                text += parts[(seed >> 33) as usize % parts.len()];
+            }
+            split(&text);
+            verb(&text);
+            plain(&text);
+            without_secrets(&text);
+        }
+    }
+
+    #[test]
+    fn strings_become_standard() {
+        for (text, expected) in [
+            (r"UPDATE t SET a = 'it\'s'", Some("UPDATE t SET a = 'it''s'")),
+            ("SELECT \"a'b\" /* c */ FROM t # d", Some("SELECT 'a''b' FROM t")),
+            (r"SELECT 'a\nb'", Some("SELECT 'a\nb'")),
+            (r"SELECT 'a\\b'", None),
+            (r"SELECT 'a\%'", None),
+            ("SELECT /*!1 a */ b", None),
+            ("SELECT `a` FROM t WHERE b = 'it''s'", Some("SELECT `a` FROM t WHERE b = 'it''s'")),
+        ] {
+            assert_eq!(plain(text).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn verbs_are_recognised() {
+        let cases = [
+            ("begin", Verb::Begin(false)),
+            ("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY", Verb::Begin(true)),
+            ("COMMIT AND CHAIN", Verb::End { commits: true, chains: true }),
+            ("rollback and no chain", Verb::End { commits: false, chains: false }),
+            ("ROLLBACK TO SAVEPOINT `s1_x2`", Verb::RollbackTo("s1_x2".into())),
+            ("SAVEPOINT s1", Verb::Savepoint("s1".into())),
+            ("RELEASE SAVEPOINT `s1`", Verb::Release("s1".into())),
+            ("USE `Shop`", Verb::Use("shop".into())),
+            ("CREATE TABLE t (id int)", Verb::Schema),
+            ("truncate t", Verb::Schema),
+            ("CREATE TEMPORARY TABLE t (id int)", Verb::Sql),
+            ("DROP DATABASE test_shop", Verb::Commits),
+            ("LOCK TABLES t WRITE", Verb::Commits),
+            ("GRANT ALL ON x.* TO y", Verb::Commits),
+            ("SELECT * FROM t FOR UPDATE", Verb::Query),
+            ("SELECT * FROM t INTO @x", Verb::Sql),
+            ("INSERT INTO t VALUES (1)", Verb::Sql),
+            ("CALL p()", Verb::Uncertain),
+            ("EXECUTE s", Verb::Uncertain),
+            ("XA START 'x'", Verb::Uncertain),
+            ("SELECT 1 /*! INTO @x */", Verb::Uncertain),
+            ("explain select 1", Verb::Nothing),
+            ("SHOW TABLES", Verb::Nothing),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(verb(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn settings_are_read() {
+        use OwnLevel::{ReadCommitted, RepeatableRead, Serializable};
+        let unknown = |name: &str| vec![Setting::Unknown(name.to_owned())];
+        let cases = [
+            (
+                "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+                vec![Setting::Level(Some(ReadCommitted))],
+            ),
+            (
+                "set transaction isolation level serializable, read only",
+                vec![Setting::NextLevel(Some(Serializable))],
+            ),
+            (
+                "SET GLOBAL TRANSACTION ISOLATION LEVEL READ COMMITTED",
+                vec![Setting::Global("transaction".into())],
+            ),
+            (
+                "SET @@session.transaction_isolation = 'REPEATABLE-READ'",
+                vec![Setting::Level(Some(RepeatableRead))],
+            ),
+            ("SET tx_isolation='READ-COMMITTED'", vec![Setting::Level(Some(ReadCommitted))]),
+            ("SET @@tx_isolation='READ-COMMITTED'", vec![Setting::NextLevel(Some(ReadCommitted))]),
+            ("SET SESSION transaction_isolation = @x", vec![Setting::Level(None)]),
+            ("SET TRANSACTION READ ONLY", vec![Setting::Harmless]),
+            ("SET NAMES 'utf8mb4' COLLATE utf8mb4_bin", vec![Setting::Unicode(true)]),
+            ("SET character_set_results = latin1", vec![Setting::Unicode(false)]),
+            ("SET autocommit=0, @x := f(1, 2)", vec![Setting::Harmless, Setting::Harmless]),
+            ("SET sql_mode='STRICT_TRANS_TABLES,NO_ZERO_DATE'", vec![Setting::Harmless]),
+            ("SET sql_mode='ANSI_QUOTES,STRICT_TRANS_TABLES'", unknown("sql_mode")),
+            ("SET sql_mode=''", unknown("sql_mode")),
+            ("SET @@SESSION.sql_mode = CONCAT(@@sql_mode, ',ANSI')", unknown("sql_mode")),
+            ("SET sql_select_limit = 5", unknown("sql_select_limit")),
+            ("SET @@global.max_connections = 5", vec![Setting::Global("max_connections".into())]),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(verb(text), Verb::Set(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn passwords_are_left_out() {
+        assert_eq!(without_secrets("SET PASSWORD = 'x'").as_deref(), Some("SET PASSWORD"));
+        assert_eq!(without_secrets("create user a identified by 'x'").as_deref(), Some("CREATE USER"));
+        assert_eq!(without_secrets("UPDATE users SET password = 'x'"), None);
+    }
+}
