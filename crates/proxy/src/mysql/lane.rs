@@ -21,6 +21,7 @@
 //! As for PostgreSQL: what is recorded is what happened, or less, and an opaque statement stands where less would be
 //! wrong.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use margay_wire::mysql::{Answer, Connected, Event, kind, status};
@@ -29,7 +30,7 @@ use margay_wire::{Executed, Outcome, Prepared, Severity, Times};
 use crate::lane::{Ended, Op, Transaction};
 use crate::level::OwnLevel;
 
-use super::text::{Setting, Verb, plain, split, verb, without_secrets, words};
+use super::text::{Setting, Verb, makes_routine, plain, split, verb, without_secrets, words};
 
 /// A transaction with more statements than this is recorded as one that may have done anything.
 const MAX_OPS: usize = 10_000;
@@ -101,6 +102,8 @@ pub(crate) struct Lane {
     asked: Option<i64>,
     done: Vec<Transaction>,
     pub concerns: Vec<String>,
+    /// Other databases that it may have written to.
+    pub strays: BTreeSet<String>,
 }
 
 impl Lane {
@@ -122,6 +125,7 @@ impl Lane {
             asked: None,
             done: Vec::new(),
             concerns: Vec::new(),
+            strays: BTreeSet::new(),
         }
     }
 
@@ -197,7 +201,11 @@ impl Lane {
     fn ran(&mut self, answers: Vec<Answer>) {
         let text = answers.first().and_then(|first| first.executed.prepared.text.clone());
         let text = text.filter(|text| self.unicode || text.is_ascii());
-        let pieces = text.as_deref().map(split).unwrap_or_default();
+        let pieces = match text.as_deref() {
+            // The body of a routine has semicolons of its own.
+            Some(text) if makes_routine(text) => vec![text],
+            text => text.map(split).unwrap_or_default(),
+        };
         let over = answers.last().is_some_and(|last| last.status.is_some());
         let fits = if over { pieces.len() == answers.len() } else { pieces.len() >= answers.len() };
         let lost = answers.last().is_some_and(|last| last.executed.outcome == Outcome::Lost);
@@ -212,6 +220,7 @@ impl Lane {
 
     fn statement(&mut self, text: &str, answer: Answer) {
         let (verb, times) = (verb(text), answer.executed.times);
+        self.strays(text, &verb);
         match (answer.executed.outcome.clone(), answer.status) {
             (Outcome::Done(_), Some(status)) => self.succeeded(text, verb, answer, status),
             (Outcome::Failed(refusal), _) if refusal.severity == Severity::Error => {
@@ -219,6 +228,22 @@ impl Lane {
             }
             _ => self.lost(text, verb, answer),
         }
+    }
+
+    /// Notes the other databases that a statement may change.
+    fn strays(&mut self, text: &str, verb: &Verb) {
+        if !matches!(verb, Verb::Sql | Verb::Schema | Verb::Commits | Verb::Uncertain) {
+            return;
+        }
+        let (own, words) = (self.ground.database.to_lowercase(), words(text));
+        let qualifiers = words.windows(2).filter(|pair| pair[1] == ".").map(|pair| pair[0].clone());
+        let databases = matches!(words.get(1).map(String::as_str), Some("database" | "schema"));
+        let databases = words.last().filter(|_| databases && words[0] != "create").cloned();
+        if databases.as_ref() == Some(&own) {
+            self.concerns.push(format!("database {own} was changed or dropped by one of its sessions"));
+        }
+        let all = qualifiers.chain(databases).chain(self.current.clone());
+        self.strays.extend(all.filter(|name| *name != own));
     }
 
     fn succeeded(&mut self, text: &str, verb: Verb, answer: Answer, status: u16) {
@@ -274,6 +299,11 @@ impl Lane {
         let times = answer.executed.times;
         let here = self.current.as_deref() == Some(self.ground.database.to_lowercase().as_str());
         let text = plain(text).filter(|_| !self.unread);
+        let level = self.open.as_ref().map_or_else(|| self.next.unwrap_or(self.level), |open| open.level);
+        // It may have seen what a statement wrote that failed later, or that a savepoint undid.
+        if query && level.is_none_or(|level| level == OwnLevel::ReadUncommitted) {
+            return self.passed_over(times);
+        }
         let mentions = || {
             let name = self.ground.database.to_lowercase();
             text.as_ref().is_none_or(|text| words(text).contains(&name))

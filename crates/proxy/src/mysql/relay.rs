@@ -180,6 +180,18 @@ impl Relay {
         self.mysql_take(&mut connection, now, gone);
     }
 
+    /// A session of one database may have written to another, whose recording knows nothing of it.
+    fn note_stray(&self, from: &str, to: &str) {
+        let databases = lock(&self.databases);
+        if let Some(known) = databases.iter().find(|known| known.name.eq_ignore_ascii_case(to)) {
+            let concern = format!("a session of {from} may have written to {to}, or changed it");
+            let mut about = lock(&known.about);
+            if !about.concerns.contains(&concern) {
+                about.concerns.push(concern);
+            }
+        }
+    }
+
     /// Takes what the session has reported.
     fn mysql_take(&self, connection: &mut Connection, now: i64, gone: bool) {
         let Connection { number, session, lane, database, thread, .. } = connection;
@@ -213,6 +225,9 @@ impl Relay {
         }
         if let Some(database) = database {
             lock(&database.about).concerns.append(&mut lane.concerns);
+            for name in std::mem::take(&mut lane.strays) {
+                self.note_stray(&database.name, &name);
+            }
             for transaction in lane.done() {
                 if transaction.changes_schema() {
                     database.changed();

@@ -98,7 +98,8 @@ fn initial(
             (Some(place), Some(read)) => keys[place] = read,
             (Some(_), None) => return Err(format!("a key of {name}.{} cannot be read", column.0)),
             (None, Some(read)) => rest.push((builder.values().intern_name(&column.0), read)),
-            (None, None) if open => rest.push((builder.values().intern_name(&column.0), ValueId::UNKNOWN)),
+            // Whatever it was, anything may have written it since.
+            (None, None) if open => rest.push((builder.values().intern_name(&column.0), ValueId::NULL)),
             (None, None) => whole = false,
         }
     }

@@ -217,18 +217,16 @@ pub(crate) fn words(text: &str) -> Vec<String> {
 }
 
 /// What belongs to the server, and to no table.
-const SHARED: [&str; 10] = [
-    "database",
-    "schema",
-    "user",
-    "role",
-    "event",
-    "server",
-    "tablespace",
-    "logfile",
-    "procedure",
-    "function",
-];
+const SHARED: [&str; 7] = ["database", "schema", "user", "role", "server", "tablespace", "logfile"];
+
+/// Whether a text is one statement that makes a procedure, a function or a trigger.
+pub(crate) fn makes_routine(text: &str) -> bool {
+    let words = tokens(text, 16);
+    let makes = ["procedure", "function", "trigger", "event", "package"];
+    words.first().is_some_and(|first| first == "create")
+        && words.iter().any(|word| makes.contains(&word.as_str()))
+        && !words.iter().take(5).any(|word| word == "table")
+}
 
 /// What a statement does to its transaction.
 pub(crate) fn verb(text: &str) -> Verb {
@@ -279,6 +277,8 @@ pub(crate) fn verb(text: &str) -> Verb {
             _ => Verb::Commits,
         },
         ["create" | "drop", "temporary", ..] | ["create", "or", "replace", "temporary", ..] => Verb::Sql,
+        // From then on the server writes of its own accord.
+        ["create" | "alter", "event", ..] => Verb::Set(vec![Setting::Global("event_scheduler".to_owned())]),
         ["create" | "alter" | "drop", what, ..] if SHARED.contains(what) => Verb::Commits,
         ["create" | "alter" | "drop" | "truncate" | "rename" | "import", ..] => Verb::Schema,
         ["select" | "(", ..] if is_query(&tokens(text, usize::MAX)) => Verb::Query,

@@ -20,16 +20,15 @@ pub(crate) fn value(values: &mut Values, of: u32, bytes: Option<&[u8]>) -> Optio
             let number: f64 = text?.parse().ok()?;
             if number.is_finite() { values.float(number) } else { return None }
         }
-        // The text protocol shows six digits, whatever there is.
-        kind::FLOAT => return None,
+        // The text protocol shows six digits, whatever there is, and moments in the time zone of who asks. Columns of these
+        // types count as written by anything, so that nobody compares these texts.
+        kind::FLOAT | kind::TIMESTAMP => values.text(text?),
         kind::NEWDECIMAL => match text?.parse::<i64>() {
             Ok(whole) => values.int(whole),
             Err(_) => values.text(text?),
         },
         kind::DATE => values.text(text?),
         kind::DATETIME | kind::TIME => values.text(&moment(text?)),
-        // It depends on the time zone of who asks.
-        kind::TIMESTAMP => return None,
         _ if of & kind::BINARY != 0 => {
             let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             values.text(&format!("binary:{hex}"))
@@ -65,10 +64,8 @@ mod tests {
         );
         assert_eq!(read(kind::NEWDECIMAL, "9"), read(kind::LONG, "9"));
         assert!(read(kind::LONGLONG, "18446744073709551615").is_some());
-        for (of, text) in [(kind::LONG, "x"), (kind::FLOAT, "1.5"), (kind::TIMESTAMP, "2026-11-19 01:02:03")]
-        {
-            assert_eq!(read(of, text), None, "{text}");
-        }
+        assert_eq!(read(kind::LONG, "x"), None);
+        assert_ne!(read(kind::FLOAT, "1.5"), read(kind::DOUBLE, "1.5"));
     }
 
     #[test]
