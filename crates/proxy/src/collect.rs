@@ -141,7 +141,7 @@ impl Collector {
         let Transaction { session, level, read_only, begin, mut ops, end, ended } = transaction;
         let Some(first) = ops.first().map(|op| op.times.before) else { return Ok(()) };
         ops.retain(|op| !self.catalog.is_about_the_system(&op.text));
-        self.catalog.mysql.iter().for_each(|rules| rules.hide(&mut ops));
+        self.catalog.mysql.iter().for_each(|rules| rules.adapt(&mut ops));
         let Some(op) = ops.first_mut() else { return Ok(()) };
         // What was left out may have taken the snapshot.
         op.times.before = first;

@@ -3,7 +3,9 @@
 mod address;
 mod catalog;
 mod lane;
+mod number;
 mod relay;
+mod settings;
 mod state;
 mod text;
 mod values;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use margay_history::Table;
+use margay_wire::Outcome;
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
@@ -11,7 +12,9 @@ use crate::lane::Op;
 use crate::level::OwnLevel;
 
 use super::address::shown;
-use super::text::{Verb, is_usual_mode, verb, words};
+use super::number::with_number;
+use super::settings::is_usual_mode;
+use super::text::{Verb, verb, words};
 
 /// Schemas of the server itself. What stands there is read by views that open no snapshot of the application's.
 const SYSTEM: [&str; 4] = ["information_schema", "performance_schema", "mysql", "sys"];
@@ -58,6 +61,8 @@ pub(crate) struct Rules {
     /// The names of all tables, views and sequences, in lower case.
     relations: BTreeSet<String>,
     routines: BTreeSet<String>,
+    /// The columns that the server numbers, by tables in lower case.
+    counters: BTreeMap<String, String>,
     /// Other schemas.
     schemas: BTreeSet<String>,
     /// Whether a lock that did not come in time ends its transaction.
@@ -90,9 +95,26 @@ impl Rules {
         words.windows(2).any(|pair| pair[1] == "." && self.schemas.contains(&pair[0]))
     }
 
+    /// Statements of this database as histories have them.
+    pub fn adapt(&self, ops: &mut Vec<Op>) {
+        self.hide(ops);
+        for op in ops {
+            if let Some(text) = self.numbered(op) {
+                op.text = text.into();
+            }
+        }
+    }
+
+    /// An INSERT with the number that the server chose.
+    fn numbered(&self, op: &Op) -> Option<String> {
+        let Outcome::Done(tag) = &op.executed.as_ref()?.outcome else { return None };
+        let number = tag.strip_prefix("INSERT ")?.strip_suffix(" 1")?.parse().ok()?;
+        with_number(&op.text, number, |table| self.counters.get(table).map(String::as_str))
+    }
+
     /// Statements about other schemas, whose tables may have the names of those here: queries are left out, and others may
     /// have done anything.
-    pub fn hide(&self, ops: &mut Vec<Op>) {
+    fn hide(&self, ops: &mut Vec<Op>) {
         ops.retain(|op| !self.is_foreign(&op.text) || !self.only_reads(&op.text));
         for op in ops.iter_mut().filter(|op| op.executed.is_some() && self.is_foreign(&op.text)) {
             *op = Op { changes_schema: op.changes_schema, ..Op::opaque(op.times) };
@@ -171,6 +193,9 @@ impl Catalog {
         type ColumnRow = (String, String, String, String, String, bool, String);
         for (table, name, of, whole, collation, default, extra) in conn.query::<ColumnRow, _>(COLUMNS)? {
             let Some(&at) = places.get(&table) else { continue };
+            if extra.contains("auto_increment") {
+                rules.counters.insert(table.to_lowercase(), name.clone());
+            }
             let column =
                 MysqlColumn { of: &of, whole: &whole, collation: &collation, default, extra: &extra };
             column.declare(name, &mut self.tables[at]);
@@ -310,7 +335,7 @@ mod tests {
                 columns: None,
                 rows: margay_wire::Rows::default(),
                 complete: true,
-                outcome: margay_wire::Outcome::Lost,
+                outcome: Outcome::Lost,
                 times,
             };
             Op::new(text, executed)

@@ -30,7 +30,8 @@ use margay_wire::{Executed, Outcome, Prepared, Severity, Times};
 use crate::lane::{Ended, Op, Transaction};
 use crate::level::OwnLevel;
 
-use super::text::{Setting, Verb, makes_routine, plain, split, verb, without_secrets, words};
+use super::settings::Setting;
+use super::text::{Verb, makes_routine, plain, split, verb, without_secrets, words};
 
 /// A transaction with more statements than this is recorded as one that may have done anything.
 const MAX_OPS: usize = 10_000;
@@ -324,7 +325,7 @@ impl Lane {
 
     /// A statement, with a tag such as PostgreSQL has.
     fn op(&self, text: &str, answer: Answer) -> Op {
-        let Answer { mut executed, returns, affected, changed, .. } = answer;
+        let Answer { mut executed, returns, affected, changed, inserted, .. } = answer;
         let first = words(text).into_iter().next().unwrap_or_default().to_uppercase();
         let upserts = || words(text).iter().any(|word| word == "duplicate");
         let count = match first.as_str() {
@@ -336,6 +337,8 @@ impl Lane {
         };
         let tag = match count {
             _ if returns => format!("SELECT {}", executed.rows.len()),
+            // The place in which PostgreSQL has a number of the row.
+            Some(count) if inserted > 0 => format!("{first} {inserted} {count}"),
             Some(count) => format!("{first} {count}"),
             None => first,
         };

@@ -30,7 +30,6 @@ struct Connection {
     lane: Lane,
     /// The database that it counts as a connection of, if it is recorded. None before the client has logged in.
     database: Option<Arc<Database>>,
-    thread: u32,
     ends: [Option<Socket>; 2],
 }
 
@@ -60,8 +59,10 @@ impl Relay {
         let ends = [client.try_clone().ok().map(Socket::Tcp), server.try_clone().ok()];
         let mut session = Session::new();
         session.received(&greeting, self.now());
+        let thread = session.thread();
+        lock(&self.threads).insert(thread);
         let lane = Lane::new(number, Ground::default());
-        let connection = Connection { number, session, lane, database: None, thread: 0, ends };
+        let connection = Connection { number, session, lane, database: None, ends };
         let connection = Arc::new(Mutex::new(connection));
         let peer: Arc<Mutex<dyn Peer>> = Arc::clone(&connection) as _;
         lock(&self.lanes).push(Arc::clone(&peer));
@@ -74,11 +75,8 @@ impl Relay {
         let now = self.now();
         self.mysql_decode(&connection, now, |session| session.closed(now), true);
         lock(&self.lanes).retain(|other| !Arc::ptr_eq(other, &peer));
-        let (left, thread) = {
-            let mut connection = lock(&connection);
-            (connection.database.take(), connection.thread)
-        };
         lock(&self.threads).remove(&thread);
+        let left = lock(&connection).database.take();
         left.iter().for_each(|database| database.left());
     }
 
@@ -194,13 +192,11 @@ impl Relay {
 
     /// Takes what the session has reported.
     fn mysql_take(&self, connection: &mut Connection, now: i64, gone: bool) {
-        let Connection { number, session, lane, database, thread, .. } = connection;
+        let Connection { number, session, lane, database, .. } = connection;
         let mut is_blind = false;
         for event in session.events() {
             match &event {
-                Event::Connected(connected) => {
-                    *thread = connected.thread;
-                    lock(&self.threads).insert(connected.thread);
+                Event::Connected(_) => {
                     database.iter().for_each(|database| lock(&database.about).accepted += 1);
                 }
                 Event::Blind(why) => {

@@ -47,9 +47,8 @@ impl MysqlWatch {
             }
             () if events > 0 => Some("the server has events".to_owned()),
             () => {
-                let other = |id: &u32| *id != own && !threads.contains(id);
-                let there = watch.processes()?.into_iter().find(other);
-                there.map(|id| {
+                let other = watch.other(|id| id == own || threads.contains(&id))?;
+                other.map(|id| {
                     format!(
                         "a connection that did not come through the proxy was there at the start (id {id})"
                     )
@@ -59,15 +58,17 @@ impl MysqlWatch {
         Ok(watch)
     }
 
-    fn processes(&mut self) -> Result<Vec<u32>, String> {
+    /// A connection that is not known.
+    fn other(&mut self, known: impl Fn(u32) -> bool) -> Result<Option<u32>, String> {
         let query = "SELECT id FROM information_schema.processlist
                      WHERE command NOT IN ('Daemon', 'Binlog Dump', 'Binlog Dump GTID')";
         // Connections that have just ended take a moment to leave.
         let deadline = Instant::now() + PATIENCE;
         loop {
             let found: Vec<u32> = self.conn.query(query).map_err(shown)?;
-            if found.len() < 2 || Instant::now() > deadline {
-                return Ok(found);
+            let other = found.into_iter().find(|&id| !known(id));
+            if other.is_none() || Instant::now() > deadline {
+                return Ok(other);
             }
             thread::sleep(Duration::from_millis(50));
         }

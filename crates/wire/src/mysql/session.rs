@@ -189,6 +189,12 @@ impl Session {
         self.blind
     }
 
+    /// The server's number of the connection; 0 before its greeting.
+    #[must_use]
+    pub fn thread(&self) -> u32 {
+        self.thread
+    }
+
     /// What the client said when it logged in, until the server has accepted it.
     #[must_use]
     pub fn login(&self) -> Option<&Connected> {
