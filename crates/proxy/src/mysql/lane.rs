@@ -225,7 +225,7 @@ impl Lane {
         match (answer.executed.outcome.clone(), answer.status) {
             (Outcome::Done(_), Some(status)) => self.succeeded(text, verb, answer, status),
             (Outcome::Failed(refusal), _) if refusal.severity == Severity::Error => {
-                self.failed(&refusal.code, &verb, times);
+                self.failed(text, &refusal.code, &verb, times);
             }
             _ => self.lost(text, verb, answer),
         }
@@ -347,7 +347,7 @@ impl Lane {
         Op::new(text, executed)
     }
 
-    fn failed(&mut self, code: &str, verb: &Verb, times: Times) {
+    fn failed(&mut self, text: &str, code: &str, verb: &Verb, times: Times) {
         self.passed_over(times);
         if matches!(verb, Verb::Set(_)) {
             (self.level, self.next) = (None, self.next.map(|_| None));
@@ -364,6 +364,8 @@ impl Lane {
                 let aborts = matches!(verb, Verb::End { commits: false, .. });
                 self.end(times, if aborts { Ended::Aborted } else { Ended::Unknown });
             }
+            // What is no SQL did nothing, unless it called something that was.
+            Verb::Uncertain if code == "1064" && !calls(text) => {}
             Verb::Uncertain => self.opaque(times, None),
             Verb::Query | Verb::Sql if !alone => self.open.iter_mut().for_each(|open| open.doubt = true),
             _ => {}
@@ -526,6 +528,12 @@ impl Lane {
         let ended = if certain { ended } else { Ended::Unknown };
         self.done.push(Transaction { session: self.session, level, read_only, begin, ops, end, ended });
     }
+}
+
+/// Whether a statement runs others.
+fn calls(text: &str) -> bool {
+    let runs = ["call", "execute", "begin", "do", "/*!"];
+    words(text).first().is_none_or(|first| runs.contains(&first.as_str()))
 }
 
 /// Clients send numbers as doubles (mysql2), and texts in their own character set.

@@ -219,6 +219,8 @@ fn savepoints_drop_what_came_behind_them() {
 fn what_contradicts_the_status_is_opaque() {
     use Ended::{Committed, Unknown};
     check(IDLE, &[("CALL p()", Ok(IDLE))], &[(&["?"], Unknown)]);
+    check(IDLE, &[("CALL p()", Err("1064")), ("SELECT 1", Ok(IDLE))], &[(&["?"], Unknown)]);
+    check(IDLE, &[("SELEC 1", Err("1064")), ("UPDATE a", Ok(IDLE))], &[(&["UPDATE a"], Committed)]);
     check(
         IDLE,
         &[("CALL p()", Ok(OPEN)), ("UPDATE a", Ok(OPEN)), ("COMMIT", Ok(IDLE))],
