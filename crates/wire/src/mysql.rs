@@ -8,8 +8,8 @@
 //! and reads the answer of the first. Values of the binary protocol are written down as the text protocol shows them,
 //! so that one value has one form.
 //!
-//! [`mask_greeting`] changes the one thing that a relay changes: it takes from the server's first packet what is not
-//! read here (compression, TLS, query attributes, MariaDB's bulk execution and cached metadata). Authentication does
+//! [`mask_greeting`] and [`LoginMask`] change the one thing that a relay changes: they take from the first packets of
+//! both sides what is not read here (compression, TLS, query attributes, MariaDB's bulk execution and cached metadata). Authentication does
 //! not depend on these bytes, and passes through.
 //!
 //! # Invariants
@@ -30,7 +30,7 @@ mod session;
 mod value;
 
 pub use event::{Answer, Connected, Event, Ran, status};
-pub use greeting::mask_greeting;
+pub use greeting::{LoginMask, mask_greeting};
 pub use packet::asked;
 pub use session::Session;
 pub use value::kind;

@@ -28,7 +28,7 @@ SELECT table_name, table_type, COALESCE(engine, '') FROM information_schema.tabl
 
 const COLUMNS: &str = "\
 SELECT table_name, column_name, LOWER(data_type), LOWER(column_type), COALESCE(collation_name, ''),
-       COALESCE(column_default, 'NULL') <> 'NULL', LOWER(extra)
+       NULLIF(column_default, 'NULL'), LOWER(extra)
 FROM information_schema.columns WHERE table_schema = DATABASE() ORDER BY table_name, ordinal_position";
 
 const KEYS: &str = "\
@@ -190,14 +190,19 @@ impl Catalog {
             let table = Table { name, ..Table::default() };
             self.tables.push(Known { table, path, kinds: Vec::new(), anything, file: None });
         }
-        type ColumnRow = (String, String, String, String, String, bool, String);
+        type ColumnRow = (String, String, String, String, String, Option<String>, String);
         for (table, name, of, whole, collation, default, extra) in conn.query::<ColumnRow, _>(COLUMNS)? {
             let Some(&at) = places.get(&table) else { continue };
             if extra.contains("auto_increment") {
                 rules.counters.insert(table.to_lowercase(), name.clone());
             }
-            let column =
-                MysqlColumn { of: &of, whole: &whole, collation: &collation, default, extra: &extra };
+            let column = MysqlColumn {
+                of: &of,
+                whole: &whole,
+                collation: &collation,
+                default: default.as_deref(),
+                extra: &extra,
+            };
             column.declare(name, &mut self.tables[at]);
         }
         for (table, column, prefix) in conn.query::<(String, String, bool), _>(KEYS)? {
@@ -252,7 +257,7 @@ struct MysqlColumn<'a> {
     of: &'a str,
     whole: &'a str,
     collation: &'a str,
-    default: bool,
+    default: Option<&'a str>,
     extra: &'a str,
 }
 
@@ -276,8 +281,12 @@ impl MysqlColumn<'_> {
         };
         if self.extra.contains("auto_increment") {
             kind += " auto_increment";
-        } else if self.default && !generated {
+        } else if let Some(default) = self.default.filter(|_| !generated) {
+            // Other defaults are not read: what they give is not known.
             kind += " default";
+            if default.parse::<i64>().is_ok() {
+                kind += &format!(" {default}");
+            }
         }
         known.table.columns.push((name, kind));
     }

@@ -1,8 +1,8 @@
 //! The relay of MySQL's protocol: as for PostgreSQL, two threads a connection.
 //!
 //! # Invariants
-//! Those of [`crate::relay`], with one difference: the server's greeting is passed on without the capabilities that are
-//! not read here.
+//! Those of [`crate::relay`], with one difference: the greeting and the login are passed on without the capabilities that
+//! are not read here.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use margay_wire::mysql::{Event, Session, asked, mask_greeting};
+use margay_wire::mysql::{Event, LoginMask, Session, asked, mask_greeting};
 
 use crate::database::{Database, Message};
 use crate::relay::{BUFFER, Peer, Relay, lock, mentions_database, read};
@@ -88,8 +88,9 @@ impl Relay {
         connection: &Mutex<Connection>,
         home: &str,
     ) {
-        let mut buffer = vec![0; BUFFER];
+        let (mut buffer, mut login_mask) = (vec![0; BUFFER], LoginMask::default());
         while let Some(count) = read(&mut client, &mut buffer) {
+            login_mask.mask(&mut buffer[..count]);
             let bytes = &buffer[..count];
             self.mysql_wait(connection, bytes);
             let login = {

@@ -39,6 +39,38 @@ pub fn mask_greeting(packet: &mut [u8]) -> bool {
     true
 }
 
+/// Takes the same from the client's first packet, however it is split. Some clients (mysql2) name all that they can,
+/// whatever was offered, and then do what both sides can. The wish for TLS stays: it would be followed by TLS.
+#[derive(Default, Debug)]
+pub struct LoginMask {
+    /// Bytes of the client that have passed.
+    passed: usize,
+    is_mariadb: bool,
+}
+
+impl LoginMask {
+    /// Changes the next bytes of the client.
+    pub fn mask(&mut self, bytes: &mut [u8]) {
+        const CAPABILITIES: usize = 4;
+        const EXTENDED: usize = CAPABILITIES + 4 + 4 + 1 + 19;
+        let masked = (capability::MASKED & !capability::TLS).to_le_bytes();
+        for byte in bytes {
+            match self.passed {
+                place @ CAPABILITIES..8 => {
+                    if place == CAPABILITIES {
+                        self.is_mariadb = u32::from(*byte) & capability::LONG_PASSWORD == 0;
+                    }
+                    *byte &= !masked[place - CAPABILITIES];
+                }
+                EXTENDED..36 if self.is_mariadb => *byte = 0,
+                36.. => return,
+                _ => {}
+            }
+            self.passed += 1;
+        }
+    }
+}
+
 /// Where the halves of the capabilities are, and MariaDB's own.
 fn places(body: &[u8]) -> Option<[usize; 3]> {
     let mut reader = Reader(body);
@@ -169,6 +201,26 @@ mod tests {
         let mut packet = b"\x05\0\0\0\xff\x10\x04no".to_vec();
         assert!(!mask_greeting(&mut packet) && !mask_greeting(&mut []));
         assert_eq!(packet, b"\x05\0\0\0\xff\x10\x04no");
+    }
+
+    #[test]
+    fn of_a_login_the_same_is_masked_however_it_comes() {
+        for (flags, extended) in [(0xffff_fffe_u32, 0), (0xffff_ffff, 7)] {
+            let mut packet = vec![40, 0, 0, 1];
+            packet.extend_from_slice(&login_of(flags, b"me\0\0x"));
+            packet[32] = 7;
+            let expected = {
+                let mut whole = packet.clone();
+                LoginMask::default().mask(&mut whole);
+                whole
+            };
+            let capabilities = u32::from_le_bytes([expected[4], expected[5], expected[6], expected[7]]);
+            assert_eq!(capabilities, flags & !(capability::MASKED & !capability::TLS));
+            assert_eq!((expected[32], &expected[36..]), (extended, &packet[36..]));
+            let (mut mask, mut single) = (LoginMask::default(), packet.clone());
+            single.iter_mut().for_each(|byte| mask.mask(std::slice::from_mut(byte)));
+            assert_eq!(single, expected);
+        }
     }
 
     fn login_of(capabilities: u32, rest: &[u8]) -> Vec<u8> {
