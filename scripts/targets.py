@@ -23,7 +23,8 @@ LOCKING = ["READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABL
 
 # Workloads that stores of keys and values cannot run.
 SQL = {"blindw-rw-plus", "blindw-pred", "smallbank", "tpcc", "c-twitter", "rubis", "bank-server"}
-SQL |= {"random-sql", "random-sql-reuse"}
+RANDOM = ("random-sql", "random-sql-reuse")
+SQL |= set(RANDOM)
 APPENDS = {"list-append", "mixed", "emme-predicate"}
 
 
@@ -99,6 +100,17 @@ def folder():
 
 
 @contextlib.contextmanager
+def small_disk():
+    """SQLite on a disk that is full after a few hundred transactions."""
+    with folder() as place:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place], check=True)
+        try:
+            yield [f"sqlite:{place}/x.sqlite"]
+        finally:
+            subprocess.run(["umount", place], check=True)
+
+
+@contextlib.contextmanager
 def server(command):
     """Starts a server on a free port, which stands in its command as PORT, and waits until it listens."""
     with socket.socket() as free:
@@ -144,7 +156,8 @@ def etcd():
     url = "http://127.0.0.1:PORT"
     with folder() as place:
         command = f"etcd --data-dir {place} --listen-client-urls {url} --advertise-client-urls {url}"
-        with server(f"{command} --listen-peer-urls http://127.0.0.1:0 --log-level error".split()) as port:
+        command += " --listen-peer-urls http://127.0.0.1:0 --log-level error --max-txn-ops 20000"
+        with server(command.split()) as port:
             yield [script("etcd.py", port)]
 
 
@@ -218,12 +231,15 @@ def targets(fetched=ROOT / "target" / "servers"):
         *started("mysql", LOCKING, fetched),
         Target("sqlite", lambda: plain("sqlite"), ["SERIALIZABLE", "WAL"]),
         Target("sqlite-immediate", lambda: plain("sqlite:?begin=immediate"), ["SERIALIZABLE", "WAL"]),
+        Target("sqlite-small-disk", small_disk, ["SERIALIZABLE", "WAL"],
+               needs=lambda: None if os.geteuid() == 0 else "only root mounts a small disk"),
         Target("sqlite-shared", lambda: plain("sqlite:?cache=shared"), ["SERIALIZABLE", "WAL"]),
         *(Target(store, lambda store=store: plain(store), sql=False) for store in ["fjall", "redb", "surrealkv"]),
         Target("h2", lambda: jdbc("h2.jar", "h2", "jdbc:h2:FOLDER/x;AUTO_SERVER=TRUE;MODE=MySQL"),
                needs=all_of(lacks_program("javac"), lacks_file(JARS / "h2.jar")), slow=True,
-               without=("mixed", "predicate", "list-append")),
-        Target("hsqldb", hsqldb, needs=all_of(lacks_program("javac"), lacks_file(JARS / "hsqldb.jar")), slow=True),
+               without=("mixed", "predicate", "list-append", *RANDOM)),
+        Target("hsqldb", hsqldb, needs=all_of(lacks_program("javac"), lacks_file(JARS / "hsqldb.jar")),
+               slow=True, without=RANDOM),
         Target("redis", redis, sql=False, slow=True, needs=all_of(lacks_program("redis-server"), lacks_module("redis"))),
         Target("etcd", etcd, sql=False, slow=True, needs=lacks_program("etcd")),
         Target("lmdb", lambda: in_folder("lmdb_one_writer.py", "x.lmdb"), sql=False, slow=True, needs=lacks_module("lmdb")),

@@ -1,6 +1,9 @@
 """etcd by its JSON gateway as a driver for Margay (docs/EXEC.md): reads at one revision, and a commit that compares.
 
     margay run 'exec:python3 examples/drivers/etcd.py 2379' --workload increment
+
+The first transaction of a run writes all keys. etcd allows 128 writes in a transaction: for workloads with more keys,
+start it with --max-txn-ops 20000.
 """
 import base64, json, sys, urllib.error, urllib.request
 

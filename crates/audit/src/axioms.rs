@@ -1,19 +1,20 @@
 //! Biswas and Enea's axioms: `be-read-committed`, `read-atomic`, `causal`.
 //!
 //! # Problem
-//! A commit order contains session order and reads-from; and whenever t3 reads x from t1, and t2 writes x too and is
-//! visible to t3, then t2 comes before t1. Visible means: t3 read from t2 in an earlier operation; t2 is before t3 in
-//! its session or t3 reads from it; or a path of such steps leads from t2 to t3.
+//! A commit order contains session order and reads-from; and whenever t3 reads x from t1, and t2
+//! writes x too and is visible to t3, then t2 comes before t1. Visible means: t3 read from t2 in an
+//! earlier operation; t2 is before t3 in its session or t3 reads from it; or a path of such steps
+//! leads from t2 to t3.
 //!
 //! # Algorithm
-//! Versions follow the commit order, so "t2 comes before t1" compares two places in it. Of the writers of x in one
-//! session that are visible, the last stands last. For `causal`, a vector of what is visible of each session is
-//! carried along the commit order. What reads saw comes from [`super::registers`] where it can tell, and else from
-//! [`super::execution`].
+//! Versions follow the commit order, so "t2 comes before t1" compares two places in it. Of the
+//! writers of x in one session that are visible, the last stands last. For `causal`, a vector of
+//! what is visible of each session is carried along the commit order. What reads saw comes from
+//! [`super::registers`] where it can tell, and else from [`super::execution`].
 //!
 //! # Cost
-//! `causal`: reads × sessions, in blocks of sessions so that the vectors stay small; the others: reads × sources of one
-//! transaction.
+//! `causal`: reads × sessions, in blocks of sessions so that the vectors stay small; the others:
+//! reads × sources of one transaction.
 
 use margay_history::{History, ObjectId, OpId, SessionId, TxnId};
 use margay_levels::definition::{Axiom, Family};
@@ -190,7 +191,8 @@ impl<'a> Axioms<'a> {
         }
     }
 
-    /// `from` wrote what `txn` read, and is visible to it: its version is not newer than what was seen.
+    /// `from` wrote what `txn` read, and is visible to it: its version is not newer than what was
+    /// seen.
     fn visible(&self, from: TxnId, txn: TxnId, read: &Read) -> Result<(), Rejected> {
         let newer = read.source.is_none_or(|seen| self.places[from.index()] > self.places[seen.index()]);
         match newer && from != txn {
@@ -204,8 +206,8 @@ impl<'a> Axioms<'a> {
         }
     }
 
-    /// `earlier`: only what earlier operations read from is visible; otherwise whatever the transaction read from, and
-    /// its session.
+    /// `earlier`: only what earlier operations read from is visible; otherwise whatever the
+    /// transaction read from, and its session.
     fn direct<E: From<Rejected> + From<Exhausted>>(
         &self,
         earlier: bool,
@@ -273,8 +275,8 @@ impl<'a> Axioms<'a> {
         Ok(())
     }
 
-    /// What is visible of the sessions of one block, along the commit order. A clock holds, for each session, one more
-    /// than the last visible transaction.
+    /// What is visible of the sessions of one block, along the commit order. A clock holds, for
+    /// each session, one more than the last visible transaction.
     fn causal_from<E: From<Rejected> + From<Exhausted>>(
         &self,
         order: &[TxnId],

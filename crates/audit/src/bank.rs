@@ -1,13 +1,14 @@
 //! A bank whose money neither appears nor disappears.
 //!
 //! # Problem
-//! Jepsen's bank moves money between accounts with two statements, `UPDATE t SET c = c - $1 WHERE k = $2` and the same
-//! with `+`. Where every transaction that may have committed takes as much as it gives, all states of a serial order
-//! have the same total; so two reads of all accounts that differ in it have no such order.
+//! Jepsen's bank moves money between accounts with two statements,
+//! `UPDATE t SET c = c - $1 WHERE k = $2` and the same with `+`. Where every transaction that may
+//! have committed takes as much as it gives, all states of a serial order have the same total; so
+//! two reads of all accounts that differ in it have no such order.
 //!
 //! # Invariants
-//! Nothing is said unless every statement is of that form and names an account that was read, and nothing else writes:
-//! then rows neither come nor go.
+//! Nothing is said unless every statement is of that form and names an account that was read, and
+//! nothing else writes: then rows neither come nor go.
 
 use hashbrown::HashSet;
 use margay_history::{History, ObjectId, Op, OpId, OpKind, Outcome, TableId, TxnId, Value, ValueId};
@@ -95,8 +96,8 @@ impl<'h> Bank<'h> {
         }
     }
 
-    /// The total that an operation of a committed transaction saw, if it saw all accounts and its transaction moved
-    /// nothing.
+    /// The total that an operation of a committed transaction saw, if it saw all accounts and its
+    /// transaction moved nothing.
     #[must_use]
     pub fn total(&self, op: OpId) -> Option<i64> {
         let (txn, op) = (self.history.txn_of(op), self.history.op(op));

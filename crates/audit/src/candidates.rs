@@ -1,13 +1,15 @@
 //! Which versions an operation can have seen.
 //!
 //! # Design
-//! A version's value may depend on the version before it (appends, partial rows), so what is known of it without a
-//! version order is a [`Shape`]. A version is a candidate unless its shape excludes what the client saw. So there may
-//! be too many candidates, never too few: a refutation that stands with too many stands.
+//! A version's value may depend on the version before it (appends, partial rows), so what is known
+//! of it without a version order is a [`Shape`]. A version is a candidate unless its shape excludes
+//! what the client saw. So there may be too many candidates, never too few: a refutation that
+//! stands with too many stands.
 //!
 //! # Cost
-//! One pass over the history for the objects that are asked for; a read then looks only at the versions that end in the
-//! value that it saw, but for rows and for objects that a predicate left out, where it looks at all.
+//! One pass over the history for the objects that are asked for; a read then looks only at the
+//! versions that end in the value that it saw, but for rows and for objects that a predicate left
+//! out, where it looks at all.
 
 mod columns;
 mod shapes;
@@ -42,7 +44,7 @@ struct Object {
 
 /// What an operation can have seen of an object.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Sight {
+pub(super) enum PossibleSight {
     /// One of these versions.
     External(Vec<Version>),
     /// Its own transaction's writes; whether they allow it.
@@ -104,7 +106,7 @@ impl<'p> Candidates<'p> {
     pub(super) fn known(&self, object: ObjectId) -> Result<(), Rejected> {
         match self.history().object(object).table {
             Some(table) if self.opaque[table.index()] => reject(format!(
-                "statements whose effects nobody saw may have written {}",
+                "statements whose effects were not recorded may have written {}",
                 self.history().show_object(object)
             )),
             _ => Ok(()),
@@ -112,24 +114,24 @@ impl<'p> Candidates<'p> {
     }
 
     /// What the operation can have seen of the object.
-    pub(super) fn sight(&self, op: OpId, object: ObjectId) -> Result<Sight, Rejected> {
+    pub(super) fn sight(&self, op: OpId, object: ObjectId) -> Result<PossibleSight, Rejected> {
         self.known(object)?;
         let history = self.history();
-        let Some(known) = self.objects.get(&object) else { return Ok(Sight::Blind) };
+        let Some(known) = self.objects.get(&object) else { return Ok(PossibleSight::Blind) };
         let recorded = history.evidence().version_set(op);
         let recorded = recorded.and_then(|set| set.versions.iter().find(|v| v.0 == object)).map(|v| v.1);
         let op = history.op(op);
         let look = self.look(&op, object);
         if look.is_none() && recorded.is_none() {
-            return Ok(Sight::Blind);
+            return Ok(PossibleSight::Blind);
         }
         if op.shows_twice() == Some(object) {
-            return Ok(Sight::External(Vec::new()));
+            return Ok(PossibleSight::External(Vec::new()));
         }
         let me = Version::Of(history.txn_of(op.id));
         if let Some(shape) = self.own(known, object, op.id) {
             let shown = look.is_none_or(|look| self.explains(object, &look, &shape));
-            return Ok(Sight::Internal(shown && recorded.is_none_or(|recorded| recorded == me)));
+            return Ok(PossibleSight::Internal(shown && recorded.is_none_or(|recorded| recorded == me)));
         }
         let fits = |&i: &usize| {
             let (version, shape) = &known.versions[i];
@@ -138,11 +140,11 @@ impl<'p> Candidates<'p> {
                 && look.as_ref().is_none_or(|look| self.explains(object, look, shape))
         };
         let found = known.find(history, look.as_ref()).into_iter().filter(fits);
-        Ok(Sight::External(found.map(|i| known.versions[i].0).collect()))
+        Ok(PossibleSight::External(found.map(|i| known.versions[i].0).collect()))
     }
 
-    /// The versions before its transaction's own of which a read or a scan shows something beside the own writes;
-    /// `None` if it shows nothing of it.
+    /// The versions before its transaction's own of which a read or a scan shows something beside
+    /// the own writes; `None` if it shows nothing of it.
     pub(super) fn sight_before_own(
         &self,
         op: OpId,
@@ -163,7 +165,8 @@ impl<'p> Candidates<'p> {
         Ok(Some(known.versions.iter().filter(fits).map(|v| v.0).collect()))
     }
 
-    /// What of a value that was seen own writes of this shape did not make; nothing if they made all of it.
+    /// What of a value that was seen own writes of this shape did not make; nothing if they made
+    /// all of it.
     fn left_by_own(&self, object: ObjectId, seen: ValueId, own: &Shape) -> Option<Left<'p>> {
         let history = self.history();
         match (own, history.value(seen)) {
@@ -265,7 +268,8 @@ impl<'p> Candidates<'p> {
         }
     }
 
-    /// All that an object can have held when the operation looked at it; `None` if that is not known.
+    /// All that an object can have held when the operation looked at it; `None` if that is not
+    /// known.
     pub(super) fn possible_cells(&self, op: OpId, object: ObjectId) -> Option<Vec<Cell>> {
         let known = self.objects.get(&object)?;
         let exact = |shape: &Shape| match shape {
@@ -278,7 +282,7 @@ impl<'p> Candidates<'p> {
         let seen = self.sight(op, object).ok()?;
         let me = Version::Of(self.history().txn_of(op));
         let possible = known.versions.iter().filter(|(version, _)| match &seen {
-            Sight::External(versions) => versions.contains(version),
+            PossibleSight::External(versions) => versions.contains(version),
             _ => *version != me,
         });
         possible.map(|(_, shape)| exact(shape)).collect()
@@ -379,8 +383,8 @@ impl<'p> Candidates<'p> {
         ask(cache.entry((object, name)).or_insert_with(|| self.column_values(object, name)).as_ref())
     }
 
-    /// What was there initially and what transactions that may have committed wrote; NULL where the row is, or was,
-    /// absent.
+    /// What was there initially and what transactions that may have committed wrote; NULL where the
+    /// row is, or was, absent.
     fn column_values(&self, object: ObjectId, name: NameId) -> Option<HashSet<ValueId>> {
         let history = self.history();
         let of = |row: ValueId| match history.value(row) {
@@ -441,8 +445,8 @@ struct Look<'h> {
     assigned: Option<&'h str>,
 }
 
-/// A row of which some columns are known: those of the shape, and those that the client saw. Asking for another is an
-/// error, and leaves the condition open.
+/// A row of which some columns are known: those of the shape, and those that the client saw. Asking
+/// for another is an error, and leaves the condition open.
 struct ShapeRow<'a, 'p> {
     all: &'a Candidates<'p>,
     object: ObjectId,
@@ -521,7 +525,8 @@ fn value_key(history: &History, id: ValueId) -> Option<ValueId> {
     }
 }
 
-/// A statement outside the fragment, or one whose effects nobody saw, may have written any row of its table.
+/// A statement outside the fragment, or one whose effects nobody saw, may have written any row of
+/// its table.
 fn opaque_tables(predicates: &Predicates<'_>) -> Vec<bool> {
     let history = predicates.history();
     let mut opaque = vec![false; history.tables().len()];

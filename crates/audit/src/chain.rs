@@ -1,7 +1,8 @@
 //! The values of one object's versions, oldest first.
 //!
 //! # Cost
-//! A list that only grows is kept once: each of its versions is a prefix. Otherwise every version has its cell.
+//! A list that only grows is kept once: each of its versions is a prefix. Otherwise every version
+//! has its cell.
 
 use std::borrow::Cow;
 
@@ -38,7 +39,8 @@ impl Chain {
     pub(super) fn cell(&self, rank: usize) -> Cow<'_, Cell> {
         match self {
             Chain::Cells(cells) => Cow::Borrowed(&cells[rank]),
-            // What nobody has appended to is absent: an empty list would be a row that a predicate can match.
+            // What nobody has appended to is absent: an empty list would be a row that a predicate
+            // can match.
             Chain::Prefixes { ends, .. } if ends[rank] == 0 => Cow::Owned(Cell::ABSENT),
             Chain::Prefixes { list, ends } => Cow::Owned(Cell::List(list[..ends[rank]].to_vec())),
         }
@@ -130,7 +132,8 @@ impl Finder {
         found.iter().map(|k| k.1).chain(self.rest.iter().copied()).collect()
     }
 
-    /// The rows with this value in a column, and those of which that cannot be told: only rows are without a key.
+    /// The rows with this value in a column, and those of which that cannot be told: only rows are
+    /// without a key.
     fn with_column(&mut self, history: &History, chain: &Chain, name: NameId, value: ValueId) -> Vec<usize> {
         let place = match self.columns.iter().position(|column| column.0 == name) {
             Some(place) => place,

@@ -1,27 +1,29 @@
 //! A few objects in real time: that no order of their transactions is left.
 //!
 //! # Problem
-//! At a level with real time, some order of all transactions (of begin and commit points at the snapshot levels)
-//! explains what clients saw. Restricted to a few objects it explains what they saw of these: what an operation
-//! observes of a row, and what it does to it, depends on that row alone. So if the transactions have no order that
-//! explains these objects, the history has none. Where values repeat, no cycle of dependencies shows that; trying shows
-//! it.
+//! At a level with real time, some order of all transactions (of begin and commit points at the
+//! snapshot levels) explains what clients saw. Restricted to a few objects it explains what they
+//! saw of these: what an operation observes of a row, and what it does to it, depends on that row
+//! alone. So if the transactions have no order that explains these objects, the history has none.
+//! Where values repeat, no cycle of dependencies shows that; trying shows it.
 //!
 //! # Algorithm
-//! Time is walked through once, as in [`super::linear`], which does this for one register. A configuration is what the
-//! objects hold, which of the transactions under way have taken effect, and which have begun and what they will write.
-//! When a committed transaction ends, it must have taken effect, after whatever else may have. Two things are not
-//! tried, because any order that has them another way can have them this way:
+//! Time is walked through once, as in [`super::linear`], which does this for one register. A
+//! configuration is what the objects hold, which of the transactions under way have taken effect,
+//! and which have begun and what they will write. When a committed transaction ends, it must have
+//! taken effect, after whatever else may have. Two things are not tried, because any order that has
+//! them another way can have them this way:
 //! - a transaction that only reads and agrees with the objects now takes effect now;
 //! - one of unknown outcome that would change nothing does not take effect.
 //!
 //! # Invariants
-//! With instants, a transaction must have begun when its first statement is answered, and takes effect after its commit
-//! was called; one that writes nothing has no commit that matters.
+//! With instants, a transaction must have begun when its first statement is answered, and takes
+//! effect after its commit was called; one that writes nothing has no commit that matters.
 //!
-//! All other configurations are kept, so an empty set is a proof. A transaction of unknown outcome is under way until a
-//! later one of its session has taken effect. What has no meaning here, and what would take too long, is an error and
-//! never a proof. Objects may have held anything at first ([`open`]).
+//! All other configurations are kept, so an empty set is a proof. A transaction of unknown outcome
+//! is under way until a later one of its session has taken effect. What has no meaning here, and
+//! what would take too long, is an error and never a proof. Objects may have held anything at first
+//! ([`open`]).
 //!
 //! # Cost
 //! Exponential in the transactions under way at one time; at most [`CONFIGURATIONS`] are looked at.
@@ -39,7 +41,8 @@ use margay_verdict::{Budget, Cell, DeadEnd, Outside, Predicates, Question};
 
 use super::{Rejected, reject};
 
-/// How many configurations are looked at. One of many objects takes as much memory as many, and counts as such.
+/// How many configurations are looked at. One of many objects takes as much memory as many, and
+/// counts as such.
 const CONFIGURATIONS: usize = 2_000_000;
 
 /// A configuration of so many objects counts as two.
@@ -61,8 +64,9 @@ pub(super) fn audit(
     }
 }
 
-/// The committed transactions after the last moment at which only one possibility was left, and those that overlap
-/// them, up to the one by whose end none is left; that one is the last. Nothing if an order is left.
+/// The committed transactions after the last moment at which only one possibility was left, and
+/// those that overlap them, up to the one by whose end none is left; that one is the last. Nothing
+/// if an order is left.
 ///
 /// # Errors
 /// When it cannot be told.
@@ -92,7 +96,8 @@ pub fn dead_end(
     Ok(None)
 }
 
-/// What happens on the clock. At one moment, what may happen from then on comes before what must have happened by then.
+/// What happens on the clock. At one moment, what may happen from then on comes before what must
+/// have happened by then.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// It may begin.
@@ -112,7 +117,7 @@ struct Part<'h> {
 }
 
 /// What is left of a transaction.
-struct Step<'h> {
+struct RemainingTxn<'h> {
     txn: TxnId,
     session: SessionId,
     committed: bool,
@@ -170,7 +175,7 @@ struct Walk<'p> {
     cells: Vec<Cell>,
     numbers: HashMap<String, u32>,
     /// By place; places are used again.
-    under_way: Vec<Option<Step<'p>>>,
+    under_way: Vec<Option<RemainingTxn<'p>>>,
     configurations: HashSet<Configuration>,
     /// What a transaction does on what it finds; nothing if it saw something else.
     runs: HashMap<(TxnId, Vec<u32>), Option<Ran>>,
@@ -275,7 +280,7 @@ impl<'p> Walk<'p> {
     }
 
     /// What is left of a transaction; nothing if it does not touch the objects.
-    fn step(&self, txn: TxnId) -> Result<Option<Step<'p>>, Rejected> {
+    fn step(&self, txn: TxnId) -> Result<Option<RemainingTxn<'p>>, Rejected> {
         let history = self.predicates.history();
         let mut parts = Vec::new();
         for op in history.ops(txn) {
@@ -304,7 +309,7 @@ impl<'p> Walk<'p> {
         let (session, committed) = (history.session_of(txn), history.outcome(txn) == Outcome::Committed);
         let matters = !parts.is_empty() && (committed || writes);
         let (may_begin, may_commit) = (true, true);
-        Ok(matters.then_some(Step { txn, session, committed, writes, parts, may_begin, may_commit }))
+        Ok(matters.then_some(RemainingTxn { txn, session, committed, writes, parts, may_begin, may_commit }))
     }
 
     fn is_about(&self, predicate: PredicateId, object: ObjectId) -> bool {
@@ -411,7 +416,7 @@ impl<'p> Walk<'p> {
     }
 
     /// Whether session order lets a transaction begin.
-    fn in_session(&self, step: &Step<'_>, from: &Configuration) -> bool {
+    fn in_session(&self, step: &RemainingTxn<'_>, from: &Configuration) -> bool {
         let mut others =
             self.under_way.iter().enumerate().filter_map(|(i, other)| Some((i, other.as_ref()?)));
         others.all(|(place, other)| {
@@ -482,7 +487,8 @@ fn begin(from: &Configuration, place: usize, writes: Writes) -> Configuration {
     next
 }
 
-/// Whether one that has begun writes the same object: one of the two would have to commit before the other begins.
+/// Whether one that has begun writes the same object: one of the two would have to commit before
+/// the other begins.
 fn collides(from: &Configuration, writes: &Writes) -> bool {
     let held =
         |object: u16| from.begun.iter().any(|(_, others)| others.iter().any(|other| other.0 == object));

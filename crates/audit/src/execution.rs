@@ -1,10 +1,11 @@
 //! Version orders and what reads saw, held against what clients saw.
 //!
 //! # Algorithm
-//! Object by object: fold the writers' effects in version order, which gives every version its value; then go through
-//! each transaction's operations on the object. Before its own first write an operation sees the version that the
-//! certificate picks (or the only one that fits); after it, the version before its own with its own writes so far on
-//! top. An operation that shows something of that version saw it, too.
+//! Object by object: fold the writers' effects in version order, which gives every version its
+//! value; then go through each transaction's operations on the object. Before its own first write
+//! an operation sees the version that the certificate picks (or the only one that fits); after it,
+//! the version before its own with its own writes so far on top. An operation that shows something
+//! of that version saw it, too.
 //!
 //! # Cost
 //! Linear in the history, but for the objects that scans looked at, each of which counts as read.
@@ -67,7 +68,8 @@ pub(super) struct Execution<'p> {
 }
 
 impl<'p> Execution<'p> {
-    /// Versions in the order in which transactions stand in `order`, which has been checked to be the committed ones.
+    /// Versions in the order in which transactions stand in `order`, which has been checked to be
+    /// the committed ones.
     pub(super) fn by_commit_order(
         predicates: &'p Predicates<'p>,
         order: &[TxnId],
@@ -242,8 +244,8 @@ impl<'e, 'p> Thread<'e, 'p> {
         Ok(())
     }
 
-    /// An update computes from what it saw: its own earlier writes on the version before its own, or the version picked
-    /// for it.
+    /// An update computes from what it saw: its own earlier writes on the version before its own,
+    /// or the version picked for it.
     fn update_sees(&self, txn: TxnId, touch: &Touch, own: &[Effect]) -> Result<Cell, Rejected> {
         if !own.is_empty() {
             return Ok(self.own_view(txn, own));
@@ -312,8 +314,8 @@ impl<'e, 'p> Thread<'e, 'p> {
         Ok(())
     }
 
-    /// What stands beside the own writes was seen: the version before the own one, which must then be the one at the
-    /// begin point, where there is one.
+    /// What stands beside the own writes was seen: the version before the own one, which must then
+    /// be the one at the begin point, where there is one.
     fn version_before(&self, txn: TxnId, touch: &Touch) -> Result<Seen, Rejected> {
         let rank = self.ranks[&txn] - 1;
         if let Picks::Before { begins, places } = &self.execution.picks

@@ -1,4 +1,5 @@
-//! What is certain about the order of two versions, if both are: what evidence says, and what lists show.
+//! What is certain about the order of two versions, if both are: what evidence says, and what lists
+//! show.
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{History, ObjectId, OpKind, Outcome, TxnId, ValueId, Version};
@@ -12,9 +13,11 @@ use super::lists::{Accesses, appenders, longest_reads, may_commit, orders_of};
 struct Sequence {
     /// Its writers, each with its first and its last place.
     places: Places,
-    /// Writers whose elements a read of a list shows: all others come later. Empty if this is no such read.
+    /// Writers whose elements a read of a list shows: all others come later. Empty if this is no
+    /// such read.
     shown: HashSet<TxnId>,
-    /// The transaction of unknown outcome whose read says so, and that must have committed for it to count.
+    /// The transaction of unknown outcome whose read says so, and that must have committed for it
+    /// to count.
     source: Option<TxnId>,
 }
 
@@ -79,8 +82,8 @@ impl<'h> Facts<'h> {
         orders.into_iter().map(|order| Sequence::certain(order.writers.into_iter())).collect()
     }
 
-    /// From `read-committed` up every read of a list by a committed transaction shows the beginning of one and the same
-    /// list.
+    /// From `read-committed` up every read of a list by a committed transaction shows the beginning
+    /// of one and the same list.
     fn lists(&self, object: ObjectId, candidates: &Candidates<'_>) -> Vec<Sequence> {
         let history = self.history;
         let accesses = candidates.accesses(object);
@@ -104,8 +107,8 @@ impl<'h> Facts<'h> {
         known
     }
 
-    /// Whoever a committed transaction's read of a list shows committed; what it shows then counts. Answers whether
-    /// anything is new.
+    /// Whoever a committed transaction's read of a list shows committed; what it shows then counts.
+    /// Answers whether anything is new.
     fn commit_seen(&mut self) -> bool {
         let mut new = false;
         for sequence in self.objects.values_mut().flatten() {
@@ -123,16 +126,16 @@ impl<'h> Facts<'h> {
         new
     }
 
-    /// Transactions of unknown outcome whose reads of lists show something of `txn`: if one of them committed, so did
-    /// `txn`.
+    /// Transactions of unknown outcome whose reads of lists show something of `txn`: if one of them
+    /// committed, so did `txn`.
     pub(super) fn shown_by(&self, txn: TxnId) -> Vec<TxnId> {
         let shows = |sequence: &&Sequence| !sequence.shown.is_empty() && sequence.places.contains_key(&txn);
         let sources = self.objects.values().flatten().filter(shows).filter_map(|sequence| sequence.source);
         sources.filter(|&source| source != txn).collect()
     }
 
-    /// Whether `a`'s version certainly comes before `b`'s, if both committed: something says so, or several things
-    /// together do.
+    /// Whether `a`'s version certainly comes before `b`'s, if both committed: something says so, or
+    /// several things together do.
     pub(super) fn before(&self, object: ObjectId, a: TxnId, b: TxnId) -> bool {
         self.before_through(object, a, b).iter().any(Vec::is_empty)
     }
@@ -162,8 +165,8 @@ impl<'h> Facts<'h> {
         matches!((evidence.commit(a), evidence.commit(b)), (Some(a), Some(b)) if a < b)
     }
 
-    /// Who says that `a`'s version comes before `b`'s, of those that may be: the source of a sequence, or nobody in
-    /// particular.
+    /// Who says that `a`'s version comes before `b`'s, of those that may be: the source of a
+    /// sequence, or nobody in particular.
     fn told(
         &self,
         known: &[Sequence],
@@ -178,10 +181,11 @@ impl<'h> Facts<'h> {
         Some(told.source)
     }
 
-    /// What lies between where sequences say it together, one from where the other ends (`a` before `c`, and `c` before
-    /// `b`), and whose reads they are.
+    /// What lies between where sequences say it together, one from where the other ends (`a` before
+    /// `c`, and `c` before `b`), and whose reads they are.
     ///
-    /// A sequence is walked again only from an earlier place than before, so a search looks at each about once.
+    /// A sequence is walked again only from an earlier place than before, so a search looks at each
+    /// about once.
     fn path(
         &self,
         known: &[Sequence],
@@ -226,7 +230,8 @@ impl<'h> Facts<'h> {
     }
 }
 
-/// What one read of a list says. What a writer appended and the read does not show comes after all that it shows.
+/// What one read of a list says. What a writer appended and the read does not show comes after all
+/// that it shows.
 fn list_sequence(
     history: &History,
     accesses: &Accesses,

@@ -31,7 +31,8 @@ impl Graph {
         self.nodes - 1
     }
 
-    /// Session order among the committed: from each transaction's `out` node to the next one's `into` node.
+    /// Session order among the committed: from each transaction's `out` node to the next one's
+    /// `into` node.
     pub(super) fn session_order(
         &mut self,
         history: &History,
@@ -45,8 +46,9 @@ impl Graph {
         }
     }
 
-    /// Real time among the committed. A chain of extra nodes, one for each end on the clock, stands between what ended
-    /// and what began later: the pairs are paths, and the edges are linear in number.
+    /// Real time among the committed. A chain of extra nodes, one for each end on the clock, stands
+    /// between what ended and what began later: the pairs are paths, and the edges are linear in
+    /// number.
     pub(super) fn real_time(
         &mut self,
         history: &History,
@@ -166,7 +168,8 @@ impl Adjacency {
         component
     }
 
-    /// Whether a path of at least one edge leads from `from` to `to`, looking only at nodes that `within` admits.
+    /// Whether a path of at least one edge leads from `from` to `to`, looking only at nodes that
+    /// `within` admits.
     pub(super) fn reaches(
         &self,
         from: usize,

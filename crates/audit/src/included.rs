@@ -1,16 +1,17 @@
 //! A question together with the one that it includes.
 //!
 //! # Problem
-//! Commit and snapshot timestamps say where begin and commit points lie. A serial order has no such points, so
-//! timestamps that contradict every snapshot would leave a serializable level untouched: it would hold, and the weaker
-//! snapshot level be violated. Evidence narrows every level, so a serializable level includes the snapshot question
-//! ([`Question::included`]): it holds if some serial order explains the history, and some points do that agree with the
-//! timestamps. The two need not be one choice.
+//! Commit and snapshot timestamps say where begin and commit points lie. A serial order has no such
+//! points, so timestamps that contradict every snapshot would leave a serializable level untouched:
+//! it would hold, and the weaker snapshot level be violated. Evidence narrows every level, so a
+//! serializable level includes the snapshot question ([`Question::included`]): it holds if some
+//! serial order explains the history, and some points do that agree with the timestamps. The two
+//! need not be one choice.
 //!
 //! # Algorithm
-//! `violated` is proved by a proof against either question. `holds` needs a proof of each: often a serial order is one
-//! of both, as points where each transaction begins directly before its commit; else there are two
-//! ([`Certificate::Both`]).
+//! `violated` is proved by a proof against either question. `holds` needs a proof of each: often a
+//! serial order is one of both, as points where each transaction begins directly before its commit;
+//! else there are two ([`Certificate::Both`]).
 
 use margay_history::History;
 use margay_verdict::{Budget, Certificate, Question, Verdict, Why};
@@ -39,8 +40,8 @@ pub(super) fn audit(
     }
 }
 
-/// Whether the certificate proves what the level itself asks for, without the question that it includes: for engines
-/// that try an order before they go on.
+/// Whether the certificate proves what the level itself asks for, without the question that it
+/// includes: for engines that try an order before they go on.
 ///
 /// # Errors
 /// Why it does not, or that the budget ended before that was known.
@@ -55,8 +56,9 @@ pub fn audit_alone_within(
     audited.map_err(Unaudited::Rejected)
 }
 
-/// The answer of an engine that knows nothing of instants: they only narrow strict snapshot isolation, so what violates
-/// the level violates it with instants too; what explains it may be an explanation with instants, as the audit says.
+/// The answer of an engine that knows nothing of instants: they only narrow strict snapshot
+/// isolation, so what violates the level violates it with instants too; what explains it may be an
+/// explanation with instants, as the audit says.
 pub fn without_instants(
     history: &History,
     question: Question,
@@ -78,7 +80,8 @@ pub fn without_instants(
     }
 }
 
-/// The answer to a question, made of `answer` to what the level itself asks for, and to the question that it includes.
+/// The answer to a question, made of `answer` to what the level itself asks for, and to the
+/// question that it includes.
 pub fn with_included(
     history: &History,
     question: Question,

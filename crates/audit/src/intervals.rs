@@ -1,13 +1,14 @@
 //! That a mechanism was not at work, by the intervals of the whole history.
 //!
 //! # Problem
-//! A certificate names the mechanisms that a database is said to have, and a place where one of them cannot have been
-//! at work. It is true if the definitions in [`margay_mechanisms`] say so of the history: here nothing is streamed,
-//! forgotten or taken over from an engine.
+//! A certificate names the mechanisms that a database is said to have, and a place where one of
+//! them cannot have been at work. It is true if the definitions in [`margay_mechanisms`] say so of
+//! the history: here nothing is streamed, forgotten or taken over from an engine.
 //!
 //! # Algorithm
-//! The versions of each object in question are collected from all transactions. A read is judged together with those
-//! that share its snapshot; two locks and two updates by their four instants; every dependency of a cycle by itself.
+//! The versions of each object in question are collected from all transactions. A read is judged
+//! together with those that share its snapshot; two locks and two updates by their four instants;
+//! every dependency of a cycle by itself.
 //!
 //! # Cost
 //! One pass over the history for each object in question.
@@ -203,7 +204,8 @@ impl<'h> Judge<'h> {
         matches!(op.kind, OpKind::Read | OpKind::Scan)
     }
 
-    /// The condition of a search whose rows are known: a scan, or an update where it searches what reads see.
+    /// The condition of a search whose rows are known: a scan, or an update where it searches what
+    /// reads see.
     fn search(&self, op: &Op<'_>) -> Option<PredicateId> {
         if !self.is_plain(op) {
             return None;
@@ -213,8 +215,8 @@ impl<'h> Judge<'h> {
         scan.map(|scan| scan.predicate).or(update.map(|update| update.predicate))
     }
 
-    /// What an operation tells of every object: of those that it returned or changed, and of those that a search left
-    /// out.
+    /// What an operation tells of every object: of those that it returned or changed, and of those
+    /// that a search left out.
     fn tells(&self, op: &Op<'_>) -> Vec<Seen> {
         let search = self.search(op);
         let mut all = Vec::new();
@@ -298,8 +300,8 @@ impl<'h> Judge<'h> {
         all
     }
 
-    /// Whether what an operation saw of an object tells of others: its transaction had not written it, or did not keep
-    /// others away.
+    /// Whether what an operation saw of an object tells of others: its transaction had not written
+    /// it, or did not keep others away.
     fn is_of_others(&self, txn: TxnId, object: ObjectId, op: OpId) -> bool {
         !self.mechanisms.keeps_own() || self.written(txn, object, Some(op)).is_empty()
     }
@@ -318,7 +320,8 @@ impl<'h> Judge<'h> {
         Ok(self.misses_own(txn, &op) || unexplained || self.is_outdated(txn, &op))
     }
 
-    /// Whether a locking read returned a row that had been changed since its snapshot, where that is refused.
+    /// Whether a locking read returned a row that had been changed since its snapshot, where that
+    /// is refused.
     fn is_outdated(&self, txn: TxnId, op: &Op<'_>) -> bool {
         let refused = self.mechanisms.locking == Locking::Snapshot && self.mechanisms.first_updater_wins;
         if !refused || self.history.read_lock(op.id).is_none() {
@@ -332,8 +335,8 @@ impl<'h> Judge<'h> {
         self.tells(op).into_iter().filter(of_others).any(|seen| self.explained(&[seen], at).is_none())
     }
 
-    /// Whether an operation did not see what its own transaction had written, or left a row out that its own
-    /// transaction had made match.
+    /// Whether an operation did not see what its own transaction had written, or left a row out
+    /// that its own transaction had made match.
     fn misses_own(&self, txn: TxnId, op: &Op<'_>) -> bool {
         self.tells(op).into_iter().any(|seen| {
             let own = self.written(txn, seen.object, Some(op.id));
@@ -376,8 +379,8 @@ impl<'h> Judge<'h> {
         Ok(patterns.any(|p| self.searches.holds(region, object, &p, values) == Some(true)))
     }
 
-    /// Whether an update finds the row that another one changed: the other found it by a condition that is part of its
-    /// own. Both update it, so both lock the row itself.
+    /// Whether an update finds the row that another one changed: the other found it by a condition
+    /// that is part of its own. Both update it, so both lock the row itself.
     fn finds(
         &self,
         update: &Op<'_>,
@@ -404,8 +407,8 @@ impl<'h> Judge<'h> {
         again.map_or(i64::MAX, |next| self.at(&next).before)
     }
 
-    /// By when an operation had locked the object, until when at least, and whether for itself alone. A search locks
-    /// what `other` makes match.
+    /// By when an operation had locked the object, until when at least, and whether for itself
+    /// alone. A search locks what `other` makes match.
     fn lock(&self, object: ObjectId, op: OpId, other: OpId) -> Result<(i64, i64, bool), Rejected> {
         let op = self.op(op)?;
         let course = self.course(self.history.txn_of(op.id));
@@ -432,8 +435,8 @@ impl<'h> Judge<'h> {
         }
         let searched =
             |other: Op<'h>| self.history.scan(other.id).is_some() || self.history.update(other.id).is_some();
-        // Another one that only searched finds what is there, not what was there for a while. Where writes lock the
-        // whole database, it is locked as long.
+        // Another one that only searched finds what is there, not what was there for a while. Where
+        // writes lock the whole database, it is locked as long.
         let only_searched = !anywhere
             && searched(self.op(other)?)
             && !self.op(other)?.accesses.iter().any(|a| a.object == object);
@@ -454,7 +457,8 @@ impl<'h> Judge<'h> {
         Ok((first.2 || second.2) && first.1 > second.0 && second.1 > first.0 && !apart)
     }
 
-    /// Whether one operation scanned and the other wrote columns of the object that the scan did not return.
+    /// Whether one operation scanned and the other wrote columns of the object that the scan did
+    /// not return.
     fn need_not_meet(&self, object: ObjectId, ops: [OpId; 2]) -> bool {
         let [one, other] = ops.map(|op| {
             let op = self.history.op(op);
@@ -506,7 +510,8 @@ impl<'h> Judge<'h> {
         }
     }
 
-    /// Whether a path leads to a transaction that took place before the first one of the path for certain.
+    /// Whether a path leads to a transaction that took place before the first one of the path for
+    /// certain.
     fn is_backward(&self, edges: &[Edge]) -> bool {
         let connected = edges.windows(2).all(|pair| pair[0].to == pair[1].from);
         match (self.mechanisms.points, edges.first(), edges.last()) {
@@ -536,7 +541,8 @@ impl<'h> Judge<'h> {
                 let facts: Vec<&Fact> = look.all.iter().map(|(_, fact)| fact).collect();
                 let sight = Sight { object: *object, saw: look.saw, versions: &facts };
                 let later = self.fact(*object, edge.to)?;
-                // Which version of a row that was not returned is of no matter: none that it may have seen matches.
+                // Which version of a row that was not returned is of no matter: none that it may
+                // have seen matches.
                 let named = look.candidates.iter().any(|&i| look.all[i].0 == *version)
                     || matches!(look.saw, Saw::Without(_));
                 Ok(edge.from != edge.to
@@ -547,8 +553,8 @@ impl<'h> Judge<'h> {
         }
     }
 
-    /// What `op` of `txn` may have seen of an object. Nothing if no snapshot shows what it saw: then the mechanisms
-    /// were not at work, and whatever is said to follow from them does.
+    /// What `op` of `txn` may have seen of an object. Nothing if no snapshot shows what it saw:
+    /// then the mechanisms were not at work, and whatever is said to follow from them does.
     fn look(&self, txn: TxnId, op: OpId, object: ObjectId) -> Result<Option<Look>, Rejected> {
         let op = self.op(op)?;
         if self.history.txn_of(op.id) != txn || self.mechanisms.view == View::Uncommitted {
@@ -566,8 +572,8 @@ impl<'h> Judge<'h> {
         Ok(Some(Look { all, candidates, snapshot, saw: seen.saw }))
     }
 
-    /// Whether an anti-dependency is on the very version that followed the one that was read, which is the only one
-    /// that SSI looks at.
+    /// Whether an anti-dependency is on the very version that followed the one that was read, which
+    /// is the only one that SSI looks at.
     fn is_direct(&self, edge: &Edge) -> Result<bool, Rejected> {
         let Reason::AntiRead { op, object, version } = edge.reason else { return Ok(false) };
         let Some(look) = self.look(edge.from, op, object)? else { return Ok(true) };
@@ -578,8 +584,8 @@ impl<'h> Judge<'h> {
         Ok(!own && *known == version && fact.right_before(&next, others.map(|(_, other)| other)))
     }
 
-    /// `A → B → C` over rw, where C committed first, A and B ran at the same time, and C committed before A's snapshot
-    /// if A wrote nothing.
+    /// `A → B → C` over rw, where C committed first, A and B ran at the same time, and C committed
+    /// before A's snapshot if A wrote nothing.
     fn is_dangerous(&self, first: &Edge, second: &Edge) -> Result<bool, Rejected> {
         let anti = |edge: &Edge| matches!(edge.reason, Reason::AntiRead { .. });
         if !anti(first) || !anti(second) {

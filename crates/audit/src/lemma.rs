@@ -1,5 +1,5 @@
-//! Whether a lemma is true of the history: the cycle closes, every edge is what it says, and the level forbids the
-//! shape.
+//! Whether a lemma is true of the history: the cycle closes, every edge is what it says, and the
+//! level forbids the shape.
 //!
 //! | level | shape |
 //! |---|---|
@@ -11,23 +11,24 @@
 //! | snapshot levels, `prefix` | a walk through begin and commit points that never goes back |
 //! | `be-read-committed`, `read-atomic`, `causal` | ww, wr, visible; or one rw, and the path that makes the overwriter visible to the reader |
 //!
-//! Edges by one column stand for paths: whoever was the last to write a column of what was seen wrote that version, or
-//! an earlier one. So they may stand wherever ww and wr edges may both stand between the same points, and, where they
-//! are rw edges, where what was seen counts as an item.
+//! Edges by one column stand for paths: whoever was the last to write a column of what was seen
+//! wrote that version, or an earlier one. So they may stand wherever ww and wr edges may both stand
+//! between the same points, and, where they are rw edges, where what was seen counts as an item.
 //!
-//! Session order and real time may stand in any of them, if the question uses them; timestamps of the evidence at the
-//! serializable and the snapshot levels.
+//! Session order and real time may stand in any of them, if the question uses them; timestamps of
+//! the evidence at the serializable and the snapshot levels.
 //!
-//! At the levels of points, an edge leads from the commit of one transaction to the begin of the other, except that an
-//! rw edge leads from a begin to a commit, and a ww edge from a commit to a commit where writers may overlap. Within a
-//! transaction the walk may go from begin to commit, never back.
+//! At the levels of points, an edge leads from the commit of one transaction to the begin of the
+//! other, except that an rw edge leads from a begin to a commit, and a ww edge from a commit to a
+//! commit where writers may overlap. Within a transaction the walk may go from begin to commit,
+//! never back.
 
 use margay_history::{History, NameId, ObjectId, Op, OpId, Outcome, TxnId, Version};
 use margay_levels::Level;
 use margay_levels::definition::{Axiom, Family};
 use margay_verdict::{Edge, Lemma, Question, Reason, Stamp};
 
-use super::candidates::{Candidates, Sight};
+use super::candidates::{Candidates, PossibleSight};
 use super::{Rejected, reject};
 
 /// What a lemma assumes.
@@ -198,8 +199,8 @@ impl Reading<'_, '_> {
     fn external(&self, op: OpId, object: ObjectId, txn: TxnId) -> Result<(), Rejected> {
         let own = self.history.txn_of(op) == txn;
         match self.candidates.sight(op, object)? {
-            Sight::External(_) if own => Ok(()),
-            Sight::Internal(_) if own && self.shows_version_before(op, object)? => Ok(()),
+            PossibleSight::External(_) if own => Ok(()),
+            PossibleSight::Internal(_) if own && self.shows_version_before(op, object)? => Ok(()),
             _ => reject(format!(
                 "{} does not see another transaction's version of {} there",
                 self.history.show_txn(txn),
@@ -208,7 +209,8 @@ impl Reading<'_, '_> {
         }
     }
 
-    /// Whether an operation that sees its own transaction's writes also counts as a read of the version before them.
+    /// Whether an operation that sees its own transaction's writes also counts as a read of the
+    /// version before them.
     fn shows_version_before(&self, op: OpId, object: ObjectId) -> Result<bool, Rejected> {
         let counts = matches!(self.question.level.family(), Family::CommitOrder(_));
         Ok(counts && self.candidates.sight_before_own(op, object)?.is_some())
@@ -223,8 +225,8 @@ impl Reading<'_, '_> {
         txn: TxnId,
     ) -> Result<(), Rejected> {
         let own = self.history.txn_of(op) == txn;
-        // Where writers overlap, a row that the transaction wrote itself stands on the version before its own, not on
-        // its snapshot.
+        // Where writers overlap, a row that the transaction wrote itself stands on the version
+        // before its own, not on its snapshot.
         let wrote = |op: Op<'_>| op.kind.writes() && op.accesses.iter().any(|a| a.object == object);
         let mut before = self.history.ops(txn).take_while(|before| before.id < op);
         let stands = self.question.level != Level::Prefix || !before.any(wrote);
@@ -251,7 +253,8 @@ impl Reading<'_, '_> {
         Ok(from != to && self.candidates.writes(from, object))
     }
 
-    /// By an axiom: the reader saw `to`'s version, and `from`, which wrote one too, is visible to it.
+    /// By an axiom: the reader saw `to`'s version, and `from`, which wrote one too, is visible to
+    /// it.
     fn visible(
         &self,
         edge: &Edge,
@@ -314,8 +317,8 @@ impl Reading<'_, '_> {
         })
     }
 
-    /// Of a column that was seen after an own write of the row, the one who wrote it later wrote a later version than
-    /// the transaction's own.
+    /// Of a column that was seen after an own write of the row, the one who wrote it later wrote a
+    /// later version than the transaction's own.
     fn counts_as_item(&self, edge: &Edge) -> bool {
         let returned = |op: Op<'_>, object| op.accesses.iter().any(|access| access.object == object);
         match edge.reason {
@@ -343,7 +346,8 @@ impl Reading<'_, '_> {
             .all(|(a, b)| !(enters_at_commit(a) && leaves_at_begin(b)))
     }
 
-    /// The reader's version comes before the overwriter's, which the rest of the cycle makes visible to it.
+    /// The reader's version comes before the overwriter's, which the rest of the cycle makes
+    /// visible to it.
     fn unseen_though_visible(&self, edges: &[Edge]) -> Result<bool, Rejected> {
         let Some(start) = edges.iter().position(|e| matches!(e.reason, Reason::AntiRead { .. })) else {
             return Ok(false);

@@ -1,31 +1,34 @@
 //! Re-checks a certificate against the history alone.
 //!
 //! # Design
-//! `holds` is audited by doing what the certificate says happened, and comparing with what clients saw:
+//! `holds` is audited by doing what the certificate says happened, and comparing with what clients
+//! saw:
 //! - [`order`]: a serial order is replayed; a commit order is held against the axioms ([`axioms`]).
 //! - [`points`]: begin and commit points are walked through.
 //! - [`versions`]: version orders become a graph, whose shape is checked.
 //!
-//! The last two and the commit orders share [`execution`], which computes the value of every version and checks that
-//! every read saw what it says. `violated` is audited by [`operations`] (no version explains what an operation saw) and
-//! [`refutation`] (every lemma is true of the history, and together with the axioms they leave no possibility); both
-//! take what a read may have seen from [`candidates`]. Where only search in the order of real time can tell,
-//! [`mod@dead_end`] searches again. What a statement summed up is computed again from the versions that it can have
-//! seen ([`summary`]), or from the only state that timestamps leave ([`recorded`]). That a mechanism was not at work is
-//! audited by [`intervals`], from the intervals of the whole history.
+//! The last two and the commit orders share [`execution`], which computes the value of every
+//! version and checks that every read saw what it says. `violated` is audited by [`operations`] (no
+//! version explains what an operation saw) and [`refutation`] (every lemma is true of the history,
+//! and together with the axioms they leave no possibility); both take what a read may have seen
+//! from [`candidates`]. Where only search in the order of real time can tell, [`mod@dead_end`]
+//! searches again. What a statement summed up is computed again from the versions that it can have
+//! seen ([`summary`]), or from the only state that timestamps leave ([`recorded`]). That a
+//! mechanism was not at work is audited by [`intervals`], from the intervals of the whole history.
 //!
-//! Histories of SQL statements have certificates of their own ([`statements`]): an execution is executed, and
-//! that there is none is audited by trying all, or by an invariant. That needs the feature `sql`.
+//! Histories of SQL statements have certificates of their own ([`statements`]): an execution is
+//! executed, and that there is none is audited by trying all, or by an invariant. That needs the
+//! feature `sql`.
 //!
-//! A certificate for a stronger level proves a weaker one: what the weaker level asks for is made from it, and then
-//! checked in full.
+//! A certificate for a stronger level proves a weaker one: what the weaker level asks for is made
+//! from it, and then checked in full.
 //!
 //! # Invariants
-//! Whatever is accepted is true, whoever made the certificate. What is rejected may still be true: the certificate does
-//! not show it.
+//! Whatever is accepted is true, whoever made the certificate. What is rejected may still be true:
+//! the certificate does not show it.
 //!
-//! Every loop that can be long polls the budget. Once the budget has ended, functions may return anything early:
-//! [`audit_within`] then answers [`Unaudited::Exhausted`] whatever came out.
+//! Every loop that can be long polls the budget. Once the budget has ended, functions may return
+//! anything early: [`audit_within`] then answers [`Unaudited::Exhausted`] whatever came out.
 
 use std::fmt;
 
@@ -115,9 +118,10 @@ fn reject<T>(why: impl Into<String>) -> Result<T, Rejected> {
     Err(Rejected(why.into()))
 }
 
-/// Whether `certificate` proves its answer to `question`: `holds` for [`Certificate::Order`], [`Certificate::Points`],
-/// [`Certificate::Versions`], [`Certificate::Execution`] and [`Certificate::Both`], `violated` for the
-/// others. A question that includes another ([`Question::included`]) is answered together with it.
+/// Whether `certificate` proves its answer to `question`: `holds` for [`Certificate::Order`],
+/// [`Certificate::Points`], [`Certificate::Versions`], [`Certificate::Execution`] and
+/// [`Certificate::Both`], `violated` for the others. A question that includes another
+/// ([`Question::included`]) is answered together with it.
 ///
 /// # Errors
 /// Why it does not.
@@ -140,8 +144,9 @@ pub fn audit_within(
     audited.map_err(Unaudited::Rejected)
 }
 
-/// Audits one part of a longer history: `holds` at a serializable or snapshot level, by an order or by points. Answers
-/// what every object holds after it, which is what is there before the next part.
+/// Audits one part of a longer history: `holds` at a serializable or snapshot level, by an order or
+/// by points. Answers what every object holds after it, which is what is there before the next
+/// part.
 ///
 /// # Errors
 /// Why it does not hold, or that the budget ended before that was known.
@@ -214,8 +219,8 @@ fn reject_unseen<T>(history: &History) -> Result<T, Rejected> {
     reject(format!("the certificate does not allow for {}", history.unseen_content().unwrap_or_default()))
 }
 
-/// Whether something was there initially, or was written, of which nobody knows what: it is no value that a read can be
-/// compared with.
+/// Whether something was there initially, or was written, of which nobody knows what: it is no
+/// value that a read can be compared with.
 fn holds_unknown(history: &History) -> bool {
     let is_open = |id: ValueId| match history.value(id) {
         Value::Unknown => true,
@@ -229,7 +234,8 @@ fn holds_unknown(history: &History) -> bool {
         || ops.any(|op| op.accesses.iter().any(|access| is_open(access.value)))
 }
 
-/// Which transactions are taken to have committed: each of `txns` once, every committed one among them, no aborted one.
+/// Which transactions are taken to have committed: each of `txns` once, every committed one among
+/// them, no aborted one.
 fn committed_set(history: &History, txns: impl Iterator<Item = TxnId>) -> Result<Vec<bool>, Rejected> {
     let mut taken = vec![false; history.txn_count()];
     for txn in txns {

@@ -1,21 +1,24 @@
 //! One register in real time: whether its transactions can be put in an order at all.
 //!
 //! # Problem
-//! At `strict-serializable` the serial order, restricted to the transactions that touch one register, explains what
-//! they saw of it and respects real time: the register is linearizable. Where many writes have the same value (a lock
-//! is taken and given back a thousand times) no short cycle shows that it is not; counting does.
+//! At `strict-serializable` the serial order, restricted to the transactions that touch one
+//! register, explains what they saw of it and respects real time: the register is linearizable.
+//! Where many writes have the same value (a lock is taken and given back a thousand times) no short
+//! cycle shows that it is not; counting does.
 //!
 //! # Algorithm
-//! Time is walked through once (Wing and Gong's search (Herlihy and Wing 1990), made breadth-first). A configuration is
-//! a value of the register and the transactions under way that have already taken effect. When one that committed ends,
-//! it must have taken effect: others that are under way may do so before it. If no configuration is left, there is no
-//! order.
+//! Time is walked through once (Wing and Gong's search (Herlihy and Wing 1990), made
+//! breadth-first). A configuration is a value of the register and the transactions under way that
+//! have already taken effect. When one that committed ends, it must have taken effect: others that
+//! are under way may do so before it. If no configuration is left, there is no order.
 //!
 //! # Invariants
-//! All configurations are kept, so an empty set is a proof. A transaction of unknown outcome is under way for ever.
+//! All configurations are kept, so an empty set is a proof. A transaction of unknown outcome is
+//! under way for ever.
 //!
 //! # Cost
-//! Exponential in the transactions under way at one time; nothing is said beyond a number of configurations.
+//! Exponential in the transactions under way at one time; nothing is said beyond a number of
+//! configurations.
 
 use hashbrown::HashSet;
 use margay_history::{History, ObjectId, OpKind, Outcome, TxnId, ValueId};
@@ -29,7 +32,7 @@ const UNDER_WAY: usize = 64;
 
 /// What a transaction does to the register: what it must find, and what it leaves.
 #[derive(Clone, Copy)]
-struct Step {
+struct RegisterStep {
     txn: TxnId,
     found: Option<ValueId>,
     left: Option<ValueId>,
@@ -57,7 +60,7 @@ pub fn unlinearizable(history: &History, object: ObjectId, budget: &Budget) -> O
 }
 
 enum Event {
-    Start(Step),
+    Start(RegisterStep),
     End(TxnId),
 }
 
@@ -65,7 +68,7 @@ struct Walk<'h> {
     history: &'h History,
     object: ObjectId,
     /// By place; nobody's places are used again.
-    under_way: Vec<Option<Step>>,
+    under_way: Vec<Option<RegisterStep>>,
     configurations: HashSet<Configuration>,
     looked: usize,
     budget: &'h Budget,
@@ -80,7 +83,8 @@ impl<'h> Walk<'h> {
         plain.then_some(Self { history, object, under_way, configurations, looked: 0, budget })
     }
 
-    /// Starts and ends in time; at one moment starts come first, because only what ended before a start precedes it.
+    /// Starts and ends in time; at one moment starts come first, because only what ended before a
+    /// start precedes it.
     fn events(&self) -> Option<Vec<Event>> {
         let history = self.history;
         let mut events: Vec<(i64, bool, Event)> = Vec::new();
@@ -96,10 +100,10 @@ impl<'h> Walk<'h> {
         Some(events.into_iter().map(|(_, _, event)| event).collect())
     }
 
-    /// Nothing where the transaction does something else to the register than read and write it whole, or contradicts
-    /// itself; nothing inside where it does not touch it.
-    fn step(&self, txn: TxnId) -> Option<Option<Step>> {
-        let mut step = Step { txn, found: None, left: None };
+    /// Nothing where the transaction does something else to the register than read and write it
+    /// whole, or contradicts itself; nothing inside where it does not touch it.
+    fn step(&self, txn: TxnId) -> Option<Option<RegisterStep>> {
+        let mut step = RegisterStep { txn, found: None, left: None };
         let mut touched = false;
         for op in self.history.ops(txn) {
             if matches!(op.kind, OpKind::Scan | OpKind::Update | OpKind::Sql) {
@@ -121,7 +125,7 @@ impl<'h> Walk<'h> {
         Some(touched.then_some(step))
     }
 
-    fn start(&mut self, step: Step) -> Option<()> {
+    fn start(&mut self, step: RegisterStep) -> Option<()> {
         let place = self.under_way.iter().position(Option::is_none).unwrap_or(self.under_way.len());
         if place == self.under_way.len() {
             self.under_way.push(None);

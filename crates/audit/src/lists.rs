@@ -1,7 +1,7 @@
 //! What lists say of the order of their writers.
 //!
-//! A list that was only appended to shows the order of its elements to whoever reads it, and so the order of its
-//! writers' versions.
+//! A list that was only appended to shows the order of its elements to whoever reads it, and so the
+//! order of its writers' versions.
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{History, ObjectId, OpId, OpKind, Outcome, TxnId, Value, ValueId};
@@ -25,7 +25,8 @@ pub(super) fn accesses(
     all
 }
 
-/// The lists that committed transactions read of an object, without those that are the beginning of another.
+/// The lists that committed transactions read of an object, without those that are the beginning of
+/// another.
 pub(super) fn longest_reads<'h>(
     history: &'h History,
     accesses: &Accesses,
@@ -50,8 +51,8 @@ pub(super) fn longest_reads<'h>(
     kept
 }
 
-/// Who appended each element, where one append only can have, among the transactions that `counts` admits. Empty when a
-/// counting transaction did something else to the object than append.
+/// Who appended each element, where one append only can have, among the transactions that `counts`
+/// admits. Empty when a counting transaction did something else to the object than append.
 pub(super) fn appenders(
     history: &History,
     object: ObjectId,
@@ -75,14 +76,15 @@ pub(super) fn appenders(
     found
 }
 
-/// The order of the writers of one list, as one read shows it; a writer occurs as often as its elements do.
+/// The order of the writers of one list, as one read shows it; a writer occurs as often as its
+/// elements do.
 pub(super) struct ListOrder {
     pub(super) object: ObjectId,
     pub(super) writers: Vec<TxnId>,
 }
 
-/// What lists say at `read-uncommitted`, where a read may show anything: nothing, if the reads of a list contradict
-/// each other.
+/// What lists say at `read-uncommitted`, where a read may show anything: nothing, if the reads of a
+/// list contradict each other.
 pub(super) fn list_orders(history: &History, committed: impl Fn(TxnId) -> bool) -> Vec<ListOrder> {
     let mut orders = Vec::new();
     if !history.has_kind(OpKind::Append) {
@@ -117,7 +119,8 @@ pub(super) fn orders_of(
 fn contradict(reads: &[&[ValueId]]) -> bool {
     let twice = |read: &[ValueId]| {
         let mut seen = HashSet::new();
-        // An element twice in a row contradicts nothing but itself, and that is an anomaly of its own.
+        // An element twice in a row contradicts nothing but itself, and that is an anomaly of its
+        // own.
         !read.iter().all(|&element| seen.insert(element))
     };
     if reads.iter().any(|read| twice(read)) {

@@ -1,8 +1,9 @@
 //! Operations that cannot be explained, whatever the order.
 //!
-//! Two anomalies are illegal at every level: a value that nobody wrote, and an element seen more often than it was
-//! appended. From `read-committed` up every observation of a committed transaction must be of a committed, final
-//! version (or of its own writes): if no version is left, the level is violated, and the name says why none is.
+//! Two anomalies are illegal at every level: a value that nobody wrote, and an element seen more
+//! often than it was appended. From `read-committed` up every observation of a committed
+//! transaction must be of a committed, final version (or of its own writes): if no version is left,
+//! the level is violated, and the name says why none is.
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{History, NameId, ObjectId, Op, OpId, OpKind, Outcome, TxnId, Value, ValueId};
@@ -11,7 +12,7 @@ use margay_levels::{Anomaly, Level};
 use margay_verdict::{Budget, Predicates, Question};
 
 use super::bank::Bank;
-use super::candidates::{Candidates, Sight};
+use super::candidates::{Candidates, PossibleSight};
 use super::linear::unlinearizable;
 use super::lists::{accesses, appenders, duplicate, may_commit};
 use super::written::Written;
@@ -133,7 +134,7 @@ impl<'p> Case<'p> {
         for object in self.objects().into_iter().filter(|&o| fits(o)) {
             self.predicates.budget().poll()?;
             match candidates.sight(self.op.id, object) {
-                Ok(Sight::External(versions)) if versions.is_empty() => return Ok(true),
+                Ok(PossibleSight::External(versions)) if versions.is_empty() => return Ok(true),
                 Ok(_) if candidates.unexplained_column(&self.op, object)? => return Ok(true),
                 Ok(_) => {}
                 Err(why) => refused = Some(why),
@@ -147,15 +148,16 @@ impl<'p> Case<'p> {
         let candidates = self.candidates();
         for object in self.objects().into_iter().filter(|&o| fits(o)) {
             self.predicates.budget().poll()?;
-            if candidates.sight(self.op.id, object)? == Sight::Internal(false) {
+            if candidates.sight(self.op.id, object)? == PossibleSight::Internal(false) {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// Another committed transaction read the same value of an object, and both wrote it afterwards.
-    /// The version they share is one that nobody wrote, or no order of versions could tell more.
+    /// Another committed transaction read the same value of an object, and both wrote it
+    /// afterwards. The version they share is one that nobody wrote, or no order of versions could
+    /// tell more.
     fn lost_update(&self, ops: &[OpId]) -> bool {
         let &[first, second] = ops else { return false };
         let (history, other) = (self.history, self.history.op(second));
@@ -218,7 +220,8 @@ impl<'p> Case<'p> {
         self.objects().iter().any(|&object| candidates.mismatches(&self.op, object))
     }
 
-    /// No versions that it can have seen give the answer; or, where timestamps fix them all, those do not.
+    /// No versions that it can have seen give the answer; or, where timestamps fix them all, those
+    /// do not.
     fn wrong_summary(&self, question: Question) -> Result<bool, Rejected> {
         let Some(asked) = self.predicates.summary(self.op.id) else { return Ok(false) };
         if summary::impossible(self.predicates, &self.op, asked, &self.candidates()) {
@@ -234,8 +237,8 @@ impl<'p> Case<'p> {
         matches!(totals, Some((Some(a), Some(b))) if a != b)
     }
 
-    /// Whatever the order of the transactions on an object of its, it does not explain what they saw and respect real
-    /// time.
+    /// Whatever the order of the transactions on an object of its, it does not explain what they
+    /// saw and respect real time.
     fn no_order(&self, question: Question) -> bool {
         let serial = question.level.family() == Family::Serial && question.uses_real_time();
         let budget = self.predicates.budget();
@@ -257,7 +260,8 @@ impl<'p> Case<'p> {
         committed && reads && apart.any(|(a, _)| self.only_grows(a.object))
     }
 
-    /// A list that was only appended to, with two elements of one transaction in another order than it appended them.
+    /// A list that was only appended to, with two elements of one transaction in another order than
+    /// it appended them.
     fn misordered(&self) -> bool {
         let history = self.history;
         let wrong = |a: &margay_history::Access| {
@@ -266,7 +270,8 @@ impl<'p> Case<'p> {
             let appenders = appenders(history, a.object, &all[&a.object], |t| may_commit(history, t));
             let places: HashMap<ValueId, usize> = seen.iter().enumerate().map(|(i, &e)| (e, i)).collect();
             let mut last: HashMap<TxnId, usize> = HashMap::new();
-            // In the order in which each transaction appended; what an aborted one appended is not the other's.
+            // In the order in which each transaction appended; what an aborted one appended is not
+            // the other's.
             let appended = all[&a.object].iter().filter(|(op, _)| history.op(*op).kind == OpKind::Append);
             let own = appended.filter(|(op, element)| appenders.get(element) == Some(&history.txn_of(*op)));
             let mut seen = own.filter_map(|(op, element)| Some((history.txn_of(*op), *places.get(element)?)));
@@ -294,8 +299,9 @@ fn parts(history: &History, value: ValueId) -> Vec<Part> {
     }
 }
 
-/// What a transaction wrote to an object and then replaced, and what it left there. Of the elements that it appended
-/// to a list, all but the last count as replaced: each made a version that the next one made into another.
+/// What a transaction wrote to an object and then replaced, and what it left there. Of the elements
+/// that it appended to a list, all but the last count as replaced: each made a version that the
+/// next one made into another.
 fn written_by(history: &History, txn: TxnId, object: ObjectId) -> (Vec<Part>, Vec<Part>) {
     let (mut replaced, mut left) = (Vec::new(), Vec::new());
     for op in history.ops(txn).filter(|op| op.kind.writes()) {

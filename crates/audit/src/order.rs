@@ -1,9 +1,9 @@
 //! A total order of the transactions.
 //!
-//! For the serializable levels the order is serial: audit replays it and compares every observation with the state. An
-//! order that replays proves every level that serializability (with session order or real time as asked) implies. For
-//! `be-read-committed`, `read-atomic` and `causal` an order that does not replay may still be a commit order:
-//! [`super::axioms`] decides.
+//! For the serializable levels the order is serial: audit replays it and compares every observation
+//! with the state. An order that replays proves every level that serializability (with session
+//! order or real time as asked) implies. For `be-read-committed`, `read-atomic` and `causal` an
+//! order that does not replay may still be a commit order: [`super::axioms`] decides.
 //!
 //! # Cost
 //! Linear in the history; a scan looks at every object of its table.
@@ -105,7 +105,8 @@ pub(super) fn follows_version_order(
     }
 }
 
-/// Holds what evidence says of versions against a replay: version orders, commit timestamps, and version sets.
+/// Holds what evidence says of versions against a replay: version orders, commit timestamps, and
+/// version sets.
 pub(super) struct Writers<'h> {
     history: &'h History,
     /// The last writer of each object; empty when evidence does not ask.

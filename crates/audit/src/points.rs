@@ -1,9 +1,10 @@
 //! Begin and commit points.
 //!
-//! For the snapshot levels (and `parallel-snapshot`, which they imply) every transaction runs on the state at its begin
-//! point, and no other may commit a write of the same object between its begin and its commit. For `prefix`, and the
-//! weaker levels that it implies, two writers of one object may overlap: then versions follow the order of commits,
-//! each read saw the last version committed before its begin point, and [`super::execution`] checks the values.
+//! For the snapshot levels (and `parallel-snapshot`, which they imply) every transaction runs on
+//! the state at its begin point, and no other may commit a write of the same object between its
+//! begin and its commit. For `prefix`, and the weaker levels that it implies, two writers of one
+//! object may overlap: then versions follow the order of commits, each read saw the last version
+//! committed before its begin point, and [`super::execution`] checks the values.
 //!
 //! # Cost
 //! Linear in the history for the snapshot levels; a scan looks at every object of its table.
@@ -40,8 +41,8 @@ pub(super) fn audit(
     }
 }
 
-/// Runs every transaction on the state at its begin point, at a snapshot level; answers what every object holds in the
-/// end.
+/// Runs every transaction on the state at its begin point, at a snapshot level; answers what every
+/// object holds in the end.
 pub(super) fn replay(
     history: &History,
     question: Question,
@@ -127,7 +128,8 @@ pub(super) fn in_time(history: &History, points: impl Iterator<Item = Point>) ->
 fn stamps(history: &History, points: &[Point]) -> Result<(), Rejected> {
     let evidence = history.evidence();
     let mut last_commit = i64::MIN;
-    // The two latest snapshots, because a transaction's commit may well be at its own snapshot's time.
+    // The two latest snapshots, because a transaction's commit may well be at its own snapshot's
+    // time.
     let mut snapshots: [Option<(i64, TxnId)>; 2] = [None, None];
     for point in points {
         match *point {

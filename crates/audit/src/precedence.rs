@@ -1,9 +1,9 @@
 //! Session order and real time, checked while begin and commit points pass by.
 //!
 //! # Algorithm
-//! If `a` must come before `b`, then `a`'s commit must have passed when `b` begins. So at the commit of `a` it is
-//! enough to know, of what has begun, the latest transaction of `a`'s session and the latest start on the clock: no
-//! pair is looked at.
+//! If `a` must come before `b`, then `a`'s commit must have passed when `b` begins. So at the
+//! commit of `a` it is enough to know, of what has begun, the latest transaction of `a`'s session
+//! and the latest start on the clock: no pair is looked at.
 
 use margay_history::{History, TxnId};
 use margay_verdict::Question;

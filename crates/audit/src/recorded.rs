@@ -1,10 +1,11 @@
 //! The only state that recorded timestamps leave.
 //!
 //! # Algorithm
-//! If everyone who committed has a serialization timestamp (at the snapshot levels a snapshot and a commit timestamp),
-//! no two are equal, and nobody's outcome is unknown, then there is one order, or one row of begin and commit points,
-//! that a history can have had. It is run, without looking at what others saw, up to the transaction in question; what
-//! its operation then gives is the only thing that the client can have seen.
+//! If everyone who committed has a serialization timestamp (at the snapshot levels a snapshot and a
+//! commit timestamp), no two are equal, and nobody's outcome is unknown, then there is one order,
+//! or one row of begin and commit points, that a history can have had. It is run, without looking
+//! at what others saw, up to the transaction in question; what its operation then gives is the only
+//! thing that the client can have seen.
 //!
 //! # Invariants
 //! Nothing is shown where timestamps are missing or equal: the answer is an error that says which.
@@ -17,7 +18,8 @@ use margay_verdict::{Effect, Fault, Predicates, Question, State};
 
 use super::{Rejected, reject};
 
-/// Whether the operation gives something else than its client saw, in the only order that timestamps leave.
+/// Whether the operation gives something else than its client saw, in the only order that
+/// timestamps leave.
 pub(super) fn differs(predicates: &Predicates<'_>, question: Question, op: OpId) -> Result<bool, Rejected> {
     let target = predicates.history().txn_of(op);
     let mut state = State::initial(predicates);
@@ -38,7 +40,8 @@ pub(super) fn differs(predicates: &Predicates<'_>, question: Question, op: OpId)
     reject("the transaction has no timestamps")
 }
 
-/// Begins and commits by their timestamps; at the serializable levels a transaction commits where it begins.
+/// Begins and commits by their timestamps; at the serializable levels a transaction commits where
+/// it begins.
 fn points(predicates: &Predicates<'_>, question: Question) -> Result<Vec<(i64, bool, TxnId)>, Rejected> {
     let (history, evidence) = (predicates.history(), predicates.history().evidence());
     let serial = question.level.family() == Family::Serial;
@@ -66,7 +69,8 @@ fn points(predicates: &Predicates<'_>, question: Question) -> Result<Vec<(i64, b
     }
     // A snapshot has the commits at its own time.
     points.sort_unstable_by_key(|&(ts, commits, txn)| (ts, if serial { commits } else { !commits }, txn));
-    // Of two transactions at one place of a serial order either may come first, whether both write or one only reads.
+    // Of two transactions at one place of a serial order either may come first, whether both write
+    // or one only reads.
     let mut tied: Vec<i64> = points.iter().filter(|point| point.1 != serial).map(|point| point.0).collect();
     tied.sort_unstable();
     match tied.windows(2).any(|pair| pair[0] == pair[1]) {

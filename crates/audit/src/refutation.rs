@@ -1,20 +1,22 @@
 //! Lemmas that leave no possibility.
 //!
 //! # Mathematics
-//! See [`Certificate`](margay_verdict::Certificate): a lemma says that its assumptions cannot all be true. The axioms
-//! say what must be true whatever happened; audit derives them from the history, for the atoms that lemmas mention:
-//! 1. if a transaction committed, its read saw one of its candidates; who was seen committed (for an unknown
-//!    transaction, all reads that may have seen it are asked, and whether what it saw itself can be explained at all:
-//!    if not, it did not commit);
-//! 2. of two committed writers one is before the other (one variable for both ways, so never both); the initial version
-//!    is before all;
+//! See [`Certificate`](margay_verdict::Certificate): a lemma says that its assumptions cannot all
+//! be true. The axioms say what must be true whatever happened; audit derives them from the
+//! history, for the atoms that lemmas mention:
+//! 1. if a transaction committed, its read saw one of its candidates; who was seen committed (for
+//!    an unknown transaction, all reads that may have seen it are asked, and whether what it saw
+//!    itself can be explained at all: if not, it did not commit);
+//! 2. of two committed writers one is before the other (one variable for both ways, so never both);
+//!    the initial version is before all;
 //! 3. what evidence and lists say ([`super::facts`]).
 //!
 //! If these and the lemmas have no model, nothing that the history allows satisfies the level.
 //!
 //! # Algorithm
-//! A lemma whose every assumption is certain settles it: the plain cycle. Otherwise a SAT solver is asked. It is the
-//! crate that engine solve uses too (with clauses of its own making): a second, different solver is still to come.
+//! A lemma whose every assumption is certain settles it: the plain cycle. Otherwise a SAT solver is
+//! asked. It is the crate that engine solve uses too (with clauses of its own making): a second,
+//! different solver is still to come.
 
 use batsat::{BasicSolver, Lit, SolverInterface, lbool};
 use hashbrown::{HashMap, HashSet};
@@ -22,7 +24,7 @@ use margay_history::{History, NameId, ObjectId, Op, OpId, OpKind, Outcome, TxnId
 use margay_levels::Level;
 use margay_verdict::{Budget, Lemma, Predicates, Question};
 
-use super::candidates::{Candidates, Sight};
+use super::candidates::{Candidates, PossibleSight};
 use super::facts::Facts;
 use super::lemma::{Atom, Reading, objects};
 use super::{Rejected, reject};
@@ -72,8 +74,8 @@ fn written_if_unknown(history: &History, txn: TxnId) -> Vec<ObjectId> {
     writes.flat_map(|op| op.accesses).map(|access| access.object).collect()
 }
 
-/// Adds what transactions of unknown outcome read and write that touch one of these objects; answers whether anything
-/// is new.
+/// Adds what transactions of unknown outcome read and write that touch one of these objects;
+/// answers whether anything is new.
 fn touched_if_unknown(history: &History, objects: &mut HashSet<ObjectId>) -> bool {
     let before = objects.len();
     for txn in history.txns().filter(|&txn| history.outcome(txn) == Outcome::Unknown) {
@@ -135,15 +137,15 @@ impl<'a, 'p> Axioms<'a, 'p> {
         match column {
             Some(column) => self.candidates.column_sight(op, object, column),
             None => Ok(match self.candidates.sight(op, object)? {
-                Sight::External(versions) => Some(versions),
-                Sight::Internal(_) => self.candidates.sight_before_own(op, object)?,
-                Sight::Blind => None,
+                PossibleSight::External(versions) => Some(versions),
+                PossibleSight::Internal(_) => self.candidates.sight_before_own(op, object)?,
+                PossibleSight::Blind => None,
             }),
         }
     }
 
-    /// Whether assumptions are certain. That the readers and writers committed is among the assumptions of every lemma,
-    /// so here it is given.
+    /// Whether assumptions are certain. That the readers and writers committed is among the
+    /// assumptions of every lemma, so here it is given.
     fn all_certain(&mut self, atoms: &[Atom]) -> Result<bool, Rejected> {
         for &atom in atoms {
             let certain = match atom {
@@ -158,7 +160,8 @@ impl<'a, 'p> Axioms<'a, 'p> {
         Ok(true)
     }
 
-    /// The literal of an atom; its axioms are added when it is first met. `None` for what is certain.
+    /// The literal of an atom; its axioms are added when it is first met. `None` for what is
+    /// certain.
     fn literal(&mut self, atom: Atom) -> Result<Option<Lit>, Rejected> {
         if let Atom::Committed(txn) = atom
             && self.history.outcome(txn) == Outcome::Committed
@@ -217,8 +220,8 @@ impl<'a, 'p> Axioms<'a, 'p> {
         let mut reads = self.history.ops(txn).filter(|op| op.kind == OpKind::Read);
         reads.any(|op| {
             op.accesses.iter().any(|access| match self.candidates.sight(op.id, access.object) {
-                Ok(Sight::External(versions)) => versions.is_empty(),
-                Ok(Sight::Internal(explained)) => !explained,
+                Ok(PossibleSight::External(versions)) => versions.is_empty(),
+                Ok(PossibleSight::Internal(explained)) => !explained,
                 _ => false,
             })
         })
@@ -247,7 +250,8 @@ impl<'a, 'p> Axioms<'a, 'p> {
         Ok(both.into_iter().flatten().collect())
     }
 
-    /// A committed transaction's read saw one of its candidates. The recursion ends because every read is met once.
+    /// A committed transaction's read saw one of its candidates. The recursion ends because every
+    /// read is met once.
     fn some_version(&mut self, seen: Seen) -> Result<(), Rejected> {
         if !self.read.insert(seen) {
             return Ok(());

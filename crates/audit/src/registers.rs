@@ -1,16 +1,18 @@
 //! What was read of plain registers, and from whom.
 //!
 //! # Problem
-//! To explain a commit order, [`super::execution`] computes the value of every version of every object. Where objects
-//! are only read and written whole, and every value has one writer, a read names its source by itself.
+//! To explain a commit order, [`super::execution`] computes the value of every version of every
+//! object. Where objects are only read and written whole, and every value has one writer, a read
+//! names its source by itself.
 //!
 //! # Algorithm
-//! The last writes of the committed transactions are indexed by value. A transaction's operations are gone through in
-//! order: after its own write it must see that, and before it the one version that holds what it saw.
+//! The last writes of the committed transactions are indexed by value. A transaction's operations
+//! are gone through in order: after its own write it must see that, and before it the one version
+//! that holds what it saw.
 //!
 //! # Invariants
-//! What [`Registers::reads`] returns is what [`super::execution`] would find. Whatever is not plain, or does not fit, is
-//! `None`: that is for [`super::execution`] to decide.
+//! What [`Registers::reads`] returns is what [`super::execution`] would find. Whatever is not
+//! plain, or does not fit, is `None`: that is for [`super::execution`] to decide.
 //!
 //! # Cost
 //! Linear.
@@ -99,7 +101,8 @@ impl<'h> Registers<'h> {
     }
 }
 
-/// Whether a value is equal to no other one: an absent list is an empty one, and a row shows some of its columns.
+/// Whether a value is equal to no other one: an absent list is an empty one, and a row shows some
+/// of its columns.
 fn is_scalar(history: &History, value: ValueId) -> bool {
     value.small_int().is_some() || !matches!(history.value(value), Value::List(_) | Value::Row(_))
 }

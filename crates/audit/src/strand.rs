@@ -1,8 +1,9 @@
-//! One object in one operation: whether the client can have seen what it recorded of this object, and what the
-//! operation does to it.
+//! One object in one operation: whether the client can have seen what it recorded of this object,
+//! and what the operation does to it.
 //!
-//! Conditions and assignments look at one row only, so scans and updates come apart into their objects. That lets each
-//! read choose its version object by object, as the levels below snapshots allow.
+//! Conditions and assignments look at one row only, so scans and updates come apart into their
+//! objects. That lets each read choose its version object by object, as the levels below snapshots
+//! allow.
 
 use hashbrown::HashSet;
 use margay_history::{Access, History, NameId, ObjectId, Op, OpId, OpKind, TxnId, Value, ValueId};
@@ -19,7 +20,8 @@ pub(super) struct Touch {
     pub(super) op: OpId,
     pub(super) txn: TxnId,
     pub(super) kind: OpKind,
-    /// Which of the operation's accesses it is; none for an object that a scan or an update looked at and left out.
+    /// Which of the operation's accesses it is; none for an object that a scan or an update looked
+    /// at and left out.
     access: u32,
 }
 
@@ -62,7 +64,7 @@ pub(super) fn touches(
                 Some(update) if update.observed => Some(update.predicate),
                 _ => {
                     return reject(format!(
-                        "{} updates rows that nobody saw: only a replay can tell which",
+                        "{} updates rows that were not recorded: only a replay can tell which",
                         history.show_txn(txn)
                     ));
                 }
@@ -140,8 +142,8 @@ pub(super) fn explain(predicates: &Predicates<'_>, touch: &Touch, cell: &Cell) -
     }
 }
 
-/// Whether what a client saw shows something of the version before its transaction's own: what stands before the own
-/// elements of a list, or a column that the own writes leave alone.
+/// Whether what a client saw shows something of the version before its transaction's own: what
+/// stands before the own elements of a list, or a column that the own writes leave alone.
 pub(super) fn shows_version_before(history: &History, touch: &Touch, own: &[Effect]) -> bool {
     let op = history.op(touch.op);
     let Some(access) = touch.access(&op).filter(|_| matches!(op.kind, OpKind::Read | OpKind::Scan)) else {

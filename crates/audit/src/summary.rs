@@ -1,11 +1,12 @@
 //! What a statement summed up, computed again.
 //!
 //! # Algorithm
-//! - [`Tally`]: where a certificate says which version of every object an operation saw, the answer follows and is
-//!   compared.
-//! - [`impossible`]: where it does not, each object has some versions that it may have been, each of which
-//!   adds something or nothing. An answer outside of what they can add up to cannot have been seen: a count
-//!   or a sum beyond its bounds, a least or a greatest value that no version has or that a certain one beats.
+//! - [`Tally`]: where a certificate says which version of every object an operation saw, the answer
+//!   follows and is compared.
+//! - [`impossible`]: where it does not, each object has some versions that it may have been, each
+//!   of which adds something or nothing. An answer outside of what they can add up to cannot have
+//!   been seen: a count or a sum beyond its bounds, a least or a greatest value that no version has
+//!   or that a certain one beats.
 
 use hashbrown::HashMap;
 use margay_history::{ObjectId, Op, OpId, TxnId, ValueId};
@@ -93,8 +94,8 @@ pub(super) fn impossible(
     outputs.into_iter().any(|(at, (kind, cell))| told(cell).is_some_and(|told| beyond(kind, at, &all, &told)))
 }
 
-/// Whether an output is outside of what the objects can add up to. Equal values that are counted once, or added once,
-/// may come to less.
+/// Whether an output is outside of what the objects can add up to. Equal values that are counted
+/// once, or added once, may come to less.
 fn beyond((kind, distinct): (SummaryKind, bool), at: usize, all: &[Adds], told: &SqlValue) -> bool {
     let counts = |value: &SqlValue| kind == SummaryKind::Rows || !value.is_null();
     match (kind, told) {

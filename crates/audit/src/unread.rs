@@ -1,4 +1,5 @@
-//! Certificates about SQL statements in a build without the feature `sql`: it can re-check none of them.
+//! Certificates about SQL statements in a build without the feature `sql`: it can re-check none of
+//! them.
 
 use margay_history::History;
 use margay_sql::SqlError;

@@ -7,15 +7,15 @@
 //! | `repeatable-read` | ww, wr, rw over items |
 //! | `parallel-snapshot` | so, ww, wr, and at most one rw |
 //!
-//! For the other levels the graph is unrolled into what they are defined by (a serial order, points, a commit order),
-//! which is then audited like a certificate of that kind.
+//! For the other levels the graph is unrolled into what they are defined by (a serial order,
+//! points, a commit order), which is then audited like a certificate of that kind.
 //!
-//! Only neighbours in a version order are joined: a ww edge further on is a path, and an rw edge further on is an rw
-//! edge and ww edges.
+//! Only neighbours in a version order are joined: a ww edge further on is a path, and an rw edge
+//! further on is an rw edge and ww edges.
 //!
 //! # Cost
-//! Linear, but for `parallel-snapshot` inside the strongly connected components of the whole graph, where each rw edge
-//! is searched for.
+//! Linear, but for `parallel-snapshot` inside the strongly connected components of the whole graph,
+//! where each rw edge is searched for.
 
 use margay_history::{History, Outcome, TxnId};
 use margay_levels::Level;
@@ -61,8 +61,8 @@ pub(super) fn audit(
     }
 }
 
-/// At `read-uncommitted` reads say nothing, but for what nobody wrote, what was appended once and seen twice, and the
-/// order of the elements of lists.
+/// At `read-uncommitted` reads say nothing, but for what nobody wrote, what was appended once and
+/// seen twice, and the order of the elements of lists.
 fn uncommitted(execution: &Execution<'_>, question: Question) -> Result<(), Rejected> {
     let history = execution.history();
     let shape = Shape { execution, question, seen: &[] };
@@ -104,7 +104,8 @@ impl Shape<'_, '_> {
         self.writers(seen).get(seen.rank).copied().filter(|&txn| txn != seen.txn)
     }
 
-    /// Transactions as nodes: ww, wr, the orders that the question uses, and the rw edges that `rw` admits.
+    /// Transactions as nodes: ww, wr, the orders that the question uses, and the rw edges that `rw`
+    /// admits.
     fn dependencies(&self, rw: impl Fn(&Seen) -> bool) -> Graph {
         let history = self.execution.history();
         let mut graph = Graph::new(history.txn_count());
@@ -133,8 +134,8 @@ impl Shape<'_, '_> {
         nodes.iter().copied().filter(committed).map(TxnId::at).collect()
     }
 
-    /// A cycle through one rw edge lies in one strongly connected component of all edges, so only there is it looked
-    /// for.
+    /// A cycle through one rw edge lies in one strongly connected component of all edges, so only
+    /// there is it looked for.
     fn at_most_one_rw(&self) -> Result<(), Rejected> {
         let without = self.dependencies(|_| false);
         without.topological()?;
@@ -159,7 +160,8 @@ impl Shape<'_, '_> {
         Ok(())
     }
 
-    /// Begin and commit points that the dependencies allow. Writers of one object overlap at `prefix` only.
+    /// Begin and commit points that the dependencies allow. Writers of one object overlap at
+    /// `prefix` only.
     fn points(&self) -> Result<Vec<Point>, Rejected> {
         let history = self.execution.history();
         let (begin, commit) = (|txn: TxnId| 2 * txn.index(), |txn: TxnId| 2 * txn.index() + 1);

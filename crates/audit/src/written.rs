@@ -101,7 +101,8 @@ impl<'p> Written<'p> {
         }
     }
 
-    /// Columns that are set and not shown may have any value; if the text says nothing here, so may the whole table.
+    /// Columns that are set and not shown may have any value; if the text says nothing here, so may
+    /// the whole table.
     fn add_computed(&mut self, access: &Access, set: Option<&str>) {
         let Some(set) = set else { return };
         let history = self.history();

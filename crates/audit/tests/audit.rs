@@ -263,7 +263,8 @@ fn single_operations() {
         (FutureRead, "T1: r(x,1) w(x,1)", 1, 0),
         (PredicateReadMiss, "init: t/1={v:9} | T1: w(t/1,{v:8}) | T2: scan(t, v > 5){}", 2, 0),
         (ResultMismatch, "init: t/1={v:3} | T1: scan(t, v > 5){1:{v:3}}", 1, 0),
-        // Each column was written, but no version has both: this was called an intermediate read, of nobody's.
+        // Each column was written, but no version has both: this was called an intermediate read,
+        // of nobody's.
         (ResultMismatch, "T1: w(t/1,{v:1 w:1}) | T2: w(t/1,{v:2 w:2}) | T3: r(t/1,{v:1 w:2})", 3, 0),
     ];
     for &(anomaly, text, label, index) in cases {
@@ -455,8 +456,8 @@ fn nothing_that_is_not_there_is_accepted() {
     }
 }
 
-/// An assignment may name a column that no value of the history has: nobody can have seen it, and nothing can be asked
-/// about it.
+/// An assignment may name a column that no value of the history has: nobody can have seen it, and
+/// nothing can be asked about it.
 #[test]
 fn a_column_that_only_an_assignment_names_is_no_harm() {
     let h = history(

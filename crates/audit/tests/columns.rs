@@ -1,8 +1,8 @@
 //! Lemmas about single columns never refute a history that is possible.
 //!
-//! For random tiny histories with rows that are written in part, and that hold by the definitions: all lemmas of two
-//! and three edges that audit takes for true are put into one refutation. The strongest refutation there is must still
-//! leave a possibility.
+//! For random tiny histories with rows that are written in part, and that hold by the definitions:
+//! all lemmas of two and three edges that audit takes for true are put into one refutation. The
+//! strongest refutation there is must still leave a possibility.
 
 use margay_audit::audit;
 use margay_history::{History, NameId, ObjectId, Op, Outcome, TxnId, Version};

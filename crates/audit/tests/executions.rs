@@ -6,7 +6,8 @@ use margay_levels::Level;
 use margay_verdict::execution::{Execution, Reading};
 use margay_verdict::{Certificate, Question};
 
-/// Three set one row. The first and the last have commit timestamps, and the end of the one between them is not known.
+/// Three set one row. The first and the last have commit timestamps, and the end of the one between
+/// them is not known.
 fn stamped(first: i64, last: i64) -> History {
     let mut builder = HistoryBuilder::new();
     let column = |name: &str| (name.to_string(), "int".to_string());
@@ -29,8 +30,8 @@ fn stamped(first: i64, last: i64) -> History {
     builder.finish().expect("a good history")
 }
 
-/// The audit forgot the first writer when the second had written, so that nothing was left to compare the timestamp of
-/// the third with.
+/// The audit forgot the first writer when the second had written, so that nothing was left to
+/// compare the timestamp of the third with.
 #[test]
 fn a_writer_without_a_timestamp_hides_nobody() {
     let verdict = |first, last| {

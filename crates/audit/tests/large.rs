@@ -1,4 +1,5 @@
-//! Audits of large certificates: near-linear, so that the test ends. `MARGAY_LARGE` is the number of transactions.
+//! Audits of large certificates: near-linear, so that the test ends. `MARGAY_LARGE` is the number
+//! of transactions.
 
 use std::time::Instant;
 
@@ -10,7 +11,8 @@ use margay_verdict::{Certificate, Edge, Lemma, Order, Point, Question, Reason, V
 
 const SESSIONS: usize = 24;
 
-/// Serial transactions of eight operations on registers and a few lists, with times; and the order in which they ran.
+/// Serial transactions of eight operations on registers and a few lists, with times; and the order
+/// in which they ran.
 fn serial(txns: usize) -> (History, Vec<TxnId>) {
     let mut rng = Rng::new(7);
     let mut builder = HistoryBuilder::new();

@@ -7,8 +7,8 @@ use margay_levels::Level;
 use margay_verdict::execution::{Execution, Misrun, Moment, Reading, Sight, Unexplained};
 use margay_verdict::{Budget, Certificate, Question};
 
-/// One inserts a row, another one adds to it, and a third one, in the session of the second, reads it as it was
-/// inserted.
+/// One inserts a row, another one adds to it, and a third one, in the session of the second, reads
+/// it as it was inserted.
 fn inserted_and_added_to() -> History {
     let mut builder = HistoryBuilder::new();
     let column = |name: &str| (name.to_string(), "int".to_string());
@@ -32,8 +32,8 @@ fn inserted_and_added_to() -> History {
     builder.finish().expect("a good history")
 }
 
-/// Under snapshot isolation the second one need not have seen the row, and then it added nothing and was in nobody's
-/// way. The lemma assumed only that it committed later.
+/// Under snapshot isolation the second one need not have seen the row, and then it added nothing
+/// and was in nobody's way. The lemma assumed only that it committed later.
 #[test]
 fn who_adds_to_a_row_must_have_seen_it_inserted() {
     let history = inserted_and_added_to();
@@ -73,7 +73,8 @@ fn who_adds_to_a_row_must_have_seen_it_inserted() {
     );
 }
 
-/// The solver and the choices end with the budget, and what they then have not found is not said to be missing.
+/// The solver and the choices end with the budget, and what they then have not found is not said to
+/// be missing.
 #[test]
 fn what_the_budget_ended_refutes_nothing() {
     let history = inserted_and_added_to();

@@ -1,8 +1,9 @@
 //! Aggregates: nothing that happened is called impossible.
 //!
-//! Random histories are made by running transactions one after the other, with an evaluation of aggregates of this
-//! test's own; so they are serializable, and no certificate may say of any operation of theirs that it cannot be
-//! explained. Below that are the stories of certificates that were once wrong.
+//! Random histories are made by running transactions one after the other, with an evaluation of
+//! aggregates of this test's own; so they are serializable, and no certificate may say of any
+//! operation of theirs that it cannot be explained. Below that are the stories of certificates that
+//! were once wrong.
 
 use margay_audit::audit;
 use margay_history::{Access, History, HistoryBuilder, OpDetail, OpId, OpKind, Table, TableId, ValueId};
@@ -198,7 +199,8 @@ fn mismatch(history: &History, level: Level) -> bool {
     certificates.any(|certificate| audit(history, Question::new(level), &certificate).is_ok())
 }
 
-/// Two rows with one value, one of which is written again: how often it is counted was taken from the number of rows.
+/// Two rows with one value, one of which is written again: how often it is counted was taken from
+/// the number of rows.
 #[test]
 fn equal_values_are_counted_once() {
     for (output, told, impossible) in

@@ -90,7 +90,7 @@ fn effects_are_known(history: &History, taken: &[bool]) -> Result<(), Why> {
     let hidden = |op: &Op<'_>| history.update(op.id).is_some_and(|update| !update.observed);
     match live.flat_map(|txn| history.ops(txn)).find(hidden) {
         Some(op) => Err(Why::MissingEvidence(format!(
-            "nobody saw which rows operation {} of {} updated",
+            "the rows that operation {} of {} updated were not recorded",
             history.op_index(op.id),
             history.show_txn(history.txn_of(op.id))
         ))),

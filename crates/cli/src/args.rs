@@ -104,8 +104,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "keys", "distribution", "clients", "transactions",
         "duration", "fault", "certificate_recovery", "serve"])]
     pub script: Option<PathBuf>,
-    /// If the level is broken, write the statements of the guilty transactions: for --script, or,
-    /// if the name ends in .sql, to type them on several connections
+    /// If the verdict is `violated`, write the statements of the transactions involved: for
+    /// --script, or, if the name ends in .sql, to type on several connections
     #[arg(long, value_name = "FILE")]
     pub reproduce: Option<PathBuf>,
     /// Number of keys, instead of the workload's own
@@ -219,7 +219,7 @@ pub struct RunArgs {
 #[command(after_help = EXIT_STATUS)]
 pub struct ProxyArgs {
     /// The database, `postgres://…` or `"host=… user=…"`, or `mysql://…` for MariaDB and MySQL. Its
-    /// user is for Margay's own connections, which read the catalogs and the first state; the application logs in as it always does
+    /// user is for Margay's own connections, which read the catalogs and the initial rows; the application logs in as before
     #[arg(value_name = "TARGET", value_parser = TargetParser, hide_possible_values = true)]
     pub target: Target,
     /// Where the application connects; by default 127.0.0.1:6432, or a free port if a COMMAND is
@@ -230,39 +230,39 @@ pub struct ProxyArgs {
     /// encrypted
     #[arg(long)]
     pub listen_anywhere: bool,
-    /// The level that is verified. It turns the question from the database, which is asked to keep
-    /// its promise, to the application: did it run into anything that this level forbids?
+    /// Report every anomaly that this level forbids and that happened to the application. Without
+    /// it, report where the database broke its promise at the level that transactions requested
     #[arg(long, value_name = "LEVEL", value_parser = LEVEL, hide_possible_values = true)]
     pub claim: Option<Asked>,
     /// The level of transactions that name none, instead of the server's default: read-committed,
     /// repeatable-read or serializable
     #[arg(long, value_name = "LEVEL", value_parser = own_level)]
     pub level: Option<margay_proxy::OwnLevel>,
-    /// What is read of the rows that were there before: `full`, all rows of tables that have up to
-    /// 100,000, and the others as `lazy`; `lazy`, each when it is first met; `unknown`, none
+    /// Which rows are read at the start: `full`, all rows of tables with up to 100,000, and larger
+    /// tables as `lazy`; `lazy`, each row when a client first accesses it; `unknown`, none
     #[arg(long, value_name = "HOW", default_value = "full", value_parser = initial)]
     pub initial: margay_proxy::Initial,
-    /// Vouch for it that nobody writes to the database except through the proxy. Without it Margay
-    /// compares sessions, and answers `unknown` if there were others
+    /// Assert that all writes to the database go through the proxy. Without this, Margay compares
+    /// sessions, and answers `unknown` if there were others
     #[arg(long)]
     pub sole_writer: bool,
-    /// Answer `unknown` unless so many percent of the transactions were understood as a whole
+    /// Answer `unknown` if Margay fully understood a smaller percentage of the transactions
     #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = percent)]
     pub require_coverage: f64,
-    /// How long connections may stay open after the end: 500ms, 5s. Then they are cut
+    /// How long connections may stay open at the end before they are cut: 500ms, 5s
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub drain: Option<Duration>,
-    /// Keep what was recorded, line by line while it runs, compressed if the name ends in .gz or
-    /// .zst; or `-`
+    /// Save the history while it is recorded, compressed if the name ends in .gz or .zst; or `-`
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
     /// Write the certificate that proves the verdict
     #[arg(long, value_name = "FILE")]
     pub certificate: Option<PathBuf>,
-    /// Count also what the database documents to do although its level forbids it
+    /// Also count documented deviations from the level (see `margay explain
+    /// postgresql/repeatable-read`)
     #[arg(long)]
     pub strict: bool,
-    /// Accept what this TOML file lists, as `margay run --accept` does
+    /// Accept the findings that this TOML file lists, as `margay run --accept` does
     #[arg(long, value_name = "FILE.toml")]
     pub accept: Option<PathBuf>,
     #[command(flatten)]

@@ -52,19 +52,19 @@ pub struct ElleArgs {
     /// The histories
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// The workload; the history tells, so it need not be said
+    /// The workload; by default it is detected from the history
     #[arg(long, short, value_parser = MODELS)]
     model: Option<String>,
-    /// The format of the histories, instead of finding it out
+    /// The format of the histories, instead of detecting it
     #[arg(long, short)]
     format: Option<ElleFormat>,
     /// The consistency models that must hold
     #[arg(long, short, value_delimiter = ',', default_value = "strict-serializable", value_parser = model)]
     consistency_models: Vec<Model>,
-    /// Anomalies that must not occur, besides
+    /// More anomalies that must not occur
     #[arg(long, short, value_delimiter = ',', value_parser = anomaly)]
     anomalies: Vec<Anomaly>,
-    /// Print all that was found as a JSON object
+    /// Print all findings as a JSON object
     #[arg(long, short)]
     verbose: bool,
     /// How to print the result
@@ -79,7 +79,7 @@ pub struct ElleArgs {
     /// Versions of each register follow real time
     #[arg(long)]
     linearizable_keys: bool,
-    /// Who reads a register and then writes it made the later version: always so
+    /// A transaction that reads a register and then writes it made the later version; always on
     #[arg(long)]
     wfr_keys: bool,
     /// Give up on a history after this time: 500ms, 10s, 2m

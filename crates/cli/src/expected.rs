@@ -43,8 +43,8 @@ impl Expectation {
         Ok(Self { list, path, deviations, today: Day::of_unix_time(now.as_secs()) })
     }
 
-    /// Takes what is expected out of the decisions. If nothing is left of one, nothing was found, and
-    /// nothing proved. `again` asks the question of a decision about another history.
+    /// Takes what is expected out of the decisions. If nothing is left of one, nothing was found,
+    /// and nothing proved. `again` asks the question of a decision about another history.
     pub fn sort<'d>(
         &self,
         recorded: &History,
@@ -100,8 +100,9 @@ impl Expectation {
     }
 }
 
-/// Statements that no execution explains may be what the product documents: `observe` does not say which rows it is
-/// about. `mirror` and the engines of rows do, and there a documented deviation is told from others.
+/// Statements that no execution explains may be what the product documents: `observe` does not say
+/// which rows it is about. `mirror` and the engines of rows do, and there a documented deviation is
+/// told from others.
 pub fn excuse(decision: &mut Decision) {
     let Verdict::Violated(findings) = &decision.verdict else { return };
     if findings.iter().all(|finding| matches!(finding.certificate, Certificate::Unexplained(_))) {
@@ -112,7 +113,8 @@ pub fn excuse(decision: &mut Decision) {
     }
 }
 
-/// Asks about what is left of a history without the rows that a deviation of its database may concern.
+/// Asks about what is left of a history without the rows that a deviation of its database may
+/// concern.
 fn rest(history: &History, ask: impl Fn(&History) -> Verdict) -> Rest {
     let Some(concerned) = margay_report::known::concerned(history) else { return Rest::Open };
     let Some(part) = margay_rows::without(history, concerned.rows) else { return Rest::Open };
@@ -154,7 +156,8 @@ mod tests {
 
     const HEADER: &str = r#"{"margay":1,"dbms":"postgresql-15","level":"repeatable-read","tables":{"t":{"key":["k"],"columns":{"k":"int","v":"int"}}},"initial":[[["t",1],{"v":1}],[["t",2],{"v":1}]]}"#;
 
-    /// T2 inserts row 1 over T1's deletion, which its snapshot does not show; T5 sees that T2 came later.
+    /// T2 inserts row 1 over T1's deletion, which its snapshot does not show; T5 sees that T2 came
+    /// later.
     const INSERTION: &str = r#"{"session":0,"txn":1,"at":[3,4],"write":[[["t",1],null]]}
 {"session":0,"txn":1,"at":[10,11],"commit":true}
 {"session":1,"txn":2,"at":[5,6],"read":[[["t",1],{"v":1}]]}
@@ -187,8 +190,8 @@ mod tests {
         (decision.verdict, aside)
     }
 
-    /// A regression: one run in ten on PostgreSQL at REPEATABLE READ ended as violated, because the finding was a dead
-    /// end of `follow`, in which no cycle shows the insertion.
+    /// A regression: one run in ten on PostgreSQL at REPEATABLE READ ended as violated, because the
+    /// finding was a dead end of `follow`, in which no cycle shows the insertion.
     #[test]
     fn what_only_the_rows_of_a_deviation_show_is_set_aside() {
         let (verdict, aside) = sorted(&[INSERTION]);

@@ -141,8 +141,8 @@ fn more_time(args: &RunArgs, decided: &Decided) -> Option<String> {
     })
 }
 
-/// Takes out of the verdicts what does not count. If the live verification has found more than is shown,
-/// nobody knows whether the rest is expected, too: then all of it counts.
+/// Takes out of the verdicts what does not count. If the live verification has found more than is
+/// shown, nobody knows whether the rest is expected, too: then all of it counts.
 fn set_aside(args: &RunArgs, done: &Done, expectation: &Expectation, decided: &mut [Decided]) -> Aside {
     let found = done.recording.verified.as_ref().map_or(0, |verified| verified.violations);
     let is_whole = |decision: &Decision| match &decision.verdict {
@@ -243,7 +243,7 @@ fn view(
 ) -> ReportView {
     let audit = match (&args.record, &args.certificate) {
         (Some(record), certificate) => how_to_audit(record, certificate.as_deref()),
-        (None, _) => "--record FILE and --certificate FILE keep both for margay audit".to_owned(),
+        (None, _) => "--record FILE and --certificate FILE save both for margay audit".to_owned(),
     };
     let again = Again { command: Some(account::again(args, done)), audit, seed: Some(args.seed) };
     let subject = "what the clients saw";

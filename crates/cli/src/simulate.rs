@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use margay_formats::Format;
+use margay_report::table::wrap;
 use margay_simdb::{
     Action, BuilderSink, Fault, JsonSink, Note, OPTIONS, Protocol, Recorded, Report, SimConfig, Sink, Start,
     simulate,
@@ -142,14 +143,16 @@ fn sentence(help: &str) -> String {
 /// Workloads answer to what clients read, so they are played live, on threads and real clocks, and
 /// not in simulated time.
 const WORKLOADS: &str = "\
-The workloads of `margay run` that are not in SQL are played against the same databases by
+To run a workload of `margay run` that is not in SQL against the same databases, in real time:
   margay run sim:PROTOCOL[+FAULT[=P]…] --workload W --record OUT
-in real time: its histories differ from run to run, those of `simulate` never do.";
+Its histories differ from run to run; those of `simulate` do not.";
 
 /// The protocols and faults, each with its line, and where workloads are.
 pub fn names() -> String {
-    let protocols =
-        Protocol::ALL.map(|protocol| format!("  {:<18} {}", protocol.name(), protocol.description()));
-    let faults = Fault::ALL.map(|fault| format!("  {:<25} {}", fault.name(), fault.description()));
+    let line = |name: &str, column: usize, text: &str| {
+        wrap(text, 96, &format!("  {name:<column$} "), column + 3).join("\n")
+    };
+    let protocols = Protocol::ALL.map(|protocol| line(protocol.name(), 16, protocol.description()));
+    let faults = Fault::ALL.map(|fault| line(fault.name(), 24, fault.description()));
     format!("Protocols:\n{}\n\nFaults:\n{}\n\n{WORKLOADS}", protocols.join("\n"), faults.join("\n"))
 }

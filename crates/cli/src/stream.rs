@@ -196,8 +196,8 @@ fn follow(
     }
 }
 
-/// The violation of a window. It is one of the whole if real time counts, or timestamps do: what is before the window
-/// cannot come after it.
+/// The violation of a window. It is one of the whole if real time counts, or timestamps do: what is
+/// before the window cannot come after it.
 fn proved(found: &Found, question: Question, budget: &Budget) -> Option<Decision> {
     let Found { window, finding, .. } = found;
     let accepted = |&certificate: &&Certificate| audit_within(window, question, certificate, budget).is_ok();

@@ -87,8 +87,9 @@ fn only_the_registry_knows_the_engines() {
     let arrows = manifests("[dependencies]");
     let engines = engines(&arrows);
     for (name, uses) in &arrows {
-        // The testkit compares every engine with the definitions; the runner verifies with the mirror while
-        // clients run; streams are followed part by part, and replayed where timestamps order them.
+        // The testkit compares every engine with the definitions; the runner verifies with the
+        // mirror while clients run; streams are followed part by part, and replayed where
+        // timestamps order them.
         let known = [("testkit", "naive"), ("runner", "mirror"), ("stream", "follow"), ("stream", "certify")];
         let exempt = |engine: &str| name == "engines" || known.contains(&(name, engine));
         for engine in &engines {

@@ -13,8 +13,8 @@ use common::margay;
 use margay_servers::{Server, started};
 use proxying::{SHOP, Waiting, direct, server};
 
-/// What a correct database does that a careless recorder would take for a fault: a name, a schema, and what two clients
-/// do in turns. Nothing of it may be called a violation.
+/// What a correct database does that a careless recorder would take for a fault: a name, a schema,
+/// and what two clients do in turns. Nothing of it may be called a violation.
 const SUSPICIOUS: [(&str, &str, &[&str]); 11] = [
     (
         "rows that were there before",
@@ -77,7 +77,8 @@ const SUSPICIOUS: [(&str, &str, &[&str]); 11] = [
         ],
     ),
     (
-        // PostgreSQL shows both rows then, the old and the new one; engine observe used to accuse it.
+        // PostgreSQL shows both rows then, the old and the new one; engine observe used to accuse
+        // it.
         "an insertion over a deletion that is not seen",
         "CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t VALUES (1, 1), (2, 2);",
         &[

@@ -118,7 +118,8 @@ class Customers(TransactionTestCase):
     ),
 ];
 
-/// The suite makes its own database, migrates it, empties it between tests, and drops it in the end.
+/// The suite makes its own database, migrates it, empties it between tests, and drops it in the
+/// end.
 #[test]
 fn a_django_test_suite_gets_a_verdict_coverage_and_a_report() {
     let Some(python) = python() else {
@@ -167,7 +168,8 @@ fn lost_update(one: &mut Client, other: &mut Client) {
     }
 }
 
-/// Behind a migration the recording begins anew: what is wrong there is found, and what is right holds.
+/// Behind a migration the recording begins anew: what is wrong there is found, and what is right
+/// holds.
 #[test]
 fn behind_a_change_of_the_schema_anomalies_are_found() {
     for initial in ["full", "lazy"] {
@@ -263,7 +265,8 @@ fn a_hidden_table_stays_hidden() {
     assert_eq!(status, 3, "{told}");
 }
 
-/// Margay is in nobody's way: a database can be copied and dropped, and made again with other contents.
+/// Margay is in nobody's way: a database can be copied and dropped, and made again with other
+/// contents.
 #[test]
 fn databases_come_and_go() {
     let Some(server) = server(SHOP) else { return };

@@ -167,7 +167,7 @@ fn a_fault_is_caught_and_a_sound_protocol_is_not() {
 #[test]
 fn what_cannot_be_run_says_why() {
     for (args, part) in [
-        ("oracle://x", "no target"),
+        ("oracle://x", "not a target"),
         ("sim:nothing", "protocol"),
         ("--level snapshot", "it offers wal, serializable"),
         ("--workload nothing", "workload"),

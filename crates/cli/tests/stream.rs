@@ -81,8 +81,8 @@ fn a_lost_append_in_a_pipe_is_a_violation() {
     assert!(said.stdout.starts_with("violated"), "{}", said.stdout);
 }
 
-/// Timestamps give the order, with and without times; a read that they do not explain is a violation, and no other
-/// level is needed to say so.
+/// Timestamps give the order, with and without times; a read that they do not explain is a
+/// violation, and no other level is needed to say so.
 #[test]
 fn timestamps_in_a_pipe_give_the_order() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -138,7 +138,8 @@ fn a_horizon_names_what_it_cannot_decide() {
     assert!(margay(file).expect(2).stderr.contains("for a pipe"));
 }
 
-/// A recorder that was killed leaves half a line: it is named, and its transaction may or may not have committed.
+/// A recorder that was killed leaves half a line: it is named, and its transaction may or may not
+/// have committed.
 #[test]
 fn a_pipe_that_is_cut_off_is_named() {
     let text = r#"{"margay":1,"initial":[["x",0]]}
@@ -150,7 +151,8 @@ fn a_pipe_that_is_cut_off_is_named() {
     assert!(said.stderr.contains("line 5 is cut off"), "{}", said.stderr);
 }
 
-/// A client that never ends its transaction holds up everybody after it, until memory is at its limit.
+/// A client that never ends its transaction holds up everybody after it, until memory is at its
+/// limit.
 #[test]
 fn a_memory_limit_is_named_while_a_client_stalls() {
     let mut text =

@@ -158,10 +158,10 @@ fn no_target(text: &str) -> String {
     let stores = Kind::ALL.map(|kind| format!("{kind}[:PATH]")).join(", ");
     let text = without_secrets(text);
     if let Some(meant) = meant(&text) {
-        return format!("`{text}` is no target; did you mean {meant}?");
+        return format!("`{text}` is not a target; did you mean {meant}?");
     }
     format!(
-        "`{text}` is no target; there are sqlite[:FILE][?OPTIONS], {stores}, postgres://…, \"host=… user=…\", mysql://…, exec:COMMAND and sim:PROTOCOL[+FAULT]"
+        "`{text}` is not a target; the targets are sqlite[:FILE][?OPTIONS], {stores}, postgres://…, \"host=… user=…\", mysql://…, exec:COMMAND and sim:PROTOCOL[+FAULT]"
     )
 }
 
@@ -315,7 +315,7 @@ mod tests {
             ("sim:foo", "there are serial, "),
             ("oracle", "there are sqlite[:FILE]"),
         ] {
-            let told = text.parse::<Target>().expect_err("no target");
+            let told = text.parse::<Target>().expect_err("not a target");
             assert!(told.contains(hint), "{told}");
         }
     }
@@ -347,9 +347,9 @@ mod tests {
     #[test]
     fn what_is_no_target_says_what_is() {
         for (text, part) in [
-            ("oracle:x", "no target"),
-            ("", "no target"),
-            ("postgres", "no target"),
+            ("oracle:x", "not a target"),
+            ("", "not a target"),
+            ("postgres", "not a target"),
             ("host=h port", "libpq"),
             ("sqlite:x?begin=now", "no option"),
             ("sim:", "protocol"),

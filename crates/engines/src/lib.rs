@@ -1,7 +1,7 @@
 //! The registry of engines, and which one to take.
 //!
-//! This is the only crate that knows all engines; they do not know each other. To add one: a line in [`all`],
-//! and, if it should be taken without being asked for, its place in [`auto`].
+//! This is the only crate that knows all engines; they do not know each other. To add one: a line
+//! in [`all`], and, if it should be taken without being asked for, its place in [`auto`].
 //!
 //! # Algorithm
 //! `auto` is a list of engines in order of preference. The crate `margay` asks them in that order.
@@ -66,7 +66,8 @@ const NAIVE_UP_TO: usize = 8;
 /// Up to so many transactions [`auto`] asks `infer` even if it may have no answer.
 const INFER_UP_TO: usize = 20_000;
 
-/// From more transactions than this on, [`auto`] asks `follow` about conditions and values that repeat.
+/// From more transactions than this on, [`auto`] asks `follow` about conditions and values that
+/// repeat.
 const FOLLOW_FROM: usize = 64;
 
 /// From more transactions than this on, [`auto`] asks `follow` about registers too, before `solve`.
@@ -134,40 +135,43 @@ impl Choice {
 
 /// The engines that may answer, the preferred one first.
 ///
-/// Histories of SQL statements go to the engine that executes them. Where there is evidence, the linear engines
-/// that need it come first; they hand over if it is not complete. Conditions, and values that repeat, say little
-/// about who saw whom; where there are times, such transactions are run in the order of real time. Then comes the
-/// engine that infers: it is linear, it decides lists and the weak levels, it finds most of what is wrong with
-/// registers, and it names what it finds as people know it. What it leaves open goes to the definitions themselves
-/// if the history is tiny, and else to the engine that searches.
+/// Histories of SQL statements go to the engine that executes them. Where there is evidence, the
+/// linear engines that need it come first; they hand over if it is not complete. Conditions, and
+/// values that repeat, say little about who saw whom; where there are times, such transactions are
+/// run in the order of real time. Then comes the engine that infers: it is linear, it decides lists
+/// and the weak levels, it finds most of what is wrong with registers, and it names what it finds
+/// as people know it. What it leaves open goes to the definitions themselves if the history is
+/// tiny, and else to the engine that searches.
 #[must_use]
 pub fn auto(history: &History, question: Question) -> Vec<Engine> {
     let suits = |engine: &Engine| match engine.name() {
-        // Only its own question is about statements; what it cannot execute may still be read as rows.
+        // Only its own question is about statements; what it cannot execute may still be read as
+        // rows.
         "observe" => history.has_kind(OpKind::Sql),
         "naive" => history.txn_count() <= NAIVE_UP_TO,
         "replay" => has_order(history, question),
         "certify" => has_versions(history),
         "follow" => may_follow(history, question),
         "infer" => may_infer(history, question),
-        // It answers for the mechanisms of one database, not for the level as such: only who asks for it gets it.
+        // It answers for the mechanisms of one database, not for the level as such: only who asks
+        // for it gets it.
         "mirror" => false,
         _ => true,
     };
     all().iter().copied().filter(suits).collect()
 }
 
-/// Whether inference is worth its time: lists tell the order of their versions, and the weak levels do not
-/// need it. Of many registers it tells too little to decide.
+/// Whether inference is worth its time: lists tell the order of their versions, and the weak levels
+/// do not need it. Of many registers it tells too little to decide.
 fn may_infer(history: &History, question: Question) -> bool {
     let searched = matches!(question.level.family(), Family::Serial | Family::Snapshot);
     !searched || history.has_kind(OpKind::Append) || history.txn_count() <= INFER_UP_TO
 }
 
-/// Whether to run the transactions in the order of real time first: where every one has its interval, and conditions
-/// say what was seen; or values repeat, and real time counts, so that its answer is final; or there is very much to
-/// search. The other engines decide the rest quickly, and name what they find as people know it; so they come first
-/// where there are few transactions.
+/// Whether to run the transactions in the order of real time first: where every one has its
+/// interval, and conditions say what was seen; or values repeat, and real time counts, so that its
+/// answer is final; or there is very much to search. The other engines decide the rest quickly, and
+/// name what they find as people know it; so they come first where there are few transactions.
 fn may_follow(history: &History, question: Question) -> bool {
     let timed = |txn| match history.outcome(txn) {
         Outcome::Committed => history.start(txn).is_some() && history.end(txn).is_some(),

@@ -1,4 +1,5 @@
-//! Search strategies that can be switched off, by name: for measurements. No answer changes, but to `unknown`.
+//! Search strategies that can be switched off, by name: for measurements. No answer changes, but to
+//! `unknown`.
 
 #[cfg(feature = "sql")]
 use margay_observe::Observe;
@@ -7,7 +8,8 @@ use margay_solve::strategy::{Strategies, Strategy};
 
 use crate::Choice;
 
-/// The names of all strategies that can be switched off, first those of observe, then those of solve.
+/// The names of all strategies that can be switched off, first those of observe, then those of
+/// solve.
 pub fn strategies() -> impl Iterator<Item = &'static str> {
     #[cfg(feature = "sql")]
     let observe = margay_observe::STRATEGIES.iter().map(|strategy| strategy.0);

@@ -2,13 +2,13 @@
 //!
 //! # Laws
 //! 1. No two certificates that the audit accepts contradict each other: of one history, none proves
-//!    `holds` where another proves `violated` at the same level or at one that it implies. Engines, readings
-//!    and translations do not matter, as far as they are the same claim; a breach of mechanisms claims
-//!    nothing of a level.
+//!    `holds` where another proves `violated` at the same level or at one that it implies. Engines,
+//!    readings and translations do not matter, as far as they are the same claim; a breach of
+//!    mechanisms claims nothing of a level.
 //! 2. A certificate says what it claims, and reads back.
 //!
-//! The histories are the corpus, the corpora where they are there, random ones, and random statements in
-//! every dialect. `MARGAY_SEEDS` says how many of the latter.
+//! The histories are the corpus, the corpora where they are there, random ones, and random
+//! statements in every dialect. `MARGAY_SEEDS` says how many of the latter.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -107,7 +107,8 @@ fn ask_all(history: &History, question: Question, tally: &mut Tally) -> Vec<Acce
     accepted
 }
 
-/// A certificate that the audit accepts and that reads back; nothing for a breach, which is not about the level.
+/// A certificate that the audit accepts and that reads back; nothing for a breach, which is not
+/// about the level.
 fn accept(
     who: &str,
     history: &History,
@@ -308,8 +309,8 @@ fn innodb_compares_without_case() {
     assert!(answers.len() > 1 && answers.iter().all(|(_, holds)| *holds), "{answers:?}");
 }
 
-/// `tidb` was MySQL for the engine that executes statements and no particular database for the others, so
-/// that one proved `holds` and another `violated`.
+/// `tidb` was MySQL for the engine that executes statements and no particular database for the
+/// others, so that one proved `holds` and another `violated`.
 #[test]
 fn tidb_compares_with_case() {
     let history = case("dialect-tidb.jsonl");
@@ -340,7 +341,8 @@ fn certificates_name_their_reading() {
     }
 }
 
-/// Mechanisms that belong to no database of the history "proved" a violation of any level that was written beside them.
+/// Mechanisms that belong to no database of the history "proved" a violation of any level that was
+/// written beside them.
 #[test]
 fn made_up_mechanisms_accuse_no_level() {
     let history = case("forged-mechanisms.jsonl");

@@ -1,9 +1,9 @@
-//! Elle's own answers, and those of elle-cli's other checkers, held against ours: the verdict, the names of
-//! the anomalies, and what they rule out.
+//! Elle's own answers, and those of elle-cli's other checkers, held against ours: the verdict, the
+//! names of the anomalies, and what they rule out.
 //!
-//! Every row of the two tables is asked the way it was asked there: its models as levels, its extra anomalies
-//! by name, its options as assumptions. Where the answers differ, [`DIFFERENCES`] says why; `docs/ELLE.md`
-//! has the same list.
+//! Every row of the two tables is asked the way it was asked there: its models as levels, its extra
+//! anomalies by name, its options as assumptions. Where the answers differ, [`DIFFERENCES`] says
+//! why; `docs/ELLE.md` has the same list.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -271,8 +271,8 @@ fn elles_answers() {
     }
 }
 
-/// A small history of elle-cli's own tests: who did what, in this order, one after the other; what Elle says
-/// of it; and why we say something else, if we do.
+/// A small history of elle-cli's own tests: who did what, in this order, one after the other; what
+/// Elle says of it; and why we say something else, if we do.
 struct Small {
     name: &'static str,
     level: Level,

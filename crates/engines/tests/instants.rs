@@ -39,7 +39,8 @@ fn says(history: &History, choice: Choice) -> Option<bool> {
     }
 }
 
-/// Whether each session has one transaction after the other on its clock. Random histories need not.
+/// Whether each session has one transaction after the other on its clock. Random histories need
+/// not.
 fn has_clients(history: &History) -> bool {
     let follows = |pair: &[TxnId]| {
         history.start(pair[1]) >= history.ops(pair[0]).filter_map(|op| op.at).map(|at| at.after).max()
@@ -76,8 +77,8 @@ fn engines_agree_with_the_definition() {
     );
 }
 
-/// A regression: with commit timestamps, strict serializability includes strict snapshot isolation. `naive` asked about
-/// that with instants, `solve` without: seed 1023.
+/// A regression: with commit timestamps, strict serializability includes strict snapshot isolation.
+/// `naive` asked about that with instants, `solve` without: seed 1023.
 #[test]
 fn instants_count_at_their_level_alone() {
     let plain = Question::new(Level::StrictSerializable);
@@ -127,8 +128,9 @@ fn points_lie_at_their_instants() {
     assert_eq!(both(unknown), (true, true));
 }
 
-/// Troubadour's Fig. 1: transactions 2 and 3 overlap and change one account, and nothing but the last balance is seen.
-/// Without instants, transaction 3 may have taken its snapshot after transaction 2 committed.
+/// Troubadour's Fig. 1: transactions 2 and 3 overlap and change one account, and nothing but the
+/// last balance is seen. Without instants, transaction 3 may have taken its snapshot after
+/// transaction 2 committed.
 #[test]
 fn troubadours_example_is_violated() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/troubadour-fig-1.jsonl");

@@ -2,10 +2,11 @@
 //!
 //! # Laws
 //! 1. Where a level holds by the definitions (`naive`), every level that it implies holds.
-//! 2. Of all engines together, none proves that a level holds where one proves that a weaker level is violated.
+//! 2. Of all engines together, none proves that a level holds where one proves that a weaker level
+//!    is violated.
 //!
-//! The histories are random, each with evidence: version orders, version sets, and commit, snapshot and serialization
-//! timestamps, true and false. `MARGAY_SEEDS` says how many.
+//! The histories are random, each with evidence: version orders, version sets, and commit, snapshot
+//! and serialization timestamps, true and false. `MARGAY_SEEDS` says how many.
 
 use std::path::Path;
 
@@ -89,8 +90,9 @@ fn no_level_contradicts_a_stronger_one() {
     assert!(tally.apart > 0 && tally.included > 0, "{tally:?}");
 }
 
-/// A simulated database with a stale read. Its timestamps show it: strict-snapshot-isolation was violated, and
-/// strict-serializable held, because no serial order has the points that the timestamps are about.
+/// A simulated database with a stale read. Its timestamps show it: strict-snapshot-isolation was
+/// violated, and strict-serializable held, because no serial order has the points that the
+/// timestamps are about.
 #[test]
 fn timestamps_that_no_snapshot_agrees_with_break_every_level_above() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/timestamps-break-lattice.jsonl");

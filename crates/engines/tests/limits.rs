@@ -1,15 +1,19 @@
-//! Engines keep within their budgets: each is asked with budgets of 1, 10 and 100 ms about histories that take long.
+//! Engines keep within their budgets: each is asked with budgets of 1, 10 and 100 ms about
+//! histories that take long.
 //!
 //! The stories of the files, all of version 0.1.0:
-//! - `predicate-scans-ignore-timeout`: `solve` made a list of versions for each scan and each object
-//!   that the scan had left out, and did not look at the clock: 146 s and 2.2 GB for a limit of 5 s.
+//! - `predicate-scans-ignore-timeout`: `solve` made a list of versions for each scan and each
+//!   object that the scan had left out, and did not look at the clock: 146 s and 2.2 GB for a limit
+//!   of 5 s.
 //! - `mariadb-predicate-memory`: the same with 6.9 GB, until the kernel ended it.
-//! - `cross-join-ignores-timeout`: six tables of 40 rows joined; the SQL interpreter went through all
-//!   four billion rows.
-//! - `shrink-ignores-timeout`: at `parallel-snapshot`, `solve` went on making its refutation smaller.
-//! - Four keys, five values, 10,000 transactions: every read has hundreds of candidates. `solve` made
-//!   a variable for each of them without a look at the clock: 6 s and 1.5 GB for any limit.
-//! - One transaction that writes 50,000 keys: `solve` looked each key up in a list of all before it.
+//! - `cross-join-ignores-timeout`: six tables of 40 rows joined; the SQL interpreter went through
+//!   all four billion rows.
+//! - `shrink-ignores-timeout`: at `parallel-snapshot`, `solve` went on making its refutation
+//!   smaller.
+//! - Four keys, five values, 10,000 transactions: every read has hundreds of candidates. `solve`
+//!   made a variable for each of them without a look at the clock: 6 s and 1.5 GB for any limit.
+//! - One transaction that writes 50,000 keys: `solve` looked each key up in a list of all before
+//!   it.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -21,8 +25,8 @@ use margay_history::{Access, History, HistoryBuilder, OpDetail, OpKind};
 use margay_levels::Level;
 use margay_verdict::{Budget, Question, Verdict, Why};
 
-/// What an answer may take beyond a tenth of its limit. Tests run side by side on slow machines; what is
-/// caught here took seconds and minutes.
+/// What an answer may take beyond a tenth of its limit. Tests run side by side on slow machines;
+/// what is caught here took seconds and minutes.
 const SLACK: Duration = Duration::from_millis(1500);
 
 fn case(name: &str) -> History {
@@ -131,7 +135,8 @@ fn one_transaction_with_many_writes() {
     }
 }
 
-/// Both were `unknown`, or never ended. The level is decided by the order of commits, without a list of versions.
+/// Both were `unknown`, or never ended. The level is decided by the order of commits, without a
+/// list of versions.
 #[test]
 fn read_committed_scans_are_decided() {
     for name in ["predicate-scans-ignore-timeout.jsonl.zst", "mariadb-predicate-memory.jsonl.zst"] {
@@ -147,8 +152,9 @@ fn read_committed_scans_are_decided() {
     }
 }
 
-/// A correct log of random SQL from PostgreSQL: at `serializable`, `observe` had explained 43 of 164 transactions after
-/// 20 s. It now tries the orders of real time first, and needs a fraction of a second.
+/// A correct log of random SQL from PostgreSQL: at `serializable`, `observe` had explained 43 of
+/// 164 transactions after 20 s. It now tries the orders of real time first, and needs a fraction of
+/// a second.
 #[test]
 fn random_sql_is_explained_in_real_time() {
     let history = case("random-sql-postgres.jsonl.zst");

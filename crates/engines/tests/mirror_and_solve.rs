@@ -6,8 +6,8 @@ mod compare;
 use compare::{compare, protocols};
 use margay_simdb::Fault;
 
-/// Whatever mirror calls a violation of the level as such, solve calls one too, or gives up; and mirror finds
-/// a good part of what solve finds.
+/// Whatever mirror calls a violation of the level as such, solve calls one too, or gives up; and
+/// mirror finds a good part of what solve finds.
 #[test]
 fn what_mirror_says_of_the_level_solve_says_too() {
     let seeds = std::env::var("MARGAY_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(10);

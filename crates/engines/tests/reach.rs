@@ -130,8 +130,8 @@ fn a_cycle_through_sessions_breaks_no_level_without_them() {
     judge(&history, "the case", &mut Tally::default());
 }
 
-/// Which version came first is open: in one order the cycle is G1c, in the other G-single. The proof
-/// has both, and refutes only what forbids both.
+/// Which version came first is open: in one order the cycle is G1c, in the other G-single. The
+/// proof has both, and refutes only what forbids both.
 #[test]
 fn of_several_cycles_only_what_all_share_counts() {
     let text = "T1@s1: w(x,1) w(y,1) | T2@s1: w(x,2) | T3@s2: r(x,2) w(z,1) | T4@s2: r(z,1) r(x,1) | T5@s3: r(x,2) r(y,_)";

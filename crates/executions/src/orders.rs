@@ -33,7 +33,7 @@ pub type Candidate = Vec<(TxnId, u32)>;
 
 impl Orders<'_, '_> {
     /// The most moments whose orders are looked at.
-    pub const MOST: usize = 200;
+    pub const MAX_MOMENTS: usize = 200;
 
     /// How many moments a transaction has.
     #[must_use]
@@ -49,7 +49,7 @@ impl<'c, 'h> Orders<'c, 'h> {
         let live = constraints.preferred();
         let snapshots = rules.family == Family::Snapshot;
         let begins: &[bool] = if snapshots { &[true, false] } else { &[false] };
-        if live.len() * begins.len() > Self::MOST {
+        if live.len() * begins.len() > Self::MAX_MOMENTS {
             return None;
         }
         let moments: Vec<Moment> =

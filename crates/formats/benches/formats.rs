@@ -1,9 +1,9 @@
 //! How fast histories are read and written, and in how much memory.
 //!
-//! `cargo bench -p margay-formats` makes histories in a temporary directory, then does each task in a process
-//! of its own, so that the peaks of memory do not mix. Seconds are those of the clock and, for machines with
-//! other work to do, of the processor. `MARGAY_BENCH_TXNS` sets the number of transactions (default
-//! 1,000,000, of eight operations each); `TMPDIR` the directory.
+//! `cargo bench -p margay-formats` makes histories in a temporary directory, then does each task in
+//! a process of its own, so that the peaks of memory do not mix. Seconds are those of the clock
+//! and, for machines with other work to do, of the processor. `MARGAY_BENCH_TXNS` sets the number
+//! of transactions (default 1,000,000, of eight operations each); `TMPDIR` the directory.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -92,7 +92,8 @@ fn report(label: &str, bytes: u64, txns: u64, took: Took) {
     );
 }
 
-/// Does one task; prints its seconds by the clock and by the processor, and the peak of memory in megabytes.
+/// Does one task; prints its seconds by the clock and by the processor, and the peak of memory in
+/// megabytes.
 fn child(task: &str, from: &Path, to: &Path) {
     let mut start = (Instant::now(), cpu_seconds());
     let loaded = margay_formats::read(Source::from(from), None).expect("a history");
@@ -159,7 +160,8 @@ fn make_mixed(path: &Path, txns: u64) -> std::io::Result<()> {
     out.flush()
 }
 
-/// A list-append history: a key takes 32 appends, then a new one takes its place; reads see the whole list.
+/// A list-append history: a key takes 32 appends, then a new one takes its place; reads see the
+/// whole list.
 fn list_append(txns: u64) -> History {
     let mut builder = HistoryBuilder::new();
     let mut random = Random(7);

@@ -67,7 +67,8 @@ impl<'a> Bytes<'a> {
         FormatError::new(what).in_file(&self.name).at_offset(offset)
     }
 
-    /// A broken rule of the model, whose place is a byte of this file, as told to `HistoryBuilder::at_place`.
+    /// A broken rule of the model, whose place is a byte of this file, as told to
+    /// `HistoryBuilder::at_place`.
     pub fn invalid(&self, invalid: Invalid) -> FormatError {
         self.error_at(invalid.place, invalid.what)
     }

@@ -6,8 +6,8 @@ use crate::input::{Entry, Input};
 use crate::{Format, FormatError};
 
 impl Format {
-    /// The format that a path's extension stands for, under `.gz` or `.zst` too. `margay convert` chooses what to write
-    /// by it.
+    /// The format that a path's extension stands for, under `.gz` or `.zst` too. `margay convert`
+    /// chooses what to write by it.
     #[must_use]
     pub fn from_extension(path: &Path) -> Option<Format> {
         let extension = path.extension()?.to_str()?;
@@ -72,8 +72,8 @@ fn of_content(head: &[u8]) -> Option<Format> {
     of_binary(head).or_else(|| of_text(text_part(head)?))
 }
 
-/// The head as far as it is text: it may end within a character, and one broken byte does not make another format of
-/// it.
+/// The head as far as it is text: it may end within a character, and one broken byte does not make
+/// another format of it.
 fn text_part(head: &[u8]) -> Option<&str> {
     match std::str::from_utf8(head) {
         Ok(text) => Some(text),
@@ -117,19 +117,26 @@ fn of_text(text: &str) -> Option<Format> {
 fn of_document(text: &str) -> Option<Format> {
     let has = |key: &str| text.contains(&format!("\"{key}\""));
     let line = text.lines().next().unwrap_or_default();
-    match () {
-        () if text.starts_with('{') && line.contains("\"margay\"") => Some(Format::Margay),
-        () if has("operationTraceType") => Some(Format::Leopard),
-        () if has("sts") && has("cts") => Some(Format::Chronos),
-        () if has("data") && (has("params") || has("events")) => Some(Format::DbcopJson),
-        () if text.starts_with('[') && has("events") && has("committed") => Some(Format::DbcopJson),
-        () if has("type") && (has("process") || has("f") || has("value")) => Some(Format::ElleJson),
-        () if text.starts_with('{') && (has("isInitial") || has("value")) => Some(Format::Viper),
-        () if [":type", ":process", ":f "].iter().any(|key| text.contains(key)) => Some(Format::Edn),
-        () if text.starts_with('[') && (line.contains(":=") || line.contains("==")) => {
-            Some(Format::DbcopHist)
-        }
-        () => None,
+    if text.starts_with('{') && line.contains("\"margay\"") {
+        Some(Format::Margay)
+    } else if has("operationTraceType") {
+        Some(Format::Leopard)
+    } else if has("sts") && has("cts") {
+        Some(Format::Chronos)
+    } else if has("data") && (has("params") || has("events"))
+        || text.starts_with('[') && has("events") && has("committed")
+    {
+        Some(Format::DbcopJson)
+    } else if has("type") && (has("process") || has("f") || has("value")) {
+        Some(Format::ElleJson)
+    } else if text.starts_with('{') && (has("isInitial") || has("value")) {
+        Some(Format::Viper)
+    } else if [":type", ":process", ":f "].iter().any(|key| text.contains(key)) {
+        Some(Format::Edn)
+    } else if text.starts_with('[') && (line.contains(":=") || line.contains("==")) {
+        Some(Format::DbcopHist)
+    } else {
+        None
     }
 }
 
@@ -137,11 +144,13 @@ fn of_line(line: &str) -> Option<Format> {
     let words = line.split_ascii_whitespace().count();
     let tagged = |open: char| line.starts_with(['r', 'w']) && line[1..].starts_with(open);
     let bar = |c: char| line.len() > 1 && line.chars().all(|d| d == c);
-    match () {
-        () if tagged('(') && line.ends_with(')') => Some(Format::Text),
-        () if tagged(' ') && words == 3 => Some(Format::Awdit),
-        () if line == "-" || line == "=" || bar('=') => Some(Format::Awdit),
-        () if line.starts_with("//") || bar('-') => Some(Format::DbcopHist),
-        () => None,
+    if tagged('(') && line.ends_with(')') {
+        Some(Format::Text)
+    } else if tagged(' ') && words == 3 || line == "-" || line == "=" || bar('=') {
+        Some(Format::Awdit)
+    } else if line.starts_with("//") || bar('-') {
+        Some(Format::DbcopHist)
+    } else {
+        None
     }
 }

@@ -7,8 +7,8 @@ use margay_history::{History, Invalid, OpId};
 
 use crate::Format;
 
-/// What is wrong, and where. Its `Display` is `file:line:column: what`; [`FormatError::render`] adds the offending
-/// line.
+/// What is wrong, and where. Its `Display` is `file:line:column: what`; [`FormatError::render`]
+/// adds the offending line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FormatError {
     /// The file, as the user named it.
@@ -79,7 +79,8 @@ impl FormatError {
         self
     }
 
-    /// What serde_json says of a whole document. Its columns are already counted from 1, its lines too.
+    /// What serde_json says of a whole document. Its columns are already counted from 1, its lines
+    /// too.
     #[must_use]
     pub fn json(error: &serde_json::Error) -> Self {
         let whole = error.to_string();
@@ -182,7 +183,8 @@ impl From<io::Error> for FormatError {
     }
 }
 
-/// A rule of the model that was broken, at no line yet: for writers and formats whose places are not lines.
+/// A rule of the model that was broken, at no line yet: for writers and formats whose places are
+/// not lines.
 impl From<Invalid> for FormatError {
     fn from(invalid: Invalid) -> Self {
         Self::new(invalid.what)

@@ -1,8 +1,8 @@
 //! Where histories come from: files, directories and streams, decompressed on the way.
 //!
 //! # Invariants
-//! Nothing here holds a whole file: streams are read in blocks, and a [`Lines`] reader holds one line of at most
-//! `LINE_LIMIT` bytes.
+//! Nothing here holds a whole file: streams are read in blocks, and a [`Lines`] reader holds one
+//! line of at most `LINE_LIMIT` bytes.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -91,8 +91,8 @@ pub(crate) struct Input<'a> {
 
 /// Whether compressed data turned out to end too early, and which compression it is.
 ///
-/// A recorder that was killed leaves such a file. What was decompressed until there is what it recorded, so
-/// it reads like a file that ends there, and whoever reads it asks here afterwards.
+/// A recorder that was killed leaves such a file. What was decompressed until there is what it
+/// recorded, so it reads like a file that ends there, and whoever reads it asks here afterwards.
 #[derive(Clone, Default)]
 pub(crate) struct Cut(Rc<Cell<Option<&'static str>>>);
 
@@ -144,7 +144,8 @@ impl<'a> Input<'a> {
         Ok(Input { name, kind: Kind::Stream(reader), stop, cut })
     }
 
-    /// Whether the stream's data, or that of a file of the directory, ended too early. To be asked when it was read.
+    /// Whether the stream's data, or that of a file of the directory, ended too early. To be asked
+    /// when it was read.
     pub fn cut(&self) -> Cut {
         self.cut.clone()
     }
@@ -153,11 +154,13 @@ impl<'a> Input<'a> {
         matches!(self.kind, Kind::Directory(_))
     }
 
-    /// The first bytes of a stream, which stay to be read. Fewer than [`HEAD`] only when there are no more.
+    /// The first bytes of a stream, which stay to be read. Fewer than [`HEAD`] only when there are
+    /// no more.
     pub fn head(&mut self) -> Result<Vec<u8>, FormatError> {
         let Kind::Stream(reader) = &mut self.kind else { return Ok(Vec::new()) };
         let mut head = Vec::new();
-        // What was decompressed before an error is still worth a look; the reader meets the error again.
+        // What was decompressed before an error is still worth a look; the reader meets the error
+        // again.
         let result = reader.by_ref().take(HEAD as u64).read_to_end(&mut head);
         if head.is_empty() {
             result.map_err(|e| FormatError::from(e).in_file(&self.name))?;
@@ -192,8 +195,8 @@ impl<'a> Input<'a> {
         Ok(Bytes::new(name, self.reader()?))
     }
 
-    /// The logs among the files of a directory, by their names; of a file, itself. None at all is an error: a
-    /// history without transactions would hold.
+    /// The logs among the files of a directory, by their names; of a file, itself. None at all is
+    /// an error: a history without transactions would hold.
     pub fn logs(self, is_log: impl Fn(&Entry<'_>) -> bool) -> Result<Vec<Entry<'a>>, FormatError> {
         let (name, whole) = (self.name.clone(), self.is_directory());
         let mut files = self.files()?;
@@ -206,8 +209,8 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The files of a directory and of its directories, in natural order of their names (`T2` before `T10`); of a file,
-    /// itself.
+    /// The files of a directory and of its directories, in natural order of their names (`T2`
+    /// before `T10`); of a file, itself.
     pub fn files(self) -> Result<Vec<Entry<'a>>, FormatError> {
         let (stop, cut) = (self.stop.clone(), self.cut());
         let root = match self.kind {

@@ -1,15 +1,16 @@
 //! Histories as bytes: the native forms and the formats of other tools.
 //!
-//! [`read`] takes a [`Source`] (a path, standard input, bytes), undoes gzip or zstd, finds out the [`Format`] unless
-//! told, and answers a [`Loaded`]; [`write()`] does the reverse. What is ill-formed is a [`FormatError`] with file,
-//! line and column; what a format cannot carry is one that names the operation.
+//! [`read`] takes a [`Source`] (a path, standard input, bytes), undoes gzip or zstd, finds out the
+//! [`Format`] unless told, and answers a [`Loaded`]; [`write()`] does the reverse. What is
+//! ill-formed is a [`FormatError`] with file, line and column; what a format cannot carry is one
+//! that names the operation.
 //!
 //! # Invariants
-//! - Any bytes lead to a history or an error, never to a panic, and memory is bounded by the content, not by what it
-//!   claims.
+//! - Any bytes lead to a history or an error, never to a panic, and memory is bounded by the
+//!   content, not by what it claims.
 //! - Nothing half-written is left behind: see `output`.
-//! - Reading and writing lose nothing of what clients did and saw, or fail; what else a format has no place for,
-//!   [`omissions`] tells.
+//! - Reading and writing lose nothing of what clients did and saw, or fail; what else a format has
+//!   no place for, [`omissions`] tells.
 
 // Folders and warnings are for the formats of other tools.
 #![cfg_attr(not(feature = "foreign"), allow(dead_code))]
@@ -119,7 +120,8 @@ fn read_input(source: Source<'_>, format: Option<Format>, stop: Stop) -> Result<
     let read = dispatch_read(input, format, &mut warnings).map_err(|error| error.in_file(&name));
     let history = match cut.problem() {
         None => read?,
-        // A recording that grows while clients run is worth reading as far as it got; other files are whole or wrong.
+        // A recording that grows while clients run is worth reading as far as it got; other files
+        // are whole or wrong.
         Some(problem) if format == Format::Margay => {
             warnings.add(format!("{problem}: read up to there"));
             read.map_err(|error| FormatError { what: format!("{problem}: {}", error.what), ..error })?

@@ -88,8 +88,8 @@ impl<'a> Lines<'a> {
         Ok(true)
     }
 
-    /// Room behind what is filled: the current line moves to the front, or the buffer doubles. Answers how far things
-    /// moved.
+    /// Room behind what is filled: the current line moves to the front, or the buffer doubles.
+    /// Answers how far things moved.
     fn make_room(&mut self) -> usize {
         if self.filled < self.buffer.len() {
             return 0;
@@ -148,7 +148,8 @@ impl<'a> Lines<'a> {
             .with_snippet(self.line())
     }
 
-    /// A broken rule of the model, whose place is a line number, as told to `HistoryBuilder::at_place`.
+    /// A broken rule of the model, whose place is a line number, as told to
+    /// `HistoryBuilder::at_place`.
     pub fn invalid(&self, invalid: Invalid) -> FormatError {
         if invalid.place == self.number {
             return self.error(1, invalid.what);

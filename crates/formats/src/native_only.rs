@@ -1,4 +1,5 @@
-//! The formats of other tools in a build without the feature `foreign`: none of them is read or written.
+//! The formats of other tools in a build without the feature `foreign`: none of them is read or
+//! written.
 
 use margay_history::History;
 

@@ -1,7 +1,8 @@
 //! Where histories go: whole, or not at all.
 //!
 //! # Invariants
-//! A file or directory takes its name only when all of it is written; a stream gets its first byte only then.
+//! A file or directory takes its name only when all of it is written; a stream gets its first byte
+//! only then.
 
 use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
@@ -16,7 +17,8 @@ const BLOCK: usize = 256 << 10;
 
 /// Where to write a history.
 pub enum Target<'a> {
-    /// A file, compressed if its name ends in `.gz` or `.zst`; or a directory, for the formats that are one.
+    /// A file, compressed if its name ends in `.gz` or `.zst`; or a directory, for the formats that
+    /// are one.
     Path(PathBuf),
     /// A stream, such as standard output.
     Stream(Box<dyn Write + 'a>),
@@ -47,7 +49,8 @@ impl From<&Path> for Target<'_> {
     }
 }
 
-/// A file or directory that is being written under another name. Unless it was renamed, it goes with this value.
+/// A file or directory that is being written under another name. Unless it was renamed, it goes
+/// with this value.
 struct Draft(PathBuf);
 
 impl Draft {
@@ -108,7 +111,8 @@ fn write_path(
     if path.is_dir() {
         return Err(FormatError::new("is a directory; a file is expected"));
     }
-    // What is no regular file (a pipe, /dev/null) cannot be replaced by renaming; it is written like a stream.
+    // What is no regular file (a pipe, /dev/null) cannot be replaced by renaming; it is written
+    // like a stream.
     if path.exists() && !path.is_file() {
         return write_file(Target::Stream(Box::new(File::options().write(true).open(path)?)), fill);
     }

@@ -102,8 +102,8 @@ fn claims_are_checked_before_memory_is_reserved() {
     assert_eq!(read(&bytes, Format::MargayBin).unwrap_err().what, "the file ends too early");
 }
 
-/// A file of version 1 stays readable, and is still what is written. `MARGAY_BLESS=1` writes it anew, for a new
-/// version.
+/// A file of version 1 stays readable, and is still what is written. `MARGAY_BLESS=1` writes it
+/// anew, for a new version.
 #[test]
 fn the_written_form_does_not_drift() {
     let bytes = written(&sample());

@@ -1,5 +1,5 @@
-//! Every history of the corpora, if they lie beside the workspace: read, through the native format and back, and
-//! through its own format where that can be written.
+//! Every history of the corpora, if they lie beside the workspace: read, through the native format
+//! and back, and through its own format where that can be written.
 
 use std::path::{Path, PathBuf};
 
@@ -51,8 +51,8 @@ fn through(format: Format, path: &Path, history: &History) -> Result<History, St
         .history)
 }
 
-/// Elle's own micro-operations can be written back; the other workloads of Jepsen become statements, sets and initial
-/// values.
+/// Elle's own micro-operations can be written back; the other workloads of Jepsen become
+/// statements, sets and initial values.
 fn may_refuse(history: &History) -> bool {
     let named = |name: &str| history.tables().iter().any(|table| table.name == name);
     history.has_kind(OpKind::Sql)

@@ -1,4 +1,5 @@
-//! The examples of docs/FORMAT.md: the good ones are read and written without loss, the bad ones are refused.
+//! The examples of docs/FORMAT.md: the good ones are read and written without loss, the bad ones
+//! are refused.
 
 use margay_formats::{Format, Source, Target};
 

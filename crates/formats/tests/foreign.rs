@@ -1,5 +1,5 @@
-//! Random histories through the foreign formats: what can be written reads back, gets the same verdicts, and from then
-//! on does not change.
+//! Random histories through the foreign formats: what can be written reads back, gets the same
+//! verdicts, and from then on does not change.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use margay_naive::holds;
 use margay_verdict::{Budget, Question};
 use proptest::prelude::*;
 
-/// A read or write of one of a few keys; few values, so that many are equal. A negative one is `null`, absent.
+/// A read or write of one of a few keys; few values, so that many are equal. A negative one is
+/// `null`, absent.
 #[derive(Clone, Debug)]
 struct Access1 {
     write: bool,

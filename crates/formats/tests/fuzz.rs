@@ -1,5 +1,5 @@
-//! Any bytes lead to a history or an error, never to a panic, in any format, and in bounded memory; and what was read
-//! can be written and read again without loss.
+//! Any bytes lead to a history or an error, never to a panic, in any format, and in bounded memory;
+//! and what was read can be written and read again without loss.
 
 mod common;
 
@@ -25,7 +25,8 @@ fn survives(format: Format, bytes: &[u8]) -> TestCaseResult {
     Ok(())
 }
 
-/// The checksum of the binary form would hide everything behind it from changed files; so it is put right.
+/// The checksum of the binary form would hide everything behind it from changed files; so it is put
+/// right.
 fn survives_checked(bytes: &[u8]) -> TestCaseResult {
     let Some((content, _)) = bytes.split_last_chunk::<4>() else { return Ok(()) };
     let mut crc = flate2::Crc::new();
@@ -41,9 +42,10 @@ fn size(history: &History) -> [usize; 4] {
     [history.session_count(), history.txn_count(), history.op_count(), history.object_count()]
 }
 
-/// The binary form carries everything, JSON lines everything that they do not refuse. The format that the history came
-/// from keeps all operations, though it may number anew what has no number in it. Other formats may know less (the unit
-/// of a clock that nobody used, for example), but what they write can be read.
+/// The binary form carries everything, JSON lines everything that they do not refuse. The format
+/// that the history came from keeps all operations, though it may number anew what has no number in
+/// it. Other formats may know less (the unit of a clock that nobody used, for example), but what
+/// they write can be read.
 fn keeps(loaded: &Loaded) -> TestCaseResult {
     let history = &loaded.history;
     for format in Format::ALL.into_iter().filter(|format| format.can_write() && !format.is_directory()) {
@@ -186,7 +188,8 @@ fn changed_file() -> impl Strategy<Value = (Format, Shown)> {
     })
 }
 
-/// The same cases every time. `PROPTEST_CASES` overrules their number, `MARGAY_FUZZ_SEED` chooses others.
+/// The same cases every time. `PROPTEST_CASES` overrules their number, `MARGAY_FUZZ_SEED` chooses
+/// others.
 fn config(cases: u32) -> ProptestConfig {
     let seed = std::env::var("MARGAY_FUZZ_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
     ProptestConfig {

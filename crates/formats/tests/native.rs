@@ -107,7 +107,8 @@ fn bad_headers_are_refused() {
     ]);
 }
 
-/// Each bad line after a header with a begun transaction 1, with the column and the words of its error.
+/// Each bad line after a header with a begun transaction 1, with the column and the words of its
+/// error.
 fn refused_lines(cases: &[(&str, &str)]) {
     for (line, expected) in cases {
         let text = format!("{{\"margay\":1}}\n{{\"session\":0,\"txn\":1,\"begin\":true}}\n{line}\n");

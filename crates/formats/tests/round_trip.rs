@@ -62,7 +62,7 @@ fn intern(builder: &mut HistoryBuilder, model: &Model) -> ValueId {
 
 /// An operation to add to the transaction that a session is in.
 #[derive(Clone, Debug)]
-struct Step {
+struct RandomStep {
     session: u64,
     kind: usize,
     at: Option<(u32, u32)>,
@@ -71,11 +71,11 @@ struct Step {
     seen: bool,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = RandomStep> {
     let accesses = proptest::collection::vec((any::<u8>(), value()), 1..4);
     let at = proptest::option::of(any::<(u32, u32)>());
     (0_u64..4, 0_usize..12, at, accesses, any::<(String, String)>(), any::<bool>()).prop_map(
-        |(session, kind, at, accesses, texts, seen)| Step { session, kind, at, accesses, texts, seen },
+        |(session, kind, at, accesses, texts, seen)| RandomStep { session, kind, at, accesses, texts, seen },
     )
 }
 
@@ -94,7 +94,7 @@ fn object(builder: &mut HistoryBuilder, number: u8) -> ObjectId {
 }
 
 /// The history of the steps; each session goes on in its transaction until an end comes.
-fn build(steps: &[Step], stamps: &[(u8, i64)]) -> History {
+fn build(steps: &[RandomStep], stamps: &[(u8, i64)]) -> History {
     let mut builder = HistoryBuilder::new();
     builder.header().unit = Unit::Milliseconds;
     // So much skew that no clock can contradict the order of a session.
@@ -138,7 +138,7 @@ fn build(steps: &[Step], stamps: &[(u8, i64)]) -> History {
 }
 
 /// Adds a step; answers whether it was an end.
-fn push(builder: &mut HistoryBuilder, step: &Step, label: u64) -> bool {
+fn push(builder: &mut HistoryBuilder, step: &RandomStep, label: u64) -> bool {
     let kind = [OpKind::Read, OpKind::Write][step.kind % 2];
     let kind = OpKind::ALL.get(step.kind).copied().filter(|&kind| kind != OpKind::Begin).unwrap_or(kind);
     // All intervals meet at 0, so that no transaction ends before it begins.

@@ -1,13 +1,14 @@
-//! The only way to make a [`History`]: operations in, in any order across sessions; a validated history out.
+//! The only way to make a [`History`]: operations in, in any order across sessions; a validated
+//! history out.
 //!
 //! # Invariants
-//! What is wrong is said where it is met: `push` fails on the operation that breaks a rule, so a reader can
-//! point at its line. Only what needs the whole history (evidence, clocks that contradict session order)
-//! waits for [`HistoryBuilder::finish`], with the place remembered.
+//! What is wrong is said where it is met: `push` fails on the operation that breaks a rule, so a
+//! reader can point at its line. Only what needs the whole history (evidence, clocks that
+//! contradict session order) waits for [`HistoryBuilder::finish`], with the place remembered.
 //!
 //! # Cost
-//! Linear. When operations arrive in the history's own order, nothing is moved; otherwise each column is
-//! permuted once, one after the other, so the peak is one column above the result.
+//! Linear. When operations arrive in the history's own order, nothing is moved; otherwise each
+//! column is permuted once, one after the other, so the peak is one column above the result.
 
 use std::sync::Arc;
 
@@ -80,8 +81,9 @@ impl HistoryBuilder {
         Self::default()
     }
 
-    /// A builder with the header, tables, objects, values and initial state of a history, and none of its
-    /// transactions or evidence. The ids of its tables, objects, values and columns stay what they were.
+    /// A builder with the header, tables, objects, values and initial state of a history, and none
+    /// of its transactions or evidence. The ids of its tables, objects, values and columns stay
+    /// what they were.
     #[must_use]
     pub fn like(history: &History) -> Self {
         let names = history.tables.iter().enumerate();
@@ -149,7 +151,8 @@ impl HistoryBuilder {
         Ok(id)
     }
 
-    /// Takes all tables for seen: initial rows are those that are given, and only recorded transactions write.
+    /// Takes all tables for seen: initial rows are those that are given, and only recorded
+    /// transactions write.
     pub fn take_tables_as_seen(&mut self) {
         for table in &mut self.tables {
             (table.initial_unknown, table.written_by_anything) = (false, false);
@@ -198,8 +201,8 @@ impl HistoryBuilder {
     /// Adds an operation to a transaction, which it begins if need be.
     ///
     /// # Errors
-    /// When the operation cannot follow what its session and transaction have done so far, or is not what its
-    /// kind says.
+    /// When the operation cannot follow what its session and transaction have done so far, or is
+    /// not what its kind says.
     pub fn push(
         &mut self,
         session: u64,
@@ -281,10 +284,12 @@ impl HistoryBuilder {
         }
     }
 
-    /// The transaction that an operation belongs to, which must be the one its session is in, or a new one.
+    /// The transaction that an operation belongs to, which must be the one its session is in, or a
+    /// new one.
     fn enter(&mut self, session_label: u64, label: u64) -> Result<u32, Invalid> {
         let session = self.session(session_label);
-        // Nearly always the session goes on in its transaction; the index of all transactions is too large for a cache.
+        // Nearly always the session goes on in its transaction; the index of all transactions is
+        // too large for a cache.
         let current = self.sessions[session as usize].current;
         if self.txns.get(current as usize).is_some_and(|draft| draft.label == label && !draft.ended) {
             return Ok(current);
@@ -383,7 +388,8 @@ impl HistoryBuilder {
         id
     }
 
-    /// Evidence: versions of an object in order, by their transactions' labels; `None` is the initial version.
+    /// Evidence: versions of an object in order, by their transactions' labels; `None` is the
+    /// initial version.
     pub fn version_order(&mut self, object: ObjectId, txns: Vec<Option<u64>>) {
         self.evidence.push((self.place, Draft::VersionOrder(object, txns)));
     }
@@ -415,8 +421,8 @@ impl HistoryBuilder {
     /// The history.
     ///
     /// # Errors
-    /// When evidence names a transaction, operation or version that is not there, or a session's clock
-    /// contradicts the order of its transactions.
+    /// When evidence names a transaction, operation or version that is not there, or a session's
+    /// clock contradicts the order of its transactions.
     pub fn finish(mut self) -> Result<History, Invalid> {
         self.check_room()?;
         self.end_open_txns();
@@ -550,7 +556,8 @@ fn renumber<T>(column: &mut [(OpId, T)], new: &[OpId]) {
     column.sort_by_key(|(op, _)| *op);
 }
 
-/// Session order is part of what clients saw; a clock that says the opposite is a broken recording, not a violation.
+/// Session order is part of what clients saw; a clock that says the opposite is a broken recording,
+/// not a violation.
 pub(crate) fn check_clocks(history: &History, place: impl Fn(TxnId) -> u64) -> Result<(), Invalid> {
     for session in history.sessions() {
         let mut latest: Option<TxnId> = None;

@@ -1,11 +1,13 @@
-//! A history from whole columns: for readers of large histories that were validated when they were written,
-//! and are validated again here.
+//! A history from whole columns: for readers of large histories that were validated when they were
+//! written, and are validated again here.
 //!
 //! # Invariants
-//! Any columns lead to a history that [`crate::HistoryBuilder`] could have made, or to an error; never to a panic.
+//! Any columns lead to a history that [`crate::HistoryBuilder`] could have made, or to an error;
+//! never to a panic.
 //!
 //! # Cost
-//! Linear, apart from sorting the transactions' labels once to see that they are unique. Nothing is copied.
+//! Linear, apart from sorting the transactions' labels once to see that they are unique. Nothing is
+//! copied.
 
 use crate::builder::check_clocks;
 use crate::detail::Begin;
@@ -18,8 +20,8 @@ use crate::object::Objects;
 use crate::table::Table;
 use crate::value::Values;
 
-/// The columns of a history, in its own order: sessions by label, transactions in session order, operations
-/// in program order.
+/// The columns of a history, in its own order: sessions by label, transactions in session order,
+/// operations in program order.
 #[derive(Default, Debug)]
 pub struct Columns {
     /// What the history says of itself.
@@ -217,7 +219,8 @@ fn all_end(txn_starts: &[u32], kinds: &[OpKind]) -> bool {
     txn_starts.windows(2).all(ends)
 }
 
-/// Every scan, update and statement belongs to an operation of its kind, and every such operation has one.
+/// Every scan, update and statement belongs to an operation of its kind, and every such operation
+/// has one.
 fn check_details(history: &History) -> Check {
     let begin = |(op, begin): &(OpId, Begin)| {
         op.index() < history.kinds.len()
@@ -278,7 +281,8 @@ fn has_foreign_row(history: &History, op: &Op<'_>) -> bool {
 }
 
 impl History {
-    /// The same history, where these objects had an initial value that is not known, and tables were seen otherwise.
+    /// The same history, where these objects had an initial value that is not known, and tables
+    /// were seen otherwise.
     ///
     /// # Errors
     /// When one of them has an initial value. The error has no place.
@@ -295,7 +299,8 @@ impl History {
     /// The same history with this evidence instead of its own.
     ///
     /// # Errors
-    /// When the evidence is not about this history, or not sorted as [`Evidence`] is. The error has no place.
+    /// When the evidence is not about this history, or not sorted as [`Evidence`] is. The error has
+    /// no place.
     pub fn with_evidence(mut self, evidence: Evidence) -> Result<History, Invalid> {
         self.evidence = evidence;
         check_evidence(&self).map_err(unplaced)?;

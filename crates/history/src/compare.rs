@@ -1,7 +1,7 @@
 //! Whether two histories have the same content, whatever the numbers of their ids.
 //!
-//! Two readers meet objects and values in different orders, so their ids differ while what they stand for is
-//! the same. Used to prove that a conversion loses nothing.
+//! Two readers meet objects and values in different orders, so their ids differ while what they
+//! stand for is the same. Used to prove that a conversion loses nothing.
 
 use crate::evidence::Version;
 use crate::history::{Access, History, Op, Predicate};
@@ -124,7 +124,8 @@ fn predicate(h: &History, id: PredicateId) -> (String, Box<str>) {
     (h.table(*table).name.clone(), text.clone())
 }
 
-/// Text that is the same for the same value in any history. Columns sort by name, for ids depend on who was met first.
+/// Text that is the same for the same value in any history. Columns sort by name, for ids depend on
+/// who was met first.
 fn canonical(h: &History, id: ValueId) -> String {
     match h.value(id) {
         Value::List(items) => {

@@ -75,8 +75,9 @@ impl History {
         self.begins.iter().map(|(op, begin)| (self.txn_of(*op), begin))
     }
 
-    /// What an operation says beyond its accesses, as [`HistoryBuilder::push`](crate::HistoryBuilder::push)
-    /// wants it; `observed` overrules whether the rows of a scan or predicate update were seen.
+    /// What an operation says beyond its accesses, as
+    /// [`HistoryBuilder::push`](crate::HistoryBuilder::push) wants it; `observed` overrules whether
+    /// the rows of a scan or predicate update were seen.
     #[must_use]
     pub fn detail(&self, op: Op<'_>, observed: bool) -> OpDetail<'_> {
         if let Some(scan) = self.scan(op.id) {

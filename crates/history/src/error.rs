@@ -7,8 +7,8 @@ use std::fmt;
 pub struct Invalid {
     /// What is wrong, as a sentence without a full stop.
     pub what: String,
-    /// The place, as last told to [`crate::HistoryBuilder::at_place`] for what is wrong: a line, a record or
-    /// a byte, as the reader counts.
+    /// The place, as last told to [`crate::HistoryBuilder::at_place`] for what is wrong: a line, a
+    /// record or a byte, as the reader counts.
     pub place: u64,
 }
 

@@ -15,8 +15,8 @@ pub enum Version {
     Of(TxnId),
 }
 
-/// Versions of one object in the order in which they were installed. Several partial orders may be given for
-/// one object.
+/// Versions of one object in the order in which they were installed. Several partial orders may be
+/// given for one object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VersionOrder {
     /// The object.

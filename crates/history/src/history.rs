@@ -71,7 +71,8 @@ pub enum Outcome {
     Committed,
     /// It aborted: nothing of it may be seen.
     Aborted,
-    /// The client never learned. It may have committed, even after the last interval of the transaction.
+    /// The client never learned. It may have committed, even after the last interval of the
+    /// transaction.
     Unknown,
 }
 
@@ -89,7 +90,8 @@ pub enum OpKind {
     Append,
     /// A predicate read; its accesses are the rows that matched. See [`History::scan`].
     Scan,
-    /// A predicate update; its accesses are the rows that matched, as they became. See [`History::update`].
+    /// A predicate update; its accesses are the rows that matched, as they became. See
+    /// [`History::update`].
     Update,
     /// A SQL statement. See [`History::statement`].
     Sql,
@@ -189,8 +191,9 @@ pub struct Op<'a> {
 }
 
 impl Op<'_> {
-    /// The object that a scan or an update shows twice, with different values, if it does. Databases have
-    /// returned two rows of one key, so this is no ill-formed input; but it sees one version of an object.
+    /// The object that a scan or an update shows twice, with different values, if it does.
+    /// Databases have returned two rows of one key, so this is no ill-formed input; but it sees one
+    /// version of an object.
     #[must_use]
     pub fn shows_twice(&self) -> Option<ObjectId> {
         matches!(self.kind, OpKind::Scan | OpKind::Update).then(|| shown_twice(self.accesses)).flatten()
@@ -525,15 +528,16 @@ impl History {
         !self.intervals.is_empty()
     }
 
-    /// The earliest time at which a transaction can have begun: its first operation's `before`, if that is known.
+    /// The earliest time at which a transaction can have begun: its first operation's `before`, if
+    /// that is known.
     #[inline]
     #[must_use]
     pub fn start(&self, txn: TxnId) -> Option<i64> {
         self.intervals.get(self.txn_starts[txn.index()] as usize).map(|at| at.before)
     }
 
-    /// The latest time at which a transaction can have taken effect: its end's `after`. Unknown for an
-    /// unknown outcome, which may take effect later than anything its client saw.
+    /// The latest time at which a transaction can have taken effect: its end's `after`. Unknown for
+    /// an unknown outcome, which may take effect later than anything its client saw.
     #[inline]
     #[must_use]
     pub fn end(&self, txn: TxnId) -> Option<i64> {

@@ -17,7 +17,8 @@ macro_rules! ids {
             /// The id of the element at `index` of a column.
             ///
             /// # Panics
-            /// If `index` needs more than 32 bits: [`crate::HistoryBuilder`] refuses such histories first.
+            /// If `index` needs more than 32 bits: [`crate::HistoryBuilder`] refuses such histories
+            /// first.
             #[inline]
             #[must_use]
             pub fn at(index: usize) -> Self {
@@ -36,7 +37,8 @@ ids! {
     OpId
     /// An object: a row (table, key) or a key of a key-value store.
     ObjectId
-    /// An interned value. Equal ids mean equal values. See [`crate::Values`] for what the number means.
+    /// An interned value. Equal ids mean equal values. See [`crate::Values`] for what the number
+    /// means.
     ValueId
     /// A table.
     TableId

@@ -1,6 +1,7 @@
 //! Intervals on a client's clock.
 
-/// The interval in which an operation took effect: the client called at `before` and had its answer at `after`.
+/// The interval in which an operation took effect: the client called at `before` and had its answer
+/// at `after`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Interval {
     /// When the client called.
@@ -20,9 +21,9 @@ impl Interval {
 /// A column of optional intervals in 12 bytes each.
 ///
 /// # Design
-/// The length of an interval is kept in 32 bits; longer ones (over four seconds, in nanoseconds) are kept
-/// whole in `long`. The column stays empty until the first interval that is there, so a history without time
-/// costs nothing.
+/// The length of an interval is kept in 32 bits; longer ones (over four seconds, in nanoseconds)
+/// are kept whole in `long`. The column stays empty until the first interval that is there, so a
+/// history without time costs nothing.
 #[derive(Clone, Default, Debug)]
 pub struct Intervals {
     rows: usize,

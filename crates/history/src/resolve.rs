@@ -9,7 +9,8 @@ use crate::evidence::{
 use crate::history::History;
 use crate::ids::{ObjectId, OpId, TxnId};
 
-/// Evidence in the recorder's labels, resolved when all transactions are known. `None` is the initial version.
+/// Evidence in the recorder's labels, resolved when all transactions are known. `None` is the
+/// initial version.
 #[derive(Debug)]
 pub(crate) enum Draft {
     VersionOrder(ObjectId, Vec<Option<u64>>),
@@ -32,7 +33,8 @@ impl Resolver<'_> {
     /// The evidence, sorted.
     ///
     /// # Errors
-    /// When it names a transaction, operation or version that is not there, or says twice what can be said once.
+    /// When it names a transaction, operation or version that is not there, or says twice what can
+    /// be said once.
     pub(crate) fn resolve(&self, drafts: Vec<(u64, Draft)>) -> Result<Evidence, Invalid> {
         let mut all = Evidence::default();
         let mut places: HashMap<(u8, u32), u64> = HashMap::new();

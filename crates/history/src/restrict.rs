@@ -1,17 +1,19 @@
 //! A history without some of its transactions.
 //!
 //! # Problem
-//! A counterexample is minimal when no transaction of it can be dropped. But a history from which a writer
-//! was simply cut out is broken: what others read of that writer would look as if it came from nowhere.
+//! A counterexample is minimal when no transaction of it can be dropped. But a history from which a
+//! writer was simply cut out is broken: what others read of that writer would look as if it came
+//! from nowhere.
 //!
 //! # Algorithm
-//! With a transaction go the observations that may be its work: a read that may have seen it becomes one
-//! whose result is not known, its elements vanish from lists that were read, and a scan of a table that it
-//! wrote to is no longer observed.
+//! With a transaction go the observations that may be its work: a read that may have seen it
+//! becomes one whose result is not known, its elements vanish from lists that were read, and a scan
+//! of a table that it wrote to is no longer observed.
 //!
 //! # Invariants
-//! If some choice of orders and points explains the history at some level, then the same choice without the
-//! dropped transactions explains what is left. So a violation of the restricted history is one of the whole.
+//! If some choice of orders and points explains the history at some level, then the same choice
+//! without the dropped transactions explains what is left. So a violation of the restricted history
+//! is one of the whole.
 
 use crate::HistoryBuilder;
 use crate::evidence::Version;
@@ -20,11 +22,11 @@ use crate::ids::{ObjectId, TableId, TxnId, ValueId};
 use crate::value::Value;
 
 impl History {
-    /// The history of the transactions that `keep` names, in which nothing depends on the others. Objects,
-    /// values and labels stay the same; transactions and operations are numbered anew.
+    /// The history of the transactions that `keep` names, in which nothing depends on the others.
+    /// Objects, values and labels stay the same; transactions and operations are numbered anew.
     ///
-    /// `None` when that cannot be told: when the effect of a kept statement depends on what a dropped
-    /// transaction wrote.
+    /// `None` when that cannot be told: when the effect of a kept statement depends on what a
+    /// dropped transaction wrote.
     #[must_use]
     pub fn restrict(&self, keep: impl Fn(TxnId) -> bool) -> Option<History> {
         let (kept, dropped): (Vec<TxnId>, Vec<TxnId>) = self.txns().partition(|&txn| keep(txn));
@@ -145,9 +147,9 @@ impl Cut<'_> {
         matches!(op.kind, OpKind::Write | OpKind::Update) && op.accesses.iter().any(shows)
     }
 
-    /// Whether what was `written` may be part of what was `seen`. A whole list may be part of any list; what
-    /// is absent in a row may come from any write of that row, for one that deletes or creates it leaves the
-    /// other columns absent. That nothing is there shows only who removed it.
+    /// Whether what was `written` may be part of what was `seen`. A whole list may be part of any
+    /// list; what is absent in a row may come from any write of that row, for one that deletes or
+    /// creates it leaves the other columns absent. That nothing is there shows only who removed it.
     fn shows(&self, written: ValueId, seen: ValueId) -> bool {
         let columns_of_seen = match self.history.value(seen) {
             Value::List(_) => return true,

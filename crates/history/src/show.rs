@@ -1,5 +1,5 @@
-//! Objects and values as people read them: close to the native format's JSON, without its quotes where they
-//! only disturb.
+//! Objects and values as people read them: close to the native format's JSON, without its quotes
+//! where they only disturb.
 
 use std::fmt::Write;
 
@@ -8,8 +8,8 @@ use crate::ids::{ObjectId, TxnId, ValueId};
 use crate::value::Value;
 
 impl History {
-    /// An object for people: `x`, `accounts/1`, `t/(1, 2)`; and `key 7`, for a bare number beside values
-    /// would read like one of them.
+    /// An object for people: `x`, `accounts/1`, `t/(1, 2)`; and `key 7`, for a bare number beside
+    /// values would read like one of them.
     #[must_use]
     pub fn show_object(&self, id: ObjectId) -> String {
         let object = self.object(id);

@@ -15,8 +15,8 @@ pub struct Table {
     pub initial_unknown: bool,
     /// Whether rows of it may be written by something that is not recorded.
     pub written_by_anything: bool,
-    /// The columns that something which is not recorded may write, in rows that recorded transactions
-    /// insert and delete. Sorted; none of the key.
+    /// The columns that something which is not recorded may write, in rows that recorded
+    /// transactions insert and delete. Sorted; none of the key.
     pub columns_by_anything: Vec<String>,
 }
 
@@ -46,9 +46,10 @@ impl Table {
 }
 
 impl History {
-    /// What of the tables' content the recorder could not see, in words: rows that may have been there
-    /// before, or writers that were not recorded. Whoever takes a missing row for an absent one, or a
-    /// value for the work of a recorded transaction, must answer `unknown` with this reason.
+    /// What of the tables' content the recorder could not see, in words: rows that may have been
+    /// there before, or writers that were not recorded. Whoever takes a missing row for an absent
+    /// one, or a value for the work of a recorded transaction, must answer `unknown` with this
+    /// reason.
     #[must_use]
     pub fn unseen_content(&self) -> Option<String> {
         self.tables().iter().find_map(|table| {

@@ -32,11 +32,12 @@ pub enum Value<'a> {
 /// The table of interned values.
 ///
 /// # Design
-/// A [`ValueId`] with its highest bit set *is* the integer in the other 31 bits; every other id is an index
-/// into 16-byte slots, whose texts, lists and rows lie in three arenas.
+/// A [`ValueId`] with its highest bit set *is* the integer in the other 31 bits; every other id is
+/// an index into 16-byte slots, whose texts, lists and rows lie in three arenas.
 ///
 /// # Invariants
-/// Equal values have equal ids: integers of 31 bits are always inline, all others are looked up before they are added.
+/// Equal values have equal ids: integers of 31 bits are always inline, all others are looked up
+/// before they are added.
 #[derive(Clone, Debug)]
 pub struct Values {
     slots: Vec<Slot>,
@@ -198,7 +199,8 @@ impl Values {
         self.intern(Value::List(items))
     }
 
-    /// A row of interned values. Columns may come in any order; of a column named twice the last counts.
+    /// A row of interned values. Columns may come in any order; of a column named twice the last
+    /// counts.
     pub fn row(&mut self, columns: &[(NameId, ValueId)]) -> ValueId {
         if columns.is_sorted_by(|a, b| a.0 < b.0) {
             return self.intern(Value::Row(columns));
@@ -273,7 +275,8 @@ impl Values {
         })
     }
 
-    /// Whether something found no room: texts, lists and rows hold at most 2^32 bytes or elements each.
+    /// Whether something found no room: texts, lists and rows hold at most 2^32 bytes or elements
+    /// each.
     pub(crate) fn is_full(&self) -> bool {
         self.full
     }

@@ -147,8 +147,8 @@ fn operations_must_be_what_their_kind_says() {
     assert!(b.0.push(0, 1, None, OpKind::Read, &[unknown], OpDetail::None).is_ok());
 }
 
-/// A timed history of `txns` transactions with 8 key-value operations each; the written values are 64-bit,
-/// the costly kind.
+/// A timed history of `txns` transactions with 8 key-value operations each; the written values are
+/// 64-bit, the costly kind.
 fn large(txns: u64) -> History {
     let mut b = HistoryBuilder::new();
     let mut clock = 1_700_000_000_000_000_000;

@@ -1,13 +1,14 @@
 //! How long engine infer takes, and in how much memory.
 //!
-//! `cargo bench -p margay-infer` runs each case in a process of its own, so that the peaks of memory do not
-//! mix, and prints a table; `-- PART` runs the cases whose name has PART. Seconds are those of the check
-//! alone, by the clock and by the processor; the peak includes the history.
+//! `cargo bench -p margay-infer` runs each case in a process of its own, so that the peaks of
+//! memory do not mix, and prints a table; `-- PART` runs the cases whose name has PART. Seconds are
+//! those of the check alone, by the clock and by the processor; the peak includes the history.
 //!
 //! The histories are serial executions dealt out to 50 sessions at random, with time. Registers: 8
-//! operations, half of them reads, as many keys as a tenth of the transactions. Updates: the same with 4
-//! operations, and who writes a register has read it before. Lists: 4 operations, half of them reads; a list
-//! gets at most 32 elements. Stale lists: one read in a thousand misses the last element.
+//! operations, half of them reads, as many keys as a tenth of the transactions. Updates: the same
+//! with 4 operations, and who writes a register has read it before. Lists: 4 operations, half of
+//! them reads; a list gets at most 32 elements. Stale lists: one read in a thousand misses the last
+//! element.
 
 use margay_history::{Access, History, HistoryBuilder, Interval, OpDetail, OpKind, ValueId};
 use margay_infer::Infer;

@@ -1,13 +1,14 @@
 //! Writes that reads cannot tell apart.
 //!
 //! # Problem
-//! Inference looks a read's writer up by value. Two writes of one value to one object (`duplicate-write`),
-//! and a write of what the object had at first (`unobservable-write`), leave open what a read of that value
-//! saw. That is no violation, and it is told apart from them: who records a history can avoid it.
+//! Inference looks a read's writer up by value. Two writes of one value to one object
+//! (`duplicate-write`), and a write of what the object had at first (`unobservable-write`), leave
+//! open what a read of that value saw. That is no violation, and it is told apart from them: who
+//! records a history can avoid it.
 //!
 //! # Algorithm
-//! A first pass finds the values that may be ambiguous, which mostly are none; a second one who wrote and read
-//! those.
+//! A first pass finds the values that may be ambiguous, which mostly are none; a second one who
+//! wrote and read those.
 //!
 //! # Cost
 //! Linear; one entry for each value that may be ambiguous.
@@ -86,7 +87,8 @@ fn key(history: &History, access: &Access) -> (ObjectId, ValueId) {
     (access.object, plain(history, access.value))
 }
 
-/// The values that were written to an object more than once, or were there at first. A transaction may count twice.
+/// The values that were written to an object more than once, or were there at first. A transaction
+/// may count twice.
 fn suspects(history: &History) -> HashSet<(ObjectId, ValueId)> {
     let mut writes: Vec<LastWrite> = Vec::new();
     for (txn, op) in live(history).filter(|(_, op)| op.kind == OpKind::Write) {

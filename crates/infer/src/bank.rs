@@ -1,6 +1,7 @@
 //! Jepsen's bank: the total of all accounts never changes.
 //!
-//! The rule is no proof that a serial order exists, so where nothing breaks it the answer is `clean`.
+//! The rule is no proof that a serial order exists, so where nothing breaks it the answer is
+//! `clean`.
 
 use margay_audit::{Bank, audit_within};
 use margay_history::{History, OpId};

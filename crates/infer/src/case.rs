@@ -1,17 +1,17 @@
-//! From a history to what its reads show: who committed, what each read saw, and which versions certainly
-//! precede which.
+//! From a history to what its reads show: who committed, what each read saw, and which versions
+//! certainly precede which.
 //!
 //! # Algorithm
-//! Transactions are visited from the committed ones on ([`crate::visit`]); an unknown one joins when a
-//! visited one can only have read from it. A read of a register looks its writer up by value; a scan reads
-//! every row of its table ([`crate::scans`]). Reads of lists are collected and handed to [`crate::lists`],
-//! which takes the order of versions from the longest. What is certain of the versions of registers is in
-//! [`crate::registers`].
+//! Transactions are visited from the committed ones on ([`crate::visit`]); an unknown one joins
+//! when a visited one can only have read from it. A read of a register looks its writer up by
+//! value; a scan reads every row of its table ([`crate::scans`]). Reads of lists are collected and
+//! handed to [`crate::lists`], which takes the order of versions from the longest. What is certain
+//! of the versions of registers is in [`crate::registers`].
 //!
 //! # Invariants
-//! What stands here is certain: another explanation of the history may add to it, never take away. What is
-//! not certain (a value that several wrote) is left out and noted in [`Case::open`], so that nobody says
-//! `holds` without it.
+//! What stands here is certain: another explanation of the history may add to it, never take away.
+//! What is not certain (a value that several wrote) is left out and noted in [`Case::open`], so
+//! that nobody says `holds` without it.
 
 use hashbrown::HashMap;
 use margay_history::{History, ObjectId, OpId, OpKind, Outcome, TxnId, ValueId, Version};
@@ -106,7 +106,7 @@ pub(crate) struct Case<'h> {
 }
 
 /// How many findings of one sort are kept.
-pub(crate) const FEW: usize = 4;
+pub(crate) const FINDINGS_KEPT: usize = 4;
 
 impl<'h> Case<'h> {
     /// # Errors
@@ -193,8 +193,8 @@ impl<'h> Case<'h> {
     }
 }
 
-/// Notes an operation that nothing explains. Of an unknown transaction it shows that it cannot have committed
-/// though somebody saw it: no single operation proves that.
+/// Notes an operation that nothing explains. Of an unknown transaction it shows that it cannot have
+/// committed though somebody saw it: no single operation proves that.
 pub(crate) fn unexplained(
     history: &History,
     local: &mut Vec<Local>,

@@ -1,20 +1,22 @@
 //! Cycles by kind.
 //!
 //! # Problem
-//! Of all cycles of dependencies show one of each kind that the level forbids, a short one, the most severe
-//! kinds first; a cycle of a kind that an already shown one implies tells nothing new [Elle §5.2, §6].
+//! Of all cycles of dependencies show one of each kind that the level forbids, a short one, the
+//! most severe kinds first; a cycle of a kind that an already shown one implies tells nothing new
+//! [Elle §5.2, §6].
 //!
 //! # Algorithm
-//! Strongly connected components of the whole graph; in each, kind by kind, a projection of the graph: which
-//! edges count, whether two rw edges may meet. A node of the projection knows whether it was entered by an rw
-//! edge. An edge of the kind's own sort whose ends lie in one component of the projection closes a cycle;
-//! breadth-first search from a number of such edges finds the shortest way back. With exactly one rw edge
-//! there is no such projection: each is tried, until the steps run out.
+//! Strongly connected components of the whole graph; in each, kind by kind, a projection of the
+//! graph: which edges count, whether two rw edges may meet. A node of the projection knows whether
+//! it was entered by an rw edge. An edge of the kind's own sort whose ends lie in one component of
+//! the projection closes a cycle; breadth-first search from a number of such edges finds the
+//! shortest way back. With exactly one rw edge there is no such projection: each is tried, until
+//! the steps run out.
 //!
 //! # Differs from the paper
-//! No clock limits the search but a number of steps, so the same history gives the same findings. Existence
-//! does not depend on that limit, apart from cycles of one rw edge in components of millions of edges; a
-//! level that only those violate is decided otherwise.
+//! No clock limits the search but a number of steps, so the same history gives the same findings.
+//! Existence does not depend on that limit, apart from cycles of one rw edge in components of
+//! millions of edges; a level that only those violate is decided otherwise.
 //!
 //! # Cost
 //! Linear for each kind and component, plus the limited searches.

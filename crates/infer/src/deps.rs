@@ -1,15 +1,16 @@
 //! Dependencies between transactions, as a graph.
 //!
 //! # Algorithm
-//! Only neighbours in a version order are joined: a ww edge further on is a path, and an rw edge further on
-//! is an rw edge and ww edges. Where one thing comes before many (the readers of the last known version
-//! before every version whose place is not known; what ended before what began later) extra nodes stand
-//! between, so that the edges are linear in number.
+//! Only neighbours in a version order are joined: a ww edge further on is a path, and an rw edge
+//! further on is an rw edge and ww edges. Where one thing comes before many (the readers of the
+//! last known version before every version whose place is not known; what ended before what began
+//! later) extra nodes stand between, so that the edges are linear in number.
 //!
 //! A node is a transaction, or for the levels of points its begin and its commit.
 //!
 //! # Invariants
-//! A path through extra nodes from one transaction to another is one dependency, of the kind of its first edge.
+//! A path through extra nodes from one transaction to another is one dependency, of the kind of its
+//! first edge.
 
 use margay_history::{ObjectId, OpKind, TxnId};
 use margay_levels::Level;
@@ -121,8 +122,8 @@ impl Deps {
         }
     }
 
-    /// Extra nodes that lead to the first so many of the rest, and to the last so many; a reader that is one
-    /// of them leaves itself out.
+    /// Extra nodes that lead to the first so many of the rest, and to the last so many; a reader
+    /// that is one of them leaves itself out.
     fn antis_to_rest(&mut self, case: &Case<'_>, reads: &[(ObjectId, u32)]) {
         let rest = case.writers.rest(reads[0].0);
         if rest.len() <= 2 || reads.len() <= 2 {
@@ -234,8 +235,8 @@ impl Deps {
     }
 }
 
-/// The nodes in an order that every edge follows, what became possible last first: so a transaction commits
-/// soon after it began, and transactions overlap little. `None` when there is a cycle.
+/// The nodes in an order that every edge follows, what became possible last first: so a transaction
+/// commits soon after it began, and transactions overlap little. `None` when there is a cycle.
 pub(crate) fn in_order(graph: &Graph) -> Option<Vec<u32>> {
     let mut missing = graph.indegrees();
     let mut open: Vec<u32> =

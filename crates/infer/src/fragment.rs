@@ -1,7 +1,8 @@
 //! What of a history the engine gives no meaning to.
 //!
-//! Predicate updates and SQL make versions that depend on others; rows that are written in part do too. Scans
-//! and whole rows are fine: a row whose columns are always written and read together is one value.
+//! Predicate updates and SQL make versions that depend on others; rows that are written in part do
+//! too. Scans and whole rows are fine: a row whose columns are always written and read together is
+//! one value.
 
 use hashbrown::HashMap;
 use margay_history::{Access, History, NameId, ObjectId, OpKind, TableId, Value, ValueId};

@@ -1,8 +1,8 @@
 //! Who wrote what: writers by object and value, appenders by object and element.
 //!
 //! # Cost
-//! One pass over the history, a table of the values written to registers, and one hash entry for each element
-//! appended.
+//! One pass over the history, a table of the values written to registers, and one hash entry for
+//! each element appended.
 
 use hashbrown::HashMap;
 use margay_history::{History, ObjectId, OpKind, Outcome, TxnId, Value, ValueId};

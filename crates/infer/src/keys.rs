@@ -1,24 +1,24 @@
 //! What session order and real time say of the versions of registers.
 //!
 //! # Problem
-//! Reads of registers tell few version orders. Elle offers to assume that keys are sequential or linearizable [Elle §5.3]: that the versions of
-//! one key follow session order or real time.
+//! Reads of registers tell few version orders. Elle offers to assume that keys are sequential or
+//! linearizable [Elle §5.3]: that the versions of one key follow session order or real time.
 //!
 //! # Algorithm
-//! Of two transactions that touch a register, one before the other in the order, the first leaves a version
-//! (its write, or else what it read) and the other finds one (what it read first, or else its write): the one
-//! left is before the one found.
-//! - Left by a write or a read, found by a write: otherwise write and read dependencies and the order would
-//!   form a cycle.
-//! - Found by a read: otherwise the reader would have missed what was left, a cycle of one rw edge. So this
-//!   is for the levels that count rw edges; the others have no use for it.
+//! Of two transactions that touch a register, one before the other in the order, the first leaves a
+//! version (its write, or else what it read) and the other finds one (what it read first, or else
+//! its write): the one left is before the one found.
+//! - Left by a write or a read, found by a write: otherwise write and read dependencies and the
+//!   order would form a cycle.
+//! - Found by a read: otherwise the reader would have missed what was left, a cycle of one rw edge.
+//!   So this is for the levels that count rw edges; the others have no use for it.
 //!
-//! In a session each transaction is joined to the next that touches the register; in real time to the one
-//! that ended last before it began.
+//! In a session each transaction is joined to the next that touches the register; in real time to
+//! the one that ended last before it began.
 //!
 //! # Differs from the paper
-//! Nothing is assumed: an order counts only where the question has it. Real time gives one predecessor
-//! instead of all, which keeps it linear; Elle's is quadratic.
+//! Nothing is assumed: an order counts only where the question has it. Real time gives one
+//! predecessor instead of all, which keeps it linear; Elle's is quadratic.
 //!
 //! # Cost
 //! Sorting the accesses of each register.

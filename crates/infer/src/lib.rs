@@ -1,35 +1,35 @@
 //! Engine **infer**: dependencies from what reads show, and the weak levels.
 //!
 //! # Problem
-//! Where every read tells whose version it saw, most of what happened can be inferred instead of searched:
-//! lists show the order of their versions (Elle's domain), and at the weak levels the version order follows
-//! from the reads (AWDIT's domain). Decide, prove, and name what is wrong.
+//! Where every read tells whose version it saw, most of what happened can be inferred instead of
+//! searched: lists show the order of their versions (Elle's domain), and at the weak levels the
+//! version order follows from the reads (AWDIT's domain). Decide, prove, and name what is wrong.
 //!
 //! # Algorithm
-//! 1. `index`, `visit`, `scans`, `lists`, `registers`: who wrote what, what each read saw, which versions
-//!    certainly precede which; what nothing explains. Together they are a `case`.
-//! 2. `deps`: dependencies and the orders that the question uses, as a graph of transactions or of begin and
-//!    commit points.
+//! 1. `index`, `visit`, `scans`, `lists`, `registers`: who wrote what, what each read saw, which
+//!    versions certainly precede which; what nothing explains. Together they are a `case`.
+//! 2. `deps`: dependencies and the orders that the question uses, as a graph of transactions or of
+//!    begin and commit points.
 //! 3. `weak`: the axioms of `be-read-committed`, `read-atomic` and `causal` as more edges.
-//! 4. A graph without a cycle gives the certificate of `holds` (`order`): at every level if the version order
-//!    is known, at the weak levels always.
-//! 5. `cycles`, `lost`, `repeat`, `proof`: cycles by kind, lost updates, reads that differ from an earlier
-//!    one, and their certificates.
+//! 4. A graph without a cycle gives the certificate of `holds` (`order`): at every level if the
+//!    version order is known, at the weak levels always.
+//! 5. `cycles`, `lost`, `repeat`, `proof`: cycles by kind, lost updates, reads that differ from an
+//!    earlier one, and their certificates.
 //!
 //! # Invariants
-//! `violated` rests on certain dependencies only, and every finding has passed the audit. `holds` is said
-//! only if nothing was left out.
+//! `violated` rests on certain dependencies only, and every finding has passed the audit. `holds`
+//! is said only if nothing was left out.
 //!
 //! # Differs from the papers
-//! Unknown transactions that were seen count as committed. Versions of registers are ordered only by what
-//! must be so (the initial version is first; who reads before it writes comes later; session order and real
-//! time, where the question has them: `keys`).
+//! Unknown transactions that were seen count as committed. Versions of registers are ordered only
+//! by what must be so (the initial version is first; who reads before it writes comes later;
+//! session order and real time, where the question has them: `keys`).
 //!
 //! # When it answers Unknown
-//! Predicate updates, SQL, rows written in part, and evidence other than version orders; elements appended
-//! twice; if no violation shows without them: values that several wrote, and scans that may have seen one of
-//! several versions; above the weak levels, registers whose version order the reads do not tell. Under `auto`
-//! the next engine takes over.
+//! Predicate updates, SQL, rows written in part, and evidence other than version orders; elements
+//! appended twice; if no violation shows without them: values that several wrote, and scans that
+//! may have seen one of several versions; above the weak levels, registers whose version order the
+//! reads do not tell. Under `auto` the next engine takes over.
 
 mod ambiguity;
 mod bank;
@@ -70,8 +70,8 @@ const FINDINGS: usize = 16;
 /// How many of one name.
 const OF_ONE_NAME: usize = 3;
 
-/// The engine, and what it takes the order of registers' versions from: Elle's options, but that none of them
-/// assumes more than the question does.
+/// The engine, and what it takes the order of registers' versions from: Elle's options, but that
+/// none of them assumes more than the question does.
 #[derive(Clone, Copy, Debug)]
 pub struct Infer {
     /// Who reads a register and then writes it made the later version.
@@ -121,7 +121,8 @@ impl Infer {
     }
 }
 
-/// What to take for granted of a database's registers, beside what the question says: Elle's options for them.
+/// What to take for granted of a database's registers, beside what the question says: Elle's
+/// options for them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Assume {
     /// Versions of each register follow session order.
@@ -189,8 +190,8 @@ fn decide(case: &Case<'_>, budget: &Budget) -> Result<Verdict, Exhausted> {
     Ok(verdict)
 }
 
-/// Whether rw edges count at a level. Where they do not, the version orders of registers add nothing to what
-/// the reads say.
+/// Whether rw edges count at a level. Where they do not, the version orders of registers add
+/// nothing to what the reads say.
 pub(crate) fn counts_rw(level: Level) -> bool {
     use Level::{BeReadCommitted, Causal, ReadAtomic, ReadCommitted, ReadUncommitted};
     !matches!(level, ReadUncommitted | ReadCommitted | BeReadCommitted | ReadAtomic | Causal)
@@ -209,7 +210,8 @@ fn dependencies(case: &Case<'_>) -> Deps {
     deps
 }
 
-/// The findings that rule out the most levels first, short ones before long ones, and a few of each name.
+/// The findings that rule out the most levels first, short ones before long ones, and a few of each
+/// name.
 fn most_severe(mut findings: Vec<Finding>) -> Vec<Finding> {
     let broken = |finding: &Finding| {
         std::cmp::Reverse(Level::ALL.iter().filter(|level| level.forbids(finding.anomaly)).count())

@@ -1,8 +1,8 @@
 //! Registers whose writes have few values: locks, flags, small compare-and-swap registers.
 //!
-//! Where several wrote the value that was read, dependencies are not certain. In real time each register must
-//! still be linearizable, which is decided by walking through time; the audit does that, so it is asked right
-//! away.
+//! Where several wrote the value that was read, dependencies are not certain. In real time each
+//! register must still be linearizable, which is decided by walking through time; the audit does
+//! that, so it is asked right away.
 
 use margay_audit::unlinearizable;
 use margay_history::{ObjectId, OpId, TxnId};

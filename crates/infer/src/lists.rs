@@ -4,15 +4,15 @@
 //! A list that is only appended to shows, to whoever reads it, who wrote before whom [Elle §4.2.2].
 //!
 //! # Algorithm
-//! The longest read of a list gives the order of its elements, and so of their writers. Every other read is
-//! the beginning of it, or the two contradict each other. A read that ends with the last element of a
-//! transaction saw that transaction's version; the next element tells who overwrote it. What was appended and
-//! never seen comes after all that was.
+//! The longest read of a list gives the order of its elements, and so of their writers. Every other
+//! read is the beginning of it, or the two contradict each other. A read that ends with the last
+//! element of a transaction saw that transaction's version; the next element tells who overwrote
+//! it. What was appended and never seen comes after all that was.
 //!
 //! # Differs from the paper
-//! Elements of unknown transactions that were seen count. A transaction whose elements stand apart, or of
-//! which only the first were seen before another's, wrote both before and after the other: that is a cycle of
-//! writes.
+//! Elements of unknown transactions that were seen count. A transaction whose elements stand apart,
+//! or of which only the first were seen before another's, wrote both before and after the other:
+//! that is a cycle of writes.
 //!
 //! # Cost
 //! Linear in the lists that were read; equal lists of one object are looked at once.
@@ -23,7 +23,7 @@ use margay_levels::Anomaly;
 use margay_levels::definition::Family;
 use margay_verdict::{Budget, Exhausted};
 
-use crate::case::{Case, FEW, ListRead, Local, Next, Read, unexplained};
+use crate::case::{Case, FINDINGS_KEPT, ListRead, Local, Next, Read, unexplained};
 use crate::index::{Append, Index, initial_items};
 
 /// Adds what the reads of lists show.
@@ -192,8 +192,8 @@ impl<'h> List<'_, 'h> {
         self.local.len() == before
     }
 
-    /// After its own appends a transaction sees them at the end. What stands before them it saw, too: where
-    /// more than the version order counts, that is a read.
+    /// After its own appends a transaction sees them at the end. What stands before them it saw,
+    /// too: where more than the version order counts, that is a read.
     fn internal(&mut self, read: &ListRead) {
         let elements = self.items(read.value);
         if !self.ends_with(elements, read.txn, read.own as usize) {
@@ -269,7 +269,7 @@ pub(crate) fn few(local: Vec<Local>) -> Vec<Local> {
         .filter(|local| {
             let count = counts.entry(local.names[0]).or_default();
             *count += 1;
-            *count <= FEW
+            *count <= FINDINGS_KEPT
         })
         .collect()
 }

@@ -1,13 +1,14 @@
 //! Lost updates.
 //!
 //! # Problem
-//! Two transactions read the same version of an object and both overwrite it. Whichever version is later, its
-//! writer missed the other.
+//! Two transactions read the same version of an object and both overwrite it. Whichever version is
+//! later, its writer missed the other.
 //!
 //! # Algorithm
-//! Readers are grouped by the version that they saw; two that write the object make two lemmas, one for each
-//! order of their versions. No version order need be known. Two readers of a value that nobody wrote lost an
-//! update too: the value is a garbage read, and Elle calls the pair a lost update.
+//! Readers are grouped by the version that they saw; two that write the object make two lemmas, one
+//! for each order of their versions. No version order need be known. Two readers of a value that
+//! nobody wrote lost an update too: the value is a garbage read, and Elle calls the pair a lost
+//! update.
 //!
 //! # Cost
 //! Linear, apart from sorting.
@@ -16,7 +17,7 @@ use margay_history::{ObjectId, OpId, TxnId, ValueId, Version};
 use margay_levels::Anomaly;
 use margay_verdict::{Edge, Finding, Lemma, Reason};
 
-use crate::case::{Case, FEW, Local, Read};
+use crate::case::{Case, FINDINGS_KEPT, Local, Read};
 use crate::proof::Prover;
 
 /// A few lost updates.
@@ -31,7 +32,7 @@ pub(crate) fn find(case: &Case<'_>, prover: &Prover<'_, '_>) -> Vec<Finding> {
     updates.dedup_by_key(|update| (update.0, update.1, update.2));
     let pairs = updates.windows(2).filter(|pair| (pair[0].0, pair[0].1) == (pair[1].0, pair[1].1));
     let read = |update: &(ObjectId, Version, TxnId, u32)| case.reads[update.3 as usize];
-    let found = pairs.map(|pair| (read(&pair[0]), read(&pair[1]))).take(FEW);
+    let found = pairs.map(|pair| (read(&pair[0]), read(&pair[1]))).take(FINDINGS_KEPT);
     let of_versions =
         found.filter_map(|(a, b)| prover.finding(Some(Anomaly::LostUpdate), vec![lemma(a, b), lemma(b, a)]));
     of_versions.chain(of_garbage(case, prover)).collect()
@@ -49,7 +50,8 @@ fn of_garbage(case: &Case<'_>, prover: &Prover<'_, '_>) -> Vec<Finding> {
     }
     reads.sort_unstable();
     reads.dedup_by_key(|read| (read.0, read.1, read.2));
-    let pairs = reads.windows(2).filter(|pair| (pair[0].0, pair[0].1) == (pair[1].0, pair[1].1)).take(FEW);
+    let pairs =
+        reads.windows(2).filter(|pair| (pair[0].0, pair[0].1) == (pair[1].0, pair[1].1)).take(FINDINGS_KEPT);
     let local = |pair: &[(ObjectId, ValueId, TxnId, OpId)]| Local {
         names: vec![Anomaly::LostUpdate],
         ops: pair.iter().map(|read| read.3).collect(),

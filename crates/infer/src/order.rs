@@ -1,16 +1,17 @@
 //! Orders that prove `holds`, and cycles where there is none.
 //!
 //! # Algorithm
-//! An order of the nodes that all dependencies follow is the certificate: of transactions (a serial or a
-//! commit order), of begin and commit points, or, for the levels of graphs, of the versions of each object.
-//! Versions that nobody saw may stand in any order, so they stand in this one.
-//! - Snapshot levels: writers of one object may not overlap, seen or not; the unseen ones are put one after
-//!   the other as they commit in a first order, and the graph is ordered again.
-//! - `parallel-snapshot`: with session order, wr and ww ordered, no rw edge may lead back from a transaction
-//!   to one that reaches it.
+//! An order of the nodes that all dependencies follow is the certificate: of transactions (a serial
+//! or a commit order), of begin and commit points, or, for the levels of graphs, of the versions of
+//! each object. Versions that nobody saw may stand in any order, so they stand in this one.
+//! - Snapshot levels: writers of one object may not overlap, seen or not; the unseen ones are put
+//!   one after the other as they commit in a first order, and the graph is ordered again.
+//! - `parallel-snapshot`: with session order, wr and ww ordered, no rw edge may lead back from a
+//!   transaction to one that reaches it.
 //!
 //! # Invariants
-//! Nothing is said of a case that is open, or whose registers are not traceable where rw edges count.
+//! Nothing is said of a case that is open, or whose registers are not traceable where rw edges
+//! count.
 
 use margay_history::{OpKind, Outcome, TxnId};
 use margay_levels::Level;
@@ -50,8 +51,8 @@ fn cycle(deps: &Deps, layout: Layout) -> Option<Vec<u32>> {
 /// How many nodes are looked at in search of a short cycle.
 const STEPS: usize = 1_000_000;
 
-/// An order that all dependencies follow, if there is one. At `parallel-snapshot` that is not enough, and
-/// none is given.
+/// An order that all dependencies follow, if there is one. At `parallel-snapshot` that is not
+/// enough, and none is given.
 pub(crate) fn of(deps: &Deps, level: Level) -> Option<Vec<u32>> {
     if level == Level::ParallelSnapshot {
         return None;
@@ -234,8 +235,8 @@ impl Closes {
     }
 }
 
-/// Ways to line unseen versions up, the cheapest first: as a serial order has them if there is one, as
-/// `order` has them, and with all that is forced.
+/// Ways to line unseen versions up, the cheapest first: as a serial order has them if there is one,
+/// as `order` has them, and with all that is forced.
 fn line_ups(
     case: &Case<'_>,
     deps: &Deps,
@@ -263,11 +264,12 @@ fn line_ups(
     {
         return Ok(Verdict::Holds(found));
     }
-    let what = "nobody saw some versions, and their order is not told";
+    let what = "no read saw some of the versions, and their order is not known";
     Ok(Verdict::Unknown(Reason::MissingEvidence(what.into())))
 }
 
-/// At the levels of points rw edges belong to the order; in a graph of transactions (`parallel-snapshot`) they do not.
+/// At the levels of points rw edges belong to the order; in a graph of transactions
+/// (`parallel-snapshot`) they do not.
 fn without_rw(deps: &Deps, layout: Layout) -> Deps {
     let mut deps = deps.clone();
     if layout == Layout::Txns {

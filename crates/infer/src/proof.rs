@@ -1,10 +1,11 @@
 //! From cycles in the graph to findings that the audit accepts.
 //!
 //! # Algorithm
-//! A cycle of nodes becomes a cycle of transactions: steps inside a transaction disappear, runs through extra
-//! nodes become one edge, runs of session order or real time become one edge. Where an edge rests on the
-//! order of two versions of a register, a second lemma says why: the later transaction read the earlier one's
-//! version before it wrote, so the other order would be a cycle too.
+//! A cycle of nodes becomes a cycle of transactions: steps inside a transaction disappear, runs
+//! through extra nodes become one edge, runs of session order or real time become one edge. Where
+//! an edge rests on the order of two versions of a register, a second lemma says why: the later
+//! transaction read the earlier one's version before it wrote, so the other order would be a cycle
+//! too.
 //!
 //! # Invariants
 //! A finding counts only if the audit accepts it.
@@ -159,7 +160,8 @@ impl<'c, 'h> Prover<'c, 'h> {
         Some(Lemma { edges })
     }
 
-    /// Two transactions left one version and found the other, in an order that the question has: see [`crate::keys`].
+    /// Two transactions left one version and found the other, in an order that the question has:
+    /// see [`crate::keys`].
     fn by_order(&self, object: ObjectId, first: TxnId, then: TxnId) -> Option<Lemma> {
         let case = self.case;
         let &(a, b) = case.ordered.get(&(object, first, then))?;
@@ -202,7 +204,8 @@ impl<'c, 'h> Prover<'c, 'h> {
         Some(Finding { anomaly, txns, certificate })
     }
 
-    /// What lemmas are called at the level: by what all of them share, or by what only this level forbids.
+    /// What lemmas are called at the level: by what all of them share, or by what only this level
+    /// forbids.
     pub(crate) fn name(&self, lemmas: &[Lemma]) -> Anomaly {
         let level = self.case.question.level;
         match lemmas.first() {

@@ -2,13 +2,14 @@
 //!
 //! # Algorithm
 //! Three sources, each a number of pairs "this version is before that one":
-//! - who reads a register and then writes it made the later version: otherwise write and read dependencies
-//!   would form a cycle;
+//! - who reads a register and then writes it made the later version: otherwise write and read
+//!   dependencies would form a cycle;
 //! - session order and real time, where the question has them ([`crate::keys`]);
 //! - version orders of the evidence.
 //!
-//! Where the pairs of the first source make a chain of all versions, or evidence names all of them, the whole
-//! order is known. A cycle of pairs is a violation, and shows as one of write dependencies.
+//! Where the pairs of the first source make a chain of all versions, or evidence names all of them,
+//! the whole order is known. A cycle of pairs is a violation, and shows as one of write
+//! dependencies.
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{ObjectId, TxnId, Version};
@@ -118,7 +119,8 @@ impl Case<'_> {
     }
 }
 
-/// The whole order of a register's versions, where each was made by a transaction that had read the one before.
+/// The whole order of a register's versions, where each was made by a transaction that had read the
+/// one before.
 fn chain(after: &After, object: ObjectId, writers: &[TxnId]) -> Option<Vec<TxnId>> {
     if writers.len() <= 1 {
         return Some(writers.to_vec());

@@ -1,19 +1,19 @@
 //! Reads that differ from an earlier read of the same transaction.
 //!
 //! # Problem
-//! A transaction sees two versions of one object, neither its own. Elle calls this `internal`, as it does a
-//! read that differs from an own write; here it is `non-repeatable-read`, and `phantom` if one of the reads
-//! is a scan that did not return the row.
+//! A transaction sees two versions of one object, neither its own. Elle calls this `internal`, as
+//! it does a read that differs from an own write; here it is `non-repeatable-read`, and `phantom`
+//! if one of the reads is a scan that did not return the row.
 //!
 //! # Algorithm
-//! Whichever version is later, who read the other missed it and read it: two lemmas, one for each order. The
-//! initial version is never the later one.
+//! Whichever version is later, who read the other missed it and read it: two lemmas, one for each
+//! order. The initial version is never the later one.
 
 use margay_history::{TxnId, Version};
 use margay_levels::Anomaly;
 use margay_verdict::{Edge, Finding, Lemma, Reason};
 
-use crate::case::{Case, FEW, Read};
+use crate::case::{Case, FINDINGS_KEPT, Read};
 use crate::counts_rw;
 use crate::proof::Prover;
 
@@ -33,7 +33,7 @@ pub(crate) fn find(case: &Case<'_>, prover: &Prover<'_, '_>) -> Vec<Finding> {
         for pair in pairs {
             found.extend(finding(case, prover, pair[0], pair[1]));
             tried += 1;
-            if tried >= FEW {
+            if tried >= FINDINGS_KEPT {
                 return found;
             }
         }

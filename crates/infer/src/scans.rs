@@ -1,13 +1,13 @@
 //! What scans saw of the rows that they did not return.
 //!
 //! # Problem
-//! A scan reads one version of every row of its table: of a row that it did not return, some version that
-//! does not match, `absent` included.
+//! A scan reads one version of every row of its table: of a row that it did not return, some
+//! version that does not match, `absent` included.
 //!
 //! # Algorithm
-//! Of the versions that a row may have had (the initial one, and one for each transaction that writes it and
-//! may have committed) those that match are left out. If one is left, the scan saw it; if none is, it missed
-//! the row; if several are, nothing is certain.
+//! Of the versions that a row may have had (the initial one, and one for each transaction that
+//! writes it and may have committed) those that match are left out. If one is left, the scan saw
+//! it; if none is, it missed the row; if several are, nothing is certain.
 //!
 //! # Cost
 //! Each scan looks at every version of every row of its table.
@@ -70,7 +70,8 @@ impl<'h> Scans<'h> {
         self.predicates.matches(predicate, object, &Cell::Value(value)).map_err(|outside| outside.to_string())
     }
 
-    /// What a scan of `reader` saw of a row that it did not return and that `reader` had not written.
+    /// What a scan of `reader` saw of a row that it did not return and that `reader` had not
+    /// written.
     ///
     /// # Errors
     /// When the condition has no value on a version, or there was too much to look at.

@@ -1,14 +1,14 @@
 //! `read-uncommitted`: some version order has no cycle of write dependencies.
 //!
 //! # Problem
-//! Reads may show anything that somebody wrote, so they say nothing of version orders, with one exception: a
-//! list shows the order of its elements. Reads of one list that contradict each other tell nothing at this
-//! level.
+//! Reads may show anything that somebody wrote, so they say nothing of version orders, with one
+//! exception: a list shows the order of its elements. Reads of one list that contradict each other
+//! tell nothing at this level.
 //!
 //! # Algorithm
-//! Of each list the reads that are not the beginning of another are kept (mostly one); the writers of
-//! neighbouring elements are joined. If that graph has no cycle, an order of its nodes gives all version
-//! orders.
+//! Of each list the reads that are not the beginning of another are kept (mostly one); the writers
+//! of neighbouring elements are joined. If that graph has no cycle, an order of its nodes gives all
+//! version orders.
 //!
 //! # Cost
 //! Linear, where the reads of a list do not contradict each other.

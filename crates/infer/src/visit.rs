@@ -168,7 +168,8 @@ impl<'a, 'h> Visit<'a, 'h> {
         }
     }
 
-    /// A scan returns each row once, and only rows that match its condition; what is absent matches none.
+    /// A scan returns each row once, and only rows that match its condition; what is absent matches
+    /// none.
     fn returned(&mut self, txn: TxnId, op: &Op<'_>) -> Result<(), String> {
         let Some(scan) = self.history.scan(op.id).filter(|scan| scan.observed) else { return Ok(()) };
         if op.shows_twice().is_some() {

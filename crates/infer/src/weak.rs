@@ -1,17 +1,19 @@
 //! `be-read-committed`, `read-atomic` and `causal`: commit orders.
 //!
 //! # Problem
-//! Find a total order that contains session order and reads-from, in which, whenever t3 reads x from t1,
-//! every other writer t2 of x that is visible to t3 comes before t1; or show that there is none. Visible:
-//! read from in an earlier operation; session order or read from; a path of these.
+//! Find a total order that contains session order and reads-from, in which, whenever t3 reads x
+//! from t1, every other writer t2 of x that is visible to t3 comes before t1; or show that there is
+//! none. Visible: read from in an earlier operation; session order or read from; a path of these.
 //!
 //! # Algorithm
-//! [AWDIT §4]: what each read saw is certain, so every "t2 before t1" is an edge, and the level holds if and
-//! only if all edges together have no cycle. Few edges are enough: of the visible writers in one session the
-//! last, since session order does the rest.
-//! - Direct visibility: for each source t2 of t3, look through the smaller of what t2 writes and what t3 reads.
-//! - `causal`: a clock for each transaction says how much of each session is visible to it. Within a session
-//!   clocks only grow, so for each object and session one pointer moves forward through the writers.
+//! [AWDIT §4]: what each read saw is certain, so every "t2 before t1" is an edge, and the level
+//! holds if and only if all edges together have no cycle. Few edges are enough: of the visible
+//! writers in one session the last, since session order does the rest.
+//! - Direct visibility: for each source t2 of t3, look through the smaller of what t2 writes and
+//!   what t3 reads.
+//! - `causal`: a clock for each transaction says how much of each session is visible to it. Within
+//!   a session clocks only grow, so for each object and session one pointer moves forward through
+//!   the writers.
 //!
 //! A read of the initial version while a writer is visible is a cycle by itself.
 //!
@@ -19,9 +21,9 @@
 //! Edges whose reads are certain only; so a cycle is a violation even where the case is open.
 //!
 //! # Differs from the paper
-//! Lists and read-before-write add version orders as edges. An edge that clocks imply is left out; of the
-//! edges from one session to one transaction only the last is kept, which bounds the edges by transactions
-//! times sessions however many reads there are.
+//! Lists and read-before-write add version orders as edges. An edge that clocks imply is left out;
+//! of the edges from one session to one transaction only the last is kept, which bounds the edges
+//! by transactions times sessions however many reads there are.
 //!
 //! # Cost
 //! n^1.5 for direct visibility, n times sessions for `causal`, in operations n.
@@ -114,8 +116,8 @@ fn by_txn<'c>(case: &'c Case<'_>) -> impl Iterator<Item = (usize, &'c [Read])> {
     })
 }
 
-/// `earlier`: only what earlier operations read from is visible; otherwise all that the transaction read
-/// from, and its session.
+/// `earlier`: only what earlier operations read from is visible; otherwise all that the transaction
+/// read from, and its session.
 fn direct(
     case: &Case<'_>,
     edges: &mut Edges<'_, '_>,
@@ -178,7 +180,8 @@ fn shared(written: &[ObjectId], reads: &[(ObjectId, u32)], mut each: impl FnMut(
     }
 }
 
-/// How much of each session is visible to each transaction: one more than the last visible transaction's number.
+/// How much of each session is visible to each transaction: one more than the last visible
+/// transaction's number.
 struct Visibility {
     sessions: usize,
     clocks: Vec<u32>,
@@ -263,7 +266,8 @@ fn causal(case: &Case<'_>, edges: &mut Edges<'_, '_>, budget: &Budget) -> Result
     Ok(())
 }
 
-/// The writers of one object in one session, and how far they are visible to the session that is looked at.
+/// The writers of one object in one session, and how far they are visible to the session that is
+/// looked at.
 struct Group {
     session: u32,
     start: u32,

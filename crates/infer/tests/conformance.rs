@@ -1,4 +1,5 @@
-//! Engine infer against the definitions: all tiny histories, random ones, every certificate audited, the laws.
+//! Engine infer against the definitions: all tiny histories, random ones, every certificate
+//! audited, the laws.
 
 use margay_infer::Infer;
 use margay_levels::Level;

@@ -167,8 +167,8 @@ fn elle() {
     println!("{same} answers with Elle's names");
 }
 
-/// What Elle's finders of single anomalies complain of never holds. (Some of these fragments append an
-/// element twice, which is outside.)
+/// What Elle's finders of single anomalies complain of never holds. (Some of these fragments append
+/// an element twice, which is outside.)
 #[test]
 fn elle_finders() {
     let Some(root) = corpora() else { return println!("SKIPPED: no corpora beside the workspace") };

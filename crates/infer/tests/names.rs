@@ -1,4 +1,5 @@
-//! Names: the examples of the table of anomalies, the most severe first, what is ruled out, and the options.
+//! Names: the examples of the table of anomalies, the most severe first, what is ruled out, and the
+//! options.
 
 use margay_audit::reach;
 use margay_audit::reach::boundary;
@@ -22,7 +23,8 @@ fn names(text: &str, level: Level) -> Vec<&'static str> {
     findings(text, level).iter().map(|finding| finding.anomaly.name()).collect()
 }
 
-/// No example of an anomaly holds at a level that forbids it, and most are found, under their names.
+/// No example of an anomaly holds at a level that forbids it, and most are found, under their
+/// names.
 #[test]
 fn examples_of_anomalies() {
     let (mut found, mut named) = (0, 0);
@@ -78,8 +80,8 @@ fn what_is_ruled_out() {
     assert!(!boundary.also_not.contains(&Model::SnapshotIsolation));
 }
 
-/// In one session, x is written twice; who then reads the first value was overtaken by nobody unless session
-/// order says so.
+/// In one session, x is written twice; who then reads the first value was overtaken by nobody
+/// unless session order says so.
 #[test]
 fn keys_follow_the_order_of_the_question() {
     let text = "T1@s1: w(x,1) | T2@s1: w(x,2) | T3@s1: r(x,1)";
@@ -182,7 +184,8 @@ fn a_budget_that_is_over_ends_the_check() {
     }
 }
 
-/// Elle calls it `future-read`, too, if the transaction had appended to the list before; it was only `internal` here.
+/// Elle calls it `future-read`, too, if the transaction had appended to the list before; it was
+/// only `internal` here.
 #[test]
 fn a_future_read_after_an_own_append() {
     let found = names("T1: a(x,1) r(x,[1 2]) a(x,2)", Level::ReadCommitted);
@@ -191,7 +194,8 @@ fn a_future_read_after_an_own_append() {
     assert_eq!(found, ["internal"]);
 }
 
-/// Elle calls it `lost-update` though nobody wrote the value that both read; it was only `garbage-read` here.
+/// Elle calls it `lost-update` though nobody wrote the value that both read; it was only
+/// `garbage-read` here.
 #[test]
 fn a_lost_update_of_a_value_that_nobody_wrote() {
     let found = names("init: x=0 | T1: r(x,7) w(x,1) | T2: r(x,7) w(x,2)", Level::Serializable);

@@ -1,8 +1,8 @@
 //! Anomalies: named patterns that a level forbids.
 //!
-//! The names are Adya's and Elle's, and a few of ours where theirs have none. What is known of each stands in
-//! tables, one file a kind: `cycles`, `groups`, `local`, `ours`. An anomaly `a` *implies* `b` when every
-//! history that shows `a` shows `b`; hence whoever forbids `b` forbids `a`.
+//! The names are Adya's and Elle's, and a few of ours where theirs have none. What is known of each
+//! stands in tables, one file a kind: `cycles`, `groups`, `local`, `ours`. An anomaly `a` *implies*
+//! `b` when every history that shows `a` shows `b`; hence whoever forbids `b` forbids `a`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -97,7 +97,8 @@ pub struct Entry {
     pub definition: String,
     /// The anomalies that it implies in one step, each with the key of the source that says so.
     pub implies: Vec<(Anomaly, &'static str)>,
-    /// A minimal history that shows it, in the mini language; `None` where no history alone can show it.
+    /// A minimal history that shows it, in the mini language; `None` where no history alone can
+    /// show it.
     pub example: Option<&'static str>,
     /// Keys of the sources.
     pub cites: &'static [&'static str],
@@ -189,7 +190,8 @@ impl Anomaly {
 
     /// The name of the cycle of this shape.
     ///
-    /// `Rw::None` ignores `predicate_rw`, and with rw edges `wr` is ignored: those names do not depend on it.
+    /// `Rw::None` ignores `predicate_rw`, and with rw edges `wr` is ignored: those names do not
+    /// depend on it.
     pub fn of_cycle(cycle: Cycle) -> Anomaly {
         let item = |item: Anomaly, predicate: Anomaly| if cycle.predicate_rw { predicate } else { item };
         let base = match cycle.rw {
@@ -199,7 +201,8 @@ impl Anomaly {
             Rw::NonAdjacent => item(Anomaly::GNonadjacentItem, Anomaly::GNonadjacent),
             Rw::Adjacent => item(Anomaly::G2Item, Anomaly::G2),
         };
-        // The table keeps the three variants of a shape next to each other, in the order of `Order`.
+        // The table keeps the three variants of a shape next to each other, in the order of
+        // `Order`.
         Self::ALL[base as usize + cycle.order as usize]
     }
 }

@@ -1,8 +1,8 @@
 //! What each level means here.
 //!
-//! A level *holds* when some choice of (which transactions of unknown outcome committed, reads-from, version
-//! order, begin and commit points) allowed by the history and the evidence is legal. `docs/LEVELS.md` has the
-//! whole text under "Choices".
+//! A level *holds* when some choice of (which transactions of unknown outcome committed,
+//! reads-from, version order, begin and commit points) allowed by the history and the evidence is
+//! legal. `docs/LEVELS.md` has the whole text under "Choices".
 
 use crate::Level;
 
@@ -38,7 +38,8 @@ pub enum Family {
 
 /// The premise φ(t2, t3) of Biswas and Enea's axioms.
 ///
-/// Whenever t3 reads x from t1, t2 ≠ t1 writes x and φ(t2, t3), then t2 comes before t1 in the commit order.
+/// Whenever t3 reads x from t1, t2 ≠ t1 writes x and φ(t2, t3), then t2 comes before t1 in the
+/// commit order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Axiom {
     /// t3 read from t2 before the read in question.
@@ -104,9 +105,9 @@ const READ_UNCOMMITTED: Definition = Definition {
     session_order: false,
     real_time: false,
     family: Family::Graph,
-    summary: "writes do not form a cycle; reads may see anything that somebody wrote",
+    summary: "writes do not form a cycle; reads may see any value that was written",
     text: "Adya's PL-1. Some version order of the objects has no cycle of write dependencies. Reads may return \
-        uncommitted, aborted and intermediate versions, but only values that somebody wrote.",
+        uncommitted, aborted and intermediate versions, but only values that some transaction wrote.",
     cites: &["Adya1999"],
 };
 
@@ -114,7 +115,7 @@ const READ_COMMITTED: Definition = Definition {
     session_order: false,
     real_time: false,
     family: Family::Graph,
-    summary: "reads see committed, final versions, and information does not flow in a circle",
+    summary: "reads see committed, final versions, and information does not flow in a cycle",
     text: "Adya's PL-2. No read of an aborted or intermediate version, every transaction reads its own latest write \
         and none of its later ones, and some version order makes write and read dependencies (those over predicates \
         included) acyclic together. Two reads of one transaction may see different states.",
@@ -146,7 +147,7 @@ const CAUSAL: Definition = Definition {
     session_order: true,
     real_time: false,
     family: Family::CommitOrder(Axiom::Causal),
-    summary: "who sees an effect sees its causes",
+    summary: "a transaction that sees an effect also sees its causes",
     text: "Biswas and Enea's Causal. As read-atomic, but for every t2 in the transaction's causal past: the \
         transitive closure of session order and reads-from.",
     cites: &["BiswasEnea2019", "CeroneBernardiGotsman2015"],

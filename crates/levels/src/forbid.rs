@@ -1,19 +1,23 @@
 //! Which anomalies our levels forbid.
 //!
 //! # Differs from Elle
-//! On the levels that Elle's models coincide with, everything Elle forbids is forbidden here (tested), but for one:
-//! - `cyclic-versions` rules out read-committed and stronger; in Elle read-uncommitted too. What a transaction read
-//!   before it wrote orders versions only where reads must be of committed, final versions.
+//! On the levels that Elle's models coincide with, everything Elle forbids is forbidden here
+//! (tested), but for one:
+//! - `cyclic-versions` rules out read-committed and stronger; in Elle read-uncommitted too. What a
+//!   transaction read before it wrote orders versions only where reads must be of committed, final
+//!   versions.
 //!
 //! And beyond what Elle forbids:
-//! - `internal` (our half of it: a transaction's own latest write) is illegal from read-committed up, as Adya's
-//!   well-formedness has it; Elle forbids it from read-atomic up, and not at repeatable-read.
+//! - `internal` (our half of it: a transaction's own latest write) is illegal from read-committed
+//!   up, as Adya's well-formedness has it; Elle forbids it from read-atomic up, and not at
+//!   repeatable-read.
 //! - `garbage-read` is illegal at every level; Elle has no such name.
-//! - `predicate-read-miss` is illegal from read-committed up: a scan sees some version of every object. Elle
-//!   forbids it at serializable only.
-//! - `result-mismatch` is illegal from read-committed up: no version of anything explains the answer. Elle
-//!   has no such name.
-//! - `GSI`, `GSIa`, `GSIb`: forbidden by the snapshot levels; in Elle the spelling keeps models from matching them.
+//! - `predicate-read-miss` is illegal from read-committed up: a scan sees some version of every
+//!   object. Elle forbids it at serializable only.
+//! - `result-mismatch` is illegal from read-committed up: no version of anything explains the
+//!   answer. Elle has no such name.
+//! - `GSI`, `GSIa`, `GSIb`: forbidden by the snapshot levels; in Elle the spelling keeps models
+//!   from matching them.
 
 use crate::{Anomaly, Level};
 
@@ -26,7 +30,8 @@ impl Level {
             Level::ReadCommitted => {
                 &[G1, Internal, CyclicVersions, PredicateReadMiss, ResultMismatch, Pl2CycleExists]
             }
-            // co contains session order, wr, and (as version order) ww: a cycle of these is impossible.
+            // co contains session order, wr, and (as version order) ww: a cycle of these is
+            // impossible.
             Level::BeReadCommitted => &[
                 G1Process,
                 NonMonotonicRead,
@@ -34,8 +39,8 @@ impl Level {
                 StrongSessionPl1CycleExists,
                 StrongSessionPl2CycleExists,
             ],
-            // If t3 reads x from both t1 and t2, the axiom asks for t1 co t2 and t2 co t1. A scan is a read of a
-            // version of every row of its table, hence phantoms too.
+            // If t3 reads x from both t1 and t2, the axiom asks for t1 co t2 and t2 co t1. A scan
+            // is a read of a version of every row of its table, hence phantoms too.
             Level::ReadAtomic => &[FracturedRead, NonRepeatableRead, Phantom, ReadAtomicCycleExists],
             Level::Causal => &[CausalityViolation, CausalCycleExists],
             Level::RepeatableRead => &[G2Item, LostUpdate, GCursor, Pl299CycleExists],

@@ -8,8 +8,9 @@ use crate::names::{UnknownName, fold};
 
 /// An isolation level. [`crate::definition`] says what each one means.
 ///
-/// The order of the variants (and so `Ord`) is the order in which levels are listed: a linear extension of
-/// [`Level::implies`], weakest first. `a < b` therefore does *not* mean that `b` implies `a`.
+/// The order of the variants (and so `Ord`) is the order in which levels are listed: a linear
+/// extension of [`Level::implies`], weakest first. `a < b` therefore does *not* mean that `b`
+/// implies `a`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Level {
@@ -35,7 +36,8 @@ pub enum Level {
     Serializable,
     /// Snapshot isolation where a session's snapshots include its own earlier commits.
     StrongSessionSnapshotIsolation,
-    /// Snapshot isolation where snapshots include everything committed before the transaction started.
+    /// Snapshot isolation where snapshots include everything committed before the transaction
+    /// started.
     StrictSnapshotIsolation,
     /// Serializable in an order that contains session order.
     StrongSessionSerializable,
@@ -113,18 +115,22 @@ impl Level {
 
     /// The levels this one implies in one step, each with its proof.
     ///
-    /// Notation: `co` is the order of commits, `so` session order, `wr`, `ww`, `rw` the dependencies that the
-    /// chosen reads-from and version order give; `b(T)` and `c(T)` are begin and commit points.
+    /// Notation: `co` is the order of commits, `so` session order, `wr`, `ww`, `rw` the
+    /// dependencies that the chosen reads-from and version order give; `b(T)` and `c(T)` are begin
+    /// and commit points.
     pub const fn directly_implies(self) -> &'static [Level] {
         match self {
             ReadUncommitted => &[],
-            // The version order that makes ww ∪ wr acyclic makes ww acyclic; both exclude garbage reads.
+            // The version order that makes ww ∪ wr acyclic makes ww acyclic; both exclude garbage
+            // reads.
             ReadCommitted => &[ReadUncommitted],
-            // Take co as version order. ww ⊆ co by that choice, wr ⊆ co by the axiom, co is a total order, so
-            // ww ∪ wr is acyclic. The conditions on single reads are the same from read-committed up.
+            // Take co as version order. ww ⊆ co by that choice, wr ⊆ co by the axiom, co is a total
+            // order, so ww ∪ wr is acyclic. The conditions on single reads are the same from
+            // read-committed up.
             BeReadCommitted => &[ReadCommitted],
-            // If t3 read from t2 before the read in question then t2 wr t3: the premise of be-read-committed's
-            // axiom implies the premise of read-atomic's, the conclusions are equal, and co serves for both.
+            // If t3 read from t2 before the read in question then t2 wr t3: the premise of
+            // be-read-committed's axiom implies the premise of read-atomic's, the conclusions are
+            // equal, and co serves for both.
             ReadAtomic => &[BeReadCommitted],
             // so ∪ wr ⊆ (so ∪ wr)+, so again the weaker axiom's premise implies the stronger one's.
             Causal => &[ReadAtomic],
@@ -132,30 +138,32 @@ impl Level {
             RepeatableRead => &[ReadCommitted],
             // (so ∪ wr)+ = (so ∪ wr)* ; (so ∪ wr) ⊆ co* ; (so ∪ wr), because so ∪ wr ⊆ co.
             Prefix => &[Causal],
-            // Let co be a linear extension of (so ∪ wr ∪ ww)+, which is irreflexive. Suppose t3 reads x from t1,
-            // t2 ≠ t1 writes x, t2 (so ∪ wr)+ t3, and yet t1 precedes t2 in x's version order. The writer t' of
-            // the version next to t1's has t' ww* t2. If t' = t3 then t3 ww* t2 (so ∪ wr)+ t3 is a cycle; else
-            // t3 rw t' and t' (so ∪ wr ∪ ww)+ t3 ; rw t' is one. Both are excluded, so t2 ww t1 and t2 co t1.
+            // Let co be a linear extension of (so ∪ wr ∪ ww)+, which is irreflexive. Suppose t3
+            // reads x from t1, t2 ≠ t1 writes x, t2 (so ∪ wr)+ t3, and yet t1 precedes t2 in x's
+            // version order. The writer t' of the version next to t1's has t' ww* t2. If t' = t3
+            // then t3 ww* t2 (so ∪ wr)+ t3 is a cycle; else t3 rw t' and t' (so ∪ wr ∪ ww)+ t3 ; rw
+            // t' is one. Both are excluded, so t2 ww t1 and t2 co t1.
             ParallelSnapshot => &[Causal],
-            // Version order = order of commits. A read sees only what was committed before its begin point, so
-            // wr and ww both go forward in the order of commits: their union is acyclic. What a snapshot holds
-            // is final and committed, hence no G1a, no G1b.
+            // Version order = order of commits. A read sees only what was committed before its
+            // begin point, so wr and ww both go forward in the order of commits: their union is
+            // acyclic. What a snapshot holds is final and committed, hence no G1a, no G1b.
             SnapshotIsolation => &[ReadCommitted],
-            // Repeatable read: every dependency goes forward in the serial order, so no subset has a cycle.
-            // Snapshot isolation: put b(T) directly before c(T) and keep the serial order. The state before b(T)
-            // is the one the serial replay gives T, and no two transactions overlap.
+            // Repeatable read: every dependency goes forward in the serial order, so no subset has
+            // a cycle. Snapshot isolation: put b(T) directly before c(T) and keep the serial order.
+            // The state before b(T) is the one the serial replay gives T, and no two transactions
+            // overlap.
             Serializable => &[RepeatableRead, SnapshotIsolation],
-            // Snapshot isolation: drop a condition.
-            // Prefix: let co be the order of commits; so ∪ wr ⊆ co. If t2 co* t4 (so ∪ wr) t3 then
-            // c(t2) ≤ c(t4) < b(t3), so t3's snapshot has t2's write or a later one: t1 = t2 or t2 co t1.
-            // Parallel snapshot: so, wr and ww from T to U all give c(T) < b(U) (ww because writers of one
-            // object do not overlap), and T rw U gives b(T) < c(U). So T (so ∪ wr ∪ ww)+ U gives c(T) < b(U),
-            // excludes T = U, and excludes U rw T, which would give b(U) < c(T).
+            // Snapshot isolation: drop a condition. Prefix: let co be the order of commits; so ∪ wr
+            // ⊆ co. If t2 co* t4 (so ∪ wr) t3 then c(t2) ≤ c(t4) < b(t3), so t3's snapshot has t2's
+            // write or a later one: t1 = t2 or t2 co t1. Parallel snapshot: so, wr and ww from T to
+            // U all give c(T) < b(U) (ww because writers of one object do not overlap), and T rw U
+            // gives b(T) < c(U). So T (so ∪ wr ∪ ww)+ U gives c(T) < b(U), excludes T = U, and
+            // excludes U rw T, which would give b(U) < c(T).
             StrongSessionSnapshotIsolation => &[Prefix, ParallelSnapshot, SnapshotIsolation],
             // Real time here contains session order, so a condition is dropped.
             StrictSnapshotIsolation => &[StrongSessionSnapshotIsolation],
-            // As for the plain levels: with b(T) directly before c(T), session order in the serial order gives
-            // c(T) < b(U), which is what the snapshot level asks for.
+            // As for the plain levels: with b(T) directly before c(T), session order in the serial
+            // order gives c(T) < b(U), which is what the snapshot level asks for.
             StrongSessionSerializable => &[StrongSessionSnapshotIsolation, Serializable],
             // As above, for real time in place of session order; and a condition dropped.
             StrictSerializable => &[StrictSnapshotIsolation, StrongSessionSerializable],
@@ -179,8 +187,9 @@ impl Level {
 
     /// Elle's model of the same meaning.
     ///
-    /// `None` for the levels of Biswas and Enea and for parallel snapshot: ours contain session order, Elle's
-    /// models of nearly the same names (read-atomic, causal-cerone, prefix, parallel-snapshot-isolation) do not.
+    /// `None` for the levels of Biswas and Enea and for parallel snapshot: ours contain session
+    /// order, Elle's models of nearly the same names (read-atomic, causal-cerone, prefix,
+    /// parallel-snapshot-isolation) do not.
     pub const fn model(self) -> Option<Model> {
         match self {
             ReadUncommitted => Some(Model::ReadUncommitted),

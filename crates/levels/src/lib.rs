@@ -1,8 +1,8 @@
 //! Isolation levels, anomalies, consistency models and database profiles, as data.
 //!
 //! Nothing here looks at a history. The crate says what the names mean, which level implies which,
-//! which anomaly rules out which level, and what each database promises; engines and the command line
-//! take their vocabulary from it. Every line of data carries the key of its source ([`cite`]).
+//! which anomaly rules out which level, and what each database promises; engines and the command
+//! line take their vocabulary from it. Every line of data carries the key of its source ([`cite`]).
 //!
 //! - [`Level`]: the levels that engines decide, with our semantics ([`Level::definition`]).
 //! - [`Anomaly`]: named patterns, with minimal example histories ([`Anomaly::entry`]).

@@ -1,8 +1,8 @@
 //! Elle's lattice of consistency models, as Elle 0.2.7 has it \[Elle\].
 //!
-//! Models are a superset of [`Level`]: names that users of Elle know and that engine infer can rule out. They
-//! are kept exactly as Elle has them, oddities included; [`Level`] holds our own semantics. The two meet in
-//! [`Model::level`] and [`Level::model`].
+//! Models are a superset of [`Level`]: names that users of Elle know and that engine infer can rule
+//! out. They are kept exactly as Elle has them, oddities included; [`Level`] holds our own
+//! semantics. The two meet in [`Model::level`] and [`Level::model`].
 
 use std::fmt;
 use std::str::FromStr;
@@ -192,8 +192,8 @@ impl Model {
         Self::ALL.iter().copied().filter(|&m| m != self && self.implies(m)).collect()
     }
 
-    /// Whether a history with this anomaly cannot satisfy this model: the model or a weaker one forbids it, or
-    /// an anomaly it implies.
+    /// Whether a history with this anomaly cannot satisfy this model: the model or a weaker one
+    /// forbids it, or an anomaly it implies.
     pub fn prohibits(self, anomaly: Anomaly) -> bool {
         self.directly_prohibits().iter().any(|&p| anomaly.implies(p))
             || self.directly_implies().iter().any(|m| m.prohibits(anomaly))

@@ -34,7 +34,8 @@ impl std::error::Error for UnknownName {}
 
 /// Up to three of `known` that are near `name`, nearest first.
 ///
-/// A name is near if a third of its letters (at least two) need to change, or if it contains the given one.
+/// A name is near if a third of its letters (at least two) need to change, or if it contains the
+/// given one.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let wanted = fold(name);
     let limit = (wanted.chars().count() / 3).max(2);

@@ -1,8 +1,9 @@
 //! Profiles: which mechanisms one DBMS uses at one of its own levels, and what that promises.
 //!
-//! The rows start from Leopard's Table I and its published verifier \[Leopard\]; where a DBMS's documentation says
-//! otherwise the documentation wins, and the row's note says so. A profile errs on the side of promising less: a
-//! promise that the database does not make would turn its correct behaviour into a false alarm.
+//! The rows start from Leopard's Table I and its published verifier \[Leopard\]; where a DBMS's
+//! documentation says otherwise the documentation wins, and the row's note says so. A profile errs
+//! on the side of promising less: a promise that the database does not make would turn its correct
+//! behaviour into a false alarm.
 
 use std::fmt;
 use std::str::FromStr;
@@ -46,13 +47,14 @@ pub struct Profile {
     pub mutual_exclusion: Option<Granularity>,
     /// Mechanism first updater wins.
     pub first_updater_wins: bool,
-    /// Whether a write that leaves a row as it was makes no version: nobody is refused because of it.
+    /// Whether a write that leaves a row as it was makes no version: nobody is refused because of
+    /// it.
     pub skips_unchanged: bool,
     /// Mechanism serialization certifier.
     pub certifier: Option<Certifier>,
-    /// Whether snapshots and commits are points of one clock. Where timestamps come from the clocks of
-    /// several servers, or reads of several partitions need not belong together, a snapshot is no point in
-    /// real time.
+    /// Whether snapshots and commits are points of one clock. Where timestamps come from the clocks
+    /// of several servers, or reads of several partitions need not belong together, a snapshot is
+    /// no point in real time.
     pub one_clock: bool,
     /// How each kind of statement reads and locks, in the order of [`Statement::ALL`].
     pub modes: [Mode; 6],
@@ -77,8 +79,8 @@ pub enum Snapshot {
     FirstStatement,
     /// Once, by the first non-locking read (or by START TRANSACTION WITH CONSISTENT SNAPSHOT).
     FirstRead,
-    /// Once, at some point between the first statement and the commit: the DBMS may move it forward as long as what
-    /// was read stays the same.
+    /// Once, at some point between the first statement and the commit: the DBMS may move it forward
+    /// as long as what was read stays the same.
     Within,
 }
 
@@ -242,7 +244,8 @@ pub enum Read {
     Snapshot,
     /// The newest committed one.
     Newest,
-    /// It finds rows in the snapshot, and re-reads the newest committed version of a row changed since.
+    /// It finds rows in the snapshot, and re-reads the newest committed version of a row changed
+    /// since.
     SnapshotThenNewest,
 }
 
@@ -366,7 +369,8 @@ impl Profile {
         self.modes[statement as usize]
     }
 
-    /// Whether the DBMS uses the mechanism that an anomaly of this name says is broken; `false` for other anomalies.
+    /// Whether the DBMS uses the mechanism that an anomaly of this name says is broken; `false` for
+    /// other anomalies.
     pub const fn uses(&self, mechanism: Anomaly) -> bool {
         match mechanism {
             Anomaly::ConsistentRead => self.consistent_read.is_some(),
@@ -382,16 +386,16 @@ impl Profile {
         let locks = self.modes.iter().any(|m| m.lock == Lock::Exclusive);
         let snapshot = self.modes.iter().any(|m| matches!(m.read, Read::Snapshot | Read::SnapshotThenNewest));
         let comparable = |a: &Level| self.promises.iter().any(|b| a != b && a.implies(*b));
-        match () {
-            () if self.promises.is_empty() => Some("it promises nothing"),
-            () if self.promises.iter().any(comparable) => Some("one of its promises implies another"),
-            () if self.mutual_exclusion.is_some() != locks => {
-                Some("mutual exclusion and statements that lock exclusively go together")
-            }
-            () if self.consistent_read.is_some() != snapshot => {
-                Some("consistent read and statements that read a snapshot go together")
-            }
-            () => None,
+        if self.promises.is_empty() {
+            Some("it promises nothing")
+        } else if self.promises.iter().any(comparable) {
+            Some("one of its promises implies another")
+        } else if self.mutual_exclusion.is_some() != locks {
+            Some("mutual exclusion and statements that lock exclusively go together")
+        } else if self.consistent_read.is_some() != snapshot {
+            Some("consistent read and statements that read a snapshot go together")
+        } else {
+            None
         }
     }
 
@@ -402,8 +406,9 @@ impl Profile {
 
     /// The profile of a DBMS (in any spelling) at a version and a level of its own.
     ///
-    /// Without a version the newest row counts, without a level the default one. The version is a prefix such as
-    /// `15` or `8.0`; among rows that start at different versions the last that is not newer is taken.
+    /// Without a version the newest row counts, without a level the default one. The version is a
+    /// prefix such as `15` or `8.0`; among rows that start at different versions the last that is
+    /// not newer is taken.
     pub fn find(dbms: &str, version: Option<&str>, level: Option<&str>) -> Option<&'static Profile> {
         let dbms = spelled(dbms);
         let version = version.map(numbers);
@@ -451,7 +456,8 @@ pub struct Found(pub &'static Profile);
 impl FromStr for Found {
     type Err = UnknownName;
 
-    /// `postgresql-15/serializable`, `postgresql/serializable`, or `postgresql-15` for the default level.
+    /// `postgresql-15/serializable`, `postgresql/serializable`, or `postgresql-15` for the default
+    /// level.
     fn from_str(s: &str) -> Result<Self, UnknownName> {
         let (left, level) = match s.trim().split_once('/') {
             Some((left, level)) => (left, Some(level)),

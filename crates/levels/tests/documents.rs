@@ -1,6 +1,7 @@
 //! The documents are in step with the data, and every citation resolves.
 //!
-//! `MARGAY_REWRITE_DOCS=1 cargo test -p margay-levels --test documents` writes the generated parts anew.
+//! `MARGAY_REWRITE_DOCS=1 cargo test -p margay-levels --test documents` writes the generated parts
+//! anew.
 
 use std::path::PathBuf;
 

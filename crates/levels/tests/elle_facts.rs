@@ -1,7 +1,8 @@
 //! The lattice of models against tables dumped from Elle, row by row.
 //!
-//! The tables are not part of the project. They are looked for in `../shared/corpora` beside the workspace, or in
-//! the folder that `MARGAY_CORPORA` names; where they are missing the tests say so and pass.
+//! The tables are not part of the project. They are looked for in `../shared/corpora` beside the
+//! workspace, or in the folder that `MARGAY_CORPORA` names; where they are missing the tests say so
+//! and pass.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -33,8 +33,8 @@ pub(crate) fn instead(history: &History, engine: Choice, level: Level) -> Option
     (rows.left.is_none() && !unseen || certified).then_some(rows.history)
 }
 
-/// The engine that is asked about a large log of statements before it becomes rows: it explains most right logs, and
-/// refutes many wrong ones, in less time than the translation takes.
+/// The engine that is asked about a large log of statements before it becomes rows: it explains
+/// most right logs, and refutes many wrong ones, in less time than the translation takes.
 pub(crate) fn first(history: &History) -> Option<Engine> {
     let suits = history.txn_count() > SMALL_LOG && history.has_kind(OpKind::Sql);
     suits.then(margay_engines::first_sight)

@@ -22,8 +22,8 @@ pub struct Course {
 }
 
 impl Course {
-    /// Adds the next operation. A read of nothing but what the transaction wrote itself, or of the newest versions,
-    /// need not take a snapshot: then `own` is true.
+    /// Adds the next operation. A read of nothing but what the transaction wrote itself, or of the
+    /// newest versions, need not take a snapshot: then `own` is true.
     pub fn push(&mut self, kind: OpKind, at: Interval, accesses: &[Access], own: bool) {
         self.first.get_or_insert(at);
         if kind.outcome().is_some() {
@@ -77,8 +77,8 @@ impl Course {
         self.write.is_some()
     }
 
-    /// Whether it executed a statement of which nothing is known. It may have written anything and undone whatever it
-    /// did: nothing that it did proves anything.
+    /// Whether it executed a statement of which nothing is known. It may have written anything and
+    /// undone whatever it did: nothing that it did proves anything.
     #[must_use]
     pub fn is_opaque(&self) -> bool {
         self.opaque
@@ -121,8 +121,8 @@ impl Course {
         }
     }
 
-    /// The snapshot of a plain read at `at`. Updates that search the snapshot share it, whenever it was taken if
-    /// nothing was read.
+    /// The snapshot of a plain read at `at`. Updates that search the snapshot share it, whenever it
+    /// was taken if nothing was read.
     #[must_use]
     pub fn snapshot(&self, view: View, at: Interval) -> Interval {
         match view {
@@ -132,8 +132,8 @@ impl Course {
         }
     }
 
-    /// Until when, at least, it held the locks that it had taken. An abort may have come at any time after the last
-    /// answered operation was at work.
+    /// Until when, at least, it held the locks that it had taken. An abort may have come at any
+    /// time after the last answered operation was at work.
     #[must_use]
     pub fn held_until(&self) -> i64 {
         match self.end {
@@ -142,8 +142,8 @@ impl Course {
         }
     }
 
-    /// Whether an operation at `at` was certainly done: the last one of a transaction of unknown outcome may not have
-    /// been.
+    /// Whether an operation at `at` was certainly done: the last one of a transaction of unknown
+    /// outcome may not have been.
     #[must_use]
     pub fn was_done(&self, at: Interval) -> bool {
         !self.opaque && (self.committed() || at.after <= self.held_until())
@@ -165,8 +165,8 @@ impl Course {
         snapshot.flatten().map(|at| at.after)
     }
 
-    /// Whether a read of it locks what it returns. A single SELECT need not, nor a transaction that only reads where it
-    /// may read old versions.
+    /// Whether a read of it locks what it returns. A single SELECT need not, nor a transaction that
+    /// only reads where it may read old versions.
     #[must_use]
     pub fn locks_reads(&self, mechanisms: &Mechanisms) -> bool {
         let old = mechanisms.view == View::StatementOrBefore && !self.writes();
@@ -195,8 +195,8 @@ pub fn returned(value: ValueId) -> bool {
     value != ValueId::NULL && value != ValueId::UNKNOWN
 }
 
-/// Whether a scan and a write of the same row need not meet. A scan may lock only the entry of an index that has all
-/// that it returned, which a write of other columns does not touch.
+/// Whether a scan and a write of the same row need not meet. A scan may lock only the entry of an
+/// index that has all that it returned, which a write of other columns does not touch.
 #[must_use]
 pub fn need_not_meet(one: (OpKind, ValueId), other: (OpKind, ValueId), values: &Values) -> bool {
     let apart = |scan: (OpKind, ValueId), write: (OpKind, ValueId)| {
@@ -211,8 +211,9 @@ pub fn need_not_meet(one: (OpKind, ValueId), other: (OpKind, ValueId), values: &
     apart(one, other) || apart(other, one)
 }
 
-/// Whether two consecutive anti-dependencies `a → b → c` are a dangerous structure of SSI for certain: c committed
-/// first of the three, a and b ran at the same time, and if a wrote nothing, c committed before a's snapshot.
+/// Whether two consecutive anti-dependencies `a → b → c` are a dangerous structure of SSI for
+/// certain: c committed first of the three, a and b ran at the same time, and if a wrote nothing, c
+/// committed before a's snapshot.
 #[must_use]
 pub fn dangerous(a: &Course, b: &Course, c: &Course, view: View) -> bool {
     let (Some(snapshot_a), Some(snapshot_b)) = (a.shared_snapshot(view), b.shared_snapshot(view)) else {

@@ -1,24 +1,27 @@
 //! Versions with installation intervals, and which of them a snapshot can have shown.
 //!
 //! # Problem
-//! A snapshot was taken at an unknown instant of its interval, every version was installed at an unknown instant of its
-//! own. Which versions can a read have returned, and at which instants can the snapshot lie?
+//! A snapshot was taken at an unknown instant of its interval, every version was installed at an
+//! unknown instant of its own. Which versions can a read have returned, and at which instants can
+//! the snapshot lie?
 //!
 //! # Algorithm
-//! Leopard's five classes. A version is *future* when it was installed after the snapshot for certain. It is *garbage*
-//! when another is later for certain and was there before the snapshot for certain: the newest such is the *pivot*.
-//! What is left are the candidates: the pivot, versions whose order to the pivot is open (*pivot-overlap*), and
-//! versions that may have come just before the snapshot (*overlap*). A read is explained by the candidates that match
-//! what it saw. Conversely the snapshot is not before the earliest of these, and not after all their successors
-//! (Theorem 2 of the appendix): that narrows its interval, and the reads that share the snapshot are explained again
-//! until nothing changes.
+//! Leopard's five classes. A version is *future* when it was installed after the snapshot for
+//! certain. It is *garbage* when another is later for certain and was there before the snapshot for
+//! certain: the newest such is the *pivot*. What is left are the candidates: the pivot, versions
+//! whose order to the pivot is open (*pivot-overlap*), and versions that may have come just before
+//! the snapshot (*overlap*). A read is explained by the candidates that match what it saw.
+//! Conversely the snapshot is not before the earliest of these, and not after all their successors
+//! (Theorem 2 of the appendix): that narrows its interval, and the reads that share the snapshot
+//! are explained again until nothing changes.
 //!
 //! # Differs from the paper
-//! - The theorem speaks of the one version that was read; here every version that may have been read counts, so that
-//!   the interval never becomes too small.
-//! - The pivot alone does not make others garbage: what counts is that the order of the two is certain, by time or by
-//!   what locks and the rule for concurrent updates leave possible.
-//! - A version whose transaction's outcome is unknown, or that deletes what may not have been there, hides nothing.
+//! - The theorem speaks of the one version that was read; here every version that may have been
+//!   read counts, so that the interval never becomes too small.
+//! - The pivot alone does not make others garbage: what counts is that the order of the two is
+//!   certain, by time or by what locks and the rule for concurrent updates leave possible.
+//! - A version whose transaction's outcome is unknown, or that deletes what may not have been
+//!   there, hides nothing.
 
 use margay_history::{Interval, NameId, ObjectId, OpKind, PredicateId, Value, ValueId, Values, Version};
 use margay_verdict::mechanism::{Mechanisms, View};
@@ -67,8 +70,8 @@ impl Written {
         self.pattern.is_none() && self.unseen.is_none()
     }
 
-    /// Whether the transaction, which began at `start`, may have inserted the object over a deletion that its snapshot
-    /// does not show.
+    /// Whether the transaction, which began at `start`, may have inserted the object over a
+    /// deletion that its snapshot does not show.
     pub fn may_be_inserted<'a>(&self, start: i64, mut others: impl Iterator<Item = &'a Fact>) -> bool {
         self.effect.is_some_and(|at| others.any(|other| other.may_delete(start, at.after)))
     }
@@ -105,8 +108,8 @@ impl Written {
         }
     }
 
-    /// The versions that others see where they see what is not committed: each from its write on, and until it was
-    /// undone if the transaction aborted.
+    /// The versions that others see where they see what is not committed: each from its write on,
+    /// and until it was undone if the transaction aborted.
     #[must_use]
     pub fn facts(&self, course: &Course, values: &Values) -> Vec<Fact> {
         let gone = if course.aborted() { course.end().after } else { i64::MAX };
@@ -130,9 +133,9 @@ impl Written {
     }
 }
 
-/// The version that a transaction left of an object, given all that it made of it: the last one, by which versions are
-/// in order. Where others see what is not committed there are several; a later one that may have changed nothing, or
-/// that nobody saw, may be the last too.
+/// The version that a transaction left of an object, given all that it made of it: the last one, by
+/// which versions are in order. Where others see what is not committed there are several; a later
+/// one that may have changed nothing, or that nobody saw, may be the last too.
 #[must_use]
 pub fn left<'a>(made: impl Iterator<Item = &'a Fact> + Clone) -> Option<Fact> {
     let latest = made.clone().map(|fact| fact.installed.after).max()?;
@@ -164,8 +167,8 @@ pub struct Fact {
     pub snapshot: Option<i64>,
     /// By when it was undone, if it was.
     pub gone: i64,
-    /// Whether it may have left the object as it was, where that makes no version: then nothing depends on it, and
-    /// nobody is refused because of it.
+    /// Whether it may have left the object as it was, where that makes no version: then nothing
+    /// depends on it, and nobody is refused because of it.
     pub unchanged: bool,
     /// What it may be.
     pub pattern: Pattern,
@@ -224,8 +227,9 @@ impl Fact {
         }
     }
 
-    /// What a transaction of which nobody heard any more may have done last, where others see what is not committed: a
-    /// statement that was not answered stands in no recording, and may have written anything, also later.
+    /// What a transaction of which nobody heard any more may have done last, where others see what
+    /// is not committed: a statement that was not answered stands in no recording, and may have
+    /// written anything, also later.
     #[must_use]
     pub fn unheard(course: &Course, view: View) -> Option<Self> {
         let heard = course.committed() || course.aborted() || view != View::Uncommitted;
@@ -240,17 +244,18 @@ impl Fact {
 
     /// Whether `later` was installed after this one for certain, if both were.
     ///
-    /// By time; or because the other order is impossible: `later`'s writer still held its lock when this writer had got
-    /// it, or had not committed when this writer had its snapshot.
+    /// By time; or because the other order is impossible: `later`'s writer still held its lock when
+    /// this writer had got it, or had not committed when this writer had its snapshot.
     #[must_use]
     pub fn before(&self, later: &Fact) -> bool {
         self.installed.after < later.installed.before
             || (self.certain && later.certain && self.precludes(later) && !later.precludes(self))
     }
 
-    /// Leaves open by when the writer, which began at `start`, had its snapshot, if it may have inserted the object
-    /// over a deletion that the snapshot does not show: such an insertion is refused nowhere for certain. PostgreSQL
-    /// takes it for another row, whoever changed the one that is gone.
+    /// Leaves open by when the writer, which began at `start`, had its snapshot, if it may have
+    /// inserted the object over a deletion that the snapshot does not show: such an insertion is
+    /// refused nowhere for certain. PostgreSQL takes it for another row, whoever changed the one
+    /// that is gone.
     pub fn may_be_inserted<'a>(&mut self, start: i64, mut others: impl Iterator<Item = &'a Fact>) {
         let Some(written) = self.locked else { return };
         if others.any(|other| other.may_delete(start, written)) {
@@ -264,8 +269,8 @@ impl Fact {
         self.certain && !self.unchanged
     }
 
-    /// Marks it if it may have left the object as it was: each column that it has may have been so before. Nobody is
-    /// refused because of it then.
+    /// Marks it if it may have left the object as it was: each column that it has may have been so
+    /// before. Nobody is refused because of it then.
     pub fn may_change_nothing(&mut self, others: &[&Fact], values: &Values) {
         let was = |saw: &dyn Fn(&Pattern) -> bool, determines: &dyn Fn(&Pattern) -> bool| {
             let all = || others.iter().copied().filter(|other| determines(&other.pattern));
@@ -288,8 +293,8 @@ impl Fact {
         }
     }
 
-    /// Whether it may have come right after `other`, of all these. The rule for concurrent updates says nothing of who
-    /// changed nothing, so only time and locks tell.
+    /// Whether it may have come right after `other`, of all these. The rule for concurrent updates
+    /// says nothing of who changed nothing, so only time and locks tell.
     fn may_follow<'a>(&self, other: &Fact, mut all: impl Iterator<Item = &'a Fact>) -> bool {
         let before = |one: &Fact, later: &Fact| Fact { snapshot: None, ..one.clone() }.before(later);
         let between = |one: &Fact| one.certain && before(other, one) && before(one, self);
@@ -302,8 +307,8 @@ impl Fact {
         self.pattern.may_be_absent() && self.installed.before <= by && self.installed.after >= since
     }
 
-    /// Whether `next` was installed right after this one for certain: every other version was there before, or came
-    /// later.
+    /// Whether `next` was installed right after this one for certain: every other version was there
+    /// before, or came later.
     #[must_use]
     pub fn right_before<'a>(&self, next: &Fact, mut others: impl Iterator<Item = &'a Fact>) -> bool {
         self.before(next) && others.all(|other| other.before(self) || next.before(other))
@@ -333,8 +338,8 @@ impl Sight<'_> {
         self.versions.iter().filter(|version| self.is_possible(version, snapshot)).count()
     }
 
-    /// Whether a version was not installed after the snapshot for certain, and no later one was there before it for
-    /// certain.
+    /// Whether a version was not installed after the snapshot for certain, and no later one was
+    /// there before it for certain.
     fn is_possible(&self, version: &Fact, snapshot: Interval) -> bool {
         let hides = |j: &Fact| j.certain && j.installed.after < snapshot.before && version.before(j);
         version.installed.before <= snapshot.after
@@ -369,8 +374,8 @@ impl Sight<'_> {
         later.map(|j| j.installed.after).min().unwrap_or(i64::MAX).min(version.gone)
     }
 
-    /// Whether a version is later than whatever was seen, and would have changed it: of a row that was not returned,
-    /// one of which the condition is true.
+    /// Whether a version is later than whatever was seen, and would have changed it: of a row that
+    /// was not returned, one of which the condition is true.
     #[must_use]
     pub fn is_overwritten_by(
         &self,
@@ -387,9 +392,10 @@ impl Sight<'_> {
 }
 
 impl Saw {
-    /// Whether a later version of the object changes what was seen. A row that the same transaction changed is
-    /// overwritten by itself first. A partial write of columns that were not seen changes nothing: MariaDB at
-    /// SERIALIZABLE reads them from a covering index, whose lock such a write never meets.
+    /// Whether a later version of the object changes what was seen. A row that the same transaction
+    /// changed is overwritten by itself first. A partial write of columns that were not seen
+    /// changes nothing: MariaDB at SERIALIZABLE reads them from a covering index, whose lock such a
+    /// write never meets.
     #[must_use]
     pub fn is_changed_by(self, object: ObjectId, pattern: &Pattern, world: World<'_>) -> bool {
         match self {
@@ -404,8 +410,8 @@ impl Saw {
         }
     }
 
-    /// The columns of a row that was returned, each with the versions that determine it, as far as partial writes left
-    /// them alone: there the versions of the whole row say nothing.
+    /// The columns of a row that was returned, each with the versions that determine it, as far as
+    /// partial writes left them alone: there the versions of the whole row say nothing.
     #[must_use]
     pub fn columns<'a>(self, versions: &[&'a Fact], values: &Values) -> Vec<(Saw, Vec<&'a Fact>)> {
         let Saw::Value(value) = self else { return Vec::new() };
@@ -421,9 +427,9 @@ impl Saw {
 
 /// Bounds the versions of transactions whose outcome is unknown by the locks of others.
 ///
-/// A transaction that had locked the object and has not been heard of since has ended by the time at which another one
-/// got the lock: whatever it installed was there by then. `U` got it after the unknown one, and not before, if it still
-/// held it when the unknown one had it.
+/// A transaction that had locked the object and has not been heard of since has ended by the time
+/// at which another one got the lock: whatever it installed was there by then. `U` got it after the
+/// unknown one, and not before, if it still held it when the unknown one had it.
 pub fn close_unknown(versions: &mut [(Version, Fact)]) {
     for place in 0..versions.len() {
         let unknown = &versions[place].1;
@@ -437,8 +443,8 @@ pub fn close_unknown(versions: &mut [(Version, Fact)]) {
     }
 }
 
-/// The interval of the snapshot that all these reads share, as far as they narrow it, or the place of the read that no
-/// candidate explains.
+/// The interval of the snapshot that all these reads share, as far as they narrow it, or the place
+/// of the read that no candidate explains.
 ///
 /// # Errors
 /// The place of a read for which nothing is left.

@@ -1,13 +1,15 @@
 //! What the mechanisms of a database allow, given nothing but intervals.
 //!
 //! # Problem
-//! A database keeps a level by mechanisms: snapshots, locks, a rule for concurrent updates, a certifier. A level says
-//! what clients may see; a mechanism says more, and says it of points in time. These are the definitions that engine
-//! mirror verifies online and that audit applies again to the whole history. They know no stream and forget nothing.
+//! A database keeps a level by mechanisms: snapshots, locks, a rule for concurrent updates, a
+//! certifier. A level says what clients may see; a mechanism says more, and says it of points in
+//! time. These are the definitions that engine mirror verifies online and that audit applies again
+//! to the whole history. They know no stream and forget nothing.
 //!
 //! # Invariants
-//! All times are on one clock: every interval is widened by half of the allowed skew on both sides ([`common`]), so
-//! that it contains the true instant on the clock that lies in the middle of all clocks.
+//! All times are on one clock: every interval is widened by half of the allowed skew on both sides
+//! ([`common`]), so that it contains the true instant on the clock that lies in the middle of all
+//! clocks.
 
 mod course;
 mod fact;
@@ -30,8 +32,8 @@ pub fn common(at: Interval, skew: i64) -> Interval {
     Interval::new(at.before.saturating_sub(half), at.after.saturating_add(half))
 }
 
-/// When an operation took place. The end of a transaction of which nobody heard any more is not before its last
-/// operation was called.
+/// When an operation took place. The end of a transaction of which nobody heard any more is not
+/// before its last operation was called.
 #[must_use]
 pub fn interval(history: &History, op: &Op<'_>) -> Option<Interval> {
     op.at.or_else(|| {
@@ -41,7 +43,8 @@ pub fn interval(history: &History, op: &Op<'_>) -> Option<Interval> {
     })
 }
 
-/// Why the mechanisms cannot be verified on a history, if they cannot: they need the interval of every operation.
+/// Why the mechanisms cannot be verified on a history, if they cannot: they need the interval of
+/// every operation.
 #[must_use]
 pub fn unfit(history: &History) -> Option<String> {
     let mut last = None;

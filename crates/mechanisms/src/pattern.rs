@@ -2,8 +2,8 @@
 
 use margay_history::{NameId, OpKind, Value, ValueId, Values};
 
-/// The values that a version may have. A partial-row write leaves the other columns open, an append what was there
-/// before.
+/// The values that a version may have. A partial-row write leaves the other columns open, an append
+/// what was there before.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Pattern {
     /// Any value.
@@ -21,7 +21,8 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// What an operation of this kind makes of the object; `self` is what the transaction made of it before, if it did.
+    /// What an operation of this kind makes of the object; `self` is what the transaction made of
+    /// it before, if it did.
     #[must_use]
     pub fn written(before: Option<Pattern>, kind: OpKind, value: ValueId, values: &Values) -> Pattern {
         match (kind, values.get(value)) {
@@ -41,7 +42,8 @@ impl Pattern {
         Pattern::Row(columns.into_iter().map(|name| (name, ValueId::UNKNOWN)).collect())
     }
 
-    /// What is left to say of it if the same transaction may also have made `unseen` of the object, earlier or later.
+    /// What is left to say of it if the same transaction may also have made `unseen` of the object,
+    /// earlier or later.
     #[must_use]
     pub fn clouded(self, unseen: &Pattern, values: &Values) -> Pattern {
         let Pattern::Row(columns) = unseen else { return Pattern::Any };
@@ -82,14 +84,16 @@ impl Pattern {
         }
     }
 
-    /// Whether the column may be `seen` where this version determines it, and later ones may have left it alone.
+    /// Whether the column may be `seen` where this version determines it, and later ones may have
+    /// left it alone.
     #[must_use]
     pub fn shows(&self, column: NameId, seen: ValueId, values: &Values) -> bool {
         let columns = match self {
             Pattern::Row(columns) | Pattern::New(columns) => columns.as_slice(),
             Pattern::Value(value) => match values.get(*value) {
                 Value::Row(columns) => columns,
-                // A later partial write makes a row of what was absent; its other columns have their defaults.
+                // A later partial write makes a row of what was absent; its other columns have
+                // their defaults.
                 _ => return true,
             },
             _ => return true,
@@ -146,7 +150,8 @@ fn same(value: ValueId, seen: ValueId, values: &Values) -> bool {
     }
 }
 
-/// Whether no column that both have differs. A column that is missing may be of the key, or not have been told.
+/// Whether no column that both have differs. A column that is missing may be of the key, or not
+/// have been told.
 fn agree(known: &[(NameId, ValueId)], seen: &[(NameId, ValueId)]) -> bool {
     seen.iter().all(|(name, value)| {
         *value == ValueId::UNKNOWN

@@ -1,8 +1,9 @@
 //! What searches ask: conditions over the rows of a table, and of which versions they are true.
 //!
 //! # Invariants
-//! An answer is given only where what is known of a version decides it: a partial row without a column of the
-//! condition, a list, a value of which nothing is known, and a condition outside the SQL fragment all leave it open.
+//! An answer is given only where what is known of a version decides it: a partial row without a
+//! column of the condition, a list, a value of which nothing is known, and a condition outside the
+//! SQL fragment all leave it open.
 
 use std::borrow::Cow;
 
@@ -30,7 +31,8 @@ struct Condition {
     predicate: Option<Predicate>,
     /// The ranges of the first columns of the key.
     span: Vec<(i64, i64)>,
-    /// A column outside of the key, and the range that an integer in it must be in for a row to match.
+    /// A column outside of the key, and the range that an integer in it must be in for a row to
+    /// match.
     compared: Option<(String, (i64, i64))>,
 }
 
@@ -59,7 +61,8 @@ impl Searches {
         TableId::at(self.keys.len() - 1)
     }
 
-    /// Adds a condition on the rows of a table. One that is outside the fragment of SQL decides nothing.
+    /// Adds a condition on the rows of a table. One that is outside the fragment of SQL decides
+    /// nothing.
     pub fn condition(&mut self, table: TableId, text: &str, dialect: Dialect) -> PredicateId {
         let predicate = Predicate::parse(text, dialect).ok();
         let keys = self.keys.get(table.index()).map_or(&[][..], Vec::as_slice);
@@ -96,16 +99,16 @@ impl Searches {
         self.conditions.get(predicate.index()).map(|condition| condition.table)
     }
 
-    /// The ranges that the first columns of a key must be in for a row to match, if they are whole numbers; as many
-    /// columns as the condition speaks of.
+    /// The ranges that the first columns of a key must be in for a row to match, if they are whole
+    /// numbers; as many columns as the condition speaks of.
     #[must_use]
     pub fn span(&self, predicate: PredicateId) -> &[(i64, i64)] {
         self.conditions.get(predicate.index()).map_or(&[], |condition| &condition.span)
     }
 
-    /// The column outside of the key that the condition compares with whole numbers, and their range, if that leaves
-    /// fewer rows than the key does. A version matches for certain only if it says what that column is, and if that is
-    /// a whole number only one in the range.
+    /// The column outside of the key that the condition compares with whole numbers, and their
+    /// range, if that leaves fewer rows than the key does. A version matches for certain only if it
+    /// says what that column is, and if that is a whole number only one in the range.
     #[must_use]
     pub fn compared(&self, predicate: PredicateId) -> Option<(&str, (i64, i64))> {
         let Condition { span, compared, .. } = self.conditions.get(predicate.index())?;
@@ -143,7 +146,8 @@ impl Searches {
         }
     }
 
-    /// Whether the condition is true of a version of the object, where what is known of it decides that.
+    /// Whether the condition is true of a version of the object, where what is known of it decides
+    /// that.
     #[must_use]
     pub fn holds(
         &self,
@@ -169,7 +173,7 @@ impl Searches {
             return Some(false);
         }
         let keys = self.keys.get(home.index())?;
-        condition.decide(&Known { keys, key, content, values })
+        condition.decide(&KnownVersion { keys, key, content, values })
     }
 }
 
@@ -224,14 +228,14 @@ impl<'a> Content<'a> {
 }
 
 /// A version as SQL sees it; what is not known is not there.
-struct Known<'a> {
+struct KnownVersion<'a> {
     keys: &'a [String],
     key: ValueId,
     content: Content<'a>,
     values: &'a Values,
 }
 
-impl Known<'_> {
+impl KnownVersion<'_> {
     fn find(&self, name: &str) -> Option<ValueId> {
         if let Some(place) = self.keys.iter().position(|key| key == name) {
             return match self.values.get(self.key) {
@@ -244,7 +248,7 @@ impl Known<'_> {
     }
 }
 
-impl Row for Known<'_> {
+impl Row for KnownVersion<'_> {
     fn column(&self, name: &str) -> Option<Cow<'_, SqlValue>> {
         self.find(name).and_then(|value| scalar(self.values, value)).map(Cow::Owned)
     }

@@ -1,8 +1,8 @@
 //! Writes of which it was not seen what they wrote: predicate updates without their rows.
 //!
 //! # Invariants
-//! Such a write may have changed every object of its table that the key does not exclude, or none. What it made of them
-//! hides nothing, and whoever reads one of them may have seen it.
+//! Such a write may have changed every object of its table that the key does not exclude, or none.
+//! What it made of them hides nothing, and whoever reads one of them may have seen it.
 
 use margay_history::{History, Interval, NameId, ObjectId, Op, OpKind, PredicateId, TableId, Values};
 use margay_sql::{Assignments, Dialect};
@@ -22,7 +22,8 @@ pub struct Unseen {
 }
 
 impl Unseen {
-    /// What an operation may have written without that anybody saw it, with its interval on the common clock.
+    /// What an operation may have written without that anybody saw it, with its interval on the
+    /// common clock.
     #[must_use]
     pub fn of(history: &History, op: &Op<'_>, at: Interval) -> Option<Unseen> {
         let update = history.update(op.id).filter(|update| op.kind == OpKind::Update && !update.observed)?;
@@ -45,7 +46,8 @@ impl Unseen {
     }
 }
 
-/// What assignments make of a row; what deletes it if there are none. `name` knows the columns that rows are told with.
+/// What assignments make of a row; what deletes it if there are none. `name` knows the columns that
+/// rows are told with.
 #[must_use]
 pub fn changes(set: Option<&str>, dialect: Dialect, name: impl FnMut(&str) -> Option<NameId>) -> Pattern {
     let Some(set) = set else { return Pattern::Value(margay_history::ValueId::NULL) };

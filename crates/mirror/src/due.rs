@@ -24,7 +24,7 @@ const CLIENT: u32 = 16;
 const DIGIT: u32 = 11;
 
 /// Fewer numbers than this are sorted by comparison.
-const FEW: usize = 256;
+const COMPARISON_SORTED: usize = 256;
 
 /// Times with their clients.
 #[derive(Default, Debug)]
@@ -51,7 +51,7 @@ impl Due {
     /// The clients in the order of their times, the last of which is so far from the first.
     pub fn clients(&mut self, range: u64) -> impl Iterator<Item = usize> + '_ {
         let digits = (u64::BITS - range.leading_zeros()).div_ceil(DIGIT);
-        if self.packed.len() < FEW || digits > 4 {
+        if self.packed.len() < COMPARISON_SORTED || digits > 4 {
             self.packed.sort_unstable();
         } else {
             (0..digits).for_each(|digit| self.pass(CLIENT + digit * DIGIT));

@@ -25,7 +25,7 @@ use crate::record::FORGOTTEN;
 const KEPT: usize = 256;
 
 /// So many entries are kept at most, of those whose transactions may still be looked at.
-const MOST: usize = 4_096;
+const MAX_ENTRIES: usize = 4_096;
 
 /// So many things that the forgotten ones made of rows are told apart.
 const APART: usize = 8;
@@ -56,7 +56,7 @@ impl Log {
         self.entries.push_back(entry);
         let passed = |oldest: &Entry| oldest.fact.installed.after < horizon;
         while self.entries.len() > KEPT
-            && (self.entries.len() > MOST || self.entries.front().is_some_and(passed))
+            && (self.entries.len() > MAX_ENTRIES || self.entries.front().is_some_and(passed))
             && let Some(oldest) = self.entries.pop_front()
         {
             self.forgotten += 1;

@@ -9,7 +9,7 @@ use margay_history::ObjectId;
 use margay_mechanisms::Written;
 
 /// So many are looked through.
-const FEW: usize = 16;
+const UNINDEXED_OBJECTS: usize = 16;
 
 #[derive(Default, Debug)]
 pub(crate) struct Writes {
@@ -29,10 +29,10 @@ impl Writes {
 
     /// Adds an object that is not there yet.
     pub fn add(&mut self, object: ObjectId) -> &mut Written {
-        if self.all.len() == FEW {
+        if self.all.len() == UNINDEXED_OBJECTS {
             self.places = self.all.iter().enumerate().map(|(place, (object, _))| (*object, place)).collect();
         }
-        if self.all.len() >= FEW {
+        if self.all.len() >= UNINDEXED_OBJECTS {
             self.places.insert(object, self.all.len());
         }
         let place = self.all.len();
@@ -50,7 +50,7 @@ impl Writes {
 
     fn place(&self, object: ObjectId) -> Option<usize> {
         match self.all.len() {
-            0..=FEW => self.all.iter().position(|(known, _)| *known == object),
+            0..=UNINDEXED_OBJECTS => self.all.iter().position(|(known, _)| *known == object),
             _ => self.places.get(&object).copied(),
         }
     }

@@ -152,7 +152,7 @@ fn ranges_without_an_end_are_locked() {
 /// object: both took the square of their number.
 #[test]
 fn one_transaction_that_does_everything() {
-    const MANY: u32 = 60_000;
+    const OPERATIONS: u32 = 60_000;
     let mut builder = HistoryBuilder::new();
     let key = |builder: &mut HistoryBuilder, number: u32| {
         let key = builder.values().int(i64::from(number));
@@ -164,11 +164,11 @@ fn one_transaction_that_does_everything() {
         let at = Some(Interval::new(time, time + 1));
         builder.push(0, 1, at, kind, accesses, OpDetail::None).expect("an operation");
     };
-    for number in (0..MANY).rev() {
+    for number in (0..OPERATIONS).rev() {
         let (object, value) = (key(&mut builder, number), builder.values().int(1));
         push(&mut builder, OpKind::Write, &[Access { object, value }]);
     }
-    for number in 0..MANY {
+    for number in 0..OPERATIONS {
         let (object, value) = (key(&mut builder, number), builder.values().int(1 + i64::from(number == 5)));
         push(&mut builder, OpKind::Read, &[Access { object, value }]);
     }

@@ -253,6 +253,25 @@ fn what_a_read_that_locks_sees() {
     assert!(of(RC, r#" FOR UPDATE","rows":[[11]]"#));
 }
 
+/// A run through the proxy at READ COMMITTED was accused of a read that no moment explains: a locking read
+/// had waited for a transaction that deleted the row and inserted it again. It found nothing, although the
+/// row is there before and after.
+#[test]
+fn a_locking_read_that_waited_may_miss_a_row_that_was_there_all_the_time() {
+    let lines = |read: &str| {
+        [
+            r#"1 10 20 "sql":"DELETE FROM t WHERE id = 1","count":1"#.to_owned(),
+            format!(r#"2 25 75 "sql":"SELECT v FROM t WHERE id = 1{read}","rows":[]"#),
+            r#"1 30 40 "sql":"INSERT INTO t (id, v, w) VALUES (1, 7, 1)","count":1"#.to_owned(),
+            r#"1 60 70 "commit":true"#.to_owned(),
+            r#"2 80 81 "commit":true"#.to_owned(),
+        ]
+    };
+    is_clean(RC, &lines(" FOR UPDATE").each_ref().map(String::as_str));
+    is_clean(RC, &lines(" AND v > 5 FOR UPDATE").each_ref().map(String::as_str));
+    breaks(RC, Anomaly::ConsistentRead, &lines("").each_ref().map(String::as_str));
+}
+
 /// InnoDB takes no snapshot for a SELECT of no table, for an UPDATE that changes nothing, nor for a locking read.
 #[test]
 fn what_takes_no_snapshot() {
@@ -288,6 +307,27 @@ fn a_scan_reads_past_writers_of_what_it_does_not_return() {
     let read = r#"1 27 40 "sql":"SELECT v, w FROM t WHERE id = 1","rows":[[10,3]]"#;
     let ends = [r#"2 30 31 "commit":true"#, r#"1 50 51 "commit":true"#];
     is_clean("mysql/serializable", &[write, scan, ends[0], read, ends[1]]);
+}
+
+/// MariaDB 11.8 at SERIALIZABLE was reported for a row that was inserted into a range whose MIN another
+/// transaction had read: it reads the end of an index, and locks no more than that.
+#[test]
+fn a_query_that_needs_few_rows_locks_no_range() {
+    let ser = "mysql/serializable";
+    let insert = r#"2 30 40 "sql":"INSERT INTO t (id, v, w) VALUES (7, 200, 0)","count":1"#;
+    let ends = [r#"2 60 61 "commit":true"#, r#"1 80 85 "commit":true"#];
+    let query = |what: &str, group: &str, row: u32| {
+        format!(r#"1 10 20 "sql":"SELECT {what} FROM t WHERE v <= 300{group}","rows":[[{row}]]"#)
+    };
+    for few in [
+        query("MIN(v)", "", 10),
+        query("DISTINCT w", "", 0),
+        query("COUNT(DISTINCT w)", "", 1),
+        query("w", " GROUP BY w", 0),
+    ] {
+        is_clean(ser, &[&few, insert, ends[0], ends[1]]);
+    }
+    breaks(ser, Anomaly::MutualExclusion, &[&query("COUNT(*)", "", 2), insert, ends[0], ends[1]]);
 }
 
 #[test]

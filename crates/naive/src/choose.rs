@@ -33,7 +33,8 @@ pub fn all_layouts(model: &Model<'_>, committed: &[TxnId]) -> Search<Option<Vec<
         return Err(Stop::Why(Why::Outside("a history of more than 32 transactions".into())));
     }
     let history = model.history;
-    // The search is one level deeper for each object: 100,000 initial rows once overflowed the stack.
+    // The search is one level deeper for each object: 100,000 initial rows once overflowed the
+    // stack.
     if history.object_count() > MAX_OBJECTS {
         return Err(Stop::Why(Why::Outside(format!("a history of more than {MAX_OBJECTS} objects"))));
     }

@@ -23,7 +23,8 @@ fn keeps_the_laws_on_all_tiny_histories() {
     assert!(tally.histories > 10_000 && tally.unknown == 0, "{tally:?}");
 }
 
-/// A database with 100,000 rows and one transaction: the search once went one level deeper for each, until the stack was full.
+/// A database with 100,000 rows and one transaction: the search once went one level deeper for
+/// each, until the stack was full.
 #[test]
 fn many_initial_rows_do_not_fill_the_stack() {
     let mut builder = HistoryBuilder::new();
@@ -38,7 +39,8 @@ fn many_initial_rows_do_not_fill_the_stack() {
     assert!(!matches!(verdict, Verdict::Violated(_)));
 }
 
-/// Whether the history of these transactions (and of those that aborted) violates the level, if that can be asked.
+/// Whether the history of these transactions (and of those that aborted) violates the level, if
+/// that can be asked.
 fn is_violated(history: &History, question: Question, keep: impl Fn(TxnId) -> bool) -> Option<bool> {
     let part = history.restrict(|t| keep(t) || history.outcome(t) == Outcome::Aborted)?;
     holds(&part, question, &Budget::unlimited()).ok().map(|holds| !holds)

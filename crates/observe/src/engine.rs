@@ -213,7 +213,9 @@ impl Observe {
                 let lemmas = match learn::learn(history, rules, constraints, self.options, budget)? {
                     Learned::Refuted(lemmas, _) => lemmas,
                     // What the audit can try one after the other needs no other proof.
-                    _ if exhaust(history, rules, None, FEW, budget)? == Answer::Refuted => Vec::new(),
+                    _ if exhaust(history, rules, None, AUDITED_STATEMENTS, budget)? == Answer::Refuted => {
+                        Vec::new()
+                    }
                     _ => match self.by_formula(asked, Some(misfit), budget) {
                         Some(verdict) => return Ok(Some(verdict)),
                         None => Vec::new(),
@@ -439,7 +441,7 @@ const ALL_STATES_UP_TO: usize = 20_000;
 pub(crate) const GLANCE: u64 = 1_000;
 
 /// How many statements are executed to see whether the audit can try everything.
-const FEW: u64 = 200_000;
+const AUDITED_STATEMENTS: u64 = 200_000;
 
 /// Where initial values could not be corrected any more: the transactions up to there, and the misfit.
 struct Stuck {

@@ -215,5 +215,5 @@ fn among(run: &[(TxnId, u32)], places: &[usize]) -> Vec<(TxnId, u32)> {
 #[must_use]
 pub fn is_small(history: &History, rules: Rules) -> bool {
     let live = history.txns().filter(|&txn| history.outcome(txn) != Outcome::Aborted).count();
-    live * Orders::moments_of_each(rules) <= Orders::MOST
+    live * Orders::moments_of_each(rules) <= Orders::MAX_MOMENTS
 }

@@ -12,7 +12,7 @@ const STATES: usize = 6;
 
 /// What there is to say of a misfit.
 #[derive(Debug)]
-pub struct Told {
+pub struct MisfitNotes {
     /// Wrong whatever state was seen, rather than right on one that the level forbids.
     pub is_semantic: bool,
     /// The lines.
@@ -35,7 +35,7 @@ fn after(transactions: u32, word: &str) -> String {
 ///
 /// # Errors
 /// When a statement of the transaction has no meaning here.
-pub fn tell(machine: &mut Machine<'_>, rules: Rules, misfit: Misfit) -> Result<Told, Outside> {
+pub fn tell(machine: &mut Machine<'_>, rules: Rules, misfit: Misfit) -> Result<MisfitNotes, Outside> {
     let history = machine.history();
     let lines = vec![
         format!(
@@ -46,7 +46,7 @@ pub fn tell(machine: &mut Machine<'_>, rules: Rules, misfit: Misfit) -> Result<T
         ),
         format!("  and observed {}.", show_observed(history, misfit.op)),
     ];
-    let mut told = Told { is_semantic: true, lines, txns: vec![misfit.txn] };
+    let mut told = MisfitNotes { is_semantic: true, lines, txns: vec![misfit.txn] };
     states(machine, misfit, &mut told)?;
     let free =
         Rules { family: Family::Committed(Reading::Item), session: false, real_time: false, instants: false };
@@ -78,7 +78,7 @@ fn asked(family: Family) -> &'static str {
 }
 
 /// What the transaction's statements give up to the one that does not fit, on each state in which something differs.
-fn states(machine: &mut Machine<'_>, misfit: Misfit, told: &mut Told) -> Result<(), Outside> {
+fn states(machine: &mut Machine<'_>, misfit: Misfit, told: &mut MisfitNotes) -> Result<(), Outside> {
     let ops = machine.statements(misfit.txn)?;
     let mut next = Some(machine.position());
     let mut count = 0;

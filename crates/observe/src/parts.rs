@@ -65,11 +65,13 @@ pub(crate) fn refuted(
     let mut tried: HashSet<Vec<Touched>> = HashSet::new();
     let (mut work, mut asked) = (0, 0);
     let likely = seeker.seeds(misfit).take(2).collect::<Vec<_>>();
-    let seeds =
-        seeker.seeds(misfit).map(|seed| (seed, FEW)).chain(likely.into_iter().map(|seed| (seed, MANY)));
+    let seeds = seeker
+        .seeds(misfit)
+        .map(|seed| (seed, FIRST_EFFORT))
+        .chain(likely.into_iter().map(|seed| (seed, LAST_EFFORT)));
     for (seed, effort) in seeds {
         let Some(rows) = seeker.closed(&seed) else { continue };
-        if effort == FEW && !tried.insert(rows.clone()) {
+        if effort == FIRST_EFFORT && !tried.insert(rows.clone()) {
             continue;
         }
         (work, asked) = (work + history.op_count(), asked + 1);
@@ -85,8 +87,8 @@ pub(crate) fn refuted(
 
 /// How many lemmas and how many proposals are looked at for a part, at most: at first, and at last for those
 /// where the search got stuck.
-const FEW: (usize, usize) = (500, 200);
-const MANY: (usize, usize) = (5_000, 400);
+const FIRST_EFFORT: (usize, usize) = (500, 200);
+const LAST_EFFORT: (usize, usize) = (5_000, 400);
 
 /// Who can write what, by their places among the statements.
 struct Writers {

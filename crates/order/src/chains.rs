@@ -1,17 +1,20 @@
 //! Reachability kept as one position per chain.
 //!
 //! # Problem
-//! Engines ask millions of times whether one node reaches another; a matrix of all pairs does not fit.
+//! Engines ask millions of times whether one node reaches another; a matrix of all pairs does not
+//! fit.
 //!
 //! # Algorithm
-//! The nodes are covered by chains (sessions; the moments of a clock): sequences in which each node has an
-//! edge to the next. What a node reaches in a chain is a suffix of it, so one number per chain says it all:
-//! the earliest position reached. Likewise what reaches a node is a prefix of each chain. [Vbox §4.4] keeps
-//! the time dimension implicit in the same spirit; here time is one more chain.
+//! The nodes are covered by chains (sessions; the moments of a clock): sequences in which each node
+//! has an edge to the next. What a node reaches in a chain is a suffix of it, so one number per
+//! chain says it all: the earliest position reached. Likewise what reaches a node is a prefix of
+//! each chain. [Vbox §4.4] keeps the time dimension implicit in the same spirit; here time is one
+//! more chain.
 //!
 //! # Invariants
-//! `forward[node][chain]` is the earliest position of `chain` that `node` reaches by at least one edge, or [`NEVER`];
-//! `backward[node][chain]` is one more than the latest position that reaches `node`, or 0.
+//! `forward[node][chain]` is the earliest position of `chain` that `node` reaches by at least one
+//! edge, or [`NEVER`]; `backward[node][chain]` is one more than the latest position that reaches
+//! `node`, or 0.
 //!
 //! # Cost
 //! `nodes × chains × 4` bytes each way; one pass over the edges times chains to compute.
@@ -127,7 +130,8 @@ impl Clocks {
         self.forward(from)[chains.chain(to) as usize] <= chains.position(to)
     }
 
-    /// A number per node that grows along every path: what comes before it in all chains, less what comes after.
+    /// A number per node that grows along every path: what comes before it in all chains, less what
+    /// comes after.
     #[must_use]
     pub fn ranks(&self, chains: &Chains) -> Vec<i64> {
         let mut lengths = vec![0u32; self.chains];

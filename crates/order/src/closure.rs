@@ -17,7 +17,8 @@ impl Closure {
         nodes * nodes.div_ceil(64) * 8
     }
 
-    /// Computes the closure of an acyclic graph, given one of its topological orders. `edges × nodes / 64` steps.
+    /// Computes the closure of an acyclic graph, given one of its topological orders.
+    /// `edges × nodes / 64` steps.
     #[must_use]
     pub fn new(graph: &Graph, order: &[u32]) -> Self {
         let words = order.len().div_ceil(64);
@@ -41,7 +42,8 @@ impl Closure {
         self.bits[mine + to as usize / 64] |= 1 << (to % 64);
     }
 
-    /// A number per node that grows along every path: how many nodes reach it, less how many it reaches.
+    /// A number per node that grows along every path: how many nodes reach it, less how many it
+    /// reaches.
     #[must_use]
     pub fn ranks(&self) -> Vec<i64> {
         let nodes = self.bits.len().checked_div(self.words).unwrap_or(0);
@@ -69,7 +71,8 @@ mod tests {
     use crate::sources::Sources;
     use crate::topo::topological_order;
 
-    /// Random acyclic graphs over `chains` chains: the closure and the clocks answer the same as a search.
+    /// Random acyclic graphs over `chains` chains: the closure and the clocks answer the same as a
+    /// search.
     #[test]
     fn closure_and_clocks_agree_with_search() {
         let mut state = 7u64;

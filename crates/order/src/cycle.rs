@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::hash::Hash;
 
-/// A shortest path from `from` to `to` as edges `(from, to, label)`; `None` when there is none. `edges` lists
-/// the edges of a node.
+/// A shortest path from `from` to `to` as edges `(from, to, label)`; `None` when there is none.
+/// `edges` lists the edges of a node.
 ///
 /// The graph need not be stored anywhere: callers search implicit graphs and parts of graphs. When
 /// `from == to` the path is a cycle.
@@ -47,8 +47,8 @@ fn trace<N: Copy + Eq + Hash, L: Copy>(
     path
 }
 
-/// A shortest cycle through any of `nodes`; `None` when there is none. Costs one search per node, so give it
-/// few or small ones.
+/// A shortest cycle through any of `nodes`; `None` when there is none. Costs one search per node,
+/// so give it few or small ones.
 pub fn shortest_cycle<N, L, I>(
     nodes: impl IntoIterator<Item = N>,
     mut edges: impl FnMut(N) -> I,

@@ -1,8 +1,8 @@
-//! Graphs for checking: compressed adjacency, topological orders, strongly connected components, shortest
-//! cycles, and reachability kept per chain.
+//! Graphs for checking: compressed adjacency, topological orders, strongly connected components,
+//! shortest cycles, and reachability kept per chain.
 //!
-//! Nodes are `u32` numbers; what a node or an edge means is the caller's business. Nothing here recurses, so
-//! a chain of a million nodes is no danger to the stack.
+//! Nodes are `u32` numbers; what a node or an edge means is the caller's business. Nothing here
+//! recurses, so a chain of a million nodes is no danger to the stack.
 
 mod chains;
 mod closure;

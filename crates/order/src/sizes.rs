@@ -1,13 +1,13 @@
 //! How much comes before and after each node, estimated.
 //!
 //! # Problem
-//! How many nodes a node reaches, less how many reach it, guesses an order well; but to count them takes a
-//! matrix of all pairs.
+//! How many nodes a node reaches, less how many reach it, guesses an order well; but to count them
+//! takes a matrix of all pairs.
 //!
 //! # Algorithm
-//! Each node draws a few numbers from an exponential distribution. The least number among all that a node
-//! reaches is passed on along the edges, in one pass; the more it reaches, the less that is, and the mean of
-//! several tells how many ([Cohen 1997]).
+//! Each node draws a few numbers from an exponential distribution. The least number among all that
+//! a node reaches is passed on along the edges, in one pass; the more it reaches, the less that is,
+//! and the mean of several tells how many ([Cohen 1997]).
 //!
 //! # Cost
 //! [`DRAWS`] numbers per node; as many steps per edge, each way.
@@ -17,8 +17,8 @@ use crate::graph::Graph;
 /// How many numbers each node draws.
 const DRAWS: usize = 16;
 
-/// A number per node: about how many nodes reach it, less how many it reaches. The same graph has the same
-/// numbers every time.
+/// A number per node: about how many nodes reach it, less how many it reaches. The same graph has
+/// the same numbers every time.
 #[must_use]
 pub fn estimated_ranks(graph: &Graph, order: &[u32]) -> Vec<i64> {
     let (mut before, mut after) = (draws(graph.node_count()), draws(graph.node_count()));

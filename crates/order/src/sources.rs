@@ -1,12 +1,13 @@
 //! Which of a block of nodes reach which nodes.
 //!
 //! # Problem
-//! A matrix of all pairs does not fit for more than some ten thousand nodes, and without chains there is
-//! nothing smaller that tells all. But most questions can be asked in the order of their first node.
+//! A matrix of all pairs does not fit for more than some ten thousand nodes, and without chains
+//! there is nothing smaller that tells all. But most questions can be asked in the order of their
+//! first node.
 //!
 //! # Algorithm
-//! One row of bits per node: the sources of the block that reach it. Rows are passed on along the edges, in a
-//! topological order.
+//! One row of bits per node: the sources of the block that reach it. Rows are passed on along the
+//! edges, in a topological order.
 //!
 //! # Cost
 //! `nodes × block / 8` bytes; `edges × block / 64` steps.
@@ -32,8 +33,8 @@ impl Sources {
         u32::try_from(words * 64).unwrap_or(u32::MAX)
     }
 
-    /// For an acyclic graph and one of its topological orders (nodes without edges may be left out of it, and
-    /// those that no source reaches).
+    /// For an acyclic graph and one of its topological orders (nodes without edges may be left out
+    /// of it, and those that no source reaches).
     #[must_use]
     pub fn new(graph: &Graph, order: &[u32], block: Range<u32>) -> Self {
         let words = block.len().div_ceil(64);
@@ -59,8 +60,8 @@ impl Sources {
         sources
     }
 
-    /// Adds to the rank of each node how many of the block reach it, and takes from that of each of the block
-    /// how many it reaches.
+    /// Adds to the rank of each node how many of the block reach it, and takes from that of each of
+    /// the block how many it reaches.
     pub fn rank(&self, ranks: &mut [i64]) {
         let mut reached = Tally::new(self.words);
         for (row, rank) in self.bits.chunks(self.words.max(1)).zip(ranks.iter_mut()) {

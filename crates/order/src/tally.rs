@@ -1,8 +1,9 @@
 //! How often each bit of many rows is set.
 //!
 //! # Algorithm
-//! Counters stand upright: word `k` of a column holds bit `k` of the counters of its 64 places, so a word is
-//! added to 64 counters at once, as by hand, with carries. On average a word meets two carries.
+//! Counters stand upright: word `k` of a column holds bit `k` of the counters of its 64 places, so
+//! a word is added to 64 counters at once, as by hand, with carries. On average a word meets two
+//! carries.
 
 /// One counter per bit of a row.
 pub(crate) struct Tally {

@@ -2,7 +2,8 @@
 
 use crate::graph::Graph;
 
-/// The nodes in an order in which every edge goes forward; `None` when there is a cycle. Kahn's algorithm: linear.
+/// The nodes in an order in which every edge goes forward; `None` when there is a cycle. Kahn's
+/// algorithm: linear.
 #[must_use]
 pub fn topological_order(graph: &Graph) -> Option<Vec<u32>> {
     let mut missing = graph.indegrees();
@@ -20,8 +21,8 @@ pub fn topological_order(graph: &Graph) -> Option<Vec<u32>> {
     (order.len() == graph.node_count()).then_some(order)
 }
 
-/// The strongly connected components that hold a cycle (more than one node, or an edge to itself). Tarjan's
-/// algorithm without recursion: linear.
+/// The strongly connected components that hold a cycle (more than one node, or an edge to itself).
+/// Tarjan's algorithm without recursion: linear.
 #[must_use]
 pub fn components(graph: &Graph) -> Vec<Vec<u32>> {
     let mut search = Tarjan {

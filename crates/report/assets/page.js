@@ -51,7 +51,7 @@ function facts() {
     report.stats.operations ? plural(report.stats.operations, "operation") : null,
     report.stats.sessions ? plural(report.stats.sessions, "session") : null,
     report.verdict === "running" ? null : `checked in ${seconds(report.stats.check_seconds)}`,
-    report.stats.peak_rss_bytes ? `${short(report.stats.peak_rss_bytes)}B of memory` : null,
+    report.stats.peak_rss_bytes ? `${short(report.stats.peak_rss_bytes).replace(/[A-Za-z]?$/, " $&")}B of memory` : null,
     more.proof ? `proof: ${more.proof}${audited ? ", " + audited : ""}` : null,
   ].filter(Boolean).join(" · ");
 }

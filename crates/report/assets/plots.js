@@ -16,7 +16,8 @@ function drawPlot(series, name, curves) {
   const values = curves.flatMap((curve) => curve.values).filter((value) => value !== null);
   if (!values.length) return null;
   const { width, height, left, right, top, bottom } = PLOT;
-  const most = niceTop(Math.max(...values)), last = series.seconds[series.seconds.length - 1] || 1;
+  const limit = curves[0].unit === "%" ? 100 : Infinity;
+  const most = Math.min(niceTop(Math.max(...values)), limit), last = series.seconds[series.seconds.length - 1] || 1;
   const x = (time) => left + (time / last) * (width - left - right), y = (value) => height - bottom - (value / most) * (height - top - bottom);
   const unit = curves[0].unit;
   const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, class: "plot", role: "img", "aria-label": summary(name, curves, series.marks.length) });

@@ -213,7 +213,8 @@ pub enum Rest {
 }
 
 impl Expected<'_> {
-    /// Sorts the findings of a history; `rest` says what is known of it without the rows that a deviation concerns.
+    /// Sorts the findings of a history; `rest` says what is known of it without the rows that a
+    /// deviation concerns.
     #[must_use]
     pub fn sort(&self, history: &History, findings: Vec<Finding>, rest: &Rest) -> Sorted {
         let mut sorted = Sorted::default();

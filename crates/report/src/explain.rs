@@ -417,7 +417,7 @@ impl Teller<'_> {
             Anomaly::GarbageRead => {
                 let unlisted = self.history.initial(access.object) == ValueId::NULL;
                 let hint = if unlisted { NOT_LISTED } else { "" };
-                format!("Nobody ever wrote that to {name}, and it was not there initially.{hint}")
+                format!("No transaction wrote that to {name}, and it was not there initially.{hint}")
             }
             Anomaly::G1a | Anomaly::DirtyUpdate if !writers.is_empty() => {
                 format!("Only {} wrote that to {name}, and aborted.", writers.join(", "))
@@ -425,11 +425,11 @@ impl Teller<'_> {
             Anomaly::G1b if !writers.is_empty() => {
                 format!("{} wrote that to {name}, and then something else.", writers.join(", "))
             }
-            Anomaly::ResultMismatch => self.columns_of_several(access)?,
+            Anomaly::ResultMismatch => self.columns_of_several(first.id, access)?,
             Anomaly::Internal => format!("Its own earlier write of {name} says otherwise."),
             Anomaly::FutureRead => "Only it wrote that, and only later.".to_string(),
             Anomaly::LostUpdate => {
-                format!("Nobody ever wrote that to {name}; and both overwrote it, so one update was lost.")
+                format!("No transaction wrote that to {name}; both overwrote it, so one update was lost.")
             }
             Anomaly::IncompatibleOrder => "Neither list is the beginning of the other.".to_string(),
             Anomaly::DuplicateElements => "One append took effect twice.".to_string(),
@@ -439,7 +439,7 @@ impl Teller<'_> {
             }
             Anomaly::PlSsCycleExists => {
                 format!(
-                    "No order of all transactions on {name} up to there explains what they saw and respects real time."
+                    "No order of all transactions on {name} up to this point respects real time and explains what they saw."
                 )
             }
             _ => return None,
@@ -453,14 +453,17 @@ impl Teller<'_> {
         last.is_some_and(|last| last.value != seen.value)
     }
 
-    /// Who wrote which columns of a row, if none of them wrote all.
-    fn columns_of_several(&self, seen: &margay_history::Access) -> Option<String> {
+    /// Who wrote which columns of a row, if none of them wrote all. The transaction that read the
+    /// row may have written the values again later, so others are named first.
+    fn columns_of_several(&self, op: OpId, seen: &margay_history::Access) -> Option<String> {
+        let reader = self.history.txn_of(op);
         let Value::Row(columns) = self.history.value(seen.value) else { return None };
         let mut by: BTreeMap<TxnId, Vec<&str>> = BTreeMap::new();
         let mut parts = 0;
         for part in columns {
             let wrote = |txn: &TxnId| self.sets(*txn, seen.object, part);
-            let Some(txn) = self.history.txns().find(wrote) else { continue };
+            let others = self.history.txns().filter(|&txn| txn != reader);
+            let Some(txn) = others.chain([reader]).find(wrote) else { continue };
             by.entry(txn).or_default().push(self.history.name(part.0));
             parts += 1;
         }

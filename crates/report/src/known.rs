@@ -53,8 +53,9 @@ pub struct Concerned {
     pub rows: HashSet<ObjectId>,
 }
 
-/// The rows that somebody may have inserted over a deletion that was not seen, if the history's database is known to
-/// allow that. All of them: what is left of the history without these rows has nothing to do with the deviation.
+/// The rows that somebody may have inserted over a deletion that was not seen, if the history's
+/// database is known to allow that. All of them: what is left of the history without these rows has
+/// nothing to do with the deviation.
 #[must_use]
 pub fn concerned(history: &History) -> Option<Concerned> {
     let deviation = deviation(history)?;
@@ -75,7 +76,8 @@ pub fn concerned(history: &History) -> Option<Concerned> {
     Some(Concerned { deviation, told, rows: insertions.into_iter().map(|(_, _, object)| object).collect() })
 }
 
-/// Whether a deviation of the history's database may concern its SQL statements: only if some of them delete.
+/// Whether a deviation of the history's database may concern its SQL statements: only if some of
+/// them delete.
 #[must_use]
 pub fn may_concern_statements(history: &History) -> bool {
     let mut ops = history.txns().flat_map(|txn| history.ops(txn));
@@ -112,7 +114,8 @@ impl DeviationFinder<'_> {
         writers
     }
 
-    /// An insertion over a deletion that overlaps it, unless times say that the deletion came later.
+    /// An insertion over a deletion that overlaps it, unless times say that the deletion came
+    /// later.
     fn may_be_over(&self, object: ObjectId, txns: &[TxnId]) -> Option<Insertion> {
         let made = |txn: TxnId| {
             let writes = self.writes(txn, object);

@@ -70,19 +70,19 @@ pub fn closed(account: &str, report: &Report, paint: Paint) -> String {
     format!("{account}\n\n{}\n", verdict_line(report, paint))
 }
 
-/// How many of the anomalies are shown, where at most `most` are. Engines stop at the first that
-/// they can prove.
+/// How many of the anomalies are shown, where at most `most` are. Engines stop when they have a
+/// proof.
 pub(crate) fn extent(report: &Report, most: usize) -> Option<String> {
     let found = report.anomalies.len();
     if report.verdict != Word::Violated || found == 0 {
         return None;
     }
     let shown = match found {
-        1 => "One anomaly is shown; there may be more".to_owned(),
-        _ if found <= most => format!("{found} anomalies are shown; there may be more"),
-        _ => format!("{most} of at least {found} anomalies are shown, --json has all"),
+        1 => "One anomaly is shown".to_owned(),
+        _ if found <= most => format!("{found} anomalies are shown"),
+        _ => format!("{most} of at least {found} anomalies are shown (--json has all)"),
     };
-    Some(format!("{shown}: the search stops at the first that it can prove."))
+    Some(format!("{shown}. There may be more: the search stopped when it had a proof."))
 }
 
 fn verdict_line(report: &Report, paint: Paint) -> String {
@@ -261,7 +261,7 @@ impl Account {
                 verdict.name()
             )
         } else {
-            format!("{engine} asked about {level}, and the verdict is about {}", report.level)
+            format!("{engine} verified {level}, but the verdict is about {}", report.level)
         };
         self.line("");
         self.words(&why, "  no contradiction: ", 4);
@@ -271,10 +271,10 @@ impl Account {
     fn models(&mut self, report: &Report) {
         if !report.not.is_empty() {
             self.line("");
-            self.words(&report.not.join(", "), "not, in Elle's words: ", 10);
+            self.words(&report.not.join(", "), "in Elle's terms, not: ", 10);
         }
         if !report.also_not.is_empty() {
-            for line in wrap(&report.also_not.join(", "), self.width, "also not: ", 10) {
+            for line in wrap(&report.also_not.join(", "), self.width, "therefore also not: ", 10) {
                 let dim = self.paint.dim(&line);
                 self.line(&dim);
             }
@@ -307,7 +307,7 @@ impl Account {
         if checks.is_empty() {
             return;
         }
-        let mut table = Table::new(&["engine", "level", "verdict", "time", "what it says"]);
+        let mut table = Table::new(&["engine", "level", "verdict", "time", "details"]);
         for check in checks {
             let reason = check.reason.clone().unwrap_or_default();
             table.row([

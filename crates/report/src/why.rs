@@ -17,7 +17,7 @@ pub fn impossible(picture: &Picture, txns: &[u64], level: Option<Level>, mechani
     let rule = level.map_or(String::new(), |level| format!(" {}", rule(level)));
     match picture.cycles.as_slice() {
         [] => format!(
-            "Whatever came first, no order of the transactions explains it: {} does not allow it.",
+            "No order of the transactions explains it, so {} is violated.",
             level.map_or("the level", Level::name)
         ),
         cycles if lost_update(cycles).is_some() => {
@@ -25,12 +25,12 @@ pub fn impossible(picture: &Picture, txns: &[u64], level: Option<Level>, mechani
         }
         [cycle] => format!("{}{rule}", circle(cycle)),
         [first, others @ ..] if is_of(first, txns) => format!(
-            "{} This assumes one order of the versions; every other order ends in a circle too: see {}.{rule}",
+            "{} This assumes one order of the versions; every other order leads to a cycle, too: see {}.{rule}",
             circle(first),
             if others.len() == 1 { "the other cycle" } else { "the other cycles" }
         ),
         cycles => format!(
-            "The history alone does not tell what happened first, so every possibility was tried. Each of them ends in one of these {} circles, in \
+            "The history alone does not show what happened first, so every possibility was tried. Each of them leads to one of these {} cycles, in \
              which a transaction would have to come before itself.{rule}",
             cycles.len()
         ),
@@ -72,18 +72,18 @@ fn rule(level: Level) -> String {
     let name = level.name();
     match level.family() {
         Family::Serial => format!(
-            "{} asks for one order of the transactions that explains everything; no order can put each before the next in a circle.",
+            "{} requires one order of the transactions that explains everything; no order can put each before the next around a cycle.",
             capital(name)
         ),
         Family::Snapshot => format!(
-            "{} asks for moments of beginning and commit that explain everything, and none can be found.",
+            "{} requires a begin and a commit point for each transaction that explain everything, and there are none.",
             capital(name)
         ),
         Family::CommitOrder(_) => format!(
-            "{} asks for one order of commits that explains what was seen, and there is none.",
+            "{} requires one order of commits that explains what was seen, and there is none.",
             capital(name)
         ),
-        Family::Graph => format!("{} does not allow such a circle.", capital(name)),
+        Family::Graph => format!("{} forbids such a cycle.", capital(name)),
     }
 }
 

@@ -78,9 +78,9 @@ fn shape(cycle: Cycle) -> Plain {
     }
 }
 
-const CIRCULAR: &str = "Transactions saw each other's writes in a circle. Each must have finished before the other could read its result, \
+const CIRCULAR: &str = "Transactions saw each other's writes in a cycle. Each must have finished before the other could read its result, \
     so each must have come first.";
-const DIRTY_WRITE: &str = "Transactions overwrote each other in a circle: of one thing the first one's value stayed, of another the second one's. \
+const DIRTY_WRITE: &str = "Transactions overwrote each other in a cycle: of one thing the first one's value stayed, of another the second one's. \
     What is left belongs to no single transaction.";
 const READ_SKEW: &str = "A transaction saw a part of what another one did and missed the rest. It looked at a mixture of an old and a new \
     state of the database that never existed at any moment.";
@@ -125,7 +125,7 @@ fn values(anomaly: Anomaly) -> Option<(&'static str, &'static str)> {
         }
         Anomaly::DuplicateElements => (
             "Done twice",
-            "Something was added to a list once and stands there twice: one operation took effect two times.",
+            "Something was added to a list once and is in it twice: one operation took effect two times.",
         ),
         Anomaly::IncompatibleOrder => (
             "Contradicting lists",
@@ -139,15 +139,15 @@ fn values(anomaly: Anomaly) -> Option<(&'static str, &'static str)> {
         Anomaly::LostUpdate => ("Lost update", LOST_UPDATE),
         Anomaly::WriteSkew => ("Write skew", WRITE_SKEW),
         Anomaly::CyclicVersions => (
-            "Versions in a circle",
-            "What is known of the order of one object's values is contradictory: each replaced the next, in a circle.",
+            "Versions in a cycle",
+            "What is known about the order of one object's values is contradictory: each replaced the next, in a cycle.",
         ),
         Anomaly::PredicateReadMiss => {
             ("Overlooked row", "A search missed a row that matches it in every state the row ever had.")
         }
         Anomaly::GarbageRead => (
             "Value from nowhere",
-            "A transaction read a value that nobody ever wrote and that was not there at the beginning.",
+            "A transaction read a value that no transaction wrote and that was not there at the beginning.",
         ),
         _ => return None,
     })
@@ -175,8 +175,8 @@ fn views(anomaly: Anomaly) -> Option<(&'static str, &'static str)> {
         ),
         Anomaly::LongFork => ("Long fork", LONG_FORK),
         Anomaly::ResultMismatch => (
-            "Wrong answer",
-            "On no data that the transaction can have seen does the statement give the result that the database gave.",
+            "Result that no state explains",
+            "No state of the data that the transaction can have seen gives the result that the database returned.",
         ),
         Anomaly::ConsistentRead => (
             "No moment fits",
@@ -203,16 +203,16 @@ fn views(anomaly: Anomaly) -> Option<(&'static str, &'static str)> {
 pub fn promise(level: Level) -> &'static str {
     match level {
         Level::ReadUncommitted => {
-            "Transactions do not overwrite each other's changes in a circle. Reads may see unfinished work."
+            "Transactions do not overwrite each other's changes in a cycle. Reads may see unfinished work."
         }
         Level::ReadCommitted => {
-            "Transactions see only finished, committed work, and nothing flows in a circle. Each read may show another moment."
+            "Transactions see only finished, committed work, and information does not flow in a cycle. Each read may show another moment."
         }
         Level::BeReadCommitted => {
             "Transactions see only committed work, and once one has seen a newer state it never sees an older one of the same writer."
         }
         Level::ReadAtomic => "A transaction sees all of what another one did, or nothing of it.",
-        Level::Causal => "Whoever sees an effect also sees what caused it.",
+        Level::Causal => "A transaction that sees an effect also sees its causes.",
         Level::RepeatableRead => {
             "Apart from searches, everything looks as if transactions had run one after the other: what was read once stays as it was."
         }

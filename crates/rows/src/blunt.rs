@@ -147,13 +147,20 @@ fn reads(query: &ast::Query, find: impl Fn(&str) -> Option<usize>) -> Blunt {
     let ([from], None, None) = (select.from.as_slice(), &query.limit_clause, &query.with) else {
         return Blunt::Queries;
     };
-    let skipped = query.locks.iter().any(skips);
+    let skipped = query.locks.iter().any(skips) || needs_few_rows(query);
     match (only_table(from).and_then(find), condition(select.selection.as_ref())) {
         (Some(table), Some(condition)) if !skipped && !condition.to_ascii_uppercase().contains("SELECT") => {
             Blunt::Reads { table, condition, lock: read_lock(query) }
         }
         _ => Blunt::Queries,
     }
+}
+
+/// Whether a database may answer the query without reading every row that matches: the least and the
+/// greatest value stand at the ends of an index, and one entry of it tells of each distinct value.
+fn needs_few_rows(query: &ast::Query) -> bool {
+    let few = ["min", "max", "distinct", "group"];
+    words(&query.to_string()).iter().any(|word| few.contains(&word.as_str()))
 }
 
 /// Words before a parenthesis that call nothing that writes to a table.

@@ -68,8 +68,8 @@ impl Class {
     }
 }
 
-/// A moment that is cast to `timestamptz`, in the one form that it has here. Only one in UTC is read: others depend on
-/// tables of time zones.
+/// A moment that is cast to `timestamptz`, in the one form that it has here. Only one in UTC is
+/// read: others depend on tables of time zones.
 pub(crate) fn utc(text: &str) -> Option<String> {
     let text = ["+00:00", "+00", "Z"].iter().find_map(|zone| text.strip_suffix(zone))?;
     let (date, time) = text.split_once([' ', 'T'])?;
@@ -82,7 +82,8 @@ pub(crate) fn utc(text: &str) -> Option<String> {
     valid.then(|| format!("{date}T{clock}.{fraction:0<6}Z"))
 }
 
-/// Whether a text has a form: `d` is a digit, `x` a hexadecimal one in lower case, others are themselves.
+/// Whether a text has a form: `d` is a digit, `x` a hexadecimal one in lower case, others are
+/// themselves.
 fn fits(text: &str, form: &str) -> bool {
     let fits = |(byte, form): (u8, u8)| match form {
         b'd' => byte.is_ascii_digit(),

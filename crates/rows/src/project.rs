@@ -124,7 +124,8 @@ pub fn project(history: &History, sight: SeenState) -> Option<Projection> {
     Some(Projection { history: lossy.history, coverage })
 }
 
-/// A history of rows without some of them; nothing if it has statements, which may be about any row.
+/// A history of rows without some of them; nothing if it has statements, which may be about any
+/// row.
 #[must_use]
 pub fn without(history: &History, objects: HashSet<ObjectId>) -> Option<History> {
     let mut ops = history.txns().flat_map(|txn| history.ops(txn));
@@ -214,7 +215,7 @@ impl Draft<'_> {
                 }
                 if let Some(update) = history.update(op.id).filter(|update| counts && !update.observed) {
                     let table = history.predicate(update.predicate).table;
-                    self.table(table, || "an update whose rows nobody saw".to_owned());
+                    self.table(table, || "an update whose affected rows were not recorded".to_owned());
                 }
                 if op.kind.writes() {
                     self.written(op);

@@ -1,6 +1,6 @@
 //! What one statement, its parameters and its answer become.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use margay_history::{
     Access, HistoryBuilder, NameId, ObjectId, ReadLock, Statement, Table, TableId, Value, ValueId,
@@ -436,6 +436,7 @@ impl<'a> Run<'a> {
         if let (Some(object), None) = (self.point(table, asked, &statement.params)?, limit) {
             let value = match rows.as_deref() {
                 None => ValueId::UNKNOWN,
+                Some([]) if self.may_miss(lock) => ValueId::UNKNOWN,
                 Some([]) => self.seen_absent(table, object),
                 Some([row]) => self.seen(table, object, outputs, row),
                 Some([row, more @ ..]) if self.keyless[table] => {
@@ -458,7 +459,34 @@ impl<'a> Run<'a> {
         };
         let accesses =
             rows.iter().map(|row| self.scanned(table, outputs, row)).collect::<OrReason<Vec<_>>>()?;
+        if self.may_miss(lock) {
+            return self.locked(TableId::at(table), condition, accesses, lock);
+        }
         Ok(Became::Scan { table: TableId::at(table), condition, rows: Some(accesses), lock })
+    }
+
+    /// Whether a read may miss a row that was there all the time: one that locks rows, for the reason that
+    /// [`Self::missed`] gives.
+    fn may_miss(&self, lock: Option<ReadLock>) -> bool {
+        lock.is_some() && self.sight == SeenState::Changing && !self.dialect.is_mysql()
+    }
+
+    /// A search that locked the rows that it returned, and may have missed others.
+    fn locked(
+        &self,
+        table: TableId,
+        condition: String,
+        accesses: Vec<Access>,
+        lock: Option<ReadLock>,
+    ) -> OrReason<Became> {
+        if !self.partly {
+            return Err("a locking search that may have waited and missed rows".into());
+        }
+        let objects: HashSet<ObjectId> = accesses.iter().map(|access| access.object).collect();
+        if accesses.is_empty() || objects.len() < accesses.len() {
+            return Ok(Became::Scan { table, condition, rows: None, lock });
+        }
+        Ok(Became::Read { accesses, lock })
     }
 
     /// The tuples of an answer, if it was recorded.

@@ -282,6 +282,19 @@ fn who_changed_nothing_has_seen_nothing_for_certain_where_states_change() {
     becomes(&missed, &[r#""read":[[["t",8],null]]"#]);
 }
 
+/// The same is true of a read that locks; a search that locks tells of the rows that it returned.
+#[test]
+fn a_locking_read_has_seen_nothing_for_certain_where_states_change() {
+    let missed = [r#""sql":"SELECT v FROM t WHERE id = 8 FOR UPDATE","rows":[]"#];
+    assert_eq!(partly("postgresql-15", &missed), ["read t/8=? alone"]);
+    becomes(&missed, &[r#""read":[[["t",8],null]]"#]);
+    let search = [r#""sql":"SELECT id, v FROM t WHERE v > 3 FOR UPDATE","rows":[[1,5]]"#];
+    assert_eq!(partly("postgresql-15", &search), ["read t/1={v: 5} alone"]);
+    let history = recorded("postgresql-15", &search);
+    assert!(translate(&history, SeenState::Changing).is_none_or(|rows| rows.left.is_some()));
+    assert!(translate(&history, SeenState::Stable).is_some_and(|rows| rows.left.is_none()));
+}
+
 #[test]
 fn a_part_of_what_was_read() {
     let ops = partly(

@@ -2,13 +2,13 @@
 //!
 //! `cargo run --release -p margay-runner --example keeping_up [SECONDS] [CLIENTS] [postgres|sqlite] [MAX_LAG] [WORKLOAD]…`
 //!
-//! For each workload a private PostgreSQL server at SERIALIZABLE, or SQLite in the same process, whose
-//! clients record and are verified while they run. They wait while the verification is more than MAX_LAG
-//! milliseconds behind, or never if that is 0. The lag is the age of the oldest call that is not verified
-//! yet, the longest in each tenth of a second; if it grew, the second half of the run would show more of it
-//! than the first. The verifier's CPU is that of the thread that collects, builds the history and verifies,
-//! as a share of what the run's time offers on all cores and on one; and what it computes when clients are
-//! gone.
+//! For each workload a private PostgreSQL server at SERIALIZABLE, or SQLite in the same process,
+//! whose clients record and are verified while they run. They wait while the verification is more
+//! than MAX_LAG milliseconds behind, or never if that is 0. The lag is the age of the oldest call
+//! that is not verified yet, the longest in each tenth of a second; if it grew, the second half of
+//! the run would show more of it than the first. The verifier's CPU is that of the thread that
+//! collects, builds the history and verifies, as a share of what the run's time offers on all cores
+//! and on one; and what it computes when clients are gone.
 
 use std::time::Duration;
 

@@ -2,19 +2,20 @@
 //!
 //! `cargo run --release -p margay-runner --example overhead [MILLISECONDS] [ROUNDS] [CLIENTS] [postgres|sqlite]`
 //!
-//! Starts a private PostgreSQL server and lets the clients of a workload loose on it for a short while, again
-//! and again, in turns: once they record nothing, once they record. A round is one of each, so both meet the
-//! same mood of the machine, and what comes first changes from round to round. The median over the rounds of
-//! how fast recording clients are, compared with their silent twins of the same round, is what recording
-//! leaves of the throughput. Then the same on SQLite, which is part of the process, and where a transaction
-//! costs a tenth.
+//! Starts a private PostgreSQL server and lets the clients of a workload loose on it for a short
+//! while, again and again, in turns: once they record nothing, once they record. A round is one of
+//! each, so both meet the same mood of the machine, and what comes first changes from round to
+//! round. The median over the rounds of how fast recording clients are, compared with their silent
+//! twins of the same round, is what recording leaves of the throughput. Then the same on SQLite,
+//! which is part of the process, and where a transaction costs a tenth.
 //!
-//! On a machine that others use too, rounds differ by more than recording costs. So before all that the cost
-//! itself is measured: one client of a database that answers after two microseconds, silent and recording,
-//! and what the collector's thread computes meanwhile. Of many rounds the fastest counts, which nobody has
-//! disturbed. What a transaction costs in computing time, of all threads of the process and of the
-//! collector's, is told too: the machine's mood matters less to it. What the collector does when the clients
-//! are gone, to complete the history, is no part of that, and told apart.
+//! On a machine that others use too, rounds differ by more than recording costs. So before all that
+//! the cost itself is measured: one client of a database that answers after two microseconds,
+//! silent and recording, and what the collector's thread computes meanwhile. Of many rounds the
+//! fastest counts, which nobody has disturbed. What a transaction costs in computing time, of all
+//! threads of the process and of the collector's, is told too: the machine's mood matters less to
+//! it. What the collector does when the clients are gone, to complete the history, is no part of
+//! that, and told apart.
 
 use std::time::{Duration, Instant};
 
@@ -87,9 +88,9 @@ impl Connection for Nothing {
     }
 }
 
-/// What a transaction of `blindw-rw`, which makes ten calls, costs beside what the database does. A client's
-/// rounds are so short that some are not interrupted; what the collector's thread computes does not depend on
-/// that.
+/// What a transaction of `blindw-rw`, which makes ten calls, costs beside what the database does. A
+/// client's rounds are so short that some are not interrupted; what the collector's thread computes
+/// does not depend on that.
 fn alone() {
     let least = |rounds: u32, transactions: u64, silent: bool| {
         let least = (0..rounds).map(|_| spent(transactions, silent));
@@ -104,7 +105,8 @@ fn alone() {
     );
 }
 
-/// How long one client took for so many transactions, and what the collector computed, in nanoseconds.
+/// How long one client took for so many transactions, and what the collector computed, in
+/// nanoseconds.
 fn spent(transactions: u64, silent: bool) -> [f64; 2] {
     let job = Job {
         workload: "blindw-rw".parse().expect("a workload"),
@@ -157,7 +159,8 @@ fn measure(target: &Target, workload: Workload, duration: Duration, rounds: u64,
     );
 }
 
-/// How fast clients were, and what a transaction cost the client process, and in it the collector's thread.
+/// How fast clients were, and what a transaction cost the client process, and in it the collector's
+/// thread.
 struct Speed {
     rate: f64,
     micros: f64,

@@ -1,11 +1,12 @@
 //! One client: plans, calls, and what becomes of them.
 //!
 //! # Cost
-//! Reading the clock is most of what recording costs a client. Between the calls of a plan nothing happens on
-//! its thread but the recording itself, and between two plans little more, so the time of an answer is also
-//! that of the next call: an interval may be a little wider than its call, never narrower. So the clock is
-//! read once for each call. A program thinks between its calls, so each has its own two times. Nothing is
-//! allocated beside what the database and the workload allocate anyway; a test counts.
+//! Reading the clock is most of what recording costs a client. Between the calls of a plan nothing
+//! happens on its thread but the recording itself, and between two plans little more, so the time
+//! of an answer is also that of the next call: an interval may be a little wider than its call,
+//! never narrower. So the clock is read once for each call. A program thinks between its calls, so
+//! each has its own two times. Nothing is allocated beside what the database and the workload
+//! allocate anyway; a test counts.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,8 +20,8 @@ use crate::trace::{Ended, Recorder, Tape};
 /// How long a client rests before it looks again whether the collector has come nearer.
 const NAP: Duration = Duration::from_millis(1);
 
-/// How often a client tries to connect at first, how often when it has lost its connection, and how long it
-/// rests in between.
+/// How often a client tries to connect at first, how often when it has lost its connection, and how
+/// long it rests in between.
 const FIRST_TRIES: u32 = 20;
 const TRIES: u32 = 480;
 const REST: Duration = Duration::from_millis(125);
@@ -178,7 +179,8 @@ impl<'a> Client<'a> {
         self.shared.monitor.stopped() || self.shared.job.duration.is_some_and(late)
     }
 
-    /// Between transactions: whoever waits here keeps nobody waiting, and promises to have called nothing.
+    /// Between transactions: whoever waits here keeps nobody waiting, and promises to have called
+    /// nothing.
     fn wait_for_collector(&mut self) {
         let Some(limit) = self.shared.max_lag else { return };
         let began = self.shared.clock.elapsed();
@@ -210,14 +212,16 @@ impl<'a> Client<'a> {
         before
     }
 
-    /// The time of a call that comes soon after an answer: not the same, so that what comes after is seen to do so.
+    /// The time of a call that comes soon after an answer: not the same, so that what comes after
+    /// is seen to do so.
     fn call_next(&mut self) -> i64 {
         let Some(answered) = self.answered.take() else { return self.call() };
         self.tape.call(answered + 1);
         answered + 1
     }
 
-    /// The time of a call that comes at once after an answer, unless the connection waits for its turn.
+    /// The time of a call that comes at once after an answer, unless the connection waits for its
+    /// turn.
     fn call_after(&mut self, connection: &mut dyn Connection, answered: i64) -> i64 {
         if connection.wait_for_turn() {
             return self.call();
@@ -289,7 +293,8 @@ impl<'a> Client<'a> {
         let before = self.call_after(connection, before);
         let ended = if commits { connection.commit() } else { connection.rollback() };
         let after = self.now();
-        // A rollback without an answer is one all the same: the server gives up what its client left.
+        // A rollback without an answer is one all the same: the server gives up what its client
+        // left.
         let lost = if commits { Ended::Unknown } else { self.cut_off() };
         if let Some(end) = self.settle(ended, before, lost)? {
             return Ok(end);
@@ -301,15 +306,17 @@ impl<'a> Client<'a> {
         Ok(End { ended, refused: false, lost: None })
     }
 
-    /// How a transaction ends whose connection is lost before anybody asked for its commit: it aborts. But
-    /// nobody hears when, and where others see what is not committed they go on seeing it until the server
-    /// has given it up; a recording that calls it aborted would say that it was gone by then.
+    /// How a transaction ends whose connection is lost before anybody asked for its commit: it
+    /// aborts. But nobody hears when, and where others see what is not committed they go on seeing
+    /// it until the server has given it up; a recording that calls it aborted would say that it was
+    /// gone by then.
     fn cut_off(&self) -> Ended {
         let seen = self.shared.job.levels().any(|level| level == "READ UNCOMMITTED");
         if seen { Ended::Unknown } else { Ended::Aborted }
     }
 
-    /// What trouble makes of the transaction: nothing, or its end, which is `lost` when the connection is.
+    /// What trouble makes of the transaction: nothing, or its end, which is `lost` when the
+    /// connection is.
     fn settle(
         &mut self,
         called: Result<(), Trouble>,
@@ -337,8 +344,8 @@ impl<'a> Client<'a> {
         self.connect(own_name, TRIES)
     }
 
-    /// A server that is busy or just being started, or a relay that is impatient, may not take a connection
-    /// at once. If nobody else gets an answer either, it is dead.
+    /// A server that is busy or just being started, or a relay that is impatient, may not take a
+    /// connection at once. If nobody else gets an answer either, it is dead.
     fn connect(&self, own_name: &str, tries: u32) -> Result<Box<dyn Connection + 'a>, String> {
         let (mut answered, mut since) = (self.shared.monitor.answered(), Instant::now());
         let mut failed = "the run is over".to_owned();

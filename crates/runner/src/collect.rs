@@ -1,9 +1,9 @@
 //! The collector: takes what clients have recorded while they run, and brings it where it goes.
 //!
 //! # Algorithm
-//! Every few milliseconds the tapes of all clients are emptied. Each operation becomes part of the history, a
-//! line of the file if one is written, a step of the live verification, and a number of the statistics. All
-//! of this happens on one thread that clients do not wait for.
+//! Every few milliseconds the tapes of all clients are emptied. Each operation becomes part of the
+//! history, a line of the file if one is written, a step of the live verification, and a number of
+//! the statistics. All of this happens on one thread that clients do not wait for.
 
 use std::io::Write;
 use std::sync::{OnceLock, PoisonError};
@@ -191,8 +191,8 @@ impl<'a> Collector<'a> {
         point.took(op.after - self.begun[client]);
     }
 
-    /// What was collected in a round that began then. It was recorded before, so that the verification is
-    /// behind by as long as it takes, at least.
+    /// What was collected in a round that began then. It was recorded before, so that the
+    /// verification is behind by as long as it takes, at least.
     fn verify(&mut self, began: i64) {
         let mut verified = (0, 0);
         if let Some((live, _)) = &mut self.live {

@@ -1,5 +1,5 @@
-//! Driving a database from its author's own tests: one call records a history, another makes the case
-//! small.
+//! Driving a database from its author's own tests: one call records a history, another makes the
+//! case small.
 //!
 //! ```no_run
 //! # use margay_client::{Database, Trouble};
@@ -52,13 +52,14 @@ pub struct Options {
     pub level: Option<String>,
     /// How clients are scheduled.
     pub schedule: Schedule,
-    /// With [`Schedule::Turns`]: a call that takes longer is taken to wait for another client, for a lock
-    /// say, and the others go on. From then on the run depends on the clock a little.
+    /// With [`Schedule::Turns`]: a call that takes longer is taken to wait for another client, for
+    /// a lock say, and the others go on. From then on the run depends on the clock a little.
     pub patience: Duration,
-    /// How often a transaction that the database refused is tried again, each time as a transaction of
-    /// its own.
+    /// How often a transaction that the database refused is tried again, each time as a transaction
+    /// of its own.
     pub retries: u32,
-    /// The mechanisms by which the run is verified meanwhile; [`Recording::verified`] is the result.
+    /// The mechanisms by which the run is verified meanwhile; [`Recording::verified`] is the
+    /// result.
     pub mechanisms: Option<Mechanisms>,
 }
 
@@ -81,8 +82,8 @@ impl Default for Options {
 /// How clients are scheduled.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Schedule {
-    /// They take turns: one call at a time, and the seed draws whose. A run of a database whose calls do
-    /// not wait for each other can be repeated exactly.
+    /// They take turns: one call at a time, and the seed draws whose. A run of a database whose
+    /// calls do not wait for each other can be repeated exactly.
     #[default]
     Turns,
     /// As threads are. Calls overlap, so races inside calls are met, too; no two runs are the same.
@@ -92,9 +93,9 @@ pub enum Schedule {
 /// Lets the clients of a workload loose on a database, and records what they see.
 ///
 /// # Errors
-/// When the workload is not one of clients (a scripted one, or a list of names), or asks for SQL that
-/// the database does not understand; when the database cannot be prepared or connected to; or when it
-/// says [`margay_client::Trouble::Failed`].
+/// When the workload is not one of clients (a scripted one, or a list of names), or asks for SQL
+/// that the database does not understand; when the database cannot be prepared or connected to; or
+/// when it says [`margay_client::Trouble::Failed`].
 pub fn run(database: &dyn Database, workload: Workload, options: &Options) -> Result<Recording, String> {
     let workload = with_keys(workload, options.keys);
     if !matches!(workload.body, Body::Steps(_) | Body::Program(_)) {
@@ -126,8 +127,8 @@ pub fn run(database: &dyn Database, workload: Workload, options: &Options) -> Re
     }
 }
 
-/// The mechanisms of any database that promises this level, for [`Options::mechanisms`]; there are some
-/// for `strict-serializable` and `strict-snapshot-isolation`.
+/// The mechanisms of any database that promises this level, for [`Options::mechanisms`]; there are
+/// some for `strict-serializable` and `strict-snapshot-isolation`.
 #[must_use]
 pub fn generic(level: Level) -> Option<Mechanisms> {
     let own_name = level.name().replace('-', " ").to_ascii_uppercase();
@@ -159,8 +160,9 @@ impl fmt::Display for Case {
     }
 }
 
-/// Repeats a run with fewer transactions, clients and keys while `violated` says that the violation is
-/// there. Every run gets a database of its own. The given seed is tried first, then those after it.
+/// Repeats a run with fewer transactions, clients and keys while `violated` says that the violation
+/// is there. Every run gets a database of its own. The given seed is tried first, then those after
+/// it.
 ///
 /// Answers nothing if the violation was not seen again with the options as given.
 ///

@@ -1,11 +1,14 @@
-//! A follower beside the run: it gets the recording as lines, while it is made, on a thread of its own.
+//! A follower beside the run: it gets the recording as lines, while it is made, on a thread of its
+//! own.
 //!
 //! # Algorithm
-//! In each round the collector passes on the lines of all clients, and the time before which every call has come. The
-//! follower's thread takes them, and looks at what is new when it has caught up, every [`BEAT`] at most.
+//! In each round the collector passes on the lines of all clients, and the time before which every
+//! call has come. The follower's thread takes them, and looks at what is new when it has caught up,
+//! every [`BEAT`] at most.
 //!
 //! # Invariants
-//! Nobody waits for the follower. If it is too far behind, or its time is over, it stops and says so.
+//! Nobody waits for the follower. If it is too far behind, or its time is over, it stops and says
+//! so.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -14,7 +14,8 @@ const STEP: Duration = Duration::from_millis(10);
 /// A harm, and how often it is done.
 pub type Every = (Harm, Duration);
 
-/// Does what is due, from when all clients are connected until they have ended; answers how often what was done.
+/// Does what is due, from when all clients are connected until they have ended; answers how often
+/// what was done.
 pub(crate) fn inflict(shared: &Shared<'_>, over: &AtomicBool) -> Vec<(Harm, u32)> {
     let harms = &shared.job.harms;
     let mut done: Vec<(Harm, u32)> = harms.iter().map(|(harm, _)| (*harm, 0)).collect();

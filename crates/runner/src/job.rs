@@ -23,7 +23,8 @@ pub struct Job {
     pub own_name: String,
     /// Further levels: each transaction takes one of all at random.
     pub others: Vec<String>,
-    /// How often a transaction that the database refused is tried again. Each attempt is a transaction of its own.
+    /// How often a transaction that the database refused is tried again. Each attempt is a
+    /// transaction of its own.
     pub retries: u32,
     /// What is done to the server meanwhile, and how often.
     pub harms: Vec<Every>,

@@ -1,14 +1,14 @@
 //! The recording as lines, written so that every beginning of the file tells the truth.
 //!
 //! # Problem
-//! A run may be killed at any moment. If the file had a read but not yet the write that it saw, the reader
-//! would accuse the database.
+//! A run may be killed at any moment. If the file had a read but not yet the write that it saw, the
+//! reader would accuse the database.
 //!
 //! # Algorithm
-//! Lines are held back until their operation had ended when the collector's round began, and are written in
-//! the order in which operations ended. Who saw a committed write ended after it; and the write had been
-//! pushed onto its tape before its transaction's commit was even asked for. So the write is there by then, in
-//! this round or an earlier one, and stands before the read.
+//! Lines are held back until their operation had ended when the collector's round began, and are
+//! written in the order in which operations ended. Who saw a committed write ended after it; and
+//! the write had been pushed onto its tape before its transaction's commit was even asked for. So
+//! the write is there by then, in this round or an earlier one, and stands before the read.
 
 use std::io::{self, Write};
 
@@ -72,8 +72,8 @@ mod tests {
         }
     }
 
-    /// A client's tape is emptied before that of the one whose write it saw; the file has the write first all
-    /// the same, and nothing of what came after.
+    /// A client's tape is emptied before that of the one whose write it saw; the file has the write
+    /// first all the same, and nothing of what came after.
     #[test]
     fn what_ended_first_stands_first() {
         let file = Shared::default();

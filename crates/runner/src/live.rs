@@ -1,11 +1,12 @@
 //! Verification while clients run: their operations, in the order of time, through the mirror.
 //!
 //! # Algorithm
-//! The collector brings operations client by client. The mirror's pipeline merges them, as far as clients
-//! have promised not to have called earlier, and the mirror judges what comes out.
+//! The collector brings operations client by client. The mirror's pipeline merges them, as far as
+//! clients have promised not to have called earlier, and the mirror judges what comes out.
 //!
 //! # Invariants
-//! What the mirror finds stops nothing: the run goes on, and the complete history is checked again afterwards.
+//! What the mirror finds stops nothing: the run goes on, and the complete history is checked again
+//! afterwards.
 
 use margay_history::{Access, Interval, OpId, OpKind, TxnId, Values};
 use margay_mirror::{Asked, Client, Mechanisms, Mirror, Pipeline, Searches, Trace};
@@ -138,7 +139,8 @@ impl Live {
         }
     }
 
-    /// A client has gone. Nobody will hear of its transaction any more, and nobody is to wait for that.
+    /// A client has gone. Nobody will hear of its transaction any more, and nobody is to wait for
+    /// that.
     fn end(&mut self, client: usize, promised: i64) {
         if let Some((txn, answered)) = self.open[client].take() {
             let time = answered.max(promised);
@@ -294,7 +296,8 @@ mod tests {
         }
     }
 
-    /// Its transaction stayed open, and everything was remembered because it might still have looked at it.
+    /// Its transaction stayed open, and everything was remembered because it might still have
+    /// looked at it.
     #[test]
     fn a_client_that_dies_holds_nothing_up() {
         let mut values = Values::default();

@@ -167,7 +167,8 @@ impl Monitor {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What clients had recorded by this time of the run is collected, and verified as far as it can be.
+    /// What clients had recorded by this time of the run is collected, and verified as far as it
+    /// can be.
     pub(crate) fn collected(&self) -> Duration {
         Duration::from_nanos(number(&self.collected))
     }

@@ -1,19 +1,20 @@
-//! A few transactions of a history as a script: their statements, in the order in which clients called them.
+//! A few transactions of a history as a script: their statements, in the order in which clients
+//! called them.
 //!
 //! # Problem
-//! A violation names a few transactions of thousands. What did they say, in which order, and does it happen again when
-//! only they run?
+//! A violation names a few transactions of thousands. What did they say, in which order, and does
+//! it happen again when only they run?
 //!
 //! # Algorithm
-//! The statements of these transactions are sorted in time: reads by when they were called, what writes or ends by when it
-//! was answered, because it may have waited for a lock, and what was read meanwhile mostly missed it. A commit whose
-//! writes another of the transactions saw earlier comes before that.
-//! The tables begin with what the transactions that had ended before the first of them left there: their committed
-//! writes, in the order of their ends.
+//! The statements of these transactions are sorted in time: reads by when they were called, what
+//! writes or ends by when it was answered, because it may have waited for a lock, and what was read
+//! meanwhile mostly missed it. A commit whose writes another of the transactions saw earlier comes
+//! before that. The tables begin with what the transactions that had ended before the first of them
+//! left there: their committed writes, in the order of their ends.
 //!
 //! # Invariants
-//! A script is a guess: who else ran beside them is left out. Only playing it ([`crate::scripted::play`]) shows whether
-//! it was a good one.
+//! A script is a guess: who else ran beside them is left out. Only playing it
+//! ([`crate::scripted::play`]) shows whether it was a good one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,8 +28,9 @@ use margay_workloads::scripted::{Act, Line, Script};
 /// How many characters a text may have, where the history does not say.
 const TEXT: u16 = 4000;
 
-/// The script of these transactions for a database of this name. `rows` is the same history with its statements as reads and writes of rows, where
-/// it has statements; it tells what was in the tables.
+/// The script of these transactions for a database of this name. `rows` is the same history with
+/// its statements as reads and writes of rows, where it has statements; it tells what was in the
+/// tables.
 ///
 /// # Errors
 /// Why there is none: the history has no times, or says nothing that a database could be asked.
@@ -141,7 +143,8 @@ fn lines(
                 _ if reads(history, &op) => at.before,
                 _ => at.after,
             };
-            // A transaction's own operations keep their order; of what is at one time, ends come first: so they were seen.
+            // A transaction's own operations keep their order; of what is at one time, ends come
+            // first: so they were seen.
             last = time.max(last);
             let key = (last, op.kind.outcome().is_none() && last == time && reads(history, &op), op.id);
             called.extend(acts(history, &op, texts)?.into_iter().map(|act| (key, number, act)));
@@ -284,8 +287,8 @@ impl State {
     }
 }
 
-/// The tables that these transactions speak of, with the rows that they touch; with all rows where they ask by a
-/// condition.
+/// The tables that these transactions speak of, with the rows that they touch; with all rows where
+/// they ask by a condition.
 fn schema(history: &History, rows: &History, state: &State, txns: &[TxnId]) -> Result<Schema, String> {
     let ops = || txns.iter().flat_map(|&txn| rows.ops(txn));
     let touched: BTreeSet<ObjectId> = ops().flat_map(|op| op.accesses).map(|access| access.object).collect();
@@ -403,7 +406,8 @@ fn column_type(kind: &str) -> ColumnType {
     }
 }
 
-/// Tables of programs have names that live as long as the program; a script is played once or twice.
+/// Tables of programs have names that live as long as the program; a script is played once or
+/// twice.
 fn leaked(text: &str) -> &'static str {
     text.to_owned().leak()
 }

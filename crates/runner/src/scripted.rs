@@ -1,13 +1,15 @@
 //! Plays an interleaving that is written down: several connections, one line after the other.
 //!
 //! # Algorithm
-//! Every transaction is a thread with its connection. The lines are handed out in their order; a line that is
-//! not answered within `PATIENCE` is blocked by another transaction, and the next line follows. A line of a
-//! blocked transaction waits behind it. While some line is blocked, each answer gives the blocked ones time
-//! to be answered, too: what a commit unblocks happens before the next line.
+//! Every transaction is a thread with its connection. The lines are handed out in their order; a
+//! line that is not answered within `PATIENCE` is blocked by another transaction, and the next line
+//! follows. A line of a blocked transaction waits behind it. While some line is blocked, each
+//! answer gives the blocked ones time to be answered, too: what a commit unblocks happens before
+//! the next line.
 //!
 //! # Invariants
-//! What is recorded is what happened, also where a slow machine was taken for a lock: the order of the lines is a wish.
+//! What is recorded is what happened, also where a slow machine was taken for a lock: the order of
+//! the lines is a wish.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};

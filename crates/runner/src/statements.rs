@@ -1,13 +1,14 @@
-//! What the mirror is told of an operation: statements as reads and writes of rows, and conditions by numbers.
+//! What the mirror is told of an operation: statements as reads and writes of rows, and conditions
+//! by numbers.
 //!
 //! # Algorithm
-//! A statement is translated as it comes, with what its own transaction has seen of rows before. Its
-//! condition, and that of every scan and predicate update, gets a number of the mirror's; rows are declared
-//! when they are first met.
+//! A statement is translated as it comes, with what its own transaction has seen of rows before.
+//! Its condition, and that of every scan and predicate update, gets a number of the mirror's; rows
+//! are declared when they are first met.
 //!
 //! # Invariants
-//! What is told follows from what clients saw. Of a statement that is not understood at all the mirror hears
-//! that anything may have been written.
+//! What is told follows from what clients saw. Of a statement that is not understood at all the
+//! mirror hears that anything may have been written.
 
 use std::collections::HashMap;
 

@@ -11,7 +11,8 @@ pub const PART: Duration = Duration::from_millis(100);
 pub struct Statistics {
     /// One after the other, each [`PART`] long, from the beginning of the run on.
     pub points: Vec<Point>,
-    /// From when the first transaction was begun until the last one ended: before and after it no client was at work.
+    /// From when the first transaction was begun until the last one ended: before and after it no
+    /// client was at work.
     pub busy: Option<(Duration, Duration)>,
 }
 
@@ -81,8 +82,8 @@ impl Statistics {
         self.busy = Some((first.min(begun), last.max(ended)));
     }
 
-    /// Between these times everything was verified that had been called before `reached`, and nothing later.
-    /// A round of the verification may take many parts.
+    /// Between these times everything was verified that had been called before `reached`, and
+    /// nothing later. A round of the verification may take many parts.
     pub(crate) fn behind(&mut self, reached: i64, from: i64, until: i64) {
         let part = PART.as_nanos() as i64;
         let mut time = from.max(0);

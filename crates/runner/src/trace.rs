@@ -1,16 +1,17 @@
 //! What one client has recorded and nobody has collected yet.
 //!
 //! # Algorithm
-//! A client pushes each operation onto its own tape when it has been answered; the collector takes what there
-//! is whenever it likes, by exchanging the full chunk for an empty one. Before each call the client says when
-//! it calls: whatever is still to come was called then or later, also if the call takes long. So the
-//! collector never waits for a client, and a client never waits for more than an exchange of pointers.
+//! A client pushes each operation onto its own tape when it has been answered; the collector takes
+//! what there is whenever it likes, by exchanging the full chunk for an empty one. Before each call
+//! the client says when it calls: whatever is still to come was called then or later, also if the
+//! call takes long. So the collector never waits for a client, and a client never waits for more
+//! than an exchange of pointers.
 //!
 //! # Cost
-//! An operation is pushed onto two or three vectors, under a lock that only the collector's exchange contends
-//! for; what a read saw is moved, not copied. Chunks go back and forth with the room that they have: once
-//! they are large enough nothing is allocated. Texts of SQL statements' parameters and answers are copied,
-//! because the program that asked keeps them too.
+//! An operation is pushed onto two or three vectors, under a lock that only the collector's
+//! exchange contends for; what a read saw is moved, not copied. Chunks go back and forth with the
+//! room that they have: once they are large enough nothing is allocated. Texts of SQL statements'
+//! parameters and answers are copied, because the program that asked keeps them too.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -127,7 +128,8 @@ impl Tape {
         self.call(i64::MAX);
     }
 
-    /// Exchanges what there is for an empty chunk; answers the time before which nothing more will come.
+    /// Exchanges what there is for an empty chunk; answers the time before which nothing more will
+    /// come.
     pub fn take(&self, empty: &mut Chunk) -> i64 {
         // First the promise: what is pushed after it was called no earlier.
         let promised = self.calling.load(Ordering::Acquire);

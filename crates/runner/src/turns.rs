@@ -1,14 +1,14 @@
 //! Clients that take turns: which of them calls next is drawn from a seed.
 //!
 //! # Problem
-//! What threads do depends on how they are scheduled, so a run cannot be repeated; and a store in memory
-//! answers so fast that transactions of different threads hardly ever meet.
+//! What threads do depends on how they are scheduled, so a run cannot be repeated; and a store in
+//! memory answers so fast that transactions of different threads hardly ever meet.
 //!
 //! # Algorithm
-//! A call waits until every client has arrived at its next call, or is gone. Then the seed draws one of
-//! them, which calls alone. So the same seed gives the same interleaving of calls. A call that takes
-//! longer than the patience is taken to wait for another client, for a lock say: the others go on without
-//! it until it returns. From then on the run depends on the clock a little.
+//! A call waits until every client has arrived at its next call, or is gone. Then the seed draws
+//! one of them, which calls alone. So the same seed gives the same interleaving of calls. A call
+//! that takes longer than the patience is taken to wait for another client, for a lock say: the
+//! others go on without it until it returns. From then on the run depends on the clock a little.
 //!
 //! # Differs from free threads
 //! Calls do not overlap, so a race *inside* a call is not found.
@@ -81,8 +81,8 @@ impl Table {
         self.next(&mut state);
     }
 
-    /// Waits until it is the client's turn. A client that is taken to be stuck before it has called has
-    /// had its turn, too.
+    /// Waits until it is the client's turn. A client that is taken to be stuck before it has called
+    /// has had its turn, too.
     fn wait_for_turn(&self, client: usize) {
         let mut state = self.state();
         if matches!(state.seats[client], Seat::Calling | Seat::Stuck) {

@@ -1,5 +1,5 @@
-//! Authors drive stores of their own: what is wrong is found, made small, and found again; what is right
-//! holds.
+//! Authors drive stores of their own: what is wrong is found, made small, and found again; what is
+//! right holds.
 
 mod own;
 

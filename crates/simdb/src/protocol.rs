@@ -85,8 +85,12 @@ impl Protocol {
             Ss2pl => "shared, exclusive and predicate locks, all held to the end; deadlock victims abort",
             RcLocking => "exclusive locks held to the end, shared locks for the statement only",
             RcMvcc => "a snapshot per statement; a waiting update re-checks the newest row, as in PostgreSQL",
-            SiFuw => "a snapshot per transaction; who finds a newer version when it updates aborts",
-            SiFcw => "a snapshot per transaction; who finds a newer version when it commits aborts",
+            SiFuw => {
+                "a snapshot per transaction; a transaction that finds a newer version when it updates aborts"
+            }
+            SiFcw => {
+                "a snapshot per transaction; a transaction that finds a newer version when it commits aborts"
+            }
             Ssi => "si-fuw and PostgreSQL's certifier of read-write conflicts",
             Occ => "reads the newest committed data and validates it against later commits when it commits",
             Mvto => "every transaction reads and writes at its own timestamp",

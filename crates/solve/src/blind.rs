@@ -49,7 +49,9 @@ impl Blind {
         for op in history.txns().filter(alive).flat_map(|txn| history.ops(txn)) {
             if let Some(update) = history.update(op.id).filter(|update| !update.observed) {
                 blind.tables.insert(history.predicate(update.predicate).table);
-                blind.why.get_or_insert_with(|| "a predicate update whose rows nobody saw".to_string());
+                blind.why.get_or_insert_with(|| {
+                    "a predicate update whose affected rows were not recorded".to_string()
+                });
             }
         }
         blind

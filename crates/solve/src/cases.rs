@@ -27,7 +27,7 @@ use crate::problem::Problem;
 use crate::search::known_steps;
 
 /// The most candidates of a read that make cases.
-const FEW: usize = 4;
+const MAX_CANDIDATES: usize = 4;
 
 /// How many cases are looked at.
 const MOST_CASES: usize = 256;
@@ -51,7 +51,7 @@ pub(crate) fn refuted(
             lemmas.extend(found);
             continue;
         }
-        let few = |&read: &u32| (2..=FEW).contains(&case.candidates(read).len());
+        let few = |&read: &u32| (2..=MAX_CANDIDATES).contains(&case.candidates(read).len());
         let rank = |&read: &u32| {
             (rank(case.txns[case.reads[read as usize].txn as usize]), case.candidates(read).len())
         };

@@ -20,7 +20,7 @@ use crate::problem::Item;
 use crate::schedule::Choices;
 
 /// More than so many versions too many are not counted.
-pub(crate) const MOST: u32 = 64;
+pub(crate) const MAX_COUNTED: u32 = 64;
 
 /// How many versions have come after the last candidate; nothing before the first.
 pub(crate) type Stale = Option<u32>;
@@ -121,7 +121,7 @@ impl<'k> Demands<'k> {
         match stale {
             None => 1,
             Some(_) if !self.known.problem.is_firm(read) => 0,
-            Some(versions) => i64::from(versions.min(MOST)),
+            Some(versions) => i64::from(versions.min(MAX_COUNTED)),
         }
     }
 
@@ -135,7 +135,9 @@ impl<'k> Demands<'k> {
         let item = self.known.problem.reads[read as usize].item;
         let mut passed = 0;
         let before = &line.versions(item)[..line.before(item, here)];
-        for &version in before.iter().rev().filter(|&&version| Some(version) != but).take(MOST as usize) {
+        for &version in
+            before.iter().rev().filter(|&&version| Some(version) != but).take(MAX_COUNTED as usize)
+        {
             if self.is_candidate(read, version) {
                 return Some(passed);
             }

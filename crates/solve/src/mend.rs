@@ -48,7 +48,7 @@ const STEP: f64 = 0.5;
 const HALF: f64 = 0.125;
 
 /// How many versions are moved for one read.
-const FEW: usize = 3;
+const MOVED_VERSIONS: usize = 3;
 
 /// Moves without a better order after which it gives up: so many, and so many more per point.
 const IDLE_MOVES: usize = 1_000;
@@ -175,7 +175,7 @@ impl<'k> Mending<'k> {
             }
             Demand::Alone(version) => {
                 let company = self.demands.company(&self.line, version);
-                let some = company[self.random.below(company.len().max(1))..].iter().take(FEW);
+                let some = company[self.random.below(company.len().max(1))..].iter().take(MOVED_VERSIONS);
                 let txn = versions[version as usize].txn;
                 let own = [points.begin(txn), points.commit(txn)];
                 some.flat_map(|&other| [points.begin(versions[other as usize].txn), commit(other)])
@@ -201,7 +201,7 @@ impl<'k> Mending<'k> {
         let stale = self.demands.stale(&self.line, read, None);
         let wrong = stale.map_or(end, |stale| stale as usize).min(end);
         let mut versions: Vec<u32> =
-            (0..FEW.min(wrong)).map(|_| before[end - 1 - self.random.below(wrong)]).collect();
+            (0..MOVED_VERSIONS.min(wrong)).map(|_| before[end - 1 - self.random.below(wrong)]).collect();
         versions.extend(before.iter().rev().find(fits));
         versions.extend(after.iter().find(fits));
         let candidates = self.known.problem.candidates(read);

@@ -13,7 +13,7 @@
 //! # Cost
 //! As many steps as are named, times log.
 
-use crate::demands::{Demands, MOST};
+use crate::demands::{Demands, MAX_COUNTED};
 use crate::known::Known;
 use crate::line::{Body, Line};
 use crate::mend::both;
@@ -242,7 +242,7 @@ impl Look<'_> {
                 break;
             }
             passed += 1;
-            if passed > MOST {
+            if passed > MAX_COUNTED {
                 break;
             }
         }

@@ -11,7 +11,7 @@ use margay_verdict::{ReadFrom, Versions};
 use crate::problem::{INITIAL, Problem, Stand};
 
 /// An order of some nodes, the transactions first.
-pub(crate) struct Told<'a> {
+pub(crate) struct NodeOrder<'a> {
     pub problem: &'a Problem<'a>,
     /// The place of each node.
     pub places: &'a [u32],
@@ -19,7 +19,7 @@ pub(crate) struct Told<'a> {
     pub active: &'a [bool],
 }
 
-impl Told<'_> {
+impl NodeOrder<'_> {
     /// The certificate; `node` is where a read stands, `seen` what a free one saw.
     pub fn versions(&self, node: impl Fn(u32) -> u32, seen: impl Fn(u32) -> u32) -> Versions {
         let orders = self.orders();

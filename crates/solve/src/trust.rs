@@ -19,7 +19,7 @@ use crate::prepare::prepare;
 use crate::problem::{Draft, Problem};
 use crate::replay::replay;
 use crate::strategy::{Strategies, Strategy};
-use crate::told::Told;
+use crate::told::NodeOrder;
 
 /// What a draft may read otherwise than the level's definition ([`Draft::bold`]).
 pub(crate) const BOLD: &str = "rows that are written in part, or lists, with writers that may overlap";
@@ -95,7 +95,7 @@ fn shown(problem: &Problem<'_>, order: &Certificate) -> Certificate {
             (places[txn], active[txn]) = (place, true);
         }
     }
-    let told = Told { problem, places: &places, active: &active };
+    let told = NodeOrder { problem, places: &places, active: &active };
     let node = |read: u32| problem.reads[read as usize].txn;
     Certificate::Versions(told.versions(node, |read| told.earlier(read)))
 }

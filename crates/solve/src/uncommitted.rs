@@ -27,7 +27,9 @@ pub(crate) fn draft(predicates: &Predicates<'_>) -> Result<Draft, Stop> {
     let committed = || history.txns().filter(|&txn| history.outcome(txn) == Outcome::Committed);
     let hidden = |op: &Op<'_>| history.update(op.id).is_some_and(|update| !update.observed);
     if committed().flat_map(|txn| history.ops(txn)).any(|op| hidden(&op)) {
-        return Err(Stop::Unknown(Why::Outside("a predicate update whose rows nobody saw".to_string())));
+        return Err(Stop::Unknown(Why::Outside(
+            "a predicate update whose affected rows were not recorded".to_string(),
+        )));
     }
     let written = Written::of(predicates);
     if let Some((anomaly, op)) =

@@ -23,7 +23,7 @@ fn kind(why: &Why) -> String {
     let kinds = [
         "is both written and appended to",
         "is appended twice",
-        "whose rows nobody saw",
+        "whose affected rows were not recorded",
         "whose outcome is unknown",
         "transaction of unknown outcome saw what nothing explains",
         "which is written in part",

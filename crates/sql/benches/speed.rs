@@ -1,4 +1,5 @@
-//! The speed goals: cached statements bound, predicates matched, New-Orders evaluated, per second and core.
+//! The speed goals: cached statements bound, predicates matched, New-Orders evaluated, per second
+//! and core.
 //!
 //! `cargo bench -p margay-sql`; an argument selects the benchmarks whose names contain it.
 
@@ -77,7 +78,8 @@ fn matches() -> f64 {
     })
 }
 
-/// One warehouse of 10 districts, 300 customers each, and 10,000 items; orders of 10 lines on average.
+/// One warehouse of 10 districts, 300 customers each, and 10,000 items; orders of 10 lines on
+/// average.
 fn new_order() -> f64 {
     let mut database = Database::new(Dialect::Postgres);
     for text in tpcc::TABLES.iter().map(ToString::to_string).chain(tpcc::load(10, 300, 10_000)) {

@@ -1,7 +1,7 @@
 //! SQL's comparison of two values, with each dialect's conversions.
 //!
-//! A pair of types that a dialect refuses, or whose order depends on more than the two values (SQLite's
-//! column affinity), is an error and not an answer.
+//! A pair of types that a dialect refuses, or whose order depends on more than the two values
+//! (SQLite's column affinity), is an error and not an answer.
 
 use std::cmp::Ordering;
 
@@ -24,14 +24,15 @@ pub(crate) fn compare(left: &Value, right: &Value, dialect: Dialect) -> Result<O
     }
 }
 
-/// Compares two values where it matters which comes first; [`compare`] is enough where only equality does.
+/// Compares two values where it matters which comes first; [`compare`] is enough where only
+/// equality does.
 pub(crate) fn order(left: &Value, right: &Value, dialect: Dialect) -> Result<Option<Ordering>, SqlError> {
     check_order(left, right, dialect)?;
     compare(left, right, dialect)
 }
 
-/// Refuses two texts whose order is not known, because it depends on the database's collation. Texts that differ
-/// may still be known to be unequal: [`compare`] answers then.
+/// Refuses two texts whose order is not known, because it depends on the database's collation.
+/// Texts that differ may still be known to be unequal: [`compare`] answers then.
 pub(crate) fn check_order(left: &Value, right: &Value, dialect: Dialect) -> Result<(), SqlError> {
     let (Value::Text(a), Value::Text(b)) = (left, right) else { return Ok(()) };
     let known = match dialect {
@@ -46,17 +47,19 @@ pub(crate) fn check_order(left: &Value, right: &Value, dialect: Dialect) -> Resu
     }
 }
 
-/// Whether PostgreSQL's usual collations order two texts as code points do: both are ASCII letters and digits, and
-/// case does not decide. C looks at code points; the collations of languages look at letters without their case
-/// first, digits before letters, and at case only where that leaves a tie.
+/// Whether PostgreSQL's usual collations order two texts as code points do: both are ASCII letters
+/// and digits, and case does not decide. C looks at code points; the collations of languages look
+/// at letters without their case first, digits before letters, and at case only where that leaves a
+/// tie.
 pub(crate) fn collations_agree(a: &str, b: &str) -> bool {
     let plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let folded = |text: &str| text.bytes().map(|byte| byte.to_ascii_lowercase()).collect::<Vec<_>>();
     a == b || plain(a) && plain(b) && folded(a).cmp(&folded(b)) == a.cmp(b)
 }
 
-/// Whether MySQL's collations that ignore case agree on the order of two texts: `utf8mb4_general_ci` orders ASCII by
-/// its codes, those of Unicode have punctuation before digits and letters. So a letter or digit decides.
+/// Whether MySQL's collations that ignore case agree on the order of two texts:
+/// `utf8mb4_general_ci` orders ASCII by its codes, those of Unicode have punctuation before digits
+/// and letters. So a letter or digit decides.
 fn foldings_agree(a: &str, b: &str) -> bool {
     let differing = a.bytes().zip(b.bytes()).find(|(a, b)| !a.eq_ignore_ascii_case(b));
     let decided = differing.is_none_or(|(a, b)| a.is_ascii_alphanumeric() && b.is_ascii_alphanumeric());
@@ -116,7 +119,8 @@ pub(crate) fn mismatch(left: &Value, right: &Value) -> SqlError {
     SqlError::Type(format!("{} cannot be compared with {}", left.type_name(), right.type_name()))
 }
 
-/// Doubles as PostgreSQL orders them: the zeros are equal, and NaN is equal to itself and above the rest.
+/// Doubles as PostgreSQL orders them: the zeros are equal, and NaN is equal to itself and above the
+/// rest.
 pub(crate) fn compare_floats(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
@@ -133,8 +137,9 @@ fn compare_exactly(a: i64, b: f64) -> Ordering {
     a.cmp(&(whole as i64)).then_with(|| compare_floats(0.0, b - whole))
 }
 
-/// Text by code point, or by collations of MySQL's family. Refused is what these do not agree on: whether texts
-/// are equal that differ in trailing spaces only, or beyond ASCII where case is ignored.
+/// Text by code point, or by collations of MySQL's family. Refused is what these do not agree on:
+/// whether texts are equal that differ in trailing spaces only, or beyond ASCII where case is
+/// ignored.
 fn compare_text(a: &str, b: &str, dialect: Dialect) -> Result<Ordering, SqlError> {
     if dialect.compares_exactly() || a == b {
         return Ok(a.cmp(b));
@@ -200,7 +205,8 @@ mod tests {
         assert_eq!(compare_exactly(3, 3.0), Ordering::Equal);
     }
 
-    /// In C `B` comes before `a`, in most other collations after it; `a b` and `ab` differ likewise.
+    /// In C `B` comes before `a`, in most other collations after it; `a b` and `ab` differ
+    /// likewise.
     #[test]
     fn texts_are_ordered_only_where_collations_agree() {
         let asked = |a: &str, b: &str| order(&Value::text(a), &Value::text(b), Dialect::Postgres);
@@ -221,8 +227,9 @@ mod tests {
         }
     }
 
-    /// MySQL 8's default collation counts trailing spaces, those of MariaDB and TiDB do not; and `_` comes before
-    /// letters in the collations of Unicode, behind them in `utf8mb4_general_ci`. What depends on that is refused.
+    /// MySQL 8's default collation counts trailing spaces, those of MariaDB and TiDB do not; and
+    /// `_` comes before letters in the collations of Unicode, behind them in `utf8mb4_general_ci`.
+    /// What depends on that is refused.
     #[test]
     fn what_collations_of_mysql_do_not_agree_on_is_refused() {
         let asked = |a: &str, b: &str, dialect| order(&Value::text(a), &Value::text(b), dialect);

@@ -10,15 +10,17 @@ const MAX_SCALE: u32 = 37;
 
 /// An exact decimal number: `mantissa / 10^scale`.
 ///
-/// Equality is numeric (1.0 equals 1.00); the scale is kept because the databases' division depends on it.
+/// Equality is numeric (1.0 equals 1.00); the scale is kept because the databases' division depends
+/// on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Decimal {
-    /// The mantissa's size in two halves: a 128-bit field would make every value larger by its alignment.
+    /// The mantissa's size in two halves: a 128-bit field would make every value larger by its
+    /// alignment.
     high: u64,
     low: u64,
     scale: u8,
-    /// Apart from the size, because a truth value leaves room for a value to say in the same byte that it is
-    /// no decimal at all.
+    /// Apart from the size, because a truth value leaves room for a value to say in the same byte
+    /// that it is no decimal at all.
     negative: bool,
 }
 
@@ -138,8 +140,8 @@ impl Decimal {
         Some((Decimal::new(if negative { -mantissa } else { mantissa }, scale)?, exact))
     }
 
-    /// The scale that PostgreSQL gives the quotient: at least sixteen significant digits, counted in
-    /// groups of four as its storage does.
+    /// The scale that PostgreSQL gives the quotient: at least sixteen significant digits, counted
+    /// in groups of four as its storage does.
     pub fn postgres_div_scale(self, other: Self) -> u32 {
         let (weight, first) = self.leading_group();
         let (other_weight, other_first) = other.leading_group();

@@ -3,8 +3,8 @@
 /// Whose rules decide what a statement means: grammar, comparison of texts, arithmetic, types.
 ///
 /// [`Dialect::of_dbms`] is the only place that decides which one a database has. `Generic` follows
-/// PostgreSQL's rules with text compared by code point; it is what the native format's predicates are
-/// written in.
+/// PostgreSQL's rules with text compared by code point; it is what the native format's predicates
+/// are written in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Dialect {
     /// No particular database.
@@ -12,8 +12,8 @@ pub enum Dialect {
     Generic,
     /// PostgreSQL. It orders only texts that the usual collations order alike.
     Postgres,
-    /// CockroachDB: PostgreSQL's grammar and types. Text is compared by code point, NULL sorts first, and
-    /// the quotient of two integers is a decimal, which has no value here.
+    /// CockroachDB: PostgreSQL's grammar and types. Text is compared by code point, NULL sorts
+    /// first, and the quotient of two integers is a decimal, which has no value here.
     Cockroach,
     /// MySQL, MariaDB and OceanBase in strict mode, with collations that ignore case.
     MySql,
@@ -62,8 +62,8 @@ impl Dialect {
         Dialect::Sqlite,
     ];
 
-    /// The dialect of a database by its name, with or without a version: `postgresql-15`, `InnoDB`, `MariaDB 11.8`.
-    /// A name that is not listed, or none, is [`Dialect::Generic`].
+    /// The dialect of a database by its name, with or without a version: `postgresql-15`, `InnoDB`,
+    /// `MariaDB 11.8`. A name that is not listed, or none, is [`Dialect::Generic`].
     #[must_use]
     pub fn of_dbms(name: Option<&str>) -> Self {
         let folded = name.unwrap_or_default().trim().to_lowercase().replace([' ', '_', '/'], "-");
@@ -103,7 +103,8 @@ impl Dialect {
         matches!(self, Dialect::Postgres | Dialect::Cockroach)
     }
 
-    /// True where types are static and a boolean is no number: PostgreSQL, CockroachDB and the generic dialect.
+    /// True where types are static and a boolean is no number: PostgreSQL, CockroachDB and the
+    /// generic dialect.
     #[must_use]
     pub fn is_strict(self) -> bool {
         matches!(self, Dialect::Generic | Dialect::Postgres | Dialect::Cockroach)
@@ -121,10 +122,10 @@ impl Dialect {
         !self.is_mysql()
     }
 
-    /// Whether it is certain which other texts are equal to this one. Collations of MySQL's family differ in
-    /// whether trailing spaces count: `utf8mb4_bin` and `utf8mb4_general_ci` ignore them, MySQL 8's
-    /// `utf8mb4_0900_ai_ci` does not. Which letters beyond ASCII are equal depends on the collation too, where
-    /// it ignores case.
+    /// Whether it is certain which other texts are equal to this one. Collations of MySQL's family
+    /// differ in whether trailing spaces count: `utf8mb4_bin` and `utf8mb4_general_ci` ignore them,
+    /// MySQL 8's `utf8mb4_0900_ai_ci` does not. Which letters beyond ASCII are equal depends on the
+    /// collation too, where it ignores case.
     #[must_use]
     pub fn knows_equals_of(self, text: &str) -> bool {
         match self {
@@ -134,7 +135,8 @@ impl Dialect {
         }
     }
 
-    /// Whether the order of any two texts is known. Elsewhere it depends on the collation, which is not known.
+    /// Whether the order of any two texts is known. Elsewhere it depends on the collation, which is
+    /// not known.
     pub(crate) fn orders_text(self) -> bool {
         matches!(self, Dialect::Generic | Dialect::Cockroach | Dialect::Sqlite)
     }
@@ -149,8 +151,8 @@ impl Dialect {
 mod tests {
     use super::*;
 
-    /// Four crates decided by themselves, and not alike: `tidb` was MySQL for one and nothing for three, and
-    /// `innodb`, which profiles know, was nothing for all.
+    /// Four crates decided by themselves, and not alike: `tidb` was MySQL for one and nothing for
+    /// three, and `innodb`, which profiles know, was nothing for all.
     #[test]
     fn names_of_databases_decide() {
         let cases = [

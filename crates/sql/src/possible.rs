@@ -1,8 +1,9 @@
 //! What a value can be: a set that is never smaller than the truth.
 //!
 //! # Mathematics
-//! Three kinds of sets are enough: anything; finitely many values; and the exact numbers `low`, `low + step`, … `high`.
-//! Operations that have no exact answer here give a larger set, in the end [`Possible::Any`].
+//! Three kinds of sets are enough: anything; finitely many values; and the exact numbers `low`,
+//! `low + step`, … `high`. Operations that have no exact answer here give a larger set, in the end
+//! [`Possible::Any`].
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -50,7 +51,8 @@ impl Possible {
         Possible::Of(BTreeSet::from([value]))
     }
 
-    /// These numbers; anything if an integer leaves its 64 bits, where databases differ in what happens.
+    /// These numbers; anything if an integer leaves its 64 bits, where databases differ in what
+    /// happens.
     pub fn numbers(numbers: Numbers) -> Self {
         let fits = |number: i128| i64::try_from(number).is_ok();
         if numbers.step < 1 || numbers.scale == 0 && !(fits(numbers.low) && fits(numbers.high)) {
@@ -88,7 +90,8 @@ impl Possible {
         }
     }
 
-    /// The numbers around the set; `None` if there are other values than exact numbers and NULL, or no number at all.
+    /// The numbers around the set; `None` if there are other values than exact numbers and NULL, or
+    /// no number at all.
     pub fn hull(&self) -> Option<Numbers> {
         match self {
             Possible::Any => None,
@@ -102,8 +105,8 @@ impl Possible {
         }
     }
 
-    /// The sums of one of its numbers and one of `from ..= to`, which lie `step` apart in units of 10^-`scale` (0 if
-    /// they are one). NULL stays NULL.
+    /// The sums of one of its numbers and one of `from ..= to`, which lie `step` apart in units of
+    /// 10^-`scale` (0 if they are one). NULL stays NULL.
     #[must_use]
     pub fn shifted(&self, (from, to): (i128, i128), step: i128, scale: u32) -> Possible {
         match self {
@@ -201,7 +204,8 @@ impl Numbers {
         self.at(scale)
     }
 
-    /// The numbers among them that lie whole steps from this one, which the first and the last then do.
+    /// The numbers among them that lie whole steps from this one, which the first and the last then
+    /// do.
     pub(crate) fn in_steps_of(self, one: i128) -> Self {
         let beyond =
             |number: i128| number.checked_sub(one).map_or(0, |distance| distance.rem_euclid(self.step));

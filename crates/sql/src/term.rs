@@ -1,8 +1,9 @@
 //! Terms over integers and truth values: what a value is when it is not known.
 //!
 //! # Algorithm
-//! Terms live in one arena. Equal terms are one (hash consing), and constants fold as terms are made: what is
-//! known stays known, so that only what depends on something unknown is left for a solver.
+//! Terms live in one arena. Equal terms are one (hash consing), and constants fold as terms are
+//! made: what is known stays known, so that only what depends on something unknown is left for a
+//! solver.
 //!
 //! # Invariants
 //! - A term's parts have smaller numbers than the term: one pass in order evaluates all of them.
@@ -362,8 +363,8 @@ impl Terms {
         }
     }
 
-    /// The values of all terms, truth as 1 and falsity as 0, where `given` says those that are not known.
-    /// Sums beyond 128 bits wrap.
+    /// The values of all terms, truth as 1 and falsity as 0, where `given` says those that are not
+    /// known. Sums beyond 128 bits wrap.
     #[must_use]
     pub fn evaluate(&self, given: &dyn Fn(Term) -> i128) -> Vec<i128> {
         let mut values: Vec<i128> = Vec::with_capacity(self.nodes.len());

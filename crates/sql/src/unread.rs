@@ -1,8 +1,9 @@
 //! What stands for [`reading`](crate) in a build without the feature `parser`: no text is read.
 //!
 //! # Invariants
-//! There are no values of these types, because nothing but reading a text makes one. So whoever asks for a
-//! condition, an assignment or a summary gets [`SqlError::NoParser`], and nothing is ever evaluated.
+//! There are no values of these types, because nothing but reading a text makes one. So whoever
+//! asks for a condition, an assignment or a summary gets [`SqlError::NoParser`], and nothing is
+//! ever evaluated.
 
 use std::convert::Infallible;
 use std::iter::Empty;

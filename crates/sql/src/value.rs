@@ -12,8 +12,8 @@ use crate::dialect::Dialect;
 
 /// A value of a column, a parameter or an expression.
 ///
-/// `==`, `Hash` and `Ord` are structural and total: they tell values apart as data. SQL's own comparison,
-/// with its NULLs and conversions, is [`Value::sql_eq`] and [`Value::sql_cmp`].
+/// `==`, `Hash` and `Ord` are structural and total: they tell values apart as data. SQL's own
+/// comparison, with its NULLs and conversions, is [`Value::sql_eq`] and [`Value::sql_cmp`].
 #[derive(Clone, Debug, Default)]
 pub enum Value {
     /// The absent value.
@@ -63,14 +63,14 @@ impl Value {
         compare::compare(self, other, dialect).ok().flatten().map(Ordering::is_eq)
     }
 
-    /// SQL's comparison: `None` where it is unknown, where the types cannot be compared, or where the order of
-    /// two texts depends on the database's collation.
+    /// SQL's comparison: `None` where it is unknown, where the types cannot be compared, or where
+    /// the order of two texts depends on the database's collation.
     pub fn sql_cmp(&self, other: &Value, dialect: Dialect) -> Option<Ordering> {
         compare::order(self, other, dialect).ok().flatten()
     }
 
-    /// The order of `ORDER BY … ASC`: total, with NULL where the dialect puts it. Texts whose order depends on the
-    /// database's collation are ordered by code point.
+    /// The order of `ORDER BY … ASC`: total, with NULL where the dialect puts it. Texts whose order
+    /// depends on the database's collation are ordered by code point.
     pub fn order(&self, other: &Value, dialect: Dialect) -> Ordering {
         match (self.is_null(), other.is_null()) {
             (true, true) => Ordering::Equal,
@@ -81,8 +81,9 @@ impl Value {
         }
     }
 
-    /// The value's representative among those that GROUP BY, DISTINCT and keys hold equal to it. Texts that only some
-    /// collations of the dialect hold equal have one representative; see [`Dialect::knows_equals_of`].
+    /// The value's representative among those that GROUP BY, DISTINCT and keys hold equal to it.
+    /// Texts that only some collations of the dialect hold equal have one representative; see
+    /// [`Dialect::knows_equals_of`].
     pub fn group_key(&self, dialect: Dialect) -> Value {
         match self {
             Value::Bool(truth) if !dialect.is_strict() => Value::Int(i64::from(*truth)),
@@ -141,7 +142,8 @@ impl Value {
     }
 }
 
-/// An integral double groups with the integer, and other doubles with the decimal that they print as.
+/// An integral double groups with the integer, and other doubles with the decimal that they print
+/// as.
 fn float_key(number: f64) -> Value {
     if number.fract() == 0.0 && number.abs() < 9.0e15 {
         return Value::Int(number as i64);

@@ -1,8 +1,9 @@
 //! An index over versions: a range predicate finds those that can match without visiting all.
 //!
 //! # Algorithm
-//! For each indexed column the versions are sorted by its integer. A predicate's necessary ranges select the
-//! column with the fewest versions inside; values that are not integers are always looked at, NULL never.
+//! For each indexed column the versions are sorted by its integer. A predicate's necessary ranges
+//! select the column with the fewest versions inside; values that are not integers are always
+//! looked at, NULL never.
 //!
 //! # Invariants
 //! - Every version that matches is among the candidates of every predicate.

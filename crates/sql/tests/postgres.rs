@@ -97,7 +97,8 @@ fn connect(url: &str) -> Client {
     }
 }
 
-/// A server of one's own, for as long as it is kept, and a client of it that is told of errors only.
+/// A server of one's own, for as long as it is kept, and a client of it that is told of errors
+/// only.
 fn started() -> Option<(Server, Postgres)> {
     let server = margay_servers::started(Server::postgres())?;
     let mut client = connect(server.url());

@@ -87,7 +87,8 @@ fn dialects_differ_where_they_do() {
     assert_eq!(matches_in("v = '7'", &seven, Dialect::MySql), Ok(true));
 }
 
-/// PostgreSQL makes 3 a numeric here, so that the division is exact; a missing conversion would give 1.
+/// PostgreSQL makes 3 a numeric here, so that the division is exact; a missing conversion would
+/// give 1.
 #[test]
 fn alternatives_take_one_type() {
     let one = [("v", Value::Int(1))];
@@ -152,8 +153,8 @@ fn long_and_deep_texts_do_not_break_the_stack() {
     }
 }
 
-/// Some chains were not counted (comparisons, casts, a chain whose operands are calls with commas), and
-/// the process ended by an overflow of the stack.
+/// Some chains were not counted (comparisons, casts, a chain whose operands are calls with commas),
+/// and the process ended by an overflow of the stack.
 #[test]
 fn chains_of_every_operator_are_limited() {
     let chains = [

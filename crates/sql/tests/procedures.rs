@@ -214,8 +214,8 @@ fn rows_whose_order_is_open() {
                 FOR r IN SELECT id FROM account LOOP NULL; END LOOP; END $$";
     let error = database(Dialect::Postgres, &[body]).run("CALL p()", &[]).unwrap_err();
     assert!(error.to_string().contains("order is open"), "{error}");
-    // The rows beside the first are like it, and another may come first all the same; so may any that is
-    // sorted by collation.
+    // The rows beside the first are like it, and another may come first all the same; so may any
+    // that is sorted by collation.
     for order in ["kind > 5", "owner"] {
         let body = format!(
             "CREATE PROCEDURE p(OUT r INT) LANGUAGE plpgsql AS $$ BEGIN SELECT kind INTO r FROM many ORDER BY {order}; END $$"

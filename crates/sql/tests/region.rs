@@ -41,7 +41,8 @@ fn relations() {
     }
 }
 
-/// What a text literal means depends on the column's type: '5' and '05' are one integer, but two texts.
+/// What a text literal means depends on the column's type: '5' and '05' are one integer, but two
+/// texts.
 #[test]
 fn text_needs_its_type() {
     let none = |_: &str| None;
@@ -133,7 +134,8 @@ fn enumerate(left: &BoundPredicate, right: &BoundPredicate, rows: &[[Value; 2]])
     }
 }
 
-/// On integers the constants 0 to 4 cannot tell values beyond -1 to 5 apart: enumeration is complete.
+/// On integers the constants 0 to 4 cannot tell values beyond -1 to 5 apart: enumeration is
+/// complete.
 #[test]
 fn integer_regions_are_exact() {
     let mut values: Vec<Value> = (-1..=5).map(Value::Int).collect();

@@ -81,8 +81,9 @@ fn limit_must_not_choose() {
     );
 }
 
-/// A database with the collation en_US.UTF-8 answers `owner > 'a'` otherwise than one with C does: what depends on
-/// it is outside the fragment, and neither an answer nor a failure. Equality depends on nothing.
+/// A database with the collation en_US.UTF-8 answers `owner > 'a'` otherwise than one with C does:
+/// what depends on it is outside the fragment, and neither an answer nor a failure. Equality
+/// depends on nothing.
 #[test]
 fn postgres_orders_text_only_where_collations_agree() {
     let open =

@@ -1,5 +1,5 @@
-//! Every statement of the workloads evaluates, in every dialect that it is written for; in SQLite's dialect
-//! the results are compared with SQLite itself.
+//! Every statement of the workloads evaluates, in every dialect that it is written for; in SQLite's
+//! dialect the results are compared with SQLite itself.
 
 mod common;
 

@@ -1,10 +1,10 @@
 //! Audits a history part by part.
 //!
 //! # Algorithm
-//! A part is some transactions and their order, or their begin and commit points. The audit of whole histories replays
-//! it on the state after the parts before it. What is left to be checked is that no transaction belongs before an
-//! earlier part: by real time, if it had ended before one of those began; by session order, if one of those came later
-//! in its session.
+//! A part is some transactions and their order, or their begin and commit points. The audit of
+//! whole histories replays it on the state after the parts before it. What is left to be checked is
+//! that no transaction belongs before an earlier part: by real time, if it had ended before one of
+//! those began; by session order, if one of those came later in its session.
 
 use hashbrown::HashMap;
 use margay_audit::{Unaudited, audit_part};
@@ -82,8 +82,8 @@ impl Part {
         }
     }
 
-    /// The longest beginning that leaves out at least so many transactions and in which all that begin commit; and the
-    /// rest.
+    /// The longest beginning that leaves out at least so many transactions and in which all that
+    /// begin commit; and the rest.
     pub(crate) fn split(self, leave: usize) -> (Part, Part) {
         match self {
             Part::Order(mut order) => {

@@ -1,25 +1,27 @@
 //! Follows a history while it comes.
 //!
 //! # Algorithm
-//! Somebody says up to which time everything has come: the watermark. A transaction that had ended before it,
-//! and before the start of every transaction that is still open, is *due*: nothing that is still to come can
-//! be needed to explain it. Those that have ended and are not due may take effect, but need not yet. Engine
-//! follow finds an order of both on the settled state. Its last [`HELD`] transactions are held back, because
-//! what comes later may tell that two of them belong the other way round; what is before them is settled.
+//! Somebody says up to which time everything has come: the watermark. A transaction that had ended
+//! before it, and before the start of every transaction that is still open, is *due*: nothing that
+//! is still to come can be needed to explain it. Those that have ended and are not due may take
+//! effect, but need not yet. Engine follow finds an order of both on the settled state. Its last
+//! [`HELD`] transactions are held back, because what comes later may tell that two of them belong
+//! the other way round; what is before them is settled.
 //!
 //! # Invariants
 //! - A settled part was audited, and is never revised.
-//! - If no order is found, the follower ends with the reason, and says nothing of what it had not settled. What it had
-//!   settled was a choice, so that this is no violation by itself.
+//! - If no order is found, the follower ends with the reason, and says nothing of what it had not
+//!   settled. What it had settled was a choice, so that this is no violation by itself.
 //!
 //! # Differs from the paper
-//! Lowe's search keeps every state that is possible. Here one is chosen; later transactions can contradict the choice
-//! only if two transactions overlapped and nothing told them apart within the next [`HELD`].
+//! Lowe's search keeps every state that is possible. Here one is chosen; later transactions can
+//! contradict the choice only if two transactions overlapped and nothing told them apart within the
+//! next [`HELD`].
 //!
 //! # Cost
-//! A part is searched when there are [`FRESH`] times as many new transactions as are held back, or when somebody wants
-//! to know. So most transactions are searched once. A search that takes long is put off twice: the same transactions
-//! are easier with those that come next.
+//! A part is searched when there are [`FRESH`] times as many new transactions as are held back, or
+//! when somebody wants to know. So most transactions are searched once. A search that takes long is
+//! put off twice: the same transactions are easier with those that come next.
 
 mod by_stamps;
 mod within;
@@ -43,10 +45,12 @@ use within::Within;
 /// How many transactions are held back.
 pub const HELD: usize = 1_000;
 
-/// How many times as many transactions as are held back are looked at together, unless somebody wants to know sooner.
+/// How many times as many transactions as are held back are looked at together, unless somebody
+/// wants to know sooner.
 const FRESH: usize = 4;
 
-/// How often in a row a search that takes long is put off: with more transactions the same search is often short.
+/// How often in a row a search that takes long is put off: with more transactions the same search
+/// is often short.
 const POSTPONED: u32 = 2;
 
 /// How many transactions of unknown outcome may take effect later than anything else that is held.
@@ -77,7 +81,8 @@ pub struct Found {
     pub window: History,
     /// That they have no order.
     pub finding: Finding,
-    /// Everything that was called before this time had come; or that has timestamps before this one.
+    /// Everything that was called before this time had come; or that has timestamps before this
+    /// one.
     limit: i64,
 }
 
@@ -120,7 +125,8 @@ pub struct Follower<'a> {
     found: Option<Found>,
     /// By when all that is settled had ended.
     settled_by: i64,
-    /// The session and turn of settled transactions of unknown outcome: in another order they may take effect later.
+    /// The session and turn of settled transactions of unknown outcome: in another order they may
+    /// take effect later.
     roaming: Vec<(u64, u64)>,
     /// Whether transactions of unknown outcome were forgotten that may take effect later.
     forgot: bool,
@@ -130,7 +136,8 @@ impl<'a> Follower<'a> {
     /// Nothing has come but the header.
     ///
     /// # Errors
-    /// When the header is none, or cannot be followed; when no order in real time answers the question.
+    /// When the header is none, or cannot be followed; when no order in real time answers the
+    /// question.
     pub fn new(question: Question, header: &[u8], budget: Budget, sink: Sink<'a>) -> Result<Self, Trouble> {
         let no_order = || Trouble::Outside("no order in real time answers this".to_owned());
         let auditor = Auditor::new(followed(question).ok_or_else(no_order)?, header)?;
@@ -163,8 +170,9 @@ impl<'a> Follower<'a> {
         Self { held, ..self }
     }
 
-    /// At a level without real time: looks for an order in which transactions that are no further apart may change
-    /// places. What some transactions saw may need an order across it; then that is not decided, and they are named.
+    /// At a level without real time: looks for an order in which transactions that are no further
+    /// apart may change places. What some transactions saw may need an order across it; then that
+    /// is not decided, and they are named.
     ///
     /// # Errors
     /// When the level has real time, or the history no clock.
@@ -255,8 +263,8 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Everything has come that was called before this time. Looks at what is due if there is enough of it, or if
-    /// somebody wants to know.
+    /// Everything has come that was called before this time. Looks at what is due if there is
+    /// enough of it, or if somebody wants to know.
     ///
     /// # Errors
     /// When lines are ill-formed, or the sink fails.
@@ -347,7 +355,8 @@ impl<'a> Follower<'a> {
         begun.map(move |txn| (txn, is_due(txn)))
     }
 
-    /// Searches for an order of what has ended, where what had ended before the limit is due; settles all but some.
+    /// Searches for an order of what has ended, where what had ended before the limit is due;
+    /// settles all but some.
     fn look(&mut self, limit: i64, leave: usize) -> Result<(), Trouble> {
         if let Some(line) = self.intake.untimed() {
             self.stop(format!("an operation without an interval (line {line})"));
@@ -443,7 +452,8 @@ impl<'a> Follower<'a> {
     }
 }
 
-/// Lets the oldest transactions of unknown outcome go, if there are too many: they are taken not to have committed.
+/// Lets the oldest transactions of unknown outcome go, if there are too many: they are taken not to
+/// have committed.
 fn forget_unknowns(rest: &mut Vec<Transaction>) -> Vec<u64> {
     let is_unknown = |txn: &Transaction| txn.outcome == Outcome::Unknown;
     let mut too_many = rest.iter().filter(|txn| is_unknown(txn)).count().saturating_sub(UNKNOWNS);

@@ -1,27 +1,30 @@
 //! Histories that are followed and audited part by part, in bounded memory.
 //!
 //! # Problem
-//! A history of millions of transactions need not be in memory to be decided at a strict level: a transaction that
-//! ended long ago takes effect before everything that begins now. And it is better decided while it is recorded.
+//! A history of millions of transactions need not be in memory to be decided at a strict level: a
+//! transaction that ended long ago takes effect before everything that begins now. And it is better
+//! decided while it is recorded.
 //!
 //! # Algorithm
-//! Lines of the native format come in ([`Intake`]) and become transactions. [`Follower`] finds an order of those that
-//! have ended, by engine follow, and *settles* all but the last of it: the settled part is audited, written to the
-//! proof, and forgotten; only the state after it stays ([`settled`]). [`proof`] reads a history and the proof side by
-//! side and audits the same parts again. Both use one [`Auditor`].
+//! Lines of the native format come in ([`Intake`]) and become transactions. [`Follower`] finds an
+//! order of those that have ended, by engine follow, and *settles* all but the last of it: the
+//! settled part is audited, written to the proof, and forgotten; only the state after it stays
+//! ([`settled`]). [`proof`] reads a history and the proof side by side and audits the same parts
+//! again. Both use one [`Auditor`].
 //!
 //! # Invariants
 //! - A settled part is never revised.
 //! - `holds` is said only when every committed transaction is in a part that the auditor accepted.
-//! - Parts follow each other in real time and session order: the auditor holds each transaction against those before.
+//! - Parts follow each other in real time and session order: the auditor holds each transaction
+//!   against those before.
 //!
 //! # Cost
-//! Every line is parsed about three times; a part costs what engine follow costs on it. Memory: the transactions that
-//! are not settled, and the current state.
+//! Every line is parsed about three times; a part costs what engine follow costs on it. Memory: the
+//! transactions that are not settled, and the current state.
 //!
 //! # Limits
-//! Histories with intervals, without evidence and SQL statements. A label that two transactions share is noticed only
-//! if both are in memory at once.
+//! Histories with intervals, without evidence and SQL statements. A label that two transactions
+//! share is noticed only if both are in memory at once.
 
 mod auditor;
 mod follower;
@@ -71,7 +74,8 @@ impl fmt::Display for Trouble {
 
 impl std::error::Error for Trouble {}
 
-/// The level with real time whose proof is also one of what is asked; none if no order in real time answers it.
+/// The level with real time whose proof is also one of what is asked; none if no order in real time
+/// answers it.
 #[must_use]
 pub fn followed(question: Question) -> Option<Level> {
     let snapshot =

@@ -7,13 +7,15 @@
 //!                                                      or {"stamps":[["begin",1],["commit",1]],"left":[]}
 //! {"end":{"transactions":3}}
 //! ```
-//! Each line settles a part. If the first line has a `horizon`, transactions no further apart may change places, and the
-//! proof is of the level of strong sessions. `stamps` are points in the order of timestamps, and prove the level
-//! `stamped` of the first line. `left` names transactions of unknown outcome that no part has.
+//! Each line settles a part. If the first line has a `horizon`, transactions no further apart may
+//! change places, and the proof is of the level of strong sessions. `stamps` are points in the
+//! order of timestamps, and prove the level `stamped` of the first line. `left` names transactions
+//! of unknown outcome that no part has.
 //!
 //! # Algorithm
-//! For each part the history is read until all of its transactions have ended. What has ended and is in no part yet is
-//! held: that is as much as the follower held. After the last line nothing that committed may be left.
+//! For each part the history is read until all of its transactions have ended. What has ended and
+//! is in no part yet is held: that is as much as the follower held. After the last line nothing
+//! that committed may be left.
 
 use std::io::{self, BufRead, Write};
 

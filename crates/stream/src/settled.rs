@@ -1,8 +1,9 @@
 //! The state after everything that is settled, and histories that begin with it.
 //!
 //! # Design
-//! Values stand as JSON, as in the header of a history: ids belong to one history, and each part is a history of its
-//! own. A part gets the values of the objects that it names, and all rows if it has conditions on rows.
+//! Values stand as JSON, as in the header of a history: ids belong to one history, and each part is
+//! a history of its own. A part gets the values of the objects that it names, and all rows if it
+//! has conditions on rows.
 
 use hashbrown::HashMap;
 use margay_formats::{Beyond, NativeReader, NativeWriter};
@@ -118,8 +119,8 @@ impl Settled {
         self.bytes
     }
 
-    /// A history of some transactions that begins with this state. Those that need not take effect are of unknown
-    /// outcome in it.
+    /// A history of some transactions that begins with this state. Those that need not take effect
+    /// are of unknown outcome in it.
     ///
     /// # Errors
     /// When lines are ill-formed.
@@ -140,7 +141,8 @@ impl Settled {
         self.read(reader, txns, &HashMap::new())
     }
 
-    /// A history of some transactions with their timestamps, that begins with this state, but for some objects.
+    /// A history of some transactions with their timestamps, that begins with this state, but for
+    /// some objects.
     ///
     /// # Errors
     /// When lines are ill-formed.

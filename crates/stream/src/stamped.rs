@@ -1,17 +1,20 @@
 //! Audits a history whose order is recorded, by running each transaction at its timestamps.
 //!
 //! # Algorithm
-//! At a serializable level a transaction runs at its place in the serialization order. At a snapshot level it runs on
-//! the state at its snapshot timestamp, and what it wrote appears at its commit timestamp, unless another wrote the
-//! same object in between. So only the state at the last moment is kept, and what was written by those that have begun.
-//! Each transaction is a history of one transaction for the audit.
+//! At a serializable level a transaction runs at its place in the serialization order. At a
+//! snapshot level it runs on the state at its snapshot timestamp, and what it wrote appears at its
+//! commit timestamp, unless another wrote the same object in between. So only the state at the last
+//! moment is kept, and what was written by those that have begun. Each transaction is a history of
+//! one transaction for the audit.
 //!
 //! # Invariants
-//! Moments never go back. Session order and real time are held against them where the question uses them.
+//! Moments never go back. Session order and real time are held against them where the question uses
+//! them.
 //!
 //! # Differs from the paper
-//! Chronos and Aion keep a list of versions for each key, because transactions come in the order of their commits. Here
-//! the moments of a stretch of the history are sorted first, and the versions are those of the current moment.
+//! Chronos and Aion keep a list of versions for each key, because transactions come in the order of
+//! their commits. Here the moments of a stretch of the history are sorted first, and the versions
+//! are those of the current moment.
 //!
 //! # Cost
 //! Linear in the operations; a transaction with conditions looks at all rows.
@@ -275,7 +278,8 @@ impl Stamped {
         Ok(())
     }
 
-    /// The proof that what was not accepted contradicts the timestamps: a small history, and the finding about it.
+    /// The proof that what was not accepted contradicts the timestamps: a small history, and the
+    /// finding about it.
     pub fn violation(&mut self, budget: &Budget) -> Option<(History, Finding)> {
         let window = match self.refused.take()? {
             Refused::Begin(txn) => self.misread(&txn)?,

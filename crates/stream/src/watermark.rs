@@ -1,13 +1,13 @@
 //! Until when everything has come, where nobody says.
 //!
 //! # Algorithm
-//! A session calls nothing before its last answer. So everything has come up to the earliest last answer of
-//! the sessions that are at work. A session is at work if it was answered within a second of the latest
-//! answer.
+//! A session calls nothing before its last answer. So everything has come up to the earliest last
+//! answer of the sessions that are at work. A session is at work if it was answered within a second
+//! of the latest answer.
 //!
 //! # Invariants
-//! This is a guess: a session may be silent for longer, or be new. A violation that was found is therefore withdrawn if
-//! something comes that had been called before ([`crate::Follower`]).
+//! This is a guess: a session may be silent for longer, or be new. A violation that was found is
+//! therefore withdrawn if something comes that had been called before ([`crate::Follower`]).
 
 use std::time::Duration;
 

@@ -1,14 +1,14 @@
 //! Whether what is in memory has no order, whatever was there before.
 //!
 //! # Problem
-//! No order continues the settled state. But settling was a choice: another order of what is settled may have left
-//! another state.
+//! No order continues the settled state. But settling was a choice: another order of what is
+//! settled may have left another state.
 //!
 //! # Algorithm
-//! Forget the state: the objects that have no order may have held anything before the transactions that are not
-//! settled. The audit's search for dead ends allows for that. Transactions that began before the last settled one had
-//! ended may have taken effect among the settled ones, and have an unknown outcome here. If the rest has no order, the
-//! whole history has none.
+//! Forget the state: the objects that have no order may have held anything before the transactions
+//! that are not settled. The audit's search for dead ends allows for that. Transactions that began
+//! before the last settled one had ended may have taken effect among the settled ones, and have an
+//! unknown outcome here. If the rest has no order, the whole history has none.
 //!
 //! # Limits
 //! What no read tells about an object that may have held anything is not held against anyone.
@@ -17,7 +17,8 @@ use margay_audit::dead_end;
 use margay_history::{Access, History, HistoryBuilder, ObjectId, Op, OpKind, Outcome, TxnId, ValueId};
 use margay_verdict::{Budget, Certificate, DeadEnd, Finding, Question};
 
-/// The transactions of a window that concern some objects; all that is settled had ended by `settled`.
+/// The transactions of a window that concern some objects; all that is settled had ended by
+/// `settled`.
 pub(crate) struct Window<'h> {
     pub part: &'h History,
     pub objects: &'h [ObjectId],
@@ -25,7 +26,8 @@ pub(crate) struct Window<'h> {
 }
 
 impl Window<'_> {
-    /// The window on objects that may have held anything, if it has no order; and the proof of that.
+    /// The window on objects that may have held anything, if it has no order; and the proof of
+    /// that.
     pub fn without_order(
         &self,
         question: Question,

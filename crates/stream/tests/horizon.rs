@@ -1,4 +1,5 @@
-//! Levels without real time, within a horizon: never `holds` over what needs an order across it, and it is named.
+//! Levels without real time, within a horizon: never `holds` over what needs an order across it,
+//! and it is named.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -72,7 +73,8 @@ fn a_level_with_real_time_has_no_horizon() {
     }
 }
 
-/// Databases that are weaker than what is asked: whatever the horizon, never `holds` without a proof.
+/// Databases that are weaker than what is asked: whatever the horizon, never `holds` without a
+/// proof.
 #[test]
 fn weaker_databases_never_hold_without_a_proof() {
     let (mut whole, mut partly) = (0, 0);

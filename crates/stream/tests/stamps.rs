@@ -1,4 +1,5 @@
-//! Timestamps as they come: the same answers as engine replay gives about the whole, and proofs that are accepted.
+//! Timestamps as they come: the same answers as engine replay gives about the whole, and proofs
+//! that are accepted.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,5 @@
-//! What is followed while it comes is what engine follow decides of the whole, and its proof is accepted.
+//! What is followed while it comes is what engine follow decides of the whole, and its proof is
+//! accepted.
 
 use std::sync::{Arc, Mutex};
 
@@ -46,7 +47,8 @@ struct Followed {
     most_open: u64,
 }
 
-/// Follows lines. The watermark is exact: after each line, the earliest call of all that are still to come.
+/// Follows lines. The watermark is exact: after each line, the earliest call of all that are still
+/// to come.
 fn follow(lines: &[Vec<u8>], level: Level, every: usize, held: usize) -> Followed {
     let (parts, text) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
     let sink = {
@@ -253,7 +255,8 @@ fn a_stale_read_is_proved_by_what_is_in_memory() {
     assert!(!follow(&lines[..injected - 10], level, 64, HELD).violated);
 }
 
-/// What was found counts no longer when something comes that was called before it: it might have explained it.
+/// What was found counts no longer when something comes that was called before it: it might have
+/// explained it.
 #[test]
 fn what_comes_too_late_withdraws_a_violation() {
     let text = [
@@ -276,7 +279,8 @@ fn what_comes_too_late_withdraws_a_violation() {
     assert!(follower.stopped().is_some_and(|why| why.contains("came later")));
 }
 
-/// The lines of one transaction come after thousands that began later: its place is settled without it.
+/// The lines of one transaction come after thousands that began later: its place is settled without
+/// it.
 #[test]
 fn a_transaction_behind_the_watermark_is_named_and_nobody_is_accused() {
     for (protocol, level) in LEVELS {

@@ -7,8 +7,8 @@ use margay_sql::{Dialect, Value as SqlValue};
 
 /// What an object holds.
 ///
-/// A value that the history already has stays an id, so plain key-value states cost nothing; only what operations build
-/// up (appended lists, merged rows, computed columns) is owned.
+/// A value that the history already has stays an id, so plain key-value states cost nothing; only
+/// what operations build up (appended lists, merged rows, computed columns) is owned.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Cell {
     /// A value of the history; [`ValueId::NULL`] is absent.
@@ -247,8 +247,8 @@ pub fn key_column(history: &History, object: ObjectId, name: &str) -> Option<Val
 
 /// Whether a client that saw `observed` of `object` may have seen `cell`.
 ///
-/// What was not observed fits everything. Of a row only the observed columns count; one that the cell does not have is
-/// NULL, or the key's. An absent list and an empty one are the same.
+/// What was not observed fits everything. Of a row only the observed columns count; one that the
+/// cell does not have is NULL, or the key's. An absent list and an empty one are the same.
 #[must_use]
 pub fn observed_matches(history: &History, object: ObjectId, observed: ValueId, cell: &Cell) -> bool {
     if observed == ValueId::UNKNOWN || *cell == Cell::Value(observed) {

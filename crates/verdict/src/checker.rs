@@ -12,10 +12,11 @@ use crate::verdict::Verdict;
 pub struct Question {
     /// Does this level hold?
     pub level: Level,
-    /// Assume that the database orders transactions as real time does, even if the level does not promise it.
+    /// Assume that the database orders transactions as real time does, even if the level does not
+    /// promise it.
     pub real_time: bool,
-    /// Read strict snapshot isolation with instants: each point lies between the call and the answer that clients saw
-    /// ([`crate::instants`]). At other levels this says nothing.
+    /// Read strict snapshot isolation with instants: each point lies between the call and the
+    /// answer that clients saw ([`crate::instants`]). At other levels this says nothing.
     pub instants: bool,
 }
 
@@ -32,11 +33,13 @@ impl Question {
         self.level.session_order() || self.uses_real_time()
     }
 
-    /// The snapshot question that a serializable level includes, where the history has commit timestamps.
+    /// The snapshot question that a serializable level includes, where the history has commit
+    /// timestamps.
     ///
-    /// Commit and snapshot timestamps are evidence about begin and commit points. A serial order has no such points, so
-    /// the two are asked apart: some serial order, and some points that agree with the timestamps. Without commit
-    /// timestamps the points follow from the serial order.
+    /// Commit and snapshot timestamps are evidence about begin and commit points. A serial order
+    /// has no such points, so the two are asked apart: some serial order, and some points that
+    /// agree with the timestamps. Without commit timestamps the points follow from the serial
+    /// order.
     #[must_use]
     pub fn included(self, history: &History) -> Option<Question> {
         let level = match self.level {
@@ -45,7 +48,8 @@ impl Question {
             Level::StrictSerializable => Level::StrictSnapshotIsolation,
             _ => return None,
         };
-        // The instants that clients saw count at the level that they were asked for with, and at no other.
+        // The instants that clients saw count at the level that they were asked for with, and at no
+        // other.
         (!history.evidence().commits.is_empty()).then_some(Question { level, instants: false, ..self })
     }
 
@@ -67,8 +71,8 @@ pub trait Checker {
     /// Its name on the command line.
     fn name(&self) -> &'static str;
 
-    /// Answers the question. Never panics on a valid history; what it cannot do is [`Verdict::Unknown`] with the
-    /// reason.
+    /// Answers the question. Never panics on a valid history; what it cannot do is
+    /// [`Verdict::Unknown`] with the reason.
     fn check(&self, history: &History, question: Question, budget: &Budget) -> Verdict;
 
     /// The same with the dependencies that it looked at, if it counts them.

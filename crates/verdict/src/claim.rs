@@ -1,9 +1,12 @@
-//! What exactly a certificate proves: not only which answer to which question, but under which rules.
+//! What exactly a certificate proves: not only which answer to which question, but under which
+//! rules.
 //!
-//! Two certificates of one history may say `holds` and `violated` at one level and both be right, if they read the
-//! history by different rules. So the rules stand in the file, and in everything that shows an answer.
+//! Two certificates of one history may say `holds` and `violated` at one level and both be right,
+//! if they read the history by different rules. So the rules stand in the file, and in everything
+//! that shows an answer.
 
 use margay_history::History;
+use margay_levels::Level;
 use margay_levels::definition::Family;
 use margay_levels::profile::{self, Profile};
 use margay_sql::Dialect;
@@ -139,8 +142,8 @@ fn sees_one_state(question: Question) -> bool {
 }
 
 impl Claim {
-    /// What a certificate of a history proves. `rows` says how statements became the operations of this history, if
-    /// they did.
+    /// What a certificate of a history proves. `rows` says how statements became the operations of
+    /// this history, if they did.
     #[must_use]
     pub fn of(
         history: &History,
@@ -159,8 +162,9 @@ impl Claim {
         }
     }
 
-    /// Whether a certificate of this kind may rest on the translation: a transaction sees one state only where the
-    /// level or the mechanisms say so, and a history that was translated in part shows less than what happened.
+    /// Whether a certificate of this kind may rest on the translation: a transaction sees one state
+    /// only where the level or the mechanisms say so, and a history that was translated in part
+    /// shows less than what happened.
     ///
     /// # Errors
     /// Why it may not.
@@ -191,8 +195,8 @@ impl Claim {
         }
     }
 
-    /// What the certificate proves, in words that follow its verdict: `holds under serializable`. A breach of
-    /// mechanisms is not worded as a violation of a level, which it need not be.
+    /// What the certificate proves, in words that follow its verdict: `holds under serializable`. A
+    /// breach of mechanisms is not worded as a violation of a level, which it need not be.
     #[must_use]
     pub fn sentence(&self, certificate: &Certificate) -> String {
         let assumed = match self.question {
@@ -209,11 +213,13 @@ impl Claim {
     /// The rules, in words.
     #[must_use]
     pub fn rules(&self) -> String {
+        // At other levels both readings are the same.
         let reading = match self.reading {
-            Reading::Item => "reading item (each row as of some committed state)",
-            Reading::Statement => "reading statement (one committed state per statement)",
+            _ if self.question.level != Level::ReadCommitted => "",
+            Reading::Item => "; reading item (each row as of some committed state)",
+            Reading::Statement => "; reading statement (one committed state per statement)",
         };
-        format!("dialect {}; {}; {reading}", self.dialect.name(), self.translation.words())
+        format!("dialect {}; {}{reading}", self.dialect.name(), self.translation.words())
     }
 }
 
@@ -233,7 +239,8 @@ pub enum Standing {
     Profile(Box<Profile>),
     /// No profile is named that has them.
     Others {
-        /// The name in the certificate: of a profile from a file, of a simulated database, or a wrong one.
+        /// The name in the certificate: of a profile from a file, of a simulated database, or a
+        /// wrong one.
         named: Option<String>,
         /// The profiles that have the mechanisms.
         having: Vec<String>,

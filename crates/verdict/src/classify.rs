@@ -1,9 +1,9 @@
 //! The name of a cycle, and of a refutation by several.
 //!
 //! # Invariants
-//! A name says what all branches of a proof share: of several cycles, the widest shape. A cycle that
-//! needs session order or real time is named after that, also if only the order of versions, or
-//! what makes a write visible, rests on it.
+//! A name says what all branches of a proof share: of several cycles, the widest shape. A cycle
+//! that needs session order or real time is named after that, also if only the order of versions,
+//! or what makes a write visible, rests on it.
 
 use margay_history::{History, OpKind};
 use margay_levels::anomaly::{Cycle, Order, Rw};
@@ -13,8 +13,8 @@ use margay_levels::{Anomaly, Level};
 use crate::certificate::{Lemma, Reason};
 
 impl Lemma {
-    /// Which anomaly the cycle is: by how many anti-dependencies it has and whether two of them meet, whether one is
-    /// over a predicate, and which orders it uses [Adya1999, Elle].
+    /// Which anomaly the cycle is: by how many anti-dependencies it has and whether two of them
+    /// meet, whether one is over a predicate, and which orders it uses [Adya1999, Elle].
     #[must_use]
     pub fn anomaly(&self, history: &History) -> Anomaly {
         Anomaly::of_cycle(self.shape(history))
@@ -159,7 +159,8 @@ fn is_axiom(reason: &Reason) -> bool {
     reason.is_anti() || is_visible(reason)
 }
 
-/// An anti-dependency from an object that a scan did not return, or that a statement only summed up.
+/// An anti-dependency from an object that a scan did not return, or that a statement only summed
+/// up.
 fn is_predicate_rw(history: &History, reason: &Reason) -> bool {
     match reason {
         Reason::AntiRead { op, object, .. } | Reason::AntiReadColumn { op, object, .. } => {

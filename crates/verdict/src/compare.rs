@@ -1,8 +1,8 @@
 //! Whether a value is what a client observed.
 //!
-//! Clients record results in the types of their protocol: a decimal may come as text, a truth value as a number. Values
-//! are equal here when they stand for the same SQL value; bytes are not compared, because every protocol writes them
-//! differently.
+//! Clients record results in the types of their protocol: a decimal may come as text, a truth value
+//! as a number. Values are equal here when they stand for the same SQL value; bytes are not
+//! compared, because every protocol writes them differently.
 
 use margay_history::{History, Value, ValueId};
 use margay_sql::{Decimal, Value as SqlValue};

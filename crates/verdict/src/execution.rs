@@ -1,7 +1,7 @@
 //! How SQL statements can have been executed, and that they cannot: what certificates say of it.
 //!
-//! What an execution is, and which ones a level allows, is written down in the crate `margay-executions`, where they
-//! are executed.
+//! What an execution is, and which ones a level allows, is written down in the crate
+//! `margay-executions`, where they are executed.
 
 use std::collections::BTreeMap;
 
@@ -34,8 +34,8 @@ pub struct Pin {
     pub key: Vec<Value>,
     /// The state.
     pub at: u32,
-    /// It was not seen at all: the transaction that made this state deleted the row and inserted another one of the
-    /// same key.
+    /// It was not seen at all: the transaction that made this state deleted the row and inserted
+    /// another one of the same key.
     pub missed: bool,
 }
 
@@ -46,9 +46,11 @@ pub struct Execution {
     pub reading: Reading,
     /// The transactions that committed, first to last.
     pub order: Vec<TxnId>,
-    /// What statements saw; a statement that is not here saw everything that committed before its own transaction.
+    /// What statements saw; a statement that is not here saw everything that committed before its
+    /// own transaction.
     pub sights: Vec<(OpId, Sight)>,
-    /// The values of initial rows that the history does not know; where nothing is said, 0, an empty text, or NULL.
+    /// The values of initial rows that the history does not know; where nothing is said, 0, an
+    /// empty text, or NULL.
     pub initial: Vec<Initial>,
 }
 
@@ -63,27 +65,28 @@ pub struct Initial {
     pub value: Value,
 }
 
-/// That no execution explains what was observed: the transactions of the history that matter, and the statement at
-/// which it showed.
+/// That no execution explains what was observed: the transactions of the history that matter, and
+/// the statement at which it showed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unexplained {
     /// What is read by read-committed.
     pub reading: Reading,
-    /// The rows that are looked at: whatever else is said is said of the log of these alone (a part of it). Without, of
-    /// the whole log.
+    /// The rows that are looked at: whatever else is said is said of the log of these alone (a part
+    /// of it). Without, of the whole log.
     pub rows: Option<Vec<PartRow>>,
-    /// The transactions that have to be explained together, in the order in which the engine met them: every
-    /// transaction that may come before one of them by the order that is asked for is one of them.
+    /// The transactions that have to be explained together, in the order in which the engine met
+    /// them: every transaction that may come before one of them by the order that is asked for is
+    /// one of them.
     pub txns: Vec<TxnId>,
     /// The statement at which it showed.
     pub op: OpId,
     /// Lemmas that leave no order; where there are none, everything is tried.
     pub lemmas: Vec<Misrun>,
-    /// Bounds on sums of unknown integers that cannot all be true, and that leave no model of the formula; without,
-    /// nothing is said of the formula.
+    /// Bounds on sums of unknown integers that cannot all be true, and that leave no model of the
+    /// formula; without, nothing is said of the formula.
     pub clashes: Option<Vec<Clash>>,
-    /// What the statement gives on the states that it can have seen, and what was observed, for people. The audit does
-    /// not look at it.
+    /// What the statement gives on the states that it can have seen, and what was observed, for
+    /// people. The audit does not look at it.
     pub notes: Vec<String>,
 }
 
@@ -118,8 +121,8 @@ impl Reading {
 /// Rows by their table's name and their key, or all rows of a table.
 pub type PartRow = (String, Option<Vec<Value>>);
 
-/// The beginning or the commit of a transaction. Where transactions see all that committed before them, there are
-/// commits only.
+/// The beginning or the commit of a transaction. Where transactions see all that committed before
+/// them, there are commits only.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Moment {
     /// The transaction.
@@ -131,11 +134,11 @@ pub struct Moment {
 /// Transactions that cannot all have run like this.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Misrun {
-    /// The transactions that matter, first to last, each with how many of those before it sees. The last one does not
-    /// fit.
+    /// The transactions that matter, first to last, each with how many of those before it sees. The
+    /// last one does not fit.
     pub run: Vec<(TxnId, u32)>,
-    /// The statement of the last one that gives something else; without, the transaction writes what another wrote
-    /// since its snapshot.
+    /// The statement of the last one that gives something else; without, the transaction writes
+    /// what another wrote since its snapshot.
     pub op: Option<OpId>,
     /// What is assumed to be before what.
     pub order: Vec<(Moment, Moment)>,

@@ -1,17 +1,19 @@
 //! Where the points of a transaction lie on the clients' clocks.
 //!
 //! # Problem
-//! Strict snapshot isolation only asks that a transaction sees what had ended before it started; its snapshot may still
-//! be taken at any later moment before its commit. A database that takes the snapshot with the first statement promises
-//! more, and clients can vouch for it: a point lies between a call and its answer.
+//! Strict snapshot isolation only asks that a transaction sees what had ended before it started;
+//! its snapshot may still be taken at any later moment before its commit. A database that takes the
+//! snapshot with the first statement promises more, and clients can vouch for it: a point lies
+//! between a call and its answer.
 //!
 //! # Algorithm
-//! - The begin point lies between the start of the transaction (the call of BEGIN, if there is one) and the answer of
-//!   its first statement that reads or writes. That covers databases that take the snapshot at BEGIN, too.
+//! - The begin point lies between the start of the transaction (the call of BEGIN, if there is one)
+//!   and the answer of its first statement that reads or writes. That covers databases that take
+//!   the snapshot at BEGIN, too.
 //! - The commit point lies between the call of the commit and its answer.
 //!
-//! The skew of the clocks is added to every end. An end that nobody saw is open: without intervals, and for a
-//! transaction of unknown outcome, whose last call may never have been answered.
+//! The skew of the clocks is added to every end. An end that nobody saw is open: without intervals,
+//! and for a transaction of unknown outcome, whose last call may never have been answered.
 //!
 //! # Invariants
 //! Points within their spans respect real time, and so session order wherever that has times.
@@ -86,7 +88,8 @@ pub fn span(all: &[Instants], point: Point) -> Span {
     }
 }
 
-/// The first point of an order that comes too late: after one whose span had not begun when this one's was over.
+/// The first point of an order that comes too late: after one whose span had not begun when this
+/// one's was over.
 #[must_use]
 pub fn late(all: &[Instants], points: impl IntoIterator<Item = Point>) -> Option<Point> {
     let mut now = i64::MIN;

@@ -1,8 +1,8 @@
 //! Who left which value in which object, found by the value.
 //!
 //! # Algorithm
-//! Most histories write every value once, and then [`Sole`] knows the writer. Where values repeat, the writes of each
-//! object are sorted by value.
+//! Most histories write every value once, and then [`Sole`] knows the writer. Where values repeat,
+//! the writes of each object are sorted by value.
 //!
 //! # Cost
 //! Linear but for that sorting, and eight bytes for each value.
@@ -35,7 +35,8 @@ pub struct LastWrites {
 }
 
 impl LastWrites {
-    /// Of these writes of so many objects. A transaction that writes a value to an object twice counts as several.
+    /// Of these writes of so many objects. A transaction that writes a value to an object twice
+    /// counts as several.
     #[must_use]
     pub fn of(objects: usize, writes: &[LastWrite]) -> Self {
         let sole = Sole::of(writes);

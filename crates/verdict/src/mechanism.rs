@@ -1,8 +1,8 @@
 //! The mechanisms of a database, as far as intervals can show them.
 //!
-//! A database keeps a level by mechanisms: snapshots, locks, a rule for concurrent updates, a certifier. A level says
-//! what clients may see; a mechanism says more, and says it of points in time. What they allow is defined in the crate
-//! `margay-mechanisms`.
+//! A database keeps a level by mechanisms: snapshots, locks, a rule for concurrent updates, a
+//! certifier. A level says what clients may see; a mechanism says more, and says it of points in
+//! time. What they allow is defined in the crate `margay-mechanisms`.
 
 use margay_levels::Level;
 use margay_levels::profile::{
@@ -14,8 +14,8 @@ use margay_levels::profile::{
 pub struct Mechanisms {
     /// What plain reads see.
     pub view: View,
-    /// Whether what one snapshot shows of different objects belongs to one point in time. Where each object is read at
-    /// a point of its own, each is explained by itself.
+    /// Whether what one snapshot shows of different objects belongs to one point in time. Where
+    /// each object is read at a point of its own, each is explained by itself.
     pub together: bool,
     /// Whether plain reads lock what they return to the end of their transaction.
     pub read_locks: bool,
@@ -27,19 +27,23 @@ pub struct Mechanisms {
     pub write_regions: bool,
     /// Whether predicate updates search what plain reads see.
     pub update_search: bool,
-    /// Of two transactions that write one object, one must have committed before the other's snapshot.
+    /// Of two transactions that write one object, one must have committed before the other's
+    /// snapshot.
     pub first_updater_wins: bool,
-    /// Whether a write that leaves an object as it was makes no version, so that nobody is refused because of it.
+    /// Whether a write that leaves an object as it was makes no version, so that nobody is refused
+    /// because of it.
     pub skips_unchanged: bool,
     /// What reads that lock see, and whether they lock for certain.
     pub locking: Locking,
     /// What must not commit.
     pub certifier: Certified,
-    /// Where the point lies at which a transaction takes place, if dependencies follow the order of these points.
+    /// Where the point lies at which a transaction takes place, if dependencies follow the order of
+    /// these points.
     pub points: Option<Points>,
 }
 
-/// What reads see that lock what they return to the end of their transaction (FOR UPDATE, FOR SHARE).
+/// What reads see that lock what they return to the end of their transaction (FOR UPDATE, FOR
+/// SHARE).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Locking {
     /// Nothing is known of them.
@@ -80,9 +84,11 @@ impl Locking {
 /// Where the point lies at which a transaction takes place.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Points {
-    /// Anywhere between its beginning and its end: timestamp order, and every level that keeps real time.
+    /// Anywhere between its beginning and its end: timestamp order, and every level that keeps real
+    /// time.
     Within,
-    /// At its commit, where what it read is validated; of a transaction that wrote nothing anywhere.
+    /// At its commit, where what it read is validated; of a transaction that wrote nothing
+    /// anywhere.
     Commit,
 }
 
@@ -94,12 +100,13 @@ impl Points {
 /// What plain reads see.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum View {
-    /// The newest versions, committed or not, each object at a point of the statement of its own. An abort takes away
-    /// what its transaction wrote, and nothing else.
+    /// The newest versions, committed or not, each object at a point of the statement of its own.
+    /// An abort takes away what its transaction wrote, and nothing else.
     Uncommitted,
     /// The newest committed versions at one point of each statement.
     Statement,
-    /// As [`View::Statement`], but a transaction that writes nothing may read all at one point since its beginning.
+    /// As [`View::Statement`], but a transaction that writes nothing may read all at one point
+    /// since its beginning.
     StatementOrBefore,
     /// Those at one point of BEGIN.
     Begin,
@@ -107,8 +114,8 @@ pub enum View {
     FirstStatement,
     /// Those at one point from BEGIN to the first read.
     FirstRead,
-    /// The transaction takes place at one point between its beginning and its end, where its versions are installed
-    /// too.
+    /// The transaction takes place at one point between its beginning and its end, where its
+    /// versions are installed too.
     Within,
 }
 
@@ -119,8 +126,9 @@ pub enum Certified {
     Committed,
     /// All cycles.
     Serializable,
-    /// All cycles, and dangerous structures: `A → B → C` over rw, each to the writer of the version right after the one
-    /// that was read, where C committed first of the three, and if A wrote nothing before A's snapshot.
+    /// All cycles, and dangerous structures: `A → B → C` over rw, each to the writer of the version
+    /// right after the one that was read, where C committed first of the three, and if A wrote
+    /// nothing before A's snapshot.
     Ssi,
 }
 
@@ -162,11 +170,12 @@ impl Mechanisms {
     /// The mechanisms of a profile.
     ///
     /// # Differs from the paper
-    /// Whatever intervals cannot prove is left out: share locks that end with their statement, locks of a database
-    /// whose readers and writers exclude each other only at commit (granularity [`Granularity::Database`]), writes that
-    /// lock only at commit. Reads that lock instead of seeing a snapshot read each object at a time of its own. Where
-    /// timestamps come from clocks of several servers, a snapshot is no point in real time: there a transaction takes
-    /// place somewhere between its beginning and its end, object by object.
+    /// Whatever intervals cannot prove is left out: share locks that end with their statement,
+    /// locks of a database whose readers and writers exclude each other only at commit (granularity
+    /// [`Granularity::Database`]), writes that lock only at commit. Reads that lock instead of
+    /// seeing a snapshot read each object at a time of its own. Where timestamps come from clocks
+    /// of several servers, a snapshot is no point in real time: there a transaction takes place
+    /// somewhere between its beginning and its end, object by object.
     #[must_use]
     pub fn of(profile: &Profile) -> Self {
         let select = profile.mode(Statement::Select);
@@ -202,29 +211,29 @@ impl Mechanisms {
         }
     }
 
-    /// Whether a transaction computes what it writes from the one state that it reads: a row that was changed since is
-    /// refused.
+    /// Whether a transaction computes what it writes from the one state that it reads: a row that
+    /// was changed since is refused.
     #[must_use]
     pub fn sees_one_state(&self) -> bool {
         self.view.is_shared() && self.together && self.update_search && self.first_updater_wins
     }
 
-    /// Whether what a transaction wrote stays as it is until it ends, so that its own reads show that. Others overwrite
-    /// it where they neither wait nor make a version of their own.
+    /// Whether what a transaction wrote stays as it is until it ends, so that its own reads show
+    /// that. Others overwrite it where they neither wait nor make a version of their own.
     #[must_use]
     pub fn keeps_own(&self) -> bool {
         self.view != View::Uncommitted || self.write_locks.is_some()
     }
 
-    /// Whether a transaction that has written a row sees no older version of it beside its own. PostgreSQL shows both
-    /// where an INSERT met a newer state than the snapshot.
+    /// Whether a transaction that has written a row sees no older version of it beside its own.
+    /// PostgreSQL shows both where an INSERT met a newer state than the snapshot.
     #[must_use]
     pub fn sees_own_alone(&self) -> bool {
         self.view.is_shared() && self.together && self.locking.sees_newest()
     }
 
-    /// Whether a transaction may see a row that somebody has deleted since its snapshot beside the one that it has
-    /// inserted in its place, or alone if its condition is true of that one only.
+    /// Whether a transaction may see a row that somebody has deleted since its snapshot beside the
+    /// one that it has inserted in its place, or alone if its condition is true of that one only.
     #[must_use]
     pub fn sees_both(&self) -> bool {
         self.view.is_shared() && !self.sees_own_alone()
@@ -236,8 +245,8 @@ impl Mechanisms {
         self.read_regions || self.write_regions || self.locking == Locking::NewestGaps
     }
 
-    /// Whether a row that a scan did not return was not there to be returned. Where rows are locked one by one, without
-    /// what lies between them, a row may move past a scan.
+    /// Whether a row that a scan did not return was not there to be returned. Where rows are locked
+    /// one by one, without what lies between them, a row may move past a scan.
     #[must_use]
     pub fn scans_whole(&self) -> bool {
         self.view != View::Uncommitted && (self.together || self.read_regions)
@@ -318,7 +327,8 @@ pub struct Deduced {
 }
 
 impl Deduced {
-    /// Leopard's β: the part of all dependencies whose intervals overlap, from 0 to 1. Time alone does not tell them.
+    /// Leopard's β: the part of all dependencies whose intervals overlap, from 0 to 1. Time alone
+    /// does not tell them.
     #[must_use]
     pub fn overlap_ratio(&self) -> f64 {
         let all = self.all();

@@ -41,8 +41,8 @@ impl<'h> Predicates<'h> {
     /// Compiles every condition and assignment.
     ///
     /// # Errors
-    /// The first construct outside the fragment: SQL that has no meaning here, or a SQL statement of a transaction that
-    /// may have committed and that is no [summary](crate::summaries).
+    /// The first construct outside the fragment: SQL that has no meaning here, or a SQL statement
+    /// of a transaction that may have committed and that is no [summary](crate::summaries).
     pub fn compile(history: &'h History) -> Result<Self, Outside> {
         let all = Self::lenient(history);
         match all.first_outside() {
@@ -98,15 +98,15 @@ impl<'h> Predicates<'h> {
         Some((id, low, high))
     }
 
-    /// The one column that a condition is about, and the integers for which it is true, if it is just that and the
-    /// column is none of the key.
+    /// The one column that a condition is about, and the integers for which it is true, if it is
+    /// just that and the column is none of the key.
     #[must_use]
     pub fn range(&self, predicate: PredicateId) -> Option<(NameId, i64, i64)> {
         self.ranges[predicate.index()]
     }
 
-    /// Whether the condition, which is about this column alone, is true of a row with this integer in it; `None` if it
-    /// is not that simple.
+    /// Whether the condition, which is about this column alone, is true of a row with this integer
+    /// in it; `None` if it is not that simple.
     #[must_use]
     pub fn in_range(&self, predicate: PredicateId, name: NameId, value: ValueId) -> Option<bool> {
         let (_, low, high) = self.range(predicate).filter(|range| range.0 == name)?;
@@ -133,7 +133,8 @@ impl<'h> Predicates<'h> {
         Some(statement_outside(self.history, &op))
     }
 
-    /// The same, for work within a budget: whoever evaluates in a loop polls [`Predicates::budget`].
+    /// The same, for work within a budget: whoever evaluates in a loop polls
+    /// [`Predicates::budget`].
     #[must_use]
     pub fn within(mut self, budget: &Budget) -> Self {
         self.budget = budget.clone();
@@ -267,8 +268,8 @@ impl<'h> Predicates<'h> {
         found.filter(|id| id.index() < self.history.values().name_count())
     }
 
-    /// Looks a column up as SQL does: a name that the history has only in lower case is left to the second question, in
-    /// lower case.
+    /// Looks a column up as SQL does: a name that the history has only in lower case is left to the
+    /// second question, in lower case.
     #[must_use]
     pub fn resolve(&self, name: &str) -> Lookup {
         match self.names.get(name) {
@@ -319,7 +320,8 @@ impl Row for CellRow<'_, '_> {
                 None => Some(Cow::Owned(SqlValue::Null)),
             },
             Lookup::AskAgain => None,
-            // A column of the key, which rows need not have, may be written otherwise: the second question finds it.
+            // A column of the key, which rows need not have, may be written otherwise: the second
+            // question finds it.
             Lookup::Nowhere if name.contains(|letter: char| letter.is_ascii_uppercase()) => None,
             Lookup::Nowhere => Some(Cow::Owned(SqlValue::Null)),
         }
@@ -338,8 +340,8 @@ fn set_texts(history: &History) -> impl Iterator<Item = &str> {
     ops.filter_map(|op| history.update(op.id)).filter_map(|update| update.set.as_deref())
 }
 
-/// Every column name with its id. A target that the history knows only in lower case is that column; one that it does
-/// not know at all gets an id beyond the history's.
+/// Every column name with its id. A target that the history knows only in lower case is that
+/// column; one that it does not know at all gets an id beyond the history's.
 fn names<'a>(history: &History, sets: impl Iterator<Item = &'a Assignments>) -> HashMap<String, NameId> {
     let count = history.values().name_count();
     let mut names: HashMap<String, NameId> =

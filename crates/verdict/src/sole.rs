@@ -1,8 +1,8 @@
 //! Who wrote a value, where only one transaction did.
 //!
-//! Most histories write every value once. Then a read finds its writer in one step, beside those of the
-//! values that were written about the same time, and not by a binary search among all writers of the object,
-//! which costs a cache miss per probe.
+//! Most histories write every value once. Then a read finds its writer in one step, beside those of
+//! the values that were written about the same time, and not by a binary search among all writers
+//! of the object, which costs a cache miss per probe.
 
 use margay_history::{ObjectId, TxnId, ValueId};
 

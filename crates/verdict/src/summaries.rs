@@ -1,11 +1,13 @@
-//! Aggregates over a predicate: SQL statements that read one table and show what is computed from the rows that match.
+//! Aggregates over a predicate: SQL statements that read one table and show what is computed from
+//! the rows that match.
 //!
 //! # Definition
-//! `SELECT COUNT(*), SUM(v) FROM t WHERE …` is a predicate read: it sees one version of every object of its table. Its
-//! answer is computed from the versions that match, as [`margay_sql::Summary`] says, and must be the one row that the
-//! client saw.
+//! `SELECT COUNT(*), SUM(v) FROM t WHERE …` is a predicate read: it sees one version of every
+//! object of its table. Its answer is computed from the versions that match, as
+//! [`margay_sql::Summary`] says, and must be the one row that the client saw.
 //!
-//! MIN, MAX, COUNT and SUM are summaries; every other SQL statement has no meaning among operations on rows.
+//! MIN, MAX, COUNT and SUM are summaries; every other SQL statement has no meaning among operations
+//! on rows.
 
 use hashbrown::HashMap;
 use margay_history::{History, ObjectId, OpId, OpKind, Outcome, PredicateId, TableId, Value, ValueId};
@@ -15,7 +17,8 @@ use crate::cell::{Cell, to_sql};
 use crate::compare::{same, same_row};
 use crate::predicates::{Outside, Predicates};
 
-/// What a summary asks: its condition, as a predicate beyond those of the history, and what it computes.
+/// What a summary asks: its condition, as a predicate beyond those of the history, and what it
+/// computes.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// The condition; [`Predicates`] knows it.
@@ -33,7 +36,8 @@ pub(crate) struct Summaries {
 }
 
 impl Summaries {
-    /// Reads those of the transactions that may have committed, up to the first statement that is none.
+    /// Reads those of the transactions that may have committed, up to the first statement that is
+    /// none.
     pub fn of(history: &History, dialect: Dialect) -> Self {
         let mut summaries = Self::default();
         if !history.has_kind(OpKind::Sql) {
@@ -102,7 +106,8 @@ impl Asked {
     }
 }
 
-/// What an object adds to a summary: the values of the outputs' columns, NULL for an output without one.
+/// What an object adds to a summary: the values of the outputs' columns, NULL for an output without
+/// one.
 pub type Contribution = Vec<SqlValue>;
 
 impl Predicates<'_> {
@@ -112,7 +117,8 @@ impl Predicates<'_> {
         self.summaries().get(op)
     }
 
-    /// What the client was told, output by output; none if it saw nothing, or something that is no answer of a summary.
+    /// What the client was told, output by output; none if it saw nothing, or something that is no
+    /// answer of a summary.
     #[must_use]
     pub fn answer(&self, op: OpId) -> Option<&[ValueId]> {
         let [row] = self.history().statement(op)?.rows.as_deref()? else { return None };

@@ -12,7 +12,8 @@ pub enum Verdict {
     Holds(Certificate),
     /// Nothing was found by an engine that does not prove.
     Clean,
-    /// The level is violated. Never empty; the most telling finding first, each with its own certificate.
+    /// The level is violated. Never empty; the most telling finding first, each with its own
+    /// certificate.
     Violated(Vec<Finding>),
     /// No answer, and why.
     Unknown(Why),
@@ -57,7 +58,8 @@ pub enum Why {
     Program(String),
     /// Too little happened for an answer about what was asked.
     Incomplete(String),
-    /// The audit rejected the engine's own certificate: the engine is wrong, and nobody should believe it.
+    /// The audit rejected the engine's own certificate: the engine is wrong, and nobody should
+    /// believe it.
     Rejected(String),
 }
 

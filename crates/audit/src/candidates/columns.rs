@@ -1,15 +1,15 @@
 //! Which versions of one column an operation can have seen, where rows are written in part.
 //!
 //! # Mathematics
-//! A version *writes* a column if it sets it, if it removes the row, if it replaces the row whole, or if none of its
-//! columns is known. Setting every column that anybody sets is not replacing: a column that nobody sets then has the
-//! writers that it has for engines, those who removed the row. In any state a column then has a last writer,
-//! and the value that it holds is that writer's: NULL where the row was removed. So every operation that
-//! looks at an object of others saw, in each column that its own transaction has not written, one of the
-//! versions that write it.
+//! A version *writes* a column if it sets it, if it removes the row, if it replaces the row whole,
+//! or if none of its columns is known. Setting every column that anybody sets is not replacing: a
+//! column that nobody sets then has the writers that it has for engines, those who removed the row.
+//! In any state a column then has a last writer, and the value that it holds is that writer's: NULL
+//! where the row was removed. So every operation that looks at an object of others saw, in each
+//! column that its own transaction has not written, one of the versions that write it.
 //!
-//! A row that is absent was removed by the last writer of each of its columns; if the last writer of a column did
-//! anything else, the row is there.
+//! A row that is absent was removed by the last writer of each of its columns; if the last writer
+//! of a column did anything else, the row is there.
 
 use hashbrown::HashSet;
 use margay_history::{NameId, ObjectId, Op, OpId, TxnId, Value, ValueId, Version};
@@ -31,8 +31,8 @@ enum Content {
 }
 
 impl<'p> Candidates<'p> {
-    /// The versions of `column` that an operation can have seen; `None` if it does not look at the object, or its own
-    /// transaction had written the column.
+    /// The versions of `column` that an operation can have seen; `None` if it does not look at the
+    /// object, or its own transaction had written the column.
     pub(crate) fn column_sight(
         &self,
         op: OpId,
@@ -63,8 +63,8 @@ impl<'p> Candidates<'p> {
         own.is_some_and(|(version, shape)| self.made(known, *version, shape, column).is_some())
     }
 
-    /// The columns that a transaction's version sets, of those that some value has: nobody can have seen what only an
-    /// assignment names.
+    /// The columns that a transaction's version sets, of those that some value has: nobody can have
+    /// seen what only an assignment names.
     pub(crate) fn written_columns(&self, txn: TxnId, object: ObjectId) -> Vec<NameId> {
         let Some(known) = self.objects.get(&object) else { return Vec::new() };
         let columns = known.versions.iter().flat_map(|(_, shape)| self.columns_of(shape));
@@ -194,7 +194,8 @@ impl ColumnSight<'_, '_> {
         })
     }
 
-    /// What is known of the row with this value in the column: that, and what the transaction had written itself.
+    /// What is known of the row with this value in the column: that, and what the transaction had
+    /// written itself.
     fn row(&self, value: ValueId) -> Shape {
         let own = match self.own {
             Some(Shape::Columns(columns)) => columns.as_slice(),

@@ -1,9 +1,10 @@
 //! What is known of each version of an object without an order of versions.
 //!
 //! # Algorithm
-//! The writes of one transaction are folded over what is known of the value before them, which is nothing at first: a
-//! value that replaces is known whole, appended elements end some list, and a row that is written in part has these
-//! columns. Where every column that anybody ever wrote is known, the row is known whole.
+//! The writes of one transaction are folded over what is known of the value before them, which is
+//! nothing at first: a value that replaces is known whole, appended elements end some list, and a
+//! row that is written in part has these columns. Where every column that anybody ever wrote is
+//! known, the row is known whole.
 //!
 //! # Invariants
 //! - Whatever the version before was, the version has its shape.
@@ -29,7 +30,8 @@ pub(super) enum Shape {
 }
 
 impl Candidates<'_> {
-    /// The versions that transactions which may have committed left of an object, the initial one first.
+    /// The versions that transactions which may have committed left of an object, the initial one
+    /// first.
     pub(super) fn versions(&self, object: ObjectId, accesses: &Accesses) -> Vec<(Version, Shape)> {
         let history = self.history();
         let mut versions = vec![(Version::Initial, Shape::Exact(Cell::Value(history.initial(object))))];
@@ -44,7 +46,8 @@ impl Candidates<'_> {
         versions
     }
 
-    /// A row of which every column that anybody ever wrote is known is known whole. Returns the versions of these.
+    /// A row of which every column that anybody ever wrote is known is known whole. Returns the
+    /// versions of these.
     pub(super) fn complete(&self, versions: &mut [(Version, Shape)]) -> HashSet<Version> {
         let history = self.history();
         let opaque = |shape: &Shape| matches!(shape, Shape::Columns(columns) if columns.is_empty());
@@ -81,7 +84,8 @@ impl Candidates<'_> {
         completed
     }
 
-    /// What is known after one transaction's accesses of an object; nothing if it does not write it.
+    /// What is known after one transaction's accesses of an object; nothing if it does not write
+    /// it.
     pub(super) fn shape(&self, object: ObjectId, own: &Accesses) -> Option<Shape> {
         own.iter().fold(None, |shape, &(op, value)| {
             let op = self.history().op(op);

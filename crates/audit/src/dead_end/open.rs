@@ -1,17 +1,19 @@
 //! Objects of which nobody knows what they held at first.
 //!
 //! # Problem
-//! A window of a longer history begins with a state that earlier transactions left in an order which nobody knows.
+//! A window of a longer history begins with a state that earlier transactions left in an order
+//! which nobody knows.
 //!
 //! # Design
-//! Such an object holds *anything*, [`ValueId::UNKNOWN`], until a transaction reads it; then it holds what was read. An
-//! append to anything makes a list whose first element stands for any beginning; a partial write makes a row in which
-//! all other columns are anything.
+//! Such an object holds *anything*, [`ValueId::UNKNOWN`], until a transaction reads it; then it
+//! holds what was read. An append to anything makes a list whose first element stands for any
+//! beginning; a partial write makes a row in which all other columns are anything.
 //!
 //! # Invariants
-//! Where all is known, operations mean what [`margay_verdict::state`] says. Every state that is possible is allowed.
-//! What a read tells is learned if it says what the object holds; all other observations of an open object, such as a
-//! scan that leaves it out, are allowed without learning from them. So an empty set of configurations stays a proof.
+//! Where all is known, operations mean what [`margay_verdict::state`] says. Every state that is
+//! possible is allowed. What a read tells is learned if it says what the object holds; all other
+//! observations of an open object, such as a scan that leaves it out, are allowed without learning
+//! from them. So an empty set of configurations stays a proof.
 
 use margay_history::{History, NameId, ObjectId, Op, OpKind, PredicateId, Value, ValueId};
 use margay_verdict::cell::{Field, fold, key_column, observed_matches};
@@ -55,7 +57,8 @@ impl Run<'_, '_> {
         self.view.cells.iter().any(|cell| is_open(self.predicates.history(), cell))
     }
 
-    /// Runs an operation on objects that are all known; answers whether the client can have seen what it saw.
+    /// Runs an operation on objects that are all known; answers whether the client can have seen
+    /// what it saw.
     pub fn closed(&mut self, op: &Op<'_>) -> Result<bool, Rejected> {
         match check(self.predicates, op, &self.view) {
             Ok(()) => {}
@@ -154,7 +157,9 @@ impl Run<'_, '_> {
             let shown = shown(op, object);
             let matches = self.matches(predicate, object)?;
             if matches.is_none() && !is_observed {
-                return reject("an update whose rows nobody saw, of a row that may have held anything");
+                return reject(
+                    "an update whose affected rows were not recorded, of a row that may have held anything",
+                );
             }
             if matches.is_some_and(|matches| is_observed && matches != shown.is_some()) {
                 return Ok(false);

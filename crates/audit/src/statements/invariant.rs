@@ -1,10 +1,12 @@
-//! Invariants of SQL transactions: they contain what was there, survive every statement, and contradict a result.
+//! Invariants of SQL transactions: they contain what was there, survive every statement, and
+//! contradict a result.
 //!
 //! # Algorithm
-//! One pass over the statements of all transactions that can come before the one with the result collects what they can
-//! do to rows ([`World`]). For every cell of the certificate, what is there initially, what is stored and what is
-//! computed from cells within their sets, plus all sums of what is added, has to be in its set. Then what the statement
-//! can answer is made from these sets. Nothing is executed, and no order is looked at. Why this proves anything:
+//! One pass over the statements of all transactions that can come before the one with the result
+//! collects what they can do to rows ([`World`]). For every cell of the certificate, what is there
+//! initially, what is stored and what is computed from cells within their sets, plus all sums of
+//! what is added, has to be in its set. Then what the statement can answer is made from these sets.
+//! Nothing is executed, and no order is looked at. Why this proves anything:
 //! [`mod@margay_executions::invariant`].
 //!
 //! # Cost

@@ -1,4 +1,5 @@
-//! Certificates about histories of SQL statements. A build without the feature `sql` has `unread.rs` instead.
+//! Certificates about histories of SQL statements. A build without the feature `sql` has
+//! `unread.rs` instead.
 
 mod invariant;
 mod misrun;

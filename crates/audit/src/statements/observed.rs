@@ -1,14 +1,15 @@
 //! Executions of SQL transactions: executed, or shown not to exist by trying all.
 //!
 //! # Algorithm
-//! An [`Execution`] is executed by the SQL interpreter, in short logs without indexes: every transaction at
-//! its place in the order, every statement with its sight. The level's conditions on sights are checked one
-//! by one. States that no later sight names are forgotten on the way, so memory stays with the live part.
+//! An [`Execution`] is executed by the SQL interpreter, in short logs without indexes: every
+//! transaction at its place in the order, every statement with its sight. The level's conditions on
+//! sights are checked one by one. States that no later sight names are forgotten on the way, so
+//! memory stays with the live part.
 //!
-//! That there is no execution ([`Unexplained`]) is audited by [`exhaust`](margay_executions::exhaust()), over the named
-//! transactions, after which everything else has to come; or by adding up the bounds of its clashes, and by a SAT
-//! solver that finds no model left of the formula that the audit makes itself
-//! ([`formula`](margay_executions::formula)).
+//! That there is no execution ([`Unexplained`]) is audited by
+//! [`exhaust`](margay_executions::exhaust()), over the named transactions, after which everything
+//! else has to come; or by adding up the bounds of its clashes, and by a SAT solver that finds no
+//! model left of the formula that the audit makes itself ([`formula`](margay_executions::formula)).
 
 use hashbrown::{HashMap, HashSet};
 use margay_executions::formula::{Clauses, Open, encode, row_of};
@@ -24,12 +25,12 @@ use super::misrun;
 use crate::order::follows_version_order;
 use crate::{Rejected, committed_set, points, reject};
 
-/// Up to so many transactions an execution is executed without indexes. Beyond that the audit would take many times as
-/// long as the check, where conditions do not name the key.
+/// Up to so many transactions an execution is executed without indexes. Beyond that the audit would
+/// take many times as long as the check, where conditions do not name the key.
 const PLAIN_UP_TO: usize = 1_000;
 
 /// The most statements that are executed to find that there is no execution.
-const MOST: u64 = 5_000_000;
+const MAX_STATEMENTS: u64 = 5_000_000;
 
 /// The most decisions of the SAT solver to find that a formula has no model.
 const DECISIONS: u64 = 50_000_000;
@@ -74,8 +75,8 @@ pub(crate) fn holds(
     }
 }
 
-/// The begin points of snapshots, and the commit points of the order. Of begin points at one state those come first
-/// that may be first.
+/// The begin points of snapshots, and the commit points of the order. Of begin points at one state
+/// those come first that may be first.
 fn as_points(history: &History, order: &[TxnId], mut snapshots: Vec<(u32, TxnId)>) -> Vec<Point> {
     snapshots.sort_by_key(|&(at, txn)| (at, history.start(txn)));
     let mut begins = snapshots.into_iter().peekable();
@@ -113,8 +114,8 @@ impl Recorded {
         Ok(Self { places })
     }
 
-    /// A statement with this sight sees the versions that evidence says it saw. A version that leaves its row as it was
-    /// is none.
+    /// A statement with this sight sees the versions that evidence says it saw. A version that
+    /// leaves its row as it was is none.
     fn look(&self, machine: &Machine<'_>, op: OpId, sight: &Sight, ran: &Ran) -> Result<(), Rejected> {
         let history = machine.history();
         let Some(set) = history.evidence().version_set(op) else { return Ok(()) };
@@ -168,8 +169,8 @@ fn rules(question: Question, reading: Reading) -> Result<Rules, Rejected> {
     }
 }
 
-/// Whether a transaction without a commit timestamp may stand between two writers of a row that have one: then the
-/// earlier of them must not be forgotten.
+/// Whether a transaction without a commit timestamp may stand between two writers of a row that
+/// have one: then the earlier of them must not be forgotten.
 fn hides_writers(history: &History, rules: Rules, order: &[TxnId]) -> bool {
     let evidence = history.evidence();
     rules.family == Family::Serial
@@ -269,9 +270,10 @@ struct Before<'a> {
     latest: &'a Sight,
 }
 
-/// Whether a statement sees one committed state, and writes the newest versions. One that locks rows looks again at
-/// those that it found in that state: each is as of the state before its transaction's commit, or gone if it ended
-/// meanwhile; what it only reads on the way need not be looked at again.
+/// Whether a statement sees one committed state, and writes the newest versions. One that locks
+/// rows looks again at those that it found in that state: each is as of the state before its
+/// transaction's commit, or gone if it ended meanwhile; what it only reads on the way need not be
+/// looked at again.
 fn sees_one_state(
     machine: &mut Machine<'_>,
     before: &Before<'_>,
@@ -360,10 +362,12 @@ pub(crate) fn violated(
         return misrun::refuted(history, rules, &certificate.lemmas, budget);
     }
     come_first(history, rules, &certificate.txns)?;
-    match exhaust(history, rules, Some(&certificate.txns), MOST, budget)? {
+    match exhaust(history, rules, Some(&certificate.txns), MAX_STATEMENTS, budget)? {
         Answer::Refuted => Ok(()),
         Answer::Explained => reject("there is an execution that gives what was observed"),
-        Answer::TooMany => reject(format!("there are more possibilities than {MOST} statements can try")),
+        Answer::TooMany => {
+            reject(format!("there are more possibilities than {MAX_STATEMENTS} statements can try"))
+        }
     }
 }
 
@@ -391,8 +395,8 @@ fn come_first(history: &History, rules: Rules, txns: &[TxnId]) -> Result<(), Rej
     }
 }
 
-/// Whether the clashes are some, and leave no model of the formula in which initial values that are not known may be
-/// anything.
+/// Whether the clashes are some, and leave no model of the formula in which initial values that are
+/// not known may be anything.
 fn contradicted(
     history: &History,
     rules: Rules,

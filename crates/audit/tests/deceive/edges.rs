@@ -123,8 +123,8 @@ impl<'h> Edges<'h> {
         panic!("{:?} holds, and is refuted:\n{}\n{lemmas:#?}", self.question, show(self.history))
     }
 
-    /// Whether audit takes an edge for true: of a cycle whose second edge is nonsense it then complains about the
-    /// second.
+    /// Whether audit takes an edge for true: of a cycle whose second edge is nonsense it then
+    /// complains about the second.
     fn is_there(&self, edge: &Edge) -> bool {
         let back = Edge { from: edge.to, to: edge.from, reason: Reason::Session };
         let name = |txn| self.history.show_txn(txn);

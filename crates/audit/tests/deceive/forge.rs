@@ -6,18 +6,18 @@ use margay_testkit::{Rng, show};
 use margay_verdict::{Certificate, Order, Point, Question, ReadFrom, Versions};
 
 /// How many of each kind.
-const MANY: usize = 60;
+const FORGERIES: usize = 60;
 
 /// Tries certificates of every kind; how many.
 pub fn forge(history: &History, question: Question, rng: &mut Rng) -> usize {
     let mut forger = Forger { history, rng };
-    for _ in 0..MANY {
+    for _ in 0..FORGERIES {
         for forged in [forger.order(), forger.points(), forger.versions()] {
             let answer = audit(history, question, &forged);
             assert!(answer.is_err(), "{question:?} is violated, and proved: {forged:?}\n{}", show(history));
         }
     }
-    3 * MANY
+    3 * FORGERIES
 }
 
 struct Forger<'a> {

@@ -1,9 +1,9 @@
 //! Attempts to deceive the audit, with all that can be claimed of tiny histories, at every level.
 //!
-//! Of a history that holds by the definitions: every lemma that audit takes for true is put into one refutation, the
-//! strongest there is, which must still leave a possibility; and no operation can be blamed for anything. Of a history
-//! that does not: no order of transactions or of points, and no version orders, pass. (`tests/mutation` spoils what is
-//! right; here nothing is right.)
+//! Of a history that holds by the definitions: every lemma that audit takes for true is put into
+//! one refutation, the strongest there is, which must still leave a possibility; and no operation
+//! can be blamed for anything. Of a history that does not: no order of transactions or of points,
+//! and no version orders, pass. (`tests/mutation` spoils what is right; here nothing is right.)
 
 mod edges;
 mod forge;

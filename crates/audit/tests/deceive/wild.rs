@@ -1,8 +1,9 @@
-//! Histories without any sense: every operation is drawn by itself, from so few values that many hold all the same.
+//! Histories without any sense: every operation is drawn by itself, from so few values that many
+//! hold all the same.
 //!
-//! [`random`](margay_testkit::random) runs transactions on a model, which only sees what a database might show. What an
-//! audit overlooks is rather in what no database would do: rows that are shown in part, conditions on several columns,
-//! lists that are replaced, outcomes that nobody learned.
+//! [`random`](margay_testkit::random) runs transactions on a model, which only sees what a database
+//! might show. What an audit overlooks is rather in what no database would do: rows that are shown
+//! in part, conditions on several columns, lists that are replaced, outcomes that nobody learned.
 
 use margay_history::History;
 use margay_testkit::{Rng, parse};

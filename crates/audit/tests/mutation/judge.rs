@@ -1,7 +1,8 @@
-//! What a certificate proves, by brute force, on tiny histories of registers and lists without evidence.
+//! What a certificate proves, by brute force, on tiny histories of registers and lists without
+//! evidence.
 //!
-//! Nothing here is shared with the audit: states are recomputed from the beginning for every read, all pairs are looked
-//! at, all choices are enumerated.
+//! Nothing here is shared with the audit: states are recomputed from the beginning for every read,
+//! all pairs are looked at, all choices are enumerated.
 
 use std::collections::HashMap;
 
@@ -221,8 +222,8 @@ impl Judge<'_> {
         true
     }
 
-    /// The levels of graphs but `read-uncommitted`: whether some choice that agrees with the certificate has the shape.
-    /// The certificate may leave open only what has one answer.
+    /// The levels of graphs but `read-uncommitted`: whether some choice that agrees with the
+    /// certificate has the shape. The certificate may leave open only what has one answer.
     pub fn versions(&self, versions: &Versions) -> bool {
         let agrees = |choice: &&Choice| {
             let unknown = |t: &TxnId| self.history.outcome(*t) == Outcome::Unknown;

@@ -1,9 +1,9 @@
 //! Valid certificates, spoiled: audit accepts a mutant only if it is a proof itself.
 //!
-//! The certificates are those of the naive engine on random tiny histories, at every level. Whether a mutant proves
-//! something is decided in two ways, neither of which uses the audit: its answer must be the true one, by the
-//! definitions; and on histories of registers and lists a judge decides by brute force whether this very certificate
-//! proves it.
+//! The certificates are those of the naive engine on random tiny histories, at every level. Whether
+//! a mutant proves something is decided in two ways, neither of which uses the audit: its answer
+//! must be the true one, by the definitions; and on histories of registers and lists a judge
+//! decides by brute force whether this very certificate proves it.
 
 mod judge;
 mod mutate;
@@ -45,7 +45,8 @@ fn mutants_are_rejected_unless_they_are_proofs() {
     assert!(tally.rejected > tally.accepted && tally.accepted > 0, "{tally:?}");
 }
 
-/// A certificate that is accepted for another level, or with another reading of real time, is a proof there too.
+/// A certificate that is accepted for another level, or with another reading of real time, is a
+/// proof there too.
 fn lend(history: &History, certificate: &Certificate, truths: &mut Truths, tally: &mut Tally) {
     for question in Level::ALL
         .into_iter()

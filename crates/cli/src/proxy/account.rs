@@ -129,7 +129,7 @@ pub fn view(args: &ProxyArgs, done: &Done, judgement: &Judgement<'_>) -> ReportV
     let record = args.record.as_ref().map(|path| part_path(path, judged.part.place.unwrap_or(0)));
     let audit = match (&record, &args.certificate) {
         (Some(record), certificate) => how_to_audit(record, certificate.as_deref()),
-        (None, _) => "--record FILE and --certificate FILE keep both for margay audit".to_owned(),
+        (None, _) => "--record FILE and --certificate FILE save both for margay audit".to_owned(),
     };
     let level = main.level.name();
     let command = record.map(|path| format!("margay check {} --level {level}", path.display()));
@@ -239,8 +239,8 @@ fn live(judged: &Judged<'_>) -> Option<Check> {
     let verified = judged.part.verified.as_ref()?;
     let (verdict, reason) = match (&verified.ended, verified.violations) {
         (Some(why), _) => (Word::Unknown, why.clone()),
-        (None, 1..) => (Word::Violated, format!("{} violations while it ran", verified.violations)),
-        (None, 0) => (Word::Clean, format!("{} transactions while it ran", verified.transactions)),
+        (None, 1..) => (Word::Violated, format!("{} violations during the run", verified.violations)),
+        (None, 0) => (Word::Clean, format!("{} transactions during the run", verified.transactions)),
     };
     Some(Check {
         engine: "mirror, live".to_owned(),

@@ -94,7 +94,7 @@ pub fn beyond(done: &Done) -> Option<String> {
 /// The same of a run that goes on.
 pub fn beyond_promise(dbms: &str, job: &Job, claim: Asked, promised: Level) -> Option<String> {
     let claim = claim.level().filter(|&claim| !promised.implies(claim))?;
-    Some(format!("{dbms} does not promise {claim} at {}, but {promised}", level_names(job)))
+    Some(format!("{dbms} does not promise {claim} at {}; it promises {promised}", level_names(job)))
 }
 
 /// What part of the run the verdict is about, if somebody ended it.
@@ -121,12 +121,12 @@ pub fn live_check(done: &Done) -> Option<Check> {
     let (verdict, reason) = match verified {
         Verified { violations: 1.., found, .. } => {
             let first = found.first().map_or("", |(_, name)| *name);
-            (Word::Violated, format!("{} violations while it ran, first {first}", verified.violations))
+            (Word::Violated, format!("{} violations during the run, first {first}", verified.violations))
         }
         Verified { ended: Some(why), .. } => (Word::Unknown, why.clone()),
         _ => {
             let lag = duration::show(done.recording.statistics.worst_lag());
-            (Word::Clean, format!("while it ran, at most {lag} behind"))
+            (Word::Clean, format!("during the run, at most {lag} behind"))
         }
     };
     Some(Check {
@@ -147,7 +147,10 @@ pub fn follow_check(done: &Done) -> Option<Check> {
             let (lag, megabytes) =
                 (duration::show(followed.worst_lag), followed.worst_memory as f64 / 1_000_000.0);
             let settled = followed.settled;
-            (Word::Holds, format!("{settled} settled while it ran, at most {lag} behind, {megabytes:.1} MB"))
+            (
+                Word::Holds,
+                format!("{settled} settled during the run, at most {lag} behind, {megabytes:.1} MB"),
+            )
         }
     };
     let seconds = followed.worst_lag.as_secs_f64();

@@ -58,7 +58,11 @@ pub fn drive(args: &RunArgs) -> Result<Done, Failure> {
     let monitor = Arc::new(Monitor::default());
     let interrupts = Interrupts::listen(&monitor)?;
     let subject = {
-        let _progress = Progress::show(&format!("opening {target}"), !quiet);
+        let phase = match target.to_string().strip_prefix("--start ") {
+            Some(server) => format!("starting {server}"),
+            None => format!("opening {target}"),
+        };
+        let _progress = Progress::show(&phase, !quiet);
         let harms: Vec<Harm> = args.fault.iter().map(|(harm, _)| *harm).collect();
         let wishes = Wishes {
             harms: &harms,

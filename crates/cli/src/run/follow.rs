@@ -30,8 +30,8 @@ impl Order {
     }
 }
 
-/// The level at which a run is followed, if it is: what is claimed, or what is promised, where real time belongs to it
-/// or a horizon is given.
+/// The level at which a run is followed, if it is: what is claimed, or what is promised, where real
+/// time belongs to it or a horizon is given.
 pub fn level(claim: Asked, promised: Level, horizon: Option<Duration>) -> Option<Level> {
     let levels = || claim.level().into_iter().chain([promised]);
     let strict = levels().filter(|level| level.real_time()).find_map(|level| followed(Question::new(level)));

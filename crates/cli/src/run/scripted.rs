@@ -162,24 +162,33 @@ fn report_of(args: &RunArgs, table: &Table, tried: &[Tried]) -> Option<Report> {
     let main = tried.iter().min_by_key(|tried| weight(tried))?;
     let broken = tried.iter().filter(|tried| weight(tried) == 0).count();
     let undecided = tried.iter().filter(|tried| weight(tried) == 1).count();
-    let subject = format!("{}: {}", main.level, main.name);
     let levels: Vec<&str> = table.levels.iter().map(|row| row.level.as_str()).collect();
-    let (shown, levels) = (quoted(&target(args)), levels.join(","));
-    let command = format!("margay run {shown} --workload {} --level {levels}", table.workload);
+    let (target, levels) = (quoted(&target(args)), levels.join(","));
+    let command = format!("margay run {target} --workload {} --level {levels}", table.workload);
     let budget = Budget::unlimited().with_time(CLAIMS_TIME);
     let again = Again {
         command: Some(command.clone()),
-        audit: "--record FOLDER and --certificate FOLDER keep the histories and proofs for margay audit"
+        audit: "--record FOLDER and --certificate FOLDER save the histories and proofs for margay audit"
             .to_owned(),
         seed: None,
     };
-    let frame =
-        Frame { subject: &subject, budget: &budget, real_time: false, instants: false, again, curves: false };
+    let frame = Frame {
+        subject: table.workload,
+        budget: &budget,
+        real_time: false,
+        instants: false,
+        again,
+        curves: false,
+    };
     let stats = Stats::of(&main.history, Duration::ZERO, main.decision.took);
     let mut view = ReportView::framed(&main.history, main.promised.name(), &main.decision, stats, frame);
+    let shown = match weight(main) {
+        0 | 1 => format!("; first {} at {}", main.name, main.level),
+        _ => String::new(),
+    };
     let details = view.details();
     details.headline = format!(
-        "{} interleavings of {} on {} at {levels}: {broken} broke a promise, {undecided} undecided",
+        "{} interleavings of {} on {} at {levels}: {broken} broke a promise, {undecided} undecided{shown}",
         tried.len(),
         table.workload,
         table.dbms

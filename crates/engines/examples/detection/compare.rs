@@ -1,11 +1,11 @@
 //! Mirror and solve on the same simulated histories.
 //!
 //! # Problem
-//! Solve decides what a level's definition says; mirror decides what the mechanisms of a database say, which
-//! is more: a dirty write that left no trace is no violation of any level. Where do both decide the same
-//! question? Where the mechanisms are nothing but the level: one point (or a snapshot and a commit point) for
-//! each transaction between its beginning and its end, the profile `generic`. There, whatever mirror calls
-//! violated, solve must call violated too.
+//! Solve decides what a level's definition says; mirror decides what the mechanisms of a database
+//! say, which is more: a dirty write that left no trace is no violation of any level. Where do both
+//! decide the same question? Where the mechanisms are nothing but the level: one point (or a
+//! snapshot and a commit point) for each transaction between its beginning and its end, the profile
+//! `generic`. There, whatever mirror calls violated, solve must call violated too.
 
 use std::time::Duration;
 

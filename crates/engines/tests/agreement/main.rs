@@ -1,14 +1,15 @@
 //! All engines, all levels, histories of every shape: whoever decides, decides the same.
 //!
 //! # Laws
-//! 1. Of two engines that decide a question, both say the same; so does `auto`, and so do those that get
-//!    statements as operations on rows.
+//! 1. Of two engines that decide a question, both say the same; so does `auto`, and so do those
+//!    that get statements as operations on rows.
 //! 2. Every certificate passes the audit.
 //! 3. If a level holds, no engine calls a level violated that it implies, whatever the evidence.
 //! 4. No engine accuses a correct protocol of breaking what it promises.
 //!
-//! The histories are random tiny ones, simulated ones of all protocols, faults and mixes, and simulated ones
-//! whose lines were changed afterwards. `MARGAY_SEEDS` says how many of each, `MARGAY_SEED` where to begin.
+//! The histories are random tiny ones, simulated ones of all protocols, faults and mixes, and
+//! simulated ones whose lines were changed afterwards. `MARGAY_SEEDS` says how many of each,
+//! `MARGAY_SEED` where to begin.
 
 mod mutate;
 mod shapes;
@@ -83,7 +84,8 @@ fn on_what_was_found() {
         // The version between two others may be missing: the order of these is told all the same.
         "init: x=0 y=0 | T8@s0: r(y,1) w(x,4) unknown | T9@s1: w(x,17) unknown | T10@s2: w(x,6) | T11@s3: r(x,6) w(y,1) | T7@s4: r(x,4)
          | commit T8=1 | commit T9=2 | commit T10=3",
-        // The version between two others is there only if its writer committed, which another observation shows.
+        // The version between two others is there only if its writer committed, which another
+        // observation shows.
         "table t(k; k int, v int, w int) | init: t/0={v:0 w:0} t/2={v:0 w:0} | T1@s1: w(t/0,{v:0 w:2}) unknown
          | T5@s3: w(t/0,{v:1 w:8}) scan(t, v >= 0 AND v <= 1){0:{v:1 w:8} 2:{v:1 w:0}}
          | T3@s2: upd(t, v >= 0 AND v <= 1, v = 1){0:{v:1 w:2} 2:{v:1 w:0}} | order t/0: T5 T1 | commit T1=48 | commit T3=80",

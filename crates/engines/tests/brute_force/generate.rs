@@ -1,8 +1,8 @@
 //! Random small histories: what a more or less correct database may answer, and then a few changes.
 //!
-//! Transactions run one after the other; each sees the newest state, an older one, or for each operation
-//! another. So lists, rows and scans show what somebody wrote, and about half of the histories satisfy a
-//! given level.
+//! Transactions run one after the other; each sees the newest state, an older one, or for each
+//! operation another. So lists, rows and scans show what somebody wrote, and about half of the
+//! histories satisfy a given level.
 
 use std::collections::BTreeMap;
 
@@ -56,8 +56,8 @@ struct Shape {
     stale: usize,
     /// Whether columns are written one by one.
     partial: bool,
-    /// How many percent of the operations on rows are updates of all that match, and how many of these nobody
-    /// saw the rows of.
+    /// How many percent of the operations on rows are updates of all that match, and how many of
+    /// these nobody saw the rows of.
     updates: usize,
     hidden: usize,
 }
@@ -142,10 +142,12 @@ impl<'r> Run<'r> {
         let sessions = 1 + self.random.below(3);
         let mut clock = 0;
         for txn in 0..count {
-            let outcome = match () {
-                () if self.random.chance(self.shape.unknown) => Outcome::Unknown,
-                () if self.random.chance(self.shape.aborted) => Outcome::Aborted,
-                () => Outcome::Committed,
+            let outcome = if self.random.chance(self.shape.unknown) {
+                Outcome::Unknown
+            } else if self.random.chance(self.shape.aborted) {
+                Outcome::Aborted
+            } else {
+                Outcome::Committed
             };
             let effective =
                 outcome == Outcome::Committed || outcome == Outcome::Unknown && self.random.chance(60);
@@ -207,7 +209,8 @@ impl<'r> Run<'r> {
             all.extend(writes);
             ops.push(op);
         }
-        // An own version that was seen too early is no version, nor is one of an update that nobody saw.
+        // An own version that was seen too early is no version, nor is one of an update that nobody
+        // saw.
         let others = &self.history.txns;
         let writes = |txn: usize, object: usize| {
             others.get(txn).map_or(&ops, |txn| &txn.ops).iter().any(|op| op.writes(object))

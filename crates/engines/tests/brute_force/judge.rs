@@ -1,12 +1,14 @@
 //! The definitions of docs/LEVELS.md, tried choice by choice.
 //!
-//! Which transactions of unknown outcome committed, which version each read saw, the order of each object's
-//! versions, begin and commit points: a level holds if some choice is legal. All orders of at most a handful
-//! of transactions are tried one after the other, so there is nothing to get wrong but the definitions.
+//! Which transactions of unknown outcome committed, which version each read saw, the order of each
+//! object's versions, begin and commit points: a level holds if some choice is legal. All orders of
+//! at most a handful of transactions are tried one after the other, so there is nothing to get
+//! wrong but the definitions.
 
 use crate::model::{Condition, History, Op, Outcome, Seen, Value, Version, Write};
 
-/// The levels that are defined here. `read-uncommitted` is not: its rule about lists is no definition of reads.
+/// The levels that are defined here. `read-uncommitted` is not: its rule about lists is no
+/// definition of reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Level {
     ReadCommitted,
@@ -31,8 +33,8 @@ pub enum Order {
 /// How many choices are tried before a history is too large.
 const STEPS: u64 = 3_000_000;
 
-/// Whether a level holds; nothing if there are too many choices. With commit timestamps a serializable level
-/// includes the snapshot level below it.
+/// Whether a level holds; nothing if there are too many choices. With commit timestamps a
+/// serializable level includes the snapshot level below it.
 pub fn holds(history: &History, level: Level) -> Option<bool> {
     match level {
         Level::Serial(order) if !history.evidence.commits.is_empty() => {
@@ -94,8 +96,8 @@ impl Graph {
     }
 }
 
-/// What the versions of an object hold, the initial one first; and what updates that are their transactions'
-/// first writes of it saw: transaction, operation, version.
+/// What the versions of an object hold, the initial one first; and what updates that are their
+/// transactions' first writes of it saw: transaction, operation, version.
 #[derive(Clone)]
 struct Layout {
     values: Vec<Value>,
@@ -130,8 +132,8 @@ impl Judge<'_> {
         !order.iter().enumerate().any(wrong)
     }
 
-    /// What an object's versions can have held, in this order of its writers. What an update writes depends
-    /// on what it saw, which may be any version before.
+    /// What an object's versions can have held, in this order of its writers. What an update writes
+    /// depends on what it saw, which may be any version before.
     fn layouts(&self, object: usize, order: &[usize]) -> Vec<Layout> {
         let initial = self.history.objects[object].initial.clone();
         let mut layouts = vec![Layout { values: vec![initial], updates: Vec::new() }];
@@ -157,8 +159,8 @@ impl Judge<'_> {
         layouts
     }
 
-    /// What a transaction makes of an object behind the last of these values, if an update that is its first
-    /// write saw the version at `seen`; nothing if its client saw something else.
+    /// What a transaction makes of an object behind the last of these values, if an update that is
+    /// its first write saw the version at `seen`; nothing if its client saw something else.
     fn version(&self, object: usize, txn: usize, values: &[Value], seen: usize) -> Option<Value> {
         let base = &values[values.len() - 1];
         let mut own: Option<Value> = None;
@@ -203,7 +205,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether an operation looks at an object in a way that anybody knows of; and whether as an item.
+    /// Whether an operation looks at an object in a way that anybody knows of; and whether as an
+    /// item.
     fn looks(&self, txn: usize, place: usize, object: usize) -> Option<bool> {
         let told = self.history.told(txn, place, object).is_some();
         match &self.history.txns[txn].ops[place] {
@@ -215,8 +218,8 @@ impl Judge<'_> {
         }
     }
 
-    /// What the operations before their transactions' own writes may have seen of an object, by its version
-    /// order; nothing if one can have seen no version.
+    /// What the operations before their transactions' own writes may have seen of an object, by its
+    /// version order; nothing if one can have seen no version.
     fn sites(&self, object: usize, order: &[usize], layout: &Layout) -> Option<Vec<Site>> {
         let mut sites = Vec::new();
         for &txn in &self.committed {
@@ -250,8 +253,8 @@ impl Judge<'_> {
 
 // Levels of graphs.
 impl Judge<'_> {
-    /// Some version orders of the objects from `object` on, and what reads saw of them, are legal with what
-    /// the graph has.
+    /// Some version orders of the objects from `object` on, and what reads saw of them, are legal
+    /// with what the graph has.
     fn graph(&mut self, object: usize, graph: &mut Graph) -> bool {
         if !self.is_legal(graph) {
             return false;
@@ -355,7 +358,8 @@ impl Judge<'_> {
         false
     }
 
-    /// Some choice of what the objects from `object` on held satisfies the axiom, with these reads of the others.
+    /// Some choice of what the objects from `object` on held satisfies the axiom, with these reads
+    /// of the others.
     fn ordered(&mut self, order: &[usize], object: usize, reads: &[Site]) -> bool {
         if object == self.history.objects.len() {
             return self.axiom_sites(reads, order, &mut Vec::new());
@@ -394,8 +398,8 @@ impl Judge<'_> {
         Some(sites)
     }
 
-    /// Reads of a transaction's own version that show something of the version before: what stands before its
-    /// own elements, or a column that its own writes leave alone.
+    /// Reads of a transaction's own version that show something of the version before: what stands
+    /// before its own elements, or a column that its own writes leave alone.
     fn own_sites(&self, txn: usize, object: usize, before: Version) -> Vec<Site> {
         let mut own: Vec<Write> = Vec::new();
         let mut sites = Vec::new();
@@ -538,7 +542,8 @@ impl Judge<'_> {
         false
     }
 
-    /// Whether all that must come before does, writers of one object do not overlap, and evidence agrees.
+    /// Whether all that must come before does, writers of one object do not overlap, and evidence
+    /// agrees.
     fn may_stand(&self, new: &Placed, placed: &[Placed]) -> bool {
         let (txn, begin) = (new.txn, new.begin);
         let evidence = &self.history.evidence;

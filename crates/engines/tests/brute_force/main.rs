@@ -1,16 +1,17 @@
 //! Every engine and the audit against the definitions.
 //!
 //! # Plan
-//! [`judge`] decides small histories by the definitions of docs/LEVELS.md, choice by choice, on a model of
-//! its own ([`model`]); it shares no code with engines, audit or `naive`. The histories are random
-//! ([`generate`]): registers, lists, rows, scans and predicate updates, values that several wrote, unknown
-//! outcomes, and evidence, true and false. Every engine is asked at every level:
+//! [`judge`] decides small histories by the definitions of docs/LEVELS.md, choice by choice, on a
+//! model of its own ([`model`]); it shares no code with engines, audit or `naive`. The histories
+//! are random ([`generate`]): registers, lists, rows, scans and predicate updates, values that
+//! several wrote, unknown outcomes, and evidence, true and false. Every engine is asked at every
+//! level:
 //! 1. who decides, decides as the judge does;
 //! 2. the audit accepts every certificate;
 //! 3. `naive` decides all but what takes it too long.
 //!
-//! The test asks about a fixed number of histories. `MARGAY_BRUTE_SEEDS` sets how many, `MARGAY_BRUTE_SEED`
-//! where to begin: an hour takes about a million.
+//! The test asks about a fixed number of histories. `MARGAY_BRUTE_SEEDS` sets how many,
+//! `MARGAY_BRUTE_SEED` where to begin: an hour takes about a million.
 
 mod generate;
 mod judge;
@@ -42,7 +43,8 @@ const LEVELS: [(Level, judge::Level); 13] = [
     (Level::StrictSerializable, judge::Level::Serial(Order::Time)),
 ];
 
-/// How long an engine may think about a question: one refutation by `naive` in a million histories takes minutes.
+/// How long an engine may think about a question: one refutation by `naive` in a million histories
+/// takes minutes.
 const LONGEST: Duration = Duration::from_secs(5);
 
 fn number(name: &str, otherwise: u64) -> u64 {
@@ -89,7 +91,8 @@ fn difference(history: &History, count: &mut Count) -> Option<String> {
                 Choice::Auto => "auto",
                 _ => decision.engine.unwrap_or("nobody"),
             };
-            // A proof that the audit rejects never becomes an answer; it is a bug of the engine all the same.
+            // A proof that the audit rejects never becomes an answer; it is a bug of the engine all
+            // the same.
             if let Some(fault) = decision.faults.first() {
                 return Some(format!("the audit rejects a proof of {who} at {level}: {fault:?}"));
             }

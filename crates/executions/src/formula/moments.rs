@@ -12,7 +12,7 @@ use margay_sql::Term;
 use super::points::Points;
 
 /// The most clauses about three points.
-const MOST: usize = 2_000_000;
+const MAX_CLAUSES: usize = 2_000_000;
 
 /// The most transactions.
 pub(super) const TRANSACTIONS: usize = 600;
@@ -89,7 +89,7 @@ impl Moments {
                     let (ab, bc, ac) = (self.before(a, b), !self.before(third, b), !self.before(third, a));
                     count += self.clause([!ab, !bc, ac], truth, add);
                     count += self.clause([ab, bc, !ac], truth, add);
-                    if count > MOST {
+                    if count > MAX_CLAUSES {
                         return None;
                     }
                 }

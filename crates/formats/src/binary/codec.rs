@@ -36,7 +36,8 @@ impl Encoder {
         self.bytes.extend_from_slice(text.as_bytes());
     }
 
-    /// The highest bit of an id says that the rest is a small integer; as the lowest, it keeps both kinds short.
+    /// The highest bit of an id says that the rest is a small integer; as the lowest, it keeps both
+    /// kinds short.
     pub fn value(&mut self, id: ValueId) {
         self.uint(u64::from(id.0.rotate_left(1)));
     }

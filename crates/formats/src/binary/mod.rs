@@ -1,17 +1,20 @@
-//! The binary form: the columns of a history, one section each. See `docs/FORMAT.md` for the layout.
+//! The binary form: the columns of a history, one section each. See `docs/FORMAT.md` for the
+//! layout.
 //!
 //! # Design
-//! [`MAGIC`], a version byte, the [`SECTIONS`] in fixed order, and a CRC-32 of all before it. A section is its number
-//! of elements, its length in bytes, and its elements. Numbers are LEB128 variable-length integers; signed ones are
-//! folded so that small magnitudes stay short.
+//! [`MAGIC`], a version byte, the [`SECTIONS`] in fixed order, and a CRC-32 of all before it. A
+//! section is its number of elements, its length in bytes, and its elements. Numbers are LEB128
+//! variable-length integers; signed ones are folded so that small magnitudes stay short.
 //!
 //! # Invariants
-//! - Every element takes at least one byte, so a number of elements above the section's length is refused before any
-//!   memory is reserved; and a section is read as far as it is there, not as long as it claims to be.
+//! - Every element takes at least one byte, so a number of elements above the section's length is
+//!   refused before any memory is reserved; and a section is read as far as it is there, not as
+//!   long as it claims to be.
 //! - What is read is validated like any other history: see [`margay_history::Columns`].
 //!
 //! # Cost
-//! One section in memory beside the history; about 7 bytes per key-value operation with its interval.
+//! One section in memory beside the history; about 7 bytes per key-value operation with its
+//! interval.
 
 mod codec;
 mod reader;
@@ -51,7 +54,8 @@ const SECTIONS: [&str; 22] = [
     "tables with unknown content",
 ];
 
-/// How values are tagged. The four fixed values are not stored, and small integers live in their ids.
+/// How values are tagged. The four fixed values are not stored, and small integers live in their
+/// ids.
 const INT: u8 = 0;
 const UINT: u8 = 1;
 const FLOAT: u8 = 2;
@@ -62,7 +66,8 @@ const ROW: u8 = 5;
 /// The number of values that every history has: null, unknown, false, true.
 const FIXED_VALUES: usize = 4;
 
-/// An operation is one byte: its kind below, its number of accesses above; this many or more follow as a number.
+/// An operation is one byte: its kind below, its number of accesses above; this many or more follow
+/// as a number.
 const MANY_ACCESSES: u32 = 15;
 
 /// Bits of the flags of a begin, and of a table with unknown content.

@@ -172,8 +172,8 @@ fn values(columns: &mut Columns, section: &mut Section<'_>) -> Result<(), Format
     Ok(())
 }
 
-/// How deep values are, and how large they are when written out. Values are named by later ones, so a small file could
-/// name one that fills the stack or the memory of whoever shows it.
+/// How deep values are, and how large they are when written out. Values are named by later ones, so
+/// a small file could name one that fills the stack or the memory of whoever shows it.
 #[derive(Default)]
 struct Extents {
     /// Of the values that are listed, in their order.

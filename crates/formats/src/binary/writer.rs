@@ -259,7 +259,8 @@ fn put_op(out: &mut Encoder, op: Op<'_>) {
     }
 }
 
-/// Which operations have an interval, unless all or none do; then each interval against the one before it.
+/// Which operations have an interval, unless all or none do; then each interval against the one
+/// before it.
 fn put_intervals(out: &mut Encoder, history: &History, timed: usize) {
     if timed > 0 && timed < history.op_count() {
         let mut bits = vec![0_u8; history.op_count().div_ceil(8)];
@@ -276,7 +277,8 @@ fn put_intervals(out: &mut Encoder, history: &History, timed: usize) {
     }
 }
 
-/// A text is written where it first occurs, with number 0; later it is named by its place among all texts, from 1.
+/// A text is written where it first occurs, with number 0; later it is named by its place among all
+/// texts, from 1.
 fn put_statements(out: &mut Encoder, statements: &[(OpId, &Statement)]) {
     let mut texts: HashMap<&str, u64> = HashMap::new();
     for &(op, statement) in statements {

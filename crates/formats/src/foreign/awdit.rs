@@ -1,8 +1,9 @@
-//! `awdit`: AWDIT's test form. `w KEY VALUE` and `r KEY VALUE`; a line of `-` ends a transaction, a line of `=` a
-//! session.
+//! `awdit`: AWDIT's test form. `w KEY VALUE` and `r KEY VALUE`; a line of `-` ends a transaction, a
+//! line of `=` a session.
 //!
-//! There is no implicit initial transaction: the initial state of every object is absent, and a read of a value that
-//! nobody writes is just that. Sessions and transactions are numbered from 0 in the order of the file.
+//! There is no implicit initial transaction: the initial state of every object is absent, and a
+//! read of a value that nobody writes is just that. Sessions and transactions are numbered from 0
+//! in the order of the file.
 
 use std::io::Write;
 
@@ -19,11 +20,13 @@ pub(crate) fn read(input: Input<'_>, _: &mut Warnings) -> Result<History, Format
         let text = lines.text()?.trim();
         reader.registers.builder.at_place(lines.number());
         let all = |c: char| !text.is_empty() && text.chars().all(|d| d == c);
-        match () {
-            () if text.is_empty() => {}
-            () if all('-') => reader.end_txn().map_err(|invalid| lines.invalid(invalid))?,
-            () if all('=') => reader.end_session().map_err(|invalid| lines.invalid(invalid))?,
-            () => reader.operation(&lines, text)?,
+        if text.is_empty() {
+        } else if all('-') {
+            reader.end_txn().map_err(|invalid| lines.invalid(invalid))?
+        } else if all('=') {
+            reader.end_session().map_err(|invalid| lines.invalid(invalid))?
+        } else {
+            reader.operation(&lines, text)?
         }
     }
     reader.finish().map_err(|invalid| lines.invalid(invalid))

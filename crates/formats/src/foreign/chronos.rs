@@ -1,11 +1,11 @@
 //! `chronos`: the JSON of Chronos and Aion, with start and commit timestamps.
 //!
-//! Start and commit timestamps become `snapshot` and `commit` evidence: their pairs (physical, logical) are ranked, so
-//! that integers of the same order stand for them. Transactions of a session are in the order of the file. Ids that are
-//! texts get numbers of their own.
+//! Start and commit timestamps become `snapshot` and `commit` evidence: their pairs (physical,
+//! logical) are ranked, so that integers of the same order stand for them. Transactions of a
+//! session are in the order of the file. Ids that are texts get numbers of their own.
 //!
-//! Chronos is told the initial value, `null` or 0, and files do not say it: it is absent if any read saw nothing, else
-//! 0 where nobody writes 0 (see `registers`).
+//! Chronos is told the initial value, `null` or 0, and files do not say it: it is absent if any
+//! read saw nothing, else 0 where nobody writes 0 (see `registers`).
 
 use hashbrown::HashMap;
 use margay_history::{Access, History, HistoryBuilder, Invalid, ObjectId, OpDetail, OpKind, ValueId};

@@ -1,18 +1,18 @@
 //! `cobra`: a directory of Cobra logs, one per session.
 //!
 //! # Mapping
-//! A version is (transaction, write id) there and (object, value) in a history. Values go into the history as they are;
-//! where a value does not tell the version, evidence does, or the value gets a tag, so that nothing is lost and no read
-//! of garbage looks like another:
-//! - a read of a value that several transactions (or one and the initial state) give to the object comes with a
-//!   `version-set`;
-//! - a read of a write that its transaction overwrites, or has not done yet, and whose value also comes from elsewhere:
-//!   both have the text `VALUE of TXN.ID`;
-//! - a read of a version that is in no log keeps its value if nobody gives it to the object, else it is the text `VALUE
-//!   of TXN.ID`.
+//! A version is (transaction, write id) there and (object, value) in a history. Values go into the
+//! history as they are; where a value does not tell the version, evidence does, or the value gets a
+//! tag, so that nothing is lost and no read of garbage looks like another:
+//! - a read of a value that several transactions (or one and the initial state) give to the object
+//!   comes with a `version-set`;
+//! - a read of a write that its transaction overwrites, or has not done yet, and whose value also
+//!   comes from elsewhere: both have the text `VALUE of TXN.ID`;
+//! - a read of a version that is in no log keeps its value if nobody gives it to the object, else
+//!   it is the text `VALUE of TXN.ID`.
 //!
-//! Reads of the initial id give the object its initial value; the first one counts. In VeriStrong's variant reads do
-//! not name their transaction: they are matched by key, write id and value.
+//! Reads of the initial id give the object its initial value; the first one counts. In VeriStrong's
+//! variant reads do not name their transaction: they are matched by key, write id and value.
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{Access, History, HistoryBuilder, Interval, Invalid, OpDetail, OpKind, Unit, ValueId};
@@ -107,8 +107,9 @@ impl Logs {
         Ok(())
     }
 
-    /// The time of a start. To find out whether there is one, the first start of all looks at the byte behind it: a
-    /// tag, or the highest byte of a time, which is 0. A tag read so is given back.
+    /// The time of a start. To find out whether there is one, the first start of all looks at the
+    /// byte behind it: a tag, or the highest byte of a time, which is 0. A tag read so is given
+    /// back.
     fn start_time(&mut self, bytes: &mut Bytes<'_>) -> Result<(Option<u64>, Option<u8>), FormatError> {
         match self.timed {
             Some(true) => return Ok((Some(number(bytes)?), None)),
@@ -249,8 +250,8 @@ impl Versions {
         }
     }
 
-    /// Tags writes that are read when they should not be seen (overwritten by their own transaction, or not yet done)
-    /// though their values come from elsewhere too.
+    /// Tags writes that are read when they should not be seen (overwritten by their own
+    /// transaction, or not yet done) though their values come from elsewhere too.
     fn tag(&mut self, records: &[(u64, Record)]) {
         let mut current = 0;
         // The latest write of the current transaction to each key.
@@ -276,8 +277,8 @@ impl Versions {
         }
     }
 
-    /// Whether a read of `write` would look like another by its value alone. `own` is the reader's latest write to the
-    /// key, if the reader reads from itself.
+    /// Whether a read of `write` would look like another by its value alone. `own` is the reader's
+    /// latest write to the key, if the reader reads from itself.
     fn needs_tag(&self, txn: u64, write: Write, own: Option<Option<Write>>) -> bool {
         match own {
             None => self.last.get(&(txn, write.key)) != Some(&write.id) && !self.is_alone(txn, write),

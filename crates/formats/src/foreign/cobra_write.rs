@@ -1,7 +1,7 @@
 //! Histories as Cobra logs: write ids are made up, and every read names the write it saw.
 //!
-//! Which write a read saw is told by its value, or by evidence where several transactions give that value to the
-//! object; where neither tells, the read is refused.
+//! Which write a read saw is told by its value, or by evidence where several transactions give that
+//! value to the object; where neither tells, the read is refused.
 
 use std::io::Write;
 
@@ -27,8 +27,8 @@ pub(crate) fn write(history: &History, folder: &mut Folder) -> Result<(), Format
     Ok(())
 }
 
-/// What a value is called in a log: the writing transaction and its write id where the history's value says so, and the
-/// number.
+/// What a value is called in a log: the writing transaction and its write id where the history's
+/// value says so, and the number.
 #[derive(Clone, Copy)]
 struct Name {
     tag: Option<(u64, u64)>,
@@ -233,8 +233,8 @@ impl<'h> Writer<'h> {
     /// The transaction and write id that a read saw.
     fn seen(&self, op: Op<'_>, object: ObjectId, value: ValueId) -> Result<(u64, u64), FormatError> {
         let source = self.source(op, object, value);
-        // Without a read of it, an initial value is not in the logs, and what is absent would seem to be the initial
-        // state.
+        // Without a read of it, an initial value is not in the logs, and what is absent would seem
+        // to be the initial state.
         let hidden = self.history.initial(object) != ValueId::NULL && !self.initial_read.contains(&object);
         if value == ValueId::NULL && hidden {
             return Err(self
@@ -269,7 +269,8 @@ fn parse_tag(text: &str) -> Option<Name> {
     Some(Name { tag: Some((txn.parse().ok()?, id.parse().ok()?)), value: value.parse().ok()? })
 }
 
-/// Whether every transaction begins and commits at a point in milliseconds, as logs with times say it.
+/// Whether every transaction begins and commits at a point in milliseconds, as logs with times say
+/// it.
 pub(super) fn is_timed(history: &History) -> bool {
     let point = |at: Option<Interval>| at.is_some_and(|at| at.before == at.after && at.before >= 0);
     history.header().unit == Unit::Milliseconds

@@ -1,8 +1,8 @@
 //! `dbcop`: the `history.bincode` of dbcop (OOPSLA'19), in bincode 1.x.
 //!
-//! Sessions and transactions are numbered from 0 in the order of the file. 0 is the initial state (see `registers`). A
-//! transaction without success is aborted; an event without success did not happen and is left out. The parameters, the
-//! info and the times of the file are not kept.
+//! Sessions and transactions are numbered from 0 in the order of the file. 0 is the initial state
+//! (see `registers`). A transaction without success is aborted; an event without success did not
+//! happen and is left out. The parameters, the info and the times of the file are not kept.
 
 use std::io::Write;
 

@@ -1,8 +1,9 @@
-//! What the two forms of dbcop's main branch share: the initial state may be read by no value at all.
+//! What the two forms of dbcop's main branch share: the initial state may be read by no value at
+//! all.
 //!
-//! A read of nothing (`null`, `?`) and a read of 0 that nobody writes are the same: the initial state. So whole
-//! histories are collected before the value of the initial state is chosen: 0, or absent for objects to which somebody
-//! writes 0.
+//! A read of nothing (`null`, `?`) and a read of 0 that nobody writes are the same: the initial
+//! state. So whole histories are collected before the value of the initial state is chosen: 0, or
+//! absent for objects to which somebody writes 0.
 
 use hashbrown::HashSet;
 use margay_history::{History, Invalid, OpKind, ValueId};

@@ -1,8 +1,8 @@
 //! `dbcop-hist`: the text of dbcop's main branch.
 //!
-//! `[x:=1 y==2 z==?]` is a transaction that writes 1 to x, reads 2 from y and the initial state of z; a `!` behind it
-//! says that it did not commit; a line of dashes ends a session; `//` begins a comment. See `dbcop_draft` for reads of
-//! `?`.
+//! `[x:=1 y==2 z==?]` is a transaction that writes 1 to x, reads 2 from y and the initial state of
+//! z; a `!` behind it says that it did not commit; a line of dashes ends a session; `//` begins a
+//! comment. See `dbcop_draft` for reads of `?`.
 
 use margay_history::{History, OpKind, ValueId};
 

@@ -1,8 +1,9 @@
 //! `dbcop-json`: the JSON of dbcop's main branch.
 //!
 //! `{"params":…,"info":…,"start":…,"end":…,"data":[session…]}`; a session is a list of
-//! `{"events":[…],"committed":bool}`; an event is `{"Read":{"variable":v,"version":n}}`, `{"Write":…}`, `["r",v,n]` or
-//! `["w",v,n]`. See `dbcop_draft` for reads of `null`. The list of sessions may also stand alone.
+//! `{"events":[…],"committed":bool}`; an event is `{"Read":{"variable":v,"version":n}}`,
+//! `{"Write":…}`, `["r",v,n]` or `["w",v,n]`. See `dbcop_draft` for reads of `null`. The list of
+//! sessions may also stand alone.
 
 use margay_history::{History, OpKind};
 

@@ -1,7 +1,8 @@
 //! `edn`: Jepsen's and Elle's operations. See `jepsen` for what they become.
 //!
-//! Integers, strings, booleans, vectors and `nil` are values as they are; a keyword `:x` is the text `":x"`, and
-//! written as a keyword again, so a string that begins with a colon cannot be read.
+//! Integers, strings, booleans, vectors and `nil` are values as they are; a keyword `:x` is the
+//! text `":x"`, and written as a keyword again, so a string that begins with a colon cannot be
+//! read.
 
 use std::io::Write;
 
@@ -100,8 +101,8 @@ mod tests {
         assert_eq!(history.show_value(history.ops(TxnId(0)).next().unwrap().accesses[0].value), "\"free\"");
     }
 
-    /// Jepsen's independent keys: `[key value]` was read as a set of two elements, `[key [old new]]` as a swap of the
-    /// key.
+    /// Jepsen's independent keys: `[key value]` was read as a set of two elements,
+    /// `[key [old new]]` as a swap of the key.
     #[test]
     fn independent_registers() {
         let text = b"{:type :invoke :process 0 :f :write :value [1 5]} {:type :ok :process 0 :f :write :value [1 5]}
@@ -123,7 +124,8 @@ mod tests {
         );
     }
 
-    /// Knossos spells its micro-operations out, and its model has the initial values, which the log has not.
+    /// Knossos spells its micro-operations out, and its model has the initial values, which the log
+    /// has not.
     #[test]
     fn multi_registers() {
         let text = b"{:type :invoke, :f :txn, :value [[:read :x nil]], :process 3}

@@ -1,4 +1,5 @@
-//! `elle-json`: the JSON of elle-cli, one array or one operation per line. See `jepsen` for what the operations become.
+//! `elle-json`: the JSON of elle-cli, one array or one operation per line. See `jepsen` for what
+//! the operations become.
 
 use std::io::Write;
 

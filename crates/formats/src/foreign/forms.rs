@@ -1,17 +1,18 @@
 //! Forms of EDN and JSON, one top-level form at a time, on a flat tape.
 //!
 //! # Problem
-//! Jepsen histories are long lists of small maps. A tree of allocated nodes per map costs more than everything else,
-//! and a document read whole costs memory that a history does not need.
+//! Jepsen histories are long lists of small maps. A tree of allocated nodes per map costs more than
+//! everything else, and a document read whole costs memory that a history does not need.
 //!
 //! # Algorithm
-//! A [`Tape`] holds one form in pre-order: a container knows where it ends, so its children are found by stepping over
-//! it. Texts lie in one arena. Both are reused from form to form. [`FormStream`] keeps a window of the input; when a
-//! form runs over its end, the window grows and the form is scanned again, so every byte is scanned at most about
-//! twice.
+//! A [`Tape`] holds one form in pre-order: a container knows where it ends, so its children are
+//! found by stepping over it. Texts lie in one arena. Both are reused from form to form.
+//! [`FormStream`] keeps a window of the input; when a form runs over its end, the window grows and
+//! the form is scanned again, so every byte is scanned at most about twice.
 //!
 //! # Invariants
-//! Nesting is limited to [`DEPTH`], so no input exhausts the stack. Memory is bounded by the longest form.
+//! Nesting is limited to [`DEPTH`], so no input exhausts the stack. Memory is bounded by the
+//! longest form.
 
 use std::io::{BufRead, Read};
 
@@ -32,7 +33,8 @@ pub(crate) enum Node {
     Int(i64),
     UInt(u64),
     Float(f64),
-    /// A number that no value of a history can be: a ratio, an infinity, an integer of more than 64 bits.
+    /// A number that no value of a history can be: a ratio, an infinity, an integer of more than 64
+    /// bits.
     OddNumber,
     Text(Span),
     /// With its colon.
@@ -129,7 +131,8 @@ impl<'t> Form<'t> {
         }
     }
 
-    /// The text of a keyword (without its colon) or of a string: the two ways to spell a name in EDN and JSON.
+    /// The text of a keyword (without its colon) or of a string: the two ways to spell a name in
+    /// EDN and JSON.
     pub fn word(self) -> Option<&'t str> {
         match self.node() {
             Node::Text(span) => Some(self.slice(span)),
@@ -198,7 +201,8 @@ pub(crate) enum Syntax {
     Json,
 }
 
-/// The top-level forms of a stream. One list or vector (EDN) or array (JSON) around all of them is looked through.
+/// The top-level forms of a stream. One list or vector (EDN) or array (JSON) around all of them is
+/// looked through.
 pub(crate) struct FormStream<'a> {
     name: String,
     reader: Box<dyn BufRead + 'a>,
@@ -229,7 +233,7 @@ enum Wrapper {
     Closed,
 }
 
-enum Step {
+enum FormStep {
     Form,
     End,
 }
@@ -257,11 +261,11 @@ impl<'a> FormStream<'a> {
         self.consume();
         loop {
             match self.scan() {
-                Ok((Step::Form, end)) => {
+                Ok((FormStep::Form, end)) => {
                     self.next = self.start + end;
                     return Ok(true);
                 }
-                Ok((Step::End, _)) => return Ok(false),
+                Ok((FormStep::End, _)) => return Ok(false),
                 Err(Stop::Bad(at, what)) => return Err(self.error(at, what)),
                 Err(Stop::More) => self.grow()?,
             }
@@ -311,7 +315,7 @@ impl<'a> FormStream<'a> {
     }
 
     /// Scans the window for the wrapper, the next form, or the end.
-    fn scan(&mut self) -> Result<(Step, usize), Stop> {
+    fn scan(&mut self) -> Result<(FormStep, usize), Stop> {
         self.tape.clear();
         let window = &self.buffer[self.start..self.filled];
         let mut scanner = Scanner::new(window, self.ended, self.syntax, &mut self.tape);
@@ -334,7 +338,7 @@ impl<'a> FormStream<'a> {
                 Wrapper::Open { close, .. } => {
                     Err(scanner.bad(format!("the file ends before the closing '{}'", char::from(close))))
                 }
-                _ => Ok((Step::End, scanner.position())),
+                _ => Ok((FormStep::End, scanner.position())),
             };
         }
         if wrapper == Wrapper::Closed {
@@ -343,7 +347,7 @@ impl<'a> FormStream<'a> {
         scanner.form()?;
         let end = scanner.position();
         self.wrapper = wrapper;
-        Ok((Step::Form, end))
+        Ok((FormStep::Form, end))
     }
 
     /// Room for more of a form that is not whole yet.

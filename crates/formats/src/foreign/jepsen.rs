@@ -1,10 +1,11 @@
 //! Jepsen's operations: invocations and completions of one process make a transaction.
 //!
 //! # Mapping
-//! A process is a session, the index of its invocation the transaction's label, and `[index of the invocation, index of
-//! the completion]` the interval of all its operations: the order of the list is Jepsen's real time. `:ok` committed,
-//! `:fail` aborted, `:info` and a missing completion are unknown outcomes. What they and failed ones read is unknown
-//! too, unless the completion tells it. A completion without an invocation has both indices equal.
+//! A process is a session, the index of its invocation the transaction's label, and
+//! `[index of the invocation, index of the completion]` the interval of all its operations: the
+//! order of the list is Jepsen's real time. `:ok` committed, `:fail` aborted, `:info` and a missing
+//! completion are unknown outcomes. What they and failed ones read is unknown too, unless the
+//! completion tells it. A completion without an invocation has both indices equal.
 //!
 //! # Invariants
 //! Only open invocations are kept; a transaction goes to the builder when it completes.
@@ -15,11 +16,12 @@ use hashbrown::HashMap;
 use margay_history::{History, HistoryBuilder, Interval, Invalid, Outcome, Unit, ValueId};
 
 use super::forms::{Form, FormStream, Node};
-use super::steps::{Converter, Fault, Problem, Seen, Step, asked, fault};
+use super::steps::{Converter, Fault, OperationStep, Problem, Seen, asked, fault};
 use super::workload::{Emitter, Txn};
 use crate::{FormatError, Warnings};
 
-/// Reads the operations of `stream`. `keywords` says whether the syntax tells keywords from strings.
+/// Reads the operations of `stream`. `keywords` says whether the syntax tells keywords from
+/// strings.
 pub(crate) fn read(
     mut stream: FormStream<'_>,
     keywords: bool,
@@ -68,7 +70,7 @@ struct Reader {
 struct Call {
     index: i64,
     line: u64,
-    steps: Vec<Step>,
+    steps: Vec<OperationStep>,
 }
 
 /// The fields of an operation that matter.
@@ -161,20 +163,20 @@ impl Reader {
         Ok(self.emitter.take(&mut self.builder, txn)?)
     }
 
-    /// What a completed operation did: what it says if it is `:ok`; otherwise what it was asked for, with the results
-    /// it tells.
+    /// What a completed operation did: what it says if it is `:ok`; otherwise what it was asked
+    /// for, with the results it tells.
     fn completed(
         &mut self,
         op: &Operation<'_>,
         outcome: Outcome,
-        call: Option<Vec<Step>>,
-    ) -> Result<Vec<Step>, Problem> {
+        call: Option<Vec<OperationStep>>,
+    ) -> Result<Vec<OperationStep>, Problem> {
         let silent = op.value.is_none_or(Form::is_nil) && !matches!(op.f, "read" | "acquire" | "release");
         if silent {
             return Ok(call.unwrap_or_default());
         }
         let key = match call.as_deref() {
-            Some([Step::Unseen(key)]) => *key,
+            Some([OperationStep::Unseen(key)]) => *key,
             _ => None,
         };
         if outcome == Outcome::Committed {
@@ -188,7 +190,12 @@ impl Reader {
         }
     }
 
-    fn steps(&mut self, op: &Operation<'_>, seen: Seen, key: Option<ValueId>) -> Result<Vec<Step>, Problem> {
+    fn steps(
+        &mut self,
+        op: &Operation<'_>,
+        seen: Seen,
+        key: Option<ValueId>,
+    ) -> Result<Vec<OperationStep>, Problem> {
         let mut converter =
             Converter { builder: &mut self.builder, seen, keywords: self.keywords, key, closed: false };
         let value = op.value.map(Form::untagged);
@@ -201,7 +208,7 @@ impl Reader {
         if converter.closed && !self.emitter.set_closed() {
             return Ok(fault(op.whole, "a predicate after many transactions without one, or among appends")?);
         }
-        if matches!(steps[..], [Step::Transfer { .. }]) {
+        if matches!(steps[..], [OperationStep::Transfer { .. }]) {
             self.emitter.transfer_began();
         }
         Ok(steps)
@@ -229,7 +236,7 @@ impl Reader {
                     None => self.steps(op, Seen::All, None)?,
                 };
                 match &steps[..] {
-                    [Step::Init(rows)] if outcome == Outcome::Committed => {
+                    [OperationStep::Init(rows)] if outcome == Outcome::Committed => {
                         self.builder.at_place(op.line);
                         Ok(self.emitter.initial_rows(&mut self.builder, rows)?)
                     }
@@ -348,12 +355,12 @@ fn kind(form: Form<'_>, given: Option<Form<'_>>) -> Result<Kind, Fault> {
     }
 }
 
-/// Operations in a file that names no process at all. A completion belongs to an open invocation of the same content;
-/// when there are several, to any of them, so that its interval begins with the earliest: wider than the truth perhaps,
-/// never narrower.
+/// Operations in a file that names no process at all. A completion belongs to an open invocation of
+/// the same content; when there are several, to any of them, so that its interval begins with the
+/// earliest: wider than the truth perhaps, never narrower.
 #[derive(Default)]
 struct Anonymous {
-    open: HashMap<Vec<Step>, Group>,
+    open: HashMap<Vec<OperationStep>, Group>,
     done: Vec<Txn>,
     seen: u64,
 }
@@ -365,15 +372,16 @@ struct Group {
 }
 
 impl Anonymous {
-    fn invoke(&mut self, op: &Operation<'_>, steps: Vec<Step>) {
+    fn invoke(&mut self, op: &Operation<'_>, steps: Vec<OperationStep>) {
         self.seen += 1;
         let group =
             self.open.entry(steps).or_insert_with(|| Group { first: op.index, open: VecDeque::new() });
         group.open.push_back((op.index, op.line));
     }
 
-    /// The earliest possible index of the invocation of what was asked, and the index to call it by.
-    fn complete(&mut self, asked: &[Step]) -> Option<(i64, i64)> {
+    /// The earliest possible index of the invocation of what was asked, and the index to call it
+    /// by.
+    fn complete(&mut self, asked: &[OperationStep]) -> Option<(i64, i64)> {
         self.seen += 1;
         let group = self.open.get_mut(asked)?;
         let (first, (label, _)) = (group.first, group.open.pop_front()?);

@@ -1,5 +1,5 @@
-//! `jepsen-log`: what old versions of Jepsen printed while they ran, one operation per line. Porcupine's etcd logs are
-//! such logs.
+//! `jepsen-log`: what old versions of Jepsen printed while they ran, one operation per line.
+//! Porcupine's etcd logs are such logs.
 //!
 //! `INFO  jepsen.util - PROCESS :TYPE :FUNCTION VALUE`, with blanks or tabs between, perhaps with more behind the
 //! value. Each line becomes the operation that it stands for, as `edn` reads it; other lines are left out. The number

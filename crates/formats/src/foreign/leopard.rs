@@ -1,17 +1,19 @@
-//! `leopard`: a directory of Leopard's (and Pisco's) traces, `trace/loader-N.K.json`, with the initial rows in
-//! `init_data/TABLE.csv`.
+//! `leopard`: a directory of Leopard's (and Pisco's) traces, `trace/loader-N.K.json`, with the
+//! initial rows in `init_data/TABLE.csv`.
 //!
 //! # Mapping
-//! A thread is a session; transactions are numbered in the order of the files. Rows are objects (table, primary key)
-//! whose values hold the columns that the trace shows; a write of some columns leaves the others, and no columns at all
-//! are a deletion. Values are texts in the trace; those that are spelt as integers or decimal fractions become numbers,
-//! here and in the initial rows alike.
+//! A thread is a session; transactions are numbered in the order of the files. Rows are objects
+//! (table, primary key) whose values hold the columns that the trace shows; a write of some columns
+//! leaves the others, and no columns at all are a deletion. Values are texts in the trace; those
+//! that are spelt as integers or decimal fractions become numbers, here and in the initial rows
+//! alike.
 //!
-//! - `SELECT` is a read of the rows it returned, one without rows nothing; its condition is not kept. A locking one,
-//!   which may see newer rows than its snapshot, is a SQL statement with its text and its rows in the order of its
-//!   columns.
+//! - `SELECT` is a read of the rows it returned, one without rows nothing; its condition is not
+//!   kept. A locking one, which may see newer rows than its snapshot, is a SQL statement with its
+//!   text and its rows in the order of its columns.
 //! - `INSERT`, `UPDATE` and `DELETE` are writes of the rows they changed.
-//! - `START`, `COMMIT` and `ROLLBACK` are what they say. Everything else is left out, with a warning.
+//! - `START`, `COMMIT` and `ROLLBACK` are what they say. Everything else is left out, with a
+//!   warning.
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{

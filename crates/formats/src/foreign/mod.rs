@@ -1,7 +1,8 @@
 //! The formats of other tools, one file each.
 //!
-//! Each has `read(Input, &mut Warnings) -> Result<History, FormatError>`; the ones that can be written have
-//! `write(&History, &mut dyn Write)`, or `write(&History, &mut Folder)` where the format is a directory.
+//! Each has `read(Input, &mut Warnings) -> Result<History, FormatError>`; the ones that can be
+//! written have `write(&History, &mut dyn Write)`, or `write(&History, &mut Folder)` where the
+//! format is a directory.
 
 mod awdit;
 mod chronos;

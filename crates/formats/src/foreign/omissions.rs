@@ -1,7 +1,8 @@
 //! What a foreign format leaves out of a history without changing what its clients did and saw.
 //!
-//! An operation, value or outcome that a format cannot carry is an error of its writer. Around them stands what many
-//! formats have no place for at all: times, evidence, names. Leaving those out must not go unsaid.
+//! An operation, value or outcome that a format cannot carry is an error of its writer. Around them
+//! stands what many formats have no place for at all: times, evidence, names. Leaving those out
+//! must not go unsaid.
 
 use margay_history::{Header, History, OpKind, Unit};
 

@@ -1,4 +1,5 @@
-//! Places in a directory of binary logs: a file and a byte of it, in the one number that a builder keeps.
+//! Places in a directory of binary logs: a file and a byte of it, in the one number that a builder
+//! keeps.
 
 use margay_history::Invalid;
 

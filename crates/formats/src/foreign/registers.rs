@@ -1,9 +1,10 @@
 //! What the formats of integer registers share: `text`, `awdit`, `dbcop`, `cobra`.
 //!
 //! # The initial state
-//! In `text` and `dbcop` the value 0 stands for the initial state. So an object's initial value is 0, unless some
-//! transaction writes 0 to it: then a read of 0 is a read of that write, and the initial state is absent. Written back,
-//! a read of an absent initial state is a read of 0 where nobody writes 0.
+//! In `text` and `dbcop` the value 0 stands for the initial state. So an object's initial value is
+//! 0, unless some transaction writes 0 to it: then a read of 0 is a read of that write, and the
+//! initial state is absent. Written back, a read of an absent initial state is a read of 0 where
+//! nobody writes 0.
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{

@@ -1,7 +1,8 @@
 //! The scanner of EDN and JSON: bytes onto a [`Tape`].
 //!
-//! EDN as Jepsen writes it and more: tagged elements (`#jepsen.history.Op{…}`, `#inst "…"`), sets, discarded forms
-//! (`#_`), comments, metadata, characters, regular expressions, `1N`, `2.5M`, ratios, `##Inf`, and `\u00e9` in strings.
+//! EDN as Jepsen writes it and more: tagged elements (`#jepsen.history.Op{…}`, `#inst "…"`), sets,
+//! discarded forms (`#_`), comments, metadata, characters, regular expressions, `1N`, `2.5M`,
+//! ratios, `##Inf`, and `\u00e9` in strings.
 
 use super::forms::{DEPTH, Node, Span, Syntax, Tape};
 

@@ -1,14 +1,15 @@
 //! The order of invocations and completions, for Jepsen's list of operations.
 //!
 //! # Problem
-//! The order of the list is real time, and a process does one thing at a time. Neither may say more than the history
-//! does.
+//! The order of the list is real time, and a process does one thing at a time. Neither may say more
+//! than the history does.
 //!
 //! # Algorithm
-//! Events are sorted by time. At one time, invocations come before completions, so that no real-time order arises that
-//! was not there; but a session's next invocation comes after its last completion. If two sessions have both at one
-//! time, no list can say it: the history is refused. When the unit of time is already an index, the indices are kept,
-//! so that reading gives the same history back.
+//! Events are sorted by time. At one time, invocations come before completions, so that no
+//! real-time order arises that was not there; but a session's next invocation comes after its last
+//! completion. If two sessions have both at one time, no list can say it: the history is refused.
+//! When the unit of time is already an index, the indices are kept, so that reading gives the same
+//! history back.
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{History, Outcome, SessionId, TxnId, Unit};
@@ -56,8 +57,8 @@ fn refuse(history: &History, txn: TxnId, what: &str) -> FormatError {
     ))
 }
 
-/// The events at their own indices; `None` when two of them have the same one. An unknown transaction whose end is
-/// somebody else's index had no completion.
+/// The events at their own indices; `None` when two of them have the same one. An unknown
+/// transaction whose end is somebody else's index had no completion.
 fn indexed(history: &History, spans: &Spans) -> Option<Vec<Event>> {
     let mut taken = HashSet::new();
     let mut events = Vec::new();
@@ -85,7 +86,8 @@ fn indexed(history: &History, spans: &Spans) -> Option<Vec<Event>> {
     Some(events)
 }
 
-/// Whether every completion follows its own invocation in its session, and sessions keep their order.
+/// Whether every completion follows its own invocation in its session, and sessions keep their
+/// order.
 fn is_sequential(history: &History, events: &[Event]) -> bool {
     let mut latest: HashMap<SessionId, TxnId> = HashMap::new();
     events.iter().all(|event| {

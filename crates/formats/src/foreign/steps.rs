@@ -1,8 +1,9 @@
-//! What a Jepsen operation did: forms to steps. `workload` makes operations of a history out of them.
+//! What a Jepsen operation did: forms to steps. `workload` makes operations of a history out of
+//! them.
 //!
-//! A step is independent of the workload, because some workloads are told apart only by a later read: `:add` is a
-//! counter's or a set's, `:write` a register's or a set's, `[:w k v]` a register's or a row's of the closed-predicate
-//! workload.
+//! A step is independent of the workload, because some workloads are told apart only by a later
+//! read: `:add` is a counter's or a set's, `:write` a register's or a set's, `[:w k v]` a
+//! register's or a row's of the closed-predicate workload.
 
 use margay_history::{HistoryBuilder, Invalid, ValueId};
 
@@ -10,11 +11,12 @@ use super::forms::{Form, Items, Node};
 
 /// One thing that an operation did. Keys and values are interned.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Step {
+pub(crate) enum OperationStep {
     Read(ValueId, ValueId),
     Write(ValueId, ValueId),
     Append(ValueId, ValueId),
-    /// A read of a register of Knossos' multi-register workload, whose initial values are not in the log.
+    /// A read of a register of Knossos' multi-register workload, whose initial values are not in
+    /// the log.
     ReadRegister(ValueId, ValueId),
     WriteRegister(ValueId, ValueId),
     /// Porcupine's key-value store: values are texts, and appending joins them.
@@ -118,15 +120,15 @@ pub(crate) enum Seen {
 }
 
 /// The steps with all that was read forgotten: what was asked for.
-pub(crate) fn asked(steps: &[Step]) -> Vec<Step> {
-    let forget = |step: &Step| match step {
-        Step::Read(key, _) => Step::Read(*key, ValueId::UNKNOWN),
-        Step::ReadRegister(key, _) => Step::ReadRegister(*key, ValueId::UNKNOWN),
-        Step::GetText(key, _) => Step::GetText(*key, ValueId::UNKNOWN),
-        Step::Rows(condition, _) => Step::Rows(condition.clone(), None),
-        Step::Balances(_) | Step::Scalar(_) => Step::Unseen(None),
-        Step::Elements(key, _) => Step::Unseen(*key),
-        Step::ReadOf(key, _) => Step::Unseen(Some(*key)),
+pub(crate) fn asked(steps: &[OperationStep]) -> Vec<OperationStep> {
+    let forget = |step: &OperationStep| match step {
+        OperationStep::Read(key, _) => OperationStep::Read(*key, ValueId::UNKNOWN),
+        OperationStep::ReadRegister(key, _) => OperationStep::ReadRegister(*key, ValueId::UNKNOWN),
+        OperationStep::GetText(key, _) => OperationStep::GetText(*key, ValueId::UNKNOWN),
+        OperationStep::Rows(condition, _) => OperationStep::Rows(condition.clone(), None),
+        OperationStep::Balances(_) | OperationStep::Scalar(_) => OperationStep::Unseen(None),
+        OperationStep::Elements(key, _) => OperationStep::Unseen(*key),
+        OperationStep::ReadOf(key, _) => OperationStep::Unseen(Some(*key)),
         other => other.clone(),
     };
     steps.iter().map(forget).collect()
@@ -147,7 +149,12 @@ pub(crate) struct Converter<'b> {
 
 impl Converter<'_> {
     /// The steps of an operation with function `f` and value `form`.
-    pub fn steps(&mut self, f: &str, form: Option<Form<'_>>, whole: Form<'_>) -> Result<Vec<Step>, Fault> {
+    pub fn steps(
+        &mut self,
+        f: &str,
+        form: Option<Form<'_>>,
+        whole: Form<'_>,
+    ) -> Result<Vec<OperationStep>, Fault> {
         if let Some(form) = form
             && is_transaction(f, form)
         {
@@ -156,17 +163,17 @@ impl Converter<'_> {
         let form = form.filter(|form| !form.is_nil());
         let step = match (f, form) {
             ("read", form) => return Ok(vec![self.read(form)?]),
-            ("acquire", _) => Step::Acquire,
-            ("release", _) => Step::Release,
+            ("acquire", _) => OperationStep::Acquire,
+            ("release", _) => OperationStep::Release,
             ("txn", None) => return Ok(Vec::new()),
             (_, None) => return fault(whole, format!("an operation {f:?} without a value")),
             ("init", Some(form)) => {
                 self.meet_closed(form)?;
-                Step::Init(self.entries(form, "the initial rows")?)
+                OperationStep::Init(self.entries(form, "the initial rows")?)
             }
             ("transfer", Some(form)) => self.transfer(form)?,
-            ("add", Some(form)) => Step::Add(self.value(form)?),
-            ("write", Some(form)) => Step::Store(self.value(form)?),
+            ("add", Some(form)) => OperationStep::Add(self.value(form)?),
+            ("write", Some(form)) => OperationStep::Store(self.value(form)?),
             ("cas", Some(form)) => self.swap(form)?,
             (_, Some(form)) => {
                 return fault(form, format!("what an operation {f:?} with this value does is not known"));
@@ -176,20 +183,21 @@ impl Converter<'_> {
     }
 
     /// `[old new]`, or `[key [old new]]` of one of several registers.
-    fn swap(&mut self, form: Form<'_>) -> Result<Step, Fault> {
+    fn swap(&mut self, form: Form<'_>) -> Result<OperationStep, Fault> {
         let parts: Vec<_> = form.sequence().into_iter().flatten().take(3).collect();
         if let [key, inner] = parts[..]
             && let Some((old, new)) = self.pair(inner)?
         {
-            return Ok(Step::SwapOf(self.value(key)?, old, new));
+            return Ok(OperationStep::SwapOf(self.value(key)?, old, new));
         }
         match self.pair(form)? {
-            Some((old, new)) => Ok(Step::Swap(old, new)),
+            Some((old, new)) => Ok(OperationStep::Swap(old, new)),
             None => fault(form, "a cas wants a pair of values"),
         }
     }
 
-    /// Notes that the closed-predicate workload was met. JSON would turn the keys of its rows into texts.
+    /// Notes that the closed-predicate workload was met. JSON would turn the keys of its rows into
+    /// texts.
     fn meet_closed(&mut self, form: Form<'_>) -> Result<(), Fault> {
         self.closed = true;
         match self.keywords {
@@ -226,7 +234,7 @@ impl Converter<'_> {
         key: Form<'_>,
         value: Option<Form<'_>>,
         whole: Form<'_>,
-    ) -> Result<Step, Fault> {
+    ) -> Result<OperationStep, Fault> {
         let key = self.value(key)?;
         let value = value.filter(|value| !value.is_nil());
         let text = match value.map(|value| (value, value.node())) {
@@ -236,15 +244,15 @@ impl Converter<'_> {
             Some((value, _)) => return fault(value, "a value of a key-value store is a text"),
         };
         match f {
-            "get" if self.seen == Seen::Nothing => Ok(Step::GetText(key, ValueId::UNKNOWN)),
-            "get" => Ok(Step::GetText(key, text)),
+            "get" if self.seen == Seen::Nothing => Ok(OperationStep::GetText(key, ValueId::UNKNOWN)),
+            "get" => Ok(OperationStep::GetText(key, text)),
             _ if text == ValueId::UNKNOWN => fault(whole, format!("an operation {f:?} without a value")),
-            "put" => Ok(Step::PutText(key, text)),
-            _ => Ok(Step::AppendText(key, text)),
+            "put" => Ok(OperationStep::PutText(key, text)),
+            _ => Ok(OperationStep::AppendText(key, text)),
         }
     }
 
-    fn mop(&mut self, mop: Form<'_>) -> Result<Step, Fault> {
+    fn mop(&mut self, mop: Form<'_>) -> Result<OperationStep, Fault> {
         let mut parts = mop.sequence().into_iter().flatten();
         let name = parts.next().and_then(Form::word).unwrap_or_default();
         let Some(first) = parts.next() else { return fault(mop, "a micro-operation without a key") };
@@ -260,29 +268,33 @@ impl Converter<'_> {
         }
         let key = self.value(first)?;
         match (name, second) {
-            ("r", seen) => Ok(Step::Read(key, self.result(seen)?)),
+            ("r", seen) => Ok(OperationStep::Read(key, self.result(seen)?)),
             // Knossos takes a read of nothing for one whose result is not known.
-            ("read", seen) if seen.is_none_or(Form::is_nil) => Ok(Step::ReadRegister(key, ValueId::UNKNOWN)),
-            ("read", seen) => Ok(Step::ReadRegister(key, self.result(seen)?)),
-            ("write", Some(form)) if !is_empty(form) => Ok(Step::WriteRegister(key, self.value(form)?)),
-            ("delete", _) => Ok(Step::Write(key, ValueId::NULL)),
+            ("read", seen) if seen.is_none_or(Form::is_nil) => {
+                Ok(OperationStep::ReadRegister(key, ValueId::UNKNOWN))
+            }
+            ("read", seen) => Ok(OperationStep::ReadRegister(key, self.result(seen)?)),
+            ("write", Some(form)) if !is_empty(form) => {
+                Ok(OperationStep::WriteRegister(key, self.value(form)?))
+            }
+            ("delete", _) => Ok(OperationStep::Write(key, ValueId::NULL)),
             ("w" | "write" | "insert" | "append", None) => fault(mop, "a write without its value"),
             ("w" | "write", Some(form)) if is_empty(form) => {
                 fault(form, "an empty list cannot be written: it is how an absent one reads")
             }
-            ("w" | "insert", Some(form)) => Ok(Step::Write(key, self.value(form)?)),
-            ("append", Some(form)) => Ok(Step::Append(key, self.value(form)?)),
+            ("w" | "insert", Some(form)) => Ok(OperationStep::Write(key, self.value(form)?)),
+            ("append", Some(form)) => Ok(OperationStep::Append(key, self.value(form)?)),
             _ => fault(mop, format!("an unknown micro-operation {name:?}")),
         }
     }
 
-    fn rows(&mut self, predicate: Form<'_>, seen: Option<Form<'_>>) -> Result<Step, Fault> {
+    fn rows(&mut self, predicate: Form<'_>, seen: Option<Form<'_>>) -> Result<OperationStep, Fault> {
         let condition = self.condition(predicate)?;
         let rows = match seen.filter(|rows| self.seen != Seen::Nothing && !rows.is_nil()) {
             Some(rows) => Some(self.entries(rows, "the rows of a predicate read")?),
             None => None,
         };
-        Ok(Step::Rows(condition, rows))
+        Ok(OperationStep::Rows(condition, rows))
     }
 
     /// The condition that a closed predicate stands for.
@@ -323,11 +335,11 @@ impl Converter<'_> {
     }
 
     /// A read of the one object there is.
-    fn read(&mut self, form: Option<Form<'_>>) -> Result<Step, Fault> {
+    fn read(&mut self, form: Option<Form<'_>>) -> Result<OperationStep, Fault> {
         let Some(form) = form.filter(|_| self.seen != Seen::Nothing) else {
             return Ok(match self.seen {
-                Seen::All => Step::Scalar(ValueId::NULL),
-                _ => Step::Unseen(self.asked_key(form)?),
+                Seen::All => OperationStep::Scalar(ValueId::NULL),
+                _ => OperationStep::Unseen(self.asked_key(form)?),
             });
         };
         if form.is_map() {
@@ -335,11 +347,11 @@ impl Converter<'_> {
         }
         // Old logs give the reason of a failure in place of a result.
         if self.seen == Seen::Values && matches!(form.node(), Node::Keyword(_)) {
-            return Ok(Step::Unseen(self.key));
+            return Ok(OperationStep::Unseen(self.key));
         }
         match form.collection() {
             Some(items) => self.elements(form, items),
-            None => Ok(Step::Scalar(self.value(form)?)),
+            None => Ok(OperationStep::Scalar(self.value(form)?)),
         }
     }
 
@@ -352,14 +364,14 @@ impl Converter<'_> {
         }
     }
 
-    fn elements(&mut self, form: Form<'_>, items: Items<'_>) -> Result<Step, Fault> {
+    fn elements(&mut self, form: Form<'_>, items: Items<'_>) -> Result<OperationStep, Fault> {
         let parts: Vec<_> = items.clone().take(3).collect();
         if let [key, inner] = parts[..]
             && let Some(inner) = inner.collection()
             && form.sequence().is_some()
         {
             let key = self.value(key)?;
-            return Ok(Step::Elements(Some(key), self.all(inner)?));
+            return Ok(OperationStep::Elements(Some(key), self.all(inner)?));
         }
         // What was asked for is a register of a key, so this is no set of two elements.
         if let ([key, seen], Some(asked)) = (&parts[..], self.key)
@@ -367,23 +379,23 @@ impl Converter<'_> {
         {
             let told = !seen.is_nil() || self.seen == Seen::All;
             let seen = if told { self.value(*seen)? } else { ValueId::UNKNOWN };
-            return Ok(Step::ReadOf(asked, seen));
+            return Ok(OperationStep::ReadOf(asked, seen));
         }
-        Ok(Step::Elements(self.key, self.all(items)?))
+        Ok(OperationStep::Elements(self.key, self.all(items)?))
     }
 
     fn all<'t>(&mut self, items: impl Iterator<Item = Form<'t>>) -> Result<Vec<ValueId>, Fault> {
         items.map(|item| self.value(item)).collect()
     }
 
-    fn balances(&mut self, form: Form<'_>) -> Result<Step, Fault> {
+    fn balances(&mut self, form: Form<'_>) -> Result<OperationStep, Fault> {
         let mut all = Vec::new();
         for (account, balance) in form.pairs().into_iter().flatten() {
             all.push((self.account(account)?, self.value(balance)?));
         }
         // The order of a map says nothing; small integers, as accounts are, sort by their ids.
         all.sort_unstable();
-        Ok(Step::Balances(all))
+        Ok(OperationStep::Balances(all))
     }
 
     /// An account. JSON spells its number as a text.
@@ -394,7 +406,7 @@ impl Converter<'_> {
         }
     }
 
-    fn transfer(&mut self, form: Form<'_>) -> Result<Step, Fault> {
+    fn transfer(&mut self, form: Form<'_>) -> Result<OperationStep, Fault> {
         let mut parts = [None; 3];
         for (key, value) in form.pairs().into_iter().flatten() {
             match key.word() {
@@ -405,7 +417,7 @@ impl Converter<'_> {
             }
         }
         match parts {
-            [Some(from), Some(to), Some(amount)] => Ok(Step::Transfer { from, to, amount }),
+            [Some(from), Some(to), Some(amount)] => Ok(OperationStep::Transfer { from, to, amount }),
             _ => fault(form, "a transfer wants from, to and amount"),
         }
     }

@@ -1,8 +1,8 @@
 //! `text`: lines `r(KEY,VALUE,SESSION,TXN)` and `w(…)` of PolySI, Plume, IsoVista and MTC.
 //!
-//! Line order is program order; 0 is the initial state (see `registers`); a transaction −1 is aborted, and as many
-//! lines of a session as follow each other are one. Some files number transactions in each session anew: the second
-//! session to use an id gets another one.
+//! Line order is program order; 0 is the initial state (see `registers`); a transaction −1 is
+//! aborted, and as many lines of a session as follow each other are one. Some files number
+//! transactions in each session anew: the second session to use an id gets another one.
 
 use std::io::Write;
 

@@ -1,8 +1,8 @@
 //! Texts that were joined, as lists of what was joined.
 //!
-//! Porcupine's key-value store appends texts to texts. A history has lists for that: what was put or appended is an
-//! element, and a read is the list of the elements that its text is made of. A text that is made of nothing that was
-//! written is one element that nobody wrote.
+//! Porcupine's key-value store appends texts to texts. A history has lists for that: what was put
+//! or appended is an element, and a read is the list of the elements that its text is made of. A
+//! text that is made of nothing that was written is one element that nobody wrote.
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{HistoryBuilder, Invalid, Value, ValueId};
@@ -57,7 +57,8 @@ enum Split {
 }
 
 impl Written {
-    /// From the end of the text to its start: in how many ways the rest can be split, and the first piece of one.
+    /// From the end of the text to its start: in how many ways the rest can be split, and the first
+    /// piece of one.
     fn split(&self, whole: &str) -> Split {
         let mut rests: Vec<(u8, usize)> = vec![(0, 0); whole.len() + 1];
         rests[whole.len()] = (1, 0);

@@ -1,9 +1,9 @@
 //! Initial states that a log does not have.
 //!
-//! Some tools load a database before they record, and keep what they loaded to themselves. Then a value that is read
-//! and that no transaction of the log wrote is the one that was loaded. One object has one initial value: if reads show
-//! several such values, the one that a committed transaction read first is it, and the others stay values that nobody
-//! wrote.
+//! Some tools load a database before they record, and keep what they loaded to themselves. Then a
+//! value that is read and that no transaction of the log wrote is the one that was loaded. One
+//! object has one initial value: if reads show several such values, the one that a committed
+//! transaction read first is it, and the others stay values that nobody wrote.
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{HistoryBuilder, Invalid, ObjectId, Outcome, ValueId};

@@ -1,19 +1,20 @@
 //! `vbox`: a directory of Vbox logs, one per session, with intervals and range predicates.
 //!
 //! # Mapping
-//! A key is a row of the table `vbox` with the key column `k`; field 7 is its column `f7`. A version is (transaction,
-//! operation) there, and different versions may have equal values, so every row has a column `version` with the text
-//! `TXN.OP`: a read of an overwritten write stays one. A predicate on field 7 is a scan with the condition `f7 >= LEFT
-//! AND f7 <= RIGHT`.
+//! A key is a row of the table `vbox` with the key column `k`; field 7 is its column `f7`. A
+//! version is (transaction, operation) there, and different versions may have equal values, so
+//! every row has a column `version` with the text `TXN.OP`: a read of an overwritten write stays
+//! one. A predicate on field 7 is a scan with the condition `f7 >= LEFT AND f7 <= RIGHT`.
 //!
 //! A write of some fields leaves the others as they are, as writes of rows do.
 //!
-//! The initial version (transaction 0, operation 0) is absent, unless a predicate returned it: then its bounds must pin
-//! its value.
+//! The initial version (transaction 0, operation 0) is absent, unless a predicate returned it: then
+//! its bounds must pin its value.
 //!
-//! A version that no log has is a row that nobody wrote: its column `version` is all that is known of it. Some logs
-//! give a row of a predicate the number of its transaction where that of the operation belongs. Then the row is the
-//! last version that the transaction made of the key, of those that the predicate can have returned.
+//! A version that no log has is a row that nobody wrote: its column `version` is all that is known
+//! of it. Some logs give a row of a predicate the number of its transaction where that of the
+//! operation belongs. Then the row is the last version that the transaction made of the key, of
+//! those that the predicate can have returned.
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{
@@ -145,7 +146,8 @@ fn what(bytes: &mut Bytes<'_>, tag: u8, record: u64) -> Result<What, FormatError
     })
 }
 
-/// What a predicate returned: keys, then transactions, then operations. Memory grows with what is there.
+/// What a predicate returned: keys, then transactions, then operations. Memory grows with what is
+/// there.
 fn rows(bytes: &mut Bytes<'_>) -> Result<Vec<(u64, Version)>, FormatError> {
     let count = int(bytes)?;
     let keys = bytes.vec(u64::from(count) * 8)?;
@@ -202,8 +204,8 @@ impl Versions {
         }
     }
 
-    /// Finds out whether the rows of predicates name operations: not if all of them repeat the transaction's
-    /// number, and one names no write by that.
+    /// Finds out whether the rows of predicates name operations: not if all of them repeat the
+    /// transaction's number, and one names no write by that.
     fn find_numbering<'r>(&mut self, records: impl Iterator<Item = &'r Record>) {
         let mut missing = false;
         for record in records {

@@ -53,8 +53,8 @@ impl<'h> Writer<'h> {
         Ok(this)
     }
 
-    /// Logs tell an initial row only through the predicates that returned it: with predicates, each field must be
-    /// pinned so.
+    /// Logs tell an initial row only through the predicates that returned it: with predicates, each
+    /// field must be pinned so.
     fn check_initial(&self) -> Result<(), FormatError> {
         if !self.history.has_kind(OpKind::Scan) {
             return Ok(());
@@ -403,7 +403,8 @@ mod tests {
         assert_eq!(read_one(&log).unwrap().initial_values().len(), 1);
     }
 
-    /// A read of a version that is in no log was an input error here, and a read that nobody wrote elsewhere.
+    /// A read of a version that is in no log was an input error here, and a read that nobody wrote
+    /// elsewhere.
     #[test]
     fn a_version_of_no_log_is_a_row_that_nobody_wrote() {
         let log = [plain(b'T', 1, 1, 9), get(10, 0, 4, 3), ask(11, 7, 2, 5, &[(0, 4, 9)])].concat();

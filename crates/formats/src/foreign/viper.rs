@@ -1,20 +1,21 @@
 //! `viper`: a directory of Viper's JSON logs, one per session, with range queries.
 //!
 //! # Mapping
-//! A key is a row of the table `viper` with the key column `k` and the columns `val` and `dead`: Viper deletes by
-//! writing a tombstone, which has a value of its own and is returned by reads, so a dead row is a row here too.
-//! `["range",k1,k2,rows,dead rows]` is a scan with the condition `k >= K1 AND k <= K2`, whose result is both lists. An
-//! insertion or deletion is a read and a write. What was not successful is left out. Operations may also be objects
+//! A key is a row of the table `viper` with the key column `k` and the columns `val` and `dead`:
+//! Viper deletes by writing a tombstone, which has a value of its own and is returned by reads, so
+//! a dead row is a row here too. `["range",k1,k2,rows,dead rows]` is a scan with the condition
+//! `k >= K1 AND k <= K2`, whose result is both lists. An insertion or deletion is a read and a
+//! write. What was not successful is left out. Operations may also be objects
 //! (`{"opType":"r","key":…}`), as newer versions write them.
 //!
 //! # The initial state
-//! The transaction that `isInitial` marks is the initial state. Without one, a value that is read and that no
-//! transaction wrote is the one that was loaded before (see `unwritten`). A read of 0 is what a read of an absent row
-//! gives, unless 0 is written to the key or returned by a range.
+//! The transaction that `isInitial` marks is the initial state. Without one, a value that is read
+//! and that no transaction wrote is the one that was loaded before (see `unwritten`). A read of 0
+//! is what a read of an absent row gives, unless 0 is written to the key or returned by a range.
 //!
 //! # Files
-//! Viper's clients write the same history in several forms into neighbouring folders. Files that are no JSON are left
-//! out, with a warning.
+//! Viper's clients write the same history in several forms into neighbouring folders. Files that
+//! are no JSON are left out, with a warning.
 
 use hashbrown::HashSet;
 use margay_history::{
@@ -444,8 +445,8 @@ mod tests {
         history.initial_values().iter().map(show).collect()
     }
 
-    /// Published histories have no file that is marked as initial: what they read of it was taken for values
-    /// that nobody wrote, and every one of them was accused.
+    /// Published histories have no file that is marked as initial: what they read of it was taken
+    /// for values that nobody wrote, and every one of them was accused.
     #[test]
     fn without_an_initial_file_unwritten_values_were_loaded() {
         let log = br#"{"value":[["r",1,10,false],["r",2,0,false],["w",1,11,true]]}
@@ -453,7 +454,8 @@ mod tests {
             {"value":[["r",3,31,false]]}"#;
         let loaded = read_folder(Format::Viper, &[("J1.log", log)]).unwrap();
         let history = loaded.history;
-        // Of two values that nobody wrote to one key, one was loaded, and the other stays such a value.
+        // Of two values that nobody wrote to one key, one was loaded, and the other stays such a
+        // value.
         assert_eq!(initial(&history), ["viper/1 {val: 10, dead: false}", "viper/3 {val: 30, dead: false}"]);
         let absent = history.ops(TxnId(0)).nth(1).unwrap().accesses[0].value;
         assert_eq!(history.show_value(absent), "absent");

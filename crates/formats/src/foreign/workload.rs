@@ -1,16 +1,17 @@
 //! Steps of Jepsen operations as operations of a history, by workload.
 //!
 //! # Algorithm
-//! Transactions wait in a queue until the workload that they belong to is known; from then on they pass straight
-//! through. Most files tell at once: an append, a predicate, a compare-and-swap. Registers of `[:w k v]` are told from
-//! rows of the closed-predicate workload by the absence of predicates among the first [`LOOKAHEAD`] transactions.
+//! Transactions wait in a queue until the workload that they belong to is known; from then on they
+//! pass straight through. Most files tell at once: an append, a predicate, a compare-and-swap.
+//! Registers of `[:w k v]` are told from rows of the closed-predicate workload by the absence of
+//! predicates among the first [`LOOKAHEAD`] transactions.
 
 use margay_history::{
     Access, HistoryBuilder, Interval, Invalid, ObjectId, OpDetail, OpKind, Outcome, Table, TableId, Value,
     ValueId,
 };
 
-use super::steps::Step;
+use super::steps::OperationStep;
 use super::texts::Texts;
 use super::unwritten::Unwritten;
 
@@ -28,7 +29,7 @@ pub(crate) struct Txn {
     pub label: u64,
     pub at: Interval,
     pub outcome: Outcome,
-    pub steps: Vec<Step>,
+    pub steps: Vec<OperationStep>,
     pub line: u64,
 }
 
@@ -63,34 +64,44 @@ struct Signs {
 }
 
 impl Signs {
-    fn note(&mut self, step: &Step) {
+    fn note(&mut self, step: &OperationStep) {
         match step {
-            Step::Read(..) | Step::Write(..) => self.keyed = true,
-            Step::Append(..) => self.appends = true,
-            Step::ReadRegister(..) | Step::WriteRegister(..) => self.whole = true,
-            Step::GetText(..) | Step::PutText(..) | Step::AppendText(..) => self.whole = true,
-            Step::Rows(..) | Step::Init(_) | Step::Acquire | Step::Release => {}
+            OperationStep::Read(..) | OperationStep::Write(..) => self.keyed = true,
+            OperationStep::Append(..) => self.appends = true,
+            OperationStep::ReadRegister(..) | OperationStep::WriteRegister(..) => self.whole = true,
+            OperationStep::GetText(..) | OperationStep::PutText(..) | OperationStep::AppendText(..) => {
+                self.whole = true
+            }
+            OperationStep::Rows(..)
+            | OperationStep::Init(_)
+            | OperationStep::Acquire
+            | OperationStep::Release => {}
             single => {
                 self.single = true;
-                self.adds |= matches!(single, Step::Add(_));
-                self.stores |= matches!(single, Step::Store(_));
-                self.swaps |= matches!(single, Step::Swap(..));
-                self.tuples |= matches!(single, Step::SwapOf(..) | Step::ReadOf(..));
-                self.scalars |= matches!(single, Step::Scalar(value) if *value != ValueId::NULL);
-                self.elements |= matches!(single, Step::Elements(..));
-                self.bank |= matches!(single, Step::Balances(_) | Step::Transfer { .. });
+                self.adds |= matches!(single, OperationStep::Add(_));
+                self.stores |= matches!(single, OperationStep::Store(_));
+                self.swaps |= matches!(single, OperationStep::Swap(..));
+                self.tuples |= matches!(single, OperationStep::SwapOf(..) | OperationStep::ReadOf(..));
+                self.scalars |= matches!(single, OperationStep::Scalar(value) if *value != ValueId::NULL);
+                self.elements |= matches!(single, OperationStep::Elements(..));
+                self.bank |= matches!(single, OperationStep::Balances(_) | OperationStep::Transfer { .. });
             }
         }
     }
 
     fn single(&self) -> Option<Single> {
-        match () {
-            () if self.bank => Some(Single::Bank),
-            () if self.tuples => Some(Single::Registers),
-            () if self.elements => Some(Single::Set),
-            () if self.swaps || self.scalars && self.stores => Some(Single::Register),
-            () if self.scalars && self.adds => Some(Single::Counter),
-            () => None,
+        if self.bank {
+            Some(Single::Bank)
+        } else if self.tuples {
+            Some(Single::Registers)
+        } else if self.elements {
+            Some(Single::Set)
+        } else if self.swaps || self.scalars && self.stores {
+            Some(Single::Register)
+        } else if self.scalars && self.adds {
+            Some(Single::Counter)
+        } else {
+            None
         }
     }
 }
@@ -146,7 +157,7 @@ impl Emitter {
         txn.steps.iter().for_each(|step| self.signs.note(step));
         if self.balances == Balances::Unread
             && txn.outcome == Outcome::Committed
-            && let Some(Step::Balances(all)) = txn.steps.first()
+            && let Some(OperationStep::Balances(all)) = txn.steps.first()
         {
             self.initial_balances(builder, all)?;
         }
@@ -179,15 +190,15 @@ impl Emitter {
         for txn in &self.queue {
             for step in &txn.steps {
                 match *step {
-                    Step::WriteRegister(key, value) => {
+                    OperationStep::WriteRegister(key, value) => {
                         let object = builder.object(None, key);
                         self.registers.write(object, value);
                     }
-                    Step::ReadRegister(key, value) => {
+                    OperationStep::ReadRegister(key, value) => {
                         let object = builder.object(None, key);
                         self.registers.read(object, value, txn.outcome);
                     }
-                    Step::PutText(key, text) | Step::AppendText(key, text) => {
+                    OperationStep::PutText(key, text) | OperationStep::AppendText(key, text) => {
                         self.texts.add(builder, key, text);
                     }
                     _ => {}
@@ -321,65 +332,65 @@ impl Emission<'_> {
         self.push(kind, &[Access { object, value }], OpDetail::None)
     }
 
-    fn step(&mut self, step: &Step) -> Result<(), Invalid> {
+    fn step(&mut self, step: &OperationStep) -> Result<(), Invalid> {
         let set = self.to.single == Some(Single::Set);
         match step {
-            Step::Read(key, value) => self.keyed(OpKind::Read, *key, *value),
-            Step::Write(key, value) => self.keyed(OpKind::Write, *key, *value),
-            Step::Append(key, value) => self.keyed(OpKind::Append, *key, *value),
-            Step::ReadRegister(key, value) => self.keyed(OpKind::Read, *key, *value),
-            Step::WriteRegister(key, value) => self.keyed(OpKind::Write, *key, *value),
-            Step::GetText(key, text) => {
+            OperationStep::Read(key, value) => self.keyed(OpKind::Read, *key, *value),
+            OperationStep::Write(key, value) => self.keyed(OpKind::Write, *key, *value),
+            OperationStep::Append(key, value) => self.keyed(OpKind::Append, *key, *value),
+            OperationStep::ReadRegister(key, value) => self.keyed(OpKind::Read, *key, *value),
+            OperationStep::WriteRegister(key, value) => self.keyed(OpKind::Write, *key, *value),
+            OperationStep::GetText(key, text) => {
                 let value = self.to.texts.split(self.builder, *key, *text, self.txn.line)?;
                 self.keyed(OpKind::Read, *key, value)
             }
-            Step::PutText(key, ValueId::NULL) => self.keyed(OpKind::Write, *key, ValueId::NULL),
-            Step::PutText(key, text) => {
+            OperationStep::PutText(key, ValueId::NULL) => self.keyed(OpKind::Write, *key, ValueId::NULL),
+            OperationStep::PutText(key, text) => {
                 let value = self.builder.values().list(&[*text]);
                 self.keyed(OpKind::Write, *key, value)
             }
             // Nobody can see that nothing was appended.
-            Step::AppendText(_, ValueId::NULL) => Ok(()),
-            Step::AppendText(key, text) => self.keyed(OpKind::Append, *key, *text),
-            Step::Rows(condition, rows) => self.rows(condition, rows.as_deref()),
+            OperationStep::AppendText(_, ValueId::NULL) => Ok(()),
+            OperationStep::AppendText(key, text) => self.keyed(OpKind::Append, *key, *text),
+            OperationStep::Rows(condition, rows) => self.rows(condition, rows.as_deref()),
             // The initial state was taken from it before.
-            Step::Init(_) => Ok(()),
-            Step::Balances(all) => self.balances(all),
-            Step::Transfer { from, to, amount } => {
+            OperationStep::Init(_) => Ok(()),
+            OperationStep::Balances(all) => self.balances(all),
+            OperationStep::Transfer { from, to, amount } => {
                 self.to.table(self.builder, "accounts", &["id"])?;
                 self.sql(TAKE, &[*amount, *from])?;
                 self.sql(GIVE, &[*amount, *to])
             }
-            Step::Add(value) | Step::Store(value) if set => self.insert(*value),
-            Step::Add(value) => {
+            OperationStep::Add(value) | OperationStep::Store(value) if set => self.insert(*value),
+            OperationStep::Add(value) => {
                 self.to.counter(self.builder)?;
                 self.sql(COUNT, &[*value])
             }
-            Step::Store(value) => match self.tuple(*value) {
+            OperationStep::Store(value) => match self.tuple(*value) {
                 Some((key, value)) => self.keyed(OpKind::Write, key, value),
                 None => self.register(OpKind::Write, *value),
             },
-            Step::ReadOf(key, value) => self.keyed(OpKind::Read, *key, *value),
-            Step::SwapOf(key, old, new) => {
+            OperationStep::ReadOf(key, value) => self.keyed(OpKind::Read, *key, *value),
+            OperationStep::SwapOf(key, old, new) => {
                 let old = self.expected(*old);
                 self.keyed(OpKind::Read, *key, old)?;
                 self.keyed(OpKind::Write, *key, *new)
             }
-            Step::Swap(old, new) => {
+            OperationStep::Swap(old, new) => {
                 let old = self.expected(*old);
                 self.register(OpKind::Read, old)?;
                 self.register(OpKind::Write, *new)
             }
-            Step::Acquire => self.mutex("free", "held"),
-            Step::Release => self.mutex("held", "free"),
-            Step::Elements(key, elements) => self.scan(*key, Some(elements)),
-            Step::Unseen(key) if set => self.scan(*key, None),
-            Step::Unseen(Some(key)) if self.to.single == Some(Single::Registers) => {
+            OperationStep::Acquire => self.mutex("free", "held"),
+            OperationStep::Release => self.mutex("held", "free"),
+            OperationStep::Elements(key, elements) => self.scan(*key, Some(elements)),
+            OperationStep::Unseen(key) if set => self.scan(*key, None),
+            OperationStep::Unseen(Some(key)) if self.to.single == Some(Single::Registers) => {
                 self.keyed(OpKind::Read, *key, ValueId::UNKNOWN)
             }
-            Step::Unseen(_) => self.scalar(ValueId::UNKNOWN),
-            Step::Scalar(_) if set => self.scan(None, None),
-            Step::Scalar(value) => self.scalar(*value),
+            OperationStep::Unseen(_) => self.scalar(ValueId::UNKNOWN),
+            OperationStep::Scalar(_) if set => self.scan(None, None),
+            OperationStep::Scalar(value) => self.scalar(*value),
         }
     }
 
@@ -418,7 +429,8 @@ impl Emission<'_> {
         if accesses.is_empty() { Ok(()) } else { self.push(OpKind::Read, &accesses, OpDetail::None) }
     }
 
-    /// A read of the register or the counter. Which accounts a bank's read did not see cannot be said.
+    /// A read of the register or the counter. Which accounts a bank's read did not see cannot be
+    /// said.
     fn scalar(&mut self, value: ValueId) -> Result<(), Invalid> {
         match self.to.single {
             Some(Single::Bank) => Ok(()),
@@ -453,8 +465,8 @@ impl Emission<'_> {
         self.one(OpKind::Write, object, to)
     }
 
-    /// What a conditional write found. One that failed found something else. One in doubt either found
-    /// what it wanted and wrote, or did not happen: then what it read does not count either.
+    /// What a conditional write found. One that failed found something else. One in doubt either
+    /// found what it wanted and wrote, or did not happen: then what it read does not count either.
     fn expected(&self, value: ValueId) -> ValueId {
         if self.txn.outcome == Outcome::Aborted { ValueId::UNKNOWN } else { value }
     }
@@ -467,7 +479,8 @@ impl Emission<'_> {
         }
     }
 
-    /// An insertion into the set; a pair goes into the set of a key. The row says no more than that it is there.
+    /// An insertion into the set; a pair goes into the set of a key. The row says no more than that
+    /// it is there.
     fn insert(&mut self, element: ValueId) -> Result<(), Invalid> {
         let several = matches!(self.builder.values().get(element), Value::List(items) if items.len() == 2);
         let table = self.set_table(several)?;

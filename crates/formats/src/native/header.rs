@@ -26,8 +26,9 @@ pub(super) fn read(reader: &mut ValueReader, line: &[u8]) -> Result<(), Fault> {
         if !seen.insert(name.to_string()) {
             return Err(Fault::new(at, format!("field {name:?} occurs twice")));
         }
-        // A line of another kind is met here when the header is missing altogether. `level` and `unit` are fields of
-        // both, and may stand before `margay`, as where a program sorts the names.
+        // A line of another kind is met here when the header is missing altogether. `level` and
+        // `unit` are fields of both, and may stand before `margay`, as where a program sorts the
+        // names.
         let of_operations = super::fields::Field::named(name).is_some() && !FIELDS.contains(&name);
         match !versioned && of_operations {
             true => Err(Fault::new(0, EXAMPLE)),

@@ -1,7 +1,8 @@
-//! A strict JSON cursor over one line: every value is read in place, and every error knows its byte.
+//! A strict JSON cursor over one line: every value is read in place, and every error knows its
+//! byte.
 //!
-//! Lines are short and there are millions of them, so there is no tree and no token list; the caller asks for what it
-//! expects.
+//! Lines are short and there are millions of them, so there is no tree and no token list; the
+//! caller asks for what it expects.
 
 use std::borrow::Cow;
 

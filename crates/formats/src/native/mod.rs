@@ -1,9 +1,12 @@
-//! The native format: a header, then one operation or piece of evidence per line, as JSON. See `docs/FORMAT.md`.
+//! The native format: a header, then one operation or piece of evidence per line, as JSON. See
+//! `docs/FORMAT.md`.
 //!
 //! # Invariants
-//! - Strict: an unknown or repeated field, a wrong type, a second kind of operation on a line are errors at their byte.
+//! - Strict: an unknown or repeated field, a wrong type, a second kind of operation on a line are
+//!   errors at their byte.
 //! - One line is held at a time; a line is parsed once, in place, straight into the builder.
-//! - The writer's output is canonical: one history has one text, and reading it gives the same history.
+//! - The writer's output is canonical: one history has one text, and reading it gives the same
+//!   history.
 
 mod fields;
 mod header;

@@ -9,8 +9,8 @@ use super::values::ValueReader;
 use crate::input::{Input, Lines};
 use crate::{FormatError, Warnings};
 
-/// A recorder that was killed may have left half a line at the end: what it stood for is as if it had not been
-/// recorded.
+/// A recorder that was killed may have left half a line at the end: what it stood for is as if it
+/// had not been recorded.
 pub(crate) fn read(input: Input<'_>, warnings: &mut Warnings) -> Result<History, FormatError> {
     let mut lines = input.lines()?;
     let mut reader = Reader::default();
@@ -37,7 +37,8 @@ pub(crate) fn read(input: Input<'_>, warnings: &mut Warnings) -> Result<History,
     reader.values.builder.finish().map_err(|invalid| lines.invalid(invalid))
 }
 
-/// Whether an object begins here that does not end: a recorder that was killed may leave such a last line.
+/// Whether an object begins here that does not end: a recorder that was killed may leave such a
+/// last line.
 #[must_use]
 pub fn is_cut(text: &[u8]) -> bool {
     let (mut depth, mut quoted, mut escaped) = (0, false, false);
@@ -63,8 +64,8 @@ struct Reader {
     values: ValueReader,
 }
 
-/// Reads a history from lines that somebody else holds: the header, then operations and evidence, and initial values
-/// at any time.
+/// Reads a history from lines that somebody else holds: the header, then operations and evidence,
+/// and initial values at any time.
 pub struct NativeReader {
     reader: Reader,
 }

@@ -4,7 +4,8 @@ use margay_history::{Access, HistoryBuilder, NameId, ObjectId, ValueId};
 
 use super::json::{DEPTH, Fault, Json, Number};
 
-/// Reads values into a builder. The vectors are stacks that nested values share, so that reading makes no garbage.
+/// Reads values into a builder. The vectors are stacks that nested values share, so that reading
+/// makes no garbage.
 #[derive(Default)]
 pub(super) struct ValueReader {
     pub builder: HistoryBuilder,
@@ -96,7 +97,8 @@ impl ValueReader {
         }
     }
 
-    /// Reads `[table, key]`; the table `null` is none, for keys of a key-value store that are lists.
+    /// Reads `[table, key]`; the table `null` is none, for keys of a key-value store that are
+    /// lists.
     fn row_object(&mut self, json: &mut Json<'_>) -> Result<ObjectId, Fault> {
         let (start, mut table, mut key) = (json.place(), None, None);
         let mut count = 0;

@@ -1,8 +1,9 @@
-//! Writes the native format: a history session by session, so that reading it back moves nothing; or a recording, as it
-//! grows.
+//! Writes the native format: a history session by session, so that reading it back moves nothing;
+//! or a recording, as it grows.
 //!
 //! # Invariants
-//! - Only whole lines are passed on, and nothing is kept of them: a file that grows can be read at any time.
+//! - Only whole lines are passed on, and nothing is kept of them: a file that grows can be read at
+//!   any time.
 //!
 //! # Cost
 //! Numbers are written by hand into one buffer, which is passed on when it holds 64 KiB.
@@ -92,7 +93,8 @@ impl std::error::Error for Beyond {}
 /// When the buffer is passed on.
 const FULL: usize = 1 << 16;
 
-/// Writes lines of the native format. Each is made by one call, and ended by [`NativeWriter::end_line`].
+/// Writes lines of the native format. Each is made by one call, and ended by
+/// [`NativeWriter::end_line`].
 #[derive(Debug)]
 pub struct NativeWriter<W> {
     out: W,
@@ -407,7 +409,8 @@ impl<W: Write> NativeWriter<W> {
         })
     }
 
-    /// That these transactions wrote an object one after the other; without a label it is the initial version.
+    /// That these transactions wrote an object one after the other; without a label it is the
+    /// initial version.
     ///
     /// # Errors
     /// What JSON has no word for.

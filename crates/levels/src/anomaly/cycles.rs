@@ -1,4 +1,5 @@
-//! Cycles of dependencies: eight shapes, each plain, with session order, and with real time \[Adya1999, Elle\].
+//! Cycles of dependencies: eight shapes, each plain, with session order, and with real time
+//! \[Adya1999, Elle\].
 
 use super::{Anomaly, Cycle, Entry, Kind, Order, Rw};
 
@@ -25,7 +26,7 @@ const SHAPES: &[Shape] = &[
         rw: Rw::None,
         predicate_rw: false,
         summary: "a cycle of writes: two transactions each overwrite the other",
-        definition: "The version orders of several objects put transactions in a circle: each overwrote a \
+        definition: "The version orders of several objects put transactions in a cycle: each overwrote a \
             version of the next. Adya calls it a write cycle, the ANSI critique a dirty write.",
         implies: &[Anomaly::G1c],
         plain_implies: &[],
@@ -40,7 +41,7 @@ const SHAPES: &[Shape] = &[
         wr: true,
         rw: Rw::None,
         predicate_rw: false,
-        summary: "circular information flow: transactions read each other's writes in a circle",
+        summary: "circular information flow: transactions read each other's writes in a cycle",
         definition: "A cycle of write and read dependencies with at least one read dependency: information \
             flowed from each transaction to the next and back to the first.",
         implies: &[Anomaly::G1],

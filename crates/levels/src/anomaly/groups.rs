@@ -1,4 +1,5 @@
-//! Unions of anomalies, Adya's phenomena that Elle names and never looks for, and the "cycle exists" answers.
+//! Unions of anomalies, Adya's phenomena that Elle names and never looks for, and the "cycle
+//! exists" answers.
 
 use super::local::Row;
 use super::{Anomaly, Entry, Kind};
@@ -127,7 +128,8 @@ const ROWS: &[Row] = &[
     },
 ];
 
-/// A "cycle exists" answer: which level it rules out, what the cycle is made of, and whose name it is.
+/// A "cycle exists" answer: which level it rules out, what the cycle is made of, and whose name it
+/// is.
 const SEARCHES: &[(Anomaly, &str, &str)] = &[
     (Anomaly::Pl1CycleExists, "ww edges", "Elle"),
     (Anomaly::Pl2CycleExists, "ww and wr edges", "Elle"),

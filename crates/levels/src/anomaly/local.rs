@@ -125,9 +125,9 @@ const ROWS: &[Row] = &[
     Row {
         anomaly: Anomaly::CyclicVersions,
         kind: Kind::Local,
-        summary: "the versions of one object follow each other in a circle",
+        summary: "the versions of one object follow each other in a cycle",
         definition: "What is known about the order of one object's versions is contradictory: each was made by a \
-            transaction that had read the next, say, in a circle. Reads order versions where they must be of committed \
+            transaction that had read the next, say, in a cycle. Reads order versions where they must be of committed \
             versions, hence from read-committed up.",
         implies: &[],
         example: Some("T1: r(x,2) w(x,1) | T2: r(x,1) w(x,2)"),

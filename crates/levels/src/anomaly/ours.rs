@@ -35,7 +35,8 @@ const ROWS: &[Row] = &[
         summary: "a transaction reads one of another's writes, and of another object an older version than its",
         definition: "A transaction reads from T1 and, of some object that T1 wrote, a version older than T1's: it \
             saw a part of T1's effects. The order of the two reads does not matter.",
-        // The reader depends on T1 by wr; from the older version rw leads to its overwriter, and ww on to T1.
+        // The reader depends on T1 by wr; from the older version rw leads to its overwriter, and ww
+        // on to T1.
         implies: &[(Anomaly::GSingleItem, "Adya1999")],
         example: Some("init: x=0 y=0 | T1: w(x,1) w(y,1) | T2: r(x,0) r(y,1)"),
         cites: &["BiswasEnea2019", "RAMP", "Plume"],
@@ -46,7 +47,8 @@ const ROWS: &[Row] = &[
         summary: "a transaction reads an object twice and sees two versions of others",
         definition: "A transaction that does not write an object reads it twice and sees versions of different \
             writers. The ANSI critique calls it a fuzzy read.",
-        // One of the two versions is older; rw leads from its reader to its overwriter, ww to the newer, wr back.
+        // One of the two versions is older; rw leads from its reader to its overwriter, ww to the
+        // newer, wr back.
         implies: &[(Anomaly::GSingleItem, "Adya1999")],
         example: Some("init: x=0 | T1: w(x,1) | T2: r(x,0) r(x,1)"),
         cites: &["Berenson1995", "Adya1999"],

@@ -1,11 +1,13 @@
-//! Which profile is meant: by a name, a file, what a history says of itself, and the level that is asked for.
+//! Which profile is meant: by a name, a file, what a history says of itself, and the level that is
+//! asked for.
 
 use std::fmt;
 
 use super::{Found, Profile, all, fold, same_dbms, spelled, split_version, unknown};
 use crate::{Level, UnknownName};
 
-/// A database as it is named to a check: `postgresql-15`, `postgresql/repeatable-read`, or a profile of one's own.
+/// A database as it is named to a check: `postgresql-15`, `postgresql/repeatable-read`, or a
+/// profile of one's own.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Dbms {
     /// A DBMS, perhaps with a version and a level of its own.
@@ -67,10 +69,10 @@ impl Dbms {
 
     /// The profile under which `asked` is verified.
     ///
-    /// A level of the DBMS's own is the one after the slash; or else the one that the history was `recorded`
-    /// at; or else the one that has the asked level's name; or else the one with the fewest mechanisms that
-    /// promises it. A row that is named and does not promise what is asked is no answer: another row's
-    /// mechanisms would be held against a database that never had them.
+    /// A level of the DBMS's own is the one after the slash; or else the one that the history was
+    /// `recorded` at; or else the one that has the asked level's name; or else the one with the
+    /// fewest mechanisms that promises it. A row that is named and does not promise what is asked
+    /// is no answer: another row's mechanisms would be held against a database that never had them.
     ///
     /// # Errors
     /// When there is no such profile, or it does not promise the level.

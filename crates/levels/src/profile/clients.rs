@@ -1,4 +1,5 @@
-//! Databases that the drivers of `examples/drivers` run, by their own documentation, as these drivers use them.
+//! Databases that the drivers of `examples/drivers` run, by their own documentation, as these
+//! drivers use them.
 
 use super::{Granularity, Lock, Mode, Profile, Read, Snapshot, embedded, mode};
 use crate::Level;

@@ -1,7 +1,8 @@
 //! What a product is known to do that our definition of its promise forbids.
 //!
-//! A deviation is no bug that is hushed up: the product's documentation describes it. `margay check` at a
-//! level goes by the definition; `margay run` on the product sets such a finding aside and says so.
+//! A deviation is no bug that is hushed up: the product's documentation describes it.
+//! `margay check` at a level goes by the definition; `margay run` on the product sets such a
+//! finding aside and says so.
 
 /// One documented behaviour of a product.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

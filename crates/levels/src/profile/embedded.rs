@@ -1,4 +1,5 @@
-//! Embedded engines, by their own documentation. Their calls stand for statements: get for SELECT, put for the rest.
+//! Embedded engines, by their own documentation. Their calls stand for statements: get for SELECT,
+//! put for the rest.
 
 use super::{Certifier, Granularity, Lock, Mode, Profile, Read, Snapshot, mode};
 use crate::Level;

@@ -1,4 +1,5 @@
-//! A profile in a TOML file, for a database that is not among the rows, or that is configured in another way.
+//! A profile in a TOML file, for a database that is not among the rows, or that is configured in
+//! another way.
 //!
 //! ```toml
 //! like = "postgresql/repeatable-read"   # everything that is not said is as there

@@ -144,7 +144,8 @@ const SQLITE_WAL: Profile = Profile {
     ..SQLITE
 };
 
-/// Connections that share one cache lock tables, whatever the journal: it is about what other caches see.
+/// Connections that share one cache lock tables, whatever the journal: it is about what other
+/// caches see.
 const SQLITE_SHARED: Profile = Profile {
     dbms: "sqlite-shared",
     note: "Connections of one process with one cache: one writer at a time, and locks on tables to the end of the \
@@ -153,8 +154,8 @@ const SQLITE_SHARED: Profile = Profile {
     ..SQLITE
 };
 
-/// Reads lock; writes are buffered, and blind ones of one cell may share its lock, so that only FOR UPDATE
-/// locks by itself before the commit.
+/// Reads lock; writes are buffered, and blind ones of one cell may share its lock, so that only FOR
+/// UPDATE locks by itself before the commit.
 const BUFFERED: [Mode; 6] = {
     let search = mode_over(Lock::Share, Read::Newest, PredicateLock::Blocking);
     let write = mode(Lock::None, Read::Newest);

@@ -6,7 +6,8 @@ use super::{
 };
 use crate::Level;
 
-/// Statements that find rows in the snapshot and re-check those changed since: read committed, PostgreSQL's way.
+/// Statements that find rows in the snapshot and re-check those changed since: read committed,
+/// PostgreSQL's way.
 const RECHECK: [Mode; 6] = [
     mode(Lock::None, Read::Snapshot),
     mode(Lock::Share, Read::SnapshotThenNewest),
@@ -16,8 +17,8 @@ const RECHECK: [Mode; 6] = [
     mode(Lock::Exclusive, Read::SnapshotThenNewest),
 ];
 
-/// Everything reads the snapshot; a row changed since makes the statement fail. An insert meets the newest version
-/// of its key, whatever the snapshot says.
+/// Everything reads the snapshot; a row changed since makes the statement fail. An insert meets the
+/// newest version of its key, whatever the snapshot says.
 const ONE_SNAPSHOT: [Mode; 6] = [
     mode(Lock::None, Read::Snapshot),
     mode(Lock::Share, Read::Snapshot),
@@ -37,7 +38,8 @@ const ONE_SNAPSHOT_REMEMBERED: [Mode; 6] = [
     mode_over(Lock::Exclusive, Read::Snapshot, PredicateLock::Remembered),
 ];
 
-/// Plain reads see the snapshot, everything else the newest committed version: InnoDB's and TiDB's way.
+/// Plain reads see the snapshot, everything else the newest committed version: InnoDB's and TiDB's
+/// way.
 const SNAPSHOT_AND_NEWEST: [Mode; 6] = [
     mode(Lock::None, Read::Snapshot),
     mode(Lock::Share, Read::Newest),
@@ -101,10 +103,11 @@ const POSTGRESQL_SER: Profile = Profile {
     own_name: "SERIALIZABLE",
     certifier: Some(Certifier::Ssi),
     modes: ONE_SNAPSHOT_REMEMBERED,
-    // Not strict: the documentation promises the effect of *some* serial order and the order that SSI leads to is
-    // not the order of commits [PortsGrittner2012, ONeil2016]: a transaction that commits later may come first.
-    // That is so for overlapping transactions; for others the argument that the last of the dangerous structure
-    // commits first extends to real-time edges on one server, but nobody promises it, so neither do we.
+    // Not strict: the documentation promises the effect of *some* serial order and the order that
+    // SSI leads to is not the order of commits [PortsGrittner2012, ONeil2016]: a transaction that
+    // commits later may come first. That is so for overlapping transactions; for others the
+    // argument that the last of the dangerous structure commits first extends to real-time edges on
+    // one server, but nobody promises it, so neither do we.
     promises: &[Level::Serializable],
     note: "Serializable snapshot isolation: two consecutive rw edges are refused only if the last of the three \
         transactions commits first, and with a read-only first transaction only if that commit came before its \

@@ -6,8 +6,8 @@ use crate::anomaly::{Cycle, Kind, Order, Rw};
 use crate::profile::{self, Found, Profile, Statement};
 use crate::{Anomaly, Level, Model, cite, names};
 
-/// The explanation of a level, anomaly (mechanisms are among them), model or profile, or of several that share the
-/// name; `None` where nothing bears it.
+/// The explanation of a level, anomaly (mechanisms are among them), model or profile, or of several
+/// that share the name; `None` where nothing bears it.
 pub fn explain(name: &str) -> Option<String> {
     let level = name.parse::<Level>().ok();
     let model = name.parse::<Model>().ok().filter(|m| level.is_none() || m.level() != level);

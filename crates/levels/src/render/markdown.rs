@@ -1,11 +1,12 @@
 //! The generated parts of `docs/LEVELS.md`, and all of `docs/REFERENCES.md`.
 
-use super::{LATTICE, SECTIONS, profile_cells};
+use super::{LATTICE, SECTIONS, profile_cells, text};
 use crate::cite::REFERENCES;
 use crate::profile;
 use crate::{Anomaly, Level, Model};
 
-/// Replaces what stands between `<!-- NAME -->` and `<!-- end -->` in `document` by the section of that name.
+/// Replaces what stands between `<!-- NAME -->` and `<!-- end -->` in `document` by the section of
+/// that name.
 ///
 /// A marker of an unknown name is left as it is; so is a marker without an end.
 pub fn fill(document: &str) -> String {
@@ -75,7 +76,7 @@ fn levels() -> String {
 
 fn definition(level: Level) -> String {
     let d = level.definition();
-    format!("- **`{level}`**: {} \\[{}\\]\n", d.text, d.cites.join(", "))
+    text::item(&format!("**`{level}`**: {} \\[{}\\]", d.text, d.cites.join(", ")))
 }
 
 fn anomalies() -> String {
@@ -128,11 +129,11 @@ fn profiles() -> String {
 /// All of `docs/REFERENCES.md`.
 pub fn references() -> String {
     let mut out = String::from(
-        "# References\n\nThe keys that code and documents cite. The list is `crates/levels/src/cite.rs`; this page is \
-         made from it.\n\n",
+        "# References\n\nThe keys that code and documents cite. This page is generated from \
+         `crates/levels/src/cite.rs`.\n\n",
     );
     for r in REFERENCES {
-        out.push_str(&format!("- **{}**: {}\n", r.key, r.text));
+        out.push_str(&text::item(&format!("**{}**: {}", r.key, r.text)));
     }
     out
 }

@@ -7,10 +7,16 @@ pub(super) fn list<T: Display>(items: &[T]) -> String {
     items.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// `text` in lines of at most `width` characters, each after `indent`. A longer word keeps a line of its own.
+/// `text` in lines of at most `width` characters, each after `indent`. A longer word keeps a line
+/// of its own.
 pub(super) fn wrap(text: &str, width: usize, indent: &str) -> String {
     let room = width.saturating_sub(indent.chars().count());
     lines(text, room).iter().map(|l| format!("{indent}{l}\n")).collect()
+}
+
+/// An item of a Markdown list in lines of at most 100 characters.
+pub(super) fn item(text: &str) -> String {
+    format!("- {}", &wrap(text, 100, "  ")[2..])
 }
 
 fn lines(text: &str, room: usize) -> Vec<String> {

@@ -148,8 +148,8 @@ fn with_job(
     run(&mut client, &tape, &monitor);
 }
 
-/// MariaDB at REPEATABLE READ was accused of reads that no moment explains: they were deletes that had found
-/// nothing, and had waited for others' commits.
+/// MariaDB at REPEATABLE READ was accused of reads that no moment explains: they were deletes that
+/// had found nothing, and had waited for others' commits.
 #[test]
 fn a_delete_that_finds_nothing_is_a_read_where_it_reads_as_reads_do() {
     for (deletes_read, operations) in [(true, 3), (false, 2)] {
@@ -176,7 +176,8 @@ fn who_waits_for_the_collector_promises_to_have_called_nothing() {
         thread::sleep(2 * limit);
         thread::scope(|scope| {
             scope.spawn(|| {
-                // The collector comes nearer only after it has seen that the client goes on promising.
+                // The collector comes nearer only after it has seen that the client goes on
+                // promising.
                 let mut chunk = Chunk::default();
                 let mut promised = |later: i64| loop {
                     match tape.take(&mut chunk) {
@@ -206,8 +207,8 @@ fn nobody_waits_for_a_collector_when_the_run_is_over() {
     });
 }
 
-/// What a client does between the calls of its transactions allocates nothing, once the chunks that go to the
-/// collector and back are warm.
+/// What a client does between the calls of its transactions allocates nothing, once the chunks that
+/// go to the collector and back are warm.
 #[test]
 fn recording_allocates_nothing() {
     with_client(|client, tape, monitor| {
@@ -231,8 +232,8 @@ fn recording_allocates_nothing() {
     });
 }
 
-/// A database that gives trouble: each commit takes the next of its answers, and then there is none any more.
-/// So does each attempt to connect.
+/// A database that gives trouble: each commit takes the next of its answers, and then there is none
+/// any more. So does each attempt to connect.
 #[derive(Default)]
 struct Troubled {
     statements: Mutex<Vec<Trouble>>,
@@ -350,8 +351,8 @@ fn a_commit_without_an_answer_is_unknown_and_its_client_goes_on_in_a_new_session
     });
 }
 
-/// Runs on MariaDB at READ UNCOMMITTED that lost connections were called violated: others had seen what a
-/// transaction had written after its client had given it up, and before the server did.
+/// Runs on MariaDB at READ UNCOMMITTED that lost connections were called violated: others had seen
+/// what a transaction had written after its client had given it up, and before the server did.
 #[test]
 fn a_transaction_that_was_cut_off_is_gone_unless_others_see_what_is_not_committed() {
     for (level, counts) in [("SERIALIZABLE", (1, 0)), ("READ UNCOMMITTED", (0, 1))] {
@@ -375,8 +376,8 @@ fn a_connection_is_tried_for_several_times() {
     });
 }
 
-/// A regression: clients of a server that was dead for good went on trying until the run was over, and nobody
-/// heard of it.
+/// A regression: clients of a server that was dead for good went on trying until the run was over,
+/// and nobody heard of it.
 #[test]
 fn a_client_gives_up_when_nobody_gets_an_answer() {
     let job = Job { transactions: Some(100), ..job() };
@@ -393,7 +394,8 @@ fn a_client_gives_up_when_nobody_gets_an_answer() {
     });
 }
 
-/// A regression: a full disk under SQLite was recorded as thousands of commits of unknown outcome, and as nothing else.
+/// A regression: a full disk under SQLite was recorded as thousands of commits of unknown outcome,
+/// and as nothing else.
 #[test]
 fn a_full_disk_ends_the_run_and_is_named() {
     let full = "database or disk is full";
@@ -434,7 +436,8 @@ fn the_time_of_a_run_begins_when_all_are_connected() {
     });
 }
 
-/// The clock is read once for each call; what follows a transaction in its session is seen to be later all the same.
+/// The clock is read once for each call; what follows a transaction in its session is seen to be
+/// later all the same.
 #[test]
 fn a_transaction_begins_after_the_last_one_has_ended() {
     let job = Job { transactions: Some(3), ..job() };

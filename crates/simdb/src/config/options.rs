@@ -5,31 +5,27 @@ use super::{Distribution, SimConfig};
 
 /// Every option: its name on the command line, what it takes, and what it means.
 pub const OPTIONS: [(&str, &str, &str); 17] = [
-    ("protocol", "P", "what the database runs"),
-    (
-        "fault",
-        "F[=P]",
-        "what goes wrong, and with which probability (0.1 if not given); may be given several times",
-    ),
+    ("protocol", "P", "the protocol of the database"),
+    ("fault", "F[=P]", "a fault and its probability (by default 0.1); may be repeated"),
     ("clients", "N", "number of clients"),
     ("transactions", "N", "number of transactions in all"),
     ("ops", "N|A-B", "operations per transaction"),
     ("keys", "N", "number of registers, of lists and of rows"),
-    ("mix", "NAME|K=W,…", "what clients ask for: registers, lists, rows, mixed, or weights"),
+    ("mix", "NAME|K=W,…", "what clients do: registers, lists, rows, mixed, or weights"),
     ("distribution", "D", "which keys clients prefer: uniform or zipf"),
-    ("seed", "N", "where randomness comes from"),
+    ("seed", "N", "seed of all random choices"),
     ("aborts", "P", "how often a client rolls back"),
     ("unknown", "P", "how often a client never learns how its commit ended"),
-    ("skew", "D", "how far clients' clocks are apart at most, as 10us"),
+    ("skew", "D", "largest difference between clients' clocks, such as 10us"),
     ("domain", "N", "column v takes values below this"),
-    ("list-length", "N", "how long lists become"),
+    ("list-length", "N", "the largest length of a list"),
     ("sql", "BOOL", "whether aggregates are recorded as SQL"),
     (
         "evidence",
         "E[=PERCENT],…",
         "all, none, or some of version-order, version-set, snapshot, commit, serialization",
     ),
-    ("latency", "D", "longest way between client and database, as 100us; think times are as long"),
+    ("latency", "D", "longest latency between client and database, such as 100us; think times are as long"),
 ];
 
 impl SimConfig {

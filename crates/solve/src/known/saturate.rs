@@ -35,7 +35,7 @@ use super::{Forced, Known, cycle};
 use crate::strategy::Strategy;
 
 /// A round that adds less than one in so many of what was derived may be the last.
-const ENOUGH: usize = 16;
+const LAST_ROUND_SHARE: usize = 16;
 
 /// The saturated graph with reachability, or a cycle.
 pub(crate) enum Saturated {
@@ -72,7 +72,7 @@ impl Known<'_> {
                 return Ok(Saturated::Acyclic(reach));
             }
             // Where a round is dear, what is left is left to the search.
-            let few = (self.derived.len() - before) * ENOUGH < self.derived.len();
+            let few = (self.derived.len() - before) * LAST_ROUND_SHARE < self.derived.len();
             if matches!(reach, Reach::Pairs(_)) && few && topological_order(&self.graph()).is_some() {
                 return Ok(Saturated::Acyclic(reach));
             }

@@ -8,7 +8,7 @@ use margay_verdict::{Budget, Certificate, Exhausted, Order};
 
 use super::Clash;
 use super::left::left_out;
-use super::sight::Sight;
+use super::sight::ReadVersions;
 use crate::atoms::{Atoms, guess};
 use crate::known::{Known, OptionalFact};
 use crate::lemma::{Step, Steps};
@@ -16,7 +16,7 @@ use crate::lit::Sat;
 use crate::problem::{INITIAL, Item, Problem, Stand};
 use crate::schedule::linear;
 use crate::search::{Solver, active};
-use crate::told::Told;
+use crate::told::NodeOrder;
 
 /// How many cycles are taken from one choice.
 pub(super) const CYCLES: usize = 256;
@@ -193,7 +193,7 @@ impl<'a> Choice<'a> {
         }
         let places = places(order);
         let versions = self.versions(&places);
-        let mut sight = Sight::new(self, order);
+        let mut sight = ReadVersions::new(self, order);
         while sight.advance() {
             for read in (0..self.seen.len() as u32).filter(|&read| self.problem.is_dependency(read)) {
                 budget.poll()?;
@@ -259,7 +259,7 @@ impl<'a> Choice<'a> {
 
     pub fn certificate(&self, order: &[u32], budget: &Budget) -> Result<Certificate, Exhausted> {
         let (places, level) = (places(order), self.problem.question.level);
-        let told = Told { problem: self.problem, places: &places, active: &self.active };
+        let told = NodeOrder { problem: self.problem, places: &places, active: &self.active };
         let mut versions = told.versions(|read| self.known.node(read), |read| self.seen[read as usize]);
         if !matches!(level, Level::ReadCommitted | Level::ReadUncommitted) && !self.problem.is_part() {
             versions.reads.extend(left_out(self, order, &versions.reads, budget)?);

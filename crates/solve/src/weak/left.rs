@@ -16,7 +16,7 @@ use margay_history::{ObjectId, Op, OpId, OpKind, PredicateId, Version};
 use margay_verdict::{Budget, Exhausted, Predicates, ReadFrom};
 
 use super::choice::Choice;
-use super::sight::Sight;
+use super::sight::ReadVersions;
 use crate::problem::Item;
 
 /// What is added to what has been told already.
@@ -35,7 +35,7 @@ pub(super) fn left_out(
     let places = super::choice::places(order);
     let versions = choice.versions(&places);
     let mut latest: HashMap<(OpId, ObjectId), u32> = HashMap::new();
-    let mut sight = Sight::new(choice, order);
+    let mut sight = ReadVersions::new(choice, order);
     while sight.advance() {
         for txn in (0..problem.txns.len() as u32).filter(|&txn| choice.active[txn as usize]) {
             for op in history.ops(problem.txns[txn as usize]) {

@@ -22,7 +22,7 @@ use crate::lemma::{Step, Steps};
 const BYTES: usize = 256 << 20;
 
 /// Who is visible to whom, for one block of transactions after the other.
-pub(super) struct Sight<'a> {
+pub(super) struct ReadVersions<'a> {
     choice: &'a Choice<'a>,
     how: How,
     /// The transactions of the present block.
@@ -53,7 +53,7 @@ enum Reach {
     Block(Sources),
 }
 
-impl<'a> Sight<'a> {
+impl<'a> ReadVersions<'a> {
     pub fn new(choice: &'a Choice<'a>, order: &[u32]) -> Self {
         let all = choice.problem.txns.len().max(1) as u32;
         let mut sight = Self { choice, how: How::Direct, block: 0..0, size: all };
@@ -129,7 +129,7 @@ impl<'a> Sight<'a> {
 
 /// What is visible to an operation.
 pub(super) struct Look<'s, 'a> {
-    sight: &'s Sight<'a>,
+    sight: &'s ReadVersions<'a>,
     txn: u32,
     /// Whose versions its transaction saw, where that is what counts.
     sources: HashSet<u32>,

@@ -1,7 +1,7 @@
 //! Aggregate functions over the rows of a group.
 //!
-//! A sum of doubles depends on the order of the rows unless every partial sum is exact; where it is not,
-//! there is no one answer, and evaluation says so.
+//! A sum of doubles depends on the order of the rows unless every partial sum is exact; where it is
+//! not, there is no one answer, and evaluation says so.
 
 use std::collections::HashSet;
 

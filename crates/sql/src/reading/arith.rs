@@ -133,8 +133,9 @@ fn decimals(op: Arith, a: Decimal, b: Decimal, dialect: Dialect) -> Result<Value
     result.map(Value::Decimal).ok_or_else(decimal_overflow)
 }
 
-/// The quotient of decimals. MySQL keeps hidden digits of an inexact quotient while it computes on, so that
-/// only an exact quotient is given a value here; [`divide_for_output`] gives the rounded one.
+/// The quotient of decimals. MySQL keeps hidden digits of an inexact quotient while it computes on,
+/// so that only an exact quotient is given a value here; [`divide_for_output`] gives the rounded
+/// one.
 fn divide(a: Decimal, b: Decimal, dialect: Dialect) -> Result<Value, SqlError> {
     if !dialect.is_mysql() {
         let quotient = a.checked_div(b, a.postgres_div_scale(b)).ok_or_else(decimal_overflow)?;

@@ -15,8 +15,8 @@ use crate::value::Value;
 
 /// What an UPDATE sets.
 ///
-/// Every expression sees the row before the update, except in MySQL, where an assignment sees those to its
-/// left; there an assignment that uses a column set before it is refused.
+/// Every expression sees the row before the update, except in MySQL, where an assignment sees those
+/// to its left; there an assignment that uses a column set before it is refused.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assignments {
     dialect: Dialect,

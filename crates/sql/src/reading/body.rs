@@ -1,5 +1,5 @@
-//! The bodies of procedures: a recursive-descent parser for MySQL's syntax and PL/pgSQL's, which binds names
-//! while it reads. The statements inside go to the parser of statements.
+//! The bodies of procedures: a recursive-descent parser for MySQL's syntax and PL/pgSQL's, which
+//! binds names while it reads. The statements inside go to the parser of statements.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::reading::expr::Class;
 use crate::reading::names::{self, Fit};
 use crate::reading::parse;
 use crate::reading::procedure::{
-    Block, Formula, Handler, Parameter, Prepared, Procedure, Step, Test, Variable, call,
+    Block, Formula, Handler, Parameter, Prepared, Procedure, ProcedureStep, Test, Variable, call,
 };
 use crate::reading::scope::Scope;
 use crate::reading::statement::{Plan, Statement};
@@ -25,7 +25,7 @@ const MAX_NESTING: usize = 64;
 
 /// What the names of a block mean.
 #[derive(Clone, Default)]
-pub(crate) struct Known {
+pub(crate) struct BlockNames {
     pub variables: Vec<Variable>,
     pub cursors: Vec<(Ident, usize)>,
     /// PL/pgSQL's records, whose fields a FOR loop gives them.
@@ -46,7 +46,7 @@ struct Label {
 pub(crate) struct Compiler<'a> {
     pub catalog: &'a Catalog<'a>,
     pub words: Words,
-    pub known: Known,
+    pub known: BlockNames,
     generation: u64,
     slots: Vec<Option<Type>>,
     cursors: Vec<(String, Option<Prepared>)>,
@@ -54,14 +54,14 @@ pub(crate) struct Compiler<'a> {
     nesting: usize,
 }
 
-type Steps = Result<Vec<Step>, SqlError>;
+type Steps = Result<Vec<ProcedureStep>, SqlError>;
 
 impl<'a> Compiler<'a> {
     pub fn new(catalog: &'a Catalog<'a>, generation: u64, words: Words, parameters: &[Parameter]) -> Self {
         let mut compiler = Compiler {
             catalog,
             words,
-            known: Known::default(),
+            known: BlockNames::default(),
             generation,
             slots: Vec::new(),
             cursors: Vec::new(),
@@ -93,7 +93,7 @@ impl<'a> Compiler<'a> {
             return Err(self.words.expected("the end of the procedure"));
         }
         let body = match step {
-            Step::Block(block) => block,
+            ProcedureStep::Block(block) => block,
             step => {
                 let id = self.id();
                 Block { id, initial: Vec::new(), cursors: Vec::new(), handler: None, body: vec![step] }
@@ -183,8 +183,8 @@ impl<'a> Compiler<'a> {
         Catalog { variables: &self.known.variables, ..*self.catalog }
     }
 
-    /// Errors that a database finds when it creates the procedure, or that name a construct, come at once;
-    /// others wait until the statement is reached.
+    /// Errors that a database finds when it creates the procedure, or that name a construct, come
+    /// at once; others wait until the statement is reached.
     fn deferred<T>(&self, result: Result<T, SqlError>) -> Result<Result<T, SqlError>, SqlError> {
         match result.map_err(|error| error.in_dialect(self.catalog.dialect)) {
             Err(error @ (SqlError::Unsupported { .. } | SqlError::Parse { .. })) => Err(error),
@@ -222,7 +222,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// One statement with its label.
-    pub fn step(&mut self) -> Result<Step, SqlError> {
+    pub fn step(&mut self) -> Result<ProcedureStep, SqlError> {
         if self.nesting >= MAX_NESTING {
             return Err(self.words.outside("blocks that nest this deep"));
         }
@@ -252,23 +252,23 @@ impl<'a> Compiler<'a> {
         Ok(None)
     }
 
-    fn compound(&mut self, label: Option<&Ident>) -> Result<Option<Step>, SqlError> {
+    fn compound(&mut self, label: Option<&Ident>) -> Result<Option<ProcedureStep>, SqlError> {
         let block = self.words.is(&["BEGIN"]) || (self.plpgsql() && self.words.is(&["DECLARE"]));
         Ok(Some(if block {
-            Step::Block(self.block(label)?)
+            ProcedureStep::Block(self.block(label)?)
         } else if self.words.take(&["WHILE"]) {
             self.while_loop(label)?
         } else if self.words.take(&["LOOP"]) {
             let (id, body) = self.loop_body(label, &["END"])?;
             self.end(&["LOOP"], label)?;
-            Step::Loop(id, Test::Never, body)
+            ProcedureStep::Loop(id, Test::Never, body)
         } else if !self.plpgsql() && self.words.take(&["REPEAT"]) {
             let (id, body) = self.loop_body(label, &["UNTIL"])?;
             self.words.expect(&["UNTIL"])?;
             let tokens = self.words.until(&["END"])?;
             let until = self.formula(tokens)?;
             self.end(&["REPEAT"], label)?;
-            Step::Loop(id, Test::Until(until), body)
+            ProcedureStep::Loop(id, Test::Until(until), body)
         } else if self.plpgsql() && self.words.take(&["FOR"]) {
             self.for_loop(label)?
         } else {
@@ -322,9 +322,9 @@ impl<'a> Compiler<'a> {
     }
 
     /// Statements that stand for one.
-    pub fn sequence(&mut self, body: Vec<Step>) -> Step {
+    pub fn sequence(&mut self, body: Vec<ProcedureStep>) -> ProcedureStep {
         let id = self.id();
-        Step::Block(Block { id, initial: Vec::new(), cursors: Vec::new(), handler: None, body })
+        ProcedureStep::Block(Block { id, initial: Vec::new(), cursors: Vec::new(), handler: None, body })
     }
 
     /// A semicolon, or the end of the text.
@@ -333,7 +333,11 @@ impl<'a> Compiler<'a> {
     }
 
     /// The statements of a loop.
-    pub fn loop_body(&mut self, label: Option<&Ident>, stops: &[&str]) -> Result<(u32, Vec<Step>), SqlError> {
+    pub fn loop_body(
+        &mut self,
+        label: Option<&Ident>,
+        stops: &[&str],
+    ) -> Result<(u32, Vec<ProcedureStep>), SqlError> {
         let id = self.id();
         self.known.labels.push(Label { name: label.cloned(), id, is_loop: true });
         let body = self.steps(stops)?;
@@ -341,17 +345,17 @@ impl<'a> Compiler<'a> {
         Ok((id, body))
     }
 
-    fn while_loop(&mut self, label: Option<&Ident>) -> Result<Step, SqlError> {
+    fn while_loop(&mut self, label: Option<&Ident>) -> Result<ProcedureStep, SqlError> {
         let (begin, end) = if self.plpgsql() { ("LOOP", "LOOP") } else { ("DO", "WHILE") };
         let tokens = self.words.until(&[begin])?;
         let test = self.formula(tokens)?;
         self.words.expect(&[begin])?;
         let (id, body) = self.loop_body(label, &["END"])?;
         self.end(&[end], label)?;
-        Ok(Step::Loop(id, Test::While(test), body))
+        Ok(ProcedureStep::Loop(id, Test::While(test), body))
     }
 
-    fn simple(&mut self) -> Result<Step, SqlError> {
+    fn simple(&mut self) -> Result<ProcedureStep, SqlError> {
         if self.words.take(&["IF"]) {
             return self.branches();
         }
@@ -368,7 +372,7 @@ impl<'a> Compiler<'a> {
         Ok(step)
     }
 
-    fn branches(&mut self) -> Result<Step, SqlError> {
+    fn branches(&mut self) -> Result<ProcedureStep, SqlError> {
         let mut branches = Vec::new();
         loop {
             let tokens = self.words.until(&["THEN"])?;
@@ -384,11 +388,11 @@ impl<'a> Compiler<'a> {
         self.words.expect(&["END"])?;
         self.words.expect(&["IF"])?;
         self.semicolon()?;
-        Ok(Step::If(branches, otherwise))
+        Ok(ProcedureStep::If(branches, otherwise))
     }
 
     /// OPEN, FETCH and CLOSE.
-    fn cursor_step(&mut self) -> Result<Option<Step>, SqlError> {
+    fn cursor_step(&mut self) -> Result<Option<ProcedureStep>, SqlError> {
         if self.words.take(&["OPEN"]) {
             let cursor = self.known_cursor()?;
             let query = match self.plpgsql() && self.words.take(&["FOR"]) {
@@ -398,17 +402,17 @@ impl<'a> Compiler<'a> {
             if query.is_some() == self.cursors[cursor].1.is_some() {
                 return Err(self.words.outside("OPEN … FOR exactly where the cursor has a query"));
             }
-            return Ok(Some(Step::Open(cursor, query)));
+            return Ok(Some(ProcedureStep::Open(cursor, query)));
         }
         if self.words.take(&["FETCH"]) {
             let _ = self.words.take(&["NEXT"]);
             let _ = self.words.take(&["FROM"]) || (self.plpgsql() && self.words.take(&["IN"]));
             let cursor = self.known_cursor()?;
             self.words.expect(&["INTO"])?;
-            return Ok(Some(Step::Fetch(cursor, self.targets()?)));
+            return Ok(Some(ProcedureStep::Fetch(cursor, self.targets()?)));
         }
         if self.words.take(&["CLOSE"]) {
-            return Ok(Some(Step::Close(self.known_cursor()?)));
+            return Ok(Some(ProcedureStep::Close(self.known_cursor()?)));
         }
         Ok(None)
     }
@@ -435,26 +439,26 @@ impl<'a> Compiler<'a> {
     }
 
     /// A call of another procedure; its OUT parameters go to variables.
-    fn nested_call(&mut self) -> Result<Step, SqlError> {
+    fn nested_call(&mut self) -> Result<ProcedureStep, SqlError> {
         let tokens = self.words.until(&[";"])?;
         let called = call(&mut Words::new(tokens), &self.bound(), self.generation);
         let (called, outs) = match self.deferred(called)? {
             Ok(called) => called,
-            Err(error) => return Ok(Step::Run(Err(error))),
+            Err(error) => return Ok(ProcedureStep::Run(Err(error))),
         };
         let statement = Statement::of_call(Arc::new(called), self.generation);
         if outs.is_empty() {
-            return Ok(Step::Run(Ok(statement)));
+            return Ok(ProcedureStep::Run(Ok(statement)));
         }
         let mut targets = Vec::new();
         for tokens in outs {
             targets.extend(self.targets_of(tokens)?);
         }
-        Ok(Step::Into(Ok(statement), targets, false))
+        Ok(ProcedureStep::Into(Ok(statement), targets, false))
     }
 
     /// A statement on rows, with its INTO.
-    pub fn sql(&mut self) -> Result<Step, SqlError> {
+    pub fn sql(&mut self) -> Result<ProcedureStep, SqlError> {
         let mut tokens = self.words.until(&[";"])?;
         let from = match words::find(&tokens, "SELECT", 0) {
             Some(0) => Some(0),
@@ -466,9 +470,9 @@ impl<'a> Compiler<'a> {
             let shows = prepared.as_ref().is_ok_and(|statement| !statement.columns().is_empty());
             if shows && self.plpgsql() {
                 let message = "a query in a procedure has no destination for its rows";
-                return Ok(Step::Run(Err(SqlError::Procedure(message.into()))));
+                return Ok(ProcedureStep::Run(Err(SqlError::Procedure(message.into()))));
             }
-            return Ok(Step::Run(prepared));
+            return Ok(ProcedureStep::Run(prepared));
         };
         let after = Words::new(tokens.split_off(at + 1));
         tokens.pop();
@@ -477,11 +481,11 @@ impl<'a> Compiler<'a> {
         let targets = self.targets();
         tokens.extend(self.words.rest());
         self.words = rest;
-        Ok(Step::Into(self.prepare(tokens)?, targets?, strict))
+        Ok(ProcedureStep::Into(self.prepare(tokens)?, targets?, strict))
     }
 
     /// `variable := value`, after the name has been seen to be one.
-    pub fn assignment(&mut self, stops: &[&str]) -> Result<Step, SqlError> {
+    pub fn assignment(&mut self, stops: &[&str]) -> Result<ProcedureStep, SqlError> {
         let slots = self.target()?;
         if !self.words.take(&[":="]) {
             self.words.expect(&["="])?;
@@ -490,11 +494,11 @@ impl<'a> Compiler<'a> {
             return Err(self.words.outside("the assignment of a whole row"));
         };
         let tokens = self.words.until(stops)?;
-        Ok(Step::Assign(*slot, self.formula(tokens)?))
+        Ok(ProcedureStep::Assign(*slot, self.formula(tokens)?))
     }
 
     /// What LEAVE and EXIT (`iterate`: ITERATE and CONTINUE) mean.
-    pub fn jump(&mut self, iterate: bool) -> Result<Step, SqlError> {
+    pub fn jump(&mut self, iterate: bool) -> Result<ProcedureStep, SqlError> {
         let named = matches!(self.words.peek(), Some(Token::Word(_))) && !self.words.is(&["WHEN"]);
         let name = if named { Some(self.words.ident()?) } else { None };
         let label = self.known.labels.iter().rev().find(|label| match (&name, &label.name) {
@@ -512,7 +516,11 @@ impl<'a> Compiler<'a> {
             }
             false => None,
         };
-        Ok(if iterate { Step::Iterate(label.id, when) } else { Step::Leave(label.id, when) })
+        Ok(if iterate {
+            ProcedureStep::Iterate(label.id, when)
+        } else {
+            ProcedureStep::Leave(label.id, when)
+        })
     }
 
     /// MySQL's handler.

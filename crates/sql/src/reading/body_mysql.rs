@@ -5,7 +5,7 @@ use sqlparser::tokenizer::Token;
 use crate::error::SqlError;
 use crate::reading::body::Compiler;
 use crate::reading::expr::Expr;
-use crate::reading::procedure::{Block, Step, type_of};
+use crate::reading::procedure::{Block, ProcedureStep, type_of};
 use crate::value::Value;
 
 impl Compiler<'_> {
@@ -70,7 +70,7 @@ impl Compiler<'_> {
     }
 
     /// A statement without statements in it.
-    pub(crate) fn mysql_step(&mut self) -> Result<Step, SqlError> {
+    pub(crate) fn mysql_step(&mut self) -> Result<ProcedureStep, SqlError> {
         if self.words.take(&["LEAVE"]) {
             return self.jump(false);
         }
@@ -92,7 +92,7 @@ impl Compiler<'_> {
     }
 
     /// `SET a = 1, b = 2`: one after the other.
-    fn set(&mut self) -> Result<Step, SqlError> {
+    fn set(&mut self) -> Result<ProcedureStep, SqlError> {
         if matches!(self.words.ahead(1), Some(Token::Word(_))) {
             return Err(self.words.outside("SET of something else than a variable in a procedure"));
         }
@@ -107,7 +107,7 @@ impl Compiler<'_> {
     }
 
     /// `SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '…'`.
-    fn signal(&mut self) -> Result<Step, SqlError> {
+    fn signal(&mut self) -> Result<ProcedureStep, SqlError> {
         self.words.expect(&["SQLSTATE"])?;
         let _ = self.words.take(&["VALUE"]);
         let Some(Token::SingleQuotedString(state)) = self.words.next() else {
@@ -117,9 +117,9 @@ impl Compiler<'_> {
             return Err(self.words.outside("a SIGNAL that is no error"));
         }
         if !self.words.take(&["SET", "MESSAGE_TEXT", "="]) {
-            return Ok(Step::Raise(format!("SQLSTATE {state}"), Vec::new()));
+            return Ok(ProcedureStep::Raise(format!("SQLSTATE {state}"), Vec::new()));
         }
         let tokens = self.words.until(&[";"])?;
-        Ok(Step::Raise("%".into(), vec![self.formula(tokens)?]))
+        Ok(ProcedureStep::Raise("%".into(), vec![self.formula(tokens)?]))
     }
 }

@@ -9,7 +9,7 @@ use crate::reading::body::Compiler;
 use crate::reading::cast::Type;
 use crate::reading::expr::{Class, Expr};
 use crate::reading::plan::settled;
-use crate::reading::procedure::{Block, Prepared, Range, Step, type_of};
+use crate::reading::procedure::{Block, Prepared, ProcedureStep, Range, type_of};
 use crate::reading::statement::Plan;
 use crate::reading::words;
 use crate::value::Value;
@@ -97,7 +97,7 @@ impl Compiler<'_> {
     }
 
     /// FOR over integers or over the rows of a query.
-    pub(crate) fn for_loop(&mut self, label: Option<&Ident>) -> Result<Step, SqlError> {
+    pub(crate) fn for_loop(&mut self, label: Option<&Ident>) -> Result<ProcedureStep, SqlError> {
         let outer = self.known.clone();
         let targets = self.words.until(&["IN"])?;
         self.words.expect(&["IN"])?;
@@ -107,7 +107,7 @@ impl Compiler<'_> {
         let step = if let Some((low, high)) = words::range(&head) {
             let range = self.range(&targets, low, high, reverse)?;
             let (id, body) = self.loop_body(label, &["END"])?;
-            Step::Range(id, range, body)
+            ProcedureStep::Range(id, range, body)
         } else {
             if matches!(head.as_slice(), [TokenWithSpan { token: Token::Word(_), .. }]) {
                 return Err(self.words.outside("FOR over a cursor"));
@@ -115,7 +115,7 @@ impl Compiler<'_> {
             let query = self.prepare(std::mem::take(&mut head))?;
             let slots = self.row_targets(targets, &query)?;
             let (id, body) = self.loop_body(label, &["END"])?;
-            Step::Rows(id, query, slots, body)
+            ProcedureStep::Rows(id, query, slots, body)
         };
         self.end_loop(label)?;
         self.known = outer;
@@ -181,7 +181,7 @@ impl Compiler<'_> {
     }
 
     /// A statement without statements in it.
-    pub(crate) fn plpgsql_step(&mut self) -> Result<Step, SqlError> {
+    pub(crate) fn plpgsql_step(&mut self) -> Result<ProcedureStep, SqlError> {
         if self.words.take(&["EXIT"]) {
             return self.jump(false);
         }
@@ -192,7 +192,7 @@ impl Compiler<'_> {
             return Ok(self.sequence(Vec::new()));
         }
         if self.words.take(&["RETURN"]) {
-            return Ok(Step::Return);
+            return Ok(ProcedureStep::Return);
         }
         if self.words.take(&["RAISE"]) {
             return self.raise();
@@ -213,15 +213,15 @@ impl Compiler<'_> {
     }
 
     /// PERFORM is a SELECT whose rows go nowhere.
-    fn perform(&mut self) -> Result<Step, SqlError> {
+    fn perform(&mut self) -> Result<ProcedureStep, SqlError> {
         let mut tokens = self.words.until(&[";"])?;
         let word = Word { value: "SELECT".into(), quote_style: None, keyword: Keyword::SELECT };
         tokens[0].token = Token::Word(word);
-        Ok(Step::Perform(self.prepare(tokens)?))
+        Ok(ProcedureStep::Perform(self.prepare(tokens)?))
     }
 
     /// RAISE EXCEPTION; messages of other levels change nothing.
-    fn raise(&mut self) -> Result<Step, SqlError> {
+    fn raise(&mut self) -> Result<ProcedureStep, SqlError> {
         for level in ["NOTICE", "INFO", "WARNING", "LOG", "DEBUG"] {
             if self.words.take(&[level]) {
                 self.words.until(&[";"])?;
@@ -238,6 +238,6 @@ impl Compiler<'_> {
             values.push(self.formula(tokens)?);
         }
         let _ = self.words.until(&[";"])?;
-        Ok(Step::Raise(text, values))
+        Ok(ProcedureStep::Raise(text, values))
     }
 }

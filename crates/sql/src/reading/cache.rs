@@ -1,14 +1,16 @@
-//! Statements by shape: each shape is parsed once, and the literals of the next text become parameters.
+//! Statements by shape: each shape is parsed once, and the literals of the next text become
+//! parameters.
 //!
 //! # Algorithm
-//! One pass over the text copies it with every literal replaced by a mark of its type, and collects the
-//! literals. The copy is the shape, the key of the cache. A text that holds parameters of its own, comments,
-//! or literals whose meaning is not a value (positions after BY, prefixed strings) is its own shape.
+//! One pass over the text copies it with every literal replaced by a mark of its type, and collects
+//! the literals. The copy is the shape, the key of the cache. A text that holds parameters of its
+//! own, comments, or literals whose meaning is not a value (positions after BY, prefixed strings)
+//! is its own shape.
 //!
 //! # Invariants
-//! - A shape's statement with the literals as parameters means what the text means: parameters that stand
-//!   for literals have the literals' types. Where lowering needs the literal itself (a length, an ESCAPE), it
-//!   fails on the parameter, and the text is prepared as it stands.
+//! - A shape's statement with the literals as parameters means what the text means: parameters that
+//!   stand for literals have the literals' types. Where lowering needs the literal itself (a
+//!   length, an ESCAPE), it fails on the parameter, and the text is prepared as it stands.
 //!
 //! # Cost
 //! A hit costs one pass and one hash of the text, some hundreds of nanoseconds.
@@ -55,8 +57,8 @@ impl StatementCache {
         self.misses
     }
 
-    /// The statement of a text, and the values to execute it with: the text's literals, or `params` if it
-    /// has parameters of its own.
+    /// The statement of a text, and the values to execute it with: the text's literals, or `params`
+    /// if it has parameters of its own.
     pub fn bind<'a>(
         &'a mut self,
         database: &Database,

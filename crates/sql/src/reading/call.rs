@@ -1,9 +1,11 @@
 //! Execution of procedures.
 //!
 //! # Invariants
-//! - Every statement and every turn of a loop costs one step of the call's budget, so that every call ends.
+//! - Every statement and every turn of a loop costs one step of the call's budget, so that every
+//!   call ends.
 //! - A cursor or loop refuses to take a row whose place among the others is open.
-//! - In MySQL a call that fails keeps what its statements wrote before; elsewhere it changes nothing.
+//! - In MySQL a call that fails keeps what its statements wrote before; elsewhere it changes
+//!   nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +17,9 @@ use crate::reading::database::{Database, Transaction};
 use crate::reading::eval::{eval, truth};
 use crate::reading::outcome::{Outcome, Write};
 use crate::reading::plan::{Lock, TableId};
-use crate::reading::procedure::{Block, Call, Direction, Formula, Handler, Prepared, Range, Step, Test};
+use crate::reading::procedure::{
+    Block, Call, Direction, Formula, Handler, Prepared, ProcedureStep, Range, Test,
+};
 use crate::reading::run::At;
 use crate::reading::statement::Statement;
 use crate::reading::store::Key;
@@ -51,8 +55,8 @@ struct Running<'d> {
     outcome: Outcome,
 }
 
-/// Executes a call. Its one row holds the OUT and INOUT parameters; without any, the rows of the one SELECT
-/// that sends them to the caller.
+/// Executes a call. Its one row holds the OUT and INOUT parameters; without any, the rows of the
+/// one SELECT that sends them to the caller.
 pub(crate) fn execute(
     database: &mut Database,
     transaction: &mut Transaction,
@@ -169,7 +173,8 @@ impl<'d> Running<'d> {
         Ok(holds)
     }
 
-    /// PL/pgSQL converts by way of text what has no conversion; beyond text that is outside the fragment.
+    /// PL/pgSQL converts by way of text what has no conversion; beyond text that is outside the
+    /// fragment.
     fn assign(&mut self, slot: usize, value: Value) -> Result<(), SqlError> {
         self.frame[slot] = match self.call.procedure.slots[slot] {
             Some(of) => store(value, of, true, self.database.dialect()).map_err(|error| match error {
@@ -215,7 +220,7 @@ impl<'d> Running<'d> {
         }
     }
 
-    fn steps(&mut self, steps: &'d [Step]) -> Result<Flow, SqlError> {
+    fn steps(&mut self, steps: &'d [ProcedureStep]) -> Result<Flow, SqlError> {
         for step in steps {
             self.spend()?;
             let flow = self.step(step)?;
@@ -226,20 +231,20 @@ impl<'d> Running<'d> {
         Ok(Flow::Next)
     }
 
-    fn step(&mut self, step: &'d Step) -> Result<Flow, SqlError> {
+    fn step(&mut self, step: &'d ProcedureStep) -> Result<Flow, SqlError> {
         match step {
-            Step::Block(block) => return self.block(block),
-            Step::Run(prepared) => self.show(prepared)?,
-            Step::Perform(prepared) => {
+            ProcedureStep::Block(block) => return self.block(block),
+            ProcedureStep::Run(prepared) => self.show(prepared)?,
+            ProcedureStep::Perform(prepared) => {
                 let rows = self.run(prepared)?.rows;
                 self.found(!rows.is_empty());
             }
-            Step::Into(prepared, targets, strict) => return self.into(prepared, targets, *strict),
-            Step::Assign(slot, formula) => {
+            ProcedureStep::Into(prepared, targets, strict) => return self.into(prepared, targets, *strict),
+            ProcedureStep::Assign(slot, formula) => {
                 let value = self.value(formula)?;
                 self.assign(*slot, value)?;
             }
-            Step::If(branches, otherwise) => {
+            ProcedureStep::If(branches, otherwise) => {
                 for (test, body) in branches {
                     if self.holds(test)? {
                         return self.steps(body);
@@ -247,19 +252,19 @@ impl<'d> Running<'d> {
                 }
                 return self.steps(otherwise);
             }
-            Step::Loop(id, test, body) => return self.repeat(*id, test, body),
-            Step::Range(id, range, body) => return self.range(*id, range, body),
-            Step::Rows(id, query, targets, body) => return self.rows(*id, query, targets, body),
-            Step::Leave(id, when) => return self.jump(Flow::Leave(*id), when.as_ref()),
-            Step::Iterate(id, when) => return self.jump(Flow::Iterate(*id), when.as_ref()),
-            Step::Open(cursor, query) => self.open(*cursor, query.as_ref())?,
-            Step::Fetch(cursor, targets) => return self.fetch(*cursor, targets),
-            Step::Close(cursor) => {
+            ProcedureStep::Loop(id, test, body) => return self.repeat(*id, test, body),
+            ProcedureStep::Range(id, range, body) => return self.range(*id, range, body),
+            ProcedureStep::Rows(id, query, targets, body) => return self.rows(*id, query, targets, body),
+            ProcedureStep::Leave(id, when) => return self.jump(Flow::Leave(*id), when.as_ref()),
+            ProcedureStep::Iterate(id, when) => return self.jump(Flow::Iterate(*id), when.as_ref()),
+            ProcedureStep::Open(cursor, query) => self.open(*cursor, query.as_ref())?,
+            ProcedureStep::Fetch(cursor, targets) => return self.fetch(*cursor, targets),
+            ProcedureStep::Close(cursor) => {
                 self.opened(*cursor)?;
                 self.cursors[*cursor] = None;
             }
-            Step::Raise(text, values) => return Err(self.raised(text, values)),
-            Step::Return => return Ok(Flow::Return),
+            ProcedureStep::Raise(text, values) => return Err(self.raised(text, values)),
+            ProcedureStep::Return => return Ok(Flow::Return),
         }
         Ok(Flow::Next)
     }
@@ -308,7 +313,8 @@ impl<'d> Running<'d> {
         Ok(Flow::Next)
     }
 
-    /// Runs the innermost handler for NOT FOUND, with the handlers around its block; `None` if there is none.
+    /// Runs the innermost handler for NOT FOUND, with the handlers around its block; `None` if
+    /// there is none.
     fn not_found(&mut self) -> Result<Option<Flow>, SqlError> {
         let Some((block, handler)) = self.handlers.pop() else { return Ok(None) };
         let flow = self.steps(&handler.body);
@@ -320,7 +326,7 @@ impl<'d> Running<'d> {
     }
 
     /// What a loop's body has left to do: `None` to go on with the loop.
-    fn turn(&mut self, id: u32, body: &'d [Step]) -> Result<Option<Flow>, SqlError> {
+    fn turn(&mut self, id: u32, body: &'d [ProcedureStep]) -> Result<Option<Flow>, SqlError> {
         self.spend()?;
         Ok(match self.steps(body)? {
             Flow::Next => None,
@@ -330,7 +336,7 @@ impl<'d> Running<'d> {
         })
     }
 
-    fn repeat(&mut self, id: u32, test: &Test, body: &'d [Step]) -> Result<Flow, SqlError> {
+    fn repeat(&mut self, id: u32, test: &Test, body: &'d [ProcedureStep]) -> Result<Flow, SqlError> {
         loop {
             if let Test::While(test) = test
                 && !self.holds(test)?
@@ -356,7 +362,7 @@ impl<'d> Running<'d> {
         }
     }
 
-    fn range(&mut self, id: u32, range: &'d Range, body: &'d [Step]) -> Result<Flow, SqlError> {
+    fn range(&mut self, id: u32, range: &'d Range, body: &'d [ProcedureStep]) -> Result<Flow, SqlError> {
         let (mut at, end) = (self.bound(&range.low)?, self.bound(&range.high)?);
         let by = range.by.as_ref().map_or(Ok(1), |by| self.bound(by))?;
         if by < 1 {
@@ -384,7 +390,7 @@ impl<'d> Running<'d> {
         id: u32,
         query: &Prepared,
         targets: &[usize],
-        body: &'d [Step],
+        body: &'d [ProcedureStep],
     ) -> Result<Flow, SqlError> {
         let shown = self.run(query)?;
         let mut flow = Flow::Next;
@@ -465,7 +471,8 @@ impl<'d> Running<'d> {
     }
 }
 
-/// The row must be the one that every execution has at this place: rows of equal rank may come in any order.
+/// The row must be the one that every execution has at this place: rows of equal rank may come in
+/// any order.
 fn check_place(shown: &Outcome, at: usize) -> Result<(), SqlError> {
     let tied = |other: &usize| shown.ranks.get(*other) == shown.ranks.get(at);
     let (before, after) = ((0..at).rev().take_while(tied), (at + 1..shown.rows.len()).take_while(tied));

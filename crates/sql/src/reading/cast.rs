@@ -226,7 +226,8 @@ fn cast_text(value: &Value, length: Option<u32>, dialect: Dialect) -> Result<Val
     }
 }
 
-/// The text that a value is shown as. How databases print doubles differs, so that they have none here.
+/// The text that a value is shown as. How databases print doubles differs, so that they have none
+/// here.
 pub(crate) fn text_of(value: &Value, dialect: Dialect) -> Result<String, SqlError> {
     match value {
         Value::Text(text) => Ok(text.to_string()),
@@ -256,7 +257,8 @@ fn cast_time(value: &Value, to: Type, dialect: Dialect) -> Result<Value, SqlErro
     Ok(if to == Type::Date { Value::Date(calendar::date_of(micros)) } else { Value::Timestamp(micros) })
 }
 
-/// Converts a text literal to the type of the value that it meets, as PostgreSQL types its literals.
+/// Converts a text literal to the type of the value that it meets, as PostgreSQL types its
+/// literals.
 pub(crate) fn coerce_like(text: &Value, other: &Value, dialect: Dialect) -> Result<Value, SqlError> {
     let to = match other {
         Value::Int(_) => Type::Int(64),

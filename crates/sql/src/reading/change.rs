@@ -1,8 +1,8 @@
 //! Evaluation of INSERT, UPDATE and DELETE.
 //!
-//! A statement is computed as a whole before anything is stored, so that one that fails changes nothing.
-//! Databases check keys row by row, in an order of their own: an UPDATE whose outcome would depend on that
-//! order is refused.
+//! A statement is computed as a whole before anything is stored, so that one that fails changes
+//! nothing. Databases check keys row by row, in an order of their own: an UPDATE whose outcome
+//! would depend on that order is refused.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ struct Changes<'a> {
 }
 
 /// Up to so many writes are found by looking at all of them.
-const FEW: usize = 8;
+const UNINDEXED_WRITES: usize = 8;
 
 /// What a statement did, and the table's last number after it.
 pub(crate) struct Changed {
@@ -50,7 +50,7 @@ impl<'a> Changes<'a> {
 
     /// Where the write of a key is.
     fn find(&self, key: &[Value]) -> Option<usize> {
-        if self.writes.len() <= FEW {
+        if self.writes.len() <= UNINDEXED_WRITES {
             return self.writes.iter().position(|write| *write.key == *key);
         }
         self.index.get(key).copied()
@@ -77,8 +77,8 @@ impl<'a> Changes<'a> {
     /// The first write of a key in the statement, where what was there before is known.
     fn write_first(&mut self, key: Key, before: Option<Record>, after: Option<Record>) {
         self.writes.push(Write { table: self.id, key, before, after, replaced: false });
-        let indexed = if self.writes.len() == FEW + 1 { 0 } else { self.writes.len() - 1 };
-        if self.writes.len() > FEW {
+        let indexed = if self.writes.len() == UNINDEXED_WRITES + 1 { 0 } else { self.writes.len() - 1 };
+        if self.writes.len() > UNINDEXED_WRITES {
             let fresh = self.writes.iter().enumerate().skip(indexed);
             self.index.extend(fresh.map(|(at, write)| (write.key.clone(), at)));
         }
@@ -92,8 +92,8 @@ impl<'a> Changes<'a> {
         }
     }
 
-    /// The rows that a new row of this key collides with: the constraint (`None` is the primary key) and
-    /// the key.
+    /// The rows that a new row of this key collides with: the constraint (`None` is the primary
+    /// key) and the key.
     fn collisions(&self, key: Option<&Key>, row: &[Value]) -> Vec<(Option<usize>, Key)> {
         let mut collisions = Vec::new();
         if let Some(key) = key
@@ -169,7 +169,8 @@ fn check_row(table: &Table, row: &[Value], context: &Context) -> Result<(), SqlE
     check_key_text(table, row, context.dialect)
 }
 
-/// Keys are compared by the collation: a text that only some collations hold equal to another one cannot be a key here.
+/// Keys are compared by the collation: a text that only some collations hold equal to another one
+/// cannot be a key here.
 fn check_key_text(table: &Table, row: &[Value], dialect: Dialect) -> Result<(), SqlError> {
     let keys = table.schema.key.iter().chain(table.schema.uniques.iter().flatten());
     let odd = |column: &usize| matches!(&row[*column], Value::Text(text) if !dialect.knows_equals_of(text));
@@ -404,7 +405,8 @@ pub(crate) fn key_is_set(sets: &[(usize, Expr)], schema: &Schema) -> bool {
     keys.into_iter().any(|column| sets.iter().any(|(set, _)| set == column))
 }
 
-/// New keys must be free and distinct. If one is another row's old key, the order of the rows decides.
+/// New keys must be free and distinct. If one is another row's old key, the order of the rows
+/// decides.
 fn check_keys(
     sets: &[(usize, Expr)],
     met: &[(Key, Record)],

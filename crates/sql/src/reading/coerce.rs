@@ -7,8 +7,8 @@ use crate::reading::arith::decimal_overflow;
 use crate::reading::cast::{Type, cast, check_range, text_of};
 use crate::value::Value;
 
-/// The value as the column stores it. `flexible`: it came from a literal or a parameter, so that text may
-/// stand for any type where types are static.
+/// The value as the column stores it. `flexible`: it came from a literal or a parameter, so that
+/// text may stand for any type where types are static.
 pub(crate) fn store(value: Value, to: Type, flexible: bool, dialect: Dialect) -> Result<Value, SqlError> {
     if value.is_null() {
         return Ok(value);
@@ -71,8 +71,8 @@ fn bounded_text(text: String, length: Option<u32>) -> Result<Value, SqlError> {
     }
 }
 
-/// SQLite's column affinity, where it does not have to read text as numbers or print doubles; short decimals
-/// it reads as everybody does.
+/// SQLite's column affinity, where it does not have to read text as numbers or print doubles; short
+/// decimals it reads as everybody does.
 fn store_sqlite(value: Value, to: Type) -> Result<Value, SqlError> {
     match (&value, to) {
         (Value::Bool(truth), _) => store_sqlite(Value::Int(i64::from(*truth)), to),

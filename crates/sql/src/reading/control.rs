@@ -1,4 +1,5 @@
-//! Transaction control, and the locking forms that the parser rejects: read from tokens before parsing.
+//! Transaction control, and the locking forms that the parser rejects: read from tokens before
+//! parsing.
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -240,8 +241,9 @@ fn characteristic(words: &mut Words, mode: &mut Mode) {
     }
 }
 
-/// Rewrites `FOR NO KEY UPDATE`, `FOR KEY SHARE` and `LOCK IN SHARE MODE` to forms that the parser knows.
-/// The weaker key locks of PostgreSQL are reported as the stronger ones that they are kinds of.
+/// Rewrites `FOR NO KEY UPDATE`, `FOR KEY SHARE` and `LOCK IN SHARE MODE` to forms that the parser
+/// knows. The weaker key locks of PostgreSQL are reported as the stronger ones that they are kinds
+/// of.
 pub(crate) fn rewrite_locks(tokens: &mut Vec<TokenWithSpan>) {
     let is = |token: &TokenWithSpan, word: &str| match &token.token {
         Token::Word(found) => found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word),

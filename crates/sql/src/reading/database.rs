@@ -20,7 +20,7 @@ use crate::reading::run::{self, Context};
 use crate::reading::schema::Schema;
 use crate::reading::statement::{Plan, Statement};
 use crate::reading::stop::Stop;
-use crate::reading::store::{PENDING, Record, Table, View};
+use crate::reading::store::{PENDING, Record, StatementView, Table};
 use crate::value::Value;
 
 /// What lowering knows of a database.
@@ -74,9 +74,10 @@ impl<'a> Catalog<'a> {
 
 /// A database in memory.
 ///
-/// Commits get increasing stamps; a transaction sees what was committed up to its snapshot, and its own
-/// writes. Which snapshots may be taken and which commits must fail is for the caller to decide: the store
-/// has no isolation level of its own. Uniqueness is checked against what the transaction sees.
+/// Commits get increasing stamps; a transaction sees what was committed up to its snapshot, and its
+/// own writes. Which snapshots may be taken and which commits must fail is for the caller to
+/// decide: the store has no isolation level of its own. Uniqueness is checked against what the
+/// transaction sees.
 #[derive(Clone, Debug)]
 pub struct Database {
     dialect: Dialect,
@@ -131,7 +132,8 @@ impl Database {
         }
     }
 
-    /// Has statements end with [`SqlError::Stopped`] once `over` is true. It is asked for every row that they look at.
+    /// Has statements end with [`SqlError::Stopped`] once `over` is true. It is asked for every row
+    /// that they look at.
     pub fn stop_when(&mut self, over: impl Fn() -> bool + Send + Sync + 'static) {
         self.stop = Stop::when(over);
     }
@@ -203,7 +205,7 @@ impl Database {
         Context {
             dialect: self.dialect,
             tables: &self.tables,
-            view: View { at: transaction.snapshot, own: transaction.number },
+            view: StatementView { at: transaction.snapshot, own: transaction.number },
             params,
             now: transaction.now,
             writes,
@@ -238,8 +240,8 @@ impl Database {
         }
     }
 
-    /// Executes a statement in a transaction. A statement that fails changes nothing, except that in MySQL a
-    /// CALL that fails keeps what the statements before the failing one wrote.
+    /// Executes a statement in a transaction. A statement that fails changes nothing, except that
+    /// in MySQL a CALL that fails keeps what the statements before the failing one wrote.
     pub fn execute(
         &mut self,
         transaction: &mut Transaction,
@@ -377,7 +379,7 @@ impl Database {
         let mut extended = self.tables[table.0 as usize].clone();
         extended.add_unique(columns);
         let constraint = extended.schema.uniques.len() - 1;
-        let view = View { at: self.clock, own: 0 };
+        let view = StatementView { at: self.clock, own: 0 };
         for (_, _, row) in extended.scan(&[], view) {
             let Some(values) = extended.unique_values(constraint, row) else { continue };
             if extended.unique_rows(constraint, &values, view).count() > 1 {

@@ -148,8 +148,8 @@ fn set_key(schema: &mut Schema, columns: Vec<usize>) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Key columns are never NULL, except that SQLite allows it for all but INTEGER PRIMARY KEY, which it
-/// numbers instead.
+/// Key columns are never NULL, except that SQLite allows it for all but INTEGER PRIMARY KEY, which
+/// it numbers instead.
 fn finish_key(schema: &mut Schema, create: &ast::CreateTable, dialect: Dialect) -> Result<(), SqlError> {
     let rowid = match schema.key.as_slice() {
         [only] => matches!(create.columns[*only].data_type, ast::DataType::Integer(None)),

@@ -1,9 +1,11 @@
-//! What a statement can make of rows, whatever they are: the steps that an invariant has to survive.
+//! What a statement can make of rows, whatever they are: the steps that an invariant has to
+//! survive.
 //!
 //! # Invariants
-//! - Every row that a statement leaves on any state is one of its effects' rows, or as it was. An effect may not happen
-//!   at all: the condition may fail, or the statement.
-//! - An [`Amount`] is added to a number, or to NULL, which stays NULL, at most once by each execution of its statement.
+//! - Every row that a statement leaves on any state is one of its effects' rows, or as it was. An
+//!   effect may not happen at all: the condition may fail, or the statement.
+//! - An [`Amount`] is added to a number, or to NULL, which stays NULL, at most once by each
+//!   execution of its statement.
 
 use std::sync::Arc;
 
@@ -216,7 +218,8 @@ impl Database {
         Effect::Update { table, key, changes: update.sets.iter().map(change).collect() }
     }
 
-    /// The number that an assignment adds to its own column, if the column keeps such sums as they are.
+    /// The number that an assignment adds to its own column, if the column keeps such sums as they
+    /// are.
     fn amount(&self, update: &Update, column: usize, expr: &Expr, params: &[Value]) -> Option<Amount> {
         let own = |expr: &Expr| matches!(expr, Expr::Column(Slot { depth: 0, index }) if usize::from(*index) == column);
         let (number, minus) = match expr {
@@ -237,10 +240,12 @@ impl Database {
         let Source { on, filters, .. } = &update.source;
         for condition in on.iter().chain(filters) {
             let Expr::Compare(op, left, right) = condition else { continue };
-            let (op, bound) = match () {
-                () if own(left) => (*op, right),
-                () if own(right) => (op.flipped(), left),
-                () => continue,
+            let (op, bound) = if own(left) {
+                (*op, right)
+            } else if own(right) {
+                (op.flipped(), left)
+            } else {
+                continue;
             };
             let Some(bound) = self.number(bound, params).and_then(units) else { continue };
             let bound = bound.mantissa();

@@ -164,7 +164,8 @@ fn compare_exprs<E: Env>(op: Cmp, left: &Expr, right: &Expr, env: &E) -> Result<
     Ok(compare_operands(left, &a, right, &b, env.dialect())?.map(|order| op.accepts(order)))
 }
 
-/// Compares evaluated operands; a literal or parameter text takes the other side's type where literals do.
+/// Compares evaluated operands; a literal or parameter text takes the other side's type where
+/// literals do.
 fn compare_operands(
     left: &Expr,
     a: &Value,

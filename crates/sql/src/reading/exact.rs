@@ -96,7 +96,8 @@ pub(crate) fn delete(delete: &ast::Delete, dialect: Dialect) -> Result<(), SqlEr
     leftover(&blank(delete.clone()), &blank(plain.clone()), delete)
 }
 
-/// A CREATE TABLE: its name, columns and constraints are understood. MySQL's storage options mean nothing.
+/// A CREATE TABLE: its name, columns and constraints are understood. MySQL's storage options mean
+/// nothing.
 pub(crate) fn create_table(create: &ast::CreateTable, dialect: Dialect) -> Result<(), SqlError> {
     let blank = |mut create: ast::CreateTable| {
         create.name = ast::ObjectName(Vec::new());

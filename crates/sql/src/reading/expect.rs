@@ -1,9 +1,9 @@
 //! What a statement can answer, by what rows can be.
 //!
 //! # Invariants
-//! - Whatever state a statement is executed on, if each row of it is one of the possible ones by itself, the answer
-//!   fits what is expected. Rows are independent of each other here, so that this holds whichever states a level lets
-//!   them be seen in.
+//! - Whatever state a statement is executed on, if each row of it is one of the possible ones by
+//!   itself, the answer fits what is expected. Rows are independent of each other here, so that
+//!   this holds whichever states a level lets them be seen in.
 
 use std::sync::Arc;
 
@@ -19,10 +19,11 @@ use crate::value::Value;
 
 /// What rows can be.
 pub trait Rows {
-    /// Calls `visit` with each row that a table can have, and whether it has it always; false if there may be others.
+    /// Calls `visit` with each row that a table can have, and whether it has it always; false if
+    /// there may be others.
     fn each(&self, table: TableId, visit: &mut dyn FnMut(&Key, bool)) -> bool;
-    /// Rows of a table, as [`Rows::each`] has them, among which all are whose column can be this integer; `None` where
-    /// there is no quick way to tell.
+    /// Rows of a table, as [`Rows::each`] has them, among which all are whose column can be this
+    /// integer; `None` where there is no quick way to tell.
     fn with(&self, _: TableId, _column: usize, _number: i64) -> Option<Arc<[(Key, bool)]>> {
         None
     }
@@ -37,7 +38,8 @@ pub trait Rows {
 pub struct Expected {
     /// Every row of the answer is one of each part, in the outputs that the part has.
     pub parts: Vec<ExpectedPart>,
-    /// The one part has all outputs, and an answer for each of its rows that is there, up to the limit.
+    /// The one part has all outputs, and an answer for each of its rows that is there, up to the
+    /// limit.
     pub whole: bool,
     /// The most rows of an answer.
     pub limit: Option<u64>,
@@ -103,8 +105,8 @@ struct Met<'s> {
 const MOST_JOINED: usize = 64;
 
 impl Asker<'_> {
-    /// The rows of a source that can satisfy its conditions beside rows of the sources before it; `None` if there may
-    /// be others.
+    /// The rows of a source that can satisfy its conditions beside rows of the sources before it;
+    /// `None` if there may be others.
     fn met<'s>(&self, before: &[Met<'s>], source: &'s Source) -> Option<Vec<Met<'s>>> {
         let SourceRows::Table(table, _) = &source.rows else { return None };
         if source.left {

@@ -226,8 +226,8 @@ impl Class {
 }
 
 impl Expr {
-    /// The columns of the row at hand that the expression uses, and whether it uses anything else than
-    /// them and constants: outer rows or subqueries.
+    /// The columns of the row at hand that the expression uses, and whether it uses anything else
+    /// than them and constants: outer rows or subqueries.
     pub fn uses(&self) -> (Vec<usize>, bool) {
         let (mut columns, mut more) = (Vec::new(), false);
         self.clone().each_mut(&mut |part| match part {

@@ -1,11 +1,12 @@
 //! What a statement can touch, whatever the rows are.
 //!
 //! # Invariants
-//! - Whatever state a statement is executed on, it looks at and writes no other rows than its footprint says;
-//!   all rows of a table are those that are there initially or that somebody inserts by name.
-//! - A statement that adds changes its one row, if it is there, by amounts that do not depend on what it
-//!   sees: executed in any order, such statements leave the same row. One that sets leaves the same row
-//!   whatever was there, if something was.
+//! - Whatever state a statement is executed on, it looks at and writes no other rows than its
+//!   footprint says; all rows of a table are those that are there initially or that somebody
+//!   inserts by name.
+//! - A statement that adds changes its one row, if it is there, by amounts that do not depend on
+//!   what it sees: executed in any order, such statements leave the same row. One that sets leaves
+//!   the same row whatever was there, if something was.
 
 use crate::reading::arith::Arith;
 use crate::reading::cast::Type;

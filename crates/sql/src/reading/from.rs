@@ -1,5 +1,5 @@
-//! Lowering of FROM and WHERE: the sources in the order of the joins, each with the conditions that can be
-//! decided once it is joined, and the way its rows are found.
+//! Lowering of FROM and WHERE: the sources in the order of the joins, each with the conditions that
+//! can be decided once it is joined, and the way its rows are found.
 
 use std::sync::Arc;
 
@@ -211,7 +211,8 @@ fn key_value(part: &Expr, column: usize, offset: usize) -> Option<Expr> {
     }
 }
 
-/// The comparison of a column with a value that can be had before the source is joined; the column stands left.
+/// The comparison of a column with a value that can be had before the source is joined; the column
+/// stands left.
 fn compared(part: &Expr, column: usize, offset: usize) -> Option<(Cmp, Expr)> {
     let Expr::Compare(cmp, left, right) = part else { return None };
     let is_column = |expr: &Expr| match expr {

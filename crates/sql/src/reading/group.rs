@@ -90,7 +90,8 @@ impl Names for GroupScope<'_, '_> {
         }
     }
 
-    /// A subquery among the outputs may see the rows around the query, but not those that were grouped.
+    /// A subquery among the outputs may see the rows around the query, but not those that were
+    /// grouped.
     fn subquery(&mut self, query: &ast::Query) -> Result<Arc<Select>, SqlError> {
         let blank = Scope { catalog: self.input.catalog, tables: Vec::new(), outer: self.input.outer };
         Ok(Arc::new(query::lower(query, self.input.catalog, Some(&blank))?))

@@ -119,8 +119,8 @@ impl Side {
 fn order(a: &Value, b: &Value, dialect: Dialect) -> Result<Ordering, Incomparable> {
     let mixed = matches!((a, b), (Value::Decimal(_), Value::Float(_)) | (Value::Float(_), Value::Decimal(_)));
     let text = |value: &Value| matches!(value, Value::Text(_));
-    // Decimals are compared with doubles after rounding, and MySQL compares text with numbers by its
-    // prefix: neither is an order over three values.
+    // Decimals are compared with doubles after rounding, and MySQL compares text with numbers by
+    // its prefix: neither is an order over three values.
     if mixed || text(a) != text(b) {
         return Err(Incomparable);
     }
@@ -128,7 +128,8 @@ fn order(a: &Value, b: &Value, dialect: Dialect) -> Result<Ordering, Incomparabl
     compare(a, b, dialect)?.ok_or(Incomparable)
 }
 
-/// The tighter of two bounds: the greater (`toward` is Greater) of lower bounds, the lesser of upper ones.
+/// The tighter of two bounds: the greater (`toward` is Greater) of lower bounds, the lesser of
+/// upper ones.
 fn tighter(
     a: &Bound<Value>,
     b: &Bound<Value>,

@@ -1,9 +1,9 @@
 //! How deep the tree of a text may be.
 //!
-//! The parser limits how deep it recurses, but chains of operators (`1 + 1 + …`) are loops to it, and
-//! their trees lean to the left: as deep as the chain is long. Lowering, evaluating and dropping such a
-//! tree recurses, and a stack that overflows ends the process. So tokens are counted before a tree is
-//! made of them.
+//! The parser limits how deep it recurses, but chains of operators (`1 + 1 + …`) are loops to it,
+//! and their trees lean to the left: as deep as the chain is long. Lowering, evaluating and
+//! dropping such a tree recurses, and a stack that overflows ends the process. So tokens are
+//! counted before a tree is made of them.
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};

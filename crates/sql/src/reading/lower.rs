@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //! - Every node that is not understood is an error that names it.
-//! - Where the dialects bind operators differently and the text has no parentheses, lowering refuses,
-//!   because the parser knows one precedence for all.
+//! - Where the dialects bind operators differently and the text has no parentheses, lowering
+//!   refuses, because the parser knows one precedence for all.
 
 use std::sync::Arc;
 
@@ -66,7 +66,8 @@ pub(crate) struct Lowerer<'n> {
 type Lowered = Result<Typed, SqlError>;
 
 impl Lowerer<'_> {
-    /// An expression whose value is shown or stored: the outermost division of MySQL is rounded there.
+    /// An expression whose value is shown or stored: the outermost division of MySQL is rounded
+    /// there.
     pub fn output(&mut self, expr: &ast::Expr) -> Lowered {
         let lowered = self.expr(expr)?;
         Ok(match lowered.expr {

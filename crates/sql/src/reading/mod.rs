@@ -1,6 +1,8 @@
-//! Texts of SQL and what they mean: conditions, assignments, and whole statements on rows with versions.
+//! Texts of SQL and what they mean: conditions, assignments, and whole statements on rows with
+//! versions.
 //!
-//! Everything that needs the parser is here. A build without the feature `parser` has `unread.rs` instead.
+//! Everything that needs the parser is here. A build without the feature `parser` has `unread.rs`
+//! instead.
 
 mod aggregate;
 mod arith;

@@ -14,7 +14,8 @@ pub(crate) enum Fit {
     Exact,
 }
 
-/// How well `name` fits `ident`. Unquoted identifiers ignore case; PostgreSQL folds them to lower case.
+/// How well `name` fits `ident`. Unquoted identifiers ignore case; PostgreSQL folds them to lower
+/// case.
 pub(crate) fn fit(ident: &Ident, name: &str, dialect: Dialect) -> Fit {
     let quoted = ident.quote_style.is_some() && dialect.is_strict();
     let exact = if dialect.is_postgres() && !quoted {

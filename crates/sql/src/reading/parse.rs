@@ -32,8 +32,8 @@ pub(crate) fn tokenize(text: &str, dialect: Dialect) -> Result<Vec<TokenWithSpan
     Ok(tokens)
 }
 
-/// Runs a parser over tokens to their end. What nests deeply is parsed on a stack of its own, because the
-/// parser's frames are large when it is compiled without optimisation.
+/// Runs a parser over tokens to their end. What nests deeply is parsed on a stack of its own,
+/// because the parser's frames are large when it is compiled without optimisation.
 pub(crate) fn run<T: Send + 'static>(
     tokens: Vec<TokenWithSpan>,
     dialect: Dialect,

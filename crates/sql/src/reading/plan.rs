@@ -198,7 +198,8 @@ pub(crate) fn is_flexible(expr: &Expr) -> bool {
     matches!(expr, Expr::Untyped(_) | Expr::Param(_))
 }
 
-/// The class of a source column's values as an output of a subquery: a text literal is text by then.
+/// The class of a source column's values as an output of a subquery: a text literal is text by
+/// then.
 pub(crate) fn settled(class: Class, dialect: Dialect) -> Class {
     match class {
         Class::Literal if dialect.is_strict() => Class::Text,

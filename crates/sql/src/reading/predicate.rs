@@ -1,9 +1,10 @@
 //! The matches oracle: the text of a WHERE clause, compiled once and asked millions of times.
 //!
 //! # Algorithm
-//! A predicate is lowered to an expression over its own list of columns. Bound to the columns of a table it
-//! also becomes, where it is a conjunction of comparisons of a column with an integer, a list of ranges that
-//! is tested without evaluating expressions. A value that is not an integer sends the row to the expression.
+//! A predicate is lowered to an expression over its own list of columns. Bound to the columns of a
+//! table it also becomes, where it is a conjunction of comparisons of a column with an integer, a
+//! list of ranges that is tested without evaluating expressions. A value that is not an integer
+//! sends the row to the expression.
 //!
 //! # Cost
 //! A range test is a handful of nanoseconds; the expression a few tens per operator.
@@ -63,7 +64,8 @@ impl Predicate {
         Ok(truth == Some(true))
     }
 
-    /// The range that an integer in this column must be in for a row to match, whatever else is asked.
+    /// The range that an integer in this column must be in for a row to match, whatever else is
+    /// asked.
     pub fn bounds(&self, column: &str) -> Option<(i64, i64)> {
         let named = |ident: &Ident| {
             ident.value == column || (ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case(column))
@@ -74,14 +76,15 @@ impl Predicate {
         found.reduce(|a, b| (a.0.max(b.0), a.1.min(b.1)))
     }
 
-    /// Whether the condition is true of a row of which only some columns are known, where these decide it: a
-    /// conjunction is not true if one part is not, whatever the others are.
+    /// Whether the condition is true of a row of which only some columns are known, where these
+    /// decide it: a conjunction is not true if one part is not, whatever the others are.
     pub fn decide(&self, row: &impl Row) -> Option<bool> {
         let env = PartialEnv { dialect: self.dialect, row: self.columns.known(row) };
         decide(&self.expr, &env)
     }
 
-    /// The one column that the condition is about, and the range of integers for which it is true, if it is just that.
+    /// The one column that the condition is about, and the range of integers for which it is true,
+    /// if it is just that.
     pub fn range(&self) -> Option<(&str, i64, i64)> {
         match ranges(&self.expr)?.as_slice() {
             [range] => Some((self.columns.idents.get(range.column)?.value.as_str(), range.low, range.high)),

@@ -1,15 +1,15 @@
 //! Stored procedures: what CREATE PROCEDURE keeps, what CALL compiles it to.
 //!
 //! # Algorithm
-//! CREATE PROCEDURE keeps the tokens of its text, after a first compilation has found nothing wrong with
-//! their form. CALL compiles them against the tables that are there: variables become parameters of the
-//! statements in the body, by their slots in one frame of values.
+//! CREATE PROCEDURE keeps the tokens of its text, after a first compilation has found nothing wrong
+//! with their form. CALL compiles them against the tables that are there: variables become
+//! parameters of the statements in the body, by their slots in one frame of values.
 //!
 //! # Invariants
-//! - A name in an expression that is a variable is one parameter; where it is a column too, MySQL takes the
-//!   variable and PostgreSQL refuses (see [`crate::reading::scope`]).
-//! - What is wrong with the names or types of one statement fails when that statement is reached, as in the
-//!   databases; what is outside the fragment fails at once.
+//! - A name in an expression that is a variable is one parameter; where it is a column too, MySQL
+//!   takes the variable and PostgreSQL refuses (see [`crate::reading::scope`]).
+//! - What is wrong with the names or types of one statement fails when that statement is reached,
+//!   as in the databases; what is outside the fragment fails at once.
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ pub(crate) struct Block {
     /// The cursors that are closed when it begins.
     pub cursors: Vec<usize>,
     pub handler: Option<Handler>,
-    pub body: Vec<Step>,
+    pub body: Vec<ProcedureStep>,
 }
 
 /// MySQL's handler for NOT FOUND.
@@ -93,7 +93,7 @@ pub(crate) struct Block {
 pub(crate) struct Handler {
     /// EXIT: the block ends after it.
     pub exit: bool,
-    pub body: Vec<Step>,
+    pub body: Vec<ProcedureStep>,
 }
 
 /// When a loop ends.
@@ -116,7 +116,7 @@ pub(crate) struct Range {
 
 /// A statement of the procedural language.
 #[derive(Clone, Debug)]
-pub(crate) enum Step {
+pub(crate) enum ProcedureStep {
     Block(Block),
     /// A statement whose rows go to the caller.
     Run(Prepared),
@@ -125,10 +125,10 @@ pub(crate) enum Step {
     /// A statement whose one row goes to variables; the flag is STRICT.
     Into(Prepared, Vec<usize>, bool),
     Assign(usize, Formula),
-    If(Vec<(Formula, Vec<Step>)>, Vec<Step>),
-    Loop(u32, Test, Vec<Step>),
-    Range(u32, Range, Vec<Step>),
-    Rows(u32, Prepared, Vec<usize>, Vec<Step>),
+    If(Vec<(Formula, Vec<ProcedureStep>)>, Vec<ProcedureStep>),
+    Loop(u32, Test, Vec<ProcedureStep>),
+    Range(u32, Range, Vec<ProcedureStep>),
+    Rows(u32, Prepared, Vec<usize>, Vec<ProcedureStep>),
     Leave(u32, Option<Formula>),
     Iterate(u32, Option<Formula>),
     Open(usize, Option<Prepared>),
@@ -143,7 +143,8 @@ pub(crate) enum Step {
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub procedure: Procedure,
-    /// For each parameter that is given a value, that value, and whether it is a literal or a parameter.
+    /// For each parameter that is given a value, that value, and whether it is a literal or a
+    /// parameter.
     pub args: Vec<Option<(Expr, bool)>>,
 }
 

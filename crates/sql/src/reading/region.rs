@@ -1,26 +1,29 @@
 //! Predicate regions: the rows that a predicate can be true of, as a union of boxes over columns.
 //!
 //! # Problem
-//! Without record identifiers, two operations are told apart by their predicates: do they touch the same
-//! rows, whatever rows there are [Leopard, appendix B]?
+//! Without record identifiers, two operations are told apart by their predicates: do they touch the
+//! same rows, whatever rows there are [Leopard, appendix B]?
 //!
 //! # Algorithm
-//! The rows of which a predicate is true and those of which it is false are computed side by side, each a
-//! union of boxes: AND intersects the first and unites the second, OR the other way round, NOT exchanges
-//! them. NULL is a value of its own in each column, so that three-valued logic comes out right. A part that
-//! is no comparison of a column with a constant may be true of every row: the union is then an upper bound.
-//! Inclusion is tested by subtracting boxes.
+//! The rows of which a predicate is true and those of which it is false are computed side by side,
+//! each a union of boxes: AND intersects the first and unites the second, OR the other way round,
+//! NOT exchanges them. NULL is a value of its own in each column, so that three-valued logic comes
+//! out right. A part that is no comparison of a column with a constant may be true of every row:
+//! the union is then an upper bound. Inclusion is tested by subtracting boxes.
 //!
 //! # Invariants
 //! - The union contains every row of which the predicate is true; if `exact`, no other row.
-//! - A relation other than `Overlapping` is a theorem about all rows on which both predicates have a value.
+//! - A relation other than `Overlapping` is a theorem about all rows on which both predicates have
+//!   a value.
 //!
 //! # Differs from the paper
-//! Negation is not the complement of the region, which would count rows whose predicate is unknown. A
-//! complex part does not make the whole region complex: `a = 1 AND f(b)` is still disjoint from `a = 2`.
+//! Negation is not the complement of the region, which would count rows whose predicate is unknown.
+//! A complex part does not make the whole region complex: `a = 1 AND f(b)` is still disjoint from
+//! `a = 2`.
 //!
 //! # Cost
-//! Exponential in the number of columns at worst, and cut off at [`MAX_BOXES`] boxes: then `Overlapping`.
+//! Exponential in the number of columns at worst, and cut off at [`MAX_BOXES`] boxes: then
+//! `Overlapping`.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -102,14 +105,14 @@ impl Region {
 }
 
 impl Predicate {
-    /// The predicate's region. `types` gives the types of the columns that are known: with them, integers
-    /// count as integers and text literals get their type.
+    /// The predicate's region. `types` gives the types of the columns that are known: with them,
+    /// integers count as integers and text literals get their type.
     pub fn region(&self, types: impl Fn(&str) -> Option<Type>) -> Region {
         Region::of(self.expr(), self.dialect(), &|column| self.column_key(column), &types)
     }
 
-    /// Whether every row of which another predicate on the same table is true satisfies this one, whatever rows there
-    /// are. False if that is not known.
+    /// Whether every row of which another predicate on the same table is true satisfies this one,
+    /// whatever rows there are. False if that is not known.
     pub fn contains(&self, other: &Predicate) -> bool {
         let (own, others) = (self.region(|_| None), other.region(|_| None));
         matches!(own.relation(&others), Relation::Identical | Relation::Subsumes)
@@ -269,8 +272,8 @@ impl Builder<'_> {
         (self.types)(&(self.names)(slot.index))
     }
 
-    /// The constant as a bound on the column's values, or `None` if its order against them is not that of
-    /// the constants among themselves.
+    /// The constant as a bound on the column's values, or `None` if its order against them is not
+    /// that of the constants among themselves.
     fn bound(&self, slot: Slot, constant: &Value) -> Option<Value> {
         let column_type = self.column_type(slot);
         match (constant, column_type) {
@@ -292,7 +295,8 @@ impl Builder<'_> {
     }
 }
 
-/// True if a text literal could also be a number, a date or a truth value for a column of that type.
+/// True if a text literal could also be a number, a date or a truth value for a column of that
+/// type.
 fn reads_as_other(text: &str) -> bool {
     let trimmed = text.trim();
     let number = trimmed.parse::<f64>().is_ok() || number_prefix(trimmed) != 0.0;

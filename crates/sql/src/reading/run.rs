@@ -17,14 +17,14 @@ use crate::reading::outcome::{PredicateRead, Reads, RowRead};
 use crate::reading::plan::{Asked, Group, Order, OrderBy, Output, Select, Source, SourceRows, TableId};
 use crate::reading::predicate::cell;
 use crate::reading::stop::Stop;
-use crate::reading::store::{Found, Key, Record, Table, View};
+use crate::reading::store::{Found, Key, Record, StatementView, Table};
 use crate::value::Value;
 
 /// What a statement is evaluated in.
 pub(crate) struct Context<'a> {
     pub dialect: Dialect,
     pub tables: &'a [Table],
-    pub view: View,
+    pub view: StatementView,
     pub params: &'a [Value],
     pub now: Option<i64>,
     /// The statement writes.
@@ -266,7 +266,8 @@ fn compare_keys(a: &[Value], b: &[Value], order: &[Order], dialect: Dialect) -> 
     Ordering::Equal
 }
 
-/// Sorting needs an order of all values: one type per key, and text that the collation is known for.
+/// Sorting needs an order of all values: one type per key, and text that the collation is known
+/// for.
 fn check_sortable(shown: &[Shown], keys: usize, dialect: Dialect) -> Result<(), SqlError> {
     for key in 0..keys {
         let mut values = shown.iter().map(|shown| &shown.keys[key]).filter(|value| !value.is_null());
@@ -282,8 +283,8 @@ fn check_sortable(shown: &[Shown], keys: usize, dialect: Dialect) -> Result<(), 
     Ok(())
 }
 
-/// How many of the leading keys have values whose order is known. Rows that only further keys tell apart may come
-/// in any order: PostgreSQL sorts text by the database's collation.
+/// How many of the leading keys have values whose order is known. Rows that only further keys tell
+/// apart may come in any order: PostgreSQL sorts text by the database's collation.
 fn known_keys(shown: &[Shown], keys: usize, dialect: Dialect) -> usize {
     let known = |key: &usize| {
         let text = |shown: &Shown| matches!(shown.keys[*key], Value::Text(_));
@@ -417,8 +418,8 @@ pub(crate) fn hold(conditions: &[Expr], at: &At) -> Result<bool, SqlError> {
     Ok(true)
 }
 
-/// Gives the rows of a table that satisfy the join condition (and the filters too, where the source stands
-/// alone) to `visit`, and notes what was read.
+/// Gives the rows of a table that satisfy the join condition (and the filters too, where the source
+/// stands alone) to `visit`, and notes what was read.
 pub(crate) fn found(
     source: &Source,
     id: TableId,
@@ -465,7 +466,7 @@ pub(crate) fn found(
         }
     }
     if let (Some(wanted), Some(column)) = (&context.wanted, ways.missing)
-        && visited > MANY
+        && visited > UNINDEXED_ROWS
     {
         wanted.borrow_mut().push((id, column));
     }
@@ -473,7 +474,7 @@ pub(crate) fn found(
 }
 
 /// A scan of more rows than this asks for an index.
-const MANY: usize = 32;
+const UNINDEXED_ROWS: usize = 32;
 
 /// How the rows of a table are found where the whole key is not given.
 #[derive(Default)]
@@ -500,7 +501,7 @@ impl Ways {
             let Some(value) = key_form(&value, column.data_type, before.context.dialect) else { continue };
             if lookup.cmp == Cmp::Eq {
                 match table.index_size(lookup.column, &value) {
-                    Some(size) if prefix.is_empty() || size <= MANY => {
+                    Some(size) if prefix.is_empty() || size <= UNINDEXED_ROWS => {
                         ways.equal = Some((lookup.column, value));
                     }
                     Some(_) => {}
@@ -523,7 +524,7 @@ impl Ways {
     }
 
     /// The rows to look at: a superset of those that satisfy the conditions.
-    fn rows<'a>(&self, table: &'a Table, prefix: &'a [Value], view: View) -> Found<'a> {
+    fn rows<'a>(&self, table: &'a Table, prefix: &'a [Value], view: StatementView) -> Found<'a> {
         let equal = self.equal.as_ref().and_then(|(column, value)| table.indexed(*column, value, view));
         if let Some(found) = equal {
             return found;
@@ -538,7 +539,8 @@ impl Ways {
     }
 }
 
-/// Narrows the integers that a column is between. A strict bound is taken as it is: the condition is checked anyway.
+/// Narrows the integers that a column is between. A strict bound is taken as it is: the condition
+/// is checked anyway.
 fn narrow(bounds: &mut Vec<(usize, i64, i64)>, column: usize, cmp: Cmp, number: i64) {
     let place = bounds.iter().position(|(known, _, _)| *known == column).unwrap_or_else(|| {
         bounds.push((column, i64::MIN, i64::MAX));

@@ -97,8 +97,9 @@ impl Names for Scope<'_> {
         Ok(Arc::new(query::lower(query, self.catalog, Some(self))?))
     }
 
-    /// Where a name is a column too, MySQL means the variable, and PostgreSQL refuses. A text variable of a
-    /// dialect with static types is text, unlike a parameter, which takes the type of what it meets.
+    /// Where a name is a column too, MySQL means the variable, and PostgreSQL refuses. A text
+    /// variable of a dialect with static types is text, unlike a parameter, which takes the type of
+    /// what it meets.
     fn variable(&self, record: Option<&Ident>, name: &Ident) -> Result<Option<Typed>, SqlError> {
         let Some(found) = self.catalog.variable(record, name) else { return Ok(None) };
         let dialect = self.catalog.dialect;

@@ -1,13 +1,14 @@
-//! Conditions and assignments by shape: texts that differ in nothing but their integers are parsed once.
+//! Conditions and assignments by shape: texts that differ in nothing but their integers are parsed
+//! once.
 //!
 //! # Algorithm
-//! The first text of a shape is parsed as it stands, and once more with a mark in the place of every integer:
-//! a number that no other mark has. If the second, with the integers put back in the place of the marks, is
-//! the first, it is kept, and later texts of the shape are made from it.
+//! The first text of a shape is parsed as it stands, and once more with a mark in the place of
+//! every integer: a number that no other mark has. If the second, with the integers put back in the
+//! place of the marks, is the first, it is kept, and later texts of the shape are made from it.
 //!
 //! # Invariants
-//! What comes out is what parsing the text would give: only operators are allowed whose lowering looks at the
-//! type of a literal, not at its value.
+//! What comes out is what parsing the text would give: only operators are allowed whose lowering
+//! looks at the type of a literal, not at its value.
 //!
 //! # Cost
 //! One pass over the text and a copy of its expression, a tenth of parsing it.

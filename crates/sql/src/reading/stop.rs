@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::error::SqlError;
 
-/// Asked for every row that a statement looks at; if it says so, the statement ends with [`SqlError::Stopped`].
+/// Asked for every row that a statement looks at; if it says so, the statement ends with
+/// [`SqlError::Stopped`].
 #[derive(Clone, Default)]
 pub(crate) struct Stop(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
 

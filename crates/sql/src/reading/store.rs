@@ -1,12 +1,13 @@
 //! A versioned row store in memory.
 //!
 //! # Invariants
-//! - The versions of a row are in the order in which they were committed; pending versions stand behind
-//!   them and carry their transactions' marks.
-//! - A row's key is its primary key in the form that equality compares ([`Value::group_key`]), or a running
-//!   number where the table has none.
+//! - The versions of a row are in the order in which they were committed; pending versions stand
+//!   behind them and carry their transactions' marks.
+//! - A row's key is its primary key in the form that equality compares ([`Value::group_key`]), or a
+//!   running number where the table has none.
 //! - An index holds, for each value, at least the rows that have it in one of their versions.
-//! - The journal names the committed versions in the order of their stamps, back to what was forgotten.
+//! - The journal names the committed versions in the order of their stamps, back to what was
+//!   forgotten.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -39,12 +40,12 @@ pub(crate) struct Version {
 
 /// What a statement sees: what was committed up to a point, and its own transaction's writes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct View {
+pub(crate) struct StatementView {
     pub at: u64,
     pub own: u64,
 }
 
-impl View {
+impl StatementView {
     /// The version that is seen.
     #[inline]
     pub fn pick(self, versions: &[Version]) -> Option<&Version> {
@@ -111,23 +112,23 @@ impl Table {
 
     /// The version of a key that is seen.
     #[inline]
-    pub fn get(&self, key: &[Value], view: View) -> Option<(&Key, &Version)> {
+    pub fn get(&self, key: &[Value], view: StatementView) -> Option<(&Key, &Version)> {
         let (key, row) = self.points.get_key_value(key)?;
         self.seen(*row, view).map(|version| (key, version))
     }
 
     /// The version of a row that is seen.
     #[inline]
-    fn seen(&self, row: u32, view: View) -> Option<&Version> {
+    fn seen(&self, row: u32, view: StatementView) -> Option<&Version> {
         let at = if self.pins.is_empty() { None } else { self.pins.get(&row).copied() };
-        View { at: at.unwrap_or(view.at), ..view }.pick(&self.rows[row as usize])
+        StatementView { at: at.unwrap_or(view.at), ..view }.pick(&self.rows[row as usize])
     }
 
     /// The rows that are seen whose keys begin with `prefix`, in the order of their keys.
     pub fn scan<'a>(
         &'a self,
         prefix: &'a [Value],
-        view: View,
+        view: StatementView,
     ) -> impl Iterator<Item = (&'a Key, u64, &'a Record)> + 'a {
         self.order
             .range::<[Value], _>((Bound::Included(prefix), Bound::Unbounded))
@@ -138,12 +139,13 @@ impl Table {
             })
     }
 
-    /// The rows that are seen whose keys begin with `prefix` and go on with an integer from `low` to `high`.
+    /// The rows that are seen whose keys begin with `prefix` and go on with an integer from `low`
+    /// to `high`.
     pub fn scan_range<'a>(
         &'a self,
         prefix: &'a [Value],
         (low, high): (i64, i64),
-        view: View,
+        view: StatementView,
     ) -> impl Iterator<Item = (&'a Key, u64, &'a Record)> + 'a {
         let first: Vec<Value> = prefix.iter().cloned().chain([Value::Int(low)]).collect();
         let inside = move |key: &Key| {
@@ -158,8 +160,9 @@ impl Table {
             })
     }
 
-    /// The rows that are seen among those that have had this value in this column; `None` if it is not indexed.
-    pub fn indexed<'a>(&'a self, column: usize, value: &Value, view: View) -> Option<Found<'a>> {
+    /// The rows that are seen among those that have had this value in this column; `None` if it is
+    /// not indexed.
+    pub fn indexed<'a>(&'a self, column: usize, value: &Value, view: StatementView) -> Option<Found<'a>> {
         let (_, index) = self.indexes.iter().find(|(known, _)| *known == column)?;
         let rows = index.get(value).map_or(&[][..], Vec::as_slice);
         Some(self.present(rows.iter().copied(), view))
@@ -176,8 +179,15 @@ impl Table {
         Some(index.get(value).map_or(0, Vec::len))
     }
 
-    /// The rows that are seen among those that have had an integer from `low` to `high` in this column.
-    pub fn indexed_range(&self, column: usize, low: i64, high: i64, view: View) -> Option<Found<'_>> {
+    /// The rows that are seen among those that have had an integer from `low` to `high` in this
+    /// column.
+    pub fn indexed_range(
+        &self,
+        column: usize,
+        low: i64,
+        high: i64,
+        view: StatementView,
+    ) -> Option<Found<'_>> {
         let (_, index) = self.indexes.iter().find(|(known, _)| *known == column)?;
         if low > high {
             return Some(Box::new(std::iter::empty()));
@@ -189,7 +199,7 @@ impl Table {
         Some(self.present(rows.into_iter(), view))
     }
 
-    fn present<'a>(&'a self, rows: impl Iterator<Item = u32> + 'a, view: View) -> Found<'a> {
+    fn present<'a>(&'a self, rows: impl Iterator<Item = u32> + 'a, view: StatementView) -> Found<'a> {
         Box::new(rows.filter_map(move |row| {
             let version = self.seen(row, view)?;
             let key = self.keys[row as usize].as_ref()?;
@@ -212,7 +222,7 @@ impl Table {
         &'a self,
         constraint: usize,
         values: &[Value],
-        view: View,
+        view: StatementView,
     ) -> impl Iterator<Item = (&'a Key, &'a Record)> + 'a {
         let wanted = values.to_vec();
         let candidates = self.uniques[constraint].get(values).map_or(&[][..], Vec::as_slice);

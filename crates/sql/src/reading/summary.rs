@@ -1,11 +1,13 @@
-//! Aggregates over the rows of one table: a condition, and what is computed from the rows that satisfy it.
+//! Aggregates over the rows of one table: a condition, and what is computed from the rows that
+//! satisfy it.
 //!
-//! `SELECT COUNT(*), SUM(v) FROM t WHERE v > $1` reads a table by a predicate and shows none of its rows.
-//! Whoever knows the rows, or the versions of them that the statement saw, computes its answer again.
+//! `SELECT COUNT(*), SUM(v) FROM t WHERE v > $1` reads a table by a predicate and shows none of its
+//! rows. Whoever knows the rows, or the versions of them that the statement saw, computes its
+//! answer again.
 //!
 //! # Invariants
-//! The statement is rebuilt from the parts that were understood and compared with what was parsed: a clause
-//! that nobody looked at cannot be read over.
+//! The statement is rebuilt from the parts that were understood and compared with what was parsed:
+//! a clause that nobody looked at cannot be read over.
 
 use std::collections::HashSet;
 
@@ -77,8 +79,8 @@ impl Summary {
         self.outputs.iter().map(|output| output.aggregate.distinct)
     }
 
-    /// What comes out of these rows, which satisfy the condition: for each row the values of the outputs'
-    /// columns, NULL for an output without one.
+    /// What comes out of these rows, which satisfy the condition: for each row the values of the
+    /// outputs' columns, NULL for an output without one.
     ///
     /// # Errors
     /// When the values have no such sum, or no order.
@@ -103,8 +105,8 @@ impl Summary {
 }
 
 impl Output {
-    /// Whether the output depends on a collation, which nobody tells: which text comes first, and which of
-    /// them MySQL takes for equal.
+    /// Whether the output depends on a collation, which nobody tells: which text comes first, and
+    /// which of them MySQL takes for equal.
     fn is_open(&self, texts: HashSet<&Value>, dialect: Dialect) -> bool {
         let equal = || texts.iter().map(|text| text.group_key(dialect)).collect::<HashSet<_>>().len();
         match self.aggregate.kind {

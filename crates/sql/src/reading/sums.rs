@@ -1,11 +1,12 @@
 //! Sums of amounts that are each added at most once.
 //!
 //! # Mathematics
-//! A number that was stored, and to which some of the amounts were added since, is at least the stored one plus all
-//! negative amounts, at most the stored one plus all positive ones, and differs from it by a multiple of what divides
-//! all of them. An amount whose statement bounds the number before (`x = x - 10 WHERE x >= 10`) leaves at least the
-//! bound plus the amount: for the lower bound it is as if that had been stored, and only the negative amounts without a
-//! bound count. Both lower bounds are true; the better one is taken. The same goes for upper bounds.
+//! A number that was stored, and to which some of the amounts were added since, is at least the
+//! stored one plus all negative amounts, at most the stored one plus all positive ones, and differs
+//! from it by a multiple of what divides all of them. An amount whose statement bounds the number
+//! before (`x = x - 10 WHERE x >= 10`) leaves at least the bound plus the amount: for the lower
+//! bound it is as if that had been stored, and only the negative amounts without a bound count.
+//! Both lower bounds are true; the better one is taken. The same goes for upper bounds.
 
 use crate::possible::{Numbers, Possible, gcd};
 use crate::reading::effect::Amount;

@@ -1,12 +1,13 @@
 //! Expressions over rows of which only what each column can be is known.
 //!
 //! # Algorithm
-//! Where the columns of an expression have few values, all of them are tried with the evaluator itself. Numbers beyond
-//! that are added, subtracted and compared by their bounds. Everything else can be anything.
+//! Where the columns of an expression have few values, all of them are tried with the evaluator
+//! itself. Numbers beyond that are added, subtracted and compared by their bounds. Everything else
+//! can be anything.
 //!
 //! # Invariants
-//! - Whatever value an expression has on a row of these possibilities is in the set; an error of the evaluator makes
-//!   the set [`Possible::Any`], and lets a condition hold and fail.
+//! - Whatever value an expression has on a row of these possibilities is in the set; an error of
+//!   the evaluator makes the set [`Possible::Any`], and lets a condition hold and fail.
 
 use crate::dialect::Dialect;
 use crate::possible::{Numbers, Possible};
@@ -112,8 +113,8 @@ impl Supposed<'_> {
         }
     }
 
-    /// Tries every row that the columns of an expression can make; false if these are too many, or the expression has
-    /// more than columns of the row.
+    /// Tries every row that the columns of an expression can make; false if these are too many, or
+    /// the expression has more than columns of the row.
     fn each_row(&self, expr: &Expr, visit: &mut dyn FnMut(&ParamEnv<'_>)) -> bool {
         let (mut columns, more) = expr.uses();
         columns.sort_unstable();

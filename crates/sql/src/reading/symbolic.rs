@@ -1,19 +1,20 @@
 //! Statements over rows that are not known: which rows they find, show and write, as terms.
 //!
 //! # Problem
-//! A statement, and for each row of its tables terms for whether it is there and what it holds: what does the
-//! statement give, for all values of the unknowns?
+//! A statement, and for each row of its tables terms for whether it is there and what it holds:
+//! what does the statement give, for all values of the unknowns?
 //!
 //! # Algorithm
-//! The keys that a table can have are known; only what stands behind them is not. So every row is looked at,
-//! and a condition becomes the term under which the row is found. Inner joins, aggregates without groups,
-//! UPDATE, DELETE, and INSERT of values with known keys have terms; what has none is refused by name.
+//! The keys that a table can have are known; only what stands behind them is not. So every row is
+//! looked at, and a condition becomes the term under which the row is found. Inner joins,
+//! aggregates without groups, UPDATE, DELETE, and INSERT of values with known keys have terms; what
+//! has none is refused by name.
 //!
 //! # Invariants
-//! - Under any values of the unknowns under which the interpreter does not fail, the terms have the values of
-//!   the interpreter's outcome.
-//! - Where [`Answer::fails`] is true the interpreter fails. It may fail for more, such as a number that is
-//!   too large halfway.
+//! - Under any values of the unknowns under which the interpreter does not fail, the terms have the
+//!   values of the interpreter's outcome.
+//! - Where [`Answer::fails`] is true the interpreter fails. It may fail for more, such as a number
+//!   that is too large halfway.
 
 use crate::error::SqlError;
 use crate::reading::database::Database;
@@ -245,7 +246,8 @@ impl Run<'_> {
         Ok(self.terms.and(&parts))
     }
 
-    /// The values of the key's leading columns that a source asks for; `None` where it does not name the whole key.
+    /// The values of the key's leading columns that a source asks for; `None` where it does not
+    /// name the whole key.
     fn prefix(&mut self, source: &Source, row: &[Cell]) -> Result<Option<Vec<Cell>>, SqlError> {
         if !source.access.whole {
             return Ok(None);

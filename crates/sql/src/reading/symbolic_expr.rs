@@ -1,10 +1,10 @@
 //! Expressions over values that are not known: each value a term, and whether it is NULL another.
 //!
-//! What depends on nothing unknown is evaluated by [`eval`], so that constants have the interpreter's
-//! meaning. The rest is a fragment: integers with `+`, `-`, `*` and comparisons, truth values, dates by their
-//! order, text by equality, CASE, COALESCE, IN, NULL tests. Integers have no bounds inside of an expression;
-//! the interpreter would fail where they overflow, so that a term may have a value where it has none, never
-//! the other way round.
+//! What depends on nothing unknown is evaluated by [`eval`], so that constants have the
+//! interpreter's meaning. The rest is a fragment: integers with `+`, `-`, `*` and comparisons,
+//! truth values, dates by their order, text by equality, CASE, COALESCE, IN, NULL tests. Integers
+//! have no bounds inside of an expression; the interpreter would fail where they overflow, so that
+//! a term may have a value where it has none, never the other way round.
 
 use std::borrow::Cow;
 
@@ -150,13 +150,13 @@ pub(crate) struct Symbols<'a> {
 }
 
 /// The known part of a row.
-struct Known<'a> {
+struct KnownColumns<'a> {
     dialect: Dialect,
     row: Vec<Option<Value>>,
     params: &'a [Value],
 }
 
-impl Env for Known<'_> {
+impl Env for KnownColumns<'_> {
     fn dialect(&self) -> Dialect {
         self.dialect
     }
@@ -188,7 +188,7 @@ impl Symbols<'_> {
         for column in columns {
             row[column] = Some(self.row.get(column)?.value(self.terms)?);
         }
-        let known = Known { dialect: self.dialect, row, params: self.params };
+        let known = KnownColumns { dialect: self.dialect, row, params: self.params };
         eval(expr, &known).ok().map(Cow::into_owned)
     }
 

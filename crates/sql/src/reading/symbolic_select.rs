@@ -1,4 +1,5 @@
-//! Queries over rows that are not known: joins, aggregates without groups, what is shown and what it is sorted by.
+//! Queries over rows that are not known: joins, aggregates without groups, what is shown and what
+//! it is sorted by.
 
 use crate::error::SqlError;
 use crate::reading::plan::{AggregateKind, Group, OrderBy, Output, Select, TableId};
@@ -8,7 +9,7 @@ use crate::reading::symbolic_expr::{Cell, Kind, outside};
 use crate::term::Term;
 
 /// The most rows of a join.
-const MOST: usize = 4096;
+const MAX_JOIN_ROWS: usize = 4096;
 
 impl Run<'_> {
     /// The joined rows that satisfy all conditions.
@@ -32,7 +33,7 @@ impl Run<'_> {
                 }
             }
             rows = next;
-            if rows.len() > MOST {
+            if rows.len() > MAX_JOIN_ROWS {
                 return Err(outside("a join of so many rows"));
             }
         }

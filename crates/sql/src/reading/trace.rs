@@ -1,8 +1,9 @@
 //! Lowering of a traced statement, with its result, to reads and writes of rows and to regions.
 //!
-//! A verifier that sees only what clients saw does not have the database's state: it knows the statement, its
-//! parameters, and the rows that came back. From the table's key that is enough to say which rows were read
-//! or written in the common case, equality on the key; elsewhere the predicate's region stands for the rows.
+//! A verifier that sees only what clients saw does not have the database's state: it knows the
+//! statement, its parameters, and the rows that came back. From the table's key that is enough to
+//! say which rows were read or written in the common case, equality on the key; elsewhere the
+//! predicate's region stands for the rows.
 //!
 //! # Invariants
 //! - An item that is reported was read or written by the statement, if the statement succeeded.
@@ -78,8 +79,8 @@ pub struct TracedRegion {
 }
 
 impl Database {
-    /// Lowers a statement that a client executed, with the rows it got (`None` if they were not recorded)
-    /// and the number of rows it was told of.
+    /// Lowers a statement that a client executed, with the rows it got (`None` if they were not
+    /// recorded) and the number of rows it was told of.
     pub fn trace(
         &self,
         statement: &Statement,

@@ -1,5 +1,5 @@
-//! What a verifier asks of a table beyond statements: indexes, rows seen as of other stamps, and a window of
-//! recent versions that moves forward and can be taken back.
+//! What a verifier asks of a table beyond statements: indexes, rows seen as of other stamps, and a
+//! window of recent versions that moves forward and can be taken back.
 //!
 //! # Invariants
 //! - Forgetting up to a stamp changes nothing that a snapshot at or after that stamp sees.
@@ -20,10 +20,10 @@ use crate::value::Value;
 type Change<'a> = (u64, Option<&'a Version>, Option<&'a Version>);
 
 impl Database {
-    /// From now on keeps a journal of commits, which [`Database::forget`] and [`Database::take_back`] need, and makes
-    /// an index for every column that a statement looks rows up by. Numbers that another database gave to
-    /// rows are not known here: statements that would give some are refused. Called before the first
-    /// transaction.
+    /// From now on keeps a journal of commits, which [`Database::forget`] and
+    /// [`Database::take_back`] need, and makes an index for every column that a statement looks
+    /// rows up by. Numbers that another database gave to rows are not known here: statements that
+    /// would give some are refused. Called before the first transaction.
     pub fn keep_window(&mut self, indexed: bool) {
         (self.indexed, self.unnumbered) = (indexed, true);
         for table in &mut self.tables {
@@ -65,13 +65,14 @@ impl Database {
         }
     }
 
-    /// The stamp of the last commit at or before `at` that changed a row of the table, as far as it is remembered.
+    /// The stamp of the last commit at or before `at` that changed a row of the table, as far as it
+    /// is remembered.
     pub fn last_write(&self, table: TableId, at: u64) -> Option<u64> {
         self.tables[table.0 as usize].changes(at).next().map(|(stamp, _, _)| stamp)
     }
 
-    /// The stamp of the last commit at or before `at`, and later than `after`, that changed what a predicate
-    /// finds, as far as it is remembered.
+    /// The stamp of the last commit at or before `at`, and later than `after`, that changed what a
+    /// predicate finds, as far as it is remembered.
     ///
     /// # Errors
     /// When the condition has no value on a row.
@@ -87,7 +88,8 @@ impl Database {
         Ok(None)
     }
 
-    /// The stamp of the last commit at or before `at` that wrote the row, and whether the row was there then.
+    /// The stamp of the last commit at or before `at` that wrote the row, and whether the row was
+    /// there then.
     pub fn last_version(&self, table: TableId, key: &[Value], at: u64) -> Option<(u64, bool)> {
         let versions = self.tables[table.0 as usize].versions_of(key);
         let seen = versions.iter().rev().find(|version| version.stamp <= at)?;

@@ -144,7 +144,8 @@ pub(crate) fn find(tokens: &[TokenWithSpan], word: &str, from: usize) -> Option<
     None
 }
 
-/// The two sides of `low..high`. The tokenizer takes a point next to digits for a part of the number.
+/// The two sides of `low..high`. The tokenizer takes a point next to digits for a part of the
+/// number.
 pub(crate) fn range(tokens: &[TokenWithSpan]) -> Option<(Vec<TokenWithSpan>, Vec<TokenWithSpan>)> {
     let number = |text: &str| Token::Number(text.to_string(), false);
     for (at, pair) in tokens.windows(2).enumerate() {

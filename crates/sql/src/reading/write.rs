@@ -172,7 +172,8 @@ fn sets(
         if !dialect.is_strict() && expr.has_subquery() {
             return Err(outside("a subquery in SET", &assignment.value));
         }
-        // MySQL's assignments see those to their left, but not where it runs the update over a join.
+        // MySQL's assignments see those to their left, but not where it runs the update over a
+        // join.
         let (used, _) = expr.uses();
         if dialect.is_mysql() && sets.iter().any(|(set, _)| used.contains(set)) {
             return Err(outside("a column that is used after it was set", &assignment.value));

@@ -71,7 +71,8 @@ pub fn expressions(dialect: Dialect, texts: &[&str], target: &mut dyn Target) {
     assert_eq!((tally.outside, tally.agreed), (0, texts.len() as u64), "{tally:?}");
 }
 
-/// The procedures of all cases, called here and there: the same OUT values, and the same rows afterwards.
+/// The procedures of all cases, called here and there: the same OUT values, and the same rows
+/// afterwards.
 pub fn procedures(dialect: Dialect, cases: &[Case], target: &mut dyn Target) {
     let mysql = dialect == Dialect::MySql;
     for case in cases {
@@ -165,7 +166,8 @@ fn one(
             tally.refused += 1;
             false
         }
-        // What is evaluated first, or not at all, is each database's choice; so is what fails there.
+        // What is evaluated first, or not at all, is each database's choice; so is what fails
+        // there.
         (Err(SqlError::DivisionByZero), Ok(_)) => {
             tally.refused += 1;
             false
@@ -191,7 +193,8 @@ fn one(
     }
 }
 
-/// Errors that say that a construct or its types are outside the fragment, not that the statement fails.
+/// Errors that say that a construct or its types are outside the fragment, not that the statement
+/// fails.
 fn is_outside(error: &SqlError) -> bool {
     error.is_unsupported()
 }

@@ -1,5 +1,5 @@
-//! Procedures in both syntaxes, with what their calls give. The tests of the fragment evaluate them here, those
-//! against the databases there too.
+//! Procedures in both syntaxes, with what their calls give. The tests of the fragment evaluate them
+//! here, those against the databases there too.
 
 /// One construct.
 pub struct Case {

@@ -163,7 +163,8 @@ impl Generator {
             text += &format!(" ORDER BY {order}{descending}");
             if self.rng.chance(50) {
                 text += &format!(" LIMIT {}", self.rng.below(4));
-                // MariaDB 10.11 loses count of an OFFSET behind DISTINCT where the outputs are constant.
+                // MariaDB 10.11 loses count of an OFFSET behind DISTINCT where the outputs are
+                // constant.
                 let offset = distinct.is_empty() || self.dialect != Dialect::MySql;
                 if offset && self.rng.chance(30) {
                     text += &format!(" OFFSET {}", self.rng.below(3));

@@ -1,14 +1,14 @@
 //! Following an order that is recorded: timestamps as they come.
 //!
 //! # Algorithm
-//! Nobody says until which timestamp everything has come. A transaction that begins after another has ended has no
-//! earlier timestamps than that one. So everything is taken to have come up to the first commit of a transaction
-//! that had not ended when one began that is open or lacks timestamps; and the last [`HELD`](super::HELD) commits are
-//! held back.
+//! Nobody says until which timestamp everything has come. A transaction that begins after another
+//! has ended has no earlier timestamps than that one. So everything is taken to have come up to the
+//! first commit of a transaction that had not ended when one began that is open or lacks
+//! timestamps; and the last [`HELD`](super::HELD) commits are held back.
 //!
 //! # Invariants
-//! This is a guess. A transaction with timestamps before what is settled ends the following, and a violation that was
-//! found meanwhile is withdrawn.
+//! This is a guess. A transaction with timestamps before what is settled ends the following, and a
+//! violation that was found meanwhile is withdrawn.
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::Outcome;
@@ -19,8 +19,8 @@ use crate::stamped::{Event, Moment, Stamped, asked, missing, moments};
 use crate::{Part, Settled, Transaction, Trouble};
 
 impl Follower<'_> {
-    /// Settles up to the moment at which everything seems to have come, but for so many commits; all if nothing is held
-    /// back.
+    /// Settles up to the moment at which everything seems to have come, but for so many commits;
+    /// all if nothing is held back.
     pub(super) fn look_at_stamps(&mut self, leave: Option<usize>) -> Result<(), Trouble> {
         if self.auditor.transactions() > 0 {
             self.stop("timestamps came after transactions had been settled without them");

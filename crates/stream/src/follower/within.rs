@@ -1,14 +1,15 @@
 //! Following at a level without real time, within a horizon.
 //!
 //! # Algorithm
-//! An order in real time is an order. Where there is none, transactions may change places that are no further apart than
-//! the horizon: as if the clocks of clients were so far apart. Where there is still none, the transaction that is due
-//! first and cannot take effect is *undecided*, once more transactions and a longer search did not help: it takes effect
-//! without what it saw. So others may see what it wrote.
+//! An order in real time is an order. Where there is none, transactions may change places that are
+//! no further apart than the horizon: as if the clocks of clients were so far apart. Where there is
+//! still none, the transaction that is due first and cannot take effect is *undecided*, once more
+//! transactions and a longer search did not help: it takes effect without what it saw. So others
+//! may see what it wrote.
 //!
 //! # Invariants
-//! Who has undecided transactions never answers `holds`, and nobody is accused: another order across the horizon may
-//! explain what they saw.
+//! Who has undecided transactions never answers `holds`, and nobody is accused: another order
+//! across the horizon may explain what they saw.
 
 use margay_follow::{Attempt, Follow};
 use margay_history::{History, TxnId};

@@ -9,7 +9,8 @@ pub(super) fn resident() -> Option<u64> {
     pages.checked_mul(page_size())
 }
 
-/// What a process may hold by default: half of the machine's memory, or of what its control group may have.
+/// What a process may hold by default: half of the machine's memory, or of what its control group
+/// may have.
 #[must_use]
 pub fn default_memory() -> Option<u64> {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total(&text));

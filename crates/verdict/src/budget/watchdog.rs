@@ -17,7 +17,8 @@ const MEMORY_PERIOD: Duration = Duration::from_millis(5);
 struct Watched {
     timers: Vec<Weak<Timer>>,
     memory: Vec<(u64, Weak<AtomicU8>)>,
-    /// How many timers there were after the last look; ended ones are removed when there are twice as many.
+    /// How many timers there were after the last look; ended ones are removed when there are twice
+    /// as many.
     kept: usize,
     /// When the thread wakes up by itself.
     wakes: Option<Instant>,

@@ -2,7 +2,8 @@
 
 use margay_history::{Access, History, ObjectId, Op, PredicateId, Table, Value, ValueId, Version};
 
-/// Sixteen hexadecimal digits that two readings of one history share, and different histories hardly ever do.
+/// Sixteen hexadecimal digits that two readings of one history share, and different histories
+/// hardly ever do.
 ///
 /// The database and the level that the header names are left out: they do not change what happened.
 #[must_use]

@@ -1,8 +1,11 @@
-//! Certificates as files: one JSON object, in the recorder's labels. `docs/CERTIFICATES.md` describes it.
+//! Certificates as files: one JSON object, in the recorder's labels. `docs/CERTIFICATES.md`
+//! describes it.
 //!
 //! # Invariants
-//! - Reading is strict: what is unknown, missing, of a wrong type or not in the history is an error that names it.
-//! - What was written reads back equal, against the same history; the fingerprint tells another history from it.
+//! - Reading is strict: what is unknown, missing, of a wrong type or not in the history is an error
+//!   that names it.
+//! - What was written reads back equal, against the same history; the fingerprint tells another
+//!   history from it.
 
 mod fingerprint;
 mod invariant;
@@ -20,7 +23,8 @@ pub const VERSION: u64 = 1;
 use margay_history::{History, ObjectId, Value, ValueId};
 use serde_json::{Value as Json, json};
 
-/// An object as in the native format: a key, or `[table, key]`; `[null, key]` for a key that is a list.
+/// An object as in the native format: a key, or `[table, key]`; `[null, key]` for a key that is a
+/// list.
 fn object_json(history: &History, id: ObjectId) -> Json {
     let object = history.object(id);
     let key = value_json(history, object.key);

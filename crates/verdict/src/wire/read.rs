@@ -20,8 +20,8 @@ use crate::execution::{
 };
 use crate::mechanism::{Certified, Locking, Mechanisms, Points, View};
 
-/// The translation that a certificate says the history of statements needs before it is read; nothing in files of
-/// version 0.1.0.
+/// The translation that a certificate says the history of statements needs before it is read;
+/// nothing in files of version 0.1.0.
 ///
 /// # Errors
 /// When the text is no certificate, or knows another translation.
@@ -51,8 +51,8 @@ fn notes(fields: &mut Fields) -> Result<Vec<String>, String> {
     fields.list("notes")?.into_iter().map(note).collect()
 }
 
-/// What a file claims and the certificate in it, against the history that it was made for. `rows` says how statements
-/// became the operations of this history, if they did.
+/// What a file claims and the certificate in it, against the history that it was made for. `rows`
+/// says how statements became the operations of this history, if they did.
 ///
 /// # Errors
 /// What is wrong with the text, or that it was made for another history or by other rules.

@@ -3,8 +3,8 @@
 use margay_sql::Value;
 use serde_json::{Value as Json, json};
 
-/// A SQL value as JSON: integers, texts, truth values and NULL as they are, all others as an object that names the
-/// type.
+/// A SQL value as JSON: integers, texts, truth values and NULL as they are, all others as an object
+/// that names the type.
 pub(super) fn sql_json(value: &Value) -> Json {
     match value {
         Value::Null => Json::Null,

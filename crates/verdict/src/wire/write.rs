@@ -36,8 +36,8 @@ pub fn to_json(history: &History, claim: &Claim, certificate: &Certificate) -> S
     format!("{file}\n")
 }
 
-/// Bounds on sums: how often, the number that the sum is at most, and the unknowns by their numbers with their factors.
-/// Integers beyond 64 bits have no JSON, so all are texts.
+/// Bounds on sums: how often, the number that the sum is at most, and the unknowns by their numbers
+/// with their factors. Integers beyond 64 bits have no JSON, so all are texts.
 fn clash(clash: &Clash) -> Json {
     let part = |(term, factor): &(Term, i128)| json!([term.index(), factor.to_string()]);
     let bound = |bound: &Bound| {
