@@ -282,8 +282,8 @@ fn random_client(mut conn: Conn, level: &str, seed: u64) {
     }
 }
 
-/// What a correct database does that a careless recorder would take for a fault: a name, a schema, and what two clients
-/// do in turns. Nothing of it may be called a violation.
+/// What a correct database does that a careless recorder would take for a fault: a name, a schema,
+/// and what two clients do in turns. Nothing of it may be called a violation.
 const SUSPICIOUS: [(&str, &str, &[&str]); 14] = [
     (
         "rows that were there before",

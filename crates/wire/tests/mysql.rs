@@ -1,4 +1,5 @@
-//! Exchanges of MySQL's protocol, as MariaDB 10.11 and its clients had them, and others made from these.
+//! Exchanges of MySQL's protocol, as MariaDB 10.11 and its clients had them, and others made from
+//! these.
 
 use margay_wire::mysql::{Answer, Connected, Event, Session, asked, kind, mask_greeting};
 use margay_wire::{Outcome, Times};

@@ -1,5 +1,5 @@
-//! Random bytes and random splits of MySQL's protocol: never a panic, never an event that depends on how bytes were
-//! split.
+//! Random bytes and random splits of MySQL's protocol: never a panic, never an event that depends
+//! on how bytes were split.
 
 use margay_wire::mysql::{Event, Session, asked, mask_greeting};
 

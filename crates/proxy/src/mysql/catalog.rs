@@ -16,10 +16,12 @@ use super::number::with_number;
 use super::settings::is_usual_mode;
 use super::text::{Verb, verb, words};
 
-/// Schemas of the server itself. What stands there is read by views that open no snapshot of the application's.
+/// Schemas of the server itself. What stands there is read by views that open no snapshot of the
+/// application's.
 const SYSTEM: [&str; 4] = ["information_schema", "performance_schema", "mysql", "sys"];
 
-/// Collations that order and compare the usual letters as [`margay_history`]'s readers assume of MySQL.
+/// Collations that order and compare the usual letters as [`margay_history`]'s readers assume of
+/// MySQL.
 const COLLATIONS: [&str; 5] =
     ["_general_ci", "_unicode_ci", "_unicode_520_ci", "_0900_ai_ci", "_uca1400_ai_ci"];
 
@@ -112,8 +114,8 @@ impl Rules {
         with_number(&op.text, number, |table| self.counters.get(table).map(String::as_str))
     }
 
-    /// Statements about other schemas, whose tables may have the names of those here: queries are left out, and others may
-    /// have done anything.
+    /// Statements about other schemas, whose tables may have the names of those here: queries are
+    /// left out, and others may have done anything.
     fn hide(&self, ops: &mut Vec<Op>) {
         ops.retain(|op| !self.is_foreign(&op.text) || !self.only_reads(&op.text));
         for op in ops.iter_mut().filter(|op| op.executed.is_some() && self.is_foreign(&op.text)) {

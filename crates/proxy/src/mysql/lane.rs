@@ -1,25 +1,27 @@
 //! One connection's events as transactions.
 //!
 //! # Problem
-//! As for PostgreSQL ([`crate::lane`]). Here nothing says which statement an answer belongs to but its place, errors
-//! carry no status, and many statements commit what came before them.
+//! As for PostgreSQL ([`crate::lane`]). Here nothing says which statement an answer belongs to but
+//! its place, errors carry no status, and many statements commit what came before them.
 //!
 //! # Algorithm
-//! The status of an answer (a transaction is open, autocommit) decides boundaries; texts decide levels, chains,
-//! savepoints and which statements commit first. Where text and status contradict each other, nobody knows what
-//! happened: an opaque statement stands for the transaction.
-//! - InnoDB takes its snapshot at the first read, at the latest; the interval that engines assume begins at BEGIN, so
-//!   that `WITH CONSISTENT SNAPSHOT` and reads that failed are in it. With autocommit off nothing says BEGIN: the interval
-//!   begins with the first statement since the last transaction, recorded or not.
-//! - An error ends its statement alone. A deadlock (1213) and a full table of locks (1206) end the transaction; a lock that
-//!   did not come in time (1205) does if the server is set so. After an error that is not known to be one or the other
-//!   the transaction is in doubt: ROLLBACK settles that, anything else leaves nothing certain.
+//! The status of an answer (a transaction is open, autocommit) decides boundaries; texts decide
+//! levels, chains, savepoints and which statements commit first. Where text and status contradict
+//! each other, nobody knows what happened: an opaque statement stands for the transaction.
+//! - InnoDB takes its snapshot at the first read, at the latest; the interval that engines assume
+//!   begins at BEGIN, so that `WITH CONSISTENT SNAPSHOT` and reads that failed are in it. With
+//!   autocommit off nothing says BEGIN: the interval begins with the first statement since the last
+//!   transaction, recorded or not.
+//! - An error ends its statement alone. A deadlock (1213) and a full table of locks (1206) end the
+//!   transaction; a lock that did not come in time (1205) does if the server is set so. After an
+//!   error that is not known to be one or the other the transaction is in doubt: ROLLBACK settles
+//!   that, anything else leaves nothing certain.
 //! - A failed statement is left out. COMMIT without an answer is of unknown outcome.
 //! - Rows that are fetched with a cursor are not observed.
 //!
 //! # Invariants
-//! As for PostgreSQL: what is recorded is what happened, or less, and an opaque statement stands where less would be
-//! wrong.
+//! As for PostgreSQL: what is recorded is what happened, or less, and an opaque statement stands
+//! where less would be wrong.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -42,8 +44,8 @@ const ENDS_ALL: [&str; 2] = ["1213", "1206"];
 /// A lock did not come in time.
 const TIMED_OUT: &str = "1205";
 
-/// Errors that end their statement alone: duplicate keys, foreign keys, constraints, values that do not fit, locks that
-/// are not waited for, and whatever is found out before a statement runs.
+/// Errors that end their statement alone: duplicate keys, foreign keys, constraints, values that do
+/// not fit, locks that are not waited for, and whatever is found out before a statement runs.
 const ENDS_STATEMENT: [&str; 48] = [
     "1022", "1044", "1045", "1046", "1048", "1049", "1050", "1051", "1052", "1054", "1055", "1060", "1061",
     "1062", "1064", "1066", "1091", "1093", "1109", "1110", "1111", "1136", "1142", "1143", "1146", "1149",
@@ -198,7 +200,8 @@ impl Lane {
         (self.since, self.asked, self.unseen) = (None, None, None);
     }
 
-    /// The results of one command. If they cannot be told apart, one opaque statement stands for all.
+    /// The results of one command. If they cannot be told apart, one opaque statement stands for
+    /// all.
     fn ran(&mut self, answers: Vec<Answer>) {
         let text = answers.first().and_then(|first| first.executed.prepared.text.clone());
         let text = text.filter(|text| self.unicode || text.is_ascii());
@@ -314,7 +317,8 @@ impl Lane {
                 let op = self.op(text, answer);
                 self.push(op, times);
             }
-            // A query that is not understood is none of the history, but may have opened a transaction.
+            // A query that is not understood is none of the history, but may have opened a
+            // transaction.
             (_, true) => self.passed_over(times),
             _ if !here && !mentions() => self.passed_over(times),
             _ => {
@@ -359,7 +363,8 @@ impl Lane {
         }
         let alone = ENDS_STATEMENT.contains(&code) || code == TIMED_OUT;
         match verb {
-            // The syntax is read before anything is committed; whatever else fails may fail behind that.
+            // The syntax is read before anything is committed; whatever else fails may fail behind
+            // that.
             Verb::Begin(_) | Verb::Commits | Verb::Schema | Verb::End { .. } if code != "1064" => {
                 let aborts = matches!(verb, Verb::End { commits: false, .. });
                 self.end(times, if aborts { Ended::Aborted } else { Ended::Unknown });
@@ -413,7 +418,8 @@ impl Lane {
         self.autocommits = status & status::AUTOCOMMIT != 0;
     }
 
-    /// Something that is no part of the history. It may have opened a transaction, or used up a level.
+    /// Something that is no part of the history. It may have opened a transaction, or used up a
+    /// level.
     fn passed_over(&mut self, times: Times) {
         if self.open.is_none() {
             if !self.autocommits {
@@ -434,7 +440,8 @@ impl Lane {
         self.open = Some(Open { explicit, level, read_only, begin, ops, savepoints, doubt, opaque, lost });
     }
 
-    /// Compares what was understood with the status behind a statement. `keeps`: a transaction should be open.
+    /// Compares what was understood with the status behind a statement. `keeps`: a transaction
+    /// should be open.
     fn settle(&mut self, times: Times, status: u16, keeps: bool) {
         let is_open = status & status::IN_TRANSACTION != 0;
         self.autocommits = status & status::AUTOCOMMIT != 0;
@@ -503,7 +510,8 @@ impl Lane {
             self.begin(false, false, times.before);
         }
         let Some(open) = &mut self.open else { return };
-        // A statement behind one that may have ended the transaction: what came before may be undone or not.
+        // A statement behind one that may have ended the transaction: what came before may be
+        // undone or not.
         open.opaque |= open.doubt;
         if open.ops.len() >= MAX_OPS {
             open.ops.clear();

@@ -1,9 +1,10 @@
-//! The numbers that the server chooses for `AUTO_INCREMENT` columns, written into the statements that were answered
-//! with them.
+//! The numbers that the server chooses for `AUTO_INCREMENT` columns, written into the statements
+//! that were answered with them.
 
 use super::text::{Kind, Piece, content_of, pieces};
 
-/// The table of an INSERT of one row that names its columns, in lower case, and where its two lists end.
+/// The table of an INSERT of one row that names its columns, in lower case, and where its two lists
+/// end.
 fn one_row(text: &str) -> Option<(String, Vec<String>, [usize; 2])> {
     let mut at = 0;
     let mut all = Vec::new();
@@ -38,8 +39,8 @@ fn one_row(text: &str) -> Option<(String, Vec<String>, [usize; 2])> {
     None
 }
 
-/// An INSERT of one row with the number that the server chose for a column, if it left that column out. `column` is the
-/// one of a table, in lower case.
+/// An INSERT of one row with the number that the server chose for a column, if it left that column
+/// out. `column` is the one of a table, in lower case.
 pub(crate) fn with_number<'c>(
     text: &str,
     number: u64,

@@ -1,8 +1,8 @@
 //! The relay of MySQL's protocol: as for PostgreSQL, two threads a connection.
 //!
 //! # Invariants
-//! Those of [`crate::relay`], with one difference: the greeting and the login are passed on without the capabilities that
-//! are not read here.
+//! Those of [`crate::relay`], with one difference: the greeting and the login are passed on without
+//! the capabilities that are not read here.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -28,7 +28,8 @@ struct Connection {
     number: u64,
     session: Session,
     lane: Lane,
-    /// The database that it counts as a connection of, if it is recorded. None before the client has logged in.
+    /// The database that it counts as a connection of, if it is recorded. None before the client
+    /// has logged in.
     database: Option<Arc<Database>>,
     ends: [Option<Socket>; 2],
 }
@@ -152,7 +153,8 @@ impl Relay {
         }
     }
 
-    /// From the server to the client. When the client has gone, what the server answers is still recorded.
+    /// From the server to the client. When the client has gone, what the server answers is still
+    /// recorded.
     fn mysql_answers(&self, mut server: Socket, mut client: TcpStream, connection: &Mutex<Connection>) {
         let mut buffer = vec![0; BUFFER];
         let mut listens = true;

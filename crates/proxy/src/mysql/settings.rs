@@ -21,8 +21,8 @@ pub(crate) enum Setting {
     Global(String),
 }
 
-/// Variables that change neither what statements mean nor what they return of tables. `TIMESTAMP` columns, which a time
-/// zone changes, are left out of histories.
+/// Variables that change neither what statements mean nor what they return of tables. `TIMESTAMP`
+/// columns, which a time zone changes, are left out of histories.
 const HARMLESS: [&str; 36] = [
     "autocommit",
     "foreign_key_checks",
@@ -62,7 +62,8 @@ const HARMLESS: [&str; 36] = [
     "sql_quote_show_create",
 ];
 
-/// Modes that change neither what a text says nor what is stored, while one of the strict ones is among them.
+/// Modes that change neither what a text says nor what is stored, while one of the strict ones is
+/// among them.
 const MODES: [&str; 10] = [
     "strict_trans_tables",
     "strict_all_tables",

@@ -1,9 +1,10 @@
 //! The first state: what tables held before the first client came.
 //!
 //! # Algorithm
-//! `START TRANSACTION WITH CONSISTENT SNAPSHOT`, then all rows of tables that have up to 100,000. The transaction ends
-//! before any client goes on: an open one would keep the tables' definitions, and hold up whoever alters them. So
-//! larger tables are not looked up later; what they held is unknown.
+//! `START TRANSACTION WITH CONSISTENT SNAPSHOT`, then all rows of tables that have up to 100,000.
+//! The transaction ends before any client goes on: an open one would keep the tables' definitions,
+//! and hold up whoever alters them. So larger tables are not looked up later; what they held is
+//! unknown.
 
 use margay_history::{Access, HistoryBuilder, Table, Unit, ValueId};
 use margay_wire::mysql::kind;
@@ -76,7 +77,8 @@ fn read(conn: &mut Conn, known: &Known, builder: &mut HistoryBuilder) -> Result<
     Ok(())
 }
 
-/// The number of a column's type, as the relay tells it. Margay's own connection has texts in UTF-8.
+/// The number of a column's type, as the relay tells it. Margay's own connection has texts in
+/// UTF-8.
 fn type_number(column: &mysql::Column) -> u32 {
     let binary = if column.character_set() == 63 { kind::BINARY } else { kind::UNICODE };
     kind::KNOWN | u32::from(column.column_type() as u8) | binary

@@ -1,9 +1,9 @@
-//! What can be told from a text of MySQL's SQL without parsing it: where statements end, what they do to their
-//! transaction, and what names they have.
+//! What can be told from a text of MySQL's SQL without parsing it: where statements end, what they
+//! do to their transaction, and what names they have.
 //!
 //! # Invariants
-//! A text that hides something is never guessed at: comments that MySQL executes, and statements whose text is in a
-//! string, make [`Verb::Uncertain`].
+//! A text that hides something is never guessed at: comments that MySQL executes, and statements
+//! whose text is in a string, make [`Verb::Uncertain`].
 
 use super::settings::{Setting, settings};
 
@@ -168,8 +168,8 @@ pub(crate) fn content_of(piece: Piece<'_>) -> String {
     }
 }
 
-/// The text with strings in standard SQL and without comments, for readers who know no backslash. None if a string has
-/// a backslash in it.
+/// The text with strings in standard SQL and without comments, for readers who know no backslash.
+/// None if a string has a backslash in it.
 pub(crate) fn plain(text: &str) -> Option<String> {
     let mut found = String::with_capacity(text.len());
     for piece in pieces(text) {
@@ -190,8 +190,8 @@ pub(crate) fn plain(text: &str) -> Option<String> {
     Some(found.trim().to_owned())
 }
 
-/// The words and names of a statement in lower case, and `.`, `=`, `@`, `,`, `(`, `)` and other characters as they are;
-/// a string is `'`.
+/// The words and names of a statement in lower case, and `.`, `=`, `@`, `,`, `(`, `)` and other
+/// characters as they are; a string is `'`.
 pub(crate) fn tokens(text: &str, most: usize) -> Vec<String> {
     let pieces = pieces(text).into_iter().filter(|piece| piece.kind != Kind::Blank).take(most);
     let shown = |piece: Piece<'_>| match piece.kind {
@@ -300,7 +300,8 @@ pub(crate) fn without_secrets(text: &str) -> Option<String> {
     (upper.contains("PASSWORD") || upper.contains("IDENTIFIED")).then(|| words.join(" ").to_uppercase())
 }
 
-/// Whether a text reads and writes no row of a table, and leaves the schema as it is; or changes the schema.
+/// Whether a text reads and writes no row of a table, and leaves the schema as it is; or changes
+/// the schema.
 pub(crate) fn touches_no_row(text: &str) -> bool {
     split(text).into_iter().all(|one| !matches!(verb(one), Verb::Query | Verb::Sql | Verb::Uncertain))
 }

@@ -1,5 +1,5 @@
-//! Values of MySQL as values of histories: one SQL value is one history value. `margay-wire` has brought the binary
-//! protocol into the form of the text protocol.
+//! Values of MySQL as values of histories: one SQL value is one history value. `margay-wire` has
+//! brought the binary protocol into the form of the text protocol.
 
 use margay_history::{ValueId, Values};
 use margay_wire::mysql::kind;
@@ -20,8 +20,9 @@ pub(crate) fn value(values: &mut Values, of: u32, bytes: Option<&[u8]>) -> Optio
             let number: f64 = text?.parse().ok()?;
             if number.is_finite() { values.float(number) } else { return None }
         }
-        // The text protocol shows six digits, whatever there is, and moments in the time zone of who asks. Columns of these
-        // types count as written by anything, so that nobody compares these texts.
+        // The text protocol shows six digits, whatever there is, and moments in the time zone of
+        // who asks. Columns of these types count as written by anything, so that nobody compares
+        // these texts.
         kind::FLOAT | kind::TIMESTAMP => values.text(text?),
         kind::NEWDECIMAL => match text?.parse::<i64>() {
             Ok(whole) => values.int(whole),

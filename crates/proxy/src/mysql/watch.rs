@@ -1,9 +1,9 @@
 //! Finds out whether somebody else may have written meanwhile.
 //!
 //! # Algorithm
-//! The server counts connections (`Connections`). Between start and end there must be as many new ones as the relay and
-//! Margay itself made. Who was there at the start stands in the list of processes, which only a user with the privilege
-//! PROCESS sees in full.
+//! The server counts connections (`Connections`). Between start and end there must be as many new
+//! ones as the relay and Margay itself made. Who was there at the start stands in the list of
+//! processes, which only a user with the privilege PROCESS sees in full.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -27,8 +27,8 @@ pub(crate) struct MysqlWatch {
 }
 
 impl MysqlWatch {
-    /// Begins to watch. `made` tells how many connections were made so far, this one included; `threads` are the numbers of
-    /// those that are known.
+    /// Begins to watch. `made` tells how many connections were made so far, this one included;
+    /// `threads` are the numbers of those that are known.
     pub fn begin(mut conn: Conn, made: impl Fn() -> u64, threads: &BTreeSet<u32>) -> Result<Self, String> {
         let own = conn.connection_id();
         let count = count(&mut conn)?;

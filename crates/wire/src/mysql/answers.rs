@@ -110,7 +110,8 @@ impl Session {
         let ends_list = self.ends(packet);
         let no_eof = self.capabilities & capability::NO_EOF != 0;
         let Some(command) = self.queue.front_mut() else {
-            // What a server says of its own accord: that it shuts down, or that the client was silent for too long.
+            // What a server says of its own accord: that it shuts down, or that the client was
+            // silent for too long.
             return if packet.body.first() == Some(&ERROR) { Ok(()) } else { Err(unfit("an answer")) };
         };
         match command {

@@ -23,7 +23,8 @@ pub enum Event {
     Ran(Ran),
     /// The client chose a database by a command of the protocol.
     Database(String),
-    /// The session is as new: its transaction was rolled back, its settings are gone. It may have another database.
+    /// The session is as new: its transaction was rolled back, its settings are gone. It may have
+    /// another database.
     Reset(Option<String>, Times),
     /// The session cannot be understood from here on, and why.
     Blind(String),
@@ -60,8 +61,8 @@ pub struct Answer {
     pub returns: bool,
     /// How many rows it changed, if it has no columns.
     pub affected: u64,
-    /// How many rows it changed of those that it found, if the server says so. A client may want `affected` to count
-    /// those that were found.
+    /// How many rows it changed of those that it found, if the server says so. A client may want
+    /// `affected` to count those that were found.
     pub changed: Option<u64>,
     /// The first number that the server chose for an `AUTO_INCREMENT` column; 0 is none.
     pub inserted: u64,

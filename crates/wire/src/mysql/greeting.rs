@@ -22,8 +22,8 @@ pub(crate) mod capability {
     pub const MASKED: u32 = COMPRESS | TLS | OPTIONAL_METADATA | ZSTD | QUERY_ATTRIBUTES | PROGRESS;
 }
 
-/// Takes what is not read from the capabilities of the server's first packet. Says whether it is a greeting; any other
-/// packet, such as an error, stays as it is.
+/// Takes what is not read from the capabilities of the server's first packet. Says whether it is a
+/// greeting; any other packet, such as an error, stays as it is.
 pub fn mask_greeting(packet: &mut [u8]) -> bool {
     let Some(places) = places(packet.get(4..).unwrap_or_default()) else { return false };
     let [low, high, more] = places.map(|place| place + 4);
@@ -39,8 +39,9 @@ pub fn mask_greeting(packet: &mut [u8]) -> bool {
     true
 }
 
-/// Takes the same from the client's first packet, however it is split. Some clients (mysql2) name all that they can,
-/// whatever was offered, and then do what both sides can. The wish for TLS stays: it would be followed by TLS.
+/// Takes the same from the client's first packet, however it is split. Some clients (mysql2) name
+/// all that they can, whatever was offered, and then do what both sides can. The wish for TLS
+/// stays: it would be followed by TLS.
 #[derive(Default, Debug)]
 pub struct LoginMask {
     /// Bytes of the client that have passed.
@@ -80,7 +81,8 @@ fn places(body: &[u8]) -> Option<[usize; 3]> {
     reader.string()?;
     reader.bytes(4 + 8 + 1)?;
     let low = body.len() - reader.0.len();
-    // The low half, a character set, a status, the high half, a length, six bytes of nothing, MariaDB's.
+    // The low half, a character set, a status, the high half, a length, six bytes of nothing,
+    // MariaDB's.
     reader.bytes(2 + 1 + 2 + 2 + 1 + 6 + 4)?;
     Some([low, low + 5, low + 14])
 }
@@ -94,8 +96,8 @@ pub(crate) fn greeting(body: &[u8]) -> Option<(u32, u32)> {
     Some((u32::from(low) | u32::from(high) << 16, reader.u32()?))
 }
 
-/// The client's first packet: its capabilities, and what it says about its session. The name of the user and the
-/// secret are skipped.
+/// The client's first packet: its capabilities, and what it says about its session. The name of the
+/// user and the secret are skipped.
 ///
 /// # Errors
 /// Why the session cannot be read.
@@ -154,7 +156,8 @@ fn text(bytes: &[u8]) -> Result<String, &'static str> {
     String::from_utf8(bytes.to_vec()).map_err(|_| "a name that is not UTF-8")
 }
 
-/// Whether a collation is one of UTF-8, or of ASCII, which is part of it. MariaDB adds 1024 for those that do not pad.
+/// Whether a collation is one of UTF-8, or of ASCII, which is part of it. MariaDB adds 1024 for
+/// those that do not pad.
 pub(crate) fn is_unicode(collation: u16) -> bool {
     matches!(collation & !1024, 11 | 65 | 33 | 45 | 46 | 76 | 83 | 192..=215 | 223..=247 | 255..=323 | 576..=578 | 608..=610)
         || (2048..2560).contains(&collation)

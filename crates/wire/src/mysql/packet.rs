@@ -1,5 +1,5 @@
-//! Cuts a stream of bytes into packets: a length of three bytes, a number, a body. A body of 16 MiB − 1 goes on in the
-//! next packet.
+//! Cuts a stream of bytes into packets: a length of three bytes, a number, a body. A body of 16 MiB
+//! − 1 goes on in the next packet.
 
 use crate::frame::MAX_BODY;
 
@@ -47,8 +47,8 @@ pub(crate) struct Framer {
 }
 
 impl Framer {
-    /// The next packet, if the input completes one. Takes what it uses off the input. Of a packet that begins, at most
-    /// `keep` bytes are kept.
+    /// The next packet, if the input completes one. Takes what it uses off the input. Of a packet
+    /// that begins, at most `keep` bytes are kept.
     pub fn next<'s, 'i: 's>(&'s mut self, input: &mut &'i [u8], keep: usize) -> Option<Packet<'s>> {
         loop {
             if self.have < HEADER && !self.begin(input, keep) {
@@ -106,8 +106,8 @@ fn take<'a>(input: &mut &'a [u8], most: usize) -> &'a [u8] {
     taken
 }
 
-/// The texts of the statements in bytes that a client is about to send, if these are whole packets and every statement
-/// among them has its text with it; none if it cannot be told.
+/// The texts of the statements in bytes that a client is about to send, if these are whole packets
+/// and every statement among them has its text with it; none if it cannot be told.
 #[must_use]
 pub fn asked(mut bytes: &[u8]) -> Option<Vec<&str>> {
     let mut texts = Vec::new();

@@ -369,7 +369,8 @@ impl Running {
     }
 }
 
-/// The parameters of an execution as texts; none if they cannot be read. Types are told once, and stay.
+/// The parameters of an execution as texts; none if they cannot be read. Types are told once, and
+/// stay.
 fn parameters(
     mut reader: Reader<'_>,
     statement: &mut Statement,

@@ -1,5 +1,5 @@
-//! Columns, parameters and values. A value of the binary protocol becomes the text that the text protocol shows, with
-//! six digits of a second's fraction.
+//! Columns, parameters and values. A value of the binary protocol becomes the text that the text
+//! protocol shows, with six digits of a second's fraction.
 
 use std::io::Write;
 
@@ -76,7 +76,8 @@ pub(crate) fn column(body: &[u8]) -> Option<Column> {
     Some(Column { name, kind: kind::KNOWN | u32::from(of) | unsigned | text })
 }
 
-/// The number of a parameter's type: the type, and a byte whose highest bit says that it has no sign.
+/// The number of a parameter's type: the type, and a byte whose highest bit says that it has no
+/// sign.
 pub(crate) fn parameter(of: u8, flags: u8, unicode: bool) -> u32 {
     let unsigned = if flags & 0x80 == 0 { 0 } else { kind::UNSIGNED };
     let text = if unicode { kind::UNICODE } else { 0 };

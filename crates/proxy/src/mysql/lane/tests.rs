@@ -27,7 +27,8 @@ fn session(status: u16) -> Lane {
     lane
 }
 
-/// What a client said: a text, and the status or the error that answered it; the times are 10, 20, …
+/// What a client said: a text, and the status or the error that answered it; the times are 10, 20,
+/// …
 fn says(lane: &mut Lane, said: &[(&str, Result<u16, &str>)]) {
     for ((text, answered), now) in said.iter().zip((10..).step_by(10)) {
         lane.sends(now);
@@ -293,7 +294,8 @@ fn levels_are_followed() {
     assert_eq!(lane.done().map(|transaction| transaction.level).collect::<Vec<_>>(), [Some(RepeatableRead)]);
 }
 
-/// InnoDB may have taken the snapshot with `START TRANSACTION WITH CONSISTENT SNAPSHOT`: engines see that it began then.
+/// InnoDB may have taken the snapshot with `START TRANSACTION WITH CONSISTENT SNAPSHOT`: engines
+/// see that it began then.
 #[test]
 fn the_interval_begins_at_begin() {
     let mut lane = session(IDLE);
@@ -309,7 +311,8 @@ fn the_interval_begins_at_begin() {
     assert_eq!((transactions[0].begin.before, transactions[0].ops[0].times.before), (10, 20));
 }
 
-/// Whoever verifies while the application runs must not go past a transaction that is still to come.
+/// Whoever verifies while the application runs must not go past a transaction that is still to
+/// come.
 #[test]
 fn what_is_outstanding_holds_the_time_back() {
     let mut lane = session(IDLE);
