@@ -506,7 +506,7 @@ pub struct CommonArgs {
 }
 
 fn own_level(name: &str) -> Result<margay_proxy::OwnLevel, String> {
-    let found = margay_proxy::OwnLevel::named(name);
+    let found = margay_proxy::OwnLevel::named_in_mysql(name);
     found.ok_or_else(|| "there are: read-committed, repeatable-read, serializable".to_owned())
 }
 

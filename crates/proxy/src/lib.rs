@@ -167,6 +167,8 @@ impl Proxy {
             threads: Mutex::default(),
         });
         let Options { initial, level, sole_writer, outputs, .. } = options;
+        // READ UNCOMMITTED is READ COMMITTED in PostgreSQL.
+        let level = level.map(|level| if is_mysql { level } else { level.max(OwnLevel::ReadCommitted) });
         let files = Files { outputs, begun: 0 };
         let terms = Terms { address, initial, level, sole_writer, files };
         let mut recording = Recording::new(Arc::clone(&relay), terms);
