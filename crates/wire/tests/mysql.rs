@@ -302,6 +302,13 @@ fn a_refused_client_is_nobody() {
     session.received(&packet(2, b"\xff\x15\x04#28000Access denied"), 2);
     session.closed(3);
     assert!(session.events().next().is_none() && session.is_idle());
+    // Somebody who says nothing that is understood, and is told so.
+    let mut session = Session::new();
+    session.received(&bytes(GREETING), 0);
+    session.sent(b"GET / HTTP/1.1", 1);
+    session.received(&packet(1, b"\xff\x13\x04Bad handshake"), 2);
+    session.closed(3);
+    assert!(session.events().next().is_none() && !session.is_blind());
     // Servers with too many connections say so at once.
     let mut session = Session::new();
     session.received(&packet(0, b"\xff\x10\x04Too many connections"), 0);

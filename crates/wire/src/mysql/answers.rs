@@ -43,6 +43,11 @@ impl Session {
             Phase::Greeting => self.greeted(packet),
             Phase::Authentication => self.authenticated(packet, now),
             Phase::Commands => self.answered(packet, now),
+            // The client is too slow, or does not speak this protocol.
+            Phase::Login if packet.body.first() == Some(&ERROR) => {
+                self.phase = Phase::Over;
+                Ok(())
+            }
             Phase::Login => Err("a server that speaks before its client".to_owned()),
             Phase::Over => Ok(()),
         };
