@@ -463,6 +463,29 @@ fn nothing_that_a_correct_database_does_is_a_violation() {
     }
 }
 
+/// A test suite that makes a database of its own, changes its schema, and drops it, twice.
+#[test]
+fn other_databases_and_changes_of_the_schema_are_followed() {
+    let Some((_server, url)) = server(SHOP) else { return };
+    let proxy = Waiting::start(&url, &["--require-coverage", "0"]);
+    let test_url = in_database(&proxy.url, "test_shop");
+    for _ in 0..2 {
+        run_all(&proxy.url, "CREATE DATABASE test_shop");
+        run_all(
+            &test_url,
+            "CREATE TABLE item (id bigint AUTO_INCREMENT PRIMARY KEY, name varchar(40) NOT NULL, n int NOT NULL);
+             INSERT INTO item (name, n) VALUES ('a', 1); SELECT name, n FROM item WHERE id = 1;
+             UPDATE item SET n = 2 WHERE id = 1; ALTER TABLE item ADD c int;
+             UPDATE item SET c = 3 WHERE id = 1; SELECT name, n, c FROM item WHERE id = 1",
+        );
+        run_all(&proxy.url, "DROP DATABASE test_shop; SELECT left_over FROM stock WHERE id = 1");
+    }
+    let (status, told) = proxy.end();
+    assert_eq!((status, &told["run"]["concerns"]), (0, &json!([])), "{told}");
+    let parts = told["run"]["parts"].as_array().expect("parts");
+    assert!(parts.iter().filter(|part| part["database"] == "test_shop").count() >= 4, "{told}");
+}
+
 #[test]
 fn whoever_else_writes_is_noticed() {
     let Some((_server, url)) = server(SHOP) else { return };

@@ -65,7 +65,7 @@ pub(crate) struct Relay {
     pub sessions: AtomicU64,
     /// Connections that Margay made for itself (MySQL).
     pub own: AtomicU64,
-    /// The server's numbers of the sessions (MySQL).
+    /// The server's numbers of the sessions, and of Margay's own connections (MySQL).
     pub threads: Mutex<BTreeSet<u32>>,
 }
 
@@ -158,6 +158,7 @@ impl Relay {
     pub fn connect(&self, address: &MysqlAddress) -> Result<mysql::Conn, String> {
         let conn = address.connect()?;
         self.own.fetch_add(1, Ordering::AcqRel);
+        lock(&self.threads).insert(conn.connection_id());
         Ok(conn)
     }
 
