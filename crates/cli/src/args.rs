@@ -218,8 +218,8 @@ pub struct RunArgs {
 #[derive(Args)]
 #[command(after_help = EXIT_STATUS)]
 pub struct ProxyArgs {
-    /// The database, `postgres://…` or `"host=… user=…"`. Its user is for Margay's own connections,
-    /// which read the catalogs and the initial rows; the application logs in as before
+    /// The database, `postgres://…` or `"host=… user=…"`, or `mysql://…` for MariaDB and MySQL. Its
+    /// user is for Margay's own connections, which read the catalogs and the initial rows; the application logs in as before
     #[arg(value_name = "TARGET", value_parser = TargetParser, hide_possible_values = true)]
     pub target: Target,
     /// Where the application connects; by default 127.0.0.1:6432, or a free port if a COMMAND is
@@ -525,7 +525,7 @@ pub struct CommonArgs {
 }
 
 fn own_level(name: &str) -> Result<margay_proxy::OwnLevel, String> {
-    let found = margay_proxy::OwnLevel::named(name);
+    let found = margay_proxy::OwnLevel::named_in_mysql(name);
     found.ok_or_else(|| "there are: read-committed, repeatable-read, serializable".to_owned())
 }
 

@@ -73,8 +73,10 @@ pub fn run(args: &ProxyArgs) -> Result<Status, Failure> {
 
 /// Relays until the command has ended, or somebody interrupts.
 fn relay(args: &ProxyArgs) -> Result<Done, Failure> {
-    let Target::Postgres(url) = &args.target else {
-        return Err(Failure::new("margay proxy relays to PostgreSQL: give a target postgres://…"));
+    let (Target::Postgres(url) | Target::Mysql(url)) = &args.target else {
+        return Err(Failure::new(
+            "margay proxy relays to PostgreSQL, MariaDB and MySQL: give a target postgres://… or mysql://…",
+        ));
     };
     let failed = |error: String| Failure::new(format!("{}: {error}", args.target));
     let monitor = Arc::new(Monitor::default());
@@ -195,16 +197,23 @@ fn open(path: &Path) -> Result<Output, Failure> {
     record::open(path)
 }
 
-/// Starts the command, with the addresses that PostgreSQL's clients look for.
+/// Starts the command, with the addresses that the database's clients look for.
 fn start(args: &ProxyArgs, proxy: &Proxy) -> Result<Option<Child>, Failure> {
     let [program, rest @ ..] = args.command.as_slice() else { return Ok(None) };
     let (address, [user, password, database]) = (proxy.address(), proxy.names());
     let (host, port) = (address.ip().to_string(), address.port().to_string());
     let mut command = Command::new(program);
-    command.args(rest).env("PGHOST", &host).env("PGPORT", &port);
-    command.env("PGSSLMODE", if args.tls_cert.is_some() { "require" } else { "disable" });
-    command.env("DATABASE_URL", proxy.url()).env_remove("PGHOSTADDR").env_remove("PGSERVICE");
-    for (name, value) in [("PGUSER", user), ("PGPASSWORD", password), ("PGDATABASE", database)] {
+    command.args(rest).env("DATABASE_URL", proxy.url());
+    let names = if matches!(args.target, Target::Mysql(_)) {
+        command.env("MYSQL_HOST", &host).env("MYSQL_TCP_PORT", &port).env_remove("MYSQL_UNIX_PORT");
+        ["MYSQL_USER", "MYSQL_PWD", "MYSQL_DATABASE"]
+    } else {
+        command.env("PGHOST", &host).env("PGPORT", &port);
+        command.env("PGSSLMODE", if args.tls_cert.is_some() { "require" } else { "disable" });
+        command.env_remove("PGHOSTADDR").env_remove("PGSERVICE");
+        ["PGUSER", "PGPASSWORD", "PGDATABASE"]
+    };
+    for (name, value) in names.into_iter().zip([user, password, database]) {
         if let Some(value) = value {
             command.env(name, value);
         }

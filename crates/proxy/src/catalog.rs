@@ -7,18 +7,23 @@ use postgres::types::Type;
 use postgres::{Client, SimpleQueryMessage};
 
 use crate::level::OwnLevel;
+use crate::mysql::Rules;
 use crate::text::code;
 
 /// The catalogs of one database.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Catalog {
     pub version: String,
+    /// The product with its version: `postgresql-15.14`.
+    pub dbms: String,
     pub database: String,
     /// The level of sessions that ask for none, if it is the same for all of them.
     pub level: Option<OwnLevel>,
     pub tables: Vec<Known>,
     /// Tables whose writes may write anything else, and why.
     pub hazards: BTreeMap<String, String>,
+    /// By what texts are read, if this is MySQL.
+    pub mysql: Option<Rules>,
     /// The names of all relations outside of the system's schemas, in lower case.
     relations: BTreeSet<String>,
     /// The names of functions that may write.
@@ -135,7 +140,8 @@ impl Catalog {
         let about = about.into_iter().next().ok_or("the server does not say who it is")?;
         let level = if about[2] == "t" { None } else { OwnLevel::named(&about[1]) };
         let version = version(client)?;
-        let mut catalog = Self { version, database: about[0].clone(), level, ..Self::default() };
+        let dbms = format!("postgresql-{version}");
+        let mut catalog = Self { version, dbms, database: about[0].clone(), level, ..Self::default() };
         catalog.read_tables(client)?;
         Ok(catalog)
     }
@@ -236,12 +242,18 @@ impl Catalog {
     /// Whether a query reads nothing but what belongs to the system, and can write nothing: no relation of the
     /// database is named, and no function that may write.
     pub fn is_about_the_system(&self, text: &str) -> bool {
-        self.is_query_without(text, |word| self.relations.contains(word))
+        match &self.mysql {
+            Some(rules) => rules.is_about_the_system(text),
+            None => self.is_query_without(text, |word| self.relations.contains(word)),
+        }
     }
 
     /// Whether a statement is a query that can write nothing.
     pub fn only_reads(&self, text: &str) -> bool {
-        self.is_query_without(text, |_| false)
+        match &self.mysql {
+            Some(rules) => rules.only_reads(text),
+            None => self.is_query_without(text, |_| false),
+        }
     }
 
     /// Whether a text is a query that names nothing that may write, nor any of these.
@@ -258,7 +270,7 @@ impl Catalog {
     }
 
     /// Statements name tables without their schema, in whatever case.
-    fn find_namesakes(&mut self) {
+    pub fn find_namesakes(&mut self) {
         let mut seen = HashMap::<String, usize>::new();
         for known in &self.tables {
             *seen.entry(known.table.name.to_lowercase()).or_default() += 1;

@@ -116,12 +116,18 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    pub fn new(builder: HistoryBuilder, catalog: Arc<Catalog>, describer: Client, first: FirstState) -> Self {
-        let dbms = format!("postgresql-{}", catalog.version);
+    pub fn new(
+        builder: HistoryBuilder,
+        catalog: Arc<Catalog>,
+        describer: Option<Client>,
+        first: FirstState,
+    ) -> Self {
+        let dbms = catalog.dbms.clone();
+        let concerns = catalog.mysql.iter().flat_map(|rules| rules.doubts.iter().cloned()).collect();
         Self {
             builder,
             catalog,
-            describer: Some(describer),
+            describer,
             first,
             known: RefCell::default(),
             described: HashMap::new(),
@@ -132,7 +138,7 @@ impl Collector {
             next: 1,
             counts: Counts::default(),
             levels: BTreeSet::new(),
-            concerns: BTreeSet::new(),
+            concerns,
             unobserved: BTreeMap::new(),
         }
     }
@@ -154,6 +160,7 @@ impl Collector {
         let Transaction { session, level, read_only, unit, begin, mut ops, end, ended } = transaction;
         let Some(first) = ops.first().map(|op| op.times.before) else { return Ok(()) };
         ops.retain(|op| !self.facts(&op.text).is_about_the_system);
+        self.catalog.mysql.iter().for_each(|rules| rules.adapt(&mut ops));
         let Some(op) = ops.first_mut() else { return Ok(()) };
         // What was left out may have taken the snapshot.
         op.times.before = first;
@@ -199,14 +206,14 @@ impl Collector {
 
     fn reflect(&mut self, level: Option<OwnLevel>) {
         if self.mirror.is_none() {
-            self.begin_mirror(level.unwrap_or(OwnLevel::ReadCommitted));
+            self.begin_mirror(level.unwrap_or(OwnLevel::weakest(&self.dbms)));
         }
         self.mirror.iter_mut().for_each(|mirror| mirror.enter(level));
     }
 
     fn begin_mirror(&mut self, level: OwnLevel) {
         let looks_up = self.first.looks_up();
-        self.mirror = Mirror::new(level, &self.catalog.version, &self.dbms, &self.builder, looks_up);
+        self.mirror = Mirror::new(level, &self.dbms, &self.builder, looks_up);
     }
 
     fn push(

@@ -23,6 +23,8 @@ pub(crate) struct Database {
 pub(crate) struct About {
     /// The level of sessions that ask for none.
     pub level: Option<OwnLevel>,
+    /// Whether a lock that did not come in time ends its transaction (MySQL).
+    pub timeouts_end: bool,
     /// Connections that are open, whether or not the server has accepted them.
     pub open: usize,
     /// Sessions that the server has accepted.

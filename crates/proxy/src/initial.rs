@@ -10,8 +10,8 @@ use crate::catalog::{Catalog, Known, quoted, rows, shown};
 use crate::values::value;
 
 /// Tables with more rows than this are not read in advance, nor more than this of all tables.
-const MAX_ROWS: u64 = 100_000;
-const MAX_ROWS_OF_ALL: u64 = 1_000_000;
+pub(crate) const MAX_ROWS: u64 = 100_000;
+pub(crate) const MAX_ROWS_OF_ALL: u64 = 1_000_000;
 
 /// A snapshot that is older than this is not asked any more: it holds vacuum back.
 const MAX_AGE: Duration = Duration::from_secs(600);
@@ -127,6 +127,11 @@ pub(crate) struct FirstState {
 impl FirstState {
     pub fn new(client: Client, looks_up: bool) -> Self {
         Self { client: Some(client), looks_up, met: HashSet::new(), began: Instant::now() }
+    }
+
+    /// Nothing is looked up.
+    pub fn known() -> Self {
+        Self { client: None, looks_up: false, met: HashSet::new(), began: Instant::now() }
     }
 
     /// Whether there are rows to be looked up.

@@ -1,11 +1,13 @@
-//! PostgreSQL's own levels.
+//! The databases' own levels.
 
 use margay_levels::Level;
 use margay_levels::profile::Profile;
 
-/// A level that PostgreSQL offers, the weakest first. READ UNCOMMITTED is READ COMMITTED there.
+/// A level that a database offers, the weakest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum OwnLevel {
+    /// Every statement sees what is there. In PostgreSQL it is READ COMMITTED.
+    ReadUncommitted,
     /// Every statement takes its own snapshot.
     ReadCommitted,
     /// One snapshot for the transaction.
@@ -15,37 +17,63 @@ pub enum OwnLevel {
 }
 
 impl OwnLevel {
-    const ALL: [OwnLevel; 3] = [OwnLevel::ReadCommitted, OwnLevel::RepeatableRead, OwnLevel::Serializable];
+    const ALL: [OwnLevel; 4] = [
+        OwnLevel::ReadUncommitted,
+        OwnLevel::ReadCommitted,
+        OwnLevel::RepeatableRead,
+        OwnLevel::Serializable,
+    ];
 
     /// Its name in SQL.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            OwnLevel::ReadUncommitted => "READ UNCOMMITTED",
             OwnLevel::ReadCommitted => "READ COMMITTED",
             OwnLevel::RepeatableRead => "REPEATABLE READ",
             OwnLevel::Serializable => "SERIALIZABLE",
         }
     }
 
-    /// The only level that a text names, whatever else it says.
+    /// The only level that a text of PostgreSQL names, whatever else it says.
     #[must_use]
     pub fn named(text: &str) -> Option<OwnLevel> {
+        match Self::named_in_mysql(text) {
+            Some(OwnLevel::ReadUncommitted) => Some(OwnLevel::ReadCommitted),
+            other => other,
+        }
+    }
+
+    /// The only level that a text of MySQL names.
+    #[must_use]
+    pub fn named_in_mysql(text: &str) -> Option<OwnLevel> {
         let folded: String = text.chars().map(|c| if c.is_alphanumeric() { c } else { ' ' }).collect();
-        let folded = folded.to_ascii_uppercase().replace("READ UNCOMMITTED", "READ COMMITTED");
+        let folded = folded.to_ascii_uppercase();
         let folded = folded.split_whitespace().collect::<Vec<_>>().join(" ");
         let mut named = Self::ALL.into_iter().filter(|level| folded.contains(level.name()));
         named.next().filter(|_| named.next().is_none())
     }
 
-    /// What PostgreSQL does at this level.
+    /// What a level that is not known may be, at worst.
     #[must_use]
-    pub fn profile(self, version: &str) -> Option<&'static Profile> {
-        Profile::find("postgresql", Some(version), Some(self.name()))
+    pub fn weakest(dbms: &str) -> OwnLevel {
+        if dbms.starts_with("postgresql") { OwnLevel::ReadCommitted } else { OwnLevel::ReadUncommitted }
     }
 
-    /// What PostgreSQL promises at this level.
+    /// What a database, such as `postgresql-15.14`, does at this level.
     #[must_use]
-    pub fn promise(self, version: &str) -> Option<Level> {
-        self.profile(version)?.promises.first().copied()
+    pub fn profile(self, dbms: &str) -> Option<&'static Profile> {
+        let (dbms, version) = dbms.split_once('-')?;
+        Profile::find(dbms, Some(version), Some(self.name()))
+    }
+
+    /// What it promises at this level.
+    #[must_use]
+    pub fn promise(self, dbms: &str) -> Option<Level> {
+        match self.profile(dbms) {
+            Some(profile) => profile.promises.first().copied(),
+            None if self == OwnLevel::ReadUncommitted => Some(Level::ReadUncommitted),
+            None => None,
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! A relay between an application and PostgreSQL, which records what the application does.
+//! A relay between an application and PostgreSQL, MariaDB or MySQL, which records what the application does.
 //!
 //! ```text
 //! application ──▶ relay ──▶ server        lanes: events → transactions
@@ -23,6 +23,7 @@ mod level;
 mod log;
 mod meet;
 mod mirror;
+mod mysql;
 mod recording;
 mod relay;
 mod socket;
@@ -51,8 +52,9 @@ pub use collect::{Output, Outputs, Part};
 use database::{Database, Message};
 pub use initial::Initial;
 pub use level::OwnLevel;
-use recording::{Recording, Terms};
-use relay::{Relay, lock};
+use mysql::MysqlAddress;
+use recording::{Address, Recording, Terms};
+use relay::{Protocol, Relay, lock};
 use socket::Socket;
 pub use units::united;
 
@@ -96,6 +98,7 @@ pub struct Proxy {
     database: String,
     names: [Option<String>; 3],
     warning: Option<String>,
+    scheme: &'static str,
 }
 
 /// What came of it.
@@ -110,6 +113,8 @@ pub struct Recorded {
     pub sessions: u64,
     /// The server's version.
     pub version: String,
+    /// The product with its version: `postgresql-15.14`.
+    pub dbms: String,
     /// How long the relay ran.
     pub elapsed: Duration,
     /// Why recording ended before the application did, if it did.
@@ -142,15 +147,51 @@ impl Recorded {
     }
 }
 
+/// The server that is relayed to.
+struct Server {
+    address: Address,
+    server: PostgresServer,
+    /// The user, the password and the database.
+    names: [Option<String>; 3],
+    protocol: Protocol,
+}
+
+impl Server {
+    fn postgres(options: &Options) -> Result<Self, String> {
+        let address = PostgresAddress::new(&options.url)?;
+        let (server, names) = (address.server()?, address.names());
+        Ok(Self {
+            address: Address::Postgres(Box::new(address)),
+            server,
+            names,
+            protocol: Protocol::Postgres,
+        })
+    }
+
+    fn mysql(options: &Options) -> Result<Self, String> {
+        if options.certificate.is_some() {
+            return Err("--tls-cert is for PostgreSQL only".to_owned());
+        }
+        if options.unit_field.is_some() {
+            return Err("--unit is for PostgreSQL only".to_owned());
+        }
+        let address = MysqlAddress::new(&options.url)?;
+        let (server, names) = (address.server(), address.names());
+        let home = names[2].clone().ok_or("the address names no database")?;
+        Ok(Self { address: Address::Mysql(address), server, names, protocol: Protocol::Mysql(home) })
+    }
+}
+
 impl Proxy {
     /// Asks the server about its tables and their rows, and begins to listen.
     ///
     /// # Errors
     /// When the server cannot be reached or asked, or nobody can listen at that address.
     pub fn start(options: Options) -> Result<Self, String> {
-        let address = PostgresAddress::new(&options.url)?;
-        let server = address.server()?;
-        let names = address.names();
+        let is_mysql = ["mysql://", "mariadb://"].iter().any(|scheme| options.url.starts_with(scheme));
+        let scheme = if is_mysql { "mysql" } else { "postgresql" };
+        let Server { address, server, names, protocol } =
+            if is_mysql { Server::mysql(&options)? } else { Server::postgres(&options)? };
         let certificate = options.certificate.as_ref();
         let certificate = certificate.map(|[shown, key]| ShownCertificate::read(shown, key, b"postgresql"));
         let certificate = certificate.transpose()?;
@@ -160,6 +201,7 @@ impl Proxy {
         let listening = listener.local_addr().map_err(|error| error.to_string())?;
         let (collector, taken) = mpsc::channel();
         let relay = Arc::new(Relay {
+            protocol,
             server,
             certificate,
             databases: Mutex::default(),
@@ -170,8 +212,12 @@ impl Proxy {
             over: AtomicBool::new(false),
             unit_field: options.unit_field.as_deref().map(Arc::from),
             sessions: AtomicU64::new(0),
+            own: AtomicU64::new(0),
+            threads: Mutex::default(),
         });
         let Options { initial, level, sole_writer, log, outputs, .. } = options;
+        // READ UNCOMMITTED is READ COMMITTED in PostgreSQL.
+        let level = level.map(|level| if is_mysql { level } else { level.max(OwnLevel::ReadCommitted) });
         let files = Files { outputs, begun: 0 };
         let terms = Terms { address, initial, level, sole_writer, log, files };
         let mut recording = Recording::new(Arc::clone(&relay), terms);
@@ -202,6 +248,7 @@ impl Proxy {
             database,
             names,
             warning,
+            scheme,
         })
     }
 
@@ -230,7 +277,7 @@ impl Proxy {
         let [user, password, database] = self.names().map(|name| name.map(encoded));
         let password = password.map(|password| format!(":{password}")).unwrap_or_default();
         let user = user.map(|user| format!("{user}{password}@")).unwrap_or_default();
-        format!("postgresql://{user}{}/{}", self.address, database.unwrap_or_default())
+        format!("{}://{user}{}/{}", self.scheme, self.address, database.unwrap_or_default())
     }
 
     /// Tells, at any time, how many transactions have ended, and how many were verified, with how many violations.
@@ -263,13 +310,13 @@ impl Proxy {
         let elapsed = self.relay.clock.elapsed();
         self.over.store(true, Ordering::Release);
         let recording = self.collector.join().map_err(|_| "the collector panicked".to_owned())?;
-        let version = recording.version.clone();
+        let (version, dbms) = (recording.version.clone(), recording.dbms.clone());
         let (parts, sessions) = recording.finish()?;
         let told = lock(&self.relay.told).clone();
         notes.extend(told.notes);
         notes.extend(parts.iter().flat_map(|part| part.notes.iter().cloned()));
         let failed = lock(&self.failed).take();
-        Ok(Recorded { parts, concerns: told.concerns, notes, sessions, version, elapsed, failed })
+        Ok(Recorded { parts, concerns: told.concerns, notes, sessions, version, dbms, elapsed, failed })
     }
 }
 
@@ -339,9 +386,9 @@ impl Collecting {
         let now = if over { i64::MAX } else { self.relay.now() };
         let (mut until, mut answered) = (now, now);
         for lane in lock(&self.relay.lanes).iter() {
-            let connection = lock(lane);
-            until = until.min(connection.lane.since().unwrap_or(now));
-            answered = answered.min(connection.lane.asked().unwrap_or(now));
+            let peer = lock(lane);
+            until = until.min(peer.since().unwrap_or(now));
+            answered = answered.min(peer.asked().unwrap_or(now));
         }
         let left = self.left();
         // Everything that ended before the locks were taken is in the channel by now.

@@ -68,14 +68,8 @@ impl Ord for Held {
 impl Mirror {
     /// A mirror for transactions of this level, if its mechanisms are known. Without `looks_up`, rows that were there
     /// before must all be known.
-    pub fn new(
-        level: OwnLevel,
-        version: &str,
-        dbms: &str,
-        builder: &HistoryBuilder,
-        looks_up: bool,
-    ) -> Option<Self> {
-        let mechanisms = Mechanisms::of(level.profile(version)?);
+    pub fn new(level: OwnLevel, dbms: &str, builder: &HistoryBuilder, looks_up: bool) -> Option<Self> {
+        let mechanisms = Mechanisms::of(level.profile(dbms)?);
         let mut live = Live::new(mechanisms, 1, []);
         Statements::declare(builder, live.searches());
         builder.initial_values().for_each(|access| live.initial(access));

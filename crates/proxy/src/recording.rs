@@ -22,6 +22,7 @@ use crate::initial::{self, FirstState, Initial};
 use crate::lane::{Ended, Transaction};
 use crate::level::OwnLevel;
 use crate::log::{self, Log, ReadLog};
+use crate::mysql::{self, MysqlAddress, MysqlWatch};
 use crate::relay::{Relay, lock};
 use crate::stretch::Stretch;
 use crate::text::hides;
@@ -29,13 +30,32 @@ use crate::watch::{self, Watch};
 
 /// How databases are opened.
 pub(crate) struct Terms {
-    pub address: PostgresAddress,
+    pub address: Address,
     pub initial: Initial,
     pub level: Option<OwnLevel>,
     pub sole_writer: bool,
     /// Whether writes are taken from the server's log where that can be.
     pub log: bool,
     pub files: Files,
+}
+
+/// The server, and Margay's own user.
+pub(crate) enum Address {
+    Postgres(Box<PostgresAddress>),
+    Mysql(MysqlAddress),
+}
+
+/// Who tells the schema and the first state of a database.
+enum Source {
+    Postgres(Box<Clients>),
+    /// A connection is made each time.
+    Mysql(MysqlAddress),
+}
+
+/// Finds out whether others write.
+enum AnyWatch {
+    Postgres(Box<Watch>),
+    Mysql(Box<MysqlWatch>),
 }
 
 pub(crate) struct Recording {
@@ -47,12 +67,13 @@ pub(crate) struct Recording {
     /// Sessions of databases that are closed.
     sessions: u64,
     pub version: String,
+    pub dbms: String,
 }
 
 /// A database that is recorded.
 struct Opened {
     database: Arc<Database>,
-    watch: Option<Watch>,
+    watch: Option<AnyWatch>,
     log: Option<Log>,
     /// Why there is none, although it is wanted.
     unlogged: Option<String>,
@@ -75,7 +96,15 @@ struct Over {
 
 impl Recording {
     pub fn new(relay: Arc<Relay>, terms: Terms) -> Self {
-        Self { relay, terms, open: Vec::new(), parts: Vec::new(), sessions: 0, version: String::new() }
+        Self {
+            relay,
+            terms,
+            open: Vec::new(),
+            parts: Vec::new(),
+            sessions: 0,
+            version: String::new(),
+            dbms: String::new(),
+        }
     }
 
     /// Begins to record the database of this name, or the one that the address names.
@@ -83,11 +112,41 @@ impl Recording {
         if let Some(known) = name.and_then(|name| self.relay.enter_known(name)) {
             return Ok(known);
         }
-        let address =
-            name.map_or_else(|| self.terms.address.clone(), |name| self.terms.address.of_database(name));
         let begin = self.relay.now();
-        // The log comes first, so that it has whatever the first state does not.
-        let (log, unlogged) = log::open(&address, self.relay.clock, self.terms.log);
+        let mut logged = (None, None);
+        let (source, watch) = match &self.terms.address {
+            Address::Postgres(address) => {
+                let address = name.map_or_else(|| (**address).clone(), |name| address.of_database(name));
+                // The log comes first, so that it has whatever the first state does not.
+                logged = log::open(&address, self.relay.clock, self.terms.log);
+                let (clients, watch) = self.postgres(&address, logged.0.as_ref())?;
+                (Source::Postgres(Box::new(clients)), watch.map(AnyWatch::Postgres))
+            }
+            Address::Mysql(address) => {
+                let address = name.map_or_else(|| address.clone(), |name| address.of_database(name));
+                let watch = self.mysql_watch(&address)?;
+                (Source::Mysql(address), watch.map(AnyWatch::Mysql))
+            }
+        };
+        let (stretch, catalog) = self.stretch(source, begin)?;
+        (self.version, self.dbms) = (catalog.version.clone(), catalog.dbms.clone());
+        let level = self.terms.level.or(catalog.level);
+        let database = Database::new(catalog.database.clone(), level, connections);
+        lock(&database.about).timeouts_end = catalog.mysql.as_ref().is_some_and(|rules| rules.timeouts_end);
+        lock(&self.relay.databases).push(Arc::clone(&database));
+        let (stretches, over) = (vec![stretch], Vec::new());
+        let (database_of, (log, unlogged)) = (Arc::clone(&database), logged);
+        let opened = Opened { database: database_of, watch, log, unlogged, stretches, over, hidden: false };
+        self.open.push(opened);
+        Ok(database)
+    }
+
+    /// Margay's connections to a database of PostgreSQL.
+    fn postgres(
+        &self,
+        address: &PostgresAddress,
+        log: Option<&Log>,
+    ) -> Result<(Clients, Option<Box<Watch>>), String> {
         let (snapshot, describer) = (address.connect()?, address.connect()?);
         let mut clients = Clients { snapshot, describer };
         for client in clients.both() {
@@ -103,26 +162,37 @@ impl Recording {
                     // Older servers have no such function, and are in doubt anyway.
                     let _ = watch::flush(client);
                 }
-                Some(Watch::begin(address.connect()?, &version, own)?)
+                Some(Box::new(Watch::begin(address.connect()?, &version, own)?))
             }
         };
-        self.version = version;
-        let (stretch, catalog) = self.stretch(clients, begin)?;
-        let level = self.terms.level.or(catalog.level);
-        let database = Database::new(catalog.database.clone(), level, connections);
-        lock(&self.relay.databases).push(Arc::clone(&database));
-        let (stretches, over) = (vec![stretch], Vec::new());
-        let opened =
-            Opened { database: Arc::clone(&database), watch, log, unlogged, stretches, over, hidden: false };
-        self.open.push(opened);
-        Ok(database)
+        Ok((clients, watch))
+    }
+
+    fn mysql_watch(&self, address: &MysqlAddress) -> Result<Option<Box<MysqlWatch>>, String> {
+        if self.terms.sole_writer {
+            return Ok(None);
+        }
+        let conn = self.relay.connect(address)?;
+        let threads = lock(&self.relay.threads).clone();
+        MysqlWatch::begin(conn, || self.relay.made(), &threads).map(|watch| Some(Box::new(watch)))
     }
 
     /// Reads the schema and the first state.
-    fn stretch(&self, clients: Clients, begin: i64) -> Result<(Stretch, Arc<Catalog>), String> {
-        let Clients { snapshot, mut describer } = clients;
-        let mut catalog = Catalog::read(&mut describer)?;
-        let (builder, first, snapshot) = first_state(snapshot, &mut catalog, self.terms.initial)?;
+    fn stretch(&self, source: Source, begin: i64) -> Result<(Stretch, Arc<Catalog>), String> {
+        let (catalog, builder, first, snapshot, describer) = match source {
+            Source::Postgres(clients) => {
+                let Clients { snapshot, mut describer } = *clients;
+                let mut catalog = Catalog::read(&mut describer)?;
+                let (builder, first, seen) = first_state(snapshot, &mut catalog, self.terms.initial)?;
+                (catalog, builder, first, seen, Some(describer))
+            }
+            Source::Mysql(address) => {
+                let mut conn = self.relay.connect(&address)?;
+                let mut catalog = Catalog::of_mysql(&mut conn)?;
+                let (builder, first) = mysql::first_state(conn, &mut catalog, self.terms.initial)?;
+                (catalog, builder, first, None, None)
+            }
+        };
         let catalog = Arc::new(catalog);
         let collector = Collector::new(builder, Arc::clone(&catalog), describer, first);
         Ok((Stretch::new(collector, snapshot, [begin, self.relay.now()]), catalog))
@@ -157,10 +227,15 @@ impl Recording {
         let opened = &mut self.open[at];
         let Some(stretch) = opened.stretches.last_mut() else { return };
         stretch.cut(begin);
-        let clients = stretch.collector.give_back();
+        let source = match &self.terms.address {
+            Address::Postgres(_) => {
+                stretch.collector.give_back().map(|clients| Source::Postgres(Box::new(clients)))
+            }
+            Address::Mysql(address) => Ok(Source::Mysql(address.of_database(&database.name))),
+        };
         let hidden = opened.hidden;
         let next =
-            clients.and_then(|clients| self.stretch(clients, begin)).and_then(|(mut stretch, catalog)| {
+            source.and_then(|source| self.stretch(source, begin)).and_then(|(mut stretch, catalog)| {
                 lock(&database.about).level = self.terms.level.or(catalog.level);
                 if hidden {
                     stretch.collector.take_hidden(begin, &mut self.terms.files)?;
@@ -200,7 +275,7 @@ impl Recording {
         match self.open.iter().position(|opened| Arc::ptr_eq(&opened.database, database)) {
             Some(at) => {
                 let sole = lock(&self.relay.told).concerns.is_empty();
-                self.sessions += self.open.remove(at).close(&mut self.parts, sole)?;
+                self.sessions += self.open.remove(at).close(&self.relay, &mut self.parts, sole)?;
                 Ok(())
             }
             None => Ok(()),
@@ -230,7 +305,7 @@ impl Recording {
     pub fn finish(mut self) -> Result<(Vec<Part>, u64), String> {
         for opened in std::mem::take(&mut self.open) {
             let sole = lock(&self.relay.told).concerns.is_empty();
-            self.sessions += opened.close(&mut self.parts, sole)?;
+            self.sessions += opened.close(&self.relay, &mut self.parts, sole)?;
         }
         let all = std::mem::take(&mut self.parts);
         let mut kept: Vec<Part> = Vec::new();
@@ -248,13 +323,16 @@ impl Recording {
 
 impl Opened {
     /// Its number of sessions. Whether all connections were understood is said by who calls.
-    fn close(mut self, parts: &mut Vec<Part>, sole: bool) -> Result<u64, String> {
+    fn close(mut self, relay: &Relay, parts: &mut Vec<Part>, sole: bool) -> Result<u64, String> {
         let log = self.log.take().map(Log::finish);
         for stretch in std::mem::take(&mut self.stretches) {
             self.over.push(finished(stretch, &self.database, parts)?);
         }
         let about = lock(&self.database.about);
-        let foreign = self.watch.take().and_then(|watch| watch.end(about.accepted, &about.backends));
+        let foreign = self.watch.take().and_then(|watch| match watch {
+            AnyWatch::Postgres(watch) => watch.end(about.accepted, &about.backends),
+            AnyWatch::Mysql(watch) => watch.end(|| relay.made()),
+        });
         let foreign = foreign.map(|why| {
             format!("somebody else may have written: {why}; --sole-writer vouches for the contrary")
         });

@@ -9,6 +9,7 @@
 //!   or it wants a database for itself ([`crate::recording`]).
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,11 +24,12 @@ use margay_wire::{Event, MAX_STARTUP, Session, Startup, Unbound, asked};
 use crate::database::{Database, Message};
 use crate::lane::Lane;
 use crate::level::OwnLevel;
+use crate::mysql::MysqlAddress;
 use crate::socket::Socket;
 use crate::text::{touches_no_row, wants_database_alone};
 
 /// What is read at once.
-const BUFFER: usize = 16 << 10;
+pub(crate) const BUFFER: usize = 16 << 10;
 
 /// The first byte of a connection that is encrypted from its beginning.
 const TLS_HANDSHAKE: u8 = 0x16;
@@ -35,8 +37,27 @@ const TLS_HANDSHAKE: u8 = 0x16;
 /// How long a statement or a new connection waits for the collector.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// What a server speaks.
+#[derive(Clone, Debug)]
+pub(crate) enum Protocol {
+    Postgres,
+    /// And the database of clients that name none.
+    Mysql(String),
+}
+
+/// A connection, whatever it speaks.
+pub(crate) trait Peer: Send {
+    /// As [`Lane::since`].
+    fn since(&self) -> Option<i64>;
+    /// As [`Lane::asked`].
+    fn asked(&self) -> Option<i64>;
+    /// Ends it.
+    fn cut(&self);
+}
+
 /// What the connections share.
 pub(crate) struct Relay {
+    pub protocol: Protocol,
     pub server: PostgresServer,
     /// What clients that want encryption are shown.
     pub certificate: Option<ShownCertificate>,
@@ -44,12 +65,16 @@ pub(crate) struct Relay {
     pub databases: Mutex<Vec<Arc<Database>>>,
     pub clock: Instant,
     pub collector: Sender<Message>,
-    pub lanes: Mutex<Vec<Arc<Mutex<Connection>>>>,
+    pub lanes: Mutex<Vec<Arc<Mutex<dyn Peer>>>>,
     pub told: Mutex<Told>,
     pub over: AtomicBool,
     /// The field of comments that names units.
     pub unit_field: Option<Arc<str>>,
     pub sessions: AtomicU64,
+    /// Connections that Margay made for itself (MySQL).
+    pub own: AtomicU64,
+    /// The server's numbers of the sessions, and of Margay's own connections (MySQL).
+    pub threads: Mutex<BTreeSet<u32>>,
 }
 
 /// What the relay has to tell.
@@ -76,7 +101,21 @@ pub(crate) struct Connection {
     ends: [Option<Socket>; 2],
 }
 
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+impl Peer for Connection {
+    fn since(&self) -> Option<i64> {
+        self.lane.since()
+    }
+
+    fn asked(&self) -> Option<i64> {
+        self.lane.asked()
+    }
+
+    fn cut(&self) {
+        self.ends.iter().flatten().for_each(|end| end.shutdown(Shutdown::Both));
+    }
+}
+
+pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -114,11 +153,28 @@ impl Relay {
     /// Cuts all connections.
     pub fn cut(&self) {
         for lane in lock(&self.lanes).iter() {
-            lock(lane).ends.iter().flatten().for_each(|end| end.shutdown(Shutdown::Both));
+            lock(lane).cut();
         }
     }
 
+    /// How many connections the relay and Margay have made (MySQL).
+    pub fn made(&self) -> u64 {
+        self.sessions.load(Ordering::Acquire) + self.own.load(Ordering::Acquire)
+    }
+
+    /// A connection of Margay's own.
+    pub fn connect(&self, address: &MysqlAddress) -> Result<mysql::Conn, String> {
+        let conn = address.connect()?;
+        self.own.fetch_add(1, Ordering::AcqRel);
+        lock(&self.threads).insert(conn.connection_id());
+        Ok(conn)
+    }
+
     fn serve(&self, client: TcpStream) {
+        let _ = client.set_nodelay(true);
+        if let Protocol::Mysql(home) = &self.protocol {
+            return self.serve_mysql(client, home);
+        }
         let Ok(Some((mut client, startup, first))) = self.greet(Socket::plain(client)) else { return };
         let Ok(mut server) = Socket::connect(&self.server) else { return };
         match startup {
@@ -174,7 +230,8 @@ impl Relay {
 
     fn session(&self, client: Socket, server: Socket, first: &[u8], parameters: &[(String, String)]) {
         let Some(connection) = self.connection(&client, &server, parameters) else { return };
-        lock(&self.lanes).push(Arc::clone(&connection));
+        let peer: Arc<Mutex<dyn Peer>> = Arc::clone(&connection) as _;
+        lock(&self.lanes).push(Arc::clone(&peer));
         let (Ok(to_client), Ok(mut to_server)) = (client.try_clone(), server.try_clone()) else { return };
         let _ = to_server.write_all(first);
         thread::scope(|scope| {
@@ -183,7 +240,7 @@ impl Relay {
         });
         let now = self.now();
         self.decode(&connection, now, |session| session.closed(now), true);
-        lock(&self.lanes).retain(|other| !Arc::ptr_eq(other, &connection));
+        lock(&self.lanes).retain(|other| !Arc::ptr_eq(other, &peer));
         let entered = lock(&connection).entered.take();
         entered.iter().for_each(|database| database.left());
     }
@@ -240,7 +297,7 @@ impl Relay {
     }
 
     /// A connection to a database, which the collector knows before the server hears of it.
-    fn enter(&self, name: &str) -> Result<Arc<Database>, String> {
+    pub fn enter(&self, name: &str) -> Result<Arc<Database>, String> {
         if let Some(known) = self.enter_known(name) {
             return Ok(known);
         }
@@ -265,7 +322,7 @@ impl Relay {
         }
     }
 
-    fn ask(&self, message: impl FnOnce(Sender<()>) -> Message) {
+    pub fn ask(&self, message: impl FnOnce(Sender<()>) -> Message) {
         let (reply, done) = mpsc::channel();
         let _ = self.collector.send(message(reply));
         // Without an answer the statement goes on; its times tell what it met.
@@ -375,7 +432,7 @@ impl Relay {
 }
 
 /// Whether bytes may be of a statement about a database. Long ones are not: nobody calls a database that.
-fn mentions_database(bytes: &[u8]) -> bool {
+pub(crate) fn mentions_database(bytes: &[u8]) -> bool {
     const WORD: &[u8] = b"database";
     bytes.len() < 2048 && bytes.windows(WORD.len()).any(|window| window.eq_ignore_ascii_case(WORD))
 }
@@ -389,7 +446,7 @@ fn session_level(parameters: &[(String, String)], default: Option<OwnLevel>) -> 
     }
 }
 
-fn read(from: &mut impl Read, buffer: &mut [u8]) -> Option<usize> {
+pub(crate) fn read(from: &mut impl Read, buffer: &mut [u8]) -> Option<usize> {
     loop {
         match from.read(buffer) {
             Ok(0) => return None,

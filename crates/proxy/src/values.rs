@@ -26,6 +26,9 @@ mod kind {
 
 /// A value of a type in a format (0 text, 1 binary). `None` if it cannot be told.
 pub(crate) fn value(values: &mut Values, kind: u32, format: u16, bytes: Option<&[u8]>) -> Option<ValueId> {
+    if kind & margay_wire::mysql::kind::KNOWN != 0 {
+        return crate::mysql::value(values, kind, bytes);
+    }
     let Some(bytes) = bytes else { return Some(ValueId::NULL) };
     match format {
         0 => text(values, kind, std::str::from_utf8(bytes).ok()?),

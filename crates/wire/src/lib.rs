@@ -1,4 +1,5 @@
-//! The PostgreSQL protocol, version 3, seen from the middle: bytes of both directions in, events out.
+//! The PostgreSQL protocol, version 3, seen from the middle: bytes of both directions in, events out. That of MySQL is
+//! in [`mysql`].
 //!
 //! # Problem
 //! A relay wants to know which statements a client ran and what the server answered, without changing a byte and
@@ -27,6 +28,7 @@ mod binding;
 mod body;
 mod event;
 mod frame;
+pub mod mysql;
 mod rows;
 mod session;
 mod startup;

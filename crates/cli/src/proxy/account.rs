@@ -23,7 +23,7 @@ pub fn account(args: &ProxyArgs, done: &Done, judgement: &Judgement<'_>, view: &
     let (recorded, counts) = (&done.recorded, done.recorded.counts());
     let mut out = format!(
         "{} at {}: {} sessions relayed in {}\n",
-        paint.bold(&format!("postgresql {}", recorded.version)),
+        paint.bold(&recorded.dbms.replacen('-', " ", 1)),
         levels(done),
         recorded.sessions,
         duration::show(recorded.elapsed),
@@ -157,7 +157,7 @@ fn run_view(args: &ProxyArgs, done: &Done, judgement: &Judgement<'_>, again: Str
     let (recorded, counts) = (&done.recorded, done.recorded.counts());
     Run {
         target: args.target.to_string(),
-        dbms: format!("postgresql {}", recorded.version),
+        dbms: recorded.dbms.replacen('-', " ", 1),
         level: levels(done).to_ascii_lowercase(),
         workload: "an application".to_owned(),
         clients: u32::try_from(recorded.sessions).unwrap_or(u32::MAX),

@@ -145,7 +145,7 @@ pub fn judge<'r>(
             of_part = Some(joined(of_part, expectation.sort(history, decision, again)));
         }
         judged.decided.iter_mut().for_each(take_part);
-        if args.claim.is_none() && may_deviate(part, &done.recorded.version) {
+        if args.claim.is_none() && may_deviate(part, &done.recorded.dbms) {
             judged.decided.iter_mut().for_each(|decided| excuse(&mut decided.decision));
         }
         for decided in &mut judged.decided {
@@ -179,13 +179,12 @@ pub fn task(args: &ProxyArgs, level: Asked, engine: Choice, parts: usize) -> Tas
 
 /// The engine that suits, and the mirror if the database is judged, and all transactions are of one level.
 fn judge_part<'r>(args: &ProxyArgs, done: &'r Done, part: &'r Part) -> Result<Judged<'r>, Failure> {
-    let version = &done.recorded.version;
-    let own = part.levels.first().copied().flatten().unwrap_or(OwnLevel::ReadCommitted);
-    let promised = own.promise(version);
-    let promised = promised
-        .ok_or_else(|| Failure::new(format!("{}: no profile of PostgreSQL {version}", args.target)))?;
+    let dbms = &done.recorded.dbms;
+    let own = part.levels.first().copied().flatten().unwrap_or(OwnLevel::weakest(dbms));
+    let promised = own.promise(dbms);
+    let promised = promised.ok_or_else(|| Failure::new(format!("{}: no profile of {dbms}", args.target)))?;
     let one = matches!(part.levels[..], [Some(_)]);
-    let profile = own.profile(version).filter(|_| one && args.claim.is_none());
+    let profile = own.profile(dbms).filter(|_| one && args.claim.is_none());
     let mirror = profile.map(|profile| margay::mirror_of(Mechanisms::of(profile)));
     let asked = [(args.claim.unwrap_or(Asked::Level(promised)), Choice::Auto)];
     let asked = asked.into_iter().chain(mirror.map(|mirror| (Asked::Level(promised), mirror)));
@@ -203,8 +202,8 @@ fn judge_part<'r>(args: &ProxyArgs, done: &'r Done, part: &'r Part) -> Result<Ju
 }
 
 /// Whether transactions may have asked for a level at which the product documents that it breaks our definition.
-fn may_deviate(part: &Part, version: &str) -> bool {
-    let deviates = |own: OwnLevel| own.profile(version).is_some_and(|profile| !profile.deviations.is_empty());
+fn may_deviate(part: &Part, dbms: &str) -> bool {
+    let deviates = |own: OwnLevel| own.profile(dbms).is_some_and(|profile| !profile.deviations.is_empty());
     part.levels.iter().any(|level| level.is_none_or(deviates))
 }
 
