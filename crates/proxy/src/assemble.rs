@@ -85,12 +85,12 @@ pub(crate) fn assemble(sources: &Sources<'_>) -> Result<Logged, String> {
     if !sources.settled && !sources.alone {
         return Err("others may have changed the schema".to_owned());
     }
-    let rows = margay_rows::translate_partly(wire, SeenState::Changing);
+    let rows = margay_rows::translate(wire, SeenState::Changing);
     let content = rows.as_ref().map_or(wire, |rows| &rows.history);
+    // It takes tables for seen that were not, so nothing but the texts of conditions comes from it.
+    let asked = margay_rows::translate_partly(wire, SeenState::Changing);
+    let asked = asked.as_ref().map_or(wire, |rows| &rows.history);
     let mut builder = HistoryBuilder::like(content);
-    // The translation gives rows that nobody knows an initial value of that kind.
-    let given: HashSet<ObjectId> = wire.initial_values().iter().map(|(object, _)| *object).collect();
-    builder.keep_initial(|object| given.contains(&object));
     let mut tables = Tables::new(catalog, &mut builder);
     let lines: Vec<Vec<Line>> = sources
         .commits
@@ -102,7 +102,8 @@ pub(crate) fn assemble(sources: &Sources<'_>) -> Result<Logged, String> {
     }
     // The objects and values of both sides, and nothing else.
     let known = builder.finish().map_err(shown)?;
-    let fits = Fits { content, known: &known, writers: &writers, commits: sources.commits, lines: &lines };
+    let fits =
+        Fits { content, asked, known: &known, writers: &writers, commits: sources.commits, lines: &lines };
     // Whoever changed the schema may have written more than was recorded of it.
     let met = meet(wire, &fits, sources.alone && sources.settled);
     let mut assembly = Assembly {

@@ -21,6 +21,8 @@ use crate::writers::{Does, Writers};
 pub(crate) struct Fits<'f> {
     /// The recording with its statements as operations on rows, as far as they are understood.
     pub content: &'f History,
+    /// The same, with the conditions of updates that compute.
+    pub asked: &'f History,
     /// The objects and values of both sides.
     pub known: &'f History,
     pub writers: &'f Writers<'f>,
@@ -123,14 +125,23 @@ impl Told {
         let (mut rows, mut keys) = (HashMap::new(), Vec::new());
         for (op, own) in fits.content.ops(txn).zip(wire.ops(txn)) {
             let counted = matches!(fits.writers.does(&own), Some(Does::Writes(..)));
-            match op.kind {
-                OpKind::Write if counted => rows.extend(op.accesses.iter().map(|it| (it.object, it.value))),
-                OpKind::Update if counted => {
-                    let update = fits.content.update(op.id)?;
-                    let predicate = fits.content.predicate(update.predicate);
-                    keys.push((predicate.table, predicate.text.to_string()));
+            if op.kind == OpKind::Write && counted {
+                rows.extend(op.accesses.iter().map(|it| (it.object, it.value)));
+            }
+        }
+        for (op, own) in fits.asked.ops(txn).zip(wire.ops(txn)) {
+            let counted = matches!(fits.writers.does(&own), Some(Does::Writes(..)));
+            for access in op.accesses.iter().filter(|_| counted && op.kind == OpKind::Write) {
+                let object = fits.asked.object(access.object);
+                if let (Some(table), Value::Int(key)) = (object.table, fits.asked.value(object.key))
+                    && let [column] = &fits.asked.table(table).key[..]
+                {
+                    keys.push((table, format!("{column} = {key}")));
                 }
-                _ => {}
+            }
+            if let Some(update) = fits.asked.update(op.id).filter(|_| counted) {
+                let predicate = fits.asked.predicate(update.predicate);
+                keys.push((predicate.table, predicate.text.to_string()));
             }
         }
         Some(Self { at: [end.before, end.after], counts, rows, keys })
