@@ -96,7 +96,7 @@ pub(crate) struct Problem<'h> {
     /// The items that are columns.
     columns: Vec<(ObjectId, NameId)>,
     /// In a part of a problem, what its items are; elsewhere nothing.
-    places: Vec<(ObjectId, Option<NameId>)>,
+    places: Option<Vec<(ObjectId, Option<NameId>)>>,
     item_starts: Vec<u32>,
     txn_versions: Vec<u32>,
     txn_version_starts: Vec<u32>,
@@ -176,7 +176,7 @@ impl<'h> Problem<'h> {
             forced,
             versions,
             columns: draft.columns.clone(),
-            places: Vec::new(),
+            places: None,
             item_starts,
             txn_versions,
             txn_version_starts,
@@ -309,8 +309,8 @@ impl<'h> Problem<'h> {
 
     /// The object that an item is or belongs to, and the column, if it is one.
     pub fn place(&self, item: Item) -> (ObjectId, Option<NameId>) {
-        if let Some(&place) = self.places.get(item.index()) {
-            return place;
+        if let Some(places) = &self.places {
+            return places[item.index()];
         }
         match item.index().checked_sub(self.history.object_count()) {
             None => (ObjectId(item.0), None),
@@ -320,7 +320,7 @@ impl<'h> Problem<'h> {
 
     /// Whether this is part of a problem.
     pub fn is_part(&self) -> bool {
-        !self.places.is_empty()
+        self.places.is_some()
     }
 
     /// The versions of an item, the initial one first, then by transaction.

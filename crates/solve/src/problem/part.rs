@@ -62,7 +62,7 @@ impl<'h> Problem<'h> {
             forced: txns.iter().map(committed).collect(),
             versions,
             columns: Vec::new(),
-            places: numbers.items.iter().map(|&item| self.place(item)).collect(),
+            places: Some(numbers.items.iter().map(|&item| self.place(item)).collect()),
             item_starts,
             txn_versions,
             txn_version_starts,
