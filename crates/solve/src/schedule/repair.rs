@@ -21,7 +21,7 @@
 //! those that are taken back, the schedule is one that taking points could have led to.
 //!
 //! # Differs from the search
-//! The search ([`crate::search`]) learns a clause from each cycle and asks a solver; that is
+//! The search ([`mod@crate::search`]) learns a clause from each cycle and asks a solver; that is
 //! complete, and slow where thousands of orders are open. This ends without an answer after
 //! [`PATIENCE`] times the points.
 //!
