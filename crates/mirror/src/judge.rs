@@ -10,7 +10,7 @@
 //! Every shard does so for the reads of its own objects. A snapshot that may show objects of
 //! several shards is explained in three steps: each shard says which of its reads are open
 //! ([`Judge::answer`]), these are brought together ([`join`]), and each shard concludes from where
-//! the snapshot may lie ([`Judge::conclude_asked`]). With one shard nothing waits.
+//! the snapshot may lie ([`Judge::conclude_shared`]). With one shard nothing waits.
 //!
 //! # Invariants
 //! Explaining looks only at versions, which stay as they are while transactions are judged. So many
