@@ -147,7 +147,7 @@ fn a_claim_beyond_the_promise_is_said_to_be_one() {
     let line =
         warned.lines().find(|line| line.contains("does not promise")).unwrap_or_else(|| panic!("{warned}"));
     assert!(
-        line.contains("does not promise serializable at strict-snapshot-isolation, but strict-snap"),
+        line.contains("does not promise serializable at strict-snapshot-isolation; it promises strict-snap"),
         "{line}"
     );
     for args in ["sim:si", "sim:si --claim read-committed", "sqlite --claim serializable"] {
