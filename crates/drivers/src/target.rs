@@ -313,7 +313,7 @@ mod tests {
             ("postgres", "did you mean --start postgres, "),
             ("mariadb", "or mysql://USER:PASSWORD@HOST/DATABASE?"),
             ("sim:foo", "there are serial, "),
-            ("oracle", "there are sqlite[:FILE]"),
+            ("oracle", "the targets are sqlite[:FILE]"),
         ] {
             let told = text.parse::<Target>().expect_err("not a target");
             assert!(told.contains(hint), "{told}");
