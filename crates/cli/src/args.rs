@@ -1,4 +1,4 @@
-//! The command line: what may be said, and nothing of what it does.
+//! The command-line options and their help texts. What the commands do is in other modules.
 
 pub mod named;
 
@@ -73,7 +73,7 @@ pub enum Command {
     },
     /// Print the manual page, or write one for every command into a folder
     Man {
-        /// The folder: share/man/man1 of where the program is installed
+        /// The folder, such as share/man/man1 of the folder in which the program is installed
         folder: Option<PathBuf>,
     },
 }
@@ -83,29 +83,29 @@ pub enum Command {
 pub struct RunArgs {
     /// The database: `sqlite[:FILE][?begin=immediate|exclusive&cache=shared]`, `postgres://…` or
     /// `"host=… user=…"`, `mysql://…` for MariaDB and MySQL, `fjall`, `redb`, `surrealkv`,
-    /// `slatedb`, `turso`, `rocksdb` or `duckdb[:PATH]` if it was built with them
+    /// `slatedb`, `turso`, `rocksdb` or `duckdb[:PATH]` if Margay was built with them
     /// (docs/DRIVERS.md), `sim:PROTOCOL+FAULT…`, or `exec:COMMAND` for a driver of your own in any
-    /// language (docs/EXEC.md); without one, SQLite in a temporary folder
+    /// language (docs/EXEC.md); by default SQLite in a temporary folder
     #[arg(value_name = "TARGET", value_parser = TargetParser, hide_possible_values = true)]
     pub target: Option<Target>,
     /// Start a private server from the installed binaries, and remove it afterwards
     #[arg(long, value_name = "SERVER", conflicts_with = "target", value_parser = ["postgres", "mariadb", "mysql"])]
     pub start: Option<String>,
-    /// Folder with the programs of --start, or one made by scripts/servers; by default the
-    /// installed ones
+    /// Folder with the server's programs for --start, or a folder made by scripts/servers; by default
+    /// the installed programs
     #[arg(long, value_name = "FOLDER", requires = "start")]
     pub binaries: Option<PathBuf>,
     /// The workload that clients run
     #[arg(long, value_name = "WORKLOAD", default_value = "mixed", value_parser = WORKLOAD, hide_possible_values = true)]
     pub workload: Workload,
-    /// Play the SQL statements of this recording again instead, in the order of their times: one
-    /// that --reproduce has written, or your own (docs/FORMAT.md). With --reproduce, leave out the
-    /// transactions that are not needed to break the level
+    /// Instead of a workload, replay the SQL statements of this recording in the order of their
+    /// times. --reproduce writes such a recording, or you write your own (docs/FORMAT.md). With
+    /// --reproduce, leave out the transactions that are not needed to violate the level
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "keys", "distribution", "clients", "transactions",
         "duration", "fault", "certificate_recovery", "serve"])]
     pub script: Option<PathBuf>,
-    /// If the verdict is `violated`, write the statements of the transactions involved: for
-    /// --script, or, if the name ends in .sql, to type on several connections
+    /// If the verdict is `violated`, write the statements of the transactions involved. If the name
+    /// ends in .sql, they are for you to type on several connections; otherwise they are for --script
     #[arg(long, value_name = "FILE")]
     pub reproduce: Option<PathBuf>,
     /// Number of keys, instead of the workload's own
@@ -133,7 +133,8 @@ pub struct RunArgs {
     /// How many clients run at the same time
     #[arg(long, value_name = "N", default_value = "6", value_parser = clap::value_parser!(u32).range(1..=512))]
     pub clients: u32,
-    /// How many transactions they begin in all; by default 3000, or as many as fit into --duration
+    /// How many transactions the clients begin in all; by default 3000, or as many as fit into
+    /// --duration
     #[arg(long, value_name = "N")]
     pub transactions: Option<u64>,
     /// Begin no transaction after this time: 500ms, 10s, 2m; by default 5s, or as long as
@@ -155,15 +156,16 @@ pub struct RunArgs {
     /// never wait, and the rest is verified after the run
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub max_lag: Option<Duration>,
-    /// Follow at a level without real time, too: transactions that are no further apart may change places
+    /// Also use engine follow at a level without real time. Transactions that are at most this far
+    /// apart may be reordered
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub horizon: Option<Duration>,
     /// End the run when no client has had an answer for this long: 30s, 2m. By default 15s, and a minute with --fault
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub give_up_after: Option<Duration>,
-    /// Answer `unknown`, unless violated, if fewer transactions committed than this. By default at
-    /// least one must be, and clients must have had answers for half of --duration, or to half of
-    /// --transactions
+    /// Answer `unknown`, unless violated, if fewer transactions than this committed. By default at
+    /// least one must commit, and clients must have had answers for half of --duration, or to half
+    /// of --transactions
     #[arg(long, value_name = "N")]
     pub require_transactions: Option<u64>,
     /// Also count documented deviations from the level (see `margay explain
@@ -178,7 +180,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "FAULT", value_parser = HARM, hide_possible_values = true, requires = "start")]
     pub fault: Vec<margay_runner::Every>,
     /// Save the history while it is recorded, compressed if the name ends in .gz or .zst; or `-`.
-    /// With the workloads hermitage and coo: a folder, for one file of each interleaving
+    /// With the workloads hermitage and coo: a folder, with one file for each interleaving
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
     /// Write the certificate that proves the verdict. With the workloads hermitage and coo: a
@@ -195,9 +197,9 @@ pub struct RunArgs {
     /// with a shadow transaction on the same snapshot
     #[arg(long, value_name = "N", default_value = "0", requires = "certificate_recovery")]
     pub shadow_reads: u32,
-    /// With --certificate-recovery on PostgreSQL: the output plugin that decodes its log:
+    /// With --certificate-recovery on PostgreSQL: the output plugin that decodes its log. There are
     /// test_decoding; pgoutput, which every server has and which needs a role that owns the tables;
-    /// or auto: the first that works
+    /// and auto, the first of these that works
     #[arg(long, value_name = "NAME", default_value = "auto", requires = "certificate_recovery")]
     pub decoding_plugin: margay_recover::Plugin,
     /// Write no report; by default it is margay-report.html, unless --report, --json or --quiet is
@@ -218,8 +220,9 @@ pub struct RunArgs {
 #[derive(Args)]
 #[command(after_help = EXIT_STATUS)]
 pub struct ProxyArgs {
-    /// The database, `postgres://…` or `"host=… user=…"`, or `mysql://…` for MariaDB and MySQL. Its
-    /// user is for Margay's own connections, which read the catalogs and the initial rows; the application logs in as before
+    /// The database, `postgres://…` or `"host=… user=…"`, or `mysql://…` for MariaDB and MySQL. Margay
+    /// uses its user for its own connections, which read the catalogs and the initial rows; the
+    /// application logs in as before
     #[arg(value_name = "TARGET", value_parser = TargetParser, hide_possible_values = true)]
     pub target: Target,
     /// Where the application connects; by default 127.0.0.1:6432, or a free port if a COMMAND is
@@ -230,8 +233,8 @@ pub struct ProxyArgs {
     /// only with --tls-cert
     #[arg(long)]
     pub listen_anywhere: bool,
-    /// A certificate (PEM) for clients that want encryption. How the server is asked, TARGET says:
-    /// `?sslmode=require`
+    /// A certificate (PEM) for clients that request encryption. For the connection to the server, add
+    /// `?sslmode=require` to TARGET
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
     /// The certificate's key (PEM)
@@ -253,12 +256,12 @@ pub struct ProxyArgs {
     /// sessions, and answers `unknown` if there were others
     #[arg(long)]
     pub sole_writer: bool,
-    /// Join the transactions of one request before --claim is asked: `comment:FIELD` names the field
-    /// of statements' comments that says which request, such as comment:traceparent or
-    /// comment:request_id
+    /// Join the transactions of one request into one before verifying --claim. `comment:FIELD` names
+    /// the field in the statements' comments that identifies the request, such as
+    /// comment:traceparent or comment:request_id
     #[arg(long, value_name = "comment:FIELD", value_parser = unit_field, requires = "claim")]
     pub unit: Option<String>,
-    /// What is asked of the server besides: `log`, the rows that were written, if it keeps a log for
+    /// What else to read from the server: `log`, the rows that were written, if it keeps a log for
     /// logical decoding; or `none`
     #[arg(long, value_name = "WHAT", default_value = "log", value_parser = ["log", "none"])]
     pub evidence: String,
@@ -285,8 +288,8 @@ pub struct ProxyArgs {
     pub common: CommonArgs,
     #[command(flatten)]
     pub output: OutputArgs,
-    /// A command to run, with PGHOST, PGPORT, PGUSER, PGDATABASE and DATABASE_URL set. The proxy
-    /// ends with it
+    /// A command to run, with PGHOST, PGPORT, PGUSER, PGDATABASE and DATABASE_URL set. The proxy ends
+    /// when the command ends
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }
@@ -314,11 +317,11 @@ pub struct CheckArgs {
     #[arg(long, value_name = "READING", default_value = "item", value_parser = READING)]
     pub reading: Reading,
     /// Backend of engine observe: `search`, its own search; `smt`, an SMT solver in a separate
-    /// process (`z3` or `cvc5`, whichever is installed), also for initial values that no result
-    /// shows
+    /// process (`z3` or `cvc5`, whichever is installed), which also handles initial values that no
+    /// result shows
     #[arg(long, value_name = "BACKEND", value_parser = BACKEND)]
     pub backend: Option<Backend>,
-    /// Switch off a search strategy of engine observe or solve, to measure what it is worth. A
+    /// Switch off a search strategy of engine observe or solve, to measure its effect. A
     /// verdict can only change to `unknown`. May be repeated
     #[arg(long, value_name = "STRATEGY", value_parser = STRATEGY, hide_short_help = true)]
     pub switch_off: Vec<String>,
@@ -326,12 +329,13 @@ pub struct CheckArgs {
     /// it
     #[arg(long)]
     pub real_time: bool,
-    /// Read strict-snapshot-isolation with instants: the snapshot is taken between BEGIN and the
+    /// Interpret strict-snapshot-isolation with instants: the snapshot is taken between BEGIN and the
     /// answer of the first statement, and the commit takes effect between its call and its answer
     #[arg(long)]
     pub instants: bool,
-    /// With `--engine follow -`, at a level without real time: let transactions that are no further apart change
-    /// places. What some transactions saw may need an order across this; then the verdict is `unknown`, and names them
+    /// With `--engine follow -`, at a level without real time: transactions that are at most this far
+    /// apart may be reordered. If that does not explain what some transactions saw, the verdict is
+    /// `unknown` and names them
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub horizon: Option<Duration>,
     /// Write the certificate that proves the verdict
@@ -340,7 +344,7 @@ pub struct CheckArgs {
     /// Do not audit the certificate; the output says so
     #[arg(long)]
     pub no_audit: bool,
-    /// Audit the certificate, as is always done unless --no-audit is given
+    /// Audit the certificate; this is the default unless --no-audit is given
     #[arg(long, hide = true, conflicts_with = "no_audit")]
     pub audit: bool,
     /// Accept the findings that this TOML file lists ([[accept]] with anomaly, tables, reason,
@@ -385,7 +389,7 @@ pub struct ReportArgs {
     /// What `margay check --json` or `margay run --json` printed, or `-`
     #[arg(value_name = "RESULT.json")]
     pub result: PathBuf,
-    /// The form; by default the one that the name of OUT ends in, else text
+    /// The form; by default the one that OUT's extension selects, otherwise text
     #[arg(long, value_name = "FORM", value_enum)]
     pub to: Option<Form>,
     /// Where to write it; by default `-`
@@ -411,7 +415,7 @@ pub enum Form {
     Svg,
 }
 
-/// In which other forms a result is wanted.
+/// The other forms in which to write a result.
 #[derive(Args, Default)]
 pub struct OutputArgs {
     /// Write a report to read in a browser: one HTML file that needs no network
@@ -428,18 +432,18 @@ pub struct OutputArgs {
     pub svg: Option<PathBuf>,
 }
 
-/// The page of a run.
+/// The options of the page that shows a run.
 #[derive(Args)]
 pub struct ServeArgs {
-    /// Show the run on a page while it runs: at a free port of this machine, or at ADDR (a port, or
+    /// Show a page about the run while it runs: on a free port of this machine, or at ADDR (a port, or
     /// HOST:PORT)
     #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = true, default_missing_value = "0", value_parser = serve::address)]
     pub serve: Option<SocketAddr>,
     /// The access token of the page; generated unless ADDR is local
     #[arg(long, value_name = "TOKEN", requires = "serve", value_parser = serve::token)]
     pub token: Option<String>,
-    /// How long the page stays when the run is over; by default until you interrupt, and not at all
-    /// without a terminal
+    /// How long the page stays up after the run; by default until you press Ctrl-C, or not at all if
+    /// there is no terminal
     #[arg(long, value_name = "TIME", requires = "serve", value_parser = duration::parse)]
     pub linger: Option<Duration>,
 }
@@ -453,7 +457,7 @@ impl OutputArgs {
 
 #[derive(Args)]
 #[command(
-    after_help = "Exit status: 0 written, 2 bad usage, unreadable input, or what the format cannot carry.\n`-` is standard input or output."
+    after_help = "Exit status: 0 written, 2 bad usage, unreadable input, or content that the format cannot express.\n`-` is standard input or output."
 )]
 pub struct ConvertArgs {
     /// The history to read: a file, a directory (for formats that use one), or `-`
@@ -464,8 +468,8 @@ pub struct ConvertArgs {
     pub output: PathBuf,
     #[command(flatten)]
     pub from: InputArgs,
-    /// The format to write; by default the one that OUT's extension stands for (.jsonl, .mgb, .edn,
-    /// …); without an extension the native one
+    /// The format to write; by default the one that OUT's extension selects (.jsonl, .mgb, .edn, …);
+    /// without an extension the native one
     #[arg(long, value_name = "FORMAT", value_parser = WRITTEN)]
     pub to: Option<Format>,
     /// Write SQL statements as row operations; an error if a statement does more
@@ -484,8 +488,8 @@ pub struct SimulateArgs {
     /// Where to write the history, compressed if the name ends in .gz or .zst; or `-`
     #[arg(value_name = "OUT")]
     pub output: PathBuf,
-    /// The format to write; by default the one that OUT's extension stands for (.jsonl, .mgb, .edn,
-    /// …); without an extension the native one
+    /// The format to write; by default the one that OUT's extension selects (.jsonl, .mgb, .edn, …);
+    /// without an extension the native one
     #[arg(long, value_name = "FORMAT", value_parser = WRITTEN)]
     pub to: Option<Format>,
     /// Print nothing but errors
