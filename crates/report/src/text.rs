@@ -5,7 +5,7 @@
 //!   engine solve; 2 transactions, 8 operations, 2 sessions; read in 201 µs, checked in 295 µs
 //!
 //! Write skew between T1 and T2 (G2-item)
-//!   Transactions each decided on something that another was just changing, …
+//!   Each transaction based a decision on data that another one was changing, …
 //!
 //!   T1 → T2  missed (rw)  T1 read bob = "on call", the initial version, and T2 wrote "off" later
 //!   T2 → T1  missed (rw)  T2 read alice = "on call", the initial version, and T1 wrote "off" later

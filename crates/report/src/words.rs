@@ -92,7 +92,7 @@ const SKEWED_SEARCH: &str = "A transaction searched for rows and missed a change
     mixture of an old and a new state of the database.";
 const LONG_FORK: &str = "Two observers disagree about the order of two independent changes: one saw the first change and not the second, the other \
     the second and not the first. There is no single course of events that both could have watched.";
-const WRITE_SKEW: &str = "Transactions each decided on something that another was just changing, and none saw the other's change. Had they run one after \
+const WRITE_SKEW: &str = "Each transaction based a decision on data that another one was changing, and did not see that change. Had they run one after \
     the other, the later one would have seen what the earlier one did. Rules like “at least one doctor stays on call” break that way.";
 const SKEWED_WRITES: &str = "Transactions each searched for rows, and another one was just adding or changing rows that the search should have found. Had they \
     run one after the other, the later search would have found them.";
