@@ -200,10 +200,14 @@ fn preferred(history: &History, live: &[TxnId], stamps: &[Option<i64>]) -> List 
     };
     let all_stamped = live.iter().all(|txn| stamps[txn.index()].is_some());
     let all_known = !commits.is_empty() && live.iter().all(|&txn| known(txn).is_some());
-    List::new(history, live.iter().copied(), |txn| match () {
-        () if all_stamped => Some((stamps[txn.index()], end(txn), txn)),
-        () if all_known => Some((known(txn), end(txn), txn)),
-        () => Some((None, end(txn), txn)),
+    List::new(history, live.iter().copied(), |txn| {
+        if all_stamped {
+            Some((stamps[txn.index()], end(txn), txn))
+        } else if all_known {
+            Some((known(txn), end(txn), txn))
+        } else {
+            Some((None, end(txn), txn))
+        }
     })
 }
 

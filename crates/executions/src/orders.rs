@@ -175,10 +175,12 @@ impl<'c, 'h> Orders<'c, 'h> {
     /// An order that is left; `Some(None)` if there is none, and `None` if the budget ended the search.
     pub fn candidate(&mut self) -> Option<Option<Candidate>> {
         let answer = if self.solver.is_ok() { self.solver.solve_limited(&[]) } else { lbool::FALSE };
-        match () {
-            () if answer == lbool::TRUE => Some(Some(self.proposed())),
-            () if answer == lbool::FALSE => Some(None),
-            () => None,
+        if answer == lbool::TRUE {
+            Some(Some(self.proposed()))
+        } else if answer == lbool::FALSE {
+            Some(None)
+        } else {
+            None
         }
     }
 

@@ -227,10 +227,10 @@ fn writers(machine: &Machine<'_>, lines: &[Vec<Line>], rows: &mut Rows) -> Resul
     for (txn, table, key, statement) in targets {
         let keys = key.map_or_else(|| rows.keys.get(&table).cloned().unwrap_or_default(), |key| vec![key]);
         for id in keys.into_iter().map(|key| (table, key)) {
-            match () {
-                () if statement.is_delete() => rows.note_deleter(id.clone(), txn),
-                () if statement.is_insert() => rows.note_inserter(&id, txn),
-                () => {}
+            if statement.is_delete() {
+                rows.note_deleter(id.clone(), txn);
+            } else if statement.is_insert() {
+                rows.note_inserter(&id, txn);
             }
             rows.note_writer(id, txn);
         }

@@ -40,11 +40,14 @@ impl Moments {
         let mut moments = Moments { places, commits, all, before: vec![truth; all * commits] };
         for a in 0..all {
             for b in 0..commits.min(a) {
-                let lit = match () {
-                    () if a >= commits => fresh(),
-                    () if is_certain(points, a, b) => truth,
-                    () if is_certain(points, b, a) => !truth,
-                    () => fresh(),
+                let lit = if a >= commits {
+                    fresh()
+                } else if is_certain(points, a, b) {
+                    truth
+                } else if is_certain(points, b, a) {
+                    !truth
+                } else {
+                    fresh()
                 };
                 moments.before[a * commits + b] = lit;
                 if a < commits {

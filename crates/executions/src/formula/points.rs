@@ -77,11 +77,14 @@ impl<'h> Points<'h> {
 
     /// Whether the first stands before the second, if both committed.
     pub fn less(&self, a: usize, b: usize, terms: &mut Terms) -> Term {
-        match () {
-            () if self.before[a][b] => Term::TRUE,
-            () if self.before[b][a] => Term::FALSE,
-            () if a < b => terms.at_most(self.at[a], self.at[b]),
-            () => terms.less(self.at[a], self.at[b]),
+        if self.before[a][b] {
+            Term::TRUE
+        } else if self.before[b][a] {
+            Term::FALSE
+        } else if a < b {
+            terms.at_most(self.at[a], self.at[b])
+        } else {
+            terms.less(self.at[a], self.at[b])
         }
     }
 
