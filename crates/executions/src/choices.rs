@@ -18,10 +18,10 @@ mod sights;
 
 use margay_history::{OpId, TxnId};
 use margay_sql::{TableId, Transaction, Write};
-use margay_verdict::execution::Sight;
+use margay_verdict::execution::StatementSight;
 use margay_verdict::{Budget, Outside};
 
-use super::machine::{Machine, Ran, Step};
+use super::machine::{Machine, Ran, StatementStep};
 use super::order::Placed;
 use super::rules::{Family, Rules};
 
@@ -71,9 +71,9 @@ pub struct Choices {
 
 #[derive(Debug)]
 struct Level {
-    sight: Sight,
+    sight: StatementSight,
     writes: bool,
-    left: Option<Vec<Sight>>,
+    left: Option<Vec<StatementSight>>,
 }
 
 /// One way in which a transaction can have run. The transaction is open: whoever asked commits or drops it.
@@ -84,7 +84,7 @@ pub struct Choice {
     /// What it read and wrote.
     pub ran: Ran,
     /// What its statements saw, where that is not the state before.
-    pub sights: Vec<(OpId, Sight)>,
+    pub sights: Vec<(OpId, StatementSight)>,
 }
 
 impl Choices {
@@ -235,14 +235,14 @@ impl Choices {
 
     fn serial(&mut self, machine: &mut Machine<'_>) -> Result<Option<Choice>, Outside> {
         self.done = true;
-        let sight = Sight::state(self.here);
+        let sight = StatementSight::state(self.here);
         Ok(self.run(machine, &sight)?.choice)
     }
 
     /// The next snapshot that fits.
     fn back(&mut self, machine: &mut Machine<'_>) -> Result<Option<Choice>, Outside> {
         while let Some(at) = self.snapshot.filter(|_| !self.is_over()) {
-            let run = self.run(machine, &Sight::state(at))?;
+            let run = self.run(machine, &StatementSight::state(at))?;
             let fresh = |write: &Write| {
                 machine.last_writer(write.table, &write.key, self.here).is_none_or(|(state, _)| state <= at)
             };
@@ -257,7 +257,7 @@ impl Choices {
             }
             self.done = self.snapshot.is_none();
             if at != self.here {
-                choice.sights = self.ops.iter().map(|&op| (op, Sight::state(at))).collect();
+                choice.sights = self.ops.iter().map(|&op| (op, StatementSight::state(at))).collect();
             }
             return Ok(Some(choice));
         }
@@ -282,7 +282,7 @@ struct Run {
 }
 
 impl Choices {
-    fn run(&mut self, machine: &mut Machine<'_>, sight: &Sight) -> Result<Run, Outside> {
+    fn run(&mut self, machine: &mut Machine<'_>, sight: &StatementSight) -> Result<Run, Outside> {
         let mut transaction = machine.begin();
         let (mut ran, mut feeding) = (Ran::default(), Ran::default());
         let mut fits = true;
@@ -377,7 +377,7 @@ impl Choices {
         while self.levels.len() < self.ops.len() {
             let op = self.ops[self.levels.len()];
             let latest = self.strongest_first || self.rules.family == Family::Repeatable;
-            let sight = Sight::state(if latest { self.likely(machine) } else { machine.oldest() });
+            let sight = StatementSight::state(if latest { self.likely(machine) } else { machine.oldest() });
             let step = self.step(machine, &mut transaction, op, &sight);
             let fits = step.as_ref().is_ok_and(|step| step.fits && self.allowed(machine, step, &sight));
             let writes = step.as_ref().map_or(true, |step| step.locks);
@@ -404,7 +404,7 @@ impl Choices {
             (transaction, ran) = self.prefix(machine)?;
         }
         let sights = self.levels.iter().zip(&self.ops).map(|(level, op)| (*op, level.sight.clone()));
-        let sights = sights.filter(|(_, sight)| *sight != Sight::state(self.here)).collect();
+        let sights = sights.filter(|(_, sight)| *sight != StatementSight::state(self.here)).collect();
         Ok(Some(Choice { transaction, ran, sights }))
     }
 
@@ -424,13 +424,13 @@ impl Choices {
         machine: &mut Machine<'_>,
         transaction: &mut Transaction,
         op: OpId,
-        sight: &Sight,
-    ) -> Result<Step, Outside> {
+        sight: &StatementSight,
+    ) -> Result<StatementStep, Outside> {
         self.steps += 1;
         machine.step(transaction, op, sight)
     }
 
-    fn look(&mut self, machine: &Machine<'_>, step: &Step) {
+    fn look(&mut self, machine: &Machine<'_>, step: &StatementStep) {
         let mut tables = if step.result.is_err() { machine.all_tables() } else { Vec::new() };
         let mut looked = Ran::default();
         looked.add(step, &mut tables);

@@ -8,7 +8,7 @@
 //! # Definitions
 //! An execution has an **order** of the transactions that committed. State 0 is the initial one; state *i* is state *i
 //! − 1* with what the *i*-th transaction wrote. A statement of the *i*-th transaction has a
-//! [`Sight`](margay_verdict::execution::Sight): it sees the state `at`, some rows as of other states (`pins`), and over
+//! [`StatementSight`](margay_verdict::execution::StatementSight): it sees the state `at`, some rows as of other states (`pins`), and over
 //! both its own transaction's writes. All of them are among the states 0 … *i − 1*: nobody reads the future. What the
 //! statement gives must be what was observed.
 //!
@@ -66,7 +66,7 @@ mod world;
 pub use choices::{Choice, Choices};
 pub use exhaust::{Answer, exhaust, in_row_order};
 pub use invariant::{Contradiction, contradicts};
-pub use machine::{Machine, Ran, Step};
+pub use machine::{Machine, Ran, StatementStep};
 pub use misrun::{Blame, Counts, Course, Demand, Demands, demands, has_lemmas};
 pub use order::{Constraints, Placed};
 pub use orders::{Candidate, Orders};

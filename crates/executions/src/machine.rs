@@ -13,7 +13,7 @@ use margay_sql::{
     StatementCache, TableId, Transaction, Value, Write,
 };
 use margay_verdict::cell::to_sql;
-use margay_verdict::execution::{Initial, Pin, Sight};
+use margay_verdict::execution::{Initial, Pin, StatementSight};
 use margay_verdict::{Budget, Outside};
 
 use super::fits::{Difference, difference, fits};
@@ -40,7 +40,7 @@ pub struct Machine<'h> {
 
 /// What one statement gave.
 #[derive(Debug)]
-pub struct Step {
+pub struct StatementStep {
     /// Its result, or the error that it would have ended with.
     pub result: Result<Outcome, SqlError>,
     /// Whether that is what was observed.
@@ -66,7 +66,7 @@ pub struct Ran {
 
 impl Ran {
     /// Adds what one more statement read and wrote.
-    pub fn add(&mut self, step: &Step, own: &mut Vec<TableId>) {
+    pub fn add(&mut self, step: &StatementStep, own: &mut Vec<TableId>) {
         let Ok(outcome) = &step.result else {
             // A failed statement does not tell what it looked at.
             self.taken.append(own);
@@ -245,7 +245,12 @@ impl<'h> Machine<'h> {
     ///
     /// # Errors
     /// When it is outside the fragment.
-    pub fn step(&mut self, transaction: &mut Transaction, op: OpId, sight: &Sight) -> Result<Step, Outside> {
+    pub fn step(
+        &mut self,
+        transaction: &mut Transaction,
+        op: OpId,
+        sight: &StatementSight,
+    ) -> Result<StatementStep, Outside> {
         let (statement, params) = self.bound(op)?;
         let Some(seen) = self.history.statement(op) else {
             return Err(Outside("an operation without SQL".into()));
@@ -272,17 +277,17 @@ impl<'h> Machine<'h> {
                 let looks_again = writes || outcome.reads.lock.is_some();
                 let gone = outcome.writes.iter().any(|write| write.after.is_none());
                 self.moves |= gone && !statement.is_delete();
-                Ok(Step { result: Ok(outcome), fits, locks, looks_again })
+                Ok(StatementStep { result: Ok(outcome), fits, locks, looks_again })
             }
             Err(error) if fails(&error) && self.is_noticed(op) => {
-                Ok(Step { result: Err(error), fits: false, locks: writes, looks_again: writes })
+                Ok(StatementStep { result: Err(error), fits: false, locks: writes, looks_again: writes })
             }
             Err(error) => Err(self.outside(op, &error)),
         }
     }
 
     /// What is wrong about what a statement gave; nothing where it failed.
-    pub(crate) fn difference(&self, op: OpId, step: &Step) -> Option<Difference> {
+    pub(crate) fn difference(&self, op: OpId, step: &StatementStep) -> Option<Difference> {
         let outcome = step.result.as_ref().ok()?;
         self.history.statement(op).map(|seen| difference(self.history, seen, outcome))
     }

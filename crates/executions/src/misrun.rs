@@ -24,7 +24,7 @@
 use hashbrown::HashSet;
 use margay_history::{History, OpId, TxnId};
 use margay_verdict::Outside;
-use margay_verdict::execution::{Moment, Sight};
+use margay_verdict::execution::{Moment, StatementSight};
 
 use super::machine::{Machine, Ran};
 use super::prints::{Effect, Prints, RowId};
@@ -117,7 +117,7 @@ impl Course {
         let mut transaction = machine.begin();
         let (mut ran, mut misfit, mut failed, mut reads_only) = (Ran::default(), None, false, true);
         for op in machine.statements(txn)? {
-            let step = machine.step(&mut transaction, op, &Sight::state(sees))?;
+            let step = machine.step(&mut transaction, op, &StatementSight::state(sees))?;
             let mut tables = if step.result.is_err() { machine.all_tables() } else { Vec::new() };
             let counted = counts == Counts::First || counts == Counts::Of(Some(op));
             let blamed = counted && !step.fits;

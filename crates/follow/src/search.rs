@@ -45,7 +45,7 @@ const PREPARED: usize = 256;
 const NEIGHBOURS: usize = 16;
 
 /// How often one piece of advice is followed.
-const MOST_TRIES: u32 = 4;
+const MAX_TRIES: u32 = 4;
 
 /// After so many steps that lead no further, and some more in a large history, the search is lost.
 const LOST_AFTER: usize = 250_000;
@@ -96,7 +96,7 @@ struct Move {
 }
 
 /// What was done.
-pub(crate) struct Step {
+pub(crate) struct SearchStep {
     kind: Kind,
     /// By whom.
     pub place: u32,
@@ -132,7 +132,7 @@ pub(crate) struct Search<'p> {
     lately: VecDeque<u32>,
     begun: HashMap<u32, Made>,
     held: HashMap<ObjectId, u32>,
-    steps: Vec<Step>,
+    steps: Vec<SearchStep>,
     /// By object: the steps that wrote it.
     writers: Vec<Vec<u32>>,
     /// Those of unknown outcome that can no longer take effect, and the steps that made it so.
@@ -310,7 +310,7 @@ impl<'p> Search<'p> {
 
     /// Whether advice may be followed once more.
     pub(crate) fn is_open(&self, advice: Advice) -> bool {
-        self.tried.get(&advice).is_none_or(|&times| times < MOST_TRIES)
+        self.tried.get(&advice).is_none_or(|&times| times < MAX_TRIES)
     }
 
     /// Whether the first was advised to wait for the second, or for what comes after it.
@@ -319,7 +319,7 @@ impl<'p> Search<'p> {
         self.advice.get(&first).is_some_and(|others| others.iter().any(waits))
     }
 
-    pub(crate) fn steps(&self) -> &[Step] {
+    pub(crate) fn steps(&self) -> &[SearchStep] {
         &self.steps
     }
 
@@ -358,7 +358,7 @@ impl<'p> Search<'p> {
     }
 
     fn certificate(&self) -> Certificate {
-        let txn = |step: &Step| self.calendar.txns[step.place as usize];
+        let txn = |step: &SearchStep| self.calendar.txns[step.place as usize];
         if !self.split {
             let txns = self.steps.iter().map(txn).collect();
             return Certificate::Order(Order { txns, reads: Vec::new() });
@@ -472,7 +472,8 @@ impl<'p> Search<'p> {
             Kind::Commit => self.begun.remove(&next.place).unwrap_or_default(),
             _ => self.candidate(next.place).made.clone(),
         };
-        let mut step = Step { kind: next.kind, place: next.place, replaced: Vec::new(), closed: Vec::new() };
+        let mut step =
+            SearchStep { kind: next.kind, place: next.place, replaced: Vec::new(), closed: Vec::new() };
         if next.kind != Kind::Commit {
             step.closed = self.calendar.open_before(next.place).collect();
             step.closed.iter().for_each(|&before| self.calendar.remove(before));

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 
 use margay_history::{History, ObjectId, Op, OpId, OpKind, PredicateId, TableId, TxnId, ValueId};
 use margay_verdict::cell::{fold, observed_matches};
-use margay_verdict::state::{View, check, effects};
+use margay_verdict::state::{ObjectView, check, effects};
 use margay_verdict::{Cell, Effect, Outside, Predicates};
 
 use crate::world::{Made, World};
@@ -242,7 +242,7 @@ struct Run<'a> {
     made: Made,
 }
 
-impl View for Run<'_> {
+impl ObjectView for Run<'_> {
     fn look(&self, object: ObjectId) -> Cow<'_, Cell> {
         let own = self.made.binary_search_by_key(&object, |made| made.0);
         Cow::Borrowed(own.map_or(self.world.cell(object), |place| &self.made[place].1))

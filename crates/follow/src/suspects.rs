@@ -19,7 +19,7 @@ use margay_verdict::{Budget, Certificate, DeadEnd, Finding, Question};
 use crate::search::Furthest;
 
 /// How many objects are enough to try.
-const MOST_OBJECTS: usize = 2_000;
+const MAX_OBJECTS: usize = 2_000;
 
 /// How often leaving objects out is tried.
 const TRIES: usize = 64;
@@ -34,7 +34,7 @@ pub(crate) fn prove(
     let against = against(furthest);
     let blocked = furthest.blocked.iter().map(|(txn, _)| *txn);
     let near = furthest.lately.iter().copied().chain(blocked.clone());
-    let all = (history.object_count() <= MOST_OBJECTS).then(|| history.objects().collect());
+    let all = (history.object_count() <= MAX_OBJECTS).then(|| history.objects().collect());
     let stages = [
         Some(against.clone()),
         Some(with(history, &against, blocked)),

@@ -12,7 +12,7 @@
 //! write. So the cycles that are found do not either.
 
 use margay_mechanisms::dangerous;
-use margay_verdict::mechanism::{Certified, Mechanisms, View};
+use margay_verdict::mechanism::{Certified, Mechanisms, ReadView};
 use margay_verdict::{Broken, Edge, Reason};
 
 use crate::judge::{Explained, Spot, What};
@@ -91,7 +91,8 @@ impl Mirror {
     fn depend(&mut self, MarkedEdge { edge, direct }: MarkedEdge) {
         let anti = matches!(edge.reason, Reason::AntiRead { .. });
         let Mechanisms { certifier, view, .. } = self.mechanisms;
-        if edge.from == edge.to || (anti && (certifier == Certified::Committed || view == View::Uncommitted))
+        if edge.from == edge.to
+            || (anti && (certifier == Certified::Committed || view == ReadView::Uncommitted))
         {
             return;
         }

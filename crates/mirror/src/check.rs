@@ -9,7 +9,7 @@ use margay_mechanisms::{Searches, Unseen, interval, unfit};
 use margay_verdict::mechanism::{Deduced, Mechanisms};
 use margay_verdict::{Budget, Certificate, Checker, Exhausted, Finding, Question, Verdict, Why};
 
-use crate::front::{Front, Step};
+use crate::front::{Front, FrontStep};
 use crate::letter::{Account, Exchange, Lost, Workers};
 use crate::merged::Merged;
 use crate::mirror::{Asked, Mirror, Trace, Violation};
@@ -219,7 +219,12 @@ fn first_statement(history: &History) -> Option<&str> {
 }
 
 /// Hands the next operation to the front half.
-fn make(history: &History, ops: &mut Merged<'_>, front: &mut Front, searches: &Searches) -> Option<Step> {
+fn make(
+    history: &History,
+    ops: &mut Merged<'_>,
+    front: &mut Front,
+    searches: &Searches,
+) -> Option<FrontStep> {
     ops.find_map(|(op, txn)| {
         let (trace, asked) = trace(history, op, txn)?;
         front.take(trace, &asked, searches, history.values()).ok()

@@ -21,12 +21,12 @@ use margay_history::{
     Access, Interval, ObjectId, OpId, OpKind, PredicateId, ReadLock, TxnId, ValueId, Values,
 };
 use margay_mechanisms::{Pattern, Searches, World};
-use margay_verdict::mechanism::{Mechanisms, View};
+use margay_verdict::mechanism::{Mechanisms, ReadView};
 use margay_verdict::{Breach, Broken, Edge};
 
 use crate::bundle::Bundles;
 use crate::certifier::Judged;
-use crate::front::{Front, Step};
+use crate::front::{Front, FrontStep};
 use crate::graph::Graph;
 use crate::judge::{Answer, Explained, Joined, join};
 use crate::letter::Content;
@@ -152,7 +152,7 @@ const WINDOWS: RangeInclusive<usize> = 32..=512;
 const VERSIONS: usize = 12;
 
 /// No more transactions than this are judged together.
-const MOST: usize = 4_096;
+const MAX_TXNS: usize = 4_096;
 
 /// Fewer transactions than this are not shared out.
 const WORTH: usize = 64;
@@ -287,7 +287,7 @@ impl Mirror {
 
     /// The stream has come so far: whatever can be judged is, and who has ended meets others as soon as there
     /// is a window of them.
-    fn advance(&mut self, step: Step, values: &Values) {
+    fn advance(&mut self, step: FrontStep, values: &Values) {
         if let Some(Epochs { end, .. }) = self.epochs {
             if end.is_none_or(|end| !is_within(step.now, end)) {
                 self.end_epoch(values);
@@ -328,7 +328,7 @@ impl Mirror {
     }
 
     /// Takes the next step without looking at what follows from it.
-    fn take(&mut self, step: Step) {
+    fn take(&mut self, step: FrontStep) {
         self.statistics.operations += 1;
         self.now = step.now;
         if step.started {
@@ -345,7 +345,7 @@ impl Mirror {
     pub(crate) fn feed_windows<E: Send>(
         &mut self,
         values: &Values,
-        mut make: impl FnMut(&mut Front, &Searches) -> Option<Step> + Send,
+        mut make: impl FnMut(&mut Front, &Searches) -> Option<FrontStep> + Send,
         mut go_on: impl FnMut(u64) -> Result<(), E> + Send,
     ) -> Result<(), E> {
         let mut front = std::mem::replace(&mut self.front, Front::new(self.mechanisms, 0));
@@ -374,7 +374,7 @@ impl Mirror {
     }
 
     /// Takes the steps of a window, and does what follows from them.
-    fn take_window(&mut self, steps: Vec<Step>, values: &Values) {
+    fn take_window(&mut self, steps: Vec<FrontStep>, values: &Values) {
         steps.into_iter().for_each(|step| self.take(step));
         self.admit(values);
         self.settle(values);
@@ -479,7 +479,7 @@ impl Mirror {
         if let Some(Epochs { length, longest, .. }) = &mut self.epochs {
             let next = match most > VERSIONS {
                 true if transactions > *WINDOWS.start() => *length / 2,
-                false if transactions < MOST / 2 => length.saturating_mul(2),
+                false if transactions < MAX_TXNS / 2 => length.saturating_mul(2),
                 _ => *length,
             };
             *length = next.clamp(1, *longest);
@@ -503,7 +503,7 @@ impl Mirror {
     /// Every version that can have been installed before this time has come.
     fn complete(&self) -> i64 {
         match self.mechanisms.view {
-            View::Within | View::Uncommitted => {
+            ReadView::Within | ReadView::Uncommitted => {
                 self.running.keys().next().copied().into_iter().chain(self.low).fold(self.now, i64::min)
             }
             _ => self.now,
@@ -527,7 +527,7 @@ impl Mirror {
         let complete = self.complete();
         let is_ready = |next: Option<&Reverse<Ended>>| next.is_some_and(|next| next.0.answered < complete);
         let mut window = Vec::new();
-        while window.len() < MOST
+        while window.len() < MAX_TXNS
             && is_ready(self.waiting.peek())
             && let Some(Reverse(ended)) = self.waiting.pop()
         {
@@ -576,7 +576,7 @@ impl Mirror {
 
     /// Whether more may be ready than these.
     pub(crate) fn is_full(window: &[Ended]) -> bool {
-        window.len() >= MOST
+        window.len() >= MAX_TXNS
     }
 
     /// Brings together the open reads of several shards.

@@ -6,7 +6,7 @@
 
 use margay_history::{TxnId, Version};
 use margay_mechanisms::{Fact, Saw};
-use margay_verdict::mechanism::{Certified, View};
+use margay_verdict::mechanism::{Certified, ReadView};
 use margay_verdict::{Edge, Reason};
 
 use crate::joint::Reading;
@@ -40,7 +40,7 @@ impl Record {
         if let Saw::Value(_) = seen.saw {
             found.wr.certain += 1;
             if let Version::Of(writer) = version
-                && view != View::Uncommitted
+                && view != ReadView::Uncommitted
                 && self.changed_by(writer)
             {
                 found.edges.push((spot, seen.read(writer, txn)));

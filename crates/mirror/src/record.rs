@@ -17,7 +17,7 @@ use std::cmp::Reverse;
 use margay_history::{Interval, ObjectId, OpId, OpKind, PredicateId, TxnId, Value, ValueId, Values, Version};
 use margay_mechanisms::{Fact, Pattern, Saw, World, close_unknown, left};
 use margay_verdict::Edge;
-use margay_verdict::mechanism::View;
+use margay_verdict::mechanism::ReadView;
 
 /// A lock of a transaction that has ended.
 #[derive(Clone, Copy, Debug)]
@@ -301,8 +301,8 @@ impl Record {
     }
 
     /// The versions that each transaction left, by which they are in order.
-    pub fn left(&self, view: View) -> Cow<'_, [(Version, Fact)]> {
-        if view != View::Uncommitted {
+    pub fn left(&self, view: ReadView) -> Cow<'_, [(Version, Fact)]> {
+        if view != ReadView::Uncommitted {
             return Cow::Borrowed(&self.versions);
         }
         let mut all: Vec<&(Version, Fact)> = self.versions.iter().collect();

@@ -28,7 +28,7 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use margay_history::{ObjectId, TableId, TxnId, Value, ValueId, Values, Version};
 use margay_mechanisms::{Fact, Saw, Searches, World, Written};
-use margay_verdict::mechanism::{Certified, Mechanisms, View};
+use margay_verdict::mechanism::{Certified, Mechanisms, ReadView};
 use margay_verdict::{Broken, Edge, Reason};
 
 use crate::index::Index;
@@ -549,7 +549,7 @@ pub(crate) fn made(
     mut out: impl FnMut(Fact),
 ) {
     match mechanisms.view {
-        View::Uncommitted => written.facts(&ended.course, values).into_iter().for_each(out),
+        ReadView::Uncommitted => written.facts(&ended.course, values).into_iter().for_each(out),
         _ => out(written.clone().fact(&ended.course, mechanisms, values)),
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use margay_history::{Interval, ObjectId, OpId, OpKind, PredicateId, ReadLock, TxnId, ValueId};
 use margay_mechanisms::{Course, Pattern, Saw, Unseen, World, Written, returned, took_effect};
-use margay_verdict::mechanism::{Locking, Mechanisms, View};
+use margay_verdict::mechanism::{Locking, Mechanisms, ReadView};
 
 use crate::mirror::{Asked, Trace};
 use crate::writes::Writes;
@@ -165,7 +165,7 @@ impl Txn {
             OpKind::Read | OpKind::Scan => self.read(trace, at, like, world),
             kind if kind.writes() => {
                 self.write(trace, at, asked.search.filter(|_| whole), world);
-                if mechanisms.view == View::Uncommitted {
+                if mechanisms.view == ReadView::Uncommitted {
                     self.step(trace, at);
                 }
             }
@@ -203,7 +203,7 @@ impl Txn {
 
     /// Whether others may see what it wrote.
     pub fn is_seen(&self, mechanisms: &Mechanisms) -> bool {
-        !self.course.aborted() || mechanisms.view == View::Uncommitted
+        !self.course.aborted() || mechanisms.view == ReadView::Uncommitted
     }
 
     /// No more operations come: what it wrote twice was not there to be found for long the first time.

@@ -97,7 +97,7 @@ impl Observe {
     /// helps.
     fn shortly(&self, asked: &Asked<'_, '_>, budget: &Budget) -> Result<Option<Verdict>, Outside> {
         let Asked { history, question, rules, .. } = *asked;
-        let parts = self.options.parts && history.txn_count() > FEW_TXNS;
+        let parts = self.options.parts && history.txn_count() > MAX_WHOLE_TXNS;
         let lemmas = self.options.lemmas > 0 && learn::is_small(history, rules);
         if !parts && !lemmas && !self.options.invariants {
             return Ok(None);
@@ -131,7 +131,7 @@ impl Observe {
     /// invariants are asked about that alone. If they allow it, it may have seen a much older state.
     fn glance(&self, asked: &Asked<'_, '_>, budget: &Budget) -> Result<Option<Verdict>, Outside> {
         let Asked { history, constraints, .. } = *asked;
-        if !self.options.invariants || history.txn_count() <= FEW_TXNS {
+        if !self.options.invariants || history.txn_count() <= MAX_WHOLE_TXNS {
             return Ok(None);
         }
         let first = self.first_limits(history);
@@ -429,7 +429,7 @@ impl Observe {
 }
 
 /// The most transactions of a log that needs no parts: learning about all of them is quick.
-pub(crate) const FEW_TXNS: usize = 24;
+pub(crate) const MAX_WHOLE_TXNS: usize = 24;
 
 /// How many statements a search executes, beyond a few for each operation, before learning is tried.
 const SHORT: u64 = 20_000;

@@ -14,7 +14,7 @@
 //!
 //! # Cost
 //! Linear in the log, and for each statement that looks through a table in the rows that the table can have;
-//! [`MOST_ROWS`] ends it.
+//! [`MAX_ROWS`] ends it.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -31,10 +31,10 @@ use margay_verdict::execution::{Invariant, InvariantCell};
 use margay_verdict::{Budget, Certificate, Finding, Outside, Verdict};
 
 /// The most rows that statements look through, all together.
-const MOST_ROWS: u64 = 5_000_000;
+const MAX_ROWS: u64 = 5_000_000;
 
 /// How often a cell that is computed from itself is computed again.
-const MOST_ROUNDS: usize = 300;
+const MAX_ROUNDS: usize = 300;
 
 /// The most cells that are told.
 const TOLD: usize = 4;
@@ -55,7 +55,7 @@ pub fn refuted(
     let inferred = Memory::default();
     let txns: Vec<TxnId> = own.map_or_else(|| constraints.preferred().to_vec(), |txn| vec![txn]);
     for txn in txns.into_iter().filter(|&txn| history.outcome(txn) == Outcome::Committed) {
-        if budget.poll().is_err() || inferred.looked_through.get() > MOST_ROWS {
+        if budget.poll().is_err() || inferred.looked_through.get() > MAX_ROWS {
             break;
         }
         for op in machine.statements(txn)? {
@@ -158,7 +158,7 @@ impl Inferred<'_> {
     /// computed from what it can be so far, until nothing new comes.
     fn closed(&self, (table, key, column): (TableId, &Key, usize)) -> Option<Possible> {
         let mut values = Possible::nothing();
-        for _ in 0..MOST_ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             let row = |other: usize| match other == column {
                 true => values.clone(),
                 false => self.cell(table, key, other),

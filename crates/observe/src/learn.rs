@@ -32,7 +32,7 @@ use margay_executions::{
     has_lemmas,
 };
 use margay_history::{History, OpId, Outcome, TxnId};
-use margay_verdict::execution::{Execution, Misrun, Moment, Sight};
+use margay_verdict::execution::{Execution, Misrun, Moment, StatementSight};
 use margay_verdict::{Budget, Exhausted, Outside};
 
 use crate::options::Options;
@@ -124,8 +124,9 @@ fn fitting(history: &History, rules: Rules, candidate: &Candidate) -> Learned {
         return Learned::Nothing;
     }
     let older = candidate.iter().zip(0..).filter(|((_, sees), place)| sees != place);
-    let sights = older
-        .flat_map(|(&(txn, sees), _)| history.op_range(txn).map(move |op| (OpId(op), Sight::state(sees))));
+    let sights = older.flat_map(|(&(txn, sees), _)| {
+        history.op_range(txn).map(move |op| (OpId(op), StatementSight::state(sees)))
+    });
     let order = candidate.iter().map(|(txn, _)| *txn).collect();
     Learned::Execution(Execution {
         reading: rules.reading(),

@@ -3,7 +3,7 @@
 use margay_executions::{Choices, Family, Machine, Ran, Rules, show_given, show_observed, show_statement};
 use margay_history::TxnId;
 use margay_verdict::Outside;
-use margay_verdict::execution::{Reading, Sight};
+use margay_verdict::execution::{Reading, StatementSight};
 
 use crate::search::Misfit;
 
@@ -86,7 +86,7 @@ fn states(machine: &mut Machine<'_>, misfit: Misfit, told: &mut MisfitNotes) -> 
         let mut transaction = machine.begin();
         let mut ran = Ran::default();
         for &op in ops.iter().take_while(|op| **op <= misfit.op) {
-            let Ok(step) = machine.step(&mut transaction, op, &Sight::state(at)) else { break };
+            let Ok(step) = machine.step(&mut transaction, op, &StatementSight::state(at)) else { break };
             let mut tables = if step.result.is_err() { machine.all_tables() } else { Vec::new() };
             ran.add(&step, &mut tables);
             if op == misfit.op {

@@ -27,7 +27,7 @@ use std::collections::VecDeque;
 use hashbrown::{HashMap, HashSet};
 use margay_executions::{Choice, Choices, Constraints, Family, Machine, Placed, Rules, in_row_order};
 use margay_history::{History, OpId, TxnId};
-use margay_verdict::execution::{Execution, Initial, Sight};
+use margay_verdict::execution::{Execution, Initial, StatementSight};
 use margay_verdict::{Budget, Exhausted, Outside};
 
 use crate::conflict::{Cone, Footprint, places};
@@ -103,7 +103,7 @@ struct Frame {
     more: bool,
     choices: Option<Box<Choices>>,
     print: Footprint,
-    sights: Vec<(OpId, Sight)>,
+    sights: Vec<(OpId, StatementSight)>,
     /// The state at which the transaction would have committed, if that is earlier.
     moved: Option<u32>,
     /// The places that misfits here depend on.
@@ -131,7 +131,7 @@ pub struct Search<'c, 'h> {
     /// The place of the first frame.
     base: u32,
     /// What statements saw at places before.
-    sights: Vec<(OpId, Sight)>,
+    sights: Vec<(OpId, StatementSight)>,
     /// Who was moved at places before, and to which state.
     moves: Vec<(u32, u32)>,
     blocked: HashMap<TxnId, Blocked>,

@@ -15,7 +15,7 @@ use margay_executions::{Constraints, Family, Rules};
 use margay_verdict::execution::Reading;
 use margay_verdict::{Budget, Outside, Verdict};
 
-use crate::engine::{Asked, FEW_TXNS, GLANCE, Observe};
+use crate::engine::{Asked, GLANCE, MAX_WHOLE_TXNS, Observe};
 use crate::invariant;
 use crate::options::Options;
 use crate::search::{FEW_EACH, Found, Limits};
@@ -88,6 +88,6 @@ fn natural(asked: &Asked<'_, '_>) -> Option<Rules> {
         Family::Committed(_) => Family::Committed(Reading::Statement),
         Family::Repeatable => return None,
     };
-    let suits = history.is_timed() && history.txn_count() > FEW_TXNS;
+    let suits = history.is_timed() && history.txn_count() > MAX_WHOLE_TXNS;
     suits.then_some(Rules { family, session: true, real_time: true, ..rules })
 }

@@ -16,7 +16,7 @@ use margay_history::{History, Value as Seen};
 use margay_sql::{Decimal, Dialect, Outcome, Type, Value};
 use margay_verdict::Outside;
 use margay_verdict::compare::same_value;
-use margay_verdict::execution::{Initial, Sight};
+use margay_verdict::execution::{Initial, StatementSight};
 
 use crate::search::Misfit;
 
@@ -42,7 +42,7 @@ impl Wrong {
         let mut transaction = machine.begin();
         let (mut wrong, mut rows) = ((usize::MAX, Vec::new()), Vec::new());
         for op in machine.statements(misfit.txn)? {
-            let step = machine.step(&mut transaction, op, &Sight::state(here))?;
+            let step = machine.step(&mut transaction, op, &StatementSight::state(here))?;
             let Ok(outcome) = &step.result else { break };
             rows.extend(outcome.reads.rows.iter().map(|read| (read.table, read.key.clone())));
             if !step.fits {

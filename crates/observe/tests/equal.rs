@@ -6,7 +6,7 @@ use margay_audit::audit;
 use margay_history::{History, OpKind, Outcome, TxnId};
 use margay_levels::Level;
 use margay_observe::{Observe, Options};
-use margay_verdict::execution::{Execution, Reading, Sight};
+use margay_verdict::execution::{Execution, Reading, StatementSight};
 use margay_verdict::{Budget, Certificate, Checker, Question};
 use support::rich::rich;
 use support::tiny::{overlapping, replacing, tiny};
@@ -131,7 +131,7 @@ fn made_up(history: &History, random: &mut Random) -> Execution {
         let at = random.below(here + 1) as u32;
         for op in history.ops(txn).filter(|op| op.kind == OpKind::Sql) {
             let at = if random.chance(30) { random.below(here + 1) as u32 } else { at };
-            sights.push((op.id, Sight::state(at)));
+            sights.push((op.id, StatementSight::state(at)));
         }
         order.push(txn);
     }

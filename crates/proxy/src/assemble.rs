@@ -32,7 +32,7 @@ use margay_history::{
 use margay_recover::{RawChange, text_of};
 use margay_rows::SeenState;
 
-use crate::catalog::{Catalog, Known};
+use crate::catalog::{Catalog, KnownTable};
 use crate::log::Commit;
 use crate::meet::{Fits, meet};
 use crate::values::value;
@@ -222,7 +222,7 @@ impl<'c> Tables<'c> {
 }
 
 /// The key of a row of the log, if it has one.
-fn key(known: &Known, row: &margay_recover::Row, builder: &mut HistoryBuilder) -> Option<ValueId> {
+fn key(known: &KnownTable, row: &margay_recover::Row, builder: &mut HistoryBuilder) -> Option<ValueId> {
     let mut keys = Vec::with_capacity(known.table.key.len());
     for name in &known.table.key {
         let at = known.table.columns.iter().position(|column| column.0 == *name)?;
@@ -238,7 +238,7 @@ fn key(known: &Known, row: &margay_recover::Row, builder: &mut HistoryBuilder) -
 
 /// The other columns of a row. One that is left out did not change, or is what is said.
 fn content(
-    known: &Known,
+    known: &KnownTable,
     row: &margay_recover::Row,
     left_out: Option<ValueId>,
     builder: &mut HistoryBuilder,

@@ -19,7 +19,7 @@ pub(crate) struct Catalog {
     pub database: String,
     /// The level of sessions that ask for none, if it is the same for all of them.
     pub level: Option<OwnLevel>,
-    pub tables: Vec<Known>,
+    pub tables: Vec<KnownTable>,
     /// Tables whose writes may write anything else, and why.
     pub hazards: BTreeMap<String, String>,
     /// By what texts are read, if this is MySQL.
@@ -40,7 +40,7 @@ pub(crate) struct Catalog {
 
 /// A table.
 #[derive(Clone, Debug)]
-pub(crate) struct Known {
+pub(crate) struct KnownTable {
     pub table: Table,
     /// Its name in SQL, with its schema.
     pub path: String,
@@ -154,7 +154,7 @@ impl Catalog {
                 let table = Table { name: row[2].clone(), ..Table::default() };
                 let (kinds, unlogged) = (Vec::new(), row[11] == "t");
                 let known =
-                    Known { table, path, kinds, anything: None, untold: unlogged, unlogged, file: None };
+                    KnownTable { table, path, kinds, anything: None, untold: unlogged, unlogged, file: None };
                 self.tables.push(known);
                 self.tables.len() - 1
             });
@@ -193,7 +193,7 @@ impl Catalog {
             }
             known.anything.get_or_insert_with(|| row[1].clone());
         }
-        for Known { table, anything, .. } in &mut self.tables {
+        for KnownTable { table, anything, .. } in &mut self.tables {
             let Table { key, columns_by_anything: open, .. } = table;
             open.retain(|column| !key.contains(column));
             open.sort_unstable();

@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use margay_history::{HistoryBuilder, Interval, OpKind, Table};
-use margay_runner::{Live, Mechanisms, Statements, Told, Verified, declare};
+use margay_runner::{Live, Mechanisms, MirrorInput, Statements, Verified, declare};
 
 use crate::catalog::Catalog;
 use crate::initial::FirstState;
@@ -36,7 +36,7 @@ struct Held {
     label: u64,
     number: u64,
     at: Interval,
-    told: Told,
+    told: MirrorInput,
 }
 
 impl Held {
@@ -121,7 +121,7 @@ impl Mirror {
         }
         let told = match kind {
             OpKind::Sql => self.statements.statement(0, builder, self.live.searches()),
-            _ => Told { kind, accesses: Vec::new(), asked: Default::default() },
+            _ => MirrorInput { kind, accesses: Vec::new(), asked: Default::default() },
         };
         // A statement that is none of these, and a query whose rows say nothing, is not followed.
         self.follows &= kind != OpKind::Sql

@@ -66,7 +66,7 @@ pub(crate) struct Relay {
     pub clock: Instant,
     pub collector: Sender<Message>,
     pub lanes: Mutex<Vec<Arc<Mutex<dyn Peer>>>>,
-    pub told: Mutex<Told>,
+    pub told: Mutex<RelayReport>,
     pub over: AtomicBool,
     /// The field of comments that names units.
     pub unit_field: Option<Arc<str>>,
@@ -79,7 +79,7 @@ pub(crate) struct Relay {
 
 /// What the relay has to tell.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Told {
+pub(crate) struct RelayReport {
     /// Why what was recorded is not all that may have been written.
     pub concerns: Vec<String>,
     /// What was not recorded, and does not matter.

@@ -46,7 +46,7 @@ use margay_levels::Anomaly;
 pub use margay_mirror::Mechanisms;
 use margay_workloads::Program;
 pub use monitor::{Counts, Monitor, Phase, Progress};
-pub use statements::{Statements, Told, declare};
+pub use statements::{MirrorInput, Statements, declare};
 use statistics::Thread;
 pub use statistics::{PART, Point, Statistics};
 use trace::Tape;

@@ -18,8 +18,8 @@
 use hashbrown::{HashMap, HashSet};
 use margay_verdict::{Budget, Exhausted};
 
-use crate::known::{Known, Reach};
-use crate::lemma::{Step, Steps};
+use crate::known::{KnownGraph, Reach};
+use crate::lemma::{CycleStep, Steps};
 use crate::lit::{Clauses, Lit};
 use crate::problem::INITIAL;
 
@@ -31,7 +31,7 @@ const BYTES_PER_CANDIDATE: u64 = 256;
 
 /// The variables of a search.
 pub(crate) struct Atoms<'k> {
-    pub known: &'k Known<'k>,
+    pub known: &'k KnownGraph<'k>,
     reach: &'k Reach,
     /// `(earlier, later)` by number, to its variable.
     pub orders: HashMap<(u32, u32), u32>,
@@ -44,13 +44,13 @@ pub(crate) struct Atoms<'k> {
     /// Orders that evidence or a list tells.
     facts: HashSet<(u32, u32)>,
     /// What each edge of the theory assumes, by its number.
-    pub steps: Vec<Step>,
+    pub steps: Vec<CycleStep>,
 }
 
 impl<'k> Atoms<'k> {
     /// The variables of open reads and unknown outcomes.
     pub fn new(
-        known: &'k Known<'k>,
+        known: &'k KnownGraph<'k>,
         reach: &'k Reach,
         sat: &mut impl Clauses,
         budget: &Budget,
@@ -60,7 +60,7 @@ impl<'k> Atoms<'k> {
 
     /// The same, with what reads probably saw.
     pub fn guessed(
-        known: &'k Known<'k>,
+        known: &'k KnownGraph<'k>,
         reach: &'k Reach,
         guess: impl Fn(u32) -> u32,
         sat: &mut impl Clauses,
@@ -149,13 +149,13 @@ impl<'k> Atoms<'k> {
                 sat.add(&seen);
             } else if writer != INITIAL && problem.forced[reader as usize] {
                 let edge = (self.known.points.commit(writer), self.known.node(read));
-                self.attach(Lit::new(var, true), vec![(edge, Step::Saw { read, version })], sat);
+                self.attach(Lit::new(var, true), vec![(edge, CycleStep::Saw { read, version })], sat);
             }
         }
         sat.add(&clause);
     }
 
-    fn attach(&mut self, lit: Lit, edges: Vec<((u32, u32), Step)>, sat: &mut impl Clauses) {
+    fn attach(&mut self, lit: Lit, edges: Vec<((u32, u32), CycleStep)>, sat: &mut impl Clauses) {
         let (edges, steps): (Vec<_>, Vec<_>) = edges.into_iter().unzip();
         sat.attach(lit, &edges);
         self.steps.extend(steps);
@@ -174,13 +174,13 @@ impl<'k> Atoms<'k> {
     }
 
     /// The negated assumptions of one step.
-    fn assumptions(&mut self, step: Step, clause: &mut Vec<Lit>, sat: &mut impl Clauses) {
+    fn assumptions(&mut self, step: CycleStep, clause: &mut Vec<Lit>, sat: &mut impl Clauses) {
         match step {
-            Step::Known(_) | Step::Session => {}
-            Step::Fact { source, .. } => clause.extend(source.and_then(|txn| self.not_committed(txn))),
-            Step::Saw { read, version } => clause.extend(self.unseen(read, version)),
-            Step::Before { a, b } => clause.extend(self.order(a, b, sat).map(|lit| !lit)),
-            Step::Anti { read, a, b } => {
+            CycleStep::Known(_) | CycleStep::Session => {}
+            CycleStep::Fact { source, .. } => clause.extend(source.and_then(|txn| self.not_committed(txn))),
+            CycleStep::Saw { read, version } => clause.extend(self.unseen(read, version)),
+            CycleStep::Before { a, b } => clause.extend(self.order(a, b, sat).map(|lit| !lit)),
+            CycleStep::Anti { read, a, b } => {
                 clause.extend(self.unseen(read, a));
                 clause.extend(self.order(a, b, sat).map(|lit| !lit));
                 self.anti(read, a, b, sat);
@@ -214,16 +214,16 @@ impl<'k> Atoms<'k> {
     }
 
     /// The edges that are there if `a` is before `b`.
-    fn edges(&self, a: u32, b: u32) -> Vec<((u32, u32), Step)> {
+    fn edges(&self, a: u32, b: u32) -> Vec<((u32, u32), CycleStep)> {
         let (problem, points) = (self.known.problem, self.known.points);
         let [ta, tb] = [a, b].map(|v| problem.versions[v as usize].txn);
         if !problem.forced[ta as usize] || !problem.forced[tb as usize] {
             return Vec::new();
         }
-        let mut edges = vec![((points.commit(ta), points.after_earlier(tb)), Step::Before { a, b })];
+        let mut edges = vec![((points.commit(ta), points.after_earlier(tb)), CycleStep::Before { a, b })];
         for read in self.known.firm_readers(a) {
             if problem.reads[read as usize].txn != tb {
-                edges.push(((self.known.node(read), points.commit(tb)), Step::Anti { read, a, b }));
+                edges.push(((self.known.node(read), points.commit(tb)), CycleStep::Anti { read, a, b }));
             }
         }
         edges
@@ -244,7 +244,7 @@ impl<'k> Atoms<'k> {
         let var = sat.new_var(false);
         self.antis.insert((read, a, b), var);
         let edge = (self.known.node(read), points.commit(later));
-        self.attach(Lit::new(var, true), vec![(edge, Step::Anti { read, a, b })], sat);
+        self.attach(Lit::new(var, true), vec![(edge, CycleStep::Anti { read, a, b })], sat);
         let mut clause = vec![Lit::new(var, true)];
         clause.extend(unseen);
         clause.extend(order.map(|lit| !lit));
@@ -260,15 +260,15 @@ impl<'k> Atoms<'k> {
     }
 
     /// The order that a step takes for granted because the known graph leads from one version to the other.
-    pub fn rests_on(&self, step: Step) -> Option<(u32, u32)> {
-        let (Step::Before { a, b } | Step::Anti { a, b, .. }) = step else { return None };
+    pub fn rests_on(&self, step: CycleStep) -> Option<(u32, u32)> {
+        let (CycleStep::Before { a, b } | CycleStep::Anti { a, b, .. }) = step else { return None };
         let written = self.known.problem.versions[a as usize].txn != INITIAL;
         (written && !self.facts.contains(&(a, b)) && self.is_forced(a, b)).then_some((a, b))
     }
 }
 
 /// The candidate of a read that is the likeliest: the last one that did not end after the reader, else the first.
-pub(crate) fn guess(known: &Known<'_>, read: u32) -> u32 {
+pub(crate) fn guess(known: &KnownGraph<'_>, read: u32) -> u32 {
     let problem = known.problem;
     let end = |txn: u32| problem.history.end(problem.txns[txn as usize]);
     let reader = end(problem.reads[read as usize].txn);

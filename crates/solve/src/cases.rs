@@ -15,12 +15,12 @@
 //! possibility.
 //!
 //! # Cost
-//! A saturation for each candidate of each open read in each case, of a small problem; at most [`MOST_CASES`] cases.
+//! A saturation for each candidate of each open read in each case, of a small problem; at most [`MAX_CASES`] cases.
 
 use margay_history::TxnId;
 use margay_verdict::{Budget, Exhausted, Lemma};
 
-use crate::known::{Known, Saturated};
+use crate::known::{KnownGraph, Saturated};
 use crate::lemma::Prover;
 use crate::points::Points;
 use crate::problem::Problem;
@@ -30,7 +30,7 @@ use crate::search::known_steps;
 const MAX_CANDIDATES: usize = 4;
 
 /// How many cases are looked at.
-const MOST_CASES: usize = 256;
+const MAX_CASES: usize = 256;
 
 /// Lemmas that refute a problem, if cases do. Reads of transactions of low rank make cases first.
 pub(crate) fn refuted(
@@ -44,7 +44,7 @@ pub(crate) fn refuted(
     let mut cases = 0;
     while let Some(case) = open.pop() {
         cases += 1;
-        if cases > MOST_CASES {
+        if cases > MAX_CASES {
             return Ok(None);
         }
         if let Some(found) = impossible(&case, points, budget)? {
@@ -95,7 +95,7 @@ fn unexplained(
 
 /// The lemmas of a cycle that saturation finds.
 fn cyclic(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Option<Vec<Lemma>>, Exhausted> {
-    let mut known = Known::new(problem, points, problem.question.uses_session_order());
+    let mut known = KnownGraph::new(problem, points, problem.question.uses_session_order());
     let Saturated::Cyclic(cycle) = known.saturate(budget)? else { return Ok(None) };
     let mut prover = Prover::new(&known);
     prover.add(&known_steps(cycle), &[], budget)?;

@@ -14,7 +14,7 @@
 
 use margay_order::Graph;
 
-use crate::known::Known;
+use crate::known::KnownGraph;
 use crate::line::Line;
 use crate::problem::Item;
 use crate::schedule::Choices;
@@ -38,7 +38,7 @@ pub(crate) enum Demand {
 
 /// The demands of a known graph, of all reads, and of all writers.
 pub(crate) struct Demands<'k> {
-    known: &'k Known<'k>,
+    known: &'k KnownGraph<'k>,
     edges: Vec<(u32, u32)>,
     /// The edges at each point.
     at_points: Lists,
@@ -47,7 +47,7 @@ pub(crate) struct Demands<'k> {
 }
 
 impl<'k> Demands<'k> {
-    pub fn new(known: &'k Known<'k>, graph: &Graph, choices: &Choices) -> Self {
+    pub fn new(known: &'k KnownGraph<'k>, graph: &Graph, choices: &Choices) -> Self {
         let (problem, nodes) = (known.problem, graph.node_count() as u32);
         let mut edges: Vec<(u32, u32)> =
             (0..nodes).flat_map(|from| graph.successors(from).iter().map(move |&to| (from, to))).collect();

@@ -30,16 +30,16 @@ use crate::points::Points;
 use crate::problem::{INITIAL, Problem};
 
 /// The largest footprints that are tried.
-const MOST_OBJECTS: usize = 3;
+const MAX_OBJECTS: usize = 3;
 
 /// How many footprints are tried.
-const MOST_FOOTPRINTS: usize = 64;
+const MAX_FOOTPRINTS: usize = 64;
 
 /// How often a suspect grows.
 const ROUNDS: usize = 4;
 
 /// A version that more reads may have seen has overwriters that say little.
-const MOST_CANDIDATES: usize = 8;
+const MAX_CANDIDATES: usize = 8;
 
 /// How often all suspects together may poll the budget: about ten seconds' worth. Seconds themselves would make the
 /// answer depend on the machine.
@@ -82,13 +82,13 @@ fn footprints(problem: &Problem<'_>) -> Vec<Vec<ObjectId>> {
         let mut objects: Vec<ObjectId> = reads.map(|item| problem.place(item).0).collect();
         objects.sort_unstable();
         objects.dedup();
-        if (2..=MOST_OBJECTS).contains(&objects.len()) {
+        if (2..=MAX_OBJECTS).contains(&objects.len()) {
             *counts.entry(objects).or_default() += 1;
         }
     }
     let mut all: Vec<(Vec<ObjectId>, usize)> = counts.into_iter().collect();
     all.sort_unstable_by(|(a, m), (b, n)| (a.len(), n, a).cmp(&(b.len(), m, b)));
-    all.into_iter().take(MOST_FOOTPRINTS).map(|(objects, _)| objects).collect()
+    all.into_iter().take(MAX_FOOTPRINTS).map(|(objects, _)| objects).collect()
 }
 
 /// A few objects of a problem.
@@ -106,7 +106,7 @@ impl<'p> Footprint<'p> {
             for read in footprint.reads(txn) {
                 let (candidates, item) = (problem.candidates(read), problem.reads[read as usize].item);
                 let writes = |&version: &u32| problem.versions[version as usize].item == item;
-                if candidates.len() <= MOST_CANDIDATES && problem.txn_versions(txn).iter().any(writes) {
+                if candidates.len() <= MAX_CANDIDATES && problem.txn_versions(txn).iter().any(writes) {
                     for &version in candidates {
                         footprint.overwriters.entry(version).or_default().push(txn);
                     }
@@ -135,7 +135,7 @@ impl<'p> Footprint<'p> {
             let candidates = self.problem.candidates(read);
             let writers = candidates.iter().map(|&version| self.problem.versions[version as usize].txn);
             let writers = writers.filter(|&txn| txn != INITIAL);
-            if candidates.len() > MOST_CANDIDATES {
+            if candidates.len() > MAX_CANDIDATES {
                 leaves.extend(writers);
                 continue;
             }

@@ -82,7 +82,7 @@ pub(crate) struct OptionalFact {
 }
 
 /// The known graph.
-pub(crate) struct Known<'p> {
+pub(crate) struct KnownGraph<'p> {
     pub problem: &'p Problem<'p>,
     pub points: Points,
     /// Whether session order is in it.
@@ -109,7 +109,7 @@ const READS: u32 = RECORDED + STAMPS.len() as u32;
 
 const STAMPS: [Stamp; 4] = [Stamp::Serialization, Stamp::Commit, Stamp::Inside, Stamp::Outside];
 
-impl<'p> Known<'p> {
+impl<'p> KnownGraph<'p> {
     /// The base graph; `sessions` adds session order.
     pub fn new(problem: &'p Problem<'p>, points: Points, sessions: bool) -> Self {
         let (reader_starts, readers) = readers(problem);
@@ -311,12 +311,12 @@ impl<'p> Known<'p> {
         self.readers(version).iter().copied().filter(|&read| self.problem.is_firm(read))
     }
 
-    /// How many reads are in [`Known::readers`].
+    /// How many reads are in [`KnownGraph::readers`].
     pub fn certain_reads(&self) -> usize {
         self.readers.len()
     }
 
-    /// Whether a read is in [`Known::readers`].
+    /// Whether a read is in [`KnownGraph::readers`].
     pub fn is_certain(&self, read: u32) -> bool {
         self.problem.seen(read).is_some_and(|version| self.readers(version).contains(&read))
     }

@@ -84,7 +84,7 @@ use margay_verdict::{
 };
 
 use crate::footprints::refuted_by_few;
-use crate::known::{Known, Reach, Saturated};
+use crate::known::{KnownGraph, Reach, Saturated};
 use crate::lemma::Prover;
 use crate::points::Points;
 use crate::prepare::{Stop, prepare, uncertifiable};
@@ -212,7 +212,7 @@ fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdi
     // Where no session has two transactions, nothing is assumed of them.
     let promised = problem.question.uses_session_order() || !problem.has_sessions();
     let has = |strategy| problem.strategies.has(strategy);
-    let known = Known::new(problem, points, has(Strategy::AssumedSessions) || promised);
+    let known = KnownGraph::new(problem, points, has(Strategy::AssumedSessions) || promised);
     if let Some(order) = guess(&known, budget)? {
         return Ok(holds(problem, points, order));
     }
@@ -226,12 +226,12 @@ fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdi
     if problem.has_open_reads()
         && has(Strategy::Prune)
         && let Some(pruned) = prune(problem, points, budget)?
-        && let Some(Outcome::Order(order)) = decide(Known::new(&pruned, points, true), SOME, budget)?
+        && let Some(Outcome::Order(order)) = decide(KnownGraph::new(&pruned, points, true), SOME, budget)?
     {
         return Ok(holds(&pruned, points, order));
     }
     if promised || has(Strategy::AssumedSessions) {
-        let known = Known::new(problem, points, true);
+        let known = KnownGraph::new(problem, points, true);
         let effort = if promised { Effort::ALL } else { SOME };
         match decide(known, effort, budget)? {
             Some(Outcome::Order(order)) => return Ok(holds(problem, points, order)),
@@ -241,7 +241,7 @@ fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdi
             _ => {}
         }
     }
-    let known = Known::new(problem, points, false);
+    let known = KnownGraph::new(problem, points, false);
     if let Some(order) = guess(&known, budget)? {
         return Ok(holds(problem, points, order));
     }
@@ -253,7 +253,7 @@ fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdi
 }
 
 /// The schedule on the graph as it stands.
-fn guess(known: &Known<'_>, budget: &Budget) -> Result<Option<Vec<u32>>, Exhausted> {
+fn guess(known: &KnownGraph<'_>, budget: &Budget) -> Result<Option<Vec<u32>>, Exhausted> {
     let has = |strategy| known.problem.strategies.has(strategy);
     if !has(Strategy::FirstSchedule) {
         return Ok(None);
@@ -264,7 +264,7 @@ fn guess(known: &Known<'_>, budget: &Budget) -> Result<Option<Vec<u32>>, Exhaust
     }
 }
 
-fn decide(mut known: Known<'_>, effort: Effort, budget: &Budget) -> Result<Option<Outcome>, Exhausted> {
+fn decide(mut known: KnownGraph<'_>, effort: Effort, budget: &Budget) -> Result<Option<Outcome>, Exhausted> {
     match known.saturate(budget)? {
         Saturated::Acyclic(reach) => search(&known, &reach, effort, budget),
         Saturated::Cyclic(cycle) => {

@@ -32,7 +32,7 @@ use margay_order::Graph;
 use margay_verdict::{Budget, Exhausted};
 
 use crate::demands::{Demand, Demands};
-use crate::known::Known;
+use crate::known::KnownGraph;
 use crate::line::{Body, Line};
 use crate::moves::{Move, Moves, Now};
 use crate::problem::{INITIAL, Item};
@@ -57,7 +57,7 @@ const IDLE_MOVES_PER_POINT: usize = 16;
 /// An order that meets all that the graph and the reads demand, near to the order by `places`: what each read
 /// saw in it, and a place for each point. `None` if none was found.
 pub(crate) fn mend(
-    known: &Known<'_>,
+    known: &KnownGraph<'_>,
     graph: &Graph,
     choices: &Choices,
     places: &[u32],
@@ -82,7 +82,7 @@ pub(crate) fn mend(
 
 /// An order on its way to a better one.
 struct Mending<'k> {
-    known: &'k Known<'k>,
+    known: &'k KnownGraph<'k>,
     line: Line<'k>,
     demands: Demands<'k>,
     /// What each demand costs now.
@@ -97,7 +97,7 @@ struct Mending<'k> {
 
 impl<'k> Mending<'k> {
     fn new(
-        known: &'k Known<'k>,
+        known: &'k KnownGraph<'k>,
         graph: &Graph,
         choices: &Choices,
         places: &[u32],
@@ -294,13 +294,13 @@ impl<'k> Mending<'k> {
 }
 
 /// Begin and commit of a point's transaction, if they are two.
-pub(crate) fn both(known: &Known<'_>, point: u32) -> Option<Body> {
+pub(crate) fn both(known: &KnownGraph<'_>, point: u32) -> Option<Body> {
     let txn = known.txn(point).filter(|_| known.points.split)?;
     Some([known.points.begin(txn), known.points.commit(txn)])
 }
 
 /// Where points are at first. Where time does not tell, begin and commit of every transaction are next to each other.
-fn start(known: &Known<'_>, places: &[u32]) -> Vec<f64> {
+fn start(known: &KnownGraph<'_>, places: &[u32]) -> Vec<f64> {
     let mut at: Vec<f64> = places.iter().map(|&place| f64::from(place)).collect();
     if !known.points.split || known.problem.history.is_timed() {
         return at;
@@ -383,7 +383,7 @@ mod tests {
             let question = Question::new(level);
             let Ok(draft) = prepare(&history, question, &Budget::unlimited()) else { panic!("a draft") };
             let problem = Problem::new(&history, question, &draft, &Budget::unlimited()).expect("no limits");
-            let mut known = Known::new(&problem, crate::points::of(level), false);
+            let mut known = KnownGraph::new(&problem, crate::points::of(level), false);
             let Ok(Saturated::Acyclic(reach)) = known.saturate(&budget) else { panic!("no cycle") };
             let graph = known.graph();
             let mut places = vec![0; graph.node_count()];

@@ -14,7 +14,7 @@
 //! As many steps as are named, times log.
 
 use crate::demands::{Demands, MAX_COUNTED};
-use crate::known::Known;
+use crate::known::KnownGraph;
 use crate::line::{Body, Line};
 use crate::mend::both;
 
@@ -39,7 +39,7 @@ impl Move {
 /// How things stand.
 #[derive(Clone, Copy)]
 pub(crate) struct Now<'a> {
-    pub known: &'a Known<'a>,
+    pub known: &'a KnownGraph<'a>,
     pub line: &'a Line<'a>,
     pub demands: &'a Demands<'a>,
     pub weights: &'a [i64],

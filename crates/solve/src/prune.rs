@@ -16,7 +16,7 @@
 
 use margay_verdict::{Budget, Exhausted};
 
-use crate::known::{Known, Reach, Saturated};
+use crate::known::{KnownGraph, Reach, Saturated};
 use crate::points::Points;
 use crate::problem::{INITIAL, Problem};
 
@@ -28,7 +28,7 @@ pub(crate) fn prune<'h>(
 ) -> Result<Option<Problem<'h>>, Exhausted> {
     let mut pruned = problem.clone();
     loop {
-        let mut known = Known::new(&pruned, points, true);
+        let mut known = KnownGraph::new(&pruned, points, true);
         let Saturated::Acyclic(reach) = known.saturate(budget)? else { return Ok(None) };
         let reads = 0..pruned.reads.len() as u32;
         let open = reads.filter(|&read| pruned.candidates(read).len() > 1);
@@ -49,7 +49,7 @@ pub(crate) fn prune<'h>(
 }
 
 /// The candidates of a read that stay, if some go.
-fn fewer(known: &Known<'_>, reach: &Reach, read: u32) -> Option<(u32, Vec<u32>)> {
+fn fewer(known: &KnownGraph<'_>, reach: &Reach, read: u32) -> Option<(u32, Vec<u32>)> {
     let (problem, points) = (known.problem, known.points);
     let reader = problem.reads[read as usize];
     let txn = |version: u32| problem.versions[version as usize].txn;

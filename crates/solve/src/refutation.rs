@@ -15,7 +15,7 @@ use margay_verdict::{Budget, Exhausted};
 
 use crate::atoms::Atoms;
 use crate::bat::{preference, to_bat};
-use crate::known::{Known, Reach};
+use crate::known::{KnownGraph, Reach};
 use crate::lemma::Steps;
 use crate::lit::{Clauses, Lit};
 use crate::strategy::Strategy;
@@ -28,7 +28,7 @@ const ROUNDS: usize = 8;
 
 /// The cycles that are needed, or nearly so.
 pub(crate) fn needed(
-    known: &Known<'_>,
+    known: &KnownGraph<'_>,
     reach: &Reach,
     cycles: Vec<Steps>,
     budget: &Budget,

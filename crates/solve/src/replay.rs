@@ -29,10 +29,10 @@ use margay_audit::audit_alone_within;
 use margay_history::{ObjectId, TxnId};
 use margay_order::Graph;
 use margay_verdict::cell::{Field, fold};
-use margay_verdict::state::{View, check, effects};
+use margay_verdict::state::{ObjectView, check, effects};
 use margay_verdict::{Budget, Cell, Certificate, Predicates, Verdict};
 
-use crate::known::{Known, Saturated};
+use crate::known::{KnownGraph, Saturated};
 use crate::points::Points;
 use crate::problem::Problem;
 
@@ -56,7 +56,7 @@ pub(crate) fn replay(
     budget: &Budget,
 ) -> Option<Certificate> {
     let predicates = Predicates::compile(problem.history).ok().filter(|_| !points.overlap && !points.weak)?;
-    let mut known = Known::new(problem, points, problem.question.uses_session_order());
+    let mut known = KnownGraph::new(problem, points, problem.question.uses_session_order());
     let Ok(Saturated::Acyclic(_)) = known.saturate(budget) else { return None };
     let graph = known.graph();
     let mut runs = Runs::new(problem, points, &predicates, &graph, places(problem, points, guess));
@@ -81,7 +81,7 @@ struct Run<'a> {
     made: Made,
 }
 
-impl View for Run<'_> {
+impl ObjectView for Run<'_> {
     fn look(&self, object: ObjectId) -> Cow<'_, Cell> {
         let own = self.made.iter().find(|(o, _)| *o == object);
         Cow::Borrowed(own.map_or(&self.base[object.index()], |(_, cell)| cell))
@@ -112,7 +112,7 @@ struct Turn {
 }
 
 /// What one step changed.
-struct Step {
+struct ReplayStep {
     point: u32,
     /// Nodes of the graph that were passed with it.
     passed: Vec<u32>,
@@ -131,7 +131,7 @@ struct Runs<'a, 'h> {
     ready: BTreeSet<(u32, u32)>,
     /// Who has begun and not committed, with what it makes.
     pending: HashMap<u32, Made>,
-    steps: Vec<Step>,
+    steps: Vec<ReplayStep>,
     /// A number for the points taken, the state, and what is pending.
     mark: u64,
     left: usize,
@@ -259,7 +259,7 @@ impl<'a, 'h> Runs<'a, 'h> {
             self.missing[to as usize] -= 1;
             self.arrive(to, &mut passed);
         }
-        self.steps.push(Step { point, passed, replaced });
+        self.steps.push(ReplayStep { point, passed, replaced });
         true
     }
 
@@ -284,7 +284,7 @@ impl<'a, 'h> Runs<'a, 'h> {
     }
 
     fn undo(&mut self) {
-        let Some(Step { point, passed, replaced }) = self.steps.pop() else { return };
+        let Some(ReplayStep { point, passed, replaced }) = self.steps.pop() else { return };
         let (txn, graph) = (self.points.txn(point), self.graph);
         for &node in passed.iter().rev().chain([&point]) {
             for &to in graph.successors(node) {

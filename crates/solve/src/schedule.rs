@@ -39,8 +39,8 @@ use margay_verdict::{Budget, Exhausted};
 
 use self::ahead::Ahead;
 pub(crate) use self::priority::{linear, times};
-use crate::known::{Known, OptionalFact, Reach};
-use crate::lemma::Step;
+use crate::known::{KnownGraph, OptionalFact, Reach};
+use crate::lemma::CycleStep;
 use crate::points::Points;
 use crate::problem::{INITIAL, Item, Problem};
 
@@ -60,7 +60,7 @@ pub(crate) struct Choices {
 
 /// A partial order of points under construction.
 pub(crate) struct Schedule<'k> {
-    pub known: &'k Known<'k>,
+    pub known: &'k KnownGraph<'k>,
     problem: &'k Problem<'k>,
     points: Points,
     graph: Arc<Graph>,
@@ -68,8 +68,8 @@ pub(crate) struct Schedule<'k> {
     priority: Vec<u64>,
     choices: Choices,
     /// Edges of this round only, by target.
-    extra: HashMap<u32, Vec<(u32, Step)>>,
-    /// Reads that are not in [`Known::readers`], by version.
+    extra: HashMap<u32, Vec<(u32, CycleStep)>>,
+    /// Reads that are not in [`KnownGraph::readers`], by version.
     readers: HashMap<u32, Vec<u32>>,
     missing: Vec<u32>,
     done: Vec<bool>,
@@ -102,7 +102,7 @@ enum Wait {
 impl<'k> Schedule<'k> {
     /// A schedule of the known graph, which is given with what is turned around.
     pub fn new(
-        known: &'k Known<'k>,
+        known: &'k KnownGraph<'k>,
         graph: &Arc<Graph>,
         reversed: &Arc<Graph>,
         reach: &Reach,
@@ -185,33 +185,37 @@ impl<'k> Schedule<'k> {
                 self.add_extra(
                     self.points.commit(writer),
                     self.points.begin(reader),
-                    Step::Saw { read, version },
+                    CycleStep::Saw { read, version },
                 );
             }
         }
         for (before, after) in self.known.optional_sessions(&self.choices.active) {
-            self.add_extra(self.points.commit(before), self.points.begin(after), Step::Session);
+            self.add_extra(self.points.commit(before), self.points.begin(after), CycleStep::Session);
         }
         let active = self.choices.active.clone();
         for OptionalFact { a, b, source } in self.known.optional_facts(&active) {
             let [ta, tb] = [a, b].map(|v| self.problem.versions[v as usize].txn);
-            self.add_extra(self.points.commit(ta), self.points.after_earlier(tb), Step::Fact { a, source });
+            self.add_extra(
+                self.points.commit(ta),
+                self.points.after_earlier(tb),
+                CycleStep::Fact { a, source },
+            );
         }
         for &(point, tick, label) in self.known.optional_stamps() {
             if self.choices.active[self.points.txn(point) as usize] {
-                self.add_extra(point, tick, Step::Known(label));
+                self.add_extra(point, tick, CycleStep::Known(label));
             }
         }
         for (a, b) in self.choices.orders.clone() {
             let [ta, tb] = [a, b].map(|v| self.problem.versions[v as usize].txn);
             if self.choices.active[ta as usize] && self.choices.active[tb as usize] {
                 let to = self.points.after_earlier(tb);
-                self.add_extra(self.points.commit(ta), to, Step::Before { a, b });
+                self.add_extra(self.points.commit(ta), to, CycleStep::Before { a, b });
             }
         }
     }
 
-    fn add_extra(&mut self, from: u32, to: u32, step: Step) {
+    fn add_extra(&mut self, from: u32, to: u32, step: CycleStep) {
         self.extra.entry(to).or_default().push((from, step));
     }
 

@@ -21,7 +21,7 @@
 use margay_history::{ObjectId, TxnId, Version};
 use margay_verdict::{Budget, Edge, Lemma, Reason};
 
-use crate::known::Known;
+use crate::known::KnownGraph;
 use crate::points::Points;
 use crate::problem::Problem;
 use crate::search::{Effort, Outcome};
@@ -32,10 +32,10 @@ use crate::weak;
 const POLLS: u64 = 8_000_000;
 
 /// More transactions are not looked at.
-const MOST: usize = 20_000;
+const MAX_TXNS: usize = 20_000;
 
 /// What one smaller problem may take.
-const FEW: Effort = Effort { rounds: 256, conflicts: 10_000, ..Effort::ALL };
+const SLICE_EFFORT: Effort = Effort { rounds: 256, conflicts: 10_000, ..Effort::ALL };
 
 /// Lemmas, and the transactions that they need.
 pub(crate) struct Slice {
@@ -47,7 +47,7 @@ pub(crate) struct Slice {
 pub(crate) fn minimal(problem: &Problem<'_>, points: Points, lemmas: Vec<Lemma>, budget: &Budget) -> Slice {
     let named = named(problem, &lemmas);
     let budget = budget.clone().at_most_polls(POLLS);
-    let wanted = named.len() <= MOST && problem.strategies.has(Strategy::Slice);
+    let wanted = named.len() <= MAX_TXNS && problem.strategies.has(Strategy::Slice);
     let part = wanted.then(|| problem.part(&named));
     match part.and_then(|part| refuted(&part, points, &budget).map(|lemmas| (part, lemmas))) {
         Some((part, lemmas)) => Shrink { part, lemmas, points, budget }.run(),
@@ -105,8 +105,8 @@ fn refuted(problem: &Problem<'_>, points: Points, budget: &Budget) -> Option<Vec
             _ => None,
         };
     }
-    let known = Known::new(problem, points, problem.question.uses_session_order());
-    match crate::decide(known, FEW, budget) {
+    let known = KnownGraph::new(problem, points, problem.question.uses_session_order());
+    match crate::decide(known, SLICE_EFFORT, budget) {
         Ok(Some(Outcome::Refuted(lemmas))) => Some(lemmas),
         _ => None,
     }

@@ -11,7 +11,7 @@ use margay_verdict::{Budget, Checker, Question, Verdict};
 
 use crate::acyclic::Acyclic;
 use crate::bat::Bat;
-use crate::known::{Known, Reach, Saturated};
+use crate::known::{KnownGraph, Reach, Saturated};
 use crate::lit::{Lit, Sat};
 use crate::prepare::prepare;
 use crate::problem::Problem;
@@ -157,7 +157,7 @@ fn search_only<S: Sat>(history: &History, question: Question, saturated: bool) -
     let draft = prepare(history, question, &Budget::unlimited()).ok()?;
     let problem = Problem::new(history, question, &draft, &Budget::unlimited()).expect("no limits");
     let budget = Budget::unlimited();
-    let mut known = Known::new(&problem, points, question.uses_session_order());
+    let mut known = KnownGraph::new(&problem, points, question.uses_session_order());
     let reach = match saturated {
         true => known.saturate(&budget).ok()?,
         false => Saturated::Acyclic(Reach::Unknown),
@@ -210,7 +210,7 @@ fn a_schedule_that_is_stuck_is_repaired() {
         let draft = prepare(&history, question, &budget).ok().expect("a draft");
         let problem = Problem::new(&history, question, &draft, &budget).expect("no limits");
         let found = |problem: &Problem<'_>| {
-            let known = Known::new(problem, points::of(question.level), true);
+            let known = KnownGraph::new(problem, points::of(question.level), true);
             let order = crate::guess(&known, &budget).expect("no limits")?;
             Some(holds(problem, points::of(question.level), order))
         };

@@ -13,7 +13,7 @@ use margay_levels::Level;
 use margay_levels::definition::Family;
 use margay_verdict::{Budget, Certificate, Edge, Finding, Lemma, Question, Reason, Verdict, Why};
 
-use crate::known::Known;
+use crate::known::KnownGraph;
 use crate::points::{self, Points};
 use crate::prepare::prepare;
 use crate::problem::{Draft, Problem};
@@ -130,7 +130,7 @@ pub(crate) fn by_guess(
     let points = points::of(stronger.level);
     let draft = prepare(history, stronger, budget).ok()?;
     let problem = Problem::new(history, stronger, &draft, budget).ok()?.with_strategies(strategies);
-    let order = crate::guess(&Known::new(&problem, points, true), budget).ok()??;
+    let order = crate::guess(&KnownGraph::new(&problem, points, true), budget).ok()??;
     let Verdict::Holds(order) = crate::holds(&problem, points, order) else { return None };
     audit_within(history, question, &order, budget).is_ok().then_some(order)
 }

@@ -51,8 +51,8 @@ use margay_verdict::{Budget, Certificate, Exhausted, Lemma};
 
 use crate::acyclic::{Acyclic, Link};
 use crate::atoms::Atoms;
-use crate::known::{Known, Reach, cycle};
-use crate::lemma::{Prover, Step, Steps};
+use crate::known::{KnownGraph, Reach, cycle};
+use crate::lemma::{CycleStep, Prover, Steps};
 use crate::lit::{Clauses, Sat};
 use crate::points::Points;
 use crate::problem::Problem;
@@ -76,7 +76,7 @@ type Clash = (u32, u32, u32);
 
 /// Decides one of these levels.
 pub(crate) fn decide(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Answer, Exhausted> {
-    let known = Known::new(problem, points, problem.question.uses_session_order());
+    let known = KnownGraph::new(problem, points, problem.question.uses_session_order());
     let search = Weak { graph: Arc::new(known.graph()), known: &known };
     let times = times(&known, search.graph.node_count());
     if let Some(answer) = search.run(&times, 1, budget)? {
@@ -104,7 +104,7 @@ pub(crate) fn decide(problem: &Problem<'_>, points: Points, budget: &Budget) -> 
 
 /// A search at one of these levels.
 struct Weak<'k> {
-    known: &'k Known<'k>,
+    known: &'k KnownGraph<'k>,
     graph: Arc<Graph>,
 }
 
@@ -164,14 +164,14 @@ impl Weak<'_> {
 }
 
 fn refutation(
-    known: &Known<'_>,
+    known: &KnownGraph<'_>,
     atoms: Atoms<'_>,
     mut solver: Solver,
     mut cycles: Vec<Steps>,
     budget: &Budget,
 ) -> Result<Vec<Lemma>, Exhausted> {
     let step = |link: Link| match link {
-        Link::Fixed(label) => Step::Known(label),
+        Link::Fixed(label) => CycleStep::Known(label),
         Link::Optional(edge) => atoms.steps[edge as usize],
     };
     let of_theory = solver.take_cycles().into_iter();

@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 
 use hashbrown::HashMap;
-use margay_history::{History, Object, ObjectId, OpId, TxnId, Value as Known, ValueId};
+use margay_history::{History, Object, ObjectId, OpId, TxnId, Value as RecordedValue, ValueId};
 use margay_sql::{
     Answer, Cell, Key, Kind, SqlError, Statement, SymbolicRow, SymbolicWrite, TableId, Term, Terms, Type,
     Value,
@@ -16,7 +16,7 @@ use margay_verdict::execution::{Initial, Reading};
 
 use super::fits;
 use super::points::{Points, Sees};
-use super::rows::{Own, Rows, Seen, Version, View};
+use super::rows::{Own, Rows, Seen, Version, VisibleRows};
 use crate::machine::Machine;
 use crate::prints::RowId;
 use crate::rules::{Family, Rules};
@@ -155,7 +155,8 @@ fn prepare(
 /// Rows of which nothing is known need not be there.
 fn may_be_absent(machine: &Machine<'_>, rows: &mut Rows, terms: &mut Terms) {
     let history = machine.history();
-    let nothing = |object: &ObjectId| matches!(history.value(history.initial(*object)), Known::Unknown);
+    let nothing =
+        |object: &ObjectId| matches!(history.value(history.initial(*object)), RecordedValue::Unknown);
     for object in unknown_rows(history).into_iter().filter(nothing) {
         if let Some(row) = row_of(machine, object).and_then(|id| rows.initial.get_mut(&id)) {
             row.present = terms.choice();
@@ -171,7 +172,7 @@ pub fn row_of(machine: &Machine<'_>, object: ObjectId) -> Option<RowId> {
     let table = database.table(&history.table(table?).name)?;
     let part = |&id: &ValueId| Some(margay_verdict::cell::to_sql(history, id)?.group_key(database.dialect()));
     let key: Option<Vec<Value>> = match history.value(key) {
-        Known::List(parts) => parts.iter().map(part).collect(),
+        RecordedValue::List(parts) => parts.iter().map(part).collect(),
         _ => part(&key).map(|part| vec![part]),
     };
     Some((table, Key::from(key?)))
@@ -298,7 +299,7 @@ impl Encoder<'_> {
             let (rows, asserted) = &mut *rows.borrow_mut();
             committed(rows, points, terms, asserted, id)
         };
-        let mut view = View { keys: &keys, own, committed: &mut see, failed: None };
+        let mut view = VisibleRows { keys: &keys, own, committed: &mut see, failed: None };
         let answer = machine.database().symbolic(&line.statement, &line.params, &mut view, terms);
         match view.failed.take() {
             Some(error) => Err(error),

@@ -300,7 +300,7 @@ pub struct Own {
 }
 
 /// The rows that one statement sees: its transaction's own writes over committed ones.
-pub struct View<'a> {
+pub struct VisibleRows<'a> {
     /// The keys of tables.
     pub keys: &'a HashMap<TableId, Vec<Key>>,
     /// The transaction's own writes.
@@ -311,7 +311,7 @@ pub struct View<'a> {
     pub failed: Option<SqlError>,
 }
 
-impl SymbolicView for View<'_> {
+impl SymbolicView for VisibleRows<'_> {
     fn keys(&self, table: TableId) -> Vec<Key> {
         self.keys.get(&table).cloned().unwrap_or_default()
     }

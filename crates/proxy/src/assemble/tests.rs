@@ -12,7 +12,7 @@ fn catalog(names: &[&str]) -> Catalog {
             Table { name: (*name).to_owned(), key: vec!["id".to_owned()], columns, ..Table::default() };
         let path = format!("\"public\".\"{name}\"");
         let (kinds, anything, untold, unlogged, file) = (vec![23, 23], None, false, false, None);
-        catalog.tables.push(Known { table, path, kinds, anything, untold, unlogged, file });
+        catalog.tables.push(KnownTable { table, path, kinds, anything, untold, unlogged, file });
     }
     catalog
 }

@@ -21,7 +21,7 @@ use hashbrown::HashSet;
 use margay_order::{Graph, GraphBuilder, Sources};
 use margay_verdict::{Budget, Exhausted};
 
-use super::Known;
+use super::KnownGraph;
 use crate::problem::INITIAL;
 
 /// How many points are in a block: as many as have a bit in one line of the processor's cache.
@@ -42,7 +42,7 @@ pub(crate) struct Pairs {
 impl Pairs {
     /// For the points of an acyclic graph in one of its topological orders; `None` if that is too much.
     pub(super) fn new(
-        known: &Known<'_>,
+        known: &KnownGraph<'_>,
         graph: &Graph,
         order: &[u32],
         budget: &Budget,
@@ -121,7 +121,7 @@ fn asked(items: &[Points], places: &[u32]) -> Vec<(u32, u32, bool)> {
     asked
 }
 
-fn items(known: &Known<'_>) -> Vec<Points> {
+fn items(known: &KnownGraph<'_>) -> Vec<Points> {
     let (problem, points) = (known.problem, known.points);
     let mut all: Vec<Points> = Vec::new();
     all.resize_with(problem.items().count(), Points::default);
@@ -164,7 +164,7 @@ mod tests {
                 let Ok(draft) = prepare(&history, question, &Budget::unlimited()) else { continue };
                 let problem =
                     Problem::new(&history, question, &draft, &Budget::unlimited()).expect("no limits");
-                let known = Known::new(&problem, points::of(level), true);
+                let known = KnownGraph::new(&problem, points::of(level), true);
                 let graph = known.graph();
                 let Some(order) = topological_order(&graph) else { continue };
                 let pairs =

@@ -8,7 +8,7 @@
 use margay_order::{Chains, Clocks, Closure, Graph, estimated_ranks};
 use margay_verdict::{Budget, Exhausted};
 
-use super::Known;
+use super::KnownGraph;
 use super::pairs::Pairs;
 use crate::strategy::Strategy;
 
@@ -53,7 +53,7 @@ impl Reach {
     }
 }
 
-impl Known<'_> {
+impl KnownGraph<'_> {
     /// Clocks where sessions are few, else a matrix, else what matters.
     pub(super) fn reach(&self, graph: &Graph, order: &[u32], budget: &Budget) -> Result<Reach, Exhausted> {
         if let Some(chains) = self.few_chains() {

@@ -31,7 +31,7 @@ use margay_order::topological_order;
 use margay_verdict::{Budget, Exhausted};
 
 use super::reach::Reach;
-use super::{Forced, Known, cycle};
+use super::{Forced, KnownGraph, cycle};
 use crate::strategy::Strategy;
 
 /// A round that adds less than one in so many of what was derived may be the last.
@@ -43,7 +43,7 @@ pub(crate) enum Saturated {
     Cyclic(Vec<(u32, u32, u32)>),
 }
 
-impl Known<'_> {
+impl KnownGraph<'_> {
     /// Applies R1 and R2 until nothing changes or a cycle shows.
     pub fn saturate(&mut self, budget: &Budget) -> Result<Saturated, Exhausted> {
         if self.problem.strategies.has(Strategy::Saturation)

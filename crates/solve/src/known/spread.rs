@@ -30,14 +30,14 @@ use margay_order::{Chains, Clocks, Graph, topological_order};
 use margay_verdict::{Budget, Exhausted};
 
 use super::saturate::Saturated;
-use super::{Forced, Kind, Known, Reach, cycle};
+use super::{Forced, Kind, KnownGraph, Reach, cycle};
 use crate::problem::{INITIAL, Item};
 use crate::schedule::{linear, times};
 
 /// No edge.
 const NONE: u32 = u32::MAX;
 
-impl Known<'_> {
+impl KnownGraph<'_> {
     /// Saturates by clocks along these chains.
     pub(super) fn spread(&mut self, chains: Chains, budget: &Budget) -> Result<Saturated, Exhausted> {
         let graph = self.graph();
@@ -60,7 +60,7 @@ impl Known<'_> {
 }
 
 struct Spread<'k, 'p> {
-    known: &'k mut Known<'p>,
+    known: &'k mut KnownGraph<'p>,
     graph: &'k Graph,
     chains: &'k Chains,
     written: Written,
@@ -94,7 +94,7 @@ struct Found {
 }
 
 impl<'k, 'p> Spread<'k, 'p> {
-    fn new(known: &'k mut Known<'p>, graph: &'k Graph, chains: &'k Chains, order: Vec<u32>) -> Self {
+    fn new(known: &'k mut KnownGraph<'p>, graph: &'k Graph, chains: &'k Chains, order: Vec<u32>) -> Self {
         let nodes = order.len();
         let mut place = vec![0; nodes];
         order.iter().zip(0..).for_each(|(&node, at)| place[node as usize] = at);
@@ -390,7 +390,7 @@ struct Group<'w> {
 }
 
 impl Written {
-    fn new(known: &Known<'_>, chains: &Chains) -> Self {
+    fn new(known: &KnownGraph<'_>, chains: &Chains) -> Self {
         let problem = known.problem;
         let (mut versions, mut positions, mut groups, mut items) = (vec![], vec![], vec![], vec![]);
         for item in problem.items() {
@@ -442,7 +442,7 @@ mod tests {
     use crate::problem::Problem;
 
     /// Every derived edge follows from edges of earlier rounds.
-    fn justified(known: &Known<'_>) {
+    fn justified(known: &KnownGraph<'_>) {
         let (graph, versions) = (known.graph(), &known.problem.versions);
         for derived in &known.derived {
             let (a, b, why) = match derived.kind {
@@ -481,7 +481,7 @@ mod tests {
             let question = Question::new(level);
             let Ok(draft) = prepare(&history, question, &budget) else { continue };
             let problem = Problem::new(&history, question, &draft, &budget).expect("no limits");
-            let [mut one, mut other] = [(); 2].map(|()| Known::new(&problem, points::of(level), true));
+            let [mut one, mut other] = [(); 2].map(|()| KnownGraph::new(&problem, points::of(level), true));
             let chains = one.few_chains().expect("few");
             let spread = one.spread(chains, &budget).expect("no limits");
             let rounds = other.rounds(&budget).expect("no limits");

@@ -10,9 +10,9 @@ use margay_history::TxnId;
 use margay_levels::definition::Family;
 use margay_verdict::Stamp;
 
-use super::{Known, RECORDED, STAMPS};
+use super::{KnownGraph, RECORDED, STAMPS};
 
-impl Known<'_> {
+impl KnownGraph<'_> {
     /// What timestamps of the evidence say, through chains of ticks, one per distinct timestamp.
     pub(super) fn add_stamps(&mut self) {
         let (evidence, points) = (self.problem.history.evidence(), self.points);
