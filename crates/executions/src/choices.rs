@@ -1,8 +1,8 @@
 //! The ways in which one transaction can have run at its place: which states its statements saw.
 //!
 //! # Algorithm
-//! The strongest choice comes first: everything as of the state before. Further choices are made only when they are
-//! asked for, and only where they make a difference:
+//! The strongest choice comes first: everything as of the state before. Further choices are made
+//! only when they are asked for, and only where they make a difference:
 //! - a snapshot goes back to the latest state in which something that was read is different;
 //! - a statement that only reads needs no second choice once its result fits;
 //! - a choice with the same writes as one before leads to nothing new.
@@ -10,8 +10,8 @@
 //! Which sights a statement can have is found out in [`sights`] and [`nearest`].
 //!
 //! # Invariants
-//! - Together with [`Choices::next`] returning `None` and [`Choices::cut`] being false, every choice of the level was
-//!   made, or one with the same writes.
+//! - Together with [`Choices::next`] returning `None` and [`Choices::cut`] being false, every
+//!   choice of the level was made, or one with the same writes.
 
 mod nearest;
 mod sights;
@@ -63,9 +63,11 @@ pub struct Choices {
     recent: bool,
     /// Whether one sight of a statement is enough.
     one_each: bool,
-    /// Whether the rows that a statement sees may be of several states, though it is asked for recent ones.
+    /// Whether the rows that a statement sees may be of several states, though it is asked for
+    /// recent ones.
     mixes: bool,
-    /// By statement: the earliest and the latest state that it can have seen by its interval. These come first.
+    /// By statement: the earliest and the latest state that it can have seen by its interval. These
+    /// come first.
     spans: Vec<(u32, u32)>,
 }
 
@@ -76,7 +78,8 @@ struct Level {
     left: Option<Vec<StatementSight>>,
 }
 
-/// One way in which a transaction can have run. The transaction is open: whoever asked commits or drops it.
+/// One way in which a transaction can have run. The transaction is open: whoever asked commits or
+/// drops it.
 #[derive(Debug)]
 pub struct Choice {
     /// The open transaction.
@@ -149,7 +152,8 @@ impl Choices {
         self.done
     }
 
-    /// The same choices without what saves work: the strongest choice first, and no second one where it cannot matter.
+    /// The same choices without what saves work: the strongest choice first, and no second one
+    /// where it cannot matter.
     #[must_use]
     pub fn with(mut self, strongest_first: bool, concrete: bool) -> Self {
         (self.strongest_first, self.concrete) = (strongest_first, concrete);
@@ -159,7 +163,8 @@ impl Choices {
         self
     }
 
-    /// The same choices as far as the budget lasts; then there is none, and [`Choices::cut`] says so.
+    /// The same choices as far as the budget lasts; then there is none, and [`Choices::cut`] says
+    /// so.
     #[must_use]
     pub fn within(mut self, budget: &Budget) -> Self {
         self.budget = budget.clone();
@@ -173,9 +178,10 @@ impl Choices {
         self
     }
 
-    /// The same choices as databases with snapshots make them, where each statement may have a state of its own: one
-    /// that there can have been while it ran, and what it writes is the newest. Only if none of these fits, others
-    /// come, but none before the earliest snapshot. Then [`Choices::cut`] says so.
+    /// The same choices as databases with snapshots make them, where each statement may have a
+    /// state of its own: one that there can have been while it ran, and what it writes is the
+    /// newest. Only if none of these fits, others come, but none before the earliest snapshot. Then
+    /// [`Choices::cut`] says so.
     #[must_use]
     pub fn in_time(mut self, placed: &Placed<'_, '_>) -> Self {
         self.cut = true;
@@ -186,7 +192,8 @@ impl Choices {
         self
     }
 
-    /// The same choices with the first sight of each statement that fits; then [`Choices::cut`] says so.
+    /// The same choices with the first sight of each statement that fits; then [`Choices::cut`]
+    /// says so.
     #[must_use]
     pub fn first_only(mut self) -> Self {
         (self.cut, self.one_each) = (true, true);
@@ -277,7 +284,8 @@ impl Choices {
 struct Run {
     choice: Option<Choice>,
     seen: Ran,
-    /// Whether the writes are the same whatever the snapshot, as long as there is no write conflict.
+    /// Whether the writes are the same whatever the snapshot, as long as there is no write
+    /// conflict.
     is_closed: bool,
 }
 
@@ -370,8 +378,8 @@ impl Choices {
         Ok(false)
     }
 
-    /// Runs the statements with the sights chosen so far, and the rest with the first that fits; `None` if one has
-    /// none.
+    /// Runs the statements with the sights chosen so far, and the rest with the first that fits;
+    /// `None` if one has none.
     fn forward(&mut self, machine: &mut Machine<'_>) -> Result<Option<Choice>, Outside> {
         let (mut transaction, mut ran) = self.prefix(machine)?;
         while self.levels.len() < self.ops.len() {

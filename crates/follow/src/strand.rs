@@ -1,10 +1,11 @@
 //! What one transaction saw and did, object by object.
 //!
 //! # Design
-//! Apart from [summaries](margay_verdict::summaries), what a transaction observes of one object depends on that
-//! object alone: a read compares its value; a scan says that it matches, or that it does not; a predicate update
-//! changes it if it matches. So a transaction may run on a state if each of its *strands* may run on its object: the
-//! operations on that object, in program order. When one object changes, one strand is run again.
+//! Apart from [summaries](margay_verdict::summaries), what a transaction observes of one object
+//! depends on that object alone: a read compares its value; a scan says that it matches, or that it
+//! does not; a predicate update changes it if it matches. So a transaction may run on a state if
+//! each of its *strands* may run on its object: the operations on that object, in program order.
+//! When one object changes, one strand is run again.
 //!
 //! The meaning of each operation is that of [`margay_verdict::state`], which the audit replays.
 

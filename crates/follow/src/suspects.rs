@@ -1,14 +1,15 @@
 //! Proving that there is no order.
 //!
 //! # Problem
-//! The search went everywhere and found nothing. Somebody else has to be able to check that, and wants to see few
-//! transactions.
+//! The search went everywhere and found nothing. Somebody else has to be able to check that, and
+//! wants to see few transactions.
 //!
 //! # Algorithm
-//! What was seen of a few objects is enough: those that were against the transactions at the furthest dead end, then
-//! those that these transactions touched, then those of their neighbours too, then all. [`dead_end`], which the
-//! audit will run again, says whether these objects have an order, and from when on there was none. Then objects are
-//! left out one by one, as long as there still is none.
+//! What was seen of a few objects is enough: those that were against the transactions at the
+//! furthest dead end, then those that these transactions touched, then those of their neighbours
+//! too, then all. [`dead_end`], which the audit will run again, says whether these objects have an
+//! order, and from when on there was none. Then objects are left out one by one, as long as there
+//! still is none.
 
 use margay_audit::dead_end;
 use margay_history::{History, ObjectId, TxnId};

@@ -1,5 +1,5 @@
-//! The front half: operations become transactions. It knows nothing of other transactions, so it can run on a
-//! thread of its own before the rest.
+//! The front half: operations become transactions. It knows nothing of other transactions, so it
+//! can run on a thread of its own before the rest.
 
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;

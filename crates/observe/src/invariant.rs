@@ -1,20 +1,21 @@
 //! Refutation by invariants: results that no row can ever give, found without looking for an order.
 //!
 //! # Algorithm
-//! What all statements together can make of rows is collected once ([`World`]). What a cell can be follows from it, and
-//! from other cells where statements compute one from the other. What is computed from the cell itself (`q = CASE WHEN
-//! q > 9 THEN q - 5 ELSE q + 86 END`) is added until nothing new comes; cells that depend on each other can be anything. Each
-//! result of a committed transaction is held against what its statement can answer. The first one that cannot be is the
-//! answer: its certificate names the cells that were looked at. Statements that look for an integer find its rows in an
-//! index of what columns can be.
+//! What all statements together can make of rows is collected once ([`World`]). What a cell can be
+//! follows from it, and from other cells where statements compute one from the other. What is
+//! computed from the cell itself (`q = CASE WHEN q > 9 THEN q - 5 ELSE q + 86 END`) is added until
+//! nothing new comes; cells that depend on each other can be anything. Each result of a committed
+//! transaction is held against what its statement can answer. The first one that cannot be is the
+//! answer: its certificate names the cells that were looked at. Statements that look for an integer
+//! find its rows in an index of what columns can be.
 //!
 //! # Invariants
-//! - Nothing is refuted that the audit would not accept: what is found is what [`contradicts`] says of the sets in the
-//!   certificate.
+//! - Nothing is refuted that the audit would not accept: what is found is what [`contradicts`] says
+//!   of the sets in the certificate.
 //!
 //! # Cost
-//! Linear in the log, and for each statement that looks through a table in the rows that the table can have;
-//! [`MAX_ROWS`] ends it.
+//! Linear in the log, and for each statement that looks through a table in the rows that the table
+//! can have; [`MAX_ROWS`] ends it.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -39,8 +40,8 @@ const MAX_ROUNDS: usize = 300;
 /// The most cells that are told.
 const TOLD: usize = 4;
 
-/// A result that no order explains, if invariants find one: of one transaction, without the statements of those that
-/// have to come after it, or of any.
+/// A result that no order explains, if invariants find one: of one transaction, without the
+/// statements of those that have to come after it, or of any.
 ///
 /// # Errors
 /// When a statement is outside the fragment.
@@ -154,8 +155,8 @@ impl Rows for Inferred<'_> {
 }
 
 impl Inferred<'_> {
-    /// The least set that statements do not leave, if it is found soon: what is computed from the cell itself is
-    /// computed from what it can be so far, until nothing new comes.
+    /// The least set that statements do not leave, if it is found soon: what is computed from the
+    /// cell itself is computed from what it can be so far, until nothing new comes.
     fn closed(&self, (table, key, column): (TableId, &Key, usize)) -> Option<Possible> {
         let mut values = Possible::nothing();
         for _ in 0..MAX_ROUNDS {

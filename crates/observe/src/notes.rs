@@ -1,4 +1,5 @@
-//! A misfit in words: the statement, what was observed, and what it gives on each state that it can have seen.
+//! A misfit in words: the statement, what was observed, and what it gives on each state that it can
+//! have seen.
 
 use margay_executions::{Choices, Family, Machine, Ran, Rules, show_given, show_observed, show_statement};
 use margay_history::TxnId;
@@ -77,7 +78,8 @@ fn asked(family: Family) -> &'static str {
     }
 }
 
-/// What the transaction's statements give up to the one that does not fit, on each state in which something differs.
+/// What the transaction's statements give up to the one that does not fit, on each state in which
+/// something differs.
 fn states(machine: &mut Machine<'_>, misfit: Misfit, told: &mut MisfitNotes) -> Result<(), Outside> {
     let ops = machine.statements(misfit.txn)?;
     let mut next = Some(machine.position());

@@ -34,7 +34,8 @@ pub(crate) struct Catalog {
     pub shapes: bool,
     /// Which files tables are in: one that is written anew gets another.
     files: Vec<Vec<String>>,
-    /// Whether something that may write has no name that can be found in a text: operators, casts, odd names.
+    /// Whether something that may write has no name that can be found in a text: operators, casts,
+    /// odd names.
     hidden: bool,
 }
 
@@ -162,7 +163,8 @@ impl Catalog {
             let [generated, folds, default, counts] = [7, 8, 9, 10].map(|at| row[at] == "t");
             let mut kind = type_name(&row[4], &row[6], counts);
             if default && !generated && !counts {
-                // The translator takes a column that INSERT leaves out for unknown then, not for NULL.
+                // The translator takes a column that INSERT leaves out for unknown then, not for
+                // NULL.
                 kind += " default";
             }
             known.table.columns.push((row[3].clone(), kind));
@@ -239,8 +241,8 @@ impl Catalog {
         self.is_query_without(&code.trim_start().replacen("copy", "select", 1), |_| false)
     }
 
-    /// Whether a query reads nothing but what belongs to the system, and can write nothing: no relation of the
-    /// database is named, and no function that may write.
+    /// Whether a query reads nothing but what belongs to the system, and can write nothing: no
+    /// relation of the database is named, and no function that may write.
     pub fn is_about_the_system(&self, text: &str) -> bool {
         match &self.mysql {
             Some(rules) => rules.is_about_the_system(text),

@@ -28,7 +28,8 @@ pub enum Initial {
     Unknown,
 }
 
-/// Declares the tables, and reads their rows if that is wanted. Returns whether rows are left to be looked up.
+/// Declares the tables, and reads their rows if that is wanted. Returns whether rows are left to be
+/// looked up.
 pub(crate) fn declare(
     client: &mut Client,
     catalog: &mut Catalog,
@@ -112,16 +113,18 @@ fn initial(
     Ok(Access { object, value })
 }
 
-/// Rows of the first state, looked up when they are first met, in a snapshot from before the first client.
+/// Rows of the first state, looked up when they are first met, in a snapshot from before the first
+/// client.
 ///
 /// # Invariants
-/// The transaction keeps no lock: each question is rolled back to a savepoint. Otherwise TRUNCATE and ALTER TABLE of
-/// the application would wait for Margay.
+/// The transaction keeps no lock: each question is rolled back to a savepoint. Otherwise TRUNCATE
+/// and ALTER TABLE of the application would wait for Margay.
 ///
-/// TRUNCATE, and ALTER TABLE that writes a table anew, empty it for older snapshots too. So a row counts only if its table is
-/// still in the file that it was in ([`KnownTable::file`]).
+/// TRUNCATE, and ALTER TABLE that writes a table anew, empty it for older snapshots too. So a row
+/// counts only if its table is still in the file that it was in ([`KnownTable::file`]).
 pub(crate) struct FirstState {
-    /// In a transaction that has its snapshot, if rows are looked up; gone if a later stretch needs it.
+    /// In a transaction that has its snapshot, if rows are looked up; gone if a later stretch needs
+    /// it.
     client: Option<Client>,
     looks_up: bool,
     met: HashSet<ObjectId>,
@@ -147,7 +150,8 @@ impl FirstState {
         self.client.take()
     }
 
-    /// Finds out what a row was, and tells the builder. Nothing if that is known already, or cannot be found out.
+    /// Finds out what a row was, and tells the builder. Nothing if that is known already, or cannot
+    /// be found out.
     pub fn look_up(
         &mut self,
         object: ObjectId,
@@ -179,7 +183,8 @@ impl FirstState {
         let client = self.client.as_mut()?;
         let answers = client.simple_query(&format!("SAVEPOINT margay; {query}; {file}; ROLLBACK TO margay"));
         let Ok(answers) = answers else {
-            // Nobody waits for a lock of the application; a table that is altered meanwhile is not known.
+            // Nobody waits for a lock of the application; a table that is altered meanwhile is not
+            // known.
             let _ = client.simple_query("ROLLBACK TO margay");
             return None;
         };

@@ -2,9 +2,9 @@
 //!
 //! # Algorithm
 //! A transaction and a commit fit if their times do, and if the commit has what the transaction's
-//! statements are known to have written. A transaction that certainly wrote, and has one commit that
-//! fits, is that commit; then others may have only one left. If nobody else can have written, the
-//! same is true of a commit that only one transaction fits.
+//! statements are known to have written. A transaction that certainly wrote, and has one commit
+//! that fits, is that commit; then others may have only one left. If nobody else can have written,
+//! the same is true of a commit that only one transaction fits.
 //!
 //! # Invariants
 //! Nothing is guessed: where several fit, nobody meets.

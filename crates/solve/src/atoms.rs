@@ -1,19 +1,20 @@
 //! What the variables of the search mean.
 //!
 //! # Problem
-//! Choices are orders of two versions, versions that an open read saw, and outcomes that nobody learned. Give
-//! each that matters a variable, say what follows from it in clauses, and hand its edges to the theory.
+//! Choices are orders of two versions, versions that an open read saw, and outcomes that nobody
+//! learned. Give each that matters a variable, say what follows from it in clauses, and hand its
+//! edges to the theory.
 //!
 //! # Algorithm
-//! *Version `a` is before version `b`* is one variable, true or false: either value turns on a set of edges,
-//! from the earlier transaction to the later, and from everyone who certainly read the earlier version to the
-//! later. It exists only once it was named ([`Atoms::negated`]). *Read `r` saw version `v`* has its edge from
-//! writer to reader; that such a reader comes before a later version needs two assumptions, so it has a
-//! variable of its own that both together imply.
+//! *Version `a` is before version `b`* is one variable, true or false: either value turns on a set
+//! of edges, from the earlier transaction to the later, and from everyone who certainly read the
+//! earlier version to the later. It exists only once it was named ([`Atoms::negated`]). *Read `r`
+//! saw version `v`* has its edge from writer to reader; that such a reader comes before a later
+//! version needs two assumptions, so it has a variable of its own that both together imply.
 //!
 //! # Invariants
-//! Edges are between transactions that must have committed; what depends on an unknown outcome is left to the
-//! clauses. The variables of one read's candidates follow each other.
+//! Edges are between transactions that must have committed; what depends on an unknown outcome is
+//! left to the clauses. The variables of one read's candidates follow each other.
 
 use hashbrown::{HashMap, HashSet};
 use margay_verdict::{Budget, Exhausted};
@@ -39,7 +40,8 @@ pub(crate) struct Atoms<'k> {
     sights: Vec<u32>,
     /// For transactions that need not have committed: that it did.
     commits: HashMap<u32, u32>,
-    /// That an open read comes before a version because it saw an earlier one: `(read, seen, later)`.
+    /// That an open read comes before a version because it saw an earlier one:
+    /// `(read, seen, later)`.
     antis: HashMap<(u32, u32, u32), u32>,
     /// Orders that evidence or a list tells.
     facts: HashSet<(u32, u32)>,
@@ -95,7 +97,8 @@ impl<'k> Atoms<'k> {
         Some(first + place as u32)
     }
 
-    /// The version that a model says a read saw: the first of those that it says, or the only candidate.
+    /// The version that a model says a read saw: the first of those that it says, or the only
+    /// candidate.
     pub fn seen(&self, read: u32, value: impl Fn(u32) -> bool) -> Option<u32> {
         let candidates = self.known.problem.candidates(read);
         match (self.sights[read as usize], candidates) {
@@ -129,8 +132,8 @@ impl<'k> Atoms<'k> {
         self.commits.get(&txn).map(|&var| Lit::new(var, false))
     }
 
-    /// One variable per candidate of a read, of which at least one is true if the reader committed; who was
-    /// seen committed.
+    /// One variable per candidate of a read, of which at least one is true if the reader committed;
+    /// who was seen committed.
     fn open(&mut self, read: u32, guess: u32, sat: &mut impl Clauses) {
         let problem = self.known.problem;
         let reader = problem.reads[read as usize].txn;
@@ -229,8 +232,8 @@ impl<'k> Atoms<'k> {
         edges
     }
 
-    /// An open read that saw `a` comes before `b`, if `a` does; and so does a certain one, where neither a
-    /// variable nor the known graph says so.
+    /// An open read that saw `a` comes before `b`, if `a` does; and so does a certain one, where
+    /// neither a variable nor the known graph says so.
     pub fn anti(&mut self, read: u32, a: u32, b: u32, sat: &mut impl Clauses) {
         let (problem, points) = (self.known.problem, self.known.points);
         let [reader, later] = [problem.reads[read as usize].txn, problem.versions[b as usize].txn];
@@ -251,7 +254,8 @@ impl<'k> Atoms<'k> {
         sat.add(&clause);
     }
 
-    /// Whether `a` must be before `b`: it is the initial version, or the known graph leads from one to the other.
+    /// Whether `a` must be before `b`: it is the initial version, or the known graph leads from one
+    /// to the other.
     pub fn is_forced(&self, a: u32, b: u32) -> bool {
         let [ta, tb] = [a, b].map(|v| self.known.problem.versions[v as usize].txn);
         ta == INITIAL
@@ -259,7 +263,8 @@ impl<'k> Atoms<'k> {
             || self.reach.reaches(self.known.points.after_earlier(ta), self.known.points.commit(tb))
     }
 
-    /// The order that a step takes for granted because the known graph leads from one version to the other.
+    /// The order that a step takes for granted because the known graph leads from one version to
+    /// the other.
     pub fn rests_on(&self, step: CycleStep) -> Option<(u32, u32)> {
         let (CycleStep::Before { a, b } | CycleStep::Anti { a, b, .. }) = step else { return None };
         let written = self.known.problem.versions[a as usize].txn != INITIAL;
@@ -267,7 +272,8 @@ impl<'k> Atoms<'k> {
     }
 }
 
-/// The candidate of a read that is the likeliest: the last one that did not end after the reader, else the first.
+/// The candidate of a read that is the likeliest: the last one that did not end after the reader,
+/// else the first.
 pub(crate) fn guess(known: &KnownGraph<'_>, read: u32) -> u32 {
     let problem = known.problem;
     let end = |txn: u32| problem.history.end(problem.txns[txn as usize]);

@@ -1,21 +1,23 @@
 //! Refutation by cases.
 //!
 //! # Problem
-//! A read that may have seen any of a hundred equal versions gives the search a hundred ways that all fail for the same
-//! reason, each with its own lemmas. It learns them one by one, between thousands that do not matter.
+//! A read that may have seen any of a hundred equal versions gives the search a hundred ways that
+//! all fail for the same reason, each with its own lemmas. It learns them one by one, between
+//! thousands that do not matter.
 //!
 //! # Algorithm
-//! Split into cases: which of few candidates a read saw, and so on for the next read. In each case try every read that
-//! is still open: if saturation finds a cycle for each of its candidates, the case is refuted. If some case is not, and
-//! no read with few candidates is left, give up.
+//! Split into cases: which of few candidates a read saw, and so on for the next read. In each case
+//! try every read that is still open: if saturation finds a cycle for each of its candidates, the
+//! case is refuted. If some case is not, and no read with few candidates is left, give up.
 //!
 //! # Invariants
-//! A cycle that saturation finds names all that it assumes: which version a read saw stands in the reasons of
-//! its edges. So the lemmas of a case are true of the whole problem, and those of all cases together leave no
-//! possibility.
+//! A cycle that saturation finds names all that it assumes: which version a read saw stands in the
+//! reasons of its edges. So the lemmas of a case are true of the whole problem, and those of all
+//! cases together leave no possibility.
 //!
 //! # Cost
-//! A saturation for each candidate of each open read in each case, of a small problem; at most [`MAX_CASES`] cases.
+//! A saturation for each candidate of each open read in each case, of a small problem; at most
+//! [`MAX_CASES`] cases.
 
 use margay_history::TxnId;
 use margay_verdict::{Budget, Exhausted, Lemma};

@@ -1,16 +1,17 @@
 //! What an order of points has to meet, as demands that can be looked at one by one.
 //!
-//! There are three kinds. An edge of the known graph goes forward, and so does one between versions whose
-//! order is known if they are there. A read sees a version that it may have seen: the last one before it is a
-//! candidate (where later versions may come before the read, some candidate is before it). And where writers
-//! of one item may not overlap, nobody else commits a version of it between a writer's begin and commit.
+//! There are three kinds. An edge of the known graph goes forward, and so does one between versions
+//! whose order is known if they are there. A read sees a version that it may have seen: the last
+//! one before it is a candidate (where later versions may come before the read, some candidate is
+//! before it). And where writers of one item may not overlap, nobody else commits a version of it
+//! between a writer's begin and commit.
 //!
-//! Each demand has a price, 0 if it is met. That of a read is how many versions are too many between its last
-//! candidate and itself, so that each that goes away is progress.
+//! Each demand has a price, 0 if it is met. That of a read is how many versions are too many
+//! between its last candidate and itself, so that each that goes away is progress.
 //!
 //! # Invariants
-//! An order of points that meets all demands explains all reads. There are as many demands as edges, reads
-//! and versions: pairs of versions are not looked at, however many nothing orders.
+//! An order of points that meets all demands explains all reads. There are as many demands as
+//! edges, reads and versions: pairs of versions are not looked at, however many nothing orders.
 
 use margay_order::Graph;
 

@@ -1,10 +1,10 @@
 //! From paths in the graph of points to lemmas that audit can check.
 //!
 //! # Algorithm
-//! A cycle of points becomes a cycle of transactions: steps inside a transaction disappear, runs of moments
-//! become one real-time edge. A derived edge stands for an order of two versions that was forced; the cycle
-//! that refuted the other order becomes a lemma of its own, and so on for the derived edges of that one.
-//! Derived edges are justified by earlier rounds only, so this ends.
+//! A cycle of points becomes a cycle of transactions: steps inside a transaction disappear, runs of
+//! moments become one real-time edge. A derived edge stands for an order of two versions that was
+//! forced; the cycle that refuted the other order becomes a lemma of its own, and so on for the
+//! derived edges of that one. Derived edges are justified by earlier rounds only, so this ends.
 
 use hashbrown::{HashMap, HashSet};
 use margay_order::{Graph, shortest_path};
@@ -24,8 +24,8 @@ pub(crate) enum CycleStep {
     Saw { read: u32, version: u32 },
     /// Version `a` is before version `b`.
     Before { a: u32, b: u32 },
-    /// Version `a` is before version `b`, if both committed: evidence says so, or a list that the source
-    /// read, if it committed too.
+    /// Version `a` is before version `b`, if both committed: evidence says so, or a list that the
+    /// source read, if it committed too.
     Fact { a: u32, source: Option<u32> },
     /// A read saw `a`, and `a` is before `b`.
     Anti { read: u32, a: u32, b: u32 },
@@ -59,8 +59,8 @@ impl<'k> Prover<'k> {
         Self { known, graph: known.graph(), derivations, justified: HashSet::new(), lemmas: Vec::new() }
     }
 
-    /// Adds the lemma of a cycle and all that it rests on. `forced` are orders of versions that hold because
-    /// the first reaches the second.
+    /// Adds the lemma of a cycle and all that it rests on. `forced` are orders of versions that
+    /// hold because the first reaches the second.
     pub fn add(&mut self, cycle: &Steps, forced: &[(u32, u32)], budget: &Budget) -> Result<(), Exhausted> {
         let mut open = self.push(cycle);
         open.extend(forced);

@@ -1,18 +1,18 @@
 //! Fewer candidates for open reads, by what the known graph forces.
 //!
 //! # Problem
-//! A scan leaves open which version it saw of every row that it did not return; a value that was written
-//! twice leaves a read open. Most of those candidates are impossible for reasons of order, and each one that
-//! stays is a choice for the search.
+//! A scan leaves open which version it saw of every row that it did not return; a value that was
+//! written twice leaves a read open. Most of those candidates are impossible for reasons of order,
+//! and each one that stays is a choice for the search.
 //!
 //! # Algorithm
-//! Read `r` cannot have seen version `v` if `begin(r) ⇝ commit(v)`, or if another version `u` is certainly
-//! after `v` and `commit(u) ⇝ begin(r)`. What is left is saturated again, until nothing changes ([Vbox §4.3]
-//! prunes predicate constraints likewise).
+//! Read `r` cannot have seen version `v` if `begin(r) ⇝ commit(v)`, or if another version `u` is
+//! certainly after `v` and `commit(u) ⇝ begin(r)`. What is left is saturated again, until nothing
+//! changes ([Vbox §4.3] prunes predicate constraints likewise).
 //!
 //! # Invariants
-//! Only impossible candidates go, so an order found for the pruned problem is one for the whole. The reasons
-//! are not kept: a violation is proved on the unpruned problem.
+//! Only impossible candidates go, so an order found for the pruned problem is one for the whole.
+//! The reasons are not kept: a violation is proved on the unpruned problem.
 
 use margay_verdict::{Budget, Exhausted};
 

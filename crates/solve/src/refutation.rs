@@ -4,8 +4,9 @@
 //! A search leaves every cycle that it met. Most are not needed to show that there is no model.
 //!
 //! # Algorithm
-//! Each cycle's clause gets a selector, and a SAT solver without any theory says which selectors its
-//! refutation used, until that stops helping. If few are left, each is tried without, one by one.
+//! Each cycle's clause gets a selector, and a SAT solver without any theory says which selectors
+//! its refutation used, until that stops helping. If few are left, each is tried without, one by
+//! one.
 //!
 //! # Invariants
 //! The clauses of the cycles that stay have no model.

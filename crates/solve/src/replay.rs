@@ -1,21 +1,24 @@
 //! Orders found by running transactions.
 //!
 //! # Problem
-//! Some things are said by no read and no order of versions: what an update did whose rows nobody saw, what
-//! became of a list that was appended to and replaced, a condition on several columns that different
-//! transactions wrote. An order that the rest of the engine finds may then be the wrong one of several.
+//! Some things are said by no read and no order of versions: what an update did whose rows nobody
+//! saw, what became of a list that was appended to and replaced, a condition on several columns
+//! that different transactions wrote. An order that the rest of the engine finds may then be the
+//! wrong one of several.
 //!
 //! # Algorithm
-//! Depth first: take the points one by one, each transaction run on the state at its begin point; whoever saw
-//! something else is not taken there. The known graph, which says what comes before what in every order, and
-//! the order that was found leave few wrong turns. States that were left before are not tried again. What is
-//! found is audited.
+//! Depth first: take the points one by one, each transaction run on the state at its begin point;
+//! whoever saw something else is not taken there. The known graph, which says what comes before
+//! what in every order, and the order that was found leave few wrong turns. States that were left
+//! before are not tried again. What is found is audited.
 //!
 //! # Invariants
-//! Only orders that the audit accepts are answered. That nothing was found proves nothing to others.
+//! Only orders that the audit accepts are answered. That nothing was found proves nothing to
+//! others.
 //!
 //! # Differs from the paper
-//! This is how [Lowe 2017] tests linearizability, with transactions for operations and begin and commit points.
+//! This is how [Lowe 2017] tests linearizability, with transactions for operations and begin and
+//! commit points.
 //!
 //! # Cost
 //! At most [`STEPS`] transactions are run, with at most [`POLLS`] polls.
@@ -214,7 +217,8 @@ impl<'a, 'h> Runs<'a, 'h> {
         }
     }
 
-    /// A node that all its predecessors have been passed of: a point is ready, another node is passed.
+    /// A node that all its predecessors have been passed of: a point is ready, another node is
+    /// passed.
     fn arrive(&mut self, node: u32, passed: &mut Vec<u32>) {
         let mut open = vec![node];
         while let Some(node) = open.pop() {

@@ -1,24 +1,26 @@
 //! Building an order one point at a time.
 //!
 //! # Problem
-//! Given the known graph and a few assumed orders of versions, find an order of all points that explains
-//! every read, or show which assumptions cannot stand together.
+//! Given the known graph and a few assumed orders of versions, find an order of all points that
+//! explains every read, or show which assumptions cannot stand together.
 //!
 //! # Algorithm
 //! Greedy scheduling. A point is taken when all its predecessors are, and
-//! - a commit only when every reader of the versions that it overwrites has begun (so no read ever loses its version);
-//! - in the snapshot family, a begin only when no other active transaction holds an object that it will write
-//!   (so writers never overlap).
+//! - a commit only when every reader of the versions that it overwrites has begun (so no read ever
+//!   loses its version);
+//! - in the snapshot family, a begin only when no other active transaction holds an object that it
+//!   will write (so writers never overlap).
 //!
-//! Taking a point therefore never makes the order wrong; all that can happen is that nothing is ready. Then
-//! every waiting point waits for another one, so there is a cycle of waits, and it is a lemma: its
-//! assumptions are the orders of versions that the schedule made (`a` was taken, `b` was not, so `a` is
-//! before `b`). Which ready point is taken first is decided by when its transaction ended, or by its relative
-//! place in its session: a guess that is right for nearly all transactions.
+//! Taking a point therefore never makes the order wrong; all that can happen is that nothing is
+//! ready. Then every waiting point waits for another one, so there is a cycle of waits, and it is a
+//! lemma: its assumptions are the orders of versions that the schedule made (`a` was taken, `b` was
+//! not, so `a` is before `b`). Which ready point is taken first is decided by when its transaction
+//! ended, or by its relative place in its session: a guess that is right for nearly all
+//! transactions.
 //!
 //! # Invariants
-//! `unread[v]` counts the reads of version `v` whose transactions have not begun; `current[x]` is the last
-//! taken version of `x`; the log undoes.
+//! `unread[v]` counts the reads of version `v` whose transactions have not begun; `current[x]` is
+//! the last taken version of `x`; the log undoes.
 //!
 //! # Cost
 //! Linear in points and edges, times log for the queue; undoing costs what is undone.
@@ -77,7 +79,8 @@ pub(crate) struct Schedule<'k> {
     place: Vec<u32>,
     pub log: Vec<u32>,
     unread: Vec<u32>,
-    /// How often one transaction reads one item at most: so many of the unread may be the waiting writer's own.
+    /// How often one transaction reads one item at most: so many of the unread may be the waiting
+    /// writer's own.
     rereads: u32,
     current: Vec<u32>,
     /// By version that was taken: the one that it replaced, and the one that replaced it.

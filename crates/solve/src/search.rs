@@ -1,21 +1,22 @@
-//! The search: a SAT solver chooses, the theory keeps it from cycles, the schedule names what is still to be chosen.
+//! The search: a SAT solver chooses, the theory keeps it from cycles, the schedule names what is
+//! still to be chosen.
 //!
 //! # Problem
-//! After saturation some orders of versions are open, and perhaps some reads may have seen several writers.
-//! Find choices under which the schedule completes, or lemmas that leave none.
+//! After saturation some orders of versions are open, and perhaps some reads may have seen several
+//! writers. Find choices under which the schedule completes, or lemmas that leave none.
 //!
 //! # Algorithm
-//! Lazy clause generation around CDCL with an acyclicity theory. The schedule runs with the present choices;
-//! a cycle of waits becomes a clause over the atoms *version `a` is before version `b`* and *read `r` saw
-//! version `v`*. An atom exists only once a lemma has named it, so pairs of writers that never matter cost
-//! nothing; between the atoms that exist, the solver finds the cycles itself ([`crate::acyclic`]). The next
-//! model changes some choices; the schedule undoes only what they touch, and goes on, in the order that the
-//! theory arrived at. When a few rounds have not been enough, that order is mended by local search
-//! ([`crate::mend`]).
+//! Lazy clause generation around CDCL with an acyclicity theory. The schedule runs with the present
+//! choices; a cycle of waits becomes a clause over the atoms *version `a` is before version `b`*
+//! and *read `r` saw version `v`*. An atom exists only once a lemma has named it, so pairs of
+//! writers that never matter cost nothing; between the atoms that exist, the solver finds the
+//! cycles itself ([`crate::acyclic`]). The next model changes some choices; the schedule undoes
+//! only what they touch, and goes on, in the order that the theory arrived at. When a few rounds
+//! have not been enough, that order is mended by local search ([`crate::mend`]).
 //!
 //! # Invariants
-//! A clause is the negation of assumptions that form a cycle, so no model of the history is ever excluded;
-//! each round excludes the present choices, and there are finitely many.
+//! A clause is the negation of assumptions that form a cycle, so no model of the history is ever
+//! excluded; each round excludes the present choices, and there are finitely many.
 //!
 //! # Differs from the paper
 //! [Vbox §4.6] and [Cobra §3.4] create all constraints first.
@@ -190,7 +191,8 @@ impl<'k, S: Sat> Search<'k, S> {
         Ok(None)
     }
 
-    /// Tries to mend the order that the theory arrived at; answers whether the schedule is complete.
+    /// Tries to mend the order that the theory arrived at; answers whether the schedule is
+    /// complete.
     fn mended(
         &mut self,
         schedule: &mut Schedule<'k>,

@@ -1,19 +1,19 @@
 //! The few transactions that make a violation.
 //!
 //! # Problem
-//! A refutation of a large history names many transactions, most of which happened to be in the way. People
-//! want those that matter.
+//! A refutation of a large history names many transactions, most of which happened to be in the
+//! way. People want those that matter.
 //!
 //! # Algorithm
-//! The transactions that the lemmas name, with those whose reads show what the lemmas take for granted of
-//! lists, are a problem of their own ([`Problem::part`]). Leave out ever smaller groups of them, in the end
-//! one at a time, and solve what is left: if it is still refuted, go on with that and with its lemmas, which
-//! are fewer. Who was needed once stays needed, because a part of a part is refuted only if the part is; so
-//! one round of single transactions is enough.
+//! The transactions that the lemmas name, with those whose reads show what the lemmas take for
+//! granted of lists, are a problem of their own ([`Problem::part`]). Leave out ever smaller groups
+//! of them, in the end one at a time, and solve what is left: if it is still refuted, go on with
+//! that and with its lemmas, which are fewer. Who was needed once stays needed, because a part of a
+//! part is refuted only if the part is; so one round of single transactions is enough.
 //!
 //! # Invariants
-//! The lemmas that are left refute the whole history, and the slice alone. Within the limits no transaction
-//! of it can be left out.
+//! The lemmas that are left refute the whole history, and the slice alone. Within the limits no
+//! transaction of it can be left out.
 //!
 //! # Cost
 //! About as many small searches as the first lemmas name transactions, within [`POLLS`] polls.
@@ -112,7 +112,8 @@ fn refuted(problem: &Problem<'_>, points: Points, budget: &Budget) -> Option<Vec
     }
 }
 
-/// The transactions that lemmas name, and those whose reads of lists show what they take for granted.
+/// The transactions that lemmas name, and those whose reads of lists show what they take for
+/// granted.
 fn named(problem: &Problem<'_>, lemmas: &[Lemma]) -> Vec<u32> {
     let edges = || lemmas.iter().flat_map(|lemma| &lemma.edges);
     let ids = edges().flat_map(|edge| [Some(edge.from), Some(edge.to), seen(edge)]).flatten();

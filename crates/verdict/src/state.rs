@@ -1,10 +1,10 @@
 //! What operations mean: a state maps objects to values, an operation observes it and changes it.
 //!
 //! # Design
-//! An operation is given an [`ObjectView`]: what it sees of each object. [`check`] says whether the client
-//! can have seen what it recorded, [`effects`] what the operation does. A [`State`] is the view of
-//! a serial replay and changes in place; an [`Overlay`] is a transaction's view of a state that
-//! stands still, with its own effects on top.
+//! An operation is given an [`ObjectView`]: what it sees of each object. [`check`] says whether the
+//! client can have seen what it recorded, [`effects`] what the operation does. A [`State`] is the
+//! view of a serial replay and changes in place; an [`Overlay`] is a transaction's view of a state
+//! that stands still, with its own effects on top.
 //!
 //! # Cost
 //! A read of a value that the history has compares two ids. A scan looks at every object of its

@@ -1,16 +1,19 @@
 //! A mixture of versions that explains a result, found by coming nearer to it row by row.
 //!
 //! # Problem
-//! By the definition of `read-committed` each row that a statement saw may be as of a state of its own. There are far
-//! too many mixtures to try, and most results are those of one state, but for few rows.
+//! By the definition of `read-committed` each row that a statement saw may be as of a state of its
+//! own. There are far too many mixtures to try, and most results are those of one state, but for
+//! few rows.
 //!
 //! # Algorithm
-//! Begin with one whole state. Of the rows that matter, those come first whose versions have the most values in common
-//! with what is wrong: rows of the result that were not observed, and the other way round. Each is pinned to its other
-//! versions; the first one that leaves less wrong is kept, and so on until nothing is wrong, or nothing helps.
+//! Begin with one whole state. Of the rows that matter, those come first whose versions have the
+//! most values in common with what is wrong: rows of the result that were not observed, and the
+//! other way round. Each is pinned to its other versions; the first one that leaves less wrong is
+//! kept, and so on until nothing is wrong, or nothing helps.
 //!
 //! # Invariants
-//! - Sights that are found fit and are allowed. None is left out: whoever needs all of them goes on looking.
+//! - Sights that are found fit and are allowed. None is left out: whoever needs all of them goes on
+//!   looking.
 //!
 //! # Cost
 //! [`MAX_EXECUTIONS`] executions of the statement.

@@ -1,14 +1,15 @@
 //! The sights that a statement can have: which committed states it saw.
 //!
 //! # Algorithm
-//! Whole states are tried from the latest back to the oldest that makes a difference.
-//! At `repeatable-read` and, by its definition, at `read-committed` a statement may see rows of different states. Rows
-//! that matter are pinned one after the other to each of their versions: those that were read, those that a condition
-//! would find in one of their versions, and all of them where the statement fails.
+//! Whole states are tried from the latest back to the oldest that makes a difference. At
+//! `repeatable-read` and, by its definition, at `read-committed` a statement may see rows of
+//! different states. Rows that matter are pinned one after the other to each of their versions:
+//! those that were read, those that a condition would find in one of their versions, and all of
+//! them where the statement fails.
 //!
 //! # Invariants
-//! - A sight is left out only if it does not fit, the level does not allow it, or another one has the same
-//!   writes. Where there are too many, [`Choices::cut`] says so.
+//! - A sight is left out only if it does not fit, the level does not allow it, or another one has
+//!   the same writes. Where there are too many, [`Choices::cut`] says so.
 
 use hashbrown::HashSet;
 use margay_sql::{Key, TableId, Write};
@@ -56,8 +57,8 @@ impl Choices {
         self.rules.family == Family::Committed(Reading::Statement) || self.recent && !self.mixes
     }
 
-    /// All sights of the next statement that fit and are allowed, each with other writes; one is enough where nothing
-    /// is written.
+    /// All sights of the next statement that fit and are allowed, each with other writes; one is
+    /// enough where nothing is written.
     pub(super) fn options(&mut self, machine: &mut Machine<'_>) -> Result<Vec<StatementSight>, Outside> {
         let mut found = Found { one_each: self.one_each, ..Found::default() };
         match self.rules.family {
@@ -113,7 +114,8 @@ impl Choices {
         Ok(tried)
     }
 
-    /// Whole states: those that the statement can have seen by its interval, and if none of them fits, all.
+    /// Whole states: those that the statement can have seen by its interval, and if none of them
+    /// fits, all.
     fn statement_sights(&mut self, machine: &mut Machine<'_>, found: &mut Found) -> Result<(), Outside> {
         let oldest = if self.recent { self.low } else { machine.oldest() };
         if let Some(&(first, last)) = self.spans.get(self.levels.len()) {
@@ -147,8 +149,9 @@ impl Choices {
         Ok(())
     }
 
-    /// A locking statement looks again at the rows that it found: they are as of the state before its transaction's
-    /// commit, or gone if they ended meanwhile. What it only reads on the way need not be looked at again.
+    /// A locking statement looks again at the rows that it found: they are as of the state before
+    /// its transaction's commit, or gone if they ended meanwhile. What it only reads on the way
+    /// need not be looked at again.
     fn rechecked(
         &mut self,
         machine: &mut Machine<'_>,
@@ -218,7 +221,8 @@ impl Choices {
         Ok(())
     }
 
-    /// The ways in which a row can be seen: as of its versions, latest first, or not at all where it was replaced.
+    /// The ways in which a row can be seen: as of its versions, latest first, or not at all where
+    /// it was replaced.
     pub(super) fn pins(&self, machine: &Machine<'_>, table: TableId, key: &Key) -> Vec<Pin> {
         let states = machine.states_of(table, key, self.here).into_iter();
         let missed = matches!(self.rules.family, Family::Committed(_));

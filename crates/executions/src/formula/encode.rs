@@ -1,7 +1,7 @@
 //! A history as a formula.
 //!
-//! Initial values that are not known are integers here, or whatever their columns can hold ([`Open`]); of columns that
-//! are no integers they have no terms.
+//! Initial values that are not known are integers here, or whatever their columns can hold
+//! ([`Open`]); of columns that are no integers they have no terms.
 
 use std::cell::RefCell;
 
@@ -25,10 +25,11 @@ use crate::{unknown_rows, unknowns};
 /// What an initial value that the history does not know may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Open {
-    /// An integer, in a row that is there: what an [`Execution`](margay_verdict::execution::Execution) can name.
+    /// An integer, in a row that is there: what an
+    /// [`Execution`](margay_verdict::execution::Execution) can name.
     Integers,
-    /// Whatever its column can hold, NULL included; a row of which nothing is known may not be there at all. What
-    /// refutes this refutes everything.
+    /// Whatever its column can hold, NULL included; a row of which nothing is known may not be
+    /// there at all. What refutes this refutes everything.
     Anything,
 }
 
@@ -354,7 +355,8 @@ impl Encoder<'_> {
         }
     }
 
-    /// Each statement sees a state of its own; a locking one may look again at the rows that it found.
+    /// Each statement sees a state of its own; a locking one may look again at the rows that it
+    /// found.
     fn on_own_state(&mut self, txn: usize, line: &Line, course: &mut Course) -> Result<Done, SqlError> {
         let Encoded { terms, asserted, points, .. } = &mut self.encoded;
         let point = points.state(txn, terms, asserted);
@@ -387,7 +389,8 @@ impl Encoder<'_> {
             let then = rows.latest(points, (txn, Sees::UpTo(point)), id, terms)?.row;
             let Some(&looks) = found.get(id) else { return Ok(then) };
             let mut now = rows.latest(points, (txn, Sees::Here), id, terms)?.row;
-            // A row that somebody deleted meanwhile is not found again, whether it came back or not.
+            // A row that somebody deleted meanwhile is not found again, whether it came back or
+            // not.
             let ended = rows.ended_after(points, txn, id, point, terms);
             if ended != Term::FALSE {
                 let gone = terms.choice();
@@ -475,7 +478,8 @@ impl Encoder<'_> {
         }
     }
 
-    /// A statement on a state of its own writes only rows that are the newest, or that it looked at again.
+    /// A statement on a state of its own writes only rows that are the newest, or that it looked at
+    /// again.
     fn assert_newest(&mut self) {
         let Encoded { terms, asserted, points, .. } = &mut self.encoded;
         for done in &self.done {

@@ -1,9 +1,10 @@
 //! What is before what, as literals of a SAT solver.
 //!
 //! # Mathematics
-//! Points of transactions, and points of what is seen, which are compared with points of transactions only. Every
-//! execution gives all of them different integers. So the comparisons that hold are an order, and any truth values that
-//! are transitive over three points, at most one of them of what is seen, are the comparisons of some order.
+//! Points of transactions, and points of what is seen, which are compared with points of
+//! transactions only. Every execution gives all of them different integers. So the comparisons that
+//! hold are an order, and any truth values that are transitive over three points, at most one of
+//! them of what is seen, are the comparisons of some order.
 
 use batsat::Lit;
 use hashbrown::HashMap;
@@ -85,8 +86,8 @@ impl Moments {
         let mut count = 0;
         for third in 0..self.all {
             for a in 0..self.commits.min(third) {
-                // Of transactions in a known order, those next to each other are enough for a point that is no
-                // transaction's.
+                // Of transactions in a known order, those next to each other are enough for a point
+                // that is no transaction's.
                 let others = (a + 1..self.commits.min(third)).filter(|&b| third < self.commits || near(a, b));
                 for b in others {
                     let (ab, bc, ac) = (self.before(a, b), !self.before(third, b), !self.before(third, a));
@@ -122,7 +123,8 @@ impl Moments {
         1
     }
 
-    /// Integers for all points that agree with comparisons: even ones for transactions, odd ones for what is seen.
+    /// Integers for all points that agree with comparisons: even ones for transactions, odd ones
+    /// for what is seen.
     pub fn values(&self, is: &dyn Fn(Lit) -> bool) -> HashMap<Term, i128> {
         let rank = |a: usize| (0..self.commits).filter(|&b| b != a && !is(self.before(a, b))).count() as i128;
         let value = |a: usize| if a < self.commits { 2 * rank(a) + 2 } else { 2 * rank(a) + 1 };

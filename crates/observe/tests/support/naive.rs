@@ -122,8 +122,8 @@ impl Naive<'_> {
         }
     }
 
-    /// A state, with every row as it was, as it is, or gone; which of them a locking statement found and
-    /// looks at again is told by running it.
+    /// A state, with every row as it was, as it is, or gone; which of them a locking statement
+    /// found and looks at again is told by running it.
     fn again(&self, at: u32) -> Vec<StatementSight> {
         let mut sights = vec![StatementSight::state(at)];
         for (table, key) in self.rows() {
@@ -207,7 +207,8 @@ impl Naive<'_> {
         Some((transaction, ran))
     }
 
-    /// With the statement reading, only a statement that locks looks again at rows, and at all of them that it locks.
+    /// With the statement reading, only a statement that locks looks again at rows, and at all of
+    /// them that it locks.
     fn may_mix(&self, step: &StatementStep, sight: &StatementSight) -> bool {
         let statement = self.rules.family == Family::Committed(Reading::Statement);
         let Ok(outcome) = &step.result else { return false };
@@ -220,7 +221,8 @@ impl Naive<'_> {
         !statement || sight.pins.is_empty() || step.looks_again && (locked || !outcome.writes.is_empty())
     }
 
-    /// With the statement reading, pins stand only for rows that the statement found as of its state.
+    /// With the statement reading, pins stand only for rows that the statement found as of its
+    /// state.
     fn narrowed(
         &mut self,
         _: &Ran,

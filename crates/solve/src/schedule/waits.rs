@@ -1,9 +1,9 @@
 //! What the points of a stuck schedule wait for.
 //!
 //! # Algorithm
-//! A point that is not taken waits for one that is not taken either: by the known graph, by an assumption,
-//! for a reader to begin or for a writer to commit. So waits lead around in cycles; the shortest through a
-//! few points that wait for items are answered.
+//! A point that is not taken waits for one that is not taken either: by the known graph, by an
+//! assumption, for a reader to begin or for a writer to commit. So waits lead around in cycles; the
+//! shortest through a few points that wait for items are answered.
 
 use hashbrown::HashMap;
 use margay_order::shortest_cycle;
@@ -39,7 +39,8 @@ impl Schedule<'_> {
         Ok(found)
     }
 
-    /// A cycle of waits from anywhere: every waiting point waits for another, so walking on must come back.
+    /// A cycle of waits from anywhere: every waiting point waits for another, so walking on must
+    /// come back.
     fn any_cycle(&self) -> Option<Steps> {
         let mut point =
             (0..self.graph.node_count() as u32).find(|&p| !self.done[p as usize] && self.is_active(p))?;

@@ -111,7 +111,8 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// A linear order of all nodes, or cycles. What an operation saw of a row it saw as early as it can have.
+    /// A linear order of all nodes, or cycles. What an operation saw of a row it saw as early as it
+    /// can have.
     pub fn order(&self, solver: &Solver, budget: &Budget) -> Result<Result<Vec<u32>, Vec<Steps>>, Exhausted> {
         let mut builder = GraphBuilder::new();
         for (place, &(from, to, _)) in self.edges.iter().enumerate() {
@@ -168,8 +169,8 @@ impl<'a> Choice<'a> {
         Ok(found)
     }
 
-    /// Other transactions' versions of what a read saw that are later than what it saw, and before `limit`,
-    /// oldest first.
+    /// Other transactions' versions of what a read saw that are later than what it saw, and before
+    /// `limit`, oldest first.
     fn between(&self, read: u32, limit: u32, versions: &[Vec<u32>], places: &[u32]) -> Vec<u32> {
         let (reader, a) = (self.problem.reads[read as usize].txn, self.seen[read as usize]);
         if !self.active[reader as usize] {

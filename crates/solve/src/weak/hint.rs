@@ -1,13 +1,13 @@
 //! What reads probably saw.
 //!
 //! # Problem
-//! An operation that saw part of a row leaves many versions open, and so does every row that a scan left out.
-//! Chosen one by one they do not fit together, and the search mends them one by one.
+//! An operation that saw part of a row leaves many versions open, and so does every row that a scan
+//! left out. Chosen one by one they do not fit together, and the search mends them one by one.
 //!
 //! # Algorithm
-//! In an order of the transactions by time, an operation saw the latest version, before its transaction, that
-//! explains all that it saw of an object: of those that may have been there when it ended, if there is one.
-//! First without those whose outcome is not known, then with them.
+//! In an order of the transactions by time, an operation saw the latest version, before its
+//! transaction, that explains all that it saw of an object: of those that may have been there when
+//! it ended, if there is one. First without those whose outcome is not known, then with them.
 //!
 //! # Invariants
 //! Only a guess: it decides what the solver tries first.
@@ -113,13 +113,15 @@ impl<'a> Guess<'a> {
         (txn != INITIAL).then(|| self.places[txn as usize])
     }
 
-    /// What the reads of one operation and object saw if it stands as late as it can before a place.
+    /// What the reads of one operation and object saw if it stands as late as it can before a
+    /// place.
     fn explain(&self, reads: &[u32], limit: u32) -> Option<Vec<u32>> {
         let problem = self.known.problem;
         let all = || reads.iter().map(|&read| &self.versions[problem.reads[read as usize].item.index()]);
         let mut limit = Some(limit);
         for _ in 0..TRIES {
-            // The last version of each item before the limit; the latest of them is where the point stands.
+            // The last version of each item before the limit; the latest of them is where the point
+            // stands.
             let last =
                 |versions: &Vec<u32>| versions.partition_point(|&v| self.place(v) < limit).checked_sub(1);
             let found: Option<Vec<u32>> =

@@ -1,9 +1,10 @@
 //! Who is visible to whom.
 //!
 //! # Algorithm
-//! By one step, or by who was read before, is looked up. By paths, reachability is kept as one position per
-//! session ([`Clocks`]) where that is small; else for a block of transactions at a time, as one bit for each
-//! of them at each transaction that it leads to, in one pass over the graph per block ([`Sources`]).
+//! By one step, or by who was read before, is looked up. By paths, reachability is kept as one
+//! position per session ([`Clocks`]) where that is small; else for a block of transactions at a
+//! time, as one bit for each of them at each transaction that it leads to, in one pass over the
+//! graph per block ([`Sources`]).
 //!
 //! # Cost
 //! Clocks take 8 bytes per transaction and session. Blocks take [`BYTES`] at most, and in all
