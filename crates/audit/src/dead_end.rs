@@ -36,7 +36,7 @@ use hashbrown::{HashMap, HashSet};
 use margay_history::{Access, History, ObjectId, Op, OpKind, Outcome, PredicateId, SessionId, TxnId};
 use margay_levels::definition::Family;
 use margay_verdict::instants::Instants;
-use margay_verdict::state::View;
+use margay_verdict::state::ObjectView;
 use margay_verdict::{Budget, Cell, DeadEnd, Outside, Predicates, Question};
 
 use super::{Rejected, reject};
@@ -501,7 +501,7 @@ struct Few<'a> {
     cells: Vec<Cell>,
 }
 
-impl View for Few<'_> {
+impl ObjectView for Few<'_> {
     fn look(&self, object: ObjectId) -> Cow<'_, Cell> {
         match self.objects.binary_search(&object) {
             Ok(at) => Cow::Borrowed(&self.cells[at]),

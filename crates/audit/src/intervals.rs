@@ -18,10 +18,10 @@ use margay_history::{
 };
 use margay_levels::profile::Granularity;
 use margay_mechanisms::{
-    Course, Fact, Pattern, Saw, Searches, Sight, Unseen, World, Written, close_unknown, common, dangerous,
-    explain, interval, left, need_not_meet, returned, took_effect, unfit,
+    Course, Fact, ObjectSight, Pattern, Saw, Searches, Unseen, World, Written, close_unknown, common,
+    dangerous, explain, interval, left, need_not_meet, returned, took_effect, unfit,
 };
-use margay_verdict::mechanism::{Certified, Locking, Mechanisms, View};
+use margay_verdict::mechanism::{Certified, Locking, Mechanisms, ReadView};
 use margay_verdict::{Breach, Broken, Budget, Edge, Reason};
 
 use super::{Rejected, reject};
@@ -188,7 +188,7 @@ impl<'h> Judge<'h> {
         let values = self.history.values();
         match self.mechanisms.view {
             _ if written.is_empty() => Vec::new(),
-            View::Uncommitted => written.facts(course, values),
+            ReadView::Uncommitted => written.facts(course, values),
             _ if course.aborted() => Vec::new(),
             _ => vec![written.fact(course, &self.mechanisms, values)],
         }
@@ -275,11 +275,12 @@ impl<'h> Judge<'h> {
         let versions: Vec<Vec<(Version, Fact)>> = group.iter().map(|seen| self.others(seen)).collect();
         let facts: Vec<Vec<&Fact>> =
             versions.iter().map(|all| all.iter().map(|(_, fact)| fact).collect()).collect();
-        let sight = |(seen, versions): (&Seen, _)| Sight { object: seen.object, saw: seen.saw, versions };
-        let mut sights: Vec<Sight<'_>> =
+        let sight =
+            |(seen, versions): (&Seen, _)| ObjectSight { object: seen.object, saw: seen.saw, versions };
+        let mut sights: Vec<ObjectSight<'_>> =
             group.iter().zip(facts.iter().map(Vec::as_slice)).map(sight).collect();
         let columns: Vec<(ObjectId, Saw, Vec<&Fact>)> = sights.iter().flat_map(|s| self.columns(s)).collect();
-        sights.extend(columns.iter().map(|(object, saw, versions)| Sight {
+        sights.extend(columns.iter().map(|(object, saw, versions)| ObjectSight {
             object: *object,
             saw: *saw,
             versions,
@@ -288,7 +289,7 @@ impl<'h> Judge<'h> {
     }
 
     /// The columns of a row that partial writes left alone.
-    fn columns<'a>(&self, sight: &Sight<'a>) -> Vec<(ObjectId, Saw, Vec<&'a Fact>)> {
+    fn columns<'a>(&self, sight: &ObjectSight<'a>) -> Vec<(ObjectId, Saw, Vec<&'a Fact>)> {
         let columns = sight.saw.columns(sight.versions, self.history.values());
         columns.into_iter().map(|(saw, versions)| (sight.object, saw, versions)).collect()
     }
@@ -539,7 +540,7 @@ impl<'h> Judge<'h> {
             Reason::AntiRead { op, object, version } => {
                 let Some(look) = self.look(edge.from, *op, *object)? else { return Ok(true) };
                 let facts: Vec<&Fact> = look.all.iter().map(|(_, fact)| fact).collect();
-                let sight = Sight { object: *object, saw: look.saw, versions: &facts };
+                let sight = ObjectSight { object: *object, saw: look.saw, versions: &facts };
                 let later = self.fact(*object, edge.to)?;
                 // Which version of a row that was not returned is of no matter: none that it may
                 // have seen matches.
@@ -557,7 +558,7 @@ impl<'h> Judge<'h> {
     /// then the mechanisms were not at work, and whatever is said to follow from them does.
     fn look(&self, txn: TxnId, op: OpId, object: ObjectId) -> Result<Option<Look>, Rejected> {
         let op = self.op(op)?;
-        if self.history.txn_of(op.id) != txn || self.mechanisms.view == View::Uncommitted {
+        if self.history.txn_of(op.id) != txn || self.mechanisms.view == ReadView::Uncommitted {
             return reject("a read of another transaction");
         }
         let Some(seen) = self.group(&op, object).into_iter().find(|s| s.op == op.id && s.object == object)
@@ -567,7 +568,7 @@ impl<'h> Judge<'h> {
         let Some(snapshot) = self.snapshot(&op, object) else { return Ok(None) };
         let all = self.others(&seen);
         let facts: Vec<&Fact> = all.iter().map(|(_, fact)| fact).collect();
-        let sight = Sight { object, saw: seen.saw, versions: &facts };
+        let sight = ObjectSight { object, saw: seen.saw, versions: &facts };
         let candidates = sight.candidates(snapshot, self.world());
         Ok(Some(Look { all, candidates, snapshot, saw: seen.saw }))
     }

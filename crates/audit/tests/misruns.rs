@@ -4,7 +4,7 @@ use margay_audit::audit;
 use margay_executions::{Answer, Choices, Constraints, Machine, Orders, Rules, exhaust};
 use margay_history::{Access, History, HistoryBuilder, OpDetail, OpId, OpKind, Table, TxnId, ValueId};
 use margay_levels::Level;
-use margay_verdict::execution::{Execution, Misrun, Moment, Reading, Sight, Unexplained};
+use margay_verdict::execution::{Execution, Misrun, Moment, Reading, StatementSight, Unexplained};
 use margay_verdict::{Budget, Certificate, Question};
 
 /// One inserts a row, another one adds to it, and a third one, in the session of the second, reads
@@ -44,7 +44,7 @@ fn who_adds_to_a_row_must_have_seen_it_inserted() {
     let execution = Execution {
         reading: Reading::Item,
         order: vec![one, two, three],
-        sights: vec![(first(two), Sight::state(0)), (first(three), Sight::state(2))],
+        sights: vec![(first(two), StatementSight::state(0)), (first(three), StatementSight::state(2))],
         initial: Vec::new(),
     };
     assert_eq!(audit(&history, question, &Certificate::Execution(execution)), Ok(()));

@@ -32,10 +32,14 @@ impl Places {
         let clock = |t: TxnId| history.end(t).or(history.start(t)).unwrap_or(0);
         let by_commit = !evidence.commits.is_empty();
         let by_serial = !evidence.serializations.is_empty() && evidence.snapshots.is_empty();
-        let place = |t: TxnId| match () {
-            () if by_serial => serial(t).unwrap_or(i64::MAX),
-            () if by_commit => commits[t.index()].unwrap_or(i64::MAX),
-            () => clock(t),
+        let place = |t: TxnId| {
+            if by_serial {
+                serial(t).unwrap_or(i64::MAX)
+            } else if by_commit {
+                commits[t.index()].unwrap_or(i64::MAX)
+            } else {
+                clock(t)
+            }
         };
         let sees = |t: TxnId| match evidence.snapshot(t) {
             Some(snapshot) if by_commit && !by_serial => snapshot,

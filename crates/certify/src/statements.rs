@@ -29,7 +29,7 @@ use margay_executions::{
 use margay_history::{History, OpId, TxnId};
 use margay_levels::Anomaly;
 use margay_sql::{Outcome, SqlError};
-use margay_verdict::execution::{Execution, Reading, Sight, Unexplained};
+use margay_verdict::execution::{Execution, Reading, StatementSight, Unexplained};
 use margay_verdict::{Budget, Certificate, Finding, Outside, Point, Question, Verdict, Why};
 
 /// A transaction and the state that it sees: how many have committed before it.
@@ -128,7 +128,7 @@ impl Case<'_> {
         (txn, at): Placed,
         before: &[TxnId],
     ) -> Result<Option<Halt>, Outside> {
-        let sight = Sight::state(at);
+        let sight = StatementSight::state(at);
         let (mut transaction, mut ran) = (machine.begin(), Ran::default());
         for op in machine.statements(txn)? {
             let step = machine.step(&mut transaction, op, &sight)?;
@@ -175,7 +175,7 @@ impl Case<'_> {
         let mut sights = Vec::new();
         for (place, &(txn, at)) in self.order.iter().enumerate() {
             if at as usize != place {
-                sights.extend(machine.statements(txn)?.into_iter().map(|op| (op, Sight::state(at))));
+                sights.extend(machine.statements(txn)?.into_iter().map(|op| (op, StatementSight::state(at))));
             }
         }
         let order = self.order.iter().map(|entry| entry.0).collect();

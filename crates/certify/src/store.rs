@@ -19,7 +19,7 @@ use hashbrown::{HashMap, HashSet};
 use margay_history::{History, NameId, ObjectId, Op, OpKind, PredicateId, TableId};
 use margay_sql::{BoundPredicate, Value as SqlValue};
 use margay_verdict::cell::fold;
-use margay_verdict::state::{View, check, effects, plain_effects};
+use margay_verdict::state::{ObjectView, check, effects, plain_effects};
 use margay_verdict::{Cell, Effect, Fault, Outside, Predicates, State};
 
 use crate::matches::{LOOK, column, condition_columns};
@@ -51,7 +51,7 @@ struct Index {
     others: Vec<ObjectId>,
 }
 
-impl View for Store<'_> {
+impl ObjectView for Store<'_> {
     fn look(&self, object: ObjectId) -> Cow<'_, Cell> {
         self.state.look(object)
     }
@@ -217,7 +217,7 @@ pub(crate) struct Own<'s, 'p> {
 /// Up to so many effects are looked through.
 const MAX_SCANNED_EFFECTS: usize = 16;
 
-impl View for Own<'_, '_> {
+impl ObjectView for Own<'_, '_> {
     fn look(&self, object: ObjectId) -> Cow<'_, Cell> {
         let base = self.store.look(object);
         if !self.wrote(object) {

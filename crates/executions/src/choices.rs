@@ -1,8 +1,8 @@
 //! The ways in which one transaction can have run at its place: which states its statements saw.
 //!
 //! # Algorithm
-//! The strongest choice comes first: everything as of the state before. Further choices are made only when they are
-//! asked for, and only where they make a difference:
+//! The strongest choice comes first: everything as of the state before. Further choices are made
+//! only when they are asked for, and only where they make a difference:
 //! - a snapshot goes back to the latest state in which something that was read is different;
 //! - a statement that only reads needs no second choice once its result fits;
 //! - a choice with the same writes as one before leads to nothing new.
@@ -10,18 +10,18 @@
 //! Which sights a statement can have is found out in [`sights`] and [`nearest`].
 //!
 //! # Invariants
-//! - Together with [`Choices::next`] returning `None` and [`Choices::cut`] being false, every choice of the level was
-//!   made, or one with the same writes.
+//! - Together with [`Choices::next`] returning `None` and [`Choices::cut`] being false, every
+//!   choice of the level was made, or one with the same writes.
 
 mod nearest;
 mod sights;
 
 use margay_history::{OpId, TxnId};
 use margay_sql::{TableId, Transaction, Write};
-use margay_verdict::execution::Sight;
+use margay_verdict::execution::StatementSight;
 use margay_verdict::{Budget, Outside};
 
-use super::machine::{Machine, Ran, Step};
+use super::machine::{Machine, Ran, StatementStep};
 use super::order::Placed;
 use super::rules::{Family, Rules};
 
@@ -63,20 +63,23 @@ pub struct Choices {
     recent: bool,
     /// Whether one sight of a statement is enough.
     one_each: bool,
-    /// Whether the rows that a statement sees may be of several states, though it is asked for recent ones.
+    /// Whether the rows that a statement sees may be of several states, though it is asked for
+    /// recent ones.
     mixes: bool,
-    /// By statement: the earliest and the latest state that it can have seen by its interval. These come first.
+    /// By statement: the earliest and the latest state that it can have seen by its interval. These
+    /// come first.
     spans: Vec<(u32, u32)>,
 }
 
 #[derive(Debug)]
 struct Level {
-    sight: Sight,
+    sight: StatementSight,
     writes: bool,
-    left: Option<Vec<Sight>>,
+    left: Option<Vec<StatementSight>>,
 }
 
-/// One way in which a transaction can have run. The transaction is open: whoever asked commits or drops it.
+/// One way in which a transaction can have run. The transaction is open: whoever asked commits or
+/// drops it.
 #[derive(Debug)]
 pub struct Choice {
     /// The open transaction.
@@ -84,7 +87,7 @@ pub struct Choice {
     /// What it read and wrote.
     pub ran: Ran,
     /// What its statements saw, where that is not the state before.
-    pub sights: Vec<(OpId, Sight)>,
+    pub sights: Vec<(OpId, StatementSight)>,
 }
 
 impl Choices {
@@ -149,7 +152,8 @@ impl Choices {
         self.done
     }
 
-    /// The same choices without what saves work: the strongest choice first, and no second one where it cannot matter.
+    /// The same choices without what saves work: the strongest choice first, and no second one
+    /// where it cannot matter.
     #[must_use]
     pub fn with(mut self, strongest_first: bool, concrete: bool) -> Self {
         (self.strongest_first, self.concrete) = (strongest_first, concrete);
@@ -159,7 +163,8 @@ impl Choices {
         self
     }
 
-    /// The same choices as far as the budget lasts; then there is none, and [`Choices::cut`] says so.
+    /// The same choices as far as the budget lasts; then there is none, and [`Choices::cut`] says
+    /// so.
     #[must_use]
     pub fn within(mut self, budget: &Budget) -> Self {
         self.budget = budget.clone();
@@ -173,9 +178,10 @@ impl Choices {
         self
     }
 
-    /// The same choices as databases with snapshots make them, where each statement may have a state of its own: one
-    /// that there can have been while it ran, and what it writes is the newest. Only if none of these fits, others
-    /// come, but none before the earliest snapshot. Then [`Choices::cut`] says so.
+    /// The same choices as databases with snapshots make them, where each statement may have a
+    /// state of its own: one that there can have been while it ran, and what it writes is the
+    /// newest. Only if none of these fits, others come, but none before the earliest snapshot. Then
+    /// [`Choices::cut`] says so.
     #[must_use]
     pub fn in_time(mut self, placed: &Placed<'_, '_>) -> Self {
         self.cut = true;
@@ -186,7 +192,8 @@ impl Choices {
         self
     }
 
-    /// The same choices with the first sight of each statement that fits; then [`Choices::cut`] says so.
+    /// The same choices with the first sight of each statement that fits; then [`Choices::cut`]
+    /// says so.
     #[must_use]
     pub fn first_only(mut self) -> Self {
         (self.cut, self.one_each) = (true, true);
@@ -235,14 +242,14 @@ impl Choices {
 
     fn serial(&mut self, machine: &mut Machine<'_>) -> Result<Option<Choice>, Outside> {
         self.done = true;
-        let sight = Sight::state(self.here);
+        let sight = StatementSight::state(self.here);
         Ok(self.run(machine, &sight)?.choice)
     }
 
     /// The next snapshot that fits.
     fn back(&mut self, machine: &mut Machine<'_>) -> Result<Option<Choice>, Outside> {
         while let Some(at) = self.snapshot.filter(|_| !self.is_over()) {
-            let run = self.run(machine, &Sight::state(at))?;
+            let run = self.run(machine, &StatementSight::state(at))?;
             let fresh = |write: &Write| {
                 machine.last_writer(write.table, &write.key, self.here).is_none_or(|(state, _)| state <= at)
             };
@@ -257,7 +264,7 @@ impl Choices {
             }
             self.done = self.snapshot.is_none();
             if at != self.here {
-                choice.sights = self.ops.iter().map(|&op| (op, Sight::state(at))).collect();
+                choice.sights = self.ops.iter().map(|&op| (op, StatementSight::state(at))).collect();
             }
             return Ok(Some(choice));
         }
@@ -277,12 +284,13 @@ impl Choices {
 struct Run {
     choice: Option<Choice>,
     seen: Ran,
-    /// Whether the writes are the same whatever the snapshot, as long as there is no write conflict.
+    /// Whether the writes are the same whatever the snapshot, as long as there is no write
+    /// conflict.
     is_closed: bool,
 }
 
 impl Choices {
-    fn run(&mut self, machine: &mut Machine<'_>, sight: &Sight) -> Result<Run, Outside> {
+    fn run(&mut self, machine: &mut Machine<'_>, sight: &StatementSight) -> Result<Run, Outside> {
         let mut transaction = machine.begin();
         let (mut ran, mut feeding) = (Ran::default(), Ran::default());
         let mut fits = true;
@@ -370,14 +378,14 @@ impl Choices {
         Ok(false)
     }
 
-    /// Runs the statements with the sights chosen so far, and the rest with the first that fits; `None` if one has
-    /// none.
+    /// Runs the statements with the sights chosen so far, and the rest with the first that fits;
+    /// `None` if one has none.
     fn forward(&mut self, machine: &mut Machine<'_>) -> Result<Option<Choice>, Outside> {
         let (mut transaction, mut ran) = self.prefix(machine)?;
         while self.levels.len() < self.ops.len() {
             let op = self.ops[self.levels.len()];
             let latest = self.strongest_first || self.rules.family == Family::Repeatable;
-            let sight = Sight::state(if latest { self.likely(machine) } else { machine.oldest() });
+            let sight = StatementSight::state(if latest { self.likely(machine) } else { machine.oldest() });
             let step = self.step(machine, &mut transaction, op, &sight);
             let fits = step.as_ref().is_ok_and(|step| step.fits && self.allowed(machine, step, &sight));
             let writes = step.as_ref().map_or(true, |step| step.locks);
@@ -404,7 +412,7 @@ impl Choices {
             (transaction, ran) = self.prefix(machine)?;
         }
         let sights = self.levels.iter().zip(&self.ops).map(|(level, op)| (*op, level.sight.clone()));
-        let sights = sights.filter(|(_, sight)| *sight != Sight::state(self.here)).collect();
+        let sights = sights.filter(|(_, sight)| *sight != StatementSight::state(self.here)).collect();
         Ok(Some(Choice { transaction, ran, sights }))
     }
 
@@ -424,13 +432,13 @@ impl Choices {
         machine: &mut Machine<'_>,
         transaction: &mut Transaction,
         op: OpId,
-        sight: &Sight,
-    ) -> Result<Step, Outside> {
+        sight: &StatementSight,
+    ) -> Result<StatementStep, Outside> {
         self.steps += 1;
         machine.step(transaction, op, sight)
     }
 
-    fn look(&mut self, machine: &Machine<'_>, step: &Step) {
+    fn look(&mut self, machine: &Machine<'_>, step: &StatementStep) {
         let mut tables = if step.result.is_err() { machine.all_tables() } else { Vec::new() };
         let mut looked = Ran::default();
         looked.add(step, &mut tables);

@@ -1,8 +1,9 @@
 //! Every execution of a few transactions, one after the other.
 //!
 //! # Algorithm
-//! Depth first: which transaction comes next, and how it ran. A choice with the same writes as one before is not
-//! followed twice, so a history whose writes do not depend on snapshots is walked through once.
+//! Depth first: which transaction comes next, and how it ran. A choice with the same writes as one
+//! before is not followed twice, so a history whose writes do not depend on snapshots is walked
+//! through once.
 //!
 //! # Invariants
 //! - [`Answer::Refuted`] is only said when every order and every choice was tried.
@@ -31,8 +32,8 @@ struct Frame {
     choices: Option<Choices>,
 }
 
-/// Looks for an execution of `txns` alone, all of them where `None`, with at most `limit` statements executed, and
-/// while the budget lasts.
+/// Looks for an execution of `txns` alone, all of them where `None`, with at most `limit`
+/// statements executed, and while the budget lasts.
 ///
 /// # Errors
 /// What is outside the fragment.

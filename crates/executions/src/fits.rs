@@ -4,9 +4,10 @@ use margay_history::{History, Statement, Value, ValueId};
 use margay_sql::{Dialect, Outcome, Value as SqlValue};
 use margay_verdict::compare::same_row;
 
-/// Whether the outcome fits everything that was observed of the statement. `writes` is true for a statement that
-/// changes rows: only then `count` is about them. `mixed` is true if it saw rows of several states: PostgreSQL sorts
-/// before it waits for locks, and returns the rows that changed meanwhile in their old places.
+/// Whether the outcome fits everything that was observed of the statement. `writes` is true for a
+/// statement that changes rows: only then `count` is about them. `mixed` is true if it saw rows of
+/// several states: PostgreSQL sorts before it waits for locks, and returns the rows that changed
+/// meanwhile in their old places.
 pub(crate) fn fits(
     history: &History,
     statement: &Statement,
@@ -58,14 +59,15 @@ pub(crate) fn difference(history: &History, statement: &Statement, outcome: &Out
     wrong
 }
 
-/// MySQL's clients are told of the rows that changed, of those that matched, or of two for each that an upsert updated.
+/// MySQL's clients are told of the rows that changed, of those that matched, or of two for each
+/// that an upsert updated.
 fn count_fits(count: u64, outcome: &Outcome, dialect: Dialect) -> bool {
     let mysql = [outcome.changed, outcome.matched + outcome.changed];
     count == outcome.matched || dialect.is_mysql() && mysql.contains(&count)
 }
 
-/// Rows of equal rank may come in any order; and all rows, where there is text among them: how a database sorts text
-/// depends on a collation that the history does not tell.
+/// Rows of equal rank may come in any order; and all rows, where there is text among them: how a
+/// database sorts text depends on a collation that the history does not tell.
 fn rows_fit(history: &History, observed: &[ValueId], outcome: &Outcome) -> bool {
     if observed.len() != outcome.rows.len() {
         return false;

@@ -1,15 +1,16 @@
 //! Rows that a transaction deleted and inserted again.
 //!
 //! # Problem
-//! To us a row is its key; to a database the row that was deleted and the one that was inserted are two. PostgreSQL at
-//! READ COMMITTED lets an UPDATE or a DELETE wait for who deletes a row that it has found, and go on without the row;
-//! the one in its place it does not see. By Adya's definition, too, a row that is deleted never comes back: who sees
-//! the old one dead and the new one not yet born reads committed versions only. Where the two are of one transaction,
-//! no committed state lacks the row, but a statement may.
+//! To us a row is its key; to a database the row that was deleted and the one that was inserted are
+//! two. PostgreSQL at READ COMMITTED lets an UPDATE or a DELETE wait for who deletes a row that it
+//! has found, and go on without the row; the one in its place it does not see. By Adya's
+//! definition, too, a row that is deleted never comes back: who sees the old one dead and the new
+//! one not yet born reads committed versions only. Where the two are of one transaction, no
+//! committed state lacks the row, but a statement may.
 //!
 //! # Invariants
-//! - Taking back to a state leaves the gaps that were made up to it; forgetting keeps those of the state itself and
-//!   later.
+//! - Taking back to a state leaves the gaps that were made up to it; forgetting keeps those of the
+//!   state itself and later.
 
 use std::collections::VecDeque;
 

@@ -1,26 +1,29 @@
 //! What rows can ever be, whatever the order, and a result outside of it.
 //!
 //! # Problem
-//! A result that no state gives is wrong, but there are more states than can be tried: `k` transfers that nobody looked
-//! at have `2^k` of them at `read-committed`. What all of them have in common is small.
+//! A result that no state gives is wrong, but there are more states than can be tried: `k`
+//! transfers that nobody looked at have `2^k` of them at `read-committed`. What all of them have in
+//! common is small.
 //!
 //! # Mathematics
-//! An invariant says of some cells (a column of a row) which values they can have. Take the transactions that can come
-//! before the one with the wrong result: all that may have committed but those that the level or the evidence puts
-//! after it. In any execution, each row that one of them sees was left by another one earlier, or by itself, or was
-//! there initially. So if
+//! An invariant says of some cells (a column of a row) which values they can have. Take the
+//! transactions that can come before the one with the wrong result: all that may have committed but
+//! those that the level or the evidence puts after it. In any execution, each row that one of them
+//! sees was left by another one earlier, or by itself, or was there initially. So if
 //! 1. every initial value is in its set, and
 //! 2. every statement of theirs that sees rows within the sets leaves rows within the sets,
 //!
-//! then every row that the result can rest on is within the sets, in every order and with every sight that any level
-//! allows.
+//! then every row that the result can rest on is within the sets, in every order and with every
+//! sight that any level allows.
 //!
-//! Additions (`x = x + c`) are the exception to 2: each of them happens once at most, so a value is one that was
-//! stored, plus the sum of some of them. All negative ones are a lower bound of that sum, all positive ones an upper
-//! bound, and what divides all of them divides it. An addition that its own statement bounds (`… - 10 WHERE x >= 10`)
-//! stores a number that is not below the bound: it counts as stored there, and not among the negative ones.
+//! Additions (`x = x + c`) are the exception to 2: each of them happens once at most, so a value is
+//! one that was stored, plus the sum of some of them. All negative ones are a lower bound of that
+//! sum, all positive ones an upper bound, and what divides all of them divides it. An addition that
+//! its own statement bounds (`… - 10 WHERE x >= 10`) stores a number that is not below the bound:
+//! it counts as stored there, and not among the negative ones.
 //!
-//! Transactions of unknown outcome count as far as they can write, and are never the ones with the wrong result.
+//! Transactions of unknown outcome count as far as they can write, and are never the ones with the
+//! wrong result.
 //!
 //! # Differs from the paper
 //! Troubadour leaves sums over unobserved transfers to the arithmetic of an SMT solver.
@@ -132,7 +135,8 @@ fn can_be(history: &History, observed: ValueId, values: &Possible) -> bool {
     }
 }
 
-/// A double stands for every number that is nearest to it. Small ones are nearest to one number of their scale only.
+/// A double stands for every number that is nearest to it. Small ones are nearest to one number of
+/// their scale only.
 fn double_can_be(double: f64, numbers: Numbers) -> bool {
     let few_digits = double.abs() * 10_f64.powi(i32::try_from(numbers.scale).unwrap_or(i32::MAX)) < 1e15;
     match double.to_string().parse::<Decimal>() {

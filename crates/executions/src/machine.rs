@@ -1,7 +1,8 @@
 //! The SQL interpreter over a history's statements, one committed state after the other.
 //!
 //! # Invariants
-//! - State *i* of the database is the state after the *i*-th commit; taking back and forgetting keep the numbers.
+//! - State *i* of the database is the state after the *i*-th commit; taking back and forgetting
+//!   keep the numbers.
 //! - A transaction that was not committed leaves nothing behind.
 
 use std::borrow::Cow;
@@ -13,7 +14,7 @@ use margay_sql::{
     StatementCache, TableId, Transaction, Value, Write,
 };
 use margay_verdict::cell::to_sql;
-use margay_verdict::execution::{Initial, Pin, Sight};
+use margay_verdict::execution::{Initial, Pin, StatementSight};
 use margay_verdict::{Budget, Outside};
 
 use super::fits::{Difference, difference, fits};
@@ -40,14 +41,15 @@ pub struct Machine<'h> {
 
 /// What one statement gave.
 #[derive(Debug)]
-pub struct Step {
+pub struct StatementStep {
     /// Its result, or the error that it would have ended with.
     pub result: Result<Outcome, SqlError>,
     /// Whether that is what was observed.
     pub fits: bool,
     /// Whether the statement locks the rows that it finds, to change them.
     pub locks: bool,
-    /// Whether it looks again at rows that it found and waited for, as every statement does that locks.
+    /// Whether it looks again at rows that it found and waited for, as every statement does that
+    /// locks.
     pub looks_again: bool,
 }
 
@@ -66,7 +68,7 @@ pub struct Ran {
 
 impl Ran {
     /// Adds what one more statement read and wrote.
-    pub fn add(&mut self, step: &Step, own: &mut Vec<TableId>) {
+    pub fn add(&mut self, step: &StatementStep, own: &mut Vec<TableId>) {
         let Ok(outcome) = &step.result else {
             // A failed statement does not tell what it looked at.
             self.taken.append(own);
@@ -96,8 +98,8 @@ impl<'h> Machine<'h> {
     /// The database before the first transaction, with indexes as they are needed or without any.
     ///
     /// # Errors
-    /// What is outside the fragment: an operation that is no SQL, a table whose columns are not declared, a type that
-    /// has no meaning here.
+    /// What is outside the fragment: an operation that is no SQL, a table whose columns are not
+    /// declared, a type that has no meaning here.
     pub fn new(history: &'h History, indexed: bool) -> Result<Self, Outside> {
         Self::starting(history, indexed, &[])
     }
@@ -125,8 +127,8 @@ impl<'h> Machine<'h> {
         })
     }
 
-    /// The same, with statements that end with the budget: as outside the fragment, which whoever polls the budget
-    /// knows better.
+    /// The same, with statements that end with the budget: as outside the fragment, which whoever
+    /// polls the budget knows better.
     #[must_use]
     pub fn within(mut self, budget: &Budget) -> Self {
         self.limit(budget);
@@ -245,7 +247,12 @@ impl<'h> Machine<'h> {
     ///
     /// # Errors
     /// When it is outside the fragment.
-    pub fn step(&mut self, transaction: &mut Transaction, op: OpId, sight: &Sight) -> Result<Step, Outside> {
+    pub fn step(
+        &mut self,
+        transaction: &mut Transaction,
+        op: OpId,
+        sight: &StatementSight,
+    ) -> Result<StatementStep, Outside> {
         let (statement, params) = self.bound(op)?;
         let Some(seen) = self.history.statement(op) else {
             return Err(Outside("an operation without SQL".into()));
@@ -272,22 +279,23 @@ impl<'h> Machine<'h> {
                 let looks_again = writes || outcome.reads.lock.is_some();
                 let gone = outcome.writes.iter().any(|write| write.after.is_none());
                 self.moves |= gone && !statement.is_delete();
-                Ok(Step { result: Ok(outcome), fits, locks, looks_again })
+                Ok(StatementStep { result: Ok(outcome), fits, locks, looks_again })
             }
             Err(error) if fails(&error) && self.is_noticed(op) => {
-                Ok(Step { result: Err(error), fits: false, locks: writes, looks_again: writes })
+                Ok(StatementStep { result: Err(error), fits: false, locks: writes, looks_again: writes })
             }
             Err(error) => Err(self.outside(op, &error)),
         }
     }
 
     /// What is wrong about what a statement gave; nothing where it failed.
-    pub(crate) fn difference(&self, op: OpId, step: &Step) -> Option<Difference> {
+    pub(crate) fn difference(&self, op: OpId, step: &StatementStep) -> Option<Difference> {
         let outcome = step.result.as_ref().ok()?;
         self.history.statement(op).map(|seen| difference(self.history, seen, outcome))
     }
 
-    /// Whether an error of the statement would have ended its transaction, or would show in what was observed.
+    /// Whether an error of the statement would have ended its transaction, or would show in what
+    /// was observed.
     #[must_use]
     pub fn is_noticed(&self, op: OpId) -> bool {
         let strict = self.database.dialect().is_strict();
@@ -338,7 +346,8 @@ impl<'h> Machine<'h> {
         self.database.last_write(table, self.database.clock()).map(|stamp| self.position_of(stamp))
     }
 
-    /// The last state at or before `at` that wrote a row, with what it is there; state 0 for what was there initially.
+    /// The last state at or before `at` that wrote a row, with what it is there; state 0 for what
+    /// was there initially.
     #[must_use]
     pub fn last_writer(&self, table: TableId, key: &[Value], at: u32) -> Option<(u32, bool)> {
         let (stamp, present) = self.database.last_version(table, key, self.stamp(at))?;
@@ -372,8 +381,8 @@ impl<'h> Machine<'h> {
         self.database.tables().map(|(_, id)| id).collect()
     }
 
-    /// The states in which a row's version differs from the one before, up to `at`, latest first; the earliest known
-    /// one always among them.
+    /// The states in which a row's version differs from the one before, up to `at`, latest first;
+    /// the earliest known one always among them.
     #[must_use]
     pub fn states_of(&self, table: TableId, key: &Key, at: u32) -> Vec<u32> {
         let versions = self.database.versions(table, key);
@@ -398,8 +407,8 @@ impl<'h> Machine<'h> {
         Pin { table: self.database.schema(table).name.clone(), key: key.to_vec(), at, missed: false }
     }
 
-    /// A pin that lets a row be missed: the latest state up to `at` that deleted it and inserted it again has it
-    /// neither as it was nor as it is.
+    /// A pin that lets a row be missed: the latest state up to `at` that deleted it and inserted it
+    /// again has it neither as it was nor as it is.
     #[must_use]
     pub fn gap(&self, table: TableId, key: &Key, at: u32) -> Option<Pin> {
         let state = self.gaps.last(&(table, key.clone()), at)?;
@@ -413,7 +422,8 @@ impl<'h> Machine<'h> {
         table.is_some_and(|table| self.gaps.has(&(table, pin.key.clone().into()), pin.at))
     }
 
-    /// A pin to a row's end after state `since` and up to `at`, if it ended there, whether it came back or not.
+    /// A pin to a row's end after state `since` and up to `at`, if it ended there, whether it came
+    /// back or not.
     #[must_use]
     pub fn end_of(&self, table: TableId, key: &Key, since: u32, at: u32) -> Option<Pin> {
         let between = |state: u32| since < state && state <= at;
@@ -456,8 +466,8 @@ impl<'h> Machine<'h> {
     }
 }
 
-/// Histories number their parameters whatever the database; MySQL's own marks have no numbers, so that each stands for
-/// the next value.
+/// Histories number their parameters whatever the database; MySQL's own marks have no numbers, so
+/// that each stands for the next value.
 fn positional(text: &str, given: Vec<Value>, dialect: Dialect) -> (Cow<'_, str>, Vec<Value>) {
     if !dialect.is_mysql() || !text.contains('$') {
         return (Cow::Borrowed(text), given);
@@ -489,7 +499,8 @@ fn is_set(text: &str) -> bool {
     start("set") || start("savepoint") || start("start")
 }
 
-/// Whether an error is one that the database reports too, rather than something that has no meaning here.
+/// Whether an error is one that the database reports too, rather than something that has no meaning
+/// here.
 fn fails(error: &SqlError) -> bool {
     match error {
         SqlError::Overflow(_)

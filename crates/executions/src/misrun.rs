@@ -1,30 +1,32 @@
 //! Lemmas about executions: a few transactions that cannot have run like this.
 //!
 //! # Problem
-//! That a transaction's results do not fit depends on what it saw, and that on who wrote it last, and on what those
-//! saw. Which orders have the same misfit?
+//! That a transaction's results do not fit depends on what it saw, and that on who wrote it last,
+//! and on what those saw. Which orders have the same misfit?
 //!
 //! # Mathematics
-//! Take a row that a transaction *r* looked at, and the last one *u* before *r* that wrote it otherwise than by adding
-//! constants (or the initial row). If *u* gives all its columns constants, what *u* saw does not matter. What *r* saw
-//! of it is what *u* left, and what was added by those between *u* and *r*: the same in every order that has *u* before
-//! *r*, the same adding ones between them, and every other possible writer before *u* or after *r*. If this is so for
-//! all rows that *r* looked at, and for all that those *u* looked at, and so on, then *r* gives the same results.
-//! Conditions look at every row that their table can have. Under snapshot isolation a writer is seen if it committed
-//! before the reader began; who adds adds to the newest version, because nobody else may write the row in between, if
-//! it has seen the row inserted.
+//! Take a row that a transaction *r* looked at, and the last one *u* before *r* that wrote it
+//! otherwise than by adding constants (or the initial row). If *u* gives all its columns constants,
+//! what *u* saw does not matter. What *r* saw of it is what *u* left, and what was added by those
+//! between *u* and *r*: the same in every order that has *u* before *r*, the same adding ones
+//! between them, and every other possible writer before *u* or after *r*. If this is so for all
+//! rows that *r* looked at, and for all that those *u* looked at, and so on, then *r* gives the
+//! same results. Conditions look at every row that their table can have. Under snapshot isolation a
+//! writer is seen if it committed before the reader began; who adds adds to the newest version,
+//! because nobody else may write the row in between, if it has seen the row inserted.
 //!
-//! A [`Misrun`](margay_verdict::execution::Misrun) names these transactions in their order, and assumes what is said
-//! above of beginnings and commits. It says that not all of its assumptions are true.
+//! A [`Misrun`](margay_verdict::execution::Misrun) names these transactions in their order, and
+//! assumes what is said above of beginnings and commits. It says that not all of its assumptions
+//! are true.
 //!
 //! # Invariants
-//! - [`Demands`] are computed from an execution of the named transactions alone, and from what transactions can touch
-//!   by their texts ([`Prints`]).
+//! - [`Demands`] are computed from an execution of the named transactions alone, and from what
+//!   transactions can touch by their texts ([`Prints`]).
 
 use hashbrown::HashSet;
 use margay_history::{History, OpId, TxnId};
 use margay_verdict::Outside;
-use margay_verdict::execution::{Moment, Sight};
+use margay_verdict::execution::{Moment, StatementSight};
 
 use super::machine::{Machine, Ran};
 use super::prints::{Effect, Prints, RowId};
@@ -79,8 +81,9 @@ pub fn has_lemmas(history: &History, rules: Rules) -> bool {
 }
 
 impl Course {
-    /// Executes the transactions that a lemma names, on nothing but the initial state. Only a misfit of the last one
-    /// counts, by a statement or by a write conflict: others may not fit because of what only they looked at.
+    /// Executes the transactions that a lemma names, on nothing but the initial state. Only a
+    /// misfit of the last one counts, by a statement or by a write conflict: others may not fit
+    /// because of what only they looked at.
     ///
     /// # Errors
     /// When something is outside the fragment.
@@ -100,8 +103,8 @@ impl Course {
         Ok(course)
     }
 
-    /// Executes one more transaction on a machine with as many states as there are transactions, and commits it if it
-    /// fits.
+    /// Executes one more transaction on a machine with as many states as there are transactions,
+    /// and commits it if it fits.
     ///
     /// # Errors
     /// When something is outside the fragment.
@@ -117,7 +120,7 @@ impl Course {
         let mut transaction = machine.begin();
         let (mut ran, mut misfit, mut failed, mut reads_only) = (Ran::default(), None, false, true);
         for op in machine.statements(txn)? {
-            let step = machine.step(&mut transaction, op, &Sight::state(sees))?;
+            let step = machine.step(&mut transaction, op, &StatementSight::state(sees))?;
             let mut tables = if step.result.is_err() { machine.all_tables() } else { Vec::new() };
             let counted = counts == Counts::First || counts == Counts::Of(Some(op));
             let blamed = counted && !step.fits;
@@ -235,7 +238,8 @@ impl Cone<'_> {
                 Some(Effect::Adds) => source.adding.push(other),
                 Some(Effect::Sets) if wrote => source.setting = Some(other),
                 Some(Effect::Writes) if wrote => source.writing = Some(other),
-                // It found the row as it would have left it: whether that is so depends on what it saw.
+                // It found the row as it would have left it: whether that is so depends on what it
+                // saw.
                 Some(Effect::Sets) => source.idle.push(other),
                 _ => {}
             }
@@ -267,7 +271,8 @@ impl Cone<'_> {
                 self.adding.insert(other);
                 let added = commit(self.txn(other));
                 self.demands.insert(Demand::Before(added, reader));
-                // Who did not see a row that was inserted meanwhile adds nothing, and is in nobody's way.
+                // Who did not see a row that was inserted meanwhile adds nothing, and is in
+                // nobody's way.
                 let began = self.begin(self.txn(other));
                 self.demands.extend(writer.map(|writer| Demand::Before(writer, began)));
             }
@@ -284,8 +289,8 @@ impl Cone<'_> {
         let mut apart = Vec::new();
         for row in &self.course.looked[place] {
             let source = self.source(place, row);
-            // Who sets a row to what its snapshot has writes nothing, so that others may have written since the
-            // snapshot.
+            // Who sets a row to what its snapshot has writes nothing, so that others may have
+            // written since the snapshot.
             let setting = source.setting.map(|other| self.begin(self.txn(other)));
             let writer = setting.or(source.writing.map(|other| commit(self.txn(other))));
             for &(txn, _) in self.prints.writers(row) {
@@ -300,7 +305,8 @@ impl Cone<'_> {
     }
 }
 
-/// Who wrote what is seen of a row, by places: the last one that did not only add, and who did since.
+/// Who wrote what is seen of a row, by places: the last one that did not only add, and who did
+/// since.
 #[derive(Default)]
 struct Source {
     /// It set all columns to constants.

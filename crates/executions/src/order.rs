@@ -5,8 +5,9 @@
 //! - Taking the last transaction back restores everything.
 //!
 //! # Cost
-//! The first transaction that is not placed yet is found from where it was last, in each of three sorted lists:
-//! constant on average. The floor of a snapshot looks back over the transactions that are concurrent.
+//! The first transaction that is not placed yet is found from where it was last, in each of three
+//! sorted lists: constant on average. The floor of a snapshot looks back over the transactions that
+//! are concurrent.
 
 use margay_history::{History, OpId, OpKind, Outcome, TxnId};
 use margay_verdict::execution::Moment;
@@ -188,9 +189,9 @@ impl<'h> Constraints<'h> {
     }
 }
 
-/// By what evidence says; else by when the commit was called, or a last statement acknowledged; else as they stand. Who
-/// reads what another one wrote, or waited for its lock, has called its own commit later; but the answers to two
-/// commits may come in any order.
+/// By what evidence says; else by when the commit was called, or a last statement acknowledged;
+/// else as they stand. Who reads what another one wrote, or waited for its lock, has called its own
+/// commit later; but the answers to two commits may come in any order.
 fn preferred(history: &History, live: &[TxnId], stamps: &[Option<i64>]) -> List {
     let commits = &history.evidence().commits;
     let known = |txn: TxnId| history.evidence().commit(txn);
@@ -200,10 +201,14 @@ fn preferred(history: &History, live: &[TxnId], stamps: &[Option<i64>]) -> List 
     };
     let all_stamped = live.iter().all(|txn| stamps[txn.index()].is_some());
     let all_known = !commits.is_empty() && live.iter().all(|&txn| known(txn).is_some());
-    List::new(history, live.iter().copied(), |txn| match () {
-        () if all_stamped => Some((stamps[txn.index()], end(txn), txn)),
-        () if all_known => Some((known(txn), end(txn), txn)),
-        () => Some((None, end(txn), txn)),
+    List::new(history, live.iter().copied(), |txn| {
+        if all_stamped {
+            Some((stamps[txn.index()], end(txn), txn))
+        } else if all_known {
+            Some((known(txn), end(txn), txn))
+        } else {
+            Some((None, end(txn), txn))
+        }
     })
 }
 
@@ -261,7 +266,8 @@ impl<'h> Placed<'_, 'h> {
         forward(stamped, &mut self.first.stamp, &self.is_placed);
     }
 
-    /// Up to `width` transactions that may come next, the preferred ones first; and whether there are more.
+    /// Up to `width` transactions that may come next, the preferred ones first; and whether there
+    /// are more.
     pub fn ready(&mut self, width: usize) -> (Vec<TxnId>, bool) {
         self.settle();
         let Constraints { history, preferred, .. } = self.constraints;
@@ -270,7 +276,8 @@ impl<'h> Placed<'_, 'h> {
             if !self.is_placed[txn.index()] && self.is_ready(txn) {
                 ready.push(txn);
             }
-            // Nobody needs all of a history's transactions at once; the list is sorted already where there are so many.
+            // Nobody needs all of a history's transactions at once; the list is sorted already
+            // where there are so many.
             if ready.len() > width.saturating_mul(4).max(MANY) {
                 break;
             }
@@ -373,8 +380,8 @@ impl<'h> Placed<'_, 'h> {
         (low, high)
     }
 
-    /// The earliest and the latest state that there can have been while a statement was executed, in an order of
-    /// transactions that follows real time: all of them, if there are no times.
+    /// The earliest and the latest state that there can have been while a statement was executed,
+    /// in an order of transactions that follows real time: all of them, if there are no times.
     #[must_use]
     pub fn states_at(&self, op: OpId) -> (u32, u32) {
         let history = self.constraints.history;
@@ -391,8 +398,9 @@ impl<'h> Placed<'_, 'h> {
         (low as u32, later.map_or(here, |place| (low + place) as u32))
     }
 
-    /// How many transactions committed before the first whose commit was called after a snapshot had been taken. Who
-    /// comes earlier than one that had ended by then had called its commit before.
+    /// How many transactions committed before the first whose commit was called after a snapshot
+    /// had been taken. Who comes earlier than one that had ended by then had called its commit
+    /// before.
     fn first_after(&self, instants: &[Instants], txn: TxnId) -> u32 {
         let taken = instants[txn.index()].begin;
         let commit = |other: &TxnId| instants[other.index()].commit;

@@ -1,9 +1,9 @@
 //! All orders at once: a SAT solver over what is before what.
 //!
 //! # Algorithm
-//! A variable for each two moments, and clauses that make them an order: of three moments no two ways around. What the
-//! level and the evidence ask is a clause for each pair; what a [`Misrun`] says is one clause. Transactions of unknown
-//! outcome have a variable of their own.
+//! A variable for each two moments, and clauses that make them an order: of three moments no two
+//! ways around. What the level and the evidence ask is a clause for each pair; what a [`Misrun`]
+//! says is one clause. Transactions of unknown outcome have a variable of their own.
 //!
 //! # Cost
 //! The cube of the number of moments.
@@ -172,13 +172,16 @@ impl<'c, 'h> Orders<'c, 'h> {
         true
     }
 
-    /// An order that is left; `Some(None)` if there is none, and `None` if the budget ended the search.
+    /// An order that is left; `Some(None)` if there is none, and `None` if the budget ended the
+    /// search.
     pub fn candidate(&mut self) -> Option<Option<Candidate>> {
         let answer = if self.solver.is_ok() { self.solver.solve_limited(&[]) } else { lbool::FALSE };
-        match () {
-            () if answer == lbool::TRUE => Some(Some(self.proposed())),
-            () if answer == lbool::FALSE => Some(None),
-            () => None,
+        if answer == lbool::TRUE {
+            Some(Some(self.proposed()))
+        } else if answer == lbool::FALSE {
+            Some(None)
+        } else {
+            None
         }
     }
 

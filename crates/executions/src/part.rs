@@ -1,20 +1,21 @@
 //! Some rows of a log, and every statement about them: a log of its own.
 //!
 //! # Problem
-//! In a long log whose order nothing tells, there are more orders than anybody can try. But an answer that is wrong is
-//! mostly wrong for a few rows, and the statements about those are few.
+//! In a long log whose order nothing tells, there are more orders than anybody can try. But an
+//! answer that is wrong is mostly wrong for a few rows, and the statements about those are few.
 //!
 //! # Mathematics
-//! Take a set of rows such that whoever can write one of them looks at and writes only rows of the set: then what these
-//! rows are at any time depends on the statements inside the set alone. Take an execution of the whole log, and leave
-//! out every statement that touches another row, and every transaction that has none left. The rows of the set are the
-//! same in every state, so each statement that is left gives what it gave; the order that is left is one that the level
-//! allows; nobody conflicts who did not before. So it is an execution of the part. Where the part has none, the log has
-//! none.
+//! Take a set of rows such that whoever can write one of them looks at and writes only rows of the
+//! set: then what these rows are at any time depends on the statements inside the set alone. Take
+//! an execution of the whole log, and leave out every statement that touches another row, and every
+//! transaction that has none left. The rows of the set are the same in every state, so each
+//! statement that is left gives what it gave; the order that is left is one that the level allows;
+//! nobody conflicts who did not before. So it is an execution of the part. Where the part has none,
+//! the log has none.
 //!
 //! # Invariants
-//! - Which rows a statement can touch comes from its text ([`margay_sql::Footprint`]), not from what it was seen to
-//!   touch. A statement that writes and may touch anything leaves no parts.
+//! - Which rows a statement can touch comes from its text ([`margay_sql::Footprint`]), not from
+//!   what it was seen to touch. A statement that writes and may touch anything leaves no parts.
 //! - A transaction keeps its beginning and its end, and with them its place in real time.
 
 use hashbrown::{HashMap, HashSet};
@@ -150,7 +151,8 @@ impl<T: Copy + Eq + std::hash::Hash> Ids<T> {
 }
 
 impl Part {
-    /// The part of a history that some rows are; `None` if somebody who writes one of them touches others.
+    /// The part of a history that some rows are; `None` if somebody who writes one of them touches
+    /// others.
     #[must_use]
     pub fn new(history: &History, touches: &Touches, rows: &RowSet) -> Option<Part> {
         let mut kept: HashSet<OpId> = HashSet::new();
@@ -188,7 +190,8 @@ impl Part {
         self.txns.turned(false, txn)
     }
 
-    /// What is said of the whole history, said of the part, or the other way; `None` if it names what is not there.
+    /// What is said of the whole history, said of the part, or the other way; `None` if it names
+    /// what is not there.
     #[must_use]
     pub fn translate(&self, inwards: bool, said: &Unexplained) -> Option<Unexplained> {
         let txn = |txn: TxnId| self.txns.turned(inwards, txn);

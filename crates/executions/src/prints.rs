@@ -110,9 +110,11 @@ fn effect(prints: &[Footprint], row: &RowId, there: bool) -> Effect {
     let writing: Vec<&Footprint> = prints.iter().filter(may_write).collect();
     let (adds, sets) =
         (|p: &&Footprint| p.adds.as_ref() == Some(row), |p: &&Footprint| p.sets.as_ref() == Some(row));
-    match () {
-        () if writing.iter().all(adds) => Effect::Adds,
-        () if there && writing.iter().any(sets) && writing.iter().all(|p| adds(p) || sets(p)) => Effect::Sets,
-        () => Effect::Writes,
+    if writing.iter().all(adds) {
+        Effect::Adds
+    } else if there && writing.iter().any(sets) && writing.iter().all(|p| adds(p) || sets(p)) {
+        Effect::Sets
+    } else {
+        Effect::Writes
     }
 }

@@ -11,8 +11,8 @@ pub enum Family {
     Serial,
     /// Everything as of one state, and no write conflict since.
     Snapshot,
-    /// Rows that are read as of the state before the transaction's own commit; rows that conditions leave out as of
-    /// any.
+    /// Rows that are read as of the state before the transaction's own commit; rows that conditions
+    /// leave out as of any.
     Repeatable,
     /// Committed rows.
     Committed(Reading),

@@ -1,11 +1,11 @@
 //! The database before the first transaction: tables, procedures, rows.
 //!
-//! Tables and procedures come from the header, and from CREATE statements of the history itself, which are executed
-//! before everything else: a statement that used a table before it was created would have failed. Tables that are
-//! dropped or created twice are outside.
+//! Tables and procedures come from the header, and from CREATE statements of the history itself,
+//! which are executed before everything else: a statement that used a table before it was created
+//! would have failed. Tables that are dropped or created twice are outside.
 //!
-//! An initial row whose value is not known is there, with values that an execution has to name ([`Initial`]); so is a
-//! column of it that is not known.
+//! An initial row whose value is not known is there, with values that an execution has to name
+//! ([`Initial`]); so is a column of it that is not known.
 
 use hashbrown::HashMap;
 use margay_history::{History, ObjectId, OpKind, Outcome, Table, TableId, Value as Seen, ValueId};

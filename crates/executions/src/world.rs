@@ -1,11 +1,12 @@
 //! Everything that the statements of a log can make of rows, in no order.
 //!
 //! # Invariants
-//! - Every row that any execution leaves, whatever its order and sights, is one that was there initially or that a
-//!   statement inserts; and its columns come from there by the changes that are noted for it. Why this bounds their
-//!   values: [`mod@crate::invariant`].
-//! - A row that was there initially, and that nothing can delete, is seen by everybody. So is one that a transaction has
-//!   inserted for sure whose writes the transaction with the result has to see.
+//! - Every row that any execution leaves, whatever its order and sights, is one that was there
+//!   initially or that a statement inserts; and its columns come from there by the changes that are
+//!   noted for it. Why this bounds their values: [`mod@crate::invariant`].
+//! - A row that was there initially, and that nothing can delete, is seen by everybody. So is one
+//!   that a transaction has inserted for sure whose writes the transaction with the result has to
+//!   see.
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{History, Outcome, TxnId};
@@ -56,11 +57,12 @@ impl Default for Made {
 }
 
 impl World {
-    /// Of the transactions that may have committed, but for those that have to come after `own`, if it is given.
+    /// Of the transactions that may have committed, but for those that have to come after `own`, if
+    /// it is given.
     ///
     /// # Errors
-    /// When a statement is outside the fragment or may do anything to any table. When the budget ends, too: whoever
-    /// polls it knows better.
+    /// When a statement is outside the fragment or may do anything to any table. When the budget
+    /// ends, too: whoever polls it knows better.
     pub fn new(
         machine: &mut Machine<'_>,
         constraints: &Constraints<'_>,
@@ -80,7 +82,8 @@ impl World {
                     let who = machine.history().show_txn(txn);
                     return Err(Outside(format!("a statement of {who} that may do anything")));
                 };
-                // What is changed where a row is there already may be another row, of the same unique value.
+                // What is changed where a row is there already may be another row, of the same
+                // unique value.
                 let inserts = effects.iter().all(|effect| matches!(effect, Effect::Insert { .. }));
                 let count = machine.history().statement(op).and_then(|seen| seen.count);
                 let all = inserts && count == Some(effects.len() as u64);
@@ -151,7 +154,8 @@ impl World {
         }
     }
 
-    /// Calls `visit` with each row that a table can have, and whether everybody sees it; false if there may be others.
+    /// Calls `visit` with each row that a table can have, and whether everybody sees it; false if
+    /// there may be others.
     pub fn each(&self, database: &Database, table: TableId, visit: &mut dyn FnMut(&Key, bool)) -> bool {
         let known = self.tables.get(&table);
         if known.is_some_and(|known| known.open) {
@@ -180,8 +184,8 @@ impl World {
         (initial || known.open || known.inserted.contains(key)).then_some(certain && stays)
     }
 
-    /// What a column of a row can be, if every column `c` of the row is one of `row(c)` whenever a statement computes
-    /// with it.
+    /// What a column of a row can be, if every column `c` of the row is one of `row(c)` whenever a
+    /// statement computes with it.
     #[must_use]
     pub fn cell(
         &self,

@@ -1,19 +1,20 @@
 //! Which transactions may take effect next, by session order and real time.
 //!
 //! # Design
-//! The transactions that committed and have not taken effect stand in a linked list, by start. A transaction may
-//! begin only if none that is left had ended before it began. So the ones to consider are a prefix of the list: up
-//! to the first start after the earliest end so far. With `n` clients that prefix has about `n` members, and finding
-//! it costs as much.
+//! The transactions that committed and have not taken effect stand in a linked list, by start. A
+//! transaction may begin only if none that is left had ended before it began. So the ones to
+//! consider are a prefix of the list: up to the first start after the earliest end so far. With `n`
+//! clients that prefix has about `n` members, and finding it costs as much.
 //!
-//! With instants, it is the next point of each that may not be before another's that is due: first its begin, then its
-//! commit.
+//! With instants, it is the next point of each that may not be before another's that is due: first
+//! its begin, then its commit.
 //!
-//! A transaction of unknown outcome has no end and need not take effect. It can no longer do so once a later one of
-//! its session has. Those that still can are in a list of their own.
+//! A transaction of unknown outcome has no end and need not take effect. It can no longer do so
+//! once a later one of its session has. Those that still can are in a list of their own.
 //!
 //! # Invariants
-//! Removals are undone in reverse order ("dancing links"), so a removed member still knows its neighbours.
+//! Removals are undone in reverse order ("dancing links"), so a removed member still knows its
+//! neighbours.
 
 use margay_history::{History, OpKind, Outcome, SessionId, TxnId};
 use margay_verdict::instants::Instants;
@@ -29,8 +30,8 @@ pub(crate) struct Calendar {
     starts: Vec<i64>,
     /// With the skew; `i64::MAX` where nothing is known.
     ends: Vec<i64>,
-    /// From when on the next point of each may be, and by when it must have been: its commit, or with instants its
-    /// begin until it has begun.
+    /// From when on the next point of each may be, and by when it must have been: its commit, or
+    /// with instants its begin until it has begun.
     opens: Vec<i64>,
     due: Vec<i64>,
     /// By place: where its points lie, if that counts.
@@ -39,7 +40,8 @@ pub(crate) struct Calendar {
     sessions: Vec<SessionId>,
     /// The previous one of the same session, if any.
     previous: Vec<u32>,
-    /// Two lists, of those that committed and of the others; one place behind all stands for both ends of each.
+    /// Two lists, of those that committed and of the others; one place behind all stands for both
+    /// ends of each.
     next: Vec<u32>,
     prior: Vec<u32>,
     removed: Vec<bool>,
@@ -126,8 +128,8 @@ impl Calendar {
         self.removed[place as usize]
     }
 
-    /// Those that committed and may be under way now: nothing that is left had ended before they began. Answers the
-    /// earliest of their ends.
+    /// Those that committed and may be under way now: nothing that is left had ended before they
+    /// began. Answers the earliest of their ends.
     pub fn window(&self, into: &mut Vec<u32>) -> i64 {
         into.clear();
         let tail = self.txns.len();
@@ -153,7 +155,8 @@ impl Calendar {
         self.starts.partition_point(|&start| start <= time) as u32
     }
 
-    /// Whether one of unknown outcome may take effect now, if that is the earliest end of the others.
+    /// Whether one of unknown outcome may take effect now, if that is the earliest end of the
+    /// others.
     pub fn may_occur(&self, place: u32, earliest: i64) -> bool {
         !self.is_removed(place) && self.opens[place as usize] <= earliest && self.follows_session(place)
     }
@@ -193,8 +196,8 @@ impl Calendar {
     }
 }
 
-/// A ring of the marked places and of one behind all, and one of the others and the next behind all: which comes next,
-/// and which before.
+/// A ring of the marked places and of one behind all, and one of the others and the next behind
+/// all: which comes next, and which before.
 fn linked(marked: &[bool]) -> (Vec<u32>, Vec<u32>) {
     let all = marked.len();
     let (mut next, mut prior) = (vec![NONE; all + 2], vec![NONE; all + 2]);

@@ -1,9 +1,9 @@
 //! Whether a transaction may take effect now.
 //!
 //! # Invariants
-//! `against` are the objects whose strands do not run on the state as of `seen`, a place in the world's log; `made`
-//! is what the others make. Looking again runs only the strands of what changed since; going back in the search is a
-//! change like any other.
+//! `against` are the objects whose strands do not run on the state as of `seen`, a place in the
+//! world's log; `made` is what the others make. Looking again runs only the strands of what changed
+//! since; going back in the search is a change like any other.
 
 use margay_history::{ObjectId, TxnId};
 use margay_verdict::{Cell, Outside};

@@ -1,27 +1,29 @@
 //! Engine `follow`: complete checking in the order of real time.
 //!
 //! # Problem
-//! With intervals, at most as many transactions as there are clients can take effect at any moment. Whether some
-//! order of them explains what clients saw is then a matter of running them, whatever their operations are:
-//! registers, lists, rows written in part, scans, predicate updates, values that repeat.
+//! With intervals, at most as many transactions as there are clients can take effect at any moment.
+//! Whether some order of them explains what clients saw is then a matter of running them, whatever
+//! their operations are: registers, lists, rows written in part, scans, predicate updates, values
+//! that repeat.
 //!
 //! # Algorithm
-//! Depth-first search over who takes effect next ([`search`]), on one state that changes in place ([`world`]). Each
-//! transaction under way knows the objects that speak against it ([`candidate`]); when an object changes, only what
-//! concerns that object is run again ([`strand`]). The search is Wing and Gong's, with Lowe's memory of frontiers
-//! [WingGong1993, Lowe2017]; at the snapshot levels each transaction has two points. Where that search is lost among
-//! begins, one with one point each is tried: a serial order is an order of points, too.
+//! Depth-first search over who takes effect next ([`search`]), on one state that changes in place
+//! ([`world`]). Each transaction under way knows the objects that speak against it ([`candidate`]);
+//! when an object changes, only what concerns that object is run again ([`strand`]). The search is
+//! Wing and Gong's, with Lowe's memory of frontiers [WingGong1993, Lowe2017]; at the snapshot
+//! levels each transaction has two points. Where that search is lost among begins, one with one
+//! point each is tried: a serial order is an order of points, too.
 //!
 //! # Invariants
 //! An order that is found is one that the audit accepts.
 //!
 //! # Cost
-//! A step costs the transactions under way, times what the last step changed. On correct databases with eight
-//! clients there are two or three steps per transaction.
+//! A step costs the transactions under way, times what the last step changed. On correct databases
+//! with eight clients there are two or three steps per transaction.
 //!
 //! # When it answers unknown
-//! Levels without real time, where no order in real time exists; conditions and statements outside the fragment;
-//! more steps than it may take.
+//! Levels without real time, where no order in real time exists; conditions and statements outside
+//! the fragment; more steps than it may take.
 
 mod calendar;
 mod candidate;
@@ -73,7 +75,8 @@ impl Follow {
         }
     }
 
-    /// The order, not audited, or that a few objects have none, if that is found soon; nothing if it takes long.
+    /// The order, not audited, or that a few objects have none, if that is found soon; nothing if
+    /// it takes long.
     #[must_use]
     pub fn glimpse(&self, history: &History, question: Question, budget: &Budget) -> Option<Verdict> {
         let Ok(predicates) = Predicates::compile(history) else {
@@ -103,7 +106,8 @@ pub enum Attempt {
 }
 
 impl Follow {
-    /// The order, not audited, or the transactions that did not fit where the search ended; soon, or with patience.
+    /// The order, not audited, or the transactions that did not fit where the search ended; soon,
+    /// or with patience.
     #[must_use]
     pub fn attempt(&self, history: &History, question: Question, patient: bool, budget: &Budget) -> Attempt {
         let Ok(predicates) = Predicates::compile(history) else { return Attempt::Stuck(Vec::new()) };
@@ -181,9 +185,9 @@ fn is_split(question: Question) -> bool {
     }
 }
 
-/// How many steps are worth it, at first and in all: at levels with real time the search decides; at the others, and for
-/// large histories, it is a guess: every step takes memory, and the engines after this one may decide. Where there are
-/// conditions they rarely do.
+/// How many steps are worth it, at first and in all: at levels with real time the search decides;
+/// at the others, and for large histories, it is a guess: every step takes memory, and the engines
+/// after this one may decide. Where there are conditions they rarely do.
 fn limits(history: &History, question: Question) -> [usize; 2] {
     let size = history.txn_count();
     let few = 40 * size + 50_000;

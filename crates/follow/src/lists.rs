@@ -1,9 +1,9 @@
 //! What a list that was seen teaches about the order of its appends.
 //!
 //! # Algorithm
-//! A list shows its whole past. At the first place where the list differs from what a transaction saw of it, the
-//! element that was seen there was appended before the one that is there now, however long ago that was: its writer
-//! is better taken first.
+//! A list shows its whole past. At the first place where the list differs from what a transaction
+//! saw of it, the element that was seen there was appended before the one that is there now,
+//! however long ago that was: its writer is better taken first.
 
 use margay_history::{ObjectId, OpKind, Value, ValueId};
 

@@ -20,8 +20,8 @@ pub(crate) fn in_order(steps: impl Iterator<Item = (Kind, TxnId)>) -> Vec<Point>
     points
 }
 
-/// With instants, each point at its earliest one. Who writes nothing was taken whole at its begin, and commits when it
-/// may.
+/// With instants, each point at its earliest one. Who writes nothing was taken whole at its begin,
+/// and commits when it may.
 pub(crate) fn in_time(history: &History, steps: impl Iterator<Item = (Kind, TxnId)>) -> Vec<Point> {
     let mut now = i64::MIN;
     let mut timed = Vec::new();

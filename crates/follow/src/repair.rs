@@ -1,23 +1,25 @@
 //! What a dead end teaches about the order.
 //!
 //! # Problem
-//! Two writers of one object were taken in the wrong order, and nobody reads the object until long afterwards. Going
-//! back step by step would try everything in between first.
+//! Two writers of one object were taken in the wrong order, and nobody reads the object until long
+//! afterwards. Going back step by step would try everything in between first.
 //!
 //! # Algorithm
-//! Take a transaction that cannot be taken, and each object that is against it. One of these would make it agree
-//! with the object:
-//! 1. to be taken before the last writers of the object, together with everything that has to come before it;
-//! 2. another order of these writers: one of them moved, and the transaction behind all of them or before the last;
-//!    Of a list, the appends that what was seen shows in another order ([`crate::lists`]);
-//! 3. a write of unknown outcome that was left out, because a later transaction of its session came first, or
-//!    because something else changed what it saw.
+//! Take a transaction that cannot be taken, and each object that is against it. One of these would
+//! make it agree with the object:
+//! 1. to be taken before the last writers of the object, together with everything that has to come
+//!    before it;
+//! 2. another order of these writers: one of them moved, and the transaction behind all of them or
+//!    before the last; Of a list, the appends that what was seen shows in another order
+//!    ([`crate::lists`]);
+//! 3. a write of unknown outcome that was left out, because a later transaction of its session came
+//!    first, or because something else changed what it saw.
 //!
 //! The search goes back to the first step that this concerns, and prefers that order from then on.
 //!
 //! # Invariants
-//! This is only advice: it changes what is tried first. Each piece of advice is followed a few times at most, so the
-//! search ends.
+//! This is only advice: it changes what is tried first. Each piece of advice is followed a few
+//! times at most, so the search ends.
 
 use margay_history::ObjectId;
 use margay_verdict::Cell;
@@ -89,8 +91,8 @@ impl Search<'_> {
         None
     }
 
-    /// Which transaction of unknown outcome that was left out would have made the transaction agree with the object,
-    /// and when.
+    /// Which transaction of unknown outcome that was left out would have made the transaction agree
+    /// with the object, and when.
     fn revive(&self, place: u32, object: ObjectId) -> Option<Lesson> {
         let candidate = self.candidate(place);
         // What too many have overwritten since is of no use.
@@ -142,8 +144,8 @@ impl Search<'_> {
         next.and_then(|&next| self.before(next, object)).unwrap_or_else(|| self.world().cell(object))
     }
 
-    /// What an object holds now if a transaction had taken effect before a step, and those that wrote it since after
-    /// that.
+    /// What an object holds now if a transaction had taken effect before a step, and those that
+    /// wrote it since after that.
     fn outcome_since(&self, place: u32, step: usize, object: ObjectId) -> Option<Cell> {
         let writers = self.writers(object);
         let since = &writers[writers.partition_point(|&writer| (writer as usize) < step)..];
@@ -156,8 +158,8 @@ impl Search<'_> {
         self.outcome(&places, object, start)
     }
 
-    /// An order of the last writers of an object among which the transaction agrees with it: one of them moved behind
-    /// some others, the latest first.
+    /// An order of the last writers of an object among which the transaction agrees with it: one of
+    /// them moved behind some others, the latest first.
     fn reorder(&self, place: u32, object: ObjectId) -> Option<Lesson> {
         let all = self.writers(object);
         let writers = &all[all.len().saturating_sub(WRITERS)..];

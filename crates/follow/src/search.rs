@@ -1,27 +1,28 @@
 //! Depth-first search for an order in real time.
 //!
 //! # Problem
-//! Find an order of all committed transactions, and of some of unknown outcome, that contains session order and real
-//! time and in which every transaction sees what it saw. At the snapshot levels, an order of begin and commit
-//! points.
+//! Find an order of all committed transactions, and of some of unknown outcome, that contains
+//! session order and real time and in which every transaction sees what it saw. At the snapshot
+//! levels, an order of begin and commit points.
 //!
 //! # Algorithm
-//! Wing and Gong's search with Lowe's memory of frontiers: at each point, take a transaction that may be under way
-//! and agrees with the state. If none does, go back. A frontier (who has taken effect, the state, who has begun)
-//! that led nowhere is not tried again.
+//! Wing and Gong's search with Lowe's memory of frontiers: at each point, take a transaction that
+//! may be under way and agrees with the state. If none does, go back. A frontier (who has taken
+//! effect, the state, who has begun) that led nowhere is not tried again.
 //!
-//! - A transaction that only reads and agrees now is taken at once, without an alternative: any order that takes it
-//!   later can take it now.
+//! - A transaction that only reads and agrees now is taken at once, without an alternative: any
+//!   order that takes it later can take it now.
 //! - Writers are tried in the order of [`rank`].
-//! - Transactions of unknown outcome come last, and only if they change something: first those that may write what
-//!   is in somebody's way, or that a dead end advised; all others when nothing else is left to try.
-//! - With two points, a transaction begins directly before its commit, or directly before another's commit that
-//!   changes what it saw. So the first thing to try with a commit is to begin all that agree now and would not
-//!   afterwards.
+//! - Transactions of unknown outcome come last, and only if they change something: first those that
+//!   may write what is in somebody's way, or that a dead end advised; all others when nothing else
+//!   is left to try.
+//! - With two points, a transaction begins directly before its commit, or directly before another's
+//!   commit that changes what it saw. So the first thing to try with a commit is to begin all that
+//!   agree now and would not afterwards.
 //!
 //! # Invariants
-//! `held` says which of those that have begun writes an object; of two transactions that write one object, one
-//! commits before the other begins.
+//! `held` says which of those that have begun writes an object; of two transactions that write one
+//! object, one commits before the other begins.
 
 mod rank;
 
@@ -45,7 +46,7 @@ const PREPARED: usize = 256;
 const NEIGHBOURS: usize = 16;
 
 /// How often one piece of advice is followed.
-const MOST_TRIES: u32 = 4;
+const MAX_TRIES: u32 = 4;
 
 /// After so many steps that lead no further, and some more in a large history, the search is lost.
 const LOST_AFTER: usize = 250_000;
@@ -96,7 +97,7 @@ struct Move {
 }
 
 /// What was done.
-pub(crate) struct Step {
+pub(crate) struct SearchStep {
     kind: Kind,
     /// By whom.
     pub place: u32,
@@ -132,7 +133,7 @@ pub(crate) struct Search<'p> {
     lately: VecDeque<u32>,
     begun: HashMap<u32, Made>,
     held: HashMap<ObjectId, u32>,
-    steps: Vec<Step>,
+    steps: Vec<SearchStep>,
     /// By object: the steps that wrote it.
     writers: Vec<Vec<u32>>,
     /// Those of unknown outcome that can no longer take effect, and the steps that made it so.
@@ -258,7 +259,8 @@ impl<'p> Search<'p> {
         self.ranked(&ready)
     }
 
-    /// The blocked transactions for which everything that may be done now should wait; none if something need not.
+    /// The blocked transactions for which everything that may be done now should wait; none if
+    /// something need not.
     fn awaited(&self, moves: &[Move]) -> Vec<u32> {
         let mut all = Vec::new();
         for next in moves {
@@ -275,8 +277,8 @@ impl<'p> Search<'p> {
         all
     }
 
-    /// These are blocked: goes back to where the order went wrong, if that can be told. The frontiers in between
-    /// were not tried to the end.
+    /// These are blocked: goes back to where the order went wrong, if that can be told. The
+    /// frontiers in between were not tried to the end.
     fn restart(&mut self, mut blocked: Vec<u32>, turns: &mut Vec<Turn>, visited: &mut HashSet<u64>) {
         blocked.sort_unstable_by_key(|&place| self.calendar.end(place));
         let Some((advice, step)) = self.learn(&blocked) else { return };
@@ -310,7 +312,7 @@ impl<'p> Search<'p> {
 
     /// Whether advice may be followed once more.
     pub(crate) fn is_open(&self, advice: Advice) -> bool {
-        self.tried.get(&advice).is_none_or(|&times| times < MOST_TRIES)
+        self.tried.get(&advice).is_none_or(|&times| times < MAX_TRIES)
     }
 
     /// Whether the first was advised to wait for the second, or for what comes after it.
@@ -319,7 +321,7 @@ impl<'p> Search<'p> {
         self.advice.get(&first).is_some_and(|others| others.iter().any(waits))
     }
 
-    pub(crate) fn steps(&self) -> &[Step] {
+    pub(crate) fn steps(&self) -> &[SearchStep] {
         &self.steps
     }
 
@@ -327,8 +329,8 @@ impl<'p> Search<'p> {
         &self.writers[object.index()]
     }
 
-    /// Those of unknown outcome that did not take effect and may write an object, the latest first, and the steps
-    /// before which they would have to.
+    /// Those of unknown outcome that did not take effect and may write an object, the latest first,
+    /// and the steps before which they would have to.
     pub(crate) fn left_out(&self, object: ObjectId) -> Vec<(u32, usize)> {
         let open = |place: u32| self.calendar.may_occur(place, self.earliest).then_some(self.steps.len());
         let until = |place: u32| self.closed.get(&place).map(|&step| step as usize).or_else(|| open(place));
@@ -358,7 +360,7 @@ impl<'p> Search<'p> {
     }
 
     fn certificate(&self) -> Certificate {
-        let txn = |step: &Step| self.calendar.txns[step.place as usize];
+        let txn = |step: &SearchStep| self.calendar.txns[step.place as usize];
         if !self.split {
             let txns = self.steps.iter().map(txn).collect();
             return Certificate::Order(Order { txns, reads: Vec::new() });
@@ -383,7 +385,8 @@ impl<'p> Search<'p> {
         self.furthest.lately = lately.collect();
     }
 
-    /// What may be done now, the most promising first; of transactions of unknown outcome only what seems to help.
+    /// What may be done now, the most promising first; of transactions of unknown outcome only what
+    /// seems to help.
     fn moves(&mut self) -> Vec<Move> {
         self.look();
         let mut ready = Vec::new();
@@ -410,8 +413,8 @@ impl<'p> Search<'p> {
         self.window = window;
     }
 
-    /// The transactions of unknown outcome that have begun, that may write what is in somebody's way, or that are
-    /// better taken before a ready one.
+    /// The transactions of unknown outcome that have begun, that may write what is in somebody's
+    /// way, or that are better taken before a ready one.
     fn helping(&self, ready: &[u32]) -> Vec<u32> {
         let begun = self.begun.keys().copied().filter(|&place| !self.calendar.must(place));
         let (history, open) = (self.world.history(), self.calendar.open_unknowns(self.earliest));
@@ -472,7 +475,8 @@ impl<'p> Search<'p> {
             Kind::Commit => self.begun.remove(&next.place).unwrap_or_default(),
             _ => self.candidate(next.place).made.clone(),
         };
-        let mut step = Step { kind: next.kind, place: next.place, replaced: Vec::new(), closed: Vec::new() };
+        let mut step =
+            SearchStep { kind: next.kind, place: next.place, replaced: Vec::new(), closed: Vec::new() };
         if next.kind != Kind::Commit {
             step.closed = self.calendar.open_before(next.place).collect();
             step.closed.iter().for_each(|&before| self.calendar.remove(before));

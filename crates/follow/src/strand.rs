@@ -1,10 +1,11 @@
 //! What one transaction saw and did, object by object.
 //!
 //! # Design
-//! Apart from [summaries](margay_verdict::summaries), what a transaction observes of one object depends on that
-//! object alone: a read compares its value; a scan says that it matches, or that it does not; a predicate update
-//! changes it if it matches. So a transaction may run on a state if each of its *strands* may run on its object: the
-//! operations on that object, in program order. When one object changes, one strand is run again.
+//! Apart from [summaries](margay_verdict::summaries), what a transaction observes of one object
+//! depends on that object alone: a read compares its value; a scan says that it matches, or that it
+//! does not; a predicate update changes it if it matches. So a transaction may run on a state if
+//! each of its *strands* may run on its object: the operations on that object, in program order.
+//! When one object changes, one strand is run again.
 //!
 //! The meaning of each operation is that of [`margay_verdict::state`], which the audit replays.
 
@@ -12,7 +13,7 @@ use std::borrow::Cow;
 
 use margay_history::{History, ObjectId, Op, OpId, OpKind, PredicateId, TableId, TxnId, ValueId};
 use margay_verdict::cell::{fold, observed_matches};
-use margay_verdict::state::{View, check, effects};
+use margay_verdict::state::{ObjectView, check, effects};
 use margay_verdict::{Cell, Effect, Outside, Predicates};
 
 use crate::world::{Made, World};
@@ -242,7 +243,7 @@ struct Run<'a> {
     made: Made,
 }
 
-impl View for Run<'_> {
+impl ObjectView for Run<'_> {
     fn look(&self, object: ObjectId) -> Cow<'_, Cell> {
         let own = self.made.binary_search_by_key(&object, |made| made.0);
         Cow::Borrowed(own.map_or(self.world.cell(object), |place| &self.made[place].1))

@@ -1,14 +1,15 @@
 //! Proving that there is no order.
 //!
 //! # Problem
-//! The search went everywhere and found nothing. Somebody else has to be able to check that, and wants to see few
-//! transactions.
+//! The search went everywhere and found nothing. Somebody else has to be able to check that, and
+//! wants to see few transactions.
 //!
 //! # Algorithm
-//! What was seen of a few objects is enough: those that were against the transactions at the furthest dead end, then
-//! those that these transactions touched, then those of their neighbours too, then all. [`dead_end`], which the
-//! audit will run again, says whether these objects have an order, and from when on there was none. Then objects are
-//! left out one by one, as long as there still is none.
+//! What was seen of a few objects is enough: those that were against the transactions at the
+//! furthest dead end, then those that these transactions touched, then those of their neighbours
+//! too, then all. [`dead_end`], which the audit will run again, says whether these objects have an
+//! order, and from when on there was none. Then objects are left out one by one, as long as there
+//! still is none.
 
 use margay_audit::dead_end;
 use margay_history::{History, ObjectId, TxnId};
@@ -19,7 +20,7 @@ use margay_verdict::{Budget, Certificate, DeadEnd, Finding, Question};
 use crate::search::Furthest;
 
 /// How many objects are enough to try.
-const MOST_OBJECTS: usize = 2_000;
+const MAX_OBJECTS: usize = 2_000;
 
 /// How often leaving objects out is tried.
 const TRIES: usize = 64;
@@ -34,7 +35,7 @@ pub(crate) fn prove(
     let against = against(furthest);
     let blocked = furthest.blocked.iter().map(|(txn, _)| *txn);
     let near = furthest.lately.iter().copied().chain(blocked.clone());
-    let all = (history.object_count() <= MOST_OBJECTS).then(|| history.objects().collect());
+    let all = (history.object_count() <= MAX_OBJECTS).then(|| history.objects().collect());
     let stages = [
         Some(against.clone()),
         Some(with(history, &against, blocked)),

@@ -1,4 +1,5 @@
-//! Engine follow against the definitions: all tiny histories, random ones, every certificate audited, the laws.
+//! Engine follow against the definitions: all tiny histories, random ones, every certificate
+//! audited, the laws.
 
 use margay_follow::Follow;
 use margay_levels::Level;

@@ -1,4 +1,5 @@
-//! Simulated databases of known isolation: what a protocol promises with real time is found to hold, whatever the mix.
+//! Simulated databases of known isolation: what a protocol promises with real time is found to
+//! hold, whatever the mix.
 
 use margay_audit::audit;
 use margay_follow::Follow;
@@ -48,7 +49,8 @@ fn no_false_alarm_on_correct_protocols() {
 /// Their transactions take effect between their begins and their ends.
 const KEEPS_REAL_TIME: [Protocol; 1] = [Protocol::Ss2pl];
 
-/// Nothing that a fault did is said to hold where it broke the level for certain, and the audit accepts what is said.
+/// Nothing that a fault did is said to hold where it broke the level for certain, and the audit
+/// accepts what is said.
 #[test]
 fn faults_give_audited_answers() {
     let mut answers = 0;
@@ -66,18 +68,21 @@ fn faults_give_audited_answers() {
     assert!(answers > 0);
 }
 
-/// A list that was read long after two appends changed places, and a transaction of unknown outcome that was
-/// seen long after it agreed with the state, took hundreds of thousands of steps, or no answer.
+/// A list that was read long after two appends changed places, and a transaction of unknown outcome
+/// that was seen long after it agreed with the state, took hundreds of thousands of steps, or no
+/// answer.
 #[test]
 fn a_dead_end_long_after_its_cause() {
     for (protocol, level, transactions, seed) in [
         (Protocol::Ss2pl, Level::StrictSerializable, 20_000, 1),
         (Protocol::SiFuw, Level::SnapshotIsolation, 3_000, 2),
-        // The next transaction of the same client began because another committed, and the advice was not heard.
+        // The next transaction of the same client began because another committed, and the advice
+        // was not heard.
         (Protocol::SiFuw, Level::SnapshotIsolation, 3_000, 7),
         // A serial order was found at once, an order of two points each not at all.
         (Protocol::Ss2pl, Level::SnapshotIsolation, 5_000, 2),
-        // A row was deleted and written in the wrong order, and written once more before somebody saw it absent.
+        // A row was deleted and written in the wrong order, and written once more before somebody
+        // saw it absent.
         (Protocol::Mvto, Level::Serializable, 5_000, 6),
         (Protocol::SiFuw, Level::SnapshotIsolation, 5_000, 4),
     ] {
@@ -87,8 +92,8 @@ fn a_dead_end_long_after_its_cause() {
     }
 }
 
-/// A transaction was advised to wait for another, and then to come before what that other one comes after. It waited on,
-/// and the search took twenty seconds.
+/// A transaction was advised to wait for another, and then to come before what that other one comes
+/// after. It waited on, and the search took twenty seconds.
 #[test]
 fn advice_that_later_advice_rules_out_is_forgotten() {
     let mix = Mix::NAMED[0].1;

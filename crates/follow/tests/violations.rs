@@ -1,4 +1,5 @@
-//! What has no order in real time is shown by a few objects, and the audit tells a true proof from a false one.
+//! What has no order in real time is shown by a few objects, and the audit tells a true proof from
+//! a false one.
 
 use margay_audit::audit;
 use margay_audit::dead_end;
@@ -19,8 +20,8 @@ fn finding(history: &History, level: Level) -> Finding {
     }
 }
 
-/// Withdrawals from two accounts of one customer, after payments that made the same balances as before:
-/// values repeat, so no read tells which payment it saw.
+/// Withdrawals from two accounts of one customer, after payments that made the same balances as
+/// before: values repeat, so no read tells which payment it saw.
 const WRITE_SKEW: &str = "init: x=50 y=50 z=0 \
     | T1: w(x,70)@[1,2] | T2: w(y,70)@[1,2] | T3: w(x,50)@[3,4] | T4: w(y,50)@[3,4] | T5: w(z,1)@[5,6] \
     | T6: r(x,50)@[10,11] r(y,50)@[12,13] w(x,-40)@[14,20] \
@@ -82,7 +83,8 @@ fn a_phantom_and_a_lost_update() {
     assert!(matches!(ask(&lost, Level::StrictSnapshotIsolation), Verdict::Violated(_)));
 }
 
-/// What has an unknown outcome may take effect late, but not after a later transaction of its session.
+/// What has an unknown outcome may take effect late, but not after a later transaction of its
+/// session.
 #[test]
 fn unknown_outcomes() {
     let late = history("T1: w(x,1)@[1,2] unknown | T2: r(x,_)@[3,4] | T3: r(x,1)@[5,6] | T4: r(x,1)@[7,8]");
@@ -91,7 +93,8 @@ fn unknown_outcomes() {
     assert!(matches!(ask(&moved_on, Level::StrictSerializable), Verdict::Violated(_)));
 }
 
-/// Whatever objects are named: where the audit finds no order of them, the definitions find none of the whole.
+/// Whatever objects are named: where the audit finds no order of them, the definitions find none of
+/// the whole.
 #[test]
 fn no_dead_end_where_the_level_holds() {
     let (mut ends, mut histories) = (0, 0);

@@ -2,7 +2,7 @@
 
 use margay_history::{Access, Interval, OpKind, Value, ValueId, Values};
 use margay_levels::profile::Granularity;
-use margay_verdict::mechanism::{Mechanisms, Points, View};
+use margay_verdict::mechanism::{Mechanisms, Points, ReadView};
 
 /// When a transaction did what, on the common clock.
 #[derive(Clone, Copy, Default, Debug)]
@@ -102,32 +102,32 @@ impl Course {
 
     /// When its versions became visible to others: at its commit, or where all of it takes place.
     #[must_use]
-    pub fn installed(&self, view: View) -> Interval {
+    pub fn installed(&self, view: ReadView) -> Interval {
         match view {
-            View::Within => Interval::new(self.start(), self.end().after),
+            ReadView::Within => Interval::new(self.start(), self.end().after),
             _ => self.end(),
         }
     }
 
     /// The snapshot that all its plain reads see, if it has taken one.
     #[must_use]
-    pub fn shared_snapshot(&self, view: View) -> Option<Interval> {
+    pub fn shared_snapshot(&self, view: ReadView) -> Option<Interval> {
         match view {
-            View::Begin => self.first,
-            View::FirstStatement => self.statement,
-            View::FirstRead => self.read.map(|read| Interval::new(self.start(), read.after)),
-            View::Within => Some(Interval::new(self.start(), self.end().after)),
-            View::Uncommitted | View::Statement | View::StatementOrBefore => None,
+            ReadView::Begin => self.first,
+            ReadView::FirstStatement => self.statement,
+            ReadView::FirstRead => self.read.map(|read| Interval::new(self.start(), read.after)),
+            ReadView::Within => Some(Interval::new(self.start(), self.end().after)),
+            ReadView::Uncommitted | ReadView::Statement | ReadView::StatementOrBefore => None,
         }
     }
 
     /// The snapshot of a plain read at `at`. Updates that search the snapshot share it, whenever it
     /// was taken if nothing was read.
     #[must_use]
-    pub fn snapshot(&self, view: View, at: Interval) -> Interval {
+    pub fn snapshot(&self, view: ReadView, at: Interval) -> Interval {
         match view {
-            View::FirstRead if self.read.is_none() => Interval::new(self.start(), self.end().after),
-            View::StatementOrBefore if !self.writes() => Interval::new(self.start(), at.after),
+            ReadView::FirstRead if self.read.is_none() => Interval::new(self.start(), self.end().after),
+            ReadView::StatementOrBefore if !self.writes() => Interval::new(self.start(), at.after),
             _ => self.shared_snapshot(view).unwrap_or(at),
         }
     }
@@ -169,7 +169,7 @@ impl Course {
     /// only reads where it may read old versions.
     #[must_use]
     pub fn locks_reads(&self, mechanisms: &Mechanisms) -> bool {
-        let old = mechanisms.view == View::StatementOrBefore && !self.writes();
+        let old = mechanisms.view == ReadView::StatementOrBefore && !self.writes();
         mechanisms.read_locks && self.statements > 1 && !old
     }
 
@@ -215,7 +215,7 @@ pub fn need_not_meet(one: (OpKind, ValueId), other: (OpKind, ValueId), values: &
 /// certain: c committed first of the three, a and b ran at the same time, and if a wrote nothing, c
 /// committed before a's snapshot.
 #[must_use]
-pub fn dangerous(a: &Course, b: &Course, c: &Course, view: View) -> bool {
+pub fn dangerous(a: &Course, b: &Course, c: &Course, view: ReadView) -> bool {
     let (Some(snapshot_a), Some(snapshot_b)) = (a.shared_snapshot(view), b.shared_snapshot(view)) else {
         return false;
     };

@@ -24,7 +24,7 @@
 //!   there, hides nothing.
 
 use margay_history::{Interval, NameId, ObjectId, OpKind, PredicateId, Value, ValueId, Values, Version};
-use margay_verdict::mechanism::{Mechanisms, View};
+use margay_verdict::mechanism::{Mechanisms, ReadView};
 
 use super::{Course, Pattern, Searches, took_effect};
 
@@ -38,7 +38,7 @@ pub struct Written {
     /// What it may also have made of it, without that anybody saw it.
     pub unseen: Option<Pattern>,
     /// What it was after each write that took effect, where others see that before the commit.
-    pub steps: Vec<Step>,
+    pub steps: Vec<WriteStep>,
 }
 
 impl Written {
@@ -61,7 +61,7 @@ impl Written {
     /// Remembers what others see now, where they see what is not committed.
     pub fn step(&mut self, kind: OpKind, at: Interval, value: ValueId) {
         let effect = took_effect(kind, value);
-        self.steps.extend(self.pattern.clone().map(|pattern| Step { at, pattern, effect }));
+        self.steps.extend(self.pattern.clone().map(|pattern| WriteStep { at, pattern, effect }));
     }
 
     /// Whether there is anything.
@@ -118,7 +118,7 @@ impl Written {
             gone,
             ..Fact { installed, certain, pattern, ..Fact::initial(ValueId::NULL) }
         };
-        let step = |Step { at, pattern, effect }: &Step| {
+        let step = |WriteStep { at, pattern, effect }: &WriteStep| {
             let clouded = self.unseen.as_ref().map(|unseen| pattern.clone().clouded(unseen, values));
             version(*at, proves && *effect, clouded.unwrap_or_else(|| pattern.clone()))
         };
@@ -145,7 +145,7 @@ pub fn left<'a>(made: impl Iterator<Item = &'a Fact> + Clone) -> Option<Fact> {
 
 /// What an object was after a write.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct WriteStep {
     /// When it was written.
     pub at: Interval,
     /// What it may be.
@@ -198,7 +198,7 @@ pub struct World<'a> {
 
 /// What a read saw of one object, and the versions that others made of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Sight<'a> {
+pub struct ObjectSight<'a> {
     /// The object.
     pub object: ObjectId,
     /// What it saw.
@@ -207,7 +207,7 @@ pub struct Sight<'a> {
     pub versions: &'a [&'a Fact],
 }
 
-/// The versions of a [`Sight`] that may have been seen, by their places.
+/// The versions of an [`ObjectSight`] that may have been seen, by their places.
 pub type Candidates = Vec<usize>;
 
 impl Fact {
@@ -231,8 +231,8 @@ impl Fact {
     /// is not committed: a statement that was not answered stands in no recording, and may have
     /// written anything, also later.
     #[must_use]
-    pub fn unheard(course: &Course, view: View) -> Option<Self> {
-        let heard = course.committed() || course.aborted() || view != View::Uncommitted;
+    pub fn unheard(course: &Course, view: ReadView) -> Option<Self> {
+        let heard = course.committed() || course.aborted() || view != ReadView::Uncommitted;
         let last = || Fact {
             installed: course.end(),
             certain: false,
@@ -323,7 +323,7 @@ impl Fact {
     }
 }
 
-impl Sight<'_> {
+impl ObjectSight<'_> {
     /// The candidates of a snapshot that match what was seen.
     #[must_use]
     pub fn candidates(&self, snapshot: Interval, world: World<'_>) -> Candidates {
@@ -448,7 +448,7 @@ pub fn close_unknown(versions: &mut [(Version, Fact)]) {
 ///
 /// # Errors
 /// The place of a read for which nothing is left.
-pub fn explain(reads: &[Sight<'_>], snapshot: Interval, world: World<'_>) -> Result<Interval, usize> {
+pub fn explain(reads: &[ObjectSight<'_>], snapshot: Interval, world: World<'_>) -> Result<Interval, usize> {
     let mut snapshot = snapshot;
     loop {
         let before = snapshot;
@@ -479,7 +479,7 @@ mod tests {
         // Garbage, pivot, pivot-overlap, overlap, future; all match, for nothing was observed.
         let all = [fact(0, 5, 10), fact(20, 30, 11), fact(4, 25, 12), fact(45, 60, 13), fact(56, 70, 14)];
         let refs: Vec<&Fact> = all.iter().collect();
-        let read = Sight { object: ObjectId(0), saw: Saw::Value(ValueId::UNKNOWN), versions: &refs };
+        let read = ObjectSight { object: ObjectId(0), saw: Saw::Value(ValueId::UNKNOWN), versions: &refs };
         let world = World { values: &Values::default(), searches: &Searches::default() };
         assert_eq!(read.candidates(Interval::new(40, 55), world), [1, 2, 3]);
     }
@@ -500,7 +500,8 @@ mod tests {
         let (y0, y1) = (Fact::initial(old), Fact { pattern: Pattern::Value(new), ..fact(30, 40, 0) });
         let (x, y) = ([&x0, &x1], [&y0, &y1]);
         let see = |seen_x, seen_y| {
-            let sight = |value, versions| Sight { object: ObjectId(0), saw: Saw::Value(value), versions };
+            let sight =
+                |value, versions| ObjectSight { object: ObjectId(0), saw: Saw::Value(value), versions };
             let reads = [sight(seen_x, &x[..]), sight(seen_y, &y[..])];
             explain(&reads, Interval::new(5, 50), World { values: &values, searches: &Searches::default() })
         };

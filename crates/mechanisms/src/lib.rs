@@ -18,7 +18,7 @@ mod search;
 mod unseen;
 
 pub use course::{Course, dangerous, need_not_meet, returned, took_effect};
-pub use fact::{Candidates, Fact, Saw, Sight, Step, World, Written, close_unknown, explain, left};
+pub use fact::{Candidates, Fact, ObjectSight, Saw, World, WriteStep, Written, close_unknown, explain, left};
 pub use pattern::Pattern;
 pub use search::Searches;
 pub use unseen::{Unseen, changes};

@@ -1,14 +1,14 @@
 //! What verification on several workers would send of a transaction that has ended.
 //!
 //! # Problem
-//! A byte that crosses from one process to another costs about 2 ns, and an operation 300 to 500 ns of work.
-//! Whether several machines are worth it depends on the bytes for each operation. They are counted here, for
-//! objects that are shared out evenly, before anything is built that sends them.
+//! A byte that crosses from one process to another costs about 2 ns, and an operation 300 to 500 ns
+//! of work. Whether several machines are worth it depends on the bytes for each operation. They are
+//! counted here, for objects that are shared out evenly, before anything is built that sends them.
 //!
 //! # Algorithm
-//! A *bundle* is what one worker is told of one transaction: its course once, and each operation on one of
-//! the worker's objects. Columns have a fixed width, and nothing is compressed. An object crosses as a hash
-//! of 128 bits, a value as its bytes.
+//! A *bundle* is what one worker is told of one transaction: its course once, and each operation on
+//! one of the worker's objects. Columns have a fixed width, and nothing is compressed. An object
+//! crosses as a hash of 128 bits, a value as its bytes.
 
 use margay_history::{ObjectId, Value, ValueId, Values};
 

@@ -1,18 +1,18 @@
 //! The certifier: what is certain of many objects comes together.
 //!
 //! # Algorithm
-//! Transactions are taken in the order in which they are judged. The dependencies that explaining their reads
-//! (`judge`) and ordering their versions (`shard`) made certain go to the graph, which finds cycles; two
-//! consecutive anti-dependencies are held against the conditions of SSI where the database certifies by it.
-//! Whether an anti-dependency is direct, which SSI asks, was decided where the versions are: the certifier
-//! looks at no record.
+//! Transactions are taken in the order in which they are judged. The dependencies that explaining
+//! their reads (`judge`) and ordering their versions (`shard`) made certain go to the graph, which
+//! finds cycles; two consecutive anti-dependencies are held against the conditions of SSI where the
+//! database certifies by it. Whether an anti-dependency is direct, which SSI asks, was decided
+//! where the versions are: the certifier looks at no record.
 //!
 //! # Invariants
-//! Dependencies come in an order that does not depend on the number of shards: by transaction, and then by
-//! write. So the cycles that are found do not either.
+//! Dependencies come in an order that does not depend on the number of shards: by transaction, and
+//! then by write. So the cycles that are found do not either.
 
 use margay_mechanisms::dangerous;
-use margay_verdict::mechanism::{Certified, Mechanisms, View};
+use margay_verdict::mechanism::{Certified, Mechanisms, ReadView};
 use margay_verdict::{Broken, Edge, Reason};
 
 use crate::judge::{Explained, Spot, What};
@@ -70,8 +70,8 @@ impl Mirror {
         }
     }
 
-    /// Takes over what explaining brought to light. Of reads and searches that did not see their own
-    /// transaction's writes the first counts.
+    /// Takes over what explaining brought to light. Of reads and searches that did not see their
+    /// own transaction's writes the first counts.
     fn take_over(&mut self, ended: &Txn, mut found: Explained) {
         let is_own = |spot: &Spot| spot.of <= What::Search;
         let missed = found.broken.iter().filter(|(spot, _)| is_own(spot)).count();
@@ -91,7 +91,8 @@ impl Mirror {
     fn depend(&mut self, MarkedEdge { edge, direct }: MarkedEdge) {
         let anti = matches!(edge.reason, Reason::AntiRead { .. });
         let Mechanisms { certifier, view, .. } = self.mechanisms;
-        if edge.from == edge.to || (anti && (certifier == Certified::Committed || view == View::Uncommitted))
+        if edge.from == edge.to
+            || (anti && (certifier == Certified::Committed || view == ReadView::Uncommitted))
         {
             return;
         }
@@ -120,7 +121,8 @@ impl Mirror {
         }
     }
 
-    /// Whether the transactions of an edge ran at the same time; others are in no dangerous structure.
+    /// Whether the transactions of an edge ran at the same time; others are in no dangerous
+    /// structure.
     fn ran_together(&self, edge: &Edge) -> bool {
         match (self.graph.course(edge.from), self.graph.course(edge.to)) {
             (Some(from), Some(to)) => from.end().after >= to.start(),
@@ -157,7 +159,8 @@ mod tests {
         (found, mirror.statistics(), mirror.size().readers)
     }
 
-    /// What the certifier has forgotten only saves memory: told late or never, it changes nothing of what is found.
+    /// What the certifier has forgotten only saves memory: told late or never, it changes nothing
+    /// of what is found.
     #[test]
     fn what_is_forgotten_may_be_told_late() {
         let (mut count, mut more) = (0, 0);

@@ -9,7 +9,7 @@ use margay_mechanisms::{Searches, Unseen, interval, unfit};
 use margay_verdict::mechanism::{Deduced, Mechanisms};
 use margay_verdict::{Budget, Certificate, Checker, Exhausted, Finding, Question, Verdict, Why};
 
-use crate::front::{Front, Step};
+use crate::front::{Front, FrontStep};
 use crate::letter::{Account, Exchange, Lost, Workers};
 use crate::merged::Merged;
 use crate::mirror::{Asked, Mirror, Trace, Violation};
@@ -20,16 +20,18 @@ use crate::simulated::simulated;
 /// How many violations are told; the stream goes on without them.
 const TOLD: usize = 16;
 
-/// Histories of so many operations are worth several threads, if there are any. Whether they are large
-/// decides, and not the machine: so the findings are the same everywhere.
+/// Histories of so many operations are worth several threads, if there are any. Whether they are
+/// large decides, and not the machine: so the findings are the same everywhere.
 const LARGE: usize = 100_000;
 
 /// How many operations the longest epochs have.
 const EPOCH: i128 = 80_000;
 
-/// The engine `mirror`: all sessions of a history merged by `before`, under the mechanisms of its database.
+/// The engine `mirror`: all sessions of a history merged by `before`, under the mechanisms of its
+/// database.
 ///
-/// The mechanisms are those of the profile that the history's header names (`dbms` and `level`), or given ones.
+/// The mechanisms are those of the profile that the history's header names (`dbms` and `level`), or
+/// given ones.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Engine {
     /// The mechanisms, where they do not come from the history's header.
@@ -177,12 +179,13 @@ impl Engine {
         i64::try_from(length).unwrap_or(i64::MAX).max(1)
     }
 
-    /// Verifies one share of a history, with others that have the other shares. The mirror was made by
-    /// [`Mirror::with_share`] and [`Mirror::with_epochs`]; only that of the first worker knows what was found.
+    /// Verifies one share of a history, with others that have the other shares. The mirror was made
+    /// by [`Mirror::with_share`] and [`Mirror::with_epochs`]; only that of the first worker knows
+    /// what was found.
     ///
     /// # Errors
-    /// When the history cannot be taken, the budget is used up, or another worker is lost. Then nothing is
-    /// known of the whole.
+    /// When the history cannot be taken, the budget is used up, or another worker is lost. Then
+    /// nothing is known of the whole.
     pub fn play_share(
         mirror: &mut Mirror,
         history: &History,
@@ -219,7 +222,12 @@ fn first_statement(history: &History) -> Option<&str> {
 }
 
 /// Hands the next operation to the front half.
-fn make(history: &History, ops: &mut Merged<'_>, front: &mut Front, searches: &Searches) -> Option<Step> {
+fn make(
+    history: &History,
+    ops: &mut Merged<'_>,
+    front: &mut Front,
+    searches: &Searches,
+) -> Option<FrontStep> {
     ops.find_map(|(op, txn)| {
         let (trace, asked) = trace(history, op, txn)?;
         front.take(trace, &asked, searches, history.values()).ok()
@@ -275,7 +283,8 @@ fn name_profile(finding: &mut Finding, name: Option<&String>) {
     }
 }
 
-/// The level of a transaction that asked for another one than the history names: its mechanisms differ.
+/// The level of a transaction that asked for another one than the history names: its mechanisms
+/// differ.
 fn other_level(history: &History) -> Option<&str> {
     let fold = |level: &str| level.to_ascii_lowercase().replace([' ', '_'], "-");
     let common = history.header().level.as_deref().map(fold);

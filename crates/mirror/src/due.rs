@@ -1,21 +1,22 @@
 //! What is due, in order: times with the clients whose they are.
 //!
 //! # Problem
-//! The operations of all clients that are due at one time are to go out in the order of their times; those of
-//! one client are in order already.
+//! The operations of all clients that are due at one time are to go out in the order of their
+//! times; those of one client are in order already.
 //!
 //! # Algorithm
-//! A time, counted from the first, and its client are one number of 64 bits. Such numbers are sorted by
-//! counting the values of eleven bits at a time, which costs two passes for what a round brings, and compares
-//! nothing. Few numbers, and times that are too far apart, are sorted by comparison.
+//! A time, counted from the first, and its client are one number of 64 bits. Such numbers are
+//! sorted by counting the values of eleven bits at a time, which costs two passes for what a round
+//! brings, and compares nothing. Few numbers, and times that are too far apart, are sorted by
+//! comparison.
 //!
 //! # Invariants
-//! Equal times go out by the numbers of their clients; those of one client stay in order, for only the client
-//! is looked up in the end.
+//! Equal times go out by the numbers of their clients; those of one client stay in order, for only
+//! the client is looked up in the end.
 //!
 //! # Differs from the paper
-//! The paper merges batches with a heap, which costs as many comparisons as the logarithm of the clients,
-//! none of which a processor can guess.
+//! The paper merges batches with a heap, which costs as many comparisons as the logarithm of the
+//! clients, none of which a processor can guess.
 
 /// The low bits hold the client.
 const CLIENT: u32 = 16;

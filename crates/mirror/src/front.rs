@@ -1,5 +1,5 @@
-//! The front half: operations become transactions. It knows nothing of other transactions, so it can run on a
-//! thread of its own before the rest.
+//! The front half: operations become transactions. It knows nothing of other transactions, so it
+//! can run on a thread of its own before the rest.
 
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
@@ -21,7 +21,7 @@ pub(crate) struct Front {
 
 /// What an operation means for the rest.
 #[derive(Debug)]
-pub(crate) struct Step {
+pub(crate) struct FrontStep {
     /// When it was called at the earliest.
     pub now: i64,
     /// Whether it is the first of its transaction.
@@ -42,7 +42,7 @@ impl Front {
         asked: &Asked,
         searches: &Searches,
         values: &Values,
-    ) -> Result<Step, Unfit> {
+    ) -> Result<FrontStep, Unfit> {
         if trace.at.before < self.last {
             return Err(Unfit::OutOfOrder { before: trace.at.before, last: self.last });
         }
@@ -56,7 +56,7 @@ impl Front {
         txn.push(&trace, at, asked, &self.mechanisms, world);
         let ends = trace.kind.outcome().is_some();
         let ended = if ends { self.open.remove(&trace.txn) } else { None };
-        Ok(Step { now: at.before, started, ended: ended.map(|ended| self.end(ended, world)) })
+        Ok(FrontStep { now: at.before, started, ended: ended.map(|ended| self.end(ended, world)) })
     }
 
     /// No more operations come: what is still running ends here.

@@ -1,17 +1,19 @@
 //! The certifier's graph of dependencies, kept acyclic.
 //!
 //! # Algorithm
-//! A topological order is kept up to date as edges come (Pearce and Kelly): an edge that agrees with it costs
-//! nothing, another one a search between its two places, which finds the cycle if there is one. Transactions
-//! come in the order of their commits, with which most edges agree.
+//! A topological order is kept up to date as edges come (Pearce and Kelly): an edge that agrees
+//! with it costs nothing, another one a search between its two places, which finds the cycle if
+//! there is one. Transactions come in the order of their commits, with which most edges agree.
 //!
-//! Where dependencies follow the order of points in time (timestamp order, validation at commit, levels that
-//! keep real time), each transaction also has a *floor*: the latest beginning of its own point's interval and
-//! of those that lead to it. An edge raises the floors behind it. A floor above the end of the interval is a
-//! violation: the path that raised it leads from a transaction to one that took place before it.
+//! Where dependencies follow the order of points in time (timestamp order, validation at commit,
+//! levels that keep real time), each transaction also has a *floor*: the latest beginning of its
+//! own point's interval and of those that lead to it. An edge raises the floors behind it. A floor
+//! above the end of the interval is a violation: the path that raised it leads from a transaction
+//! to one that took place before it.
 //!
-//! A transaction is forgotten when nothing leads to it and every transaction that ran beside it has been
-//! judged: whatever comes later comes after it, so it is in no cycle (Property 4 of the appendix).
+//! A transaction is forgotten when nothing leads to it and every transaction that ran beside it has
+//! been judged: whatever comes later comes after it, so it is in no cycle (Property 4 of the
+//! appendix).
 
 use std::collections::VecDeque;
 
@@ -66,14 +68,15 @@ impl Out {
 pub(crate) struct Graph {
     nodes: HashMap<TxnId, Node>,
     next: u64,
-    /// The edges, and whether each is an anti-dependency: a transaction that ran long keeps thousands of
-    /// others from being forgotten, with many edges each.
+    /// The edges, and whether each is an anti-dependency: a transaction that ran long keeps
+    /// thousands of others from being forgotten, with many edges each.
     known: HashSet<(TxnId, TxnId, bool)>,
     points: Option<Points>,
     /// How many transactions were left when it was last tidied, and how many were judged since.
     left: usize,
     judged: usize,
-    /// The transactions that were judged, in that order, without those of the beginning that are forgotten.
+    /// The transactions that were judged, in that order, without those of the beginning that are
+    /// forgotten.
     order: VecDeque<TxnId>,
     /// How many those are.
     forgotten: u64,
@@ -122,9 +125,9 @@ impl Graph {
         self.nodes.get(&txn).map(|node| &node.course)
     }
 
-    /// Adds a dependency; answers the cycle that it would close, and then leaves it out, or the path to a
-    /// transaction that took place before the path's first. An edge of transactions that are forgotten, or
-    /// that is there already, changes nothing.
+    /// Adds a dependency; answers the cycle that it would close, and then leaves it out, or the
+    /// path to a transaction that took place before the path's first. An edge of transactions that
+    /// are forgotten, or that is there already, changes nothing.
     pub fn add(&mut self, edge: Edge, direct: bool) -> Result<bool, Vec<Edge>> {
         let (Some(from), Some(to)) = (self.nodes.get(&edge.from), self.nodes.get(&edge.to)) else {
             return Ok(false);
@@ -207,8 +210,8 @@ impl Graph {
         self.nodes[&txn].place
     }
 
-    /// Makes room for an edge against the order: everything between that leads to `from` goes before
-    /// everything that `to` leads to.
+    /// Makes room for an edge against the order: everything between that leads to `from` goes
+    /// before everything that `to` leads to.
     fn reorder(&mut self, edge: &Edge) -> Result<(), Vec<Edge>> {
         let (low, high) = (self.place(edge.to), self.place(edge.from));
         let mut parents: HashMap<TxnId, (TxnId, Reason)> = HashMap::new();

@@ -1,19 +1,19 @@
 //! The rows of a table by what versions make of one column.
 //!
 //! # Problem
-//! A search tells of every row that it left out, but only a row with a version that matches is worth a look.
-//! A look at each row would make every search as slow as the table is large.
+//! A search tells of every row that it left out, but only a row with a version that matches is
+//! worth a look. A look at each row would make every search as slow as the table is large.
 //!
 //! # Algorithm
-//! The values that versions have in the column that the condition compares stand in their order, each with
-//! its row. A search looks at those in its range. A version that is not a whole number there may match
-//! whatever the range is; one that does not say what the column is matches no condition that compares it for
-//! certain.
+//! The values that versions have in the column that the condition compares stand in their order,
+//! each with its row. A search looks at those in its range. A version that is not a whole number
+//! there may match whatever the range is; one that does not say what the column is matches no
+//! condition that compares it for certain.
 //!
 //! # Invariants
-//! Every version that is remembered is there. Versions that were forgotten may be there too: they cost a
-//! look. When there are twice as many entries as the last time, the index is made again of what is
-//! remembered.
+//! Every version that is remembered is there. Versions that were forgotten may be there too: they
+//! cost a look. When there are twice as many entries as the last time, the index is made again of
+//! what is remembered.
 
 use std::collections::BTreeSet;
 

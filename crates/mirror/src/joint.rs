@@ -11,8 +11,8 @@
 //! transaction, so it can run wherever the reads of a transaction are brought together.
 
 use margay_history::{Interval, ObjectId, OpId, TxnId, Values, Version};
-use margay_mechanisms::{Fact, Saw, Sight, explain};
-use margay_verdict::mechanism::{Certified, View};
+use margay_mechanisms::{Fact, ObjectSight, Saw, explain};
+use margay_verdict::mechanism::{Certified, ReadView};
 
 use crate::judge::{Explained, Spot};
 use crate::record::{FORGOTTEN, is_direct};
@@ -61,18 +61,19 @@ pub(crate) fn explain_jointly(
         .collect();
     let facts: Vec<Vec<&Fact>> =
         looked.iter().map(|read| read.versions.iter().map(|(_, fact)| fact).collect()).collect();
-    let sight = |(read, versions): (&OpenRead<'_>, _)| Sight {
+    let sight = |(read, versions): (&OpenRead<'_>, _)| ObjectSight {
         object: read.seen.object,
         saw: read.seen.saw,
         versions,
     };
-    let mut sights: Vec<Sight<'_>> = group.iter().zip(facts.iter().map(Vec::as_slice)).map(sight).collect();
+    let mut sights: Vec<ObjectSight<'_>> =
+        group.iter().zip(facts.iter().map(Vec::as_slice)).map(sight).collect();
     let columns: Vec<(OpId, ObjectId, Saw, Vec<&Fact>)> = group
         .iter()
         .zip(&facts)
         .flat_map(|(read, facts)| read.seen.columns(facts, reading.whole, world.values))
         .collect();
-    sights.extend(columns.iter().map(|(_, object, saw, versions)| Sight {
+    sights.extend(columns.iter().map(|(_, object, saw, versions)| ObjectSight {
         object: *object,
         saw: *saw,
         versions,
@@ -97,7 +98,7 @@ fn conclude(
     Reading { txn, answered, whole }: Reading,
     snapshot: Interval,
     Looked { read, versions }: &Looked<'_>,
-    sight: &Sight<'_>,
+    sight: &ObjectSight<'_>,
     fixed: Fixed<'_>,
     found: &mut Explained,
 ) {
@@ -107,7 +108,7 @@ fn conclude(
         found.wr.count(candidates.len() == 1, sight.possible(whole) == 1);
         if let [only] = candidates.as_slice()
             && let (Version::Of(writer), true) = (versions[*only].0, versions[*only].1.changes())
-            && view != View::Uncommitted
+            && view != ReadView::Uncommitted
         {
             found.edges.push((*spot, seen.read(writer, txn)));
         }

@@ -1,13 +1,15 @@
 //! Mutual exclusion: the locks of transactions that have ended are held against each other.
 //!
 //! # Algorithm
-//! A lock was held for certain from when its operation was answered until its transaction's end was called
-//! for. Two that exclude each other and were held at the same time are a violation. A search locks what it
-//! searched where the database says so: it meets the writes that made a row match meanwhile, and the search
-//! of an update meets the other updates whose conditions are part of its own, in the rows that they changed.
+//! A lock was held for certain from when its operation was answered until its transaction's end was
+//! called for. Two that exclude each other and were held at the same time are a violation. A search
+//! locks what it searched where the database says so: it meets the writes that made a row match
+//! meanwhile, and the search of an update meets the other updates whose conditions are part of its
+//! own, in the rows that they changed.
 //!
-//! Locks on what was searched are in every shard, each held there against the writes of the shard's own rows.
-//! They are looked at when the locks of a window are done with, against the writes that came before.
+//! Locks on what was searched are in every shard, each held there against the writes of the shard's
+//! own rows. They are looked at when the locks of a window are done with, against the writes that
+//! came before.
 
 use std::collections::BTreeMap;
 
@@ -95,7 +97,8 @@ impl Shard {
 }
 
 impl Shard {
-    /// Holds what transactions searched against what others wrote, in the order in which they ended.
+    /// Holds what transactions searched against what others wrote, in the order in which they
+    /// ended.
     pub(crate) fn hold_regions(&mut self, window: &[Ended], fixed: Fixed<'_>, alarms: &mut Vec<Alarm>) {
         let Some(granularity) = fixed.mechanisms.write_locks else { return };
         let rows = granularity == Granularity::Row;
@@ -165,8 +168,8 @@ impl Shard {
         }
     }
 
-    /// The writes that made a row match what was searched while both were locked, of transactions that ended
-    /// before; one for each object.
+    /// The writes that made a row match what was searched while both were locked, of transactions
+    /// that ended before; one for each object.
     fn entering(&self, region: &Region, table: TableId, fixed: Fixed<'_>) -> BTreeMap<ObjectId, Held> {
         let World { values, searches } = fixed.world;
         let enters = |(object, lock): &&(ObjectId, Held)| {
@@ -181,8 +184,9 @@ impl Shard {
     }
 }
 
-/// Whether the search of an update finds the row that another update changed, because the other found it by a
-/// condition that is part of its own (Leopard, appendix B). Both update it, so both lock the row itself.
+/// Whether the search of an update finds the row that another update changed, because the other
+/// found it by a condition that is part of its own (Leopard, appendix B). Both update it, so both
+/// lock the row itself.
 fn finds(region: &Region, lock: &Held, fixed: Fixed<'_>) -> bool {
     region.update
         && !fixed.mechanisms.update_search
@@ -210,8 +214,8 @@ fn excludes(one: &Held, other: &Held, values: &Values) -> bool {
         && !need_not_meet((one.kind, one.value), (other.kind, other.value), values)
 }
 
-/// Whether a search's lock and that of a write were held at the same time, and what was written was still
-/// there to be found.
+/// Whether a search's lock and that of a write were held at the same time, and what was written was
+/// still there to be found.
 fn overlaps(region: &Region, lock: &Held) -> bool {
     region.txn != lock.txn && region.until > lock.by && lock.stayed > region.by
 }

@@ -1,14 +1,14 @@
 //! Writes of which nobody saw which rows they changed, table by table.
 //!
 //! # Problem
-//! A predicate update whose rows were not seen may have changed any row of its table. To note that in every
-//! row would cost as much as the table has rows.
+//! A predicate update whose rows were not seen may have changed any row of its table. To note that
+//! in every row would cost as much as the table has rows.
 //!
 //! # Algorithm
-//! Such writes are appended to the table's log. A row that is looked at catches up with the log from where it
-//! was: what may have touched it becomes a version that may have been there. The log forgets its oldest
-//! entries; a row that comes too late for them finds one version in their place for each thing that they made
-//! of rows, as if they had touched all.
+//! Such writes are appended to the table's log. A row that is looked at catches up with the log
+//! from where it was: what may have touched it becomes a version that may have been there. The log
+//! forgets its oldest entries; a row that comes too late for them finds one version in their place
+//! for each thing that they made of rows, as if they had touched all.
 //!
 //! # Cost
 //! O(new entries) for a row that is looked at; nothing where all writes were seen.
@@ -36,8 +36,8 @@ pub(crate) struct Entry {
     pub txn: TxnId,
     /// Which rows; all if nothing is known.
     pub unseen: Option<Unseen>,
-    /// The objects that the same transaction wrote visibly, sorted: what it made of them says already what
-    /// this may have made of them.
+    /// The objects that the same transaction wrote visibly, sorted: what it made of them says
+    /// already what this may have made of them.
     pub written: Arc<[ObjectId]>,
     pub fact: Fact,
 }

@@ -1,8 +1,8 @@
 //! All operations of a history in the order of `before`.
 //!
 //! # Algorithm
-//! Those of a session are in order already; a heap has the next one of each. So the first comes at once, and
-//! nothing is sorted as a whole.
+//! Those of a session are in order already; a heap has the next one of each. So the first comes at
+//! once, and nothing is sorted as a whole.
 //!
 //! # Invariants
 //! Equal times go by the number of the operation. Clocks of sessions do not go back, which

@@ -1,15 +1,16 @@
 //! The streaming core: operations in, violations out.
 //!
 //! # Algorithm
-//! Operations come in the order of their `before`. A transaction is collected until its end (`front`). Then
-//! its versions and locks are put into the store, where they meet those of others (`shard`, `locks`); and
-//! when the stream has passed the end's interval, so that every version that the transaction may have seen
-//! has come, its reads are explained (`judge`) and what is certain goes to the certifier (`certifier`). What
-//! is older than every transaction that is not judged yet is forgotten.
+//! Operations come in the order of their `before`. A transaction is collected until its end
+//! (`front`). Then its versions and locks are put into the store, where they meet those of others
+//! (`shard`, `locks`); and when the stream has passed the end's interval, so that every version
+//! that the transaction may have seen has come, its reads are explained (`judge`) and what is
+//! certain goes to the certifier (`certifier`). What is older than every transaction that is not
+//! judged yet is forgotten.
 //!
-//! On one thread every transaction goes through this as soon as it can. On several they do so in windows,
-//! step by step: each step is shared out by objects or by transactions, and the next one begins when all have
-//! done theirs.
+//! On one thread every transaction goes through this as soon as it can. On several they do so in
+//! windows, step by step: each step is shared out by objects or by transactions, and the next one
+//! begins when all have done theirs.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -21,12 +22,12 @@ use margay_history::{
     Access, Interval, ObjectId, OpId, OpKind, PredicateId, ReadLock, TxnId, ValueId, Values,
 };
 use margay_mechanisms::{Pattern, Searches, World};
-use margay_verdict::mechanism::{Mechanisms, View};
+use margay_verdict::mechanism::{Mechanisms, ReadView};
 use margay_verdict::{Breach, Broken, Edge};
 
 use crate::bundle::Bundles;
 use crate::certifier::Judged;
-use crate::front::{Front, Step};
+use crate::front::{Front, FrontStep};
 use crate::graph::Graph;
 use crate::judge::{Answer, Explained, Joined, join};
 use crate::letter::Content;
@@ -36,7 +37,8 @@ use crate::statistics::{Dependencies, Size, Statistics};
 use crate::store::Store;
 use crate::txn::{Ended, Txn};
 
-/// One operation of the stream. Transactions, operations and objects are named by numbers of the caller's choice.
+/// One operation of the stream. Transactions, operations and objects are named by numbers of the
+/// caller's choice.
 #[derive(Clone, Copy, Debug)]
 pub struct Trace<'a> {
     /// The transaction.
@@ -147,12 +149,12 @@ struct Epochs {
 /// How many transactions make a window where several threads share the work.
 const WINDOWS: RangeInclusive<usize> = 32..=512;
 
-/// A window of transactions that make more versions of one object than this is too long: all of them are
-/// looked at for every read of the object.
+/// A window of transactions that make more versions of one object than this is too long: all of
+/// them are looked at for every read of the object.
 const VERSIONS: usize = 12;
 
 /// No more transactions than this are judged together.
-const MOST: usize = 4_096;
+const MAX_TXNS: usize = 4_096;
 
 /// Fewer transactions than this are not shared out.
 const WORTH: usize = 64;
@@ -161,7 +163,8 @@ const WORTH: usize = 64;
 const FIRST: u32 = 6;
 
 impl Mirror {
-    /// A mirror of a database with these mechanisms, whose clients' clocks are at most `skew` apart.
+    /// A mirror of a database with these mechanisms, whose clients' clocks are at most `skew`
+    /// apart.
     #[must_use]
     pub fn new(mechanisms: Mechanisms, skew: i64) -> Self {
         Self {
@@ -190,10 +193,10 @@ impl Mirror {
         }
     }
 
-    /// Shares the work out to so many threads. Of a finished history, one of them brings the next operations
-    /// together to transactions meanwhile. Objects are shared out for what happens to each of them,
-    /// transactions for explaining their reads. Transactions then go in windows, so violations come a little
-    /// later; what is found does not depend on the number of threads.
+    /// Shares the work out to so many threads. Of a finished history, one of them brings the next
+    /// operations together to transactions meanwhile. Objects are shared out for what happens to
+    /// each of them, transactions for explaining their reads. Transactions then go in windows, so
+    /// violations come a little later; what is found does not depend on the number of threads.
     #[must_use]
     pub fn with_threads(mut self, threads: usize) -> Self {
         self.crew = Arc::new(Crew::new(threads));
@@ -201,9 +204,9 @@ impl Mirror {
         self.with_windows(WINDOWS)
     }
 
-    /// Takes transactions in windows of at least and at most so many, as few as objects have many versions.
-    /// One at a time is the beginning; what is found hardly depends on it: where much was not seen, one
-    /// length may miss what another finds.
+    /// Takes transactions in windows of at least and at most so many, as few as objects have many
+    /// versions. One at a time is the beginning; what is found hardly depends on it: where much was
+    /// not seen, one length may miss what another finds.
     #[must_use]
     pub fn with_windows(mut self, windows: RangeInclusive<usize>) -> Self {
         self.window = (*windows.start()).max(1);
@@ -211,9 +214,10 @@ impl Mirror {
         self
     }
 
-    /// Takes transactions in windows by time, each at most so long and as short as objects have few versions:
-    /// where they end depends on nothing but the operations, so several workers can agree on it. An epoch
-    /// begins with the first operation after the last one. What is found is as with [`Mirror::with_windows`].
+    /// Takes transactions in windows by time, each at most so long and as short as objects have few
+    /// versions: where they end depends on nothing but the operations, so several workers can agree
+    /// on it. An epoch begins with the first operation after the last one. What is found is as with
+    /// [`Mirror::with_windows`].
     #[must_use]
     pub fn with_epochs(mut self, longest: i64) -> Self {
         let longest = longest.max(1);
@@ -221,8 +225,9 @@ impl Mirror {
         self
     }
 
-    /// Takes one of so many shares of the objects, for [`Engine::play_share`](crate::Engine::play_share). The
-    /// first one is the certifier, and tells the others what it found.
+    /// Takes one of so many shares of the objects, for
+    /// [`Engine::play_share`](crate::Engine::play_share). The first one is the certifier, and tells
+    /// the others what it found.
     #[must_use]
     pub fn with_share(mut self, place: usize, count: usize) -> Self {
         self.store.shards = vec![Shard::new(place as u32, count as u32)];
@@ -243,18 +248,20 @@ impl Mirror {
         self.bundles
     }
 
-    /// The tables, conditions and rows that [`Mirror::feed_search`] speaks of. They are declared before they are used.
+    /// The tables, conditions and rows that [`Mirror::feed_search`] speaks of. They are declared
+    /// before they are used.
     pub fn searches(&mut self) -> &mut Searches {
         Arc::make_mut(&mut self.searches)
     }
 
-    /// Sets the initial value of an object, before its first operation. Objects are absent otherwise.
+    /// Sets the initial value of an object, before its first operation. Objects are absent
+    /// otherwise.
     pub fn initial(&mut self, object: ObjectId, value: ValueId) {
         self.store.initial(object, value, &self.searches);
     }
 
-    /// Takes the next operation, in the order of `before`. A SQL statement is one of which nothing is known:
-    /// its transaction may have written anything, and proves nothing.
+    /// Takes the next operation, in the order of `before`. A SQL statement is one of which nothing
+    /// is known: its transaction may have written anything, and proves nothing.
     ///
     /// # Errors
     /// When it is out of order. It is not taken then.
@@ -262,7 +269,8 @@ impl Mirror {
         self.feed_asked(trace, &Asked::default(), values)
     }
 
-    /// Takes a scan or a predicate update whose rows are all known, so that it tells also of the rows that it left out.
+    /// Takes a scan or a predicate update whose rows are all known, so that it tells also of the
+    /// rows that it left out.
     ///
     /// # Errors
     /// As [`Mirror::feed`].
@@ -285,9 +293,9 @@ impl Mirror {
         Ok(())
     }
 
-    /// The stream has come so far: whatever can be judged is, and who has ended meets others as soon as there
-    /// is a window of them.
-    fn advance(&mut self, step: Step, values: &Values) {
+    /// The stream has come so far: whatever can be judged is, and who has ended meets others as
+    /// soon as there is a window of them.
+    fn advance(&mut self, step: FrontStep, values: &Values) {
         if let Some(Epochs { end, .. }) = self.epochs {
             if end.is_none_or(|end| !is_within(step.now, end)) {
                 self.end_epoch(values);
@@ -328,7 +336,7 @@ impl Mirror {
     }
 
     /// Takes the next step without looking at what follows from it.
-    fn take(&mut self, step: Step) {
+    fn take(&mut self, step: FrontStep) {
         self.statistics.operations += 1;
         self.now = step.now;
         if step.started {
@@ -337,15 +345,15 @@ impl Mirror {
         self.fresh.extend(step.ended);
     }
 
-    /// Takes operations that `make` brings to the front half until there are no more, those of the next
-    /// window beside what is done with the last one. Stops when `go_on` says so.
+    /// Takes operations that `make` brings to the front half until there are no more, those of the
+    /// next window beside what is done with the last one. Stops when `go_on` says so.
     ///
     /// # Errors
     /// What `go_on` says.
     pub(crate) fn feed_windows<E: Send>(
         &mut self,
         values: &Values,
-        mut make: impl FnMut(&mut Front, &Searches) -> Option<Step> + Send,
+        mut make: impl FnMut(&mut Front, &Searches) -> Option<FrontStep> + Send,
         mut go_on: impl FnMut(u64) -> Result<(), E> + Send,
     ) -> Result<(), E> {
         let mut front = std::mem::replace(&mut self.front, Front::new(self.mechanisms, 0));
@@ -374,7 +382,7 @@ impl Mirror {
     }
 
     /// Takes the steps of a window, and does what follows from them.
-    fn take_window(&mut self, steps: Vec<Step>, values: &Values) {
+    fn take_window(&mut self, steps: Vec<FrontStep>, values: &Values) {
         steps.into_iter().for_each(|step| self.take(step));
         self.admit(values);
         self.settle(values);
@@ -474,12 +482,13 @@ impl Mirror {
         }
     }
 
-    /// The next window is as long as objects have few versions, of which there were so many in the last one.
+    /// The next window is as long as objects have few versions, of which there were so many in the
+    /// last one.
     pub(crate) fn adapt(&mut self, transactions: usize, most: usize) {
         if let Some(Epochs { length, longest, .. }) = &mut self.epochs {
             let next = match most > VERSIONS {
                 true if transactions > *WINDOWS.start() => *length / 2,
-                false if transactions < MOST / 2 => length.saturating_mul(2),
+                false if transactions < MAX_TXNS / 2 => length.saturating_mul(2),
                 _ => *length,
             };
             *length = next.clamp(1, *longest);
@@ -503,7 +512,7 @@ impl Mirror {
     /// Every version that can have been installed before this time has come.
     fn complete(&self) -> i64 {
         match self.mechanisms.view {
-            View::Within | View::Uncommitted => {
+            ReadView::Within | ReadView::Uncommitted => {
                 self.running.keys().next().copied().into_iter().chain(self.low).fold(self.now, i64::min)
             }
             _ => self.now,
@@ -527,7 +536,7 @@ impl Mirror {
         let complete = self.complete();
         let is_ready = |next: Option<&Reverse<Ended>>| next.is_some_and(|next| next.0.answered < complete);
         let mut window = Vec::new();
-        while window.len() < MOST
+        while window.len() < MAX_TXNS
             && is_ready(self.waiting.peek())
             && let Some(Reverse(ended)) = self.waiting.pop()
         {
@@ -536,7 +545,8 @@ impl Mirror {
         window
     }
 
-    /// Some transactions whose ends the stream has passed, and what their reads and their versions make certain.
+    /// Some transactions whose ends the stream has passed, and what their reads and their versions
+    /// make certain.
     fn judge(&mut self, values: &Values) -> Judged {
         let (window, horizon) = (self.ready(), self.horizon());
         let mut judged = Judged { window, horizon, ..Judged::default() };
@@ -576,7 +586,7 @@ impl Mirror {
 
     /// Whether more may be ready than these.
     pub(crate) fn is_full(window: &[Ended]) -> bool {
-        window.len() >= MOST
+        window.len() >= MAX_TXNS
     }
 
     /// Brings together the open reads of several shards.
@@ -632,7 +642,8 @@ impl Mirror {
         self.statistics.judged += window.len() as u64;
     }
 
-    /// The certifier is done with a transaction, and forgets from time to time what nobody needs any more.
+    /// The certifier is done with a transaction, and forgets from time to time what nobody needs
+    /// any more.
     pub(crate) fn tidy(&mut self, ended: &Txn, horizon: i64) {
         if self.graph.judged(ended.id) {
             self.graph.tidy(horizon);
@@ -673,7 +684,8 @@ impl Mirror {
     }
 }
 
-/// Whether an operation at this time belongs to an epoch that ends then. Nothing comes after the end of time.
+/// Whether an operation at this time belongs to an epoch that ends then. Nothing comes after the
+/// end of time.
 pub(crate) fn is_within(time: i64, end: i64) -> bool {
     time < end || end == i64::MAX
 }

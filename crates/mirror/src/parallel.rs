@@ -34,7 +34,8 @@ impl Crew {
         }
     }
 
-    /// Does one thing whenever a thread is free while this one does the other; answers what the first one does.
+    /// Does one thing whenever a thread is free while this one does the other; answers what the
+    /// first one does.
     pub fn beside<R: Send>(&self, one: impl FnOnce() -> R + Send, other: impl FnOnce()) -> R {
         let Some(pool) = &self.0 else {
             other();
@@ -48,8 +49,8 @@ impl Crew {
         answer.expect("a scope ends when everything in it has been done")
     }
 
-    /// Does the work on every part, the first on this thread and, if it is worth it, the others on whichever
-    /// is free; answers in the order of the parts.
+    /// Does the work on every part, the first on this thread and, if it is worth it, the others on
+    /// whichever is free; answers in the order of the parts.
     pub fn each<T: Send, R: Send>(
         &self,
         parts: impl IntoIterator<Item = T>,

@@ -1,29 +1,30 @@
 //! The two-level pipeline: what clients record, one by one, comes out in the order of `before`.
 //!
 //! # Problem
-//! Each client records its operations in order, at its own pace; the verifier needs all of them in one order,
-//! as early as possible.
+//! Each client records its operations in order, at its own pace; the verifier needs all of them in
+//! one order, as early as possible.
 //!
 //! # Algorithm
-//! Each client fills a local buffer and hands it over in batches. The pipeline keeps the batches of each
-//! client in a queue. The *watermark* is the earliest time at which something not handed over yet may have
-//! been called: the least over the clients of what each has promised. Whatever is earlier than the watermark
-//! is due. The times of all that is due are put in order ([`Due`]), without the items; then the items go out,
-//! each moved once.
+//! Each client fills a local buffer and hands it over in batches. The pipeline keeps the batches of
+//! each client in a queue. The *watermark* is the earliest time at which something not handed over
+//! yet may have been called: the least over the clients of what each has promised. Whatever is
+//! earlier than the watermark is due. The times of all that is due are put in order ([`Due`]),
+//! without the items; then the items go out, each moved once.
 //!
 //! # Invariants
 //! - What comes out is sorted by `before`; operations of one client keep their order.
-//! - A client that is idle promises by [`Client::idle`] not to have called anything before a time; one that
-//!   is gone is dropped, which promises everything. Neither stalls the others.
+//! - A client that is idle promises by [`Client::idle`] not to have called anything before a time;
+//!   one that is gone is dropped, which promises everything. Neither stalls the others.
 //!
 //! # Differs from the paper
-//! The paper's watermark is the first entry of the fullest local buffers, so an empty buffer stalls it. Here
-//! a promise takes the place of an entry. Clients hand over whole batches through a channel, so a client
-//! never waits for the merge. The times are put in order by counting in place of a heap of batches.
+//! The paper's watermark is the first entry of the fullest local buffers, so an empty buffer stalls
+//! it. Here a promise takes the place of an entry. Clients hand over whole batches through a
+//! channel, so a client never waits for the merge. The times are put in order by counting in place
+//! of a heap of batches.
 //!
 //! # Cost
-//! O(1) per item, as long as times of one dispatch are not too far apart, and O(clients) per dispatch; memory
-//! for what was handed over and is not below the watermark.
+//! O(1) per item, as long as times of one dispatch are not too far apart, and O(clients) per
+//! dispatch; memory for what was handed over and is not below the watermark.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -47,8 +48,8 @@ pub struct Client<T> {
 }
 
 impl<T> Client<T> {
-    /// Records an item that was called at `before`. A time that goes back behind what was promised is an
-    /// error of the client's clock, and is refused.
+    /// Records an item that was called at `before`. A time that goes back behind what was promised
+    /// is an error of the client's clock, and is refused.
     ///
     /// # Errors
     /// The item, if it comes too late.
@@ -163,7 +164,8 @@ impl<T> Pipeline<T> {
         (Self { receiver, queues, promised, due: Due::default() }, ends)
     }
 
-    /// Takes what clients have handed over so far, and gives out in order whatever nothing can come before any more.
+    /// Takes what clients have handed over so far, and gives out in order whatever nothing can come
+    /// before any more.
     pub fn dispatch(&mut self, mut out: impl FnMut(i64, T)) {
         while let Ok(message) = self.receiver.try_recv() {
             self.take(message);

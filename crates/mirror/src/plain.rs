@@ -1,12 +1,13 @@
-//! Plain reads: those that only one version explains. The record of the object alone says what they make certain.
+//! Plain reads: those that only one version explains. The record of the object alone says what they
+//! make certain.
 //!
 //! # Invariants
-//! A plain read tells nothing of the other reads of its snapshot. They tell something of it: where the
-//! snapshot may lie.
+//! A plain read tells nothing of the other reads of its snapshot. They tell something of it: where
+//! the snapshot may lie.
 
 use margay_history::{TxnId, Version};
 use margay_mechanisms::{Fact, Saw};
-use margay_verdict::mechanism::{Certified, View};
+use margay_verdict::mechanism::{Certified, ReadView};
 use margay_verdict::{Edge, Reason};
 
 use crate::joint::Reading;
@@ -40,7 +41,7 @@ impl Record {
         if let Saw::Value(_) = seen.saw {
             found.wr.certain += 1;
             if let Version::Of(writer) = version
-                && view != View::Uncommitted
+                && view != ReadView::Uncommitted
                 && self.changed_by(writer)
             {
                 found.edges.push((spot, seen.read(writer, txn)));
@@ -73,7 +74,8 @@ impl Seen {
         MarkedEdge { edge, direct }
     }
 
-    /// What is remembered of the read; `only` if it saw this version for certain, and its transaction wrote none.
+    /// What is remembered of the read; `only` if it saw this version for certain, and its
+    /// transaction wrote none.
     pub fn reader(&self, txn: TxnId, version: Version, by: i64, only: bool) -> Reader {
         let sole = only && matches!(self.saw, Saw::Value(_));
         Reader { txn, op: self.op, saw: self.saw, version, by, sole, number: u64::MAX }

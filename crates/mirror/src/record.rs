@@ -1,15 +1,17 @@
 //! What is remembered of one object: its versions, who read them, and who locked it.
 //!
 //! # Algorithm
-//! Everything of an object is kept until the *horizon*: the earliest time at which a transaction that is not
-//! judged yet can have done anything. A version goes when another is later for certain and was there before
-//! the horizon; a lock when it was given up before the horizon; a reader when the certifier has forgotten its
-//! transaction. An object is tidied when it is touched, so nothing is ever searched as a whole.
+//! Everything of an object is kept until the *horizon*: the earliest time at which a transaction
+//! that is not judged yet can have done anything. A version goes when another is later for certain
+//! and was there before the horizon; a lock when it was given up before the horizon; a reader when
+//! the certifier has forgotten its transaction. An object is tidied when it is touched, so nothing
+//! is ever searched as a whole.
 //!
-//! A transaction of unknown outcome may install its versions at any later time. Where writers lock, the next
-//! writer's lock ends that ([`close_unknown`]). Elsewhere, and of writes that nobody saw, many old versions
-//! that say the same become two, by which nothing is lost; many that say something else each become one that
-//! may be anything: nothing is accused because of it, and memory stays bounded.
+//! A transaction of unknown outcome may install its versions at any later time. Where writers lock,
+//! the next writer's lock ends that ([`close_unknown`]). Elsewhere, and of writes that nobody saw,
+//! many old versions that say the same become two, by which nothing is lost; many that say
+//! something else each become one that may be anything: nothing is accused because of it, and
+//! memory stays bounded.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -17,7 +19,7 @@ use std::cmp::Reverse;
 use margay_history::{Interval, ObjectId, OpId, OpKind, PredicateId, TxnId, Value, ValueId, Values, Version};
 use margay_mechanisms::{Fact, Pattern, Saw, World, close_unknown, left};
 use margay_verdict::Edge;
-use margay_verdict::mechanism::View;
+use margay_verdict::mechanism::ReadView;
 
 /// A lock of a transaction that has ended.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +30,8 @@ pub(crate) struct Held {
     pub by: i64,
     /// Until when it was held at least.
     pub until: i64,
-    /// Until when what the operation wrote stayed so at least: its own transaction may have changed it again.
+    /// Until when what the operation wrote stayed so at least: its own transaction may have changed
+    /// it again.
     pub stayed: i64,
     /// Whether nobody else holds one.
     pub exclusive: bool,
@@ -66,8 +69,8 @@ pub(crate) struct Reader {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct MarkedEdge {
     pub edge: Edge,
-    /// Whether it is an anti-dependency on the very version that followed the one that was read, as far as
-    /// the certifier minds.
+    /// Whether it is an anti-dependency on the very version that followed the one that was read, as
+    /// far as the certifier minds.
     pub direct: bool,
 }
 
@@ -85,8 +88,8 @@ pub(crate) struct Record {
 /// Stands for the versions of transactions of unknown outcome that are not kept one by one.
 pub(crate) const FORGOTTEN: Version = Version::Of(TxnId(u32::MAX));
 
-/// More versions of one object that may have been there, or may appear at any time, are looked through for
-/// those that say the same.
+/// More versions of one object that may have been there, or may appear at any time, are looked
+/// through for those that say the same.
 const UNKNOWN: usize = 8;
 
 /// So many that say something else each are kept.
@@ -106,8 +109,8 @@ impl Record {
         }
     }
 
-    /// Bounds the old versions that may have been there, and those that may appear at any time. Newer ones
-    /// are as few as transactions that are not judged yet, and tell these apart.
+    /// Bounds the old versions that may have been there, and those that may appear at any time.
+    /// Newer ones are as few as transactions that are not judged yet, and tell these apart.
     fn forget_unknown(&mut self, horizon: i64) {
         let passed = |fact: &Fact| is_old(fact, horizon) && fact.installed.after < i64::MAX;
         let open = |fact: &Fact| is_old(fact, horizon) && fact.installed.after == i64::MAX;
@@ -116,8 +119,8 @@ impl Record {
         self.forget_apart(open);
     }
 
-    /// Forgets the old versions that say the same as two later ones, or no less. Whoever may have seen such a
-    /// version may have seen these, and more than one as before: so nothing is lost.
+    /// Forgets the old versions that say the same as two later ones, or no less. Whoever may have
+    /// seen such a version may have seen these, and more than one as before: so nothing is lost.
     fn forget_alike(&mut self, horizon: i64) {
         let mut old: Vec<usize> =
             (0..self.versions.len()).filter(|&place| is_old(&self.versions[place].1, horizon)).collect();
@@ -206,8 +209,8 @@ impl Record {
         }
     }
 
-    /// Forgets the readers that are forgotten elsewhere, when there are twice as many as the last time: so
-    /// each is looked at only a few times.
+    /// Forgets the readers that are forgotten elsewhere, when there are twice as many as the last
+    /// time: so each is looked at only a few times.
     pub fn tidy_readers(&mut self, forgotten: u64) {
         if self.readers.len() > 2 * self.left + 4 {
             self.readers.retain(|reader| reader.number >= forgotten);
@@ -215,8 +218,9 @@ impl Record {
         }
     }
 
-    /// The version that was seen, if those that were there before the snapshot were there for certain, one
-    /// after another, and each other came after it. A row is what the last of them made of each column.
+    /// The version that was seen, if those that were there before the snapshot were there for
+    /// certain, one after another, and each other came after it. A row is what the last of them
+    /// made of each column.
     pub fn only(
         &self,
         object: ObjectId,
@@ -243,8 +247,8 @@ impl Record {
         (sure && self.shows_columns(saw, last, world.values)).then_some(*version)
     }
 
-    /// Whether each column of a row that the last version left alone is what the last one that determines it
-    /// says. Where that is not clear it is not so.
+    /// Whether each column of a row that the last version left alone is what the last one that
+    /// determines it says. Where that is not clear it is not so.
     fn shows_columns(&self, saw: Saw, last: &Fact, values: &Values) -> bool {
         let (Saw::Value(value), Pattern::Row(_)) = (saw, &last.pattern) else { return true };
         let Value::Row(columns) = values.get(value) else { return true };
@@ -262,8 +266,8 @@ impl Record {
         })
     }
 
-    /// Who installed the versions that came first after a time for certain, of those that `counts`, as far as
-    /// they were there by another; and how many came after it.
+    /// Who installed the versions that came first after a time for certain, of those that `counts`,
+    /// as far as they were there by another; and how many came after it.
     pub fn next_after(&self, time: i64, by: i64, counts: impl Fn(&Fact) -> bool) -> (Vec<TxnId>, u64) {
         let later =
             |(_, fact): &&(Version, Fact)| fact.changes() && fact.installed.before > time && counts(fact);
@@ -278,10 +282,10 @@ impl Record {
         (next, there().count() as u64)
     }
 
-    /// Whether the version of `next` is the very one that followed the one that was read, which SSI asks: a
-    /// reader of an older version is in conflict with who overwrote that one, and who overwrites the newer
-    /// one does not meet its lock. This is decided when everything that may have been installed before `next`
-    /// has come, and not later, because versions are forgotten.
+    /// Whether the version of `next` is the very one that followed the one that was read, which SSI
+    /// asks: a reader of an older version is in conflict with who overwrote that one, and who
+    /// overwrites the newer one does not meet its lock. This is decided when everything that may
+    /// have been installed before `next` has come, and not later, because versions are forgotten.
     pub fn is_direct(&self, read: Version, next: TxnId, now: i64) -> bool {
         is_direct(&self.versions, read, next, now)
     }
@@ -291,8 +295,8 @@ impl Record {
         self.versions.iter().any(|(version, fact)| *version == Version::Of(txn) && fact.changes())
     }
 
-    /// The last version that may have been there at a time, not of this transaction; the initial one if what
-    /// was there is forgotten.
+    /// The last version that may have been there at a time, not of this transaction; the initial
+    /// one if what was there is forgotten.
     pub fn seen_by(&self, time: i64, me: TxnId) -> Version {
         let there = self.versions.iter().filter(|(version, fact)| {
             *version != FORGOTTEN && *version != Version::Of(me) && fact.installed.before <= time
@@ -301,8 +305,8 @@ impl Record {
     }
 
     /// The versions that each transaction left, by which they are in order.
-    pub fn left(&self, view: View) -> Cow<'_, [(Version, Fact)]> {
-        if view != View::Uncommitted {
+    pub fn left(&self, view: ReadView) -> Cow<'_, [(Version, Fact)]> {
+        if view != ReadView::Uncommitted {
             return Cow::Borrowed(&self.versions);
         }
         let mut all: Vec<&(Version, Fact)> = self.versions.iter().collect();
@@ -322,8 +326,8 @@ pub(crate) fn is_direct(versions: &[(Version, Fact)], read: Version, next: TxnId
     to.installed.after < now && from.right_before(to, others.map(|(_, other)| other))
 }
 
-/// Whether a version may have been there before the horizon, or may appear at any time. Only by when it was
-/// there, if at all, can still tell it from others.
+/// Whether a version may have been there before the horizon, or may appear at any time. Only by
+/// when it was there, if at all, can still tell it from others.
 fn is_old(fact: &Fact, horizon: i64) -> bool {
     let Interval { before, after } = fact.installed;
     !fact.certain && fact.gone == i64::MAX && before < horizon && (after < horizon || after == i64::MAX)

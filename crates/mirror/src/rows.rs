@@ -1,13 +1,13 @@
 //! The rows of a table, by their keys.
 //!
 //! # Problem
-//! A search tells of every row that it left out. Most conditions fix the first columns of the key, so most
-//! rows are out of the question; a look at each of them would make every search as slow as the table is
-//! large.
+//! A search tells of every row that it left out. Most conditions fix the first columns of the key,
+//! so most rows are out of the question; a look at each of them would make every search as slow as
+//! the table is large.
 //!
 //! # Algorithm
-//! Rows whose key is of whole numbers stand in the order of their keys; a search looks at the part that its
-//! condition's bounds on the first key columns leave. The other rows are looked at always.
+//! Rows whose key is of whole numbers stand in the order of their keys; a search looks at the part
+//! that its condition's bounds on the first key columns leave. The other rows are looked at always.
 
 use std::collections::BTreeMap;
 

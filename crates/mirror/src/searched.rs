@@ -1,21 +1,22 @@
 //! Searches that rows may still come to match.
 //!
 //! # Problem
-//! A search depends on nobody for the rows that it left out, but whoever makes one of them match depends on
-//! it (rw). To remember the search with every row that it left out would cost as much as the table has rows.
+//! A search depends on nobody for the rows that it left out, but whoever makes one of them match
+//! depends on it (rw). To remember the search with every row that it left out would cost as much as
+//! the table has rows.
 //!
 //! # Algorithm
-//! Searches are remembered with their table, by the column that they compare, until the certifier forgets
-//! their transactions. Of a version that is put in order only those are looked at that it may match by what
-//! it makes of that column.
+//! Searches are remembered with their table, by the column that they compare, until the certifier
+//! forgets their transactions. Of a version that is put in order only those are looked at that it
+//! may match by what it makes of that column.
 //!
 //! # Invariants
-//! Rows with a version that matches a search are explained one by one (`judge`) and remember it themselves:
-//! of them a search here says nothing.
+//! Rows with a version that matches a search are explained one by one (`judge`) and remember it
+//! themselves: of them a search here says nothing.
 //!
 //! # Cost
-//! For each version a comparison of two numbers for each search that is remembered; memory for as many
-//! searches as the certifier has transactions, twice at most.
+//! For each version a comparison of two numbers for each search that is remembered; memory for as
+//! many searches as the certifier has transactions, twice at most.
 
 use margay_history::{ObjectId, OpId, PredicateId, TxnId, Value};
 use margay_mechanisms::{Pattern, Saw, Unseen, World};
@@ -60,8 +61,8 @@ struct Group {
 pub(crate) struct Searchers(Vec<Group>);
 
 impl Searchers {
-    /// Remembers a search; those of transactions that are forgotten elsewhere go when there are twice as many
-    /// as the last time.
+    /// Remembers a search; those of transactions that are forgotten elsewhere go when there are
+    /// twice as many as the last time.
     pub fn push(&mut self, searched: Searched, world: World<'_>, forgotten: u64) {
         let (column, range) = match world.searches.compared(searched.predicate) {
             Some((column, range)) => (Some(column), range),

@@ -1,25 +1,28 @@
 //! The objects of one shard, and what transactions do to them.
 //!
 //! # Problem
-//! Locks, versions and readers of one object have nothing to do with those of another. So objects can be
-//! shared out among threads; what comes of it must not depend on how many there are.
+//! Locks, versions and readers of one object have nothing to do with those of another. So objects
+//! can be shared out among threads; what comes of it must not depend on how many there are.
 //!
 //! # Algorithm
-//! Transactions come in windows: all that have ended, in the order in which they did ([`Shard::admit`]), and
-//! all that are to be judged, in their order ([`Shard::answer`], [`Shard::conclude`]). Every shard goes
-//! through the whole window and does what concerns its own objects. What it finds carries its place in the
-//! window, by which the findings of all shards are brought together again.
+//! Transactions come in windows: all that have ended, in the order in which they did
+//! ([`Shard::admit`]), and all that are to be judged, in their order ([`Shard::answer`],
+//! [`Shard::conclude`]). Every shard goes through the whole window and does what concerns its own
+//! objects. What it finds carries its place in the window, by which the findings of all shards are
+//! brought together again.
 //!
-//! What belongs to a table is in every shard: its own rows, and all searches, locks on what was searched and
-//! writes that nobody saw. So a search meets the rows of each shard there.
+//! What belongs to a table is in every shard: its own rows, and all searches, locks on what was
+//! searched and writes that nobody saw. So a search meets the rows of each shard there.
 //!
 //! # Invariants
-//! A shard changes nothing but its own records, and looks at nothing that changes meanwhile ([`Fixed`]).
+//! A shard changes nothing but its own records, and looks at nothing that changes meanwhile
+//! ([`Fixed`]).
 //!
 //! # Differs from the paper
-//! The paper gives each partition of the data a verifier of its own. Reads of one snapshot tell of each other
-//! whatever they read, and cycles go through many objects: open reads of several shards are brought together by
-//! transactions between `answer` and `conclude`, and one certifier comes behind all of them.
+//! The paper gives each partition of the data a verifier of its own. Reads of one snapshot tell of
+//! each other whatever they read, and cycles go through many objects: open reads of several shards
+//! are brought together by transactions between `answer` and `conclude`, and one certifier comes
+//! behind all of them.
 //!
 //! # Cost
 //! Each shard looks at the object of every access of the window.
@@ -28,7 +31,7 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use margay_history::{ObjectId, TableId, TxnId, Value, ValueId, Values, Version};
 use margay_mechanisms::{Fact, Saw, Searches, World, Written};
-use margay_verdict::mechanism::{Certified, Mechanisms, View};
+use margay_verdict::mechanism::{Certified, Mechanisms, ReadView};
 use margay_verdict::{Broken, Edge, Reason};
 
 use crate::index::Index;
@@ -49,14 +52,15 @@ pub(crate) struct Fixed<'a> {
     pub horizon: i64,
     /// How many transactions had been judged before the window.
     pub judged: u64,
-    /// The certifier has forgotten so many of the first transactions that were judged, or more: nothing need
-    /// be remembered of them.
+    /// The certifier has forgotten so many of the first transactions that were judged, or more:
+    /// nothing need be remembered of them.
     pub forgotten: u64,
     /// How far the stream has come.
     pub now: i64,
 }
 
-/// A violation, with its place in the window: the transaction, what of it, where, and of which object.
+/// A violation, with its place in the window: the transaction, what of it, where, and of which
+/// object.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Alarm {
     pub place: (usize, Of, usize, ObjectId),
@@ -147,7 +151,8 @@ impl Shard {
         }
     }
 
-    /// What is known of an object; nothing but that it was absent initially, if it was never touched.
+    /// What is known of an object; nothing but that it was absent initially, if it was never
+    /// touched.
     pub fn get(&self, object: ObjectId) -> &Record {
         self.records.get(&object).unwrap_or(&self.absent)
     }
@@ -192,9 +197,9 @@ impl Shard {
         self.indices.push((table, column.to_owned(), index));
     }
 
-    /// The rows of a table of which a version may have a column in a range, as far as there is an index. An
-    /// index may name rows whose version is forgotten: which ones depends on when it was made, so they are
-    /// left out.
+    /// The rows of a table of which a version may have a column in a range, as far as there is an
+    /// index. An index may name rows whose version is forgotten: which ones depends on when it was
+    /// made, so they are left out.
     pub fn within(
         &self,
         (table, column): (TableId, &str),
@@ -288,7 +293,8 @@ impl Shard {
         }
     }
 
-    /// Transactions are to be judged: which of their versions may have left an object as it was is known now.
+    /// Transactions are to be judged: which of their versions may have left an object as it was is
+    /// known now.
     fn find_unchanged(&mut self, window: &[Ended], fixed: Fixed<'_>) {
         for ended in window {
             for (object, written) in ended.writes.iter() {
@@ -321,8 +327,8 @@ impl Shard {
         window.iter().map(|ended| Judge { shard: self, fixed }.answer(ended)).collect()
     }
 
-    /// Transactions are judged: their reads are remembered, and their versions put in order. What reads of
-    /// several shards tell together is `joined`.
+    /// Transactions are judged: their reads are remembered, and their versions put in order. What
+    /// reads of several shards tell together is `joined`.
     pub fn conclude(
         &mut self,
         window: &[Ended],
@@ -379,8 +385,8 @@ impl Shard {
         }
     }
 
-    /// Decides which anti-dependencies on new versions of an object are direct. Unseen writes may have come
-    /// between.
+    /// Decides which anti-dependencies on new versions of an object are direct. Unseen writes may
+    /// have come between.
     fn mark(&mut self, object: ObjectId, edges: &mut [((usize, usize), MarkedEdge)], fixed: Fixed<'_>) {
         let mut open = edges.iter_mut().map(|(_, marked)| marked).filter(|marked| marked.direct).peekable();
         if fixed.mechanisms.certifier != Certified::Ssi || open.peek().is_none() {
@@ -412,8 +418,8 @@ impl Shard {
         }
     }
 
-    /// Orders a transaction's version of an object among the others, and after those who read before it. Only
-    /// neighbours depend on each other: the others do so by way of these.
+    /// Orders a transaction's version of an object among the others, and after those who read
+    /// before it. Only neighbours depend on each other: the others do so by way of these.
     fn order(
         &self,
         place: (usize, usize),
@@ -549,12 +555,13 @@ pub(crate) fn made(
     mut out: impl FnMut(Fact),
 ) {
     match mechanisms.view {
-        View::Uncommitted => written.facts(&ended.course, values).into_iter().for_each(out),
+        ReadView::Uncommitted => written.facts(&ended.course, values).into_iter().for_each(out),
         _ => out(written.clone().fact(&ended.course, mechanisms, values)),
     }
 }
 
-/// Leaves open whether the writer of a version must be refused, if it may have inserted the object anew.
+/// Leaves open whether the writer of a version must be refused, if it may have inserted the object
+/// anew.
 fn refuse(
     fact: &mut Fact,
     record: &Record,
@@ -572,7 +579,8 @@ fn refuse(
     }
 }
 
-/// Whether two versions cannot both be there: neither writer had committed when the other took its snapshot.
+/// Whether two versions cannot both be there: neither writer had committed when the other took its
+/// snapshot.
 fn clash(one: &Fact, other: &Fact) -> bool {
     let (Some(a), Some(b)) = (one.snapshot, other.snapshot) else { return false };
     one.certain && other.certain && one.installed.before > b && other.installed.before > a

@@ -1,7 +1,7 @@
 //! The mechanisms of the simulated databases, by the name that their histories carry.
 
 use margay_levels::profile::Granularity;
-use margay_verdict::mechanism::{Certified, Locking, Mechanisms, Points, View};
+use margay_verdict::mechanism::{Certified, Locking, Mechanisms, Points, ReadView};
 
 /// The mechanisms of a simulated database, for example of `simdb-ssi`.
 #[must_use]
@@ -9,7 +9,7 @@ pub fn simulated(dbms: &str) -> Option<Mechanisms> {
     let row = Some(Granularity::Row);
     let make = |view, write_locks, certifier| Mechanisms {
         view,
-        together: view != View::Uncommitted,
+        together: view != ReadView::Uncommitted,
         read_locks: false,
         write_locks,
         read_regions: false,
@@ -27,18 +27,18 @@ pub fn simulated(dbms: &str) -> Option<Mechanisms> {
         |mechanisms| Mechanisms { read_locks: true, read_regions: true, write_regions: true, ..mechanisms };
     Some(match dbms.strip_prefix("simdb-")? {
         "serial" => {
-            let one = make(View::Statement, Some(Granularity::Database), Certified::Serializable);
+            let one = make(ReadView::Statement, Some(Granularity::Database), Certified::Serializable);
             at(Points::Within, one)
         }
-        "ss2pl" => at(Points::Within, locking(make(View::Statement, row, Certified::Serializable))),
-        "rc-locking" | "rc-mvcc" => make(View::Statement, row, Certified::Committed),
-        "si-fuw" => refusing(make(View::FirstStatement, row, Certified::Committed)),
-        "si-fcw" | "percolator" => refusing(make(View::FirstStatement, None, Certified::Committed)),
-        "ssi" => at(Points::Within, refusing(make(View::FirstStatement, row, Certified::Ssi))),
-        "occ" => at(Points::Commit, make(View::Statement, None, Certified::Serializable)),
-        "mvto" => at(Points::Within, make(View::Within, None, Certified::Serializable)),
-        "innodb-rr" => make(View::FirstRead, row, Certified::Committed),
-        "read-uncommitted" => make(View::Uncommitted, row, Certified::Committed),
+        "ss2pl" => at(Points::Within, locking(make(ReadView::Statement, row, Certified::Serializable))),
+        "rc-locking" | "rc-mvcc" => make(ReadView::Statement, row, Certified::Committed),
+        "si-fuw" => refusing(make(ReadView::FirstStatement, row, Certified::Committed)),
+        "si-fcw" | "percolator" => refusing(make(ReadView::FirstStatement, None, Certified::Committed)),
+        "ssi" => at(Points::Within, refusing(make(ReadView::FirstStatement, row, Certified::Ssi))),
+        "occ" => at(Points::Commit, make(ReadView::Statement, None, Certified::Serializable)),
+        "mvto" => at(Points::Within, make(ReadView::Within, None, Certified::Serializable)),
+        "innodb-rr" => make(ReadView::FirstRead, row, Certified::Committed),
+        "read-uncommitted" => make(ReadView::Uncommitted, row, Certified::Committed),
         _ => return None,
     })
 }

@@ -21,19 +21,22 @@ pub struct Size {
     pub edges: usize,
 }
 
-/// Reads by how much it takes to explain them. Rows that a search left out and that may have matched count too.
+/// Reads by how much it takes to explain them. Rows that a search left out and that may have
+/// matched count too.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct OpenReads {
     /// All.
     pub all: u64,
     /// Those that more than one version may explain.
     pub open: u64,
-    /// Open ones that share their snapshot with reads of other objects: these must be brought together.
+    /// Open ones that share their snapshot with reads of other objects: these must be brought
+    /// together.
     pub shared: u64,
 }
 
 impl OpenReads {
-    /// So many reads of one snapshot, so many of them open, and whether it also shows other objects.
+    /// So many reads of one snapshot, so many of them open, and whether it also shows other
+    /// objects.
     pub(crate) fn count(&mut self, all: usize, open: usize, several: bool) {
         self.all += all as u64;
         self.open += open as u64;
@@ -71,8 +74,8 @@ pub struct Statistics {
     pub ww: Dependencies,
     /// Reads: which version was seen.
     pub wr: Dependencies,
-    /// Reads and other versions of what they saw, that are not older: whether it came later. Looked for only
-    /// where the certifier minds.
+    /// Reads and other versions of what they saw, that are not older: whether it came later. Looked
+    /// for only where the certifier minds.
     pub rw: Dependencies,
     /// How many reads were open.
     pub open: OpenReads,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use margay_history::{Interval, ObjectId, OpId, OpKind, PredicateId, ReadLock, TxnId, ValueId};
 use margay_mechanisms::{Course, Pattern, Saw, Unseen, World, Written, returned, took_effect};
-use margay_verdict::mechanism::{Locking, Mechanisms, View};
+use margay_verdict::mechanism::{Locking, Mechanisms, ReadView};
 
 use crate::mirror::{Asked, Trace};
 use crate::writes::Writes;
@@ -33,8 +33,8 @@ pub(crate) struct Search {
     pub update: bool,
     /// Whether rows that it left out were not there to be found.
     pub whole: bool,
-    /// The objects of which it says nothing beyond what stands among the reads: those that it returned, and
-    /// those that its transaction had written.
+    /// The objects of which it says nothing beyond what stands among the reads: those that it
+    /// returned, and those that its transaction had written.
     pub skip: Vec<ObjectId>,
     /// Rows that its transaction had made match and that it did not return.
     pub missed: bool,
@@ -56,7 +56,8 @@ pub(crate) struct Taken {
     pub lock: Option<ReadLock>,
     /// Whether it locks what is not there.
     pub gaps: bool,
-    /// When what it wrote was changed again at the earliest, where searches lock what they searched.
+    /// When what it wrote was changed again at the earliest, where searches lock what they
+    /// searched.
     pub again: i64,
 }
 
@@ -65,7 +66,8 @@ impl Taken {
         self.kind.writes() || (self.lock == Some(ReadLock::Exclusive) && returned(self.value))
     }
 
-    /// Whether there was something to lock. Where searches lock what they searched, a read of nothing locks too.
+    /// Whether there was something to lock. Where searches lock what they searched, a read of
+    /// nothing locks too.
     pub fn counts(&self, reads: bool, regions: bool) -> bool {
         let there = regions || self.gaps || returned(self.value);
         self.exclusive() || ((reads || self.lock.is_some()) && there)
@@ -89,8 +91,8 @@ pub(crate) struct Txn {
     pub missed: Vec<(OpId, ObjectId)>,
 }
 
-/// A transaction that has ended; several workers of a process share it. The order is that of the times at which
-/// everything of it had been answered.
+/// A transaction that has ended; several workers of a process share it. The order is that of the
+/// times at which everything of it had been answered.
 #[derive(Clone, Debug)]
 pub(crate) struct Ended(Arc<Txn>);
 
@@ -165,7 +167,7 @@ impl Txn {
             OpKind::Read | OpKind::Scan => self.read(trace, at, like, world),
             kind if kind.writes() => {
                 self.write(trace, at, asked.search.filter(|_| whole), world);
-                if mechanisms.view == View::Uncommitted {
+                if mechanisms.view == ReadView::Uncommitted {
                     self.step(trace, at);
                 }
             }
@@ -203,10 +205,11 @@ impl Txn {
 
     /// Whether others may see what it wrote.
     pub fn is_seen(&self, mechanisms: &Mechanisms) -> bool {
-        !self.course.aborted() || mechanisms.view == View::Uncommitted
+        !self.course.aborted() || mechanisms.view == ReadView::Uncommitted
     }
 
-    /// No more operations come: what it wrote twice was not there to be found for long the first time.
+    /// No more operations come: what it wrote twice was not there to be found for long the first
+    /// time.
     pub fn find_changed_again(&mut self) {
         let mut next = HashMap::new();
         for taken in self.taken.iter_mut().rev().filter(|taken| taken.exclusive()) {
@@ -236,7 +239,8 @@ impl Txn {
                 gaps: like.gaps,
                 again: i64::MAX,
             });
-            // PostgreSQL may return an old and a new version of one row to a scan: neither tells anything.
+            // PostgreSQL may return an old and a new version of one row to a scan: neither tells
+            // anything.
             let twice =
                 repeated.binary_search(&object).is_ok() && !(like.alone && self.own(object).is_some());
             if twice || self.is_clouded(object, self.unseen.len(), world) {

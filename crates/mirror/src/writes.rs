@@ -1,8 +1,8 @@
 //! What a transaction has written, object by object, in the order of its first writes.
 //!
 //! # Cost
-//! Most transactions write a few objects, which are looked through. Of one that writes many, a table says
-//! where each stands.
+//! Most transactions write a few objects, which are looked through. Of one that writes many, a
+//! table says where each stands.
 
 use hashbrown::HashMap;
 use margay_history::ObjectId;

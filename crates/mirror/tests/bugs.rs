@@ -1,5 +1,5 @@
-//! Leopard's published bugs: each trace of `corpus/leopard-bugs` breaks the mechanism that its README says,
-//! under the profile that it says.
+//! Leopard's published bugs: each trace of `corpus/leopard-bugs` breaks the mechanism that its
+//! README says, under the profile that it says.
 
 use std::fs;
 use std::path::PathBuf;

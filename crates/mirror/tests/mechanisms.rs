@@ -1,4 +1,5 @@
-//! Each mechanism on small histories: what is certain is found and audited, what is only possible is not.
+//! Each mechanism on small histories: what is certain is found and audited, what is only possible
+//! is not.
 
 use margay_audit::audit;
 use margay_history::History;
@@ -78,14 +79,16 @@ fn the_snapshot_is_the_first_statements() {
 
 #[test]
 fn reads_of_one_snapshot_narrow_it() {
-    // x was replaced before y was: no snapshot has the old x and the new y, though each alone may be.
+    // x was replaced before y was: no snapshot has the old x and the new y, though each alone may
+    // be.
     let skew = "init: x=0 y=0 | T1: r(x,0)@[5,100] r(y,1)@[101,110] commit@[111,112] \
         | T2: w(x,1)@[6,7] commit@[10,20] | T3: w(y,1)@[25,26] commit@[30,40]";
     breaks(RR, Anomaly::ConsistentRead, skew);
     is_clean(RR, &skew.replace("r(x,0)", "r(x,1)"));
 }
 
-/// Rows that are locked one by one, and servers with clocks of their own, show no common point in time.
+/// Rows that are locked one by one, and servers with clocks of their own, show no common point in
+/// time.
 #[test]
 fn where_nothing_promises_one_point_each_object_stands_alone() {
     let skew = "init: x=0 y=0 | T1: r(x,0; y,1)@[5,100] commit@[111,112] \
@@ -142,7 +145,8 @@ fn share_locks_where_reads_lock() {
 
 #[test]
 fn locks_tell_the_order_of_versions() {
-    // The commits overlap, but T2 can have had the lock only after T1: the later read must see T2's version.
+    // The commits overlap, but T2 can have had the lock only after T1: the later read must see T2's
+    // version.
     let text = "init: x=0 | T1: w(x,1)@[1,10] commit@[20,40] | T2: w(x,2)@[15,36] commit@[38,50] \
         | T3: r(x,2)@[60,70]";
     is_clean(RC, text);
@@ -159,8 +163,9 @@ fn the_first_updater_wins() {
     breaks("tidb/optimistic", Anomaly::FirstUpdaterWins, lost);
 }
 
-/// Runs of SmallBank on SQLite were accused, one of 1,400: T2 wrote what was there already. SQLite writes no page then,
-/// so T1's snapshot was still the newest one when T1 wrote. MariaDB makes no version of such a row either.
+/// Runs of SmallBank on SQLite were accused, one of 1,400: T2 wrote what was there already. SQLite
+/// writes no page then, so T1's snapshot was still the newest one when T1 wrote. MariaDB makes no
+/// version of such a row either.
 #[test]
 fn who_changes_nothing_keeps_nobody_from_writing() {
     let text = "table t(id; id int, v int) | init: t/1={v:0} \
@@ -174,8 +179,9 @@ fn who_changes_nothing_keeps_nobody_from_writing() {
     breaks(RR, Anomaly::FirstUpdaterWins, text);
 }
 
-/// Runs on PostgreSQL were accused: a row that is inserted after somebody's deletion, which the snapshot does
-/// not show, is another row there. Who had changed the old one is of no matter either.
+/// Runs on PostgreSQL were accused: a row that is inserted after somebody's deletion, which the
+/// snapshot does not show, is another row there. Who had changed the old one is of no matter
+/// either.
 #[test]
 fn an_insertion_over_a_deletion_is_no_second_update() {
     let text = "table t(id; id int, v int) | init: t/1={v:1} t/2={v:1} \
@@ -196,7 +202,8 @@ fn an_insertion_over_a_deletion_is_no_second_update() {
     breaks(RR, Anomaly::FirstUpdaterWins, &text.replace("d(t/1)@[30,40] ", ""));
 }
 
-/// The transaction that inserted it sees both rows; a scan that only the old one matches sees that one alone.
+/// The transaction that inserted it sees both rows; a scan that only the old one matches sees that
+/// one alone.
 #[test]
 fn a_row_that_was_replaced_may_be_seen_beside_its_successor() {
     let text = "table t(id; id int, v int) | init: t/1={v:1} \
@@ -247,7 +254,8 @@ fn the_audit_accepts_no_breach_that_is_none() {
     assert!(audit(&dirty, ANY, &Certificate::Intervals(allowed)).is_err(), "dirty reads are allowed there");
 }
 
-/// READ UNCOMMITTED shows the newest version, committed or not, and nothing that was undone or overwritten.
+/// READ UNCOMMITTED shows the newest version, committed or not, and nothing that was undone or
+/// overwritten.
 #[test]
 fn reads_of_what_is_not_committed() {
     const RU: &str = "mysql/read-uncommitted";
@@ -272,8 +280,8 @@ fn reads_of_what_is_not_committed() {
     }
 }
 
-/// As PostgreSQL 15 did: T1 reads x as it was before T4, T2 as T4 made it. T2's write of x meets no lock of
-/// T1, who is in conflict with T4.
+/// As PostgreSQL 15 did: T1 reads x as it was before T4, T2 as T4 made it. T2's write of x meets no
+/// lock of T1, who is in conflict with T4.
 #[test]
 fn an_anti_dependency_of_ssi_is_on_the_next_version() {
     let text = "init: x=0 y=0 z=0 | T4: r(x,0)@[1,2] w(x,4)@[3,4] commit@[30,35] \
@@ -302,8 +310,8 @@ fn every_profile_has_mechanisms_and_what_is_missing_is_unknown() {
     assert!(matches!(nameless, Verdict::Unknown(_)));
 }
 
-/// Runs on MariaDB that lost connections were accused: what a client had asked for last, without an answer,
-/// stands in no recording, and others saw it.
+/// Runs on MariaDB that lost connections were accused: what a client had asked for last, without an
+/// answer, stands in no recording, and others saw it.
 #[test]
 fn what_nobody_heard_of_may_be_seen_where_others_see_what_is_not_committed() {
     let text =

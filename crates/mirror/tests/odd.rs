@@ -1,4 +1,5 @@
-//! Histories at the edge: nothing in them, nobody who ends, everything at the same time, far too much of one thing.
+//! Histories at the edge: nothing in them, nobody who ends, everything at the same time, far too
+//! much of one thing.
 
 mod timed;
 
@@ -65,7 +66,8 @@ fn nobody_ends() {
     let other = r#"2 11 21 "write":[[["t",1],{"w":12}]]"#;
     let read = |session: u8, v: u8| format!(r#"{session} 60 70 "read":[[["t",1],{{"v":{v}}}]]"#);
     let end = |session: u8| format!(r#"{session} 80 90 "commit":true"#);
-    // The format gives such a transaction an unknown end without a time: mirror had no answer for the whole history.
+    // The format gives such a transaction an unknown end without a time: mirror had no answer for
+    // the whole history.
     is_clean_everywhere(&rows(&[open, other]));
     is_clean_everywhere(&rows(&[open, &read(3, 10), &end(3)]));
     for profile in ["postgresql/read-committed", "oracle/read-committed", "foundationdb"] {
@@ -148,8 +150,8 @@ fn ranges_without_an_end_are_locked() {
     }
 }
 
-/// What a transaction has written was kept in order, and each write looked for the next one of the same
-/// object: both took the square of their number.
+/// What a transaction has written was kept in order, and each write looked for the next one of the
+/// same object: both took the square of their number.
 #[test]
 fn one_transaction_that_does_everything() {
     const OPERATIONS: u32 = 60_000;
@@ -193,7 +195,8 @@ fn ten_thousand_clients() {
         let at = Some(Interval::new(before, before + 5));
         builder.push(client, client, at, kind, accesses, OpDetail::None).expect("an operation");
     };
-    // All are in their transactions at the same time; where writers lock they would not be, so the last ones only read.
+    // All are in their transactions at the same time; where writers lock they would not be, so the
+    // last ones only read.
     for (client, access) in (0_u64..).zip(&values) {
         let late = 100_000 + 10 * client as i64;
         push(client, client as i64, OpKind::Begin, &[]);

@@ -70,8 +70,8 @@ fn an_idle_client_holds_nothing_up_but_a_silent_one_does() {
     assert_eq!(out.len(), 200);
 }
 
-/// From clients on threads of their own through the pipeline into the mirror: what it finds is what it finds
-/// in the finished history.
+/// From clients on threads of their own through the pipeline into the mirror: what it finds is what
+/// it finds in the finished history.
 #[test]
 fn the_mirror_is_fed_live() {
     for fault in [None, Some(Fault::StaleSnapshot)] {
@@ -98,7 +98,8 @@ fn the_mirror_is_fed_live() {
     }
 }
 
-/// Each session plays its operations on a thread; the mirror takes them as the pipeline gives them out.
+/// Each session plays its operations on a thread; the mirror takes them as the pipeline gives them
+/// out.
 fn live(history: &History, mirror: &mut Mirror) {
     let (mut pipeline, clients) = Pipeline::new(history.session_count());
     thread::scope(|scope| {

@@ -119,8 +119,9 @@ fn what_was_searched_is_locked() {
     is_clean("mysql/read-committed", &update);
 }
 
-/// Leopard's appendix B: two updates of identical or subsuming ranges. The row that the first one changed left both
-/// ranges, so that no key and no new row tells that the second one must have found it; nobody saw its rows.
+/// Leopard's appendix B: two updates of identical or subsuming ranges. The row that the first one
+/// changed left both ranges, so that no key and no new row tells that the second one must have
+/// found it; nobody saw its rows.
 #[test]
 fn updates_of_identical_and_subsuming_ranges_meet() {
     let text = "init: t/1={v:3 w:0} t/9={v:50 w:0} \

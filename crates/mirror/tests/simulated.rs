@@ -8,7 +8,8 @@ use margay_report::explain;
 use margay_simdb::{Distribution, Fault, Mix, Ppm, Protocol, Report, SimConfig, simulate_history};
 use margay_verdict::{Budget, Checker, Question, Verdict};
 
-/// How many seeds a protocol is run with, unless the environment variable `MARGAY_SEEDS` says otherwise.
+/// How many seeds a protocol is run with, unless the environment variable `MARGAY_SEEDS` says
+/// otherwise.
 const SEEDS: u64 = 200;
 
 fn question(protocol: Protocol) -> Question {
@@ -23,7 +24,8 @@ fn check(history: &History, question: Question) -> Verdict {
     Engine::default().check(history, question, &Budget::unlimited())
 }
 
-/// Many shapes: few keys and many, long and short transactions, all mixes, skewed clocks, slow networks.
+/// Many shapes: few keys and many, long and short transactions, all mixes, skewed clocks, slow
+/// networks.
 fn config(protocol: Protocol, seed: u64) -> SimConfig {
     let mut config = SimConfig::new(protocol, seed);
     config.transactions = 120;

@@ -20,7 +20,8 @@ const RC: &str = "postgresql/read-committed";
 const RR: &str = "postgresql/repeatable-read";
 const MYSQL: &str = "mysql/repeatable-read";
 
-/// A table of accounts, and operations as `session at-before at-after rest`; the transaction is the session.
+/// A table of accounts, and operations as `session at-before at-after rest`; the transaction is the
+/// session.
 fn history(dbms: &str, lines: &[&str]) -> History {
     let columns = r#"{"id":"int","v":"int","w":"int"}"#;
     let tables = format!(r#"{{"t":{{"key":["id"],"columns":{columns}}},"n":{{"columns":{columns}}}}}"#);
@@ -129,8 +130,9 @@ fn rows_that_nobody_saw_may_have_been_changed_or_not() {
     breaks(RC, Anomaly::ConsistentRead, &[none, COMMITTED, &read(1), end]);
 }
 
-/// Many updates that nobody saw became one version that might be anything: a column that none of them sets
-/// was then not held against what had been written. It was found only where all came in one window.
+/// Many updates that nobody saw became one version that might be anything: a column that none of
+/// them sets was then not held against what had been written. It was found only where all came in
+/// one window.
 #[test]
 fn what_many_unseen_updates_leave_alone_is_still_known() {
     let updates = (10..40).flat_map(|session: u32| {
@@ -199,8 +201,9 @@ fn a_read_that_locks() {
     );
 }
 
-/// A statement of which nothing is known but its table may change any row, and locks none for certain:
-/// MariaDB at REPEATABLE READ moved one row to another key while another transaction inserted a third one.
+/// A statement of which nothing is known but its table may change any row, and locks none for
+/// certain: MariaDB at REPEATABLE READ moved one row to another key while another transaction
+/// inserted a third one.
 #[test]
 fn what_is_not_understood_locks_nothing() {
     for text in ["UPDATE t SET id = 20 WHERE id = 1", "INSERT INTO t (id, v) SELECT 20, MAX(v) FROM n"] {
@@ -253,9 +256,9 @@ fn what_a_read_that_locks_sees() {
     assert!(of(RC, r#" FOR UPDATE","rows":[[11]]"#));
 }
 
-/// A run through the proxy at READ COMMITTED was accused of a read that no moment explains: a locking read
-/// had waited for a transaction that deleted the row and inserted it again. It found nothing, although the
-/// row is there before and after.
+/// A run through the proxy at READ COMMITTED was accused of a read that no moment explains: a
+/// locking read had waited for a transaction that deleted the row and inserted it again. It found
+/// nothing, although the row is there before and after.
 #[test]
 fn a_locking_read_that_waited_may_miss_a_row_that_was_there_all_the_time() {
     let lines = |read: &str| {
@@ -272,7 +275,8 @@ fn a_locking_read_that_waited_may_miss_a_row_that_was_there_all_the_time() {
     breaks(RC, Anomaly::ConsistentRead, &lines("").each_ref().map(String::as_str));
 }
 
-/// InnoDB takes no snapshot for a SELECT of no table, for an UPDATE that changes nothing, nor for a locking read.
+/// InnoDB takes no snapshot for a SELECT of no table, for an UPDATE that changes nothing, nor for a
+/// locking read.
 #[test]
 fn what_takes_no_snapshot() {
     for first in [
@@ -286,7 +290,8 @@ fn what_takes_no_snapshot() {
     }
 }
 
-/// InnoDB's scan of an index that has all that is asked for locks no row, but the entries of the index.
+/// InnoDB's scan of an index that has all that is asked for locks no row, but the entries of the
+/// index.
 #[test]
 fn a_scan_locks_what_it_returns() {
     let ser = "mysql/serializable";
@@ -298,8 +303,9 @@ fn a_scan_locks_what_it_returns() {
     is_clean(ser, &[scan, other, &write("w"), end, late]);
 }
 
-/// Such a scan reads past a writer of other columns that has not committed, and the transaction may then wait
-/// for it and read what it wrote. The certifier took the scan for a read of the whole row, as it was before.
+/// Such a scan reads past a writer of other columns that has not committed, and the transaction may
+/// then wait for it and read what it wrote. The certifier took the scan for a read of the whole
+/// row, as it was before.
 #[test]
 fn a_scan_reads_past_writers_of_what_it_does_not_return() {
     let write = r#"2 10 12 "sql":"UPDATE t SET w = 3 WHERE id = 1","count":1"#;
@@ -309,8 +315,8 @@ fn a_scan_reads_past_writers_of_what_it_does_not_return() {
     is_clean("mysql/serializable", &[write, scan, ends[0], read, ends[1]]);
 }
 
-/// MariaDB 11.8 at SERIALIZABLE was reported for a transaction that read the MIN of a range beside a row in it
-/// that was not committed: it reads the end of an index, and waits for no other row.
+/// MariaDB 11.8 at SERIALIZABLE was reported for a transaction that read the MIN of a range beside
+/// a row in it that was not committed: it reads the end of an index, and waits for no other row.
 #[test]
 fn a_query_that_needs_few_rows_locks_no_range() {
     let ser = "mysql/serializable";
@@ -364,7 +370,8 @@ fn rows_without_a_key_are_those_that_statements_ask_for() {
     for profile in [RC, RR] {
         is_clean(profile, &[mine, more, own[0], own[1], end, r#"1 80 85 "commit":true"#]);
     }
-    // Another row with the same value may have come, and a change by another condition may have moved rows.
+    // Another row with the same value may have come, and a change by another condition may have
+    // moved rows.
     let insert = r#"3 30 32 "sql":"INSERT INTO n (id, v, w) VALUES (9, 1, 3)","count":1"#;
     is_clean(RC, &[write, COMMITTED, insert, r#"3 34 36 "commit":true"#, &read("[[5],[5],[1]]"), end]);
     let moved = r#"3 30 32 "sql":"UPDATE n SET w = 4 WHERE v = 5","count":1"#;

@@ -1,5 +1,5 @@
-//! Readers that see what is not committed, of writers that do not wait for each other: only a profile of
-//! one's own says so.
+//! Readers that see what is not committed, of writers that do not wait for each other: only a
+//! profile of one's own says so.
 
 use margay_audit::audit;
 use margay_history::History;

@@ -2,13 +2,13 @@
 //!
 //! # Algorithm
 //! A result depends on the rows and conditions that its statements looked at. Those depend on the
-//! transactions that wrote them, in any of their versions; and the writes of these on what their own writing
-//! statements looked at. The closure is the set of places in the order that matter: changing what happened at
-//! any other place gives the same rows, and the same misfit.
+//! transactions that wrote them, in any of their versions; and the writes of these on what their
+//! own writing statements looked at. The closure is the set of places in the order that matter:
+//! changing what happened at any other place gives the same rows, and the same misfit.
 //!
 //! # Invariants
-//! - Conditions count for their whole table, and so do keys that were found to be taken: the set may be too
-//!   large, never too small.
+//! - Conditions count for their whole table, and so do keys that were found to be taken: the set
+//!   may be too large, never too small.
 
 use hashbrown::HashSet;
 use margay_executions::Ran;

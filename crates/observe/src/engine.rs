@@ -92,12 +92,12 @@ impl Observe {
         }
     }
 
-    /// A short search finds what comes in about the order of commits. Where it finds nothing, invariants may
-    /// refute the log, a part of it may be wrong for itself, and learning may tell: `None` if nothing of that
-    /// helps.
+    /// A short search finds what comes in about the order of commits. Where it finds nothing,
+    /// invariants may refute the log, a part of it may be wrong for itself, and learning may tell:
+    /// `None` if nothing of that helps.
     fn shortly(&self, asked: &Asked<'_, '_>, budget: &Budget) -> Result<Option<Verdict>, Outside> {
         let Asked { history, question, rules, .. } = *asked;
-        let parts = self.options.parts && history.txn_count() > FEW_TXNS;
+        let parts = self.options.parts && history.txn_count() > MAX_WHOLE_TXNS;
         let lemmas = self.options.lemmas > 0 && learn::is_small(history, rules);
         if !parts && !lemmas && !self.options.invariants {
             return Ok(None);
@@ -127,11 +127,12 @@ impl Observe {
         }
     }
 
-    /// A search of very few steps explains most right logs. What waits in vain in a wrong one is mostly what is wrong:
-    /// invariants are asked about that alone. If they allow it, it may have seen a much older state.
+    /// A search of very few steps explains most right logs. What waits in vain in a wrong one is
+    /// mostly what is wrong: invariants are asked about that alone. If they allow it, it may have
+    /// seen a much older state.
     fn glance(&self, asked: &Asked<'_, '_>, budget: &Budget) -> Result<Option<Verdict>, Outside> {
         let Asked { history, constraints, .. } = *asked;
-        if !self.options.invariants || history.txn_count() <= FEW_TXNS {
+        if !self.options.invariants || history.txn_count() <= MAX_WHOLE_TXNS {
             return Ok(None);
         }
         let first = self.first_limits(history);
@@ -155,8 +156,8 @@ impl Observe {
         Ok(None)
     }
 
-    /// The answer of invariants, if they have one: first where the search got stuck, then anywhere. What is
-    /// outside the fragment for them is left to the others.
+    /// The answer of invariants, if they have one: first where the search got stuck, then anywhere.
+    /// What is outside the fragment for them is left to the others.
     fn by_invariants(
         &self,
         asked: &Asked<'_, '_>,
@@ -267,7 +268,8 @@ impl Observe {
         }
     }
 
-    /// A solver says that nothing explains what was observed: the search has to find what the audit can confirm.
+    /// A solver says that nothing explains what was observed: the search has to find what the audit
+    /// can confirm.
     fn denied(
         &self,
         name: &str,
@@ -429,12 +431,14 @@ impl Observe {
 }
 
 /// The most transactions of a log that needs no parts: learning about all of them is quick.
-pub(crate) const FEW_TXNS: usize = 24;
+pub(crate) const MAX_WHOLE_TXNS: usize = 24;
 
-/// How many statements a search executes, beyond a few for each operation, before learning is tried.
+/// How many statements a search executes, beyond a few for each operation, before learning is
+/// tried.
 const SHORT: u64 = 20_000;
 
-/// Up to so many transactions a glance keeps all states: what is wrong in one order may be right in a much older state.
+/// Up to so many transactions a glance keeps all states: what is wrong in one order may be right in
+/// a much older state.
 const ALL_STATES_UP_TO: usize = 20_000;
 
 /// How many statements a glance executes, beyond a few for each operation.
@@ -443,7 +447,8 @@ pub(crate) const GLANCE: u64 = 1_000;
 /// How many statements are executed to see whether the audit can try everything.
 const AUDITED_STATEMENTS: u64 = 200_000;
 
-/// Where initial values could not be corrected any more: the transactions up to there, and the misfit.
+/// Where initial values could not be corrected any more: the transactions up to there, and the
+/// misfit.
 struct Stuck {
     txns: Vec<TxnId>,
     misfit: Misfit,

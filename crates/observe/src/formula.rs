@@ -1,5 +1,5 @@
-//! Answers by the formula of a log, where trying one order after the other does not help: initial values that
-//! nobody knows, and rows that may be seen as of many states.
+//! Answers by the formula of a log, where trying one order after the other does not help: initial
+//! values that nobody knows, and rows that may be seen as of many states.
 
 use margay_audit::audit_alone_within;
 use margay_executions::formula::Open;
@@ -16,8 +16,8 @@ use crate::options::Options;
 /// How many statements are told.
 const TOLD: usize = 8;
 
-/// The most pairs of transactions whose order is open: formulas of more are solved by luck. Where fewer
-/// proposals are looked at, a quarter as many pairs.
+/// The most pairs of transactions whose order is open: formulas of more are solved by luck. Where
+/// fewer proposals are looked at, a quarter as many pairs.
 const PAIRS: usize = 400;
 
 /// How many decisions of the SAT solver go with each proposal.

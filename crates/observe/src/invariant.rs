@@ -1,20 +1,21 @@
 //! Refutation by invariants: results that no row can ever give, found without looking for an order.
 //!
 //! # Algorithm
-//! What all statements together can make of rows is collected once ([`World`]). What a cell can be follows from it, and
-//! from other cells where statements compute one from the other. What is computed from the cell itself (`q = CASE WHEN
-//! q > 9 THEN q - 5 ELSE q + 86 END`) is added until nothing new comes; cells that depend on each other can be anything. Each
-//! result of a committed transaction is held against what its statement can answer. The first one that cannot be is the
-//! answer: its certificate names the cells that were looked at. Statements that look for an integer find its rows in an
-//! index of what columns can be.
+//! What all statements together can make of rows is collected once ([`World`]). What a cell can be
+//! follows from it, and from other cells where statements compute one from the other. What is
+//! computed from the cell itself (`q = CASE WHEN q > 9 THEN q - 5 ELSE q + 86 END`) is added until
+//! nothing new comes; cells that depend on each other can be anything. Each result of a committed
+//! transaction is held against what its statement can answer. The first one that cannot be is the
+//! answer: its certificate names the cells that were looked at. Statements that look for an integer
+//! find its rows in an index of what columns can be.
 //!
 //! # Invariants
-//! - Nothing is refuted that the audit would not accept: what is found is what [`contradicts`] says of the sets in the
-//!   certificate.
+//! - Nothing is refuted that the audit would not accept: what is found is what [`contradicts`] says
+//!   of the sets in the certificate.
 //!
 //! # Cost
-//! Linear in the log, and for each statement that looks through a table in the rows that the table can have;
-//! [`MOST_ROWS`] ends it.
+//! Linear in the log, and for each statement that looks through a table in the rows that the table
+//! can have; [`MAX_ROWS`] ends it.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -31,16 +32,16 @@ use margay_verdict::execution::{Invariant, InvariantCell};
 use margay_verdict::{Budget, Certificate, Finding, Outside, Verdict};
 
 /// The most rows that statements look through, all together.
-const MOST_ROWS: u64 = 5_000_000;
+const MAX_ROWS: u64 = 5_000_000;
 
 /// How often a cell that is computed from itself is computed again.
-const MOST_ROUNDS: usize = 300;
+const MAX_ROUNDS: usize = 300;
 
 /// The most cells that are told.
 const TOLD: usize = 4;
 
-/// A result that no order explains, if invariants find one: of one transaction, without the statements of those that
-/// have to come after it, or of any.
+/// A result that no order explains, if invariants find one: of one transaction, without the
+/// statements of those that have to come after it, or of any.
 ///
 /// # Errors
 /// When a statement is outside the fragment.
@@ -55,7 +56,7 @@ pub fn refuted(
     let inferred = Memory::default();
     let txns: Vec<TxnId> = own.map_or_else(|| constraints.preferred().to_vec(), |txn| vec![txn]);
     for txn in txns.into_iter().filter(|&txn| history.outcome(txn) == Outcome::Committed) {
-        if budget.poll().is_err() || inferred.looked_through.get() > MOST_ROWS {
+        if budget.poll().is_err() || inferred.looked_through.get() > MAX_ROWS {
             break;
         }
         for op in machine.statements(txn)? {
@@ -154,11 +155,11 @@ impl Rows for Inferred<'_> {
 }
 
 impl Inferred<'_> {
-    /// The least set that statements do not leave, if it is found soon: what is computed from the cell itself is
-    /// computed from what it can be so far, until nothing new comes.
+    /// The least set that statements do not leave, if it is found soon: what is computed from the
+    /// cell itself is computed from what it can be so far, until nothing new comes.
     fn closed(&self, (table, key, column): (TableId, &Key, usize)) -> Option<Possible> {
         let mut values = Possible::nothing();
-        for _ in 0..MOST_ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             let row = |other: usize| match other == column {
                 true => values.clone(),
                 false => self.cell(table, key, other),

@@ -1,30 +1,31 @@
 //! Orders from a SAT solver, and what every wrong one teaches.
 //!
 //! # Problem
-//! Where neither time nor evidence gives the order, there are more orders than anybody can try one after the
-//! other. Most of them are wrong for the same reason.
+//! Where neither time nor evidence gives the order, there are more orders than anybody can try one
+//! after the other. Most of them are wrong for the same reason.
 //!
 //! # Algorithm
-//! A SAT solver holds what is before what, beginnings of snapshots included ([`Orders`]). It proposes an
-//! order; the order is executed; the first transaction that cannot have run like this depends on a few
-//! others, and on few things about their order ([`demands`]). That these do not all hold is learned, and the
-//! solver proposes another order. When it has none left, what was learned proves that there is none: the
-//! lemmas are the certificate.
+//! A SAT solver holds what is before what, beginnings of snapshots included ([`Orders`]). It
+//! proposes an order; the order is executed; the first transaction that cannot have run like this
+//! depends on a few others, and on few things about their order ([`demands`]). That these do not
+//! all hold is learned, and the solver proposes another order. When it has none left, what was
+//! learned proves that there is none: the lemmas are the certificate.
 //!
 //! # Invariants
-//! - Every lemma is one that the audit can check by executing the transactions that it names: what it assumes is what
-//!   their own execution demands. Without the others, a transaction that sets a row may find it as it would leave it,
-//!   and then the misfit depends on what that one saw. Where the order does not have what is demanded then, the lemma
-//!   names everybody up to the misfit.
+//! - Every lemma is one that the audit can check by executing the transactions that it names: what
+//!   it assumes is what their own execution demands. Without the others, a transaction that sets a
+//!   row may find it as it would leave it, and then the misfit depends on what that one saw. Where
+//!   the order does not have what is demanded then, the lemma names everybody up to the misfit.
 //!
 //! # Differs from the paper
-//! The paper's solver sees the whole formula, arithmetic included. Here it sees only the order, and the
-//! interpreter does the rest: a result that any subset of many writers could give, such as a sum over a
-//! table, teaches little at a time. After [`Options::lemmas`] lemmas the answer is left to others.
+//! The paper's solver sees the whole formula, arithmetic included. Here it sees only the order, and
+//! the interpreter does the rest: a result that any subset of many writers could give, such as a
+//! sum over a table, teaches little at a time. After [`Options::lemmas`] lemmas the answer is left
+//! to others.
 //!
 //! # Cost
-//! An execution of the log and one of a few transactions for each lemma, the square of the moments for each order, the
-//! cube once.
+//! An execution of the log and one of a few transactions for each lemma, the square of the moments
+//! for each order, the cube once.
 
 use hashbrown::{HashMap, HashSet};
 use margay_executions::{
@@ -32,7 +33,7 @@ use margay_executions::{
     has_lemmas,
 };
 use margay_history::{History, OpId, Outcome, TxnId};
-use margay_verdict::execution::{Execution, Misrun, Moment, Sight};
+use margay_verdict::execution::{Execution, Misrun, Moment, StatementSight};
 use margay_verdict::{Budget, Exhausted, Outside};
 
 use crate::options::Options;
@@ -118,14 +119,16 @@ fn execute(
     Ok(course)
 }
 
-/// The execution that an order is. Timestamps that order the versions of single rows are left to others.
+/// The execution that an order is. Timestamps that order the versions of single rows are left to
+/// others.
 fn fitting(history: &History, rules: Rules, candidate: &Candidate) -> Learned {
     if rules.family == Family::Serial && !history.evidence().commits.is_empty() {
         return Learned::Nothing;
     }
     let older = candidate.iter().zip(0..).filter(|((_, sees), place)| sees != place);
-    let sights = older
-        .flat_map(|(&(txn, sees), _)| history.op_range(txn).map(move |op| (OpId(op), Sight::state(sees))));
+    let sights = older.flat_map(|(&(txn, sees), _)| {
+        history.op_range(txn).map(move |op| (OpId(op), StatementSight::state(sees)))
+    });
     let order = candidate.iter().map(|(txn, _)| *txn).collect();
     Learned::Execution(Execution {
         reading: rules.reading(),
@@ -151,7 +154,8 @@ struct Teacher<'a> {
 }
 
 impl Teacher<'_> {
-    /// What the misfit of the order's course teaches: about few transactions if their execution shows it.
+    /// What the misfit of the order's course teaches: about few transactions if their execution
+    /// shows it.
     fn lemma(&self, machine: &mut Machine<'_>, course: &Course) -> Result<Option<Misrun>, Outside> {
         let (Some((_, blame)), Some(demanded)) = (course.misfit, demands(course, self.prints, self.rules))
         else {
@@ -167,7 +171,8 @@ impl Teacher<'_> {
         Ok(few.or_else(|| self.assume(course.run.clone(), op, demanded.demands)))
     }
 
-    /// The lemma that assumes what the misfit of a run demands; `None` if the order does not have all of that.
+    /// The lemma that assumes what the misfit of a run demands; `None` if the order does not have
+    /// all of that.
     fn assume(&self, run: Vec<(TxnId, u32)>, op: Option<OpId>, demands: HashSet<Demand>) -> Option<Misrun> {
         let places: HashMap<TxnId, (u32, u32)> =
             self.candidate.iter().zip(0..).map(|(&(txn, sees), place)| (txn, (sees, place))).collect();
@@ -211,7 +216,8 @@ fn among(run: &[(TxnId, u32)], places: &[usize]) -> Vec<(TxnId, u32)> {
     places.iter().map(member).collect()
 }
 
-/// Whether a history is one of those whose orders are worth learning about: committed or not, few enough.
+/// Whether a history is one of those whose orders are worth learning about: committed or not, few
+/// enough.
 #[must_use]
 pub fn is_small(history: &History, rules: Rules) -> bool {
     let live = history.txns().filter(|&txn| history.outcome(txn) != Outcome::Aborted).count();

@@ -1,9 +1,10 @@
-//! A misfit in words: the statement, what was observed, and what it gives on each state that it can have seen.
+//! A misfit in words: the statement, what was observed, and what it gives on each state that it can
+//! have seen.
 
 use margay_executions::{Choices, Family, Machine, Ran, Rules, show_given, show_observed, show_statement};
 use margay_history::TxnId;
 use margay_verdict::Outside;
-use margay_verdict::execution::{Reading, Sight};
+use margay_verdict::execution::{Reading, StatementSight};
 
 use crate::search::Misfit;
 
@@ -77,7 +78,8 @@ fn asked(family: Family) -> &'static str {
     }
 }
 
-/// What the transaction's statements give up to the one that does not fit, on each state in which something differs.
+/// What the transaction's statements give up to the one that does not fit, on each state in which
+/// something differs.
 fn states(machine: &mut Machine<'_>, misfit: Misfit, told: &mut MisfitNotes) -> Result<(), Outside> {
     let ops = machine.statements(misfit.txn)?;
     let mut next = Some(machine.position());
@@ -86,7 +88,7 @@ fn states(machine: &mut Machine<'_>, misfit: Misfit, told: &mut MisfitNotes) -> 
         let mut transaction = machine.begin();
         let mut ran = Ran::default();
         for &op in ops.iter().take_while(|op| **op <= misfit.op) {
-            let Ok(step) = machine.step(&mut transaction, op, &Sight::state(at)) else { break };
+            let Ok(step) = machine.step(&mut transaction, op, &StatementSight::state(at)) else { break };
             let mut tables = if step.result.is_err() { machine.all_tables() } else { Vec::new() };
             ran.add(&step, &mut tables);
             if op == misfit.op {

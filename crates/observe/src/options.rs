@@ -49,7 +49,8 @@ impl Backend {
     }
 }
 
-/// Options of the engine. The defaults are the best known; every heuristic can be switched off to see what it is worth.
+/// Options of the engine. The defaults are the best known; every heuristic can be switched off to
+/// see what it is worth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
     /// Who answers.
@@ -60,27 +61,31 @@ pub struct Options {
     pub indexes: bool,
     /// How many recent states are kept at first; it grows when nothing fits. Without it, all are.
     pub window: Option<u32>,
-    /// A transaction whose writes do not depend on what it saw leaves one concrete state, and is never run again.
+    /// A transaction whose writes do not depend on what it saw leaves one concrete state, and is
+    /// never run again.
     pub concrete: bool,
     /// The strongest choice first: what a serial execution would see.
     pub strongest_first: bool,
-    /// A transaction that did not fit is not tried again before something that it looked at is written.
+    /// A transaction that did not fit is not tried again before something that it looked at is
+    /// written.
     pub learn: bool,
-    /// How many lemmas about the order are learned at most, where neither time nor evidence gives it; without
-    /// any, none is.
+    /// How many lemmas about the order are learned at most, where neither time nor evidence gives
+    /// it; without any, none is.
     pub lemmas: usize,
-    /// How many proposals for the formula of a log are looked at, where initial values are not known, or
-    /// there are too many orders and states to try; without any, there is no formula.
+    /// How many proposals for the formula of a log are looked at, where initial values are not
+    /// known, or there are too many orders and states to try; without any, there is no formula.
     pub clashes: usize,
-    /// Where a short search finds nothing, looks for results that no row can ever give, whatever the order.
+    /// Where a short search finds nothing, looks for results that no row can ever give, whatever
+    /// the order.
     pub invariants: bool,
-    /// Where a short search finds nothing, looks for a few rows whose statements nothing explains before the
-    /// whole log is asked.
+    /// Where a short search finds nothing, looks for a few rows whose statements nothing explains
+    /// before the whole log is asked.
     pub parts: bool,
-    /// Answers only what it sees at first sight: the most natural execution, or a result that no row can ever give.
+    /// Answers only what it sees at first sight: the most natural execution, or a result that no
+    /// row can ever give.
     pub quick: bool,
-    /// How many statements are executed at most in a search that goes back and forth, beyond two hundred for
-    /// each operation of the history.
+    /// How many statements are executed at most in a search that goes back and forth, beyond two
+    /// hundred for each operation of the history.
     pub steps: u64,
 }
 
@@ -106,8 +111,8 @@ impl Options {
 /// The name of a strategy, and the options without it.
 pub type Strategy = (&'static str, fn(Options) -> Options);
 
-/// The strategies that can be switched off, by name, and the options without each. None of them is needed to be right:
-/// without one, answers take longer, or stay open.
+/// The strategies that can be switched off, by name, and the options without each. None of them is
+/// needed to be right: without one, answers take longer, or stay open.
 pub const STRATEGIES: [Strategy; 9] = [
     ("invariants", |options| Options { invariants: false, ..options }),
     ("parts", |options| Options { parts: false, ..options }),

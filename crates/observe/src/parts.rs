@@ -1,14 +1,15 @@
 //! Certificates of long logs: a few rows, and the statements about them, that nothing explains.
 //!
 //! # Problem
-//! That no order explains a long log is more than anybody can try, and more than lemmas about all of its
-//! transactions can prove. But an answer is mostly wrong for a few rows.
+//! That no order explains a long log is more than anybody can try, and more than lemmas about all
+//! of its transactions can prove. But an answer is mostly wrong for a few rows.
 //!
 //! # Algorithm
-//! Rows, closed under what those who can write them touch, are a log of their own ([`Part`]), and a short one
-//! if the rows have few writers. The rows of the statement at which the search got stuck come first, then
-//! those of its transaction, then every row for itself; last, the rows of whoever touches the first ones. The
-//! first part that nothing explains is the answer; its certificate names the rows.
+//! Rows, closed under what those who can write them touch, are a log of their own ([`Part`]), and a
+//! short one if the rows have few writers. The rows of the statement at which the search got stuck
+//! come first, then those of its transaction, then every row for itself; last, the rows of whoever
+//! touches the first ones. The first part that nothing explains is the answer; its certificate
+//! names the rows.
 //!
 //! # Invariants
 //! - Only what the audit accepts is told.
@@ -31,7 +32,8 @@ use crate::search::Misfit;
 /// The most operations of the history that are copied or looked through, all parts together.
 const WORK: usize = 100_000_000;
 
-/// The most moments of a part's transactions: a quick answer for each is worth more than a long one for one.
+/// The most moments of a part's transactions: a quick answer for each is worth more than a long one
+/// for one.
 const LARGEST: usize = 24;
 
 /// How many parts are asked at most.
@@ -85,8 +87,8 @@ pub(crate) fn refuted(
     Ok(None)
 }
 
-/// How many lemmas and how many proposals are looked at for a part, at most: at first, and at last for those
-/// where the search got stuck.
+/// How many lemmas and how many proposals are looked at for a part, at most: at first, and at last
+/// for those where the search got stuck.
 const FIRST_EFFORT: (usize, usize) = (500, 200);
 const LAST_EFFORT: (usize, usize) = (5_000, 400);
 
@@ -251,5 +253,6 @@ impl Seeker<'_> {
 /// How many statements are executed to see whether the audit can try everything.
 const TRIED: u64 = 50_000;
 
-/// How many statements the search for an execution of a part executes, beyond some for each operation.
+/// How many statements the search for an execution of a part executes, beyond some for each
+/// operation.
 const STEPS: u64 = 20_000;

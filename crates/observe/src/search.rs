@@ -1,25 +1,26 @@
-//! The search for an execution: one transaction after the other, back only to what can have caused a misfit.
+//! The search for an execution: one transaction after the other, back only to what can have caused
+//! a misfit.
 //!
 //! # Algorithm
-//! A frame for each place in the order. It holds who else could stand there, and how else the transaction
-//! that does could have run. When nothing fits at the last frame, the search jumps back to the latest place
-//! that the misfit depends on ([`conflict`](crate::conflict)) and takes the next possibility there; the
-//! places between cannot help. A frame that runs out hands its own dependencies on (conflict-directed
-//! backjumping).
+//! A frame for each place in the order. It holds who else could stand there, and how else the
+//! transaction that does could have run. When nothing fits at the last frame, the search jumps back
+//! to the latest place that the misfit depends on ([`conflict`](crate::conflict)) and takes the
+//! next possibility there; the places between cannot help. A frame that runs out hands its own
+//! dependencies on (conflict-directed backjumping).
 //!
-//! At the serializable levels the order of commits, which the search follows, need not be the serial order:
-//! who saw an older state comes earlier. Such a transaction is *moved*: it runs on that state, if nobody who
-//! committed since looked at what it writes, or wrote what it writes; then it could as well have committed
-//! back then.
+//! At the serializable levels the order of commits, which the search follows, need not be the
+//! serial order: who saw an older state comes earlier. Such a transaction is *moved*: it runs on
+//! that state, if nobody who committed since looked at what it writes, or wrote what it writes;
+//! then it could as well have committed back then.
 //!
-//! A transaction that did not fit is blocked until something that it looked at is written: others may come
-//! first. When it has waited for long, something before it is wrong more likely than that it is early: the
-//! search goes back.
+//! A transaction that did not fit is blocked until something that it looked at is written: others
+//! may come first. When it has waited for long, something before it is wrong more likely than that
+//! it is early: the search goes back.
 //!
 //! # Invariants
 //! - The database has as many states as transactions are placed.
-//! - Frames that left the window are final. Whenever that, or another limit, keeps a possibility from being
-//!   tried, `cut` is set, and nothing is refuted.
+//! - Frames that left the window are final. Whenever that, or another limit, keeps a possibility
+//!   from being tried, `cut` is set, and nothing is refuted.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -27,13 +28,14 @@ use std::collections::VecDeque;
 use hashbrown::{HashMap, HashSet};
 use margay_executions::{Choice, Choices, Constraints, Family, Machine, Placed, Rules, in_row_order};
 use margay_history::{History, OpId, TxnId};
-use margay_verdict::execution::{Execution, Initial, Sight};
+use margay_verdict::execution::{Execution, Initial, StatementSight};
 use margay_verdict::{Budget, Exhausted, Outside};
 
 use crate::conflict::{Cone, Footprint, places};
 use crate::options::Options;
 
-/// How many statements are executed for each operation: in a search that decides, in a short one, and in a glance.
+/// How many statements are executed for each operation: in a search that decides, in a short one,
+/// and in a glance.
 pub const MANY_EACH: u64 = 200;
 /// In a short search.
 pub const FEW_EACH: u64 = 8;
@@ -43,8 +45,8 @@ pub const GLANCE_EACH: u64 = 2;
 /// How many times a transaction does not fit before an impatient search ends.
 const MANY_MISFITS: u32 = 64;
 
-/// How many statements an impatient search executes without that a transaction fits at a new place: for each operation
-/// of an average transaction, but never fewer than some.
+/// How many statements an impatient search executes without that a transaction fits at a new place:
+/// for each operation of an average transaction, but never fewer than some.
 const MANY_STEPS: u64 = 4_000;
 const MANY_STEPS_EACH: u64 = 1_000;
 
@@ -103,7 +105,7 @@ struct Frame {
     more: bool,
     choices: Option<Box<Choices>>,
     print: Footprint,
-    sights: Vec<(OpId, Sight)>,
+    sights: Vec<(OpId, StatementSight)>,
     /// The state at which the transaction would have committed, if that is earlier.
     moved: Option<u32>,
     /// The places that misfits here depend on.
@@ -131,7 +133,7 @@ pub struct Search<'c, 'h> {
     /// The place of the first frame.
     base: u32,
     /// What statements saw at places before.
-    sights: Vec<(OpId, Sight)>,
+    sights: Vec<(OpId, StatementSight)>,
     /// Who was moved at places before, and to which state.
     moves: Vec<(u32, u32)>,
     blocked: HashMap<TxnId, Blocked>,
@@ -146,12 +148,13 @@ pub struct Search<'c, 'h> {
     pub each: u64,
     /// How many statements are executed at most for one transaction at one place.
     pub most_for_one: u64,
-    /// Ends as soon as a transaction has waited for long, or did not fit many times, or nothing fits for long.
+    /// Ends as soon as a transaction has waited for long, or did not fit many times, or nothing
+    /// fits for long.
     pub impatient: bool,
     /// Whether no statement sees a state older than what was over when its transaction began.
     pub recent: bool,
-    /// Whether a transaction runs in the first way that fits only. So it is the order that a misfit is blamed on, and
-    /// not what others might have seen.
+    /// Whether a transaction runs in the first way that fits only. So it is the order that a misfit
+    /// is blamed on, and not what others might have seen.
     pub first_only: bool,
     /// The farthest place that was reached, and after how many statements.
     farthest: (u32, u64),
@@ -214,8 +217,8 @@ impl<'c, 'h> Search<'c, 'h> {
         &mut self.machine
     }
 
-    /// The transactions whose results are wrong most likely: the one that waited for long, those that did not fit most
-    /// often, and the one that did not fit at the farthest place.
+    /// The transactions whose results are wrong most likely: the one that waited for long, those
+    /// that did not fit most often, and the one that did not fit at the farthest place.
     #[must_use]
     pub fn suspects(&self) -> Vec<TxnId> {
         let mut often: Vec<(u32, TxnId)> = self.misfits.iter().map(|(&txn, &count)| (count, txn)).collect();
@@ -335,8 +338,8 @@ impl<'c, 'h> Search<'c, 'h> {
         }
     }
 
-    /// Places a transaction at the last frame, or at an earlier one after a jump; false if there is no
-    /// possibility left.
+    /// Places a transaction at the last frame, or at an earlier one after a jump; false if there is
+    /// no possibility left.
     fn advance(&mut self) -> Result<bool, Stop> {
         loop {
             self.budget.poll_now().map_err(Stop::Budget)?;
@@ -392,7 +395,8 @@ impl<'c, 'h> Search<'c, 'h> {
         }
     }
 
-    /// Runs a transaction on an older state at which it could have committed; false if there is none.
+    /// Runs a transaction on an older state at which it could have committed; false if there is
+    /// none.
     fn move_back(&mut self, choices: &Choices) -> Result<bool, Stop> {
         // Where everything has to be tried, every order is.
         if self.rules.family != Family::Serial || self.limits == Limits::NONE {
@@ -421,7 +425,8 @@ impl<'c, 'h> Search<'c, 'h> {
         Ok(false)
     }
 
-    /// Whether a transaction that ran on a state could have committed right there, before everything since.
+    /// Whether a transaction that ran on a state could have committed right there, before
+    /// everything since.
     fn commutes(&self, print: &Footprint, state: u32) -> bool {
         let since = (self.base..self.here()).zip(&self.frames).filter(|(place, _)| *place >= state);
         since.into_iter().all(|(_, frame)| {
@@ -501,8 +506,8 @@ impl<'c, 'h> Search<'c, 'h> {
             || blocked.print.tables.iter().any(|&table| written(self.machine.last_write(table)))
     }
 
-    /// The places that a misfit depends on. A place where the transaction could have run differently always
-    /// counts: what it would have written is not known.
+    /// The places that a misfit depends on. A place where the transaction could have run
+    /// differently always counts: what it would have written is not known.
     fn causes(&self, print: &Footprint) -> HashSet<u32> {
         let here = self.here();
         let frames = (self.base..here).zip(&self.frames);
@@ -518,7 +523,8 @@ impl<'c, 'h> Search<'c, 'h> {
         causes
     }
 
-    /// Goes back to the latest place that the misfits of the last frame depend on; false if there is none.
+    /// Goes back to the latest place that the misfits of the last frame depend on; false if there
+    /// is none.
     fn jump(&mut self) -> bool {
         let Some(mut last) = self.frames.pop_back() else { return false };
         // What has left the window may be to blame too.

@@ -1,12 +1,13 @@
 //! What most logs need: the most natural execution, or one result that is wrong for itself.
 //!
 //! # Algorithm
-//! A database that keeps its promise mostly does so in the order of real time, with each statement on a recent state.
-//! Such an execution is looked for first, within few steps. What does not fit then is mostly what is wrong: invariants
-//! are asked about that alone.
+//! A database that keeps its promise mostly does so in the order of real time, with each statement
+//! on a recent state. Such an execution is looked for first, within few steps. What does not fit
+//! then is mostly what is wrong: invariants are asked about that alone.
 //!
 //! # Invariants
-//! - What is found follows rules at least as strict as those that are asked for; nothing is refuted by this search.
+//! - What is found follows rules at least as strict as those that are asked for; nothing is refuted
+//!   by this search.
 //!
 //! # Cost
 //! Linear in the log.
@@ -15,14 +16,15 @@ use margay_executions::{Constraints, Family, Rules};
 use margay_verdict::execution::Reading;
 use margay_verdict::{Budget, Outside, Verdict};
 
-use crate::engine::{Asked, FEW_TXNS, GLANCE, Observe};
+use crate::engine::{Asked, GLANCE, MAX_WHOLE_TXNS, Observe};
 use crate::invariant;
 use crate::options::Options;
 use crate::search::{FEW_EACH, Found, Limits};
 
 impl Observe {
-    /// Most logs are right, and in the most natural way: in the order of real time, each statement on a recent state.
-    /// What does not fit then is mostly what is wrong: invariants are asked about that alone.
+    /// Most logs are right, and in the most natural way: in the order of real time, each statement
+    /// on a recent state. What does not fit then is mostly what is wrong: invariants are asked
+    /// about that alone.
     pub(crate) fn at_first_sight(
         &self,
         asked: &Asked<'_, '_>,
@@ -30,13 +32,15 @@ impl Observe {
     ) -> Result<Option<Verdict>, Outside> {
         let Some(rules) = natural(asked) else { return Ok(None) };
         let few = Options { steps: self.options.steps.min(GLANCE), ..self.options };
-        // By the definition of `read-committed`, rows of other states come where no recent state fits.
+        // By the definition of `read-committed`, rows of other states come where no recent state
+        // fits.
         let rules = Rules { family: asked.rules.family, ..rules };
         let constraints = Constraints::new(asked.history, rules);
         let timed = Asked { rules, constraints: &constraints, ..*asked };
         let wide = self.first_limits(asked.history);
-        // Where each statement has a state of its own, commits come in the order of calls, and it is these states that
-        // are looked for; or the first that fits is the right one, and it is the order.
+        // Where each statement has a state of its own, commits come in the order of calls, and it
+        // is these states that are looked for; or the first that fits is the right one, and it is
+        // the order.
         let ways: &[(Limits, bool)] = match rules.family {
             Family::Committed(_) => &[(Limits { width: 1, patience: u32::MAX, ..wide }, false), (wide, true)],
             _ => &[(wide, false)],
@@ -78,9 +82,9 @@ impl Observe {
     }
 }
 
-/// The rules of the most natural executions: real time orders transactions, and at `read-committed` a statement sees
-/// one state. What these allow, the rules that are asked for allow too. Nothing where there are no times, or little to
-/// search.
+/// The rules of the most natural executions: real time orders transactions, and at `read-committed`
+/// a statement sees one state. What these allow, the rules that are asked for allow too. Nothing
+/// where there are no times, or little to search.
 fn natural(asked: &Asked<'_, '_>) -> Option<Rules> {
     let Asked { history, rules, .. } = *asked;
     let family = match rules.family {
@@ -88,6 +92,6 @@ fn natural(asked: &Asked<'_, '_>) -> Option<Rules> {
         Family::Committed(_) => Family::Committed(Reading::Statement),
         Family::Repeatable => return None,
     };
-    let suits = history.is_timed() && history.txn_count() > FEW_TXNS;
+    let suits = history.is_timed() && history.txn_count() > MAX_WHOLE_TXNS;
     suits.then_some(Rules { family, session: true, real_time: true, ..rules })
 }

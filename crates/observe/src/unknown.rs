@@ -1,14 +1,16 @@
 //! Initial values that the history does not know, found from what the log later reveals.
 //!
 //! # Algorithm
-//! Every unknown number is 0 at first, every other value NULL. When a result does not fit, some unknown value
-//! of a row that the statement looked at is wrong. A number: the difference between what was observed and
-//! what came out is added to it, or taken from it. Anything else, and what is shown as NULL: what was
-//! observed is taken for it. One value after the other, and the first that gets farther, or leaves fewer
-//! values wrong, is kept. Values that are only added to and shown are found this way at their first showing.
+//! Every unknown number is 0 at first, every other value NULL. When a result does not fit, some
+//! unknown value of a row that the statement looked at is wrong. A number: the difference between
+//! what was observed and what came out is added to it, or taken from it. Anything else, and what is
+//! shown as NULL: what was observed is taken for it. One value after the other, and the first that
+//! gets farther, or leaves fewer values wrong, is kept. Values that are only added to and shown are
+//! found this way at their first showing.
 //!
 //! # Invariants
-//! - What is found is checked like any other execution. What is not found is not refuted: the answer is `unknown`.
+//! - What is found is checked like any other execution. What is not found is not refuted: the
+//!   answer is `unknown`.
 
 use margay_executions::formula::row_of;
 use margay_executions::{Machine, RowId};
@@ -16,14 +18,15 @@ use margay_history::{History, Value as Seen};
 use margay_sql::{Decimal, Dialect, Outcome, Type, Value};
 use margay_verdict::Outside;
 use margay_verdict::compare::same_value;
-use margay_verdict::execution::{Initial, Sight};
+use margay_verdict::execution::{Initial, StatementSight};
 
 use crate::search::Misfit;
 
 /// What is wrong at a misfit.
 #[derive(Debug)]
 pub struct Wrong {
-    /// How many values of the result are, at least; more than any where it has too many rows, or too few.
+    /// How many values of the result are, at least; more than any where it has too many rows, or
+    /// too few.
     pub count: usize,
     differences: Vec<Difference>,
     /// The unknown values of rows that were looked at, with the types of their columns.
@@ -42,7 +45,7 @@ impl Wrong {
         let mut transaction = machine.begin();
         let (mut wrong, mut rows) = ((usize::MAX, Vec::new()), Vec::new());
         for op in machine.statements(misfit.txn)? {
-            let step = machine.step(&mut transaction, op, &Sight::state(here))?;
+            let step = machine.step(&mut transaction, op, &StatementSight::state(here))?;
             let Ok(outcome) = &step.result else { break };
             rows.extend(outcome.reads.rows.iter().map(|read| (read.table, read.key.clone())));
             if !step.fits {

@@ -12,7 +12,8 @@ use support::{check, statement_reading, word};
 
 type Line<'a> = (&'a str, Option<&'a [&'a [i64]]>);
 
-/// A log of transactions, each in a session of its own. `x` is the row 1, `y` the row 2; both are 0 at first.
+/// A log of transactions, each in a session of its own. `x` is the row 1, `y` the row 2; both are 0
+/// at first.
 fn log(txns: &[(&[Line<'_>], OpKind)]) -> History {
     let mut log = Log::register(&[(1, 0), (2, 0)]);
     for (number, (lines, end)) in (0..).zip(txns) {
@@ -177,7 +178,8 @@ fn the_motivating_example() {
         txn(1, 5, 10, "CALL Transfer(1, 2, 10)", &Seen::Nothing);
         txn(2, 20, 30, "CALL Deposit(2, 100)", &Seen::Nothing);
         if third {
-            // It began before the second ended, and wrote the same account: no snapshot without a conflict has both.
+            // It began before the second ended, and wrote the same account: no snapshot without a
+            // conflict has both.
             txn(3, 25, 40, "CALL Transfer(1, 2, 10)", &Seen::Rows(vec![]));
         }
         txn(
@@ -192,15 +194,15 @@ fn the_motivating_example() {
     assert_eq!(word(&build(false, 410), Level::StrictSnapshotIsolation), "holds");
     assert_eq!(word(&build(false, 420), Level::StrictSnapshotIsolation), "violated");
     assert_eq!(word(&build(false, 420), Level::ReadCommitted), "violated");
-    // Our strict levels do not ask for the snapshot at the very start: one that has the second transaction
-    // explains the third.
+    // Our strict levels do not ask for the snapshot at the very start: one that has the second
+    // transaction explains the third.
     assert_eq!(word(&build(true, 420), Level::StrictSnapshotIsolation), "holds");
     assert_eq!(word(&build(true, 320), Level::StrictSnapshotIsolation), "violated");
     assert_eq!(word(&build(true, 320), Level::ReadCommitted), "holds");
 }
 
-/// PostgreSQL sorts before it waits for locks: a row that changed meanwhile comes in its old place. Such recordings
-/// stayed undecided.
+/// PostgreSQL sorts before it waits for locks: a row that changed meanwhile comes in its old place.
+/// Such recordings stayed undecided.
 #[test]
 fn postgresql_sorts_before_it_locks() {
     let word = |dbms: &str, query: &str| {

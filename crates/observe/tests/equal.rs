@@ -1,4 +1,5 @@
-//! On tiny logs the engine says what trying all orders and all sights says, and the audit accepts it.
+//! On tiny logs the engine says what trying all orders and all sights says, and the audit accepts
+//! it.
 
 mod support;
 
@@ -6,7 +7,7 @@ use margay_audit::audit;
 use margay_history::{History, OpKind, Outcome, TxnId};
 use margay_levels::Level;
 use margay_observe::{Observe, Options};
-use margay_verdict::execution::{Execution, Reading, Sight};
+use margay_verdict::execution::{Execution, Reading, StatementSight};
 use margay_verdict::{Budget, Certificate, Checker, Question};
 use support::rich::rich;
 use support::tiny::{overlapping, replacing, tiny};
@@ -57,9 +58,10 @@ fn agree(cases: u64, log: fn(u64) -> History) {
     assert!(words.iter().all(|&count| count > cases as usize / 2), "{words:?}");
 }
 
-/// One adds to a row, another one sets it back to what it was initially, and a third one tells what nobody
-/// left. The lemma named the last two, because the second one wrote the row. Without the first it finds the
-/// row as it would leave it, so the audit asked what the second one saw, and rejected the proof.
+/// One adds to a row, another one sets it back to what it was initially, and a third one tells what
+/// nobody left. The lemma named the last two, because the second one wrote the row. Without the
+/// first it finds the row as it would leave it, so the audit asked what the second one saw, and
+/// rejected the proof.
 #[test]
 fn who_sets_a_row_back_need_not_have_written_it() {
     for seed in [896, 1113] {
@@ -71,8 +73,8 @@ fn who_sets_a_row_back_need_not_have_written_it() {
     }
 }
 
-/// The same with transactions that overlap on the clock. With instants no answer contradicts the definitions;
-/// the search may leave one open.
+/// The same with transactions that overlap on the clock. With instants no answer contradicts the
+/// definitions; the search may leave one open.
 #[test]
 fn the_engine_agrees_with_the_definitions_at_instants() {
     let question = Question { instants: true, ..Question::new(Level::StrictSnapshotIsolation) };
@@ -97,7 +99,8 @@ fn the_engine_agrees_with_the_definitions_at_instants() {
     );
 }
 
-/// Executions made up at random, of logs that no execution explains: the audit must see through all of them.
+/// Executions made up at random, of logs that no execution explains: the audit must see through all
+/// of them.
 #[test]
 fn the_audit_accepts_no_execution_of_what_is_impossible() {
     let mut tried = 0;
@@ -131,7 +134,7 @@ fn made_up(history: &History, random: &mut Random) -> Execution {
         let at = random.below(here + 1) as u32;
         for op in history.ops(txn).filter(|op| op.kind == OpKind::Sql) {
             let at = if random.chance(30) { random.below(here + 1) as u32 } else { at };
-            sights.push((op.id, Sight::state(at)));
+            sights.push((op.id, StatementSight::state(at)));
         }
         order.push(txn);
     }

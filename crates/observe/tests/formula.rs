@@ -62,9 +62,9 @@ fn the_formula_says_what_the_definitions_say() {
     assert!(agree(4000..4000 + cases, rich).0 > 0);
 }
 
-/// With one state per statement, an update that looks again misses a row that was deleted meanwhile. The
-/// formula once let it miss the row because of a deletion that came later, and proposed an execution that
-/// there is not.
+/// With one state per statement, an update that looks again misses a row that was deleted
+/// meanwhile. The formula once let it miss the row because of a deletion that came later, and
+/// proposed an execution that there is not.
 #[test]
 fn a_row_is_not_missed_because_of_a_later_deletion() {
     let question = Question::new(Level::ReadCommitted);
@@ -74,8 +74,8 @@ fn a_row_is_not_missed_because_of_a_later_deletion() {
     assert!(matches!(solved, Some(Solved::Refuted(..))), "{solved:?}");
 }
 
-/// A row that may have been deleted and inserted again may be missed: the formula allows that rather too
-/// often, and never refutes what has an execution.
+/// A row that may have been deleted and inserted again may be missed: the formula allows that
+/// rather too often, and never refutes what has an execution.
 #[test]
 fn the_formula_refutes_no_execution_that_misses_a_row() {
     let mut refuted = 0;
@@ -92,7 +92,8 @@ fn the_formula_refutes_no_execution_that_misses_a_row() {
     assert!(refuted > 20, "{refuted}");
 }
 
-/// Where rows may be seen as of any state there are no lemmas about the order, and too much to try one after the other.
+/// Where rows may be seen as of any state there are no lemmas about the order, and too much to try
+/// one after the other.
 #[test]
 fn wrong_logs_without_any_order_are_refuted_at_read_committed() {
     const TABLE: &[support::log::Shape<'_>] = &[("t", &["k"], &[("k", "int"), ("v", "int")])];

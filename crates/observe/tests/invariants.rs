@@ -1,4 +1,5 @@
-//! Refutation by invariants: what no row can ever be is found at once, and nothing that has an execution is refuted.
+//! Refutation by invariants: what no row can ever be is found at once, and nothing that has an
+//! execution is refuted.
 
 mod support;
 
@@ -106,7 +107,8 @@ fn what_can_be_and_what_cannot() {
         (&[REFILL; 3], read, &[&[91]], true),
         (&[REFILL; 3], read, &[&[500]], false),
         (&["UPDATE t SET v = v * 2 WHERE k = 1", "UPDATE t SET v = v - 3 WHERE k = 1"], read, &[&[17]], true),
-        // Joins: a row that is always there, values that do not go together, and a row that may be gone.
+        // Joins: a row that is always there, values that do not go together, and a row that may be
+        // gone.
         (&[], JOIN, &[], false),
         (&[], JOIN, &[&[1, 20]], true),
         (&["UPDATE t SET v = 7 WHERE k = 2"], JOIN, &[&[1, 10]], false),
@@ -137,7 +139,8 @@ fn what_can_be_and_what_cannot() {
     }
 }
 
-/// What may have committed counts, what aborted does not; a transaction of unknown outcome is never the wrong one.
+/// What may have committed counts, what aborted does not; a transaction of unknown outcome is never
+/// the wrong one.
 #[test]
 fn outcomes_count() {
     let read: (&str, Option<&[&[i64]]>) = ("SELECT v FROM t WHERE k = 1", Some(&[&[7]]));
@@ -155,7 +158,8 @@ fn outcomes_count() {
     }
 }
 
-/// Initial values that are not known can be anything, and what the history does not know to be there need not be.
+/// Initial values that are not known can be anything, and what the history does not know to be
+/// there need not be.
 #[test]
 fn unknown_initial_values_are_anything() {
     let mut log = Log::register(&[(1, 10)]);
@@ -169,8 +173,9 @@ fn unknown_initial_values_are_anything() {
     assert!(found.cells.iter().all(|cell| cell.key == [Value::Int(1)]), "{:?}", found.cells);
 }
 
-/// MariaDB returned one row several times, where a subquery in IN found it often: `ORDER BY … DESC LIMIT` beside it. No
-/// statement could be blamed for what the row was, and such recordings stayed undecided.
+/// MariaDB returned one row several times, where a subquery in IN found it often:
+/// `ORDER BY … DESC LIMIT` beside it. No statement could be blamed for what the row was, and such
+/// recordings stayed undecided.
 #[test]
 fn one_row_is_shown_once() {
     let query = "SELECT k, v FROM t WHERE v IN (SELECT v FROM t) ORDER BY k DESC LIMIT 2";
@@ -191,8 +196,8 @@ fn one_row_is_shown_once() {
     }
 }
 
-/// A row whose insertion the reader has to see, and that nothing deletes, is always there. Results of busy servers that
-/// lack a row stayed undecided: only rows that were there initially counted.
+/// A row whose insertion the reader has to see, and that nothing deletes, is always there. Results
+/// of busy servers that lack a row stayed undecided: only rows that were there initially counted.
 #[test]
 fn inserted_rows_are_there_for_whoever_has_to_see_them() {
     let insert = "INSERT INTO t (k, v) VALUES (7, 1)";
@@ -226,8 +231,8 @@ fn cases(usual: u64) -> u64 {
     std::env::var("MARGAY_OBSERVE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(usual)
 }
 
-/// What invariants alone say, of all transactions and of each one at its place; whatever they refute, the audit
-/// accepts.
+/// What invariants alone say, of all transactions and of each one at its place; whatever they
+/// refute, the audit accepts.
 fn refutes(history: &History, level: Level) -> bool {
     let question = Question::new(level);
     let rules = Rules::of(question, Reading::Item).expect("a level of executions");
@@ -389,7 +394,8 @@ fn mutate(found: &Invariant, history: &History, random: &mut Random) -> Invarian
     mutated
 }
 
-/// A wrong certificate for a wrong log: smaller sets than statements leave, transactions that need not have committed.
+/// A wrong certificate for a wrong log: smaller sets than statements leave, transactions that need
+/// not have committed.
 #[test]
 fn invariants_that_do_not_survive_are_rejected() {
     let history = transfers(20, 66);

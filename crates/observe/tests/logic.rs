@@ -1,4 +1,5 @@
-//! Logic bugs of the kind that SQLancer finds, as logs: the right answer is proved, the wrong one found.
+//! Logic bugs of the kind that SQLancer finds, as logs: the right answer is proved, the wrong one
+//! found.
 
 mod support;
 
@@ -135,8 +136,8 @@ fn last_bugs() -> Vec<Bug<'static>> {
             vec![int(3)],
             vec![int(-1)],
         ),
-        // Two found by the paper in a database under development: a table that is created and filled in one
-        // transaction is empty to conditions; and a key that is there twice.
+        // Two found by the paper in a database under development: a table that is created and
+        // filled in one transaction is empty to conditions; and a key that is there twice.
         (
             "postgresql-15",
             &["CREATE TABLE t (k INT PRIMARY KEY, c INT)", "INSERT INTO t VALUES (1, 5)"],
@@ -160,8 +161,8 @@ fn right_answers_are_proved_and_wrong_ones_found() {
         for level in
             [Level::ReadCommitted, Level::StrongSessionSnapshotIsolation, Level::StrongSessionSerializable]
         {
-            // The weak level lets the query come first, when nothing is there: only its own transaction must
-            // not be seen half.
+            // The weak level lets the query come first, when nothing is there: only its own
+            // transaction must not be seen half.
             assert_eq!(word(&log(dbms, setup, query, &right), level), "holds", "{query} at {level}");
             if level != Level::ReadCommitted {
                 assert_eq!(word(&log(dbms, setup, query, &wrong), level), "violated", "{query} at {level}");
@@ -179,7 +180,8 @@ fn what_has_no_meaning_here_is_named() {
     assert!(why.to_string().contains("ROW_NUMBER"), "{why}");
 }
 
-/// How text is sorted depends on the database's collation, which a log does not tell; how numbers are, does not.
+/// How text is sorted depends on the database's collation, which a log does not tell; how numbers
+/// are, does not.
 #[test]
 fn the_order_of_text_is_not_held_against_a_database() {
     let text = |text: &str| vec![Value::text(text)];

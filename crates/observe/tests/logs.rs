@@ -104,8 +104,8 @@ fn correct_logs_hold_without_timestamps() {
     }
 }
 
-/// Under snapshot isolation these transactions are serializable, but not in the order of their commits: who
-/// read an older snapshot comes earlier.
+/// Under snapshot isolation these transactions are serializable, but not in the order of their
+/// commits: who read an older snapshot comes earlier.
 #[test]
 fn the_serial_order_is_not_the_order_of_commits() {
     for seed in 0..4 {
@@ -148,8 +148,8 @@ fn faults_are_found() {
     assert!(found >= 30, "{found}");
 }
 
-/// Without timestamps and without real time there are more orders than anybody can try; a sum over all
-/// accounts teaches too little of them. The answer says so, and is never that it holds.
+/// Without timestamps and without real time there are more orders than anybody can try; a sum over
+/// all accounts teaches too little of them. The answer says so, and is never that it holds.
 #[test]
 fn too_many_orders_are_unknown() {
     let history = bank(Protocol::Serial, Fault::WrongAggregate, 0, 60, false).unwrap();
@@ -159,7 +159,8 @@ fn too_many_orders_are_unknown() {
     assert!(why.to_string().contains("more orders"), "{why}");
 }
 
-/// Wrong logs whose order nothing tells: what is learned from wrong orders refutes them, and the audit follows.
+/// Wrong logs whose order nothing tells: what is learned from wrong orders refutes them, and the
+/// audit follows.
 #[test]
 fn lemmas_refute_without_any_order() {
     let (mut refuted, mut unlearned) = (0, 0);
@@ -211,8 +212,8 @@ fn spoiled(history: &History, level: Level, unexplained: &Unexplained) {
     }
 }
 
-/// A log whose order nothing tells, with one wrong answer: the row that it is about is enough, and the
-/// certificate names it.
+/// A log whose order nothing tells, with one wrong answer: the row that it is about is enough, and
+/// the certificate names it.
 #[test]
 fn a_row_of_a_long_log_refutes_it() {
     let mut log = support::log::Log::register(&(0..60).map(|k| (k, 0)).collect::<Vec<_>>());
@@ -251,8 +252,8 @@ fn in_part(history: &History, level: Level, unexplained: &Unexplained) {
     }
 }
 
-/// A part has to have everybody who can write its rows: a scan that sets what it finds ties the rows of its
-/// table together.
+/// A part has to have everybody who can write its rows: a scan that sets what it finds ties the
+/// rows of its table together.
 #[test]
 fn rows_that_others_can_write_are_no_part() {
     let mut log = support::log::Log::register(&[(1, 0), (2, 0)]);

@@ -1,4 +1,5 @@
-//! What the engine sees at first sight: the most natural execution, or a result that no row can ever give.
+//! What the engine sees at first sight: the most natural execution, or a result that no row can
+//! ever give.
 
 mod support;
 
@@ -12,8 +13,9 @@ use support::log::{Log, Seen};
 
 const TRANSACTIONS: i64 = 60;
 
-/// Writers of one row, one after the other; every fifth reads it first, `lie` too high at the forty-first. The answer to
-/// every third commit comes after those to the next two. A reader that began with the last writer saw what was there.
+/// Writers of one row, one after the other; every fifth reads it first, `lie` too high at the
+/// forty-first. The answer to every third commit comes after those to the next two. A reader that
+/// began with the last writer saw what was there.
 fn writers(lie: i64) -> History {
     let mut log = Log::register(&[(1, 0)]);
     for txn in 0..TRANSACTIONS {
@@ -47,9 +49,9 @@ fn quick(history: &History, level: Level) -> Verdict {
     verdict
 }
 
-/// Real servers answer commits in any order; who waited for a lock, or read, has called its commit later. In the order
-/// of answers two blind writers of a row changed places, and logs of 10,000 transactions at READ COMMITTED of a busy
-/// PostgreSQL were not explained in 40 s.
+/// Real servers answer commits in any order; who waited for a lock, or read, has called its commit
+/// later. In the order of answers two blind writers of a row changed places, and logs of 10,000
+/// transactions at READ COMMITTED of a busy PostgreSQL were not explained in 40 s.
 #[test]
 fn transactions_come_in_the_order_in_which_commits_were_called() {
     let history = writers(0);
@@ -80,8 +82,9 @@ fn what_takes_a_search_is_unknown() {
     assert_eq!(quick(&history, Level::ReadCommitted).word(), "unknown");
 }
 
-/// Two commits of a busy server are in flight for long, and the second one called is visible first: a reader between
-/// them sees a mixture of the states in the order of calls. Random SQL on PostgreSQL at READ COMMITTED stayed unknown.
+/// Two commits of a busy server are in flight for long, and the second one called is visible first:
+/// a reader between them sees a mixture of the states in the order of calls. Random SQL on
+/// PostgreSQL at READ COMMITTED stayed unknown.
 #[test]
 fn readers_between_commits_in_flight_are_explained() {
     let mut log = Log::register(&[(1, 0), (2, 0)]);
@@ -104,8 +107,9 @@ fn readers_between_commits_in_flight_are_explained() {
     assert_eq!(quick(&log.finish(), Level::ReadCommitted).word(), "holds");
 }
 
-/// By the definition of read committed, a row that is missing in a result may not have been there yet for that
-/// statement. Dropped rows in long logs were looked for among all mixtures of versions of all rows, and never found.
+/// By the definition of read committed, a row that is missing in a result may not have been there
+/// yet for that statement. Dropped rows in long logs were looked for among all mixtures of versions
+/// of all rows, and never found.
 #[test]
 fn a_mixture_of_versions_is_found_row_by_row() {
     let mut log = Log::register(&[]);

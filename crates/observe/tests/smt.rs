@@ -1,5 +1,5 @@
-//! A second opinion: SMT solvers say what the search says, and find initial values that nobody knows.
-//! Skipped, and said so, where no solver is installed.
+//! A second opinion: SMT solvers say what the search says, and find initial values that nobody
+//! knows. Skipped, and said so, where no solver is installed.
 
 mod support;
 
@@ -98,8 +98,8 @@ fn by(solver: Solver, history: &History) -> Verdict {
     check(history, Level::StrongSessionSerializable, Options { backend, ..Options::DEFAULT })
 }
 
-/// Where no result shows a balance itself, the search cannot find them: the first sum may be split in many
-/// ways, and only conditions tell which.
+/// Where no result shows a balance itself, the search cannot find them: the first sum may be split
+/// in many ways, and only conditions tell which.
 #[test]
 fn initial_values_that_no_result_shows_are_found() {
     let history = unknown(&[

@@ -112,8 +112,8 @@ fn a_refutation_without_its_clashes_is_rejected() {
     }
 }
 
-/// Whatever initial values there are, if one of them explains a tiny log, nobody says that none does; and
-/// what is refuted is explained by none.
+/// Whatever initial values there are, if one of them explains a tiny log, nobody says that none
+/// does; and what is refuted is explained by none.
 #[test]
 fn nobody_is_accused_whom_some_initial_values_explain() {
     let cases = std::env::var("MARGAY_OBSERVE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(20);
@@ -153,7 +153,8 @@ fn every(kinds: [Start; 2]) -> Vec<[Start; 2]> {
     first.iter().flat_map(|&a| second.iter().map(move |&b| [a, b])).collect()
 }
 
-/// A double that stands for many integers may be any of them, and a column may be wider than its type says.
+/// A double that stands for many integers may be any of them, and a column may be wider than its
+/// type says.
 #[test]
 fn large_numbers_accuse_nobody() {
     let mut large = Log::new(&[("accounts", &["id"], &[("id", "int"), ("balance", "bigint")])]);
@@ -171,8 +172,8 @@ fn large_numbers_accuse_nobody() {
     assert_ne!(check(&wide, LEVEL, Options::DEFAULT).word(), "violated");
 }
 
-/// A table of people of whom nothing is known at first, a table of pets that is known, and transactions one
-/// after the other.
+/// A table of people of whom nothing is known at first, a table of pets that is known, and
+/// transactions one after the other.
 fn people(dbms: &str, lines: &[(&str, &[&[Value]])]) -> History {
     let people: &[(&str, &str)] =
         &[("id", "int"), ("name", "varchar(20)"), ("born", "date"), ("owes", "decimal(10,2)")];
@@ -203,8 +204,8 @@ fn text(text: &str) -> Value {
     Value::text(text)
 }
 
-/// Texts, dates and decimals are revealed too, also under DISTINCT, GROUP BY and LIMIT; the execution is
-/// audited with the values that it names.
+/// Texts, dates and decimals are revealed too, also under DISTINCT, GROUP BY and LIMIT; the
+/// execution is audited with the values that it names.
 #[test]
 fn texts_dates_and_decimals_are_revealed() {
     for dbms in ["postgresql-15", "mariadb-10.11", "sqlite-3.40"] {
@@ -235,7 +236,8 @@ fn texts_dates_and_decimals_are_revealed() {
     }
 }
 
-/// Names that nobody knows have no formula, but rows that are known are wrong whatever the names were.
+/// Names that nobody knows have no formula, but rows that are known are wrong whatever the names
+/// were.
 #[test]
 fn what_is_known_is_refuted_beside_what_is_not() {
     let names: (&str, &[&[Value]]) = ("SELECT DISTINCT name FROM people WHERE id = 1", &[&[text("ann")]]);

@@ -1,26 +1,28 @@
 //! A history whose reads come from the wire and whose writes come from the server's log.
 //!
 //! # Problem
-//! What a statement wrote cannot always be told from its text: triggers, cascades, COPY, functions and
-//! other programs write, too. The log has every row that was written, in the order of commits. It does
-//! not say which connection wrote.
+//! What a statement wrote cannot always be told from its text: triggers, cascades, COPY, functions
+//! and other programs write, too. The log has every row that was written, in the order of commits.
+//! It does not say which connection wrote.
 //!
 //! # Algorithm
-//! 1. A recorded transaction meets a commit of the log if the commit's time fits, and what is certain of
-//!    its statements: so many rows of these tables, these keys, these values. A transaction that surely
-//!    wrote and has one commit that fits is that commit; both are taken, and the search goes on
-//!    ([`crate::meet`]).
-//! 2. A transaction that met its commit keeps its reads, and gets the log's rows as writes: statement by
-//!    statement if the numbers of rows fit, or if only one can have written; otherwise as one write in
-//!    the place of its last writer, and reads of these tables from its first writer on are left out.
+//! 1. A recorded transaction meets a commit of the log if the commit's time fits, and what is
+//!    certain of its statements: so many rows of these tables, these keys, these values. A
+//!    transaction that surely wrote and has one commit that fits is that commit; both are taken,
+//!    and the search goes on ([`crate::meet`]).
+//! 2. A transaction that met its commit keeps its reads, and gets the log's rows as writes:
+//!    statement by statement if the numbers of rows fit, or if only one can have written; otherwise
+//!    as one write in the place of its last writer, and reads of these tables from its first writer
+//!    on are left out.
 //! 3. A commit that nobody meets becomes a transaction of its own, of another session.
-//! 4. A transaction that may have written and met no commit keeps the reads before its first writer.
-//!    Its writes, if it committed, are such a transaction.
+//! 4. A transaction that may have written and met no commit keeps the reads before its first
+//!    writer. Its writes, if it committed, are such a transaction.
 //! 5. The order of commits is the version order of every row.
 //!
 //! # Invariants
-//! - What a level allows of the truth it allows of this history: a transaction that is split into one
-//!   that reads and one that writes, whose intervals contain the truth, can run where the whole did.
+//! - What a level allows of the truth it allows of this history: a transaction that is split into
+//!   one that reads and one that writes, whose intervals contain the truth, can run where the whole
+//!   did.
 //! - Where the schema may have changed unseen there is no such history.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -32,7 +34,7 @@ use margay_history::{
 use margay_recover::{RawChange, text_of};
 use margay_rows::SeenState;
 
-use crate::catalog::{Catalog, Known};
+use crate::catalog::{Catalog, KnownTable};
 use crate::log::Commit;
 use crate::meet::{Fits, meet};
 use crate::values::value;
@@ -193,7 +195,8 @@ impl<'c> Tables<'c> {
             accesses.push(Access { object: old, value: ValueId::NULL });
         }
         if let (Some(object), Some(row)) = (new, &change.new) {
-            // A row with another key is another row, which has what the log leaves out from the old one.
+            // A row with another key is another row, which has what the log leaves out from the old
+            // one.
             let left_out = old.is_some_and(|old| old != object).then_some(ValueId::UNKNOWN);
             accesses.push(Access { object, value: content(known, row, left_out, builder) });
         }
@@ -222,7 +225,7 @@ impl<'c> Tables<'c> {
 }
 
 /// The key of a row of the log, if it has one.
-fn key(known: &Known, row: &margay_recover::Row, builder: &mut HistoryBuilder) -> Option<ValueId> {
+fn key(known: &KnownTable, row: &margay_recover::Row, builder: &mut HistoryBuilder) -> Option<ValueId> {
     let mut keys = Vec::with_capacity(known.table.key.len());
     for name in &known.table.key {
         let at = known.table.columns.iter().position(|column| column.0 == *name)?;
@@ -238,7 +241,7 @@ fn key(known: &Known, row: &margay_recover::Row, builder: &mut HistoryBuilder) -
 
 /// The other columns of a row. One that is left out did not change, or is what is said.
 fn content(
-    known: &Known,
+    known: &KnownTable,
     row: &margay_recover::Row,
     left_out: Option<ValueId>,
     builder: &mut HistoryBuilder,
@@ -419,8 +422,8 @@ impl<'s> Assembly<'s> {
         orders.into_iter().for_each(|(object, writers)| self.builder.version_order(object, writers));
     }
 
-    /// Triggers and cascades are no reason any more to leave tables out. If a table is read whose first state is not
-    /// known, all stay what they were.
+    /// Triggers and cascades are no reason any more to leave tables out. If a table is read whose
+    /// first state is not known, all stay what they were.
     fn take_tables_as_told(&mut self) {
         if !self.reads_open {
             self.builder.take_tables_as_seen();
@@ -486,8 +489,8 @@ pub(crate) fn agrees(known: &History, written: ValueId, logged: ValueId) -> bool
     }
 }
 
-/// Whether two values certainly differ. A statement may write a number, a time or a document in another
-/// form than the server does.
+/// Whether two values certainly differ. A statement may write a number, a time or a document in
+/// another form than the server does.
 fn differ(written: Value<'_>, logged: Value<'_>) -> bool {
     match (written, logged) {
         (Value::Int(one), Value::Int(other)) => one != other,

@@ -19,7 +19,7 @@ pub(crate) struct Catalog {
     pub database: String,
     /// The level of sessions that ask for none, if it is the same for all of them.
     pub level: Option<OwnLevel>,
-    pub tables: Vec<Known>,
+    pub tables: Vec<KnownTable>,
     /// Tables whose writes may write anything else, and why.
     pub hazards: BTreeMap<String, String>,
     /// By what texts are read, if this is MySQL.
@@ -34,13 +34,14 @@ pub(crate) struct Catalog {
     pub shapes: bool,
     /// Which files tables are in: one that is written anew gets another.
     files: Vec<Vec<String>>,
-    /// Whether something that may write has no name that can be found in a text: operators, casts, odd names.
+    /// Whether something that may write has no name that can be found in a text: operators, casts,
+    /// odd names.
     hidden: bool,
 }
 
 /// A table.
 #[derive(Clone, Debug)]
-pub(crate) struct Known {
+pub(crate) struct KnownTable {
     pub table: Table,
     /// Its name in SQL, with its schema.
     pub path: String,
@@ -154,7 +155,7 @@ impl Catalog {
                 let table = Table { name: row[2].clone(), ..Table::default() };
                 let (kinds, unlogged) = (Vec::new(), row[11] == "t");
                 let known =
-                    Known { table, path, kinds, anything: None, untold: unlogged, unlogged, file: None };
+                    KnownTable { table, path, kinds, anything: None, untold: unlogged, unlogged, file: None };
                 self.tables.push(known);
                 self.tables.len() - 1
             });
@@ -162,7 +163,8 @@ impl Catalog {
             let [generated, folds, default, counts] = [7, 8, 9, 10].map(|at| row[at] == "t");
             let mut kind = type_name(&row[4], &row[6], counts);
             if default && !generated && !counts {
-                // The translator takes a column that INSERT leaves out for unknown then, not for NULL.
+                // The translator takes a column that INSERT leaves out for unknown then, not for
+                // NULL.
                 kind += " default";
             }
             known.table.columns.push((row[3].clone(), kind));
@@ -193,7 +195,7 @@ impl Catalog {
             }
             known.anything.get_or_insert_with(|| row[1].clone());
         }
-        for Known { table, anything, .. } in &mut self.tables {
+        for KnownTable { table, anything, .. } in &mut self.tables {
             let Table { key, columns_by_anything: open, .. } = table;
             open.retain(|column| !key.contains(column));
             open.sort_unstable();
@@ -239,8 +241,8 @@ impl Catalog {
         self.is_query_without(&code.trim_start().replacen("copy", "select", 1), |_| false)
     }
 
-    /// Whether a query reads nothing but what belongs to the system, and can write nothing: no relation of the
-    /// database is named, and no function that may write.
+    /// Whether a query reads nothing but what belongs to the system, and can write nothing: no
+    /// relation of the database is named, and no function that may write.
     pub fn is_about_the_system(&self, text: &str) -> bool {
         match &self.mysql {
             Some(rules) => rules.is_about_the_system(text),

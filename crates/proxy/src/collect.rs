@@ -61,7 +61,8 @@ pub struct Part {
     pub history: History,
     /// How its transactions ended.
     pub counts: Counts,
-    /// The levels of transactions that may have committed, the weakest first; `None` is one that is not known.
+    /// The levels of transactions that may have committed, the weakest first; `None` is one that is
+    /// not known.
     pub levels: Vec<Option<OwnLevel>>,
     /// What the live verification came to.
     pub verified: Option<Verified>,
@@ -410,8 +411,8 @@ fn affected(outcome: &Outcome) -> Option<u64> {
 /// The file that grows while the application runs. Every beginning of it tells the truth.
 ///
 /// # Invariants
-/// A transaction is written when everything that was sent before its end has been answered: what it can have seen was
-/// committed by a transaction that stands before it, or beside it.
+/// A transaction is written when everything that was sent before its end has been answered: what it
+/// can have seen was committed by a transaction that stands before it, or beside it.
 struct Lines {
     out: Output,
     writer: NativeWriter<Vec<u8>>,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use margay_history::{Access, HistoryBuilder, Object, ObjectId, Table, Value, ValueId};
 use postgres::{Client, SimpleQueryMessage};
 
-use crate::catalog::{Catalog, Known, quoted, rows, shown};
+use crate::catalog::{Catalog, KnownTable, quoted, rows, shown};
 use crate::values::value;
 
 /// Tables with more rows than this are not read in advance, nor more than this of all tables.
@@ -28,7 +28,8 @@ pub enum Initial {
     Unknown,
 }
 
-/// Declares the tables, and reads their rows if that is wanted. Returns whether rows are left to be looked up.
+/// Declares the tables, and reads their rows if that is wanted. Returns whether rows are left to be
+/// looked up.
 pub(crate) fn declare(
     client: &mut Client,
     catalog: &mut Catalog,
@@ -65,14 +66,14 @@ fn file(path: &str) -> String {
 }
 
 /// The number of rows of a table, as far as that matters.
-fn count(client: &mut Client, known: &Known, most: u64) -> Result<u64, String> {
+fn count(client: &mut Client, known: &KnownTable, most: u64) -> Result<u64, String> {
     let counted =
         rows(client, &format!("SELECT count(*) FROM (SELECT FROM {} LIMIT {most}) AS t", known.path))?;
     let count = counted.first().and_then(|row| row.first()?.parse().ok());
     count.ok_or_else(|| format!("the rows of {} cannot be counted", known.path))
 }
 
-fn read(client: &mut Client, known: &Known, builder: &mut HistoryBuilder) -> Result<(), String> {
+fn read(client: &mut Client, known: &KnownTable, builder: &mut HistoryBuilder) -> Result<(), String> {
     let columns: Vec<String> = known.table.columns.iter().map(|(name, _)| quoted(name)).collect();
     let query = format!("SELECT {} FROM {}", columns.join(", "), known.path);
     for answer in client.simple_query(&query).map_err(|error| shown(&error))? {
@@ -84,7 +85,11 @@ fn read(client: &mut Client, known: &Known, builder: &mut HistoryBuilder) -> Res
 }
 
 /// Gives a row its initial value.
-fn initial(known: &Known, cells: &[Option<&[u8]>], builder: &mut HistoryBuilder) -> Result<Access, String> {
+fn initial(
+    known: &KnownTable,
+    cells: &[Option<&[u8]>],
+    builder: &mut HistoryBuilder,
+) -> Result<Access, String> {
     let Table { name, key, columns, .. } = &known.table;
     let (mut keys, mut rest, mut whole) = (vec![ValueId::NULL; key.len()], Vec::new(), true);
     for ((column, kind), cell) in columns.iter().zip(&known.kinds).zip(cells) {
@@ -108,16 +113,18 @@ fn initial(known: &Known, cells: &[Option<&[u8]>], builder: &mut HistoryBuilder)
     Ok(Access { object, value })
 }
 
-/// Rows of the first state, looked up when they are first met, in a snapshot from before the first client.
+/// Rows of the first state, looked up when they are first met, in a snapshot from before the first
+/// client.
 ///
 /// # Invariants
-/// The transaction keeps no lock: each question is rolled back to a savepoint. Otherwise TRUNCATE and ALTER TABLE of
-/// the application would wait for Margay.
+/// The transaction keeps no lock: each question is rolled back to a savepoint. Otherwise TRUNCATE
+/// and ALTER TABLE of the application would wait for Margay.
 ///
-/// TRUNCATE, and ALTER TABLE that writes a table anew, empty it for older snapshots too. So a row counts only if its table is
-/// still in the file that it was in ([`Known::file`]).
+/// TRUNCATE, and ALTER TABLE that writes a table anew, empty it for older snapshots too. So a row
+/// counts only if its table is still in the file that it was in ([`KnownTable::file`]).
 pub(crate) struct FirstState {
-    /// In a transaction that has its snapshot, if rows are looked up; gone if a later stretch needs it.
+    /// In a transaction that has its snapshot, if rows are looked up; gone if a later stretch needs
+    /// it.
     client: Option<Client>,
     looks_up: bool,
     met: HashSet<ObjectId>,
@@ -143,7 +150,8 @@ impl FirstState {
         self.client.take()
     }
 
-    /// Finds out what a row was, and tells the builder. Nothing if that is known already, or cannot be found out.
+    /// Finds out what a row was, and tells the builder. Nothing if that is known already, or cannot
+    /// be found out.
     pub fn look_up(
         &mut self,
         object: ObjectId,
@@ -175,7 +183,8 @@ impl FirstState {
         let client = self.client.as_mut()?;
         let answers = client.simple_query(&format!("SAVEPOINT margay; {query}; {file}; ROLLBACK TO margay"));
         let Ok(answers) = answers else {
-            // Nobody waits for a lock of the application; a table that is altered meanwhile is not known.
+            // Nobody waits for a lock of the application; a table that is altered meanwhile is not
+            // known.
             let _ = client.simple_query("ROLLBACK TO margay");
             return None;
         };

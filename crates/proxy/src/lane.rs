@@ -1,23 +1,27 @@
 //! One connection's events as transactions.
 //!
 //! # Problem
-//! The protocol shows statements and a status. A history wants transactions: where each begins and ends, at which
-//! level, with which outcome, and when its statements can have taken effect at the earliest and at the latest.
+//! The protocol shows statements and a status. A history wants transactions: where each begins and
+//! ends, at which level, with which outcome, and when its statements can have taken effect at the
+//! earliest and at the latest.
 //!
 //! # Algorithm
-//! Command tags and the status of ReadyForQuery decide where transactions begin and end; texts decide levels, chains
-//! and savepoints. A transaction is kept until it has ended, and is then passed on as a whole.
-//! - The interval of a statement begins when its Bind was sent. That of a transaction's first statement begins when
-//!   anything was sent for the transaction after BEGIN: REPEATABLE READ takes its snapshot at the first Parse, also of
-//!   a statement that fails later or is rolled back to a savepoint.
+//! Command tags and the status of ReadyForQuery decide where transactions begin and end; texts
+//! decide levels, chains and savepoints. A transaction is kept until it has ended, and is then
+//! passed on as a whole.
+//! - The interval of a statement begins when its Bind was sent. That of a transaction's first
+//!   statement begins when anything was sent for the transaction after BEGIN: REPEATABLE READ takes
+//!   its snapshot at the first Parse, also of a statement that fails later or is rolled back to a
+//!   savepoint.
 //! - An implicit transaction ends at ReadyForQuery; an error before it aborts the transaction.
-//! - COMMIT that is answered with the tag ROLLBACK is an abort. An error at COMMIT is one too. Without an answer, or
-//!   with one that ends the connection, the outcome is unknown.
-//! - A failed statement is left out. ROLLBACK TO drops all statements since its savepoint, reads included.
+//! - COMMIT that is answered with the tag ROLLBACK is an abort. An error at COMMIT is one too.
+//!   Without an answer, or with one that ends the connection, the outcome is unknown.
+//! - A failed statement is left out. ROLLBACK TO drops all statements since its savepoint, reads
+//!   included.
 //!
 //! # Invariants
-//! What is recorded is what happened, or less. Where less would be wrong (a write that is not understood), an opaque
-//! statement stands in its place, about which engines know nothing.
+//! What is recorded is what happened, or less. Where less would be wrong (a write that is not
+//! understood), an opaque statement stands in its place, about which engines know nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -180,7 +184,8 @@ impl Lane {
         self.asked.get_or_insert(now);
     }
 
-    /// No transaction that ends later has an operation before this time; none if nothing is outstanding.
+    /// No transaction that ends later has an operation before this time; none if nothing is
+    /// outstanding.
     pub fn since(&self) -> Option<i64> {
         self.since
     }
@@ -258,7 +263,8 @@ impl Lane {
         self.statement(&reading, executed);
     }
 
-    /// The statements of a Query message. If they cannot be told apart, one opaque statement stands for all.
+    /// The statements of a Query message. If they cannot be told apart, one opaque statement stands
+    /// for all.
     fn queried(&mut self, all: Vec<Executed>) {
         self.names_unit(all.first());
         let text = all.first().and_then(|first| first.prepared.text.clone());
@@ -394,7 +400,8 @@ impl Lane {
 
     fn begin(&mut self, level: Option<OwnLevel>, read_only: bool, begin: Times) {
         match &mut self.open {
-            // A second BEGIN is only warned of; one behind other statements of a message adopts them.
+            // A second BEGIN is only warned of; one behind other statements of a message adopts
+            // them.
             Some(open) => open.explicit = true,
             None => {
                 let level = level.or(self.levels[1]);

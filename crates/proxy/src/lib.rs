@@ -1,4 +1,5 @@
-//! A relay between an application and PostgreSQL, MariaDB or MySQL, which records what the application does.
+//! A relay between an application and PostgreSQL, MariaDB or MySQL, which records what the
+//! application does.
 //!
 //! ```text
 //! application ──▶ relay ──▶ server        lanes: events → transactions
@@ -8,9 +9,10 @@
 //!
 //! # Invariants
 //! - The application's bytes are relayed as they are, whatever is understood of them.
-//! - The application waits neither for recording nor for verification, but where the schema changes.
-//! - What may have been written without being recorded is a *concern*, and the recording names it. With a concern,
-//!   nobody can be accused.
+//! - The application waits neither for recording nor for verification, but where the schema
+//!   changes.
+//! - What may have been written without being recorded is a *concern*, and the recording names it.
+//!   With a concern, nobody can be accused.
 //! - Passwords and the authentication phase are relayed by their length alone.
 
 mod assemble;
@@ -280,13 +282,15 @@ impl Proxy {
         format!("{}://{user}{}/{}", self.scheme, self.address, database.unwrap_or_default())
     }
 
-    /// Tells, at any time, how many transactions have ended, and how many were verified, with how many violations.
+    /// Tells, at any time, how many transactions have ended, and how many were verified, with how
+    /// many violations.
     pub fn progress(&self) -> impl Fn() -> (Counts, (u64, u64)) + Send + use<> {
         let told = Arc::clone(&self.progress);
         move || *lock(&told)
     }
 
-    /// Takes no more connections, waits for those that are open, cuts them after `drain`, and gives what was recorded.
+    /// Takes no more connections, waits for those that are open, cuts them after `drain`, and gives
+    /// what was recorded.
     ///
     /// # Errors
     /// When what was recorded is no history.
@@ -405,7 +409,8 @@ impl Collecting {
         recording.advance(until, answered)
     }
 
-    /// Databases that are to be left, and have no connection any more. From now on a connection opens them anew.
+    /// Databases that are to be left, and have no connection any more. From now on a connection
+    /// opens them anew.
     fn left(&self) -> Vec<Arc<Database>> {
         let wanted = |database: &Arc<Database>| {
             let named = self.leaving.iter().any(|leaving| names(&leaving.text, &database.name));

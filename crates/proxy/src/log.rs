@@ -1,14 +1,14 @@
 //! The server's log, read beside the relay and put on the relay's clock.
 //!
 //! # Algorithm
-//! A thread looks at the log ten times a second ([`RawLog`]), and asks the server for its time before.
-//! That the answer was made between question and answer bounds how far the two clocks are apart. The
-//! narrowest of the latest bounds counts, widened by what clocks may drift meanwhile.
+//! A thread looks at the log ten times a second ([`RawLog`]), and asks the server for its time
+//! before. That the answer was made between question and answer bounds how far the two clocks are
+//! apart. The narrowest of the latest bounds counts, widened by what clocks may drift meanwhile.
 //!
 //! # Invariants
 //! - A commit happened on the relay's clock within [`Commit::at`].
-//! - At [`Commit::seen`] everybody who took a snapshot saw it. The log itself does not tell: a commit is
-//!   in it before it is visible.
+//! - At [`Commit::seen`] everybody who took a snapshot saw it. The log itself does not tell: a
+//!   commit is in it before it is visible.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};

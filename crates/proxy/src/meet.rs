@@ -2,9 +2,9 @@
 //!
 //! # Algorithm
 //! A transaction and a commit fit if their times do, and if the commit has what the transaction's
-//! statements are known to have written. A transaction that certainly wrote, and has one commit that
-//! fits, is that commit; then others may have only one left. If nobody else can have written, the
-//! same is true of a commit that only one transaction fits.
+//! statements are known to have written. A transaction that certainly wrote, and has one commit
+//! that fits, is that commit; then others may have only one left. If nobody else can have written,
+//! the same is true of a commit that only one transaction fits.
 //!
 //! # Invariants
 //! Nothing is guessed: where several fit, nobody meets.
@@ -57,7 +57,7 @@ pub(crate) fn meet(wire: &History, fits: &Fits<'_>, alone: bool) -> Met {
     let mut of_txns: Vec<Vec<usize>> = vec![Vec::new(); wire.txn_count()];
     let mut of_commits: Vec<Vec<TxnId>> = vec![Vec::new(); fits.commits.len()];
     for txn in wire.txns().filter(|&txn| wire.outcome(txn) == Outcome::Committed) {
-        let Some(told) = Told::new(wire, fits, txn) else { continue };
+        let Some(told) = CertainWrites::new(wire, fits, txn) else { continue };
         let from = order.partition_point(|&place| fits.commits[place].at[0] < told.at[0] - widest);
         let near = order[from..].iter().take_while(|&&place| fits.commits[place].at[0] <= told.at[1]);
         for &place in near.filter(|&&place| told.fits(fits, place)) {
@@ -100,7 +100,7 @@ pub(crate) fn meet(wire: &History, fits: &Fits<'_>, alone: bool) -> Met {
 }
 
 /// What is certain of a transaction.
-struct Told {
+struct CertainWrites {
     /// When it committed.
     at: [i64; 2],
     /// How many rows of which tables it wrote at least.
@@ -111,7 +111,7 @@ struct Told {
     keys: Vec<(TableId, String)>,
 }
 
-impl Told {
+impl CertainWrites {
     /// Nothing of a transaction that cannot have written.
     fn new(wire: &History, fits: &Fits<'_>, txn: TxnId) -> Option<Self> {
         let (mut counts, mut writes) = (HashMap::new(), false);

@@ -1,19 +1,19 @@
 //! Verification while the application runs.
 //!
 //! # Algorithm
-//! Transactions come as wholes when they have ended. Their operations wait in a heap until no connection can bring an
-//! earlier one, and go through the mirror in the order of time.
+//! Transactions come as wholes when they have ended. Their operations wait in a heap until no
+//! connection can bring an earlier one, and go through the mirror in the order of time.
 //!
 //! # Invariants
-//! The mirror knows the mechanisms of one level. At the first transaction of another level, or of an unknown one, it
-//! ends and says so: what READ COMMITTED forbids, REPEATABLE READ may do, and the reverse. It does not begin if
-//! something may write a table without being recorded.
+//! The mirror knows the mechanisms of one level. At the first transaction of another level, or of
+//! an unknown one, it ends and says so: what READ COMMITTED forbids, REPEATABLE READ may do, and
+//! the reverse. It does not begin if something may write a table without being recorded.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use margay_history::{HistoryBuilder, Interval, OpKind, Table};
-use margay_runner::{Live, Mechanisms, Statements, Told, Verified, declare};
+use margay_runner::{Live, Mechanisms, MirrorInput, Statements, Verified, declare};
 
 use crate::catalog::Catalog;
 use crate::initial::FirstState;
@@ -25,7 +25,8 @@ pub(crate) struct Mirror {
     level: OwnLevel,
     held: BinaryHeap<Reverse<Held>>,
     count: u64,
-    /// Whether all statements of the transaction so far were followed, and how many transactions were.
+    /// Whether all statements of the transaction so far were followed, and how many transactions
+    /// were.
     follows: bool,
     followed: u64,
     ended: Option<String>,
@@ -36,7 +37,7 @@ struct Held {
     label: u64,
     number: u64,
     at: Interval,
-    told: Told,
+    told: MirrorInput,
 }
 
 impl Held {
@@ -66,8 +67,8 @@ impl Ord for Held {
 }
 
 impl Mirror {
-    /// A mirror for transactions of this level, if its mechanisms are known. Without `looks_up`, rows that were there
-    /// before must all be known.
+    /// A mirror for transactions of this level, if its mechanisms are known. Without `looks_up`,
+    /// rows that were there before must all be known.
     pub fn new(level: OwnLevel, dbms: &str, builder: &HistoryBuilder, looks_up: bool) -> Option<Self> {
         let mechanisms = Mechanisms::of(level.profile(dbms)?);
         let mut live = Live::new(mechanisms, 1, []);
@@ -121,7 +122,7 @@ impl Mirror {
         }
         let told = match kind {
             OpKind::Sql => self.statements.statement(0, builder, self.live.searches()),
-            _ => Told { kind, accesses: Vec::new(), asked: Default::default() },
+            _ => MirrorInput { kind, accesses: Vec::new(), asked: Default::default() },
         };
         // A statement that is none of these, and a query whose rows say nothing, is not followed.
         self.follows &= kind != OpKind::Sql

@@ -1,8 +1,10 @@
-//! What is recorded: the databases that clients connect to, and of each the stretches between changes of its schema.
+//! What is recorded: the databases that clients connect to, and of each the stretches between
+//! changes of its schema.
 //!
 //! # Invariants
-//! - Margay's connections to a database begin before the first client's. They end when a statement comes that wants the
-//!   database for itself, such as DROP DATABASE, and no client is connected to it.
+//! - Margay's connections to a database begin before the first client's. They end when a statement
+//!   comes that wants the database for itself, such as DROP DATABASE, and no client is connected to
+//!   it.
 //! - What cannot be recorded is a concern of its database.
 
 use std::collections::BTreeSet;
@@ -80,8 +82,8 @@ struct Opened {
     /// Those that may still get transactions, in the order of time.
     stretches: Vec<Stretch>,
     over: Vec<Over>,
-    /// Whether later stretches may know too little: a temporary table hides another, or nobody knows whether the schema
-    /// was changed.
+    /// Whether later stretches may know too little: a temporary table hides another, or nobody
+    /// knows whether the schema was changed.
     hidden: bool,
 }
 
@@ -391,7 +393,8 @@ fn finished(stretch: Stretch, database: &Database, parts: &mut Vec<Part>) -> Res
     Ok(Over { place: parts.len() - 1, catalog, snapshot, begun })
 }
 
-/// The tables with the rows that are read in advance, and the snapshot in which others are looked up.
+/// The tables with the rows that are read in advance, and the snapshot in which others are looked
+/// up.
 fn first_state(
     mut client: Client,
     catalog: &mut Catalog,

@@ -4,9 +4,10 @@
 //! - Bytes are passed on as they came. What is understood of them is read from a copy.
 //! - Times are taken before bytes are written to the server, and after they were read from it.
 //! - A connection's lock is held while bytes are decoded, never during input or output.
-//! - What a transaction did is in the collector's channel before [`Lane::since`] forgets the transaction.
-//! - A statement waits for the collector in two cases, a few seconds at most: it is the first behind a change of the schema,
-//!   or it wants a database for itself ([`crate::recording`]).
+//! - What a transaction did is in the collector's channel before [`Lane::since`] forgets the
+//!   transaction.
+//! - A statement waits for the collector in two cases, a few seconds at most: it is the first
+//!   behind a change of the schema, or it wants a database for itself ([`crate::recording`]).
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -66,7 +67,7 @@ pub(crate) struct Relay {
     pub clock: Instant,
     pub collector: Sender<Message>,
     pub lanes: Mutex<Vec<Arc<Mutex<dyn Peer>>>>,
-    pub told: Mutex<Told>,
+    pub told: Mutex<RelayReport>,
     pub over: AtomicBool,
     /// The field of comments that names units.
     pub unit_field: Option<Arc<str>>,
@@ -79,7 +80,7 @@ pub(crate) struct Relay {
 
 /// What the relay has to tell.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Told {
+pub(crate) struct RelayReport {
     /// Why what was recorded is not all that may have been written.
     pub concerns: Vec<String>,
     /// What was not recorded, and does not matter.
@@ -352,7 +353,8 @@ impl Relay {
         server.shutdown(Shutdown::Write);
     }
 
-    /// From the server to the client. When the client has gone, what the server answers is still recorded.
+    /// From the server to the client. When the client has gone, what the server answers is still
+    /// recorded.
     fn answers(&self, mut server: Socket, mut client: Socket, connection: &Mutex<Connection>) {
         let mut buffer = vec![0; BUFFER];
         let mut listens = true;
@@ -431,13 +433,15 @@ impl Relay {
     }
 }
 
-/// Whether bytes may be of a statement about a database. Long ones are not: nobody calls a database that.
+/// Whether bytes may be of a statement about a database. Long ones are not: nobody calls a database
+/// that.
 pub(crate) fn mentions_database(bytes: &[u8]) -> bool {
     const WORD: &[u8] = b"database";
     bytes.len() < 2048 && bytes.windows(WORD.len()).any(|window| window.eq_ignore_ascii_case(WORD))
 }
 
-/// The level that a session begins with: what its startup message asks for, or the server's default.
+/// The level that a session begins with: what its startup message asks for, or the server's
+/// default.
 fn session_level(parameters: &[(String, String)], default: Option<OwnLevel>) -> Option<OwnLevel> {
     let asks = |(name, value): &&(String, String)| name.contains("isolation") || value.contains("isolation");
     match parameters.iter().find(asks) {

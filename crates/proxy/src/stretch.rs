@@ -1,22 +1,23 @@
 //! A stretch of time in which the schema of a database stayed what it was.
 //!
 //! # Problem
-//! A migration changes what tables there are, and what a statement means. A history has one schema. So a recording is cut
-//! where the schema changes, and each stretch is a history of its own, with its own first state.
+//! A migration changes what tables there are, and what a statement means. A history has one schema.
+//! So a recording is cut where the schema changes, and each stretch is a history of its own, with
+//! its own first state.
 //!
 //! # Algorithm
-//! A schema change takes effect when it commits. After that the relay holds back the next statement of that database which
-//! touches rows, until the collector has read the schema and the state anew: the cut. A cut has a beginning (before it was
-//! read) and an end (after).
+//! A schema change takes effect when it commits. After that the relay holds back the next statement
+//! of that database which touches rows, until the collector has read the schema and the state anew:
+//! the cut. A cut has a beginning (before it was read) and an end (after).
 //! - A transaction belongs to the stretch that it began in.
 //! - Of a transaction that changes the schema, what came before the change stays.
-//! - Of a transaction that ends after a change was committed, what was answered before that stays. It may have written
-//!   something that others of its stretch saw: an opaque statement says so.
+//! - Of a transaction that ends after a change was committed, what was answered before that stays.
+//!   It may have written something that others of its stretch saw: an opaque statement says so.
 //! - A transaction that was open during a cut is opaque in the stretches behind.
 //!
 //! # Invariants
-//! Whether a statement is held back decides only how much is understood, never what is true: transactions are sorted by
-//! their times alone.
+//! Whether a statement is held back decides only how much is understood, never what is true:
+//! transactions are sorted by their times alone.
 
 use margay_recover::PgSnapshot;
 
@@ -63,7 +64,8 @@ impl Stretch {
         transaction.first() > self.begun[1]
     }
 
-    /// When all of its transactions have been taken, if nothing that is still to come began before this time.
+    /// When all of its transactions have been taken, if nothing that is still to come began before
+    /// this time.
     pub fn is_over(next: &Stretch, until: i64) -> bool {
         until > next.begun[1]
     }

@@ -1,5 +1,5 @@
-//! What can be told from the text of a statement without parsing it: where it ends, and what it does to its
-//! transaction.
+//! What can be told from the text of a statement without parsing it: where it ends, and what it
+//! does to its transaction.
 
 use crate::level::OwnLevel;
 
@@ -45,7 +45,8 @@ enum Piece {
     End,
 }
 
-/// The pieces of a text, with the byte where each ends. Strings, quoted names and dollar quotes are whole.
+/// The pieces of a text, with the byte where each ends. Strings, quoted names and dollar quotes are
+/// whole.
 fn pieces(text: &str) -> Vec<(Piece, usize)> {
     let bytes = text.as_bytes();
     let mut found = Vec::new();
@@ -154,7 +155,8 @@ pub(crate) fn comments(text: &str) -> impl Iterator<Item = &str> {
     parts.filter_map(|part| part.strip_prefix("/*")?.strip_suffix("*/"))
 }
 
-/// A text in lower case without its comments and strings: what is left names relations and functions.
+/// A text in lower case without its comments and strings: what is left names relations and
+/// functions.
 pub(crate) fn code(text: &str) -> String {
     let (mut found, mut at) = (String::new(), 0);
     for (piece, to) in pieces(text) {
@@ -166,7 +168,8 @@ pub(crate) fn code(text: &str) -> String {
     found.to_lowercase()
 }
 
-/// The first words of a statement in upper case, without comments; other characters are words of their own.
+/// The first words of a statement in upper case, without comments; other characters are words of
+/// their own.
 fn words(text: &str, most: usize) -> Vec<String> {
     let (mut found, mut at, mut joins) = (Vec::<String>::new(), 0, false);
     for (piece, to) in pieces(text) {
@@ -216,14 +219,16 @@ pub(crate) fn wants_database_alone(text: &str) -> bool {
     }
 }
 
-/// Whether a text reads and writes no row of a table, and leaves the schema as it is; or changes the schema.
+/// Whether a text reads and writes no row of a table, and leaves the schema as it is; or changes
+/// the schema.
 pub(crate) fn touches_no_row(text: &str) -> bool {
     split(text)
         .into_iter()
         .all(|statement| !matches!(verb(statement), Verb::Sql | Verb::Declare(_) | Verb::Uncertain))
 }
 
-/// Whether a query does nothing but `set_config` with literals, and not to the level. Django sends one per connection.
+/// Whether a query does nothing but `set_config` with literals, and not to the level. Django sends
+/// one per connection.
 fn is_harmless_setting(text: &str) -> bool {
     let code = code(text);
     let mut words = code.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty());

@@ -1,7 +1,8 @@
-//! Dates and times in one form, whatever format or TimeZone they came in: ISO 8601 in UTC with microseconds, the form
-//! that `margay_rows` compares.
+//! Dates and times in one form, whatever format or TimeZone they came in: ISO 8601 in UTC with
+//! microseconds, the form that `margay_rows` compares.
 //!
-//! Days are counted as in H. Hinnant's `chrono`-compatible date algorithms: eras of 400 years that begin in March.
+//! Days are counted as in H. Hinnant's `chrono`-compatible date algorithms: eras of 400 years that
+//! begin in March.
 
 const MICROS_PER_DAY: i64 = 86_400_000_000;
 /// Days from 1970-01-01 to 2000-01-01, where PostgreSQL begins to count.
@@ -25,8 +26,8 @@ pub(crate) fn date_text(text: &str) -> Option<String> {
     Some(format!("{year:04}-{month:02}-{day:02}"))
 }
 
-/// A timestamp of the text format in ISO style. With a zone it must name its offset; without one an offset is
-/// ignored, as PostgreSQL does.
+/// A timestamp of the text format in ISO style. With a zone it must name its offset; without one an
+/// offset is ignored, as PostgreSQL does.
 pub(crate) fn timestamp_text(text: &str, zoned: bool) -> Option<String> {
     let (day, rest) = text.split_at_checked(10)?;
     let (year, month, day) = ymd(day)?;

@@ -1,18 +1,18 @@
 //! Units: the transactions of one request as one transaction.
 //!
 //! # Problem
-//! Most faults of applications are not of a level but of scope: a request reads in one transaction and
-//! writes in another, and what it read is old by then. Each transaction is serializable, the request is
-//! not. Libraries that trace requests write their names into comments of statements (sqlcommenter's
-//! `traceparent`, `request_id` of Rails' query tags).
+//! Most faults of applications are not of a level but of scope: a request reads in one transaction
+//! and writes in another, and what it read is old by then. Each transaction is serializable, the
+//! request is not. Libraries that trace requests write their names into comments of statements
+//! (sqlcommenter's `traceparent`, `request_id` of Rails' query tags).
 //!
 //! # Algorithm
-//! Transactions of a session that follow each other and have the same unit become one, without those
-//! that were aborted: what was retried did not happen.
+//! Transactions of a session that follow each other and have the same unit become one, without
+//! those that were aborted: what was retried did not happen.
 //!
 //! # Invariants
-//! A history of units says nothing of the database, which never promised that units are isolated. So
-//! it is judged only by the level that somebody claims.
+//! A history of units says nothing of the database, which never promised that units are isolated.
+//! So it is judged only by the level that somebody claims.
 
 use margay_history::{History, HistoryBuilder, Invalid, OpDetail, OpKind, Outcome, TxnId};
 

@@ -1,4 +1,5 @@
-//! Values of PostgreSQL as values of histories: one SQL value is one history value, in whatever format it came.
+//! Values of PostgreSQL as values of histories: one SQL value is one history value, in whatever
+//! format it came.
 
 use margay_drivers::numeric_text;
 use margay_history::{ValueId, Values};

@@ -1,9 +1,10 @@
 //! Finds out whether somebody else may have written meanwhile.
 //!
 //! # Algorithm
-//! PostgreSQL counts the sessions of each database (`pg_stat_database.sessions`, from version 15 on as soon as a
-//! session ends). Between start and end there must be as many new ones as came through the relay. Sessions
-//! that were there at the start, and workers that may write, are in `pg_stat_activity`.
+//! PostgreSQL counts the sessions of each database (`pg_stat_database.sessions`, from version 15 on
+//! as soon as a session ends). Between start and end there must be as many new ones as came through
+//! the relay. Sessions that were there at the start, and workers that may write, are in
+//! `pg_stat_activity`.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -54,7 +55,8 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Why somebody else may have written, if that is so. `expected` sessions came through the relay.
+    /// Why somebody else may have written, if that is so. `expected` sessions came through the
+    /// relay.
     pub fn end(mut self, expected: u64, backends: &BTreeSet<u32>) -> Option<String> {
         self.doubt.take().or_else(|| match self.compare(expected, backends) {
             Ok(doubt) => doubt,

@@ -1,8 +1,9 @@
 //! What recorded statements can have written.
 //!
 //! # Invariants
-//! [`Does::Writes`] is said of a statement on a table without rules that the log has: it wrote so many
-//! rows there at least, and more only by triggers, cascades and functions. [`Does::Reads`] wrote nothing.
+//! [`Does::Writes`] is said of a statement on a table without rules that the log has: it wrote so
+//! many rows there at least, and more only by triggers, cascades and functions. [`Does::Reads`]
+//! wrote nothing.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -166,8 +166,9 @@ fn savepoints_are_followed() {
     );
 }
 
-/// REPEATABLE READ takes its snapshot when the first statement is parsed, even if that statement fails, and is rolled
-/// back to a savepoint. The first recorded statement must not seem to begin later.
+/// REPEATABLE READ takes its snapshot when the first statement is parsed, even if that statement
+/// fails, and is rolled back to a savepoint. The first recorded statement must not seem to begin
+/// later.
 #[test]
 fn the_first_statement_begins_when_the_snapshot_was_taken() {
     let Some(server) = server(SCHEMA) else { return };
@@ -295,8 +296,8 @@ fn what_writes_by_itself_is_known_from_the_catalogs() {
     );
 }
 
-/// Only what is met is looked up, in the state before the first client. BEGIN alone took no snapshot once,
-/// and rows were looked up as they were after the first update.
+/// Only what is met is looked up, in the state before the first client. BEGIN alone took no
+/// snapshot once, and rows were looked up as they were after the first update.
 #[test]
 fn rows_are_looked_up_when_they_are_met() {
     let Some(server) = server(SCHEMA) else { return };
@@ -316,7 +317,8 @@ fn rows_are_looked_up_when_they_are_met() {
     assert!(initial.iter().any(|row| row.contains("200")), "{initial:?}");
 }
 
-/// The transaction that knows the first state kept its locks once, and TRUNCATE waited for it without end.
+/// The transaction that knows the first state kept its locks once, and TRUNCATE waited for it
+/// without end.
 #[test]
 fn no_statement_of_the_application_waits_for_the_first_state() {
     let Some(server) = server(SCHEMA) else { return };
@@ -379,7 +381,8 @@ fn a_request_to_cancel_is_relayed() {
     });
 }
 
-/// A client that is gone in the middle: without COMMIT its transaction is aborted; what was asked is unknown.
+/// A client that is gone in the middle: without COMMIT its transaction is aborted; what was asked
+/// is unknown.
 #[test]
 fn lost_connections_leave_the_right_outcome() {
     let Some(server) = server(SCHEMA) else { return };
@@ -457,7 +460,8 @@ fn a_deferred_constraint_aborts_an_implicit_transaction() {
     assert_eq!(lines(&recorded.parts[0].history), ["INSERT INTO children VALUES ($1, $2) (1,9) #1; aborted"]);
 }
 
-/// Clients ask the system's catalogs about themselves; that is not the application. Such a query takes the snapshot.
+/// Clients ask the system's catalogs about themselves; that is not the application. Such a query
+/// takes the snapshot.
 #[test]
 fn queries_of_catalogs_are_left_out() {
     let Some(server) = server(SCHEMA) else { return };

@@ -6,7 +6,7 @@ use margay_history::{
 use margay_levels::Anomaly;
 use margay_levels::profile::Granularity;
 use margay_report::explain;
-use margay_verdict::mechanism::{Certified, Locking, Mechanisms, Points, View};
+use margay_verdict::mechanism::{Certified, Locking, Mechanisms, Points, ReadView};
 use margay_verdict::{Breach, Broken, Certificate, Edge, Finding, Lemma, Reason};
 
 const INSERTER: TxnId = TxnId(0);
@@ -82,7 +82,7 @@ fn lost_update(history: &History) -> Certificate {
 
 fn breach(broken: Broken) -> Certificate {
     let mechanisms = Mechanisms {
-        view: View::FirstRead,
+        view: ReadView::FirstRead,
         together: true,
         read_locks: false,
         write_locks: Some(Granularity::Row),

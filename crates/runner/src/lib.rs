@@ -1,16 +1,18 @@
 //! Lets clients loose on a database, records what they see, and verifies it while they run.
 //!
-//! Every client is a thread with its own connection, its own stream of plans and its own tape. All share one
-//! monotonic clock, so the recorded intervals `[before, after]` are comparable without skew. One more thread
-//! collects what is on the tapes: it builds the [`History`], writes it to a file if one is wanted, and leads
-//! it through the mirror (`live`).
+//! Every client is a thread with its own connection, its own stream of plans and its own tape. All
+//! share one monotonic clock, so the recorded intervals `[before, after]` are comparable without
+//! skew. One more thread collects what is on the tapes: it builds the [`History`], writes it to a
+//! file if one is wanted, and leads it through the mirror (`live`).
 //!
 //! # Invariants
 //! - An interval is read on the client's own thread, immediately around the call.
-//! - A transaction is recorded as committed or aborted only when that is certain; the rest is unknown.
-//! - A client that lost its connection goes on in a new session: what is left of the old one may still happen.
-//! - Clients never wait for the collector, unless [`Extras::max_lag`] wants them to; then only between
-//!   transactions, when nobody waits for them.
+//! - A transaction is recorded as committed or aborted only when that is certain; the rest is
+//!   unknown.
+//! - A client that lost its connection goes on in a new session: what is left of the old one may
+//!   still happen.
+//! - Clients never wait for the collector, unless [`Extras::max_lag`] wants them to; then only
+//!   between transactions, when nobody waits for them.
 
 mod client;
 mod collect;
@@ -46,7 +48,7 @@ use margay_levels::Anomaly;
 pub use margay_mirror::Mechanisms;
 use margay_workloads::Program;
 pub use monitor::{Counts, Monitor, Phase, Progress};
-pub use statements::{Statements, Told, declare};
+pub use statements::{MirrorInput, Statements, declare};
 use statistics::Thread;
 pub use statistics::{PART, Point, Statistics};
 use trace::Tape;
@@ -63,14 +65,14 @@ pub struct Extras<'a> {
     pub mechanisms: Option<Mechanisms>,
     /// Who follows what is recorded, line by line.
     pub follower: Option<Box<dyn Follows + 'a>>,
-    /// How far the collector may be behind, with the verification that it does: clients begin no transaction
-    /// before it has come nearer.
+    /// How far the collector may be behind, with the verification that it does: clients begin no
+    /// transaction before it has come nearer.
     pub max_lag: Option<Duration>,
-    /// How long the verification may go on when all clients have gone; without end if nothing is said. What
-    /// is left then is not verified.
+    /// How long the verification may go on when all clients have gone; without end if nothing is
+    /// said. What is left then is not verified.
     pub patience: Option<Duration>,
-    /// After how long without an answer to any client a client that has lost its connection gives up. By
-    /// default [`SILENCE`].
+    /// After how long without an answer to any client a client that has lost its connection gives
+    /// up. By default [`SILENCE`].
     pub silence: Option<Duration>,
     /// Whether nothing is recorded at all: only how fast clients are is of interest.
     pub silent: bool,
@@ -99,8 +101,8 @@ pub struct Recording {
     pub waited: Duration,
     /// What collecting, recording and verifying has cost, where the system tells.
     pub cpu: Option<Duration>,
-    /// What of that came after the last client had gone: the rest of the verification, and the completion of
-    /// the history.
+    /// What of that came after the last client had gone: the rest of the verification, and the
+    /// completion of the history.
     pub completing: Option<Duration>,
     /// What happened over time.
     pub statistics: Statistics,
@@ -208,8 +210,8 @@ pub fn run(
     }
 }
 
-/// Says no to a workload whose recording would accuse a store of what its level allows: an append that is a read and a
-/// write is lost where updates are.
+/// Says no to a workload whose recording would accuse a store of what its level allows: an append
+/// that is a read and a write is lost where updates are.
 fn fits(database: &dyn Database, job: &Job) -> Result<(), String> {
     let careless = |own_name: &&String| {
         database.promise(own_name).is_some_and(|level| !level.forbids(Anomaly::LostUpdate))
@@ -227,7 +229,8 @@ fn fits(database: &dyn Database, job: &Job) -> Result<(), String> {
     }
 }
 
-/// A server that we kill ourselves is also started again by us, which may take long on a busy machine.
+/// A server that we kill ourselves is also started again by us, which may take long on a busy
+/// machine.
 fn silence(job: &Job) -> Duration {
     if job.harms.is_empty() { SILENCE } else { 4 * SILENCE }
 }

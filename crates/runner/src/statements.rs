@@ -17,7 +17,7 @@ use margay_mirror::{Asked, Mechanisms, Searches, changes};
 use margay_rows::{KnownRows, SeenState, Translator};
 
 /// What the mirror is told.
-pub struct Told {
+pub struct MirrorInput {
     /// What the operation is.
     pub kind: OpKind,
     /// What it touched.
@@ -57,17 +57,17 @@ impl Statements {
         client: usize,
         builder: &mut HistoryBuilder,
         searches: &mut Searches,
-    ) -> Told {
+    ) -> MirrorInput {
         let statement = builder.last_statement().cloned();
         let translate =
             |statement| self.translator.statement(&mut self.known[client], &statement, builder).ok();
         let Some(became) = statement.and_then(translate) else {
-            return Told { kind: OpKind::Sql, accesses: Vec::new(), asked: Asked::default() };
+            return MirrorInput { kind: OpKind::Sql, accesses: Vec::new(), asked: Asked::default() };
         };
         let (kind, accesses, detail, lock) = became.operation();
         let asked = self.asked(&detail, lock, builder, searches);
         accesses.iter().for_each(|access| declare(builder, *access, searches));
-        Told { kind, accesses: accesses.to_vec(), asked }
+        MirrorInput { kind, accesses: accesses.to_vec(), asked }
     }
 
     /// A client's transaction has ended.

@@ -1,14 +1,14 @@
 //! What each search strategy of engine solve is worth.
 //!
 //! `cargo bench -p margay-solve --bench ablation` asks the engine about the same histories with all
-//! strategies, and with each one switched off. It prints how many questions are decided, and the CPU
-//! seconds. `-- PART FAMILY` limits it to the strategies whose name contains PART (several with
+//! strategies, and with each one switched off. It prints how many questions are decided, and the
+//! CPU seconds. `-- PART FAMILY` limits it to the strategies whose name contains PART (several with
 //! commas) and the families whose name contains FAMILY. The program stops if two answers that are
 //! not `unknown` differ.
 //!
 //! - **corpora**: the documented histories, if they are there, with a limit of 10 s each.
-//! - **simulated**: every protocol, mix and two faults, 60 transactions, at every level, with a limit
-//!   of 2 s.
+//! - **simulated**: every protocol, mix and two faults, 60 transactions, at every level, with a
+//!   limit of 2 s.
 //! - **random**: small random histories at every level.
 //! - **large**: serial executions of 5,000 to 10,000 transactions, timed and not, with a limit of
 //!   20 s.
@@ -21,8 +21,8 @@
 //! - **tenants**: 20 groups of keys that no transaction shares, many writes, no order, with a limit
 //!   of 20 s.
 //!
-//! *Lost* are questions that all strategies together decide. *For `auto`* is how many of them engine
-//! follow does not decide either.
+//! *Lost* are questions that all strategies together decide. *For `auto`* is how many of them
+//! engine follow does not decide either.
 
 #[allow(dead_code, reason = "the other benchmark uses more of it")]
 #[path = "solve/serial.rs"]

@@ -1,15 +1,17 @@
 //! How long engine solve takes, and in how much memory.
 //!
-//! `cargo bench -p margay-solve` runs each case in a process of its own, so that the peaks of memory do not
-//! mix, and prints a table. Seconds are those of the check alone, by the clock and by the processor; the peak
-//! includes the history. `cargo bench -p margay-solve -- PART` runs the cases whose name has PART.
+//! `cargo bench -p margay-solve` runs each case in a process of its own, so that the peaks of
+//! memory do not mix, and prints a table. Seconds are those of the check alone, by the clock and by
+//! the processor; the peak includes the history. `cargo bench -p margay-solve -- PART` runs the
+//! cases whose name has PART.
 //!
-//! With time: histories of simulated databases (24 clients, 8 operations, 10,000 keys; RH reads 80 %, WR 50
-//! %, WH 20 %, Pred half predicate reads, half predicate updates), and serial executions of C-Twitter and
-//! TPC-C as keys and values whose transactions overlap, all checked at `strict-serializable`. Without time: a
-//! serial execution dealt out to 20 sessions at random, 8 operations, uniform keys, checked at
-//! `strong-session-serializable`, and, each transaction in a session of its own, at `serializable`; a share
-//! of the version order may be known; and at the levels below.
+//! With time: histories of simulated databases (24 clients, 8 operations, 10,000 keys; RH reads 80
+//! %, WR 50 %, WH 20 %, Pred half predicate reads, half predicate updates), and serial executions
+//! of C-Twitter and TPC-C as keys and values whose transactions overlap, all checked at
+//! `strict-serializable`. Without time: a serial execution dealt out to 20 sessions at random, 8
+//! operations, uniform keys, checked at `strong-session-serializable`, and, each transaction in a
+//! session of its own, at `serializable`; a share of the version order may be known; and at the
+//! levels below.
 
 #[path = "solve/serial.rs"]
 mod serial;
@@ -26,7 +28,8 @@ use crate::serial::{Fault, Pattern, Serial, serial, timed};
 
 /// Where a case's history comes from.
 enum Source {
-    /// A simulated database: its keys, and the weights of reads, writes, scans and predicate updates.
+    /// A simulated database: its keys, and the weights of reads, writes, scans and predicate
+    /// updates.
     Simulated {
         protocol: Protocol,
         keys: u32,
@@ -111,7 +114,8 @@ fn session_cases() -> Vec<Case> {
     ]
 }
 
-/// King Cobra's three workloads: with and without session order, and with shares of the version order.
+/// King Cobra's three workloads: with and without session order, and with shares of the version
+/// order.
 fn king_cobra_cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for (workload, reads, updates) in [("RMW", 25, 50), ("read/write", 50, 0), ("heavy write", 10, 10)] {
@@ -151,8 +155,8 @@ fn few_reads_cases() -> Vec<Case> {
     cases
 }
 
-/// The levels below snapshots, with and without sessions, and more transactions than a matrix of all pairs
-/// holds; also with one fault.
+/// The levels below snapshots, with and without sessions, and more transactions than a matrix of
+/// all pairs holds; also with one fault.
 fn level_cases() -> Vec<Case> {
     let txns = 100_000;
     let case = |name: String, level, sessions, fault| {

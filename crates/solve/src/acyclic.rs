@@ -1,29 +1,30 @@
 //! Acyclicity as a theory for a SAT solver, whichever solver it is.
 //!
 //! # Problem
-//! Some edges of a graph are always there; others come in sets, each set with the literal that turns it on.
-//! Tell the solver as early as possible when the literals that are true close a cycle, and which literals
-//! would.
+//! Some edges of a graph are always there; others come in sets, each set with the literal that
+//! turns it on. Tell the solver as early as possible when the literals that are true close a cycle,
+//! and which literals would.
 //!
 //! # Algorithm
-//! An order of the nodes in which all present edges go forward is kept up incrementally, as by Pearce and
-//! Kelly. An edge that already goes forward costs nothing. One that goes backward is followed forward from
-//! its target and backward from its source, inside the window of places between the two: meeting its source
-//! is a cycle; otherwise the nodes found are put in order within the places that they held. An absent edge
-//! from something found forward to something found backward would now close a cycle: its literal is false.
-//! The reason is looked for only when the solver asks.
+//! An order of the nodes in which all present edges go forward is kept up incrementally, as by
+//! Pearce and Kelly. An edge that already goes forward costs nothing. One that goes backward is
+//! followed forward from its target and backward from its source, inside the window of places
+//! between the two: meeting its source is a cycle; otherwise the nodes found are put in order
+//! within the places that they held. An absent edge from something found forward to something found
+//! backward would now close a cycle: its literal is false. The reason is looked for only when the
+//! solver asks.
 //!
 //! Backtracking takes edges away, which leaves the order right, so the order is never undone.
 //!
 //! # Invariants
-//! - Every present edge goes from a lower to a higher place, unless a conflict has been reported and not yet
-//!   been backtracked.
+//! - Every present edge goes from a lower to a higher place, unless a conflict has been reported
+//!   and not yet been backtracked.
 //! - A literal's edges are given once, before it can be true.
 //! - A reason uses only edges that were there when the literal was found false.
 //!
 //! # Differs from the paper
-//! [Vbox §4.6] detects cycles and propagates over the whole graph; here only the window is looked at, which
-//! finds every cycle but not every literal that would close one.
+//! [Vbox §4.6] detects cycles and propagates over the whole graph; here only the window is looked
+//! at, which finds every cycle but not every literal that would close one.
 //!
 //! # Cost
 //! Per edge that goes backward, the edges inside the window and one sort of the nodes found.
@@ -100,7 +101,8 @@ struct Scratch {
 }
 
 impl Acyclic {
-    /// The theory of a graph and what is turned around, with an order in which its edges go forward.
+    /// The theory of a graph and what is turned around, with an order in which its edges go
+    /// forward.
     pub fn new(graph: Arc<Graph>, reversed: Arc<Graph>, order: &[u32]) -> Self {
         let nodes = graph.node_count();
         let mut place = vec![0; nodes];
@@ -134,7 +136,8 @@ impl Acyclic {
         &self.place
     }
 
-    /// Gives the edges that a literal turns on. They are numbered in the order in which they are given.
+    /// Gives the edges that a literal turns on. They are numbered in the order in which they are
+    /// given.
     pub fn attach(&mut self, lit: Lit, edges: &[(u32, u32)]) {
         self.reserve(lit);
         let first = self.edges.len() as u32;
@@ -153,7 +156,8 @@ impl Acyclic {
         self.refuted.resize(length, None);
     }
 
-    /// A literal became true: its edges are there. On a conflict, the literals that cannot all be true.
+    /// A literal became true: its edges are there. On a conflict, the literals that cannot all be
+    /// true.
     pub fn assert(&mut self, lit: Lit) -> Result<(), Vec<Lit>> {
         let Some(&(start, end)) = self.of_lit.get(lit.index()) else { return Ok(()) };
         (start..end).try_for_each(|edge| self.insert(edge))
@@ -190,7 +194,8 @@ impl Acyclic {
         self.search_path(to, from, limit, NONE)
     }
 
-    /// Breadth first from `start`, over edges that were there before `until`, up to the place `limit`; stops at `goal`.
+    /// Breadth first from `start`, over edges that were there before `until`, up to the place
+    /// `limit`; stops at `goal`.
     fn search_path(&mut self, start: u32, goal: u32, limit: u32, until: u32) -> bool {
         let (graph, edges, place, scratch) = (&self.graph, &self.edges, &self.place, &mut self.scratch);
         scratch.search += 1;
@@ -251,7 +256,8 @@ impl Acyclic {
         }
     }
 
-    /// Puts what was found backward before what was found forward, in the places that they hold together.
+    /// Puts what was found backward before what was found forward, in the places that they hold
+    /// together.
     fn reorder(&mut self) {
         let (place, scratch) = (&mut self.place, &mut self.scratch);
         scratch.found_backward.sort_unstable_by_key(|&node| place[node as usize]);
@@ -299,7 +305,8 @@ impl Acyclic {
         lits
     }
 
-    /// The cycle of an edge and the path just found from its target to its source; answers its literals.
+    /// The cycle of an edge and the path just found from its target to its source; answers its
+    /// literals.
     fn cycle(&mut self, edge: u32) -> Vec<Lit> {
         let Optional { from, to, lit, .. } = self.edges[edge as usize];
         let (mut cycle, mut lits) = (vec![(from, to, Link::Optional(edge))], vec![lit]);

@@ -1,25 +1,26 @@
 //! What the variables of the search mean.
 //!
 //! # Problem
-//! Choices are orders of two versions, versions that an open read saw, and outcomes that nobody learned. Give
-//! each that matters a variable, say what follows from it in clauses, and hand its edges to the theory.
+//! Choices are orders of two versions, versions that an open read saw, and outcomes that nobody
+//! learned. Give each that matters a variable, say what follows from it in clauses, and hand its
+//! edges to the theory.
 //!
 //! # Algorithm
-//! *Version `a` is before version `b`* is one variable, true or false: either value turns on a set of edges,
-//! from the earlier transaction to the later, and from everyone who certainly read the earlier version to the
-//! later. It exists only once it was named ([`Atoms::negated`]). *Read `r` saw version `v`* has its edge from
-//! writer to reader; that such a reader comes before a later version needs two assumptions, so it has a
-//! variable of its own that both together imply.
+//! *Version `a` is before version `b`* is one variable, true or false: either value turns on a set
+//! of edges, from the earlier transaction to the later, and from everyone who certainly read the
+//! earlier version to the later. It exists only once it was named ([`Atoms::negated`]). *Read `r`
+//! saw version `v`* has its edge from writer to reader; that such a reader comes before a later
+//! version needs two assumptions, so it has a variable of its own that both together imply.
 //!
 //! # Invariants
-//! Edges are between transactions that must have committed; what depends on an unknown outcome is left to the
-//! clauses. The variables of one read's candidates follow each other.
+//! Edges are between transactions that must have committed; what depends on an unknown outcome is
+//! left to the clauses. The variables of one read's candidates follow each other.
 
 use hashbrown::{HashMap, HashSet};
 use margay_verdict::{Budget, Exhausted};
 
-use crate::known::{Known, Reach};
-use crate::lemma::{Step, Steps};
+use crate::known::{KnownGraph, Reach};
+use crate::lemma::{CycleStep, Steps};
 use crate::lit::{Clauses, Lit};
 use crate::problem::INITIAL;
 
@@ -31,7 +32,7 @@ const BYTES_PER_CANDIDATE: u64 = 256;
 
 /// The variables of a search.
 pub(crate) struct Atoms<'k> {
-    pub known: &'k Known<'k>,
+    pub known: &'k KnownGraph<'k>,
     reach: &'k Reach,
     /// `(earlier, later)` by number, to its variable.
     pub orders: HashMap<(u32, u32), u32>,
@@ -39,18 +40,19 @@ pub(crate) struct Atoms<'k> {
     sights: Vec<u32>,
     /// For transactions that need not have committed: that it did.
     commits: HashMap<u32, u32>,
-    /// That an open read comes before a version because it saw an earlier one: `(read, seen, later)`.
+    /// That an open read comes before a version because it saw an earlier one:
+    /// `(read, seen, later)`.
     antis: HashMap<(u32, u32, u32), u32>,
     /// Orders that evidence or a list tells.
     facts: HashSet<(u32, u32)>,
     /// What each edge of the theory assumes, by its number.
-    pub steps: Vec<Step>,
+    pub steps: Vec<CycleStep>,
 }
 
 impl<'k> Atoms<'k> {
     /// The variables of open reads and unknown outcomes.
     pub fn new(
-        known: &'k Known<'k>,
+        known: &'k KnownGraph<'k>,
         reach: &'k Reach,
         sat: &mut impl Clauses,
         budget: &Budget,
@@ -60,7 +62,7 @@ impl<'k> Atoms<'k> {
 
     /// The same, with what reads probably saw.
     pub fn guessed(
-        known: &'k Known<'k>,
+        known: &'k KnownGraph<'k>,
         reach: &'k Reach,
         guess: impl Fn(u32) -> u32,
         sat: &mut impl Clauses,
@@ -95,7 +97,8 @@ impl<'k> Atoms<'k> {
         Some(first + place as u32)
     }
 
-    /// The version that a model says a read saw: the first of those that it says, or the only candidate.
+    /// The version that a model says a read saw: the first of those that it says, or the only
+    /// candidate.
     pub fn seen(&self, read: u32, value: impl Fn(u32) -> bool) -> Option<u32> {
         let candidates = self.known.problem.candidates(read);
         match (self.sights[read as usize], candidates) {
@@ -129,8 +132,8 @@ impl<'k> Atoms<'k> {
         self.commits.get(&txn).map(|&var| Lit::new(var, false))
     }
 
-    /// One variable per candidate of a read, of which at least one is true if the reader committed; who was
-    /// seen committed.
+    /// One variable per candidate of a read, of which at least one is true if the reader committed;
+    /// who was seen committed.
     fn open(&mut self, read: u32, guess: u32, sat: &mut impl Clauses) {
         let problem = self.known.problem;
         let reader = problem.reads[read as usize].txn;
@@ -149,13 +152,13 @@ impl<'k> Atoms<'k> {
                 sat.add(&seen);
             } else if writer != INITIAL && problem.forced[reader as usize] {
                 let edge = (self.known.points.commit(writer), self.known.node(read));
-                self.attach(Lit::new(var, true), vec![(edge, Step::Saw { read, version })], sat);
+                self.attach(Lit::new(var, true), vec![(edge, CycleStep::Saw { read, version })], sat);
             }
         }
         sat.add(&clause);
     }
 
-    fn attach(&mut self, lit: Lit, edges: Vec<((u32, u32), Step)>, sat: &mut impl Clauses) {
+    fn attach(&mut self, lit: Lit, edges: Vec<((u32, u32), CycleStep)>, sat: &mut impl Clauses) {
         let (edges, steps): (Vec<_>, Vec<_>) = edges.into_iter().unzip();
         sat.attach(lit, &edges);
         self.steps.extend(steps);
@@ -174,13 +177,13 @@ impl<'k> Atoms<'k> {
     }
 
     /// The negated assumptions of one step.
-    fn assumptions(&mut self, step: Step, clause: &mut Vec<Lit>, sat: &mut impl Clauses) {
+    fn assumptions(&mut self, step: CycleStep, clause: &mut Vec<Lit>, sat: &mut impl Clauses) {
         match step {
-            Step::Known(_) | Step::Session => {}
-            Step::Fact { source, .. } => clause.extend(source.and_then(|txn| self.not_committed(txn))),
-            Step::Saw { read, version } => clause.extend(self.unseen(read, version)),
-            Step::Before { a, b } => clause.extend(self.order(a, b, sat).map(|lit| !lit)),
-            Step::Anti { read, a, b } => {
+            CycleStep::Known(_) | CycleStep::Session => {}
+            CycleStep::Fact { source, .. } => clause.extend(source.and_then(|txn| self.not_committed(txn))),
+            CycleStep::Saw { read, version } => clause.extend(self.unseen(read, version)),
+            CycleStep::Before { a, b } => clause.extend(self.order(a, b, sat).map(|lit| !lit)),
+            CycleStep::Anti { read, a, b } => {
                 clause.extend(self.unseen(read, a));
                 clause.extend(self.order(a, b, sat).map(|lit| !lit));
                 self.anti(read, a, b, sat);
@@ -214,23 +217,23 @@ impl<'k> Atoms<'k> {
     }
 
     /// The edges that are there if `a` is before `b`.
-    fn edges(&self, a: u32, b: u32) -> Vec<((u32, u32), Step)> {
+    fn edges(&self, a: u32, b: u32) -> Vec<((u32, u32), CycleStep)> {
         let (problem, points) = (self.known.problem, self.known.points);
         let [ta, tb] = [a, b].map(|v| problem.versions[v as usize].txn);
         if !problem.forced[ta as usize] || !problem.forced[tb as usize] {
             return Vec::new();
         }
-        let mut edges = vec![((points.commit(ta), points.after_earlier(tb)), Step::Before { a, b })];
+        let mut edges = vec![((points.commit(ta), points.after_earlier(tb)), CycleStep::Before { a, b })];
         for read in self.known.firm_readers(a) {
             if problem.reads[read as usize].txn != tb {
-                edges.push(((self.known.node(read), points.commit(tb)), Step::Anti { read, a, b }));
+                edges.push(((self.known.node(read), points.commit(tb)), CycleStep::Anti { read, a, b }));
             }
         }
         edges
     }
 
-    /// An open read that saw `a` comes before `b`, if `a` does; and so does a certain one, where neither a
-    /// variable nor the known graph says so.
+    /// An open read that saw `a` comes before `b`, if `a` does; and so does a certain one, where
+    /// neither a variable nor the known graph says so.
     pub fn anti(&mut self, read: u32, a: u32, b: u32, sat: &mut impl Clauses) {
         let (problem, points) = (self.known.problem, self.known.points);
         let [reader, later] = [problem.reads[read as usize].txn, problem.versions[b as usize].txn];
@@ -244,14 +247,15 @@ impl<'k> Atoms<'k> {
         let var = sat.new_var(false);
         self.antis.insert((read, a, b), var);
         let edge = (self.known.node(read), points.commit(later));
-        self.attach(Lit::new(var, true), vec![(edge, Step::Anti { read, a, b })], sat);
+        self.attach(Lit::new(var, true), vec![(edge, CycleStep::Anti { read, a, b })], sat);
         let mut clause = vec![Lit::new(var, true)];
         clause.extend(unseen);
         clause.extend(order.map(|lit| !lit));
         sat.add(&clause);
     }
 
-    /// Whether `a` must be before `b`: it is the initial version, or the known graph leads from one to the other.
+    /// Whether `a` must be before `b`: it is the initial version, or the known graph leads from one
+    /// to the other.
     pub fn is_forced(&self, a: u32, b: u32) -> bool {
         let [ta, tb] = [a, b].map(|v| self.known.problem.versions[v as usize].txn);
         ta == INITIAL
@@ -259,16 +263,18 @@ impl<'k> Atoms<'k> {
             || self.reach.reaches(self.known.points.after_earlier(ta), self.known.points.commit(tb))
     }
 
-    /// The order that a step takes for granted because the known graph leads from one version to the other.
-    pub fn rests_on(&self, step: Step) -> Option<(u32, u32)> {
-        let (Step::Before { a, b } | Step::Anti { a, b, .. }) = step else { return None };
+    /// The order that a step takes for granted because the known graph leads from one version to
+    /// the other.
+    pub fn rests_on(&self, step: CycleStep) -> Option<(u32, u32)> {
+        let (CycleStep::Before { a, b } | CycleStep::Anti { a, b, .. }) = step else { return None };
         let written = self.known.problem.versions[a as usize].txn != INITIAL;
         (written && !self.facts.contains(&(a, b)) && self.is_forced(a, b)).then_some((a, b))
     }
 }
 
-/// The candidate of a read that is the likeliest: the last one that did not end after the reader, else the first.
-pub(crate) fn guess(known: &Known<'_>, read: u32) -> u32 {
+/// The candidate of a read that is the likeliest: the last one that did not end after the reader,
+/// else the first.
+pub(crate) fn guess(known: &KnownGraph<'_>, read: u32) -> u32 {
     let problem = known.problem;
     let end = |txn: u32| problem.history.end(problem.txns[txn as usize]);
     let reader = end(problem.reads[read as usize].txn);

@@ -1,8 +1,8 @@
 //! The search over `batsat`, in pure Rust.
 //!
-//! The solver's trail is followed from where it was left: every literal on it is asserted in the theory once
-//! per level. A reason at level 0 is never asked for by the solver, so it is looked up at once: a refutation
-//! must be able to tell it.
+//! The solver's trail is followed from where it was left: every literal on it is asserted in the
+//! theory once per level. A reason at level 0 is never asked for by the solver, so it is looked up
+//! at once: a refutation must be able to tell it.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,17 +1,17 @@
 //! What reads cannot say.
 //!
 //! # Problem
-//! An update whose rows nobody saw may have changed any row of its table. What is in a list that is also
-//! replaced as a whole, or to which an element was appended twice, depends on the order of all its writers.
-//! Neither can be said by which version a read saw.
+//! An update whose rows nobody saw may have changed any row of its table. What is in a list that is
+//! also replaced as a whole, or to which an element was appended twice, depends on the order of all
+//! its writers. Neither can be said by which version a read saw.
 //!
 //! # Algorithm
-//! Tables of the first kind make no reads and no versions at all. Lists of the second kind have versions, and
-//! a read may have seen each version that ends as the read does.
+//! Tables of the first kind make no reads and no versions at all. Lists of the second kind have
+//! versions, and a read may have seen each version that ends as the read does.
 //!
 //! # Invariants
-//! A read has too many candidates, never too few: a refutation stands. An order is replayed before it is
-//! believed, and if it is the wrong one another is looked for ([`crate::replay`]).
+//! A read has too many candidates, never too few: a refutation stands. An order is replayed before
+//! it is believed, and if it is the wrong one another is looked for ([`crate::replay`]).
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{History, ObjectId, OpKind, Outcome, TableId, TxnId, Value, ValueId, Version};

@@ -1,8 +1,8 @@
 //! The search over CaDiCaL, through its interface for external propagators.
 //!
-//! The solver tells what it assigns when it pleases, so a trail of our own is kept and followed when the
-//! solver asks for something. A conflict of the theory is handed over as a clause; while it waits, nothing
-//! more is asserted.
+//! The solver tells what it assigns when it pleases, so a trail of our own is kept and followed
+//! when the solver asks for something. A conflict of the theory is handed over as a clause; while
+//! it waits, nothing more is asserted.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -33,7 +33,8 @@ impl From<Acyclic> for Cadical {
 }
 
 impl Cadical {
-    /// The solver's literal. Its first choice is always *true*, so variables that prefer *false* are turned around.
+    /// The solver's literal. Its first choice is always *true*, so variables that prefer *false*
+    /// are turned around.
     fn outside(&self, lit: Lit) -> i32 {
         outside(&self.follower.borrow().turned, lit)
     }

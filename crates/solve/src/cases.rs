@@ -1,26 +1,28 @@
 //! Refutation by cases.
 //!
 //! # Problem
-//! A read that may have seen any of a hundred equal versions gives the search a hundred ways that all fail for the same
-//! reason, each with its own lemmas. It learns them one by one, between thousands that do not matter.
+//! A read that may have seen any of a hundred equal versions gives the search a hundred ways that
+//! all fail for the same reason, each with its own lemmas. It learns them one by one, between
+//! thousands that do not matter.
 //!
 //! # Algorithm
-//! Split into cases: which of few candidates a read saw, and so on for the next read. In each case try every read that
-//! is still open: if saturation finds a cycle for each of its candidates, the case is refuted. If some case is not, and
-//! no read with few candidates is left, give up.
+//! Split into cases: which of few candidates a read saw, and so on for the next read. In each case
+//! try every read that is still open: if saturation finds a cycle for each of its candidates, the
+//! case is refuted. If some case is not, and no read with few candidates is left, give up.
 //!
 //! # Invariants
-//! A cycle that saturation finds names all that it assumes: which version a read saw stands in the reasons of
-//! its edges. So the lemmas of a case are true of the whole problem, and those of all cases together leave no
-//! possibility.
+//! A cycle that saturation finds names all that it assumes: which version a read saw stands in the
+//! reasons of its edges. So the lemmas of a case are true of the whole problem, and those of all
+//! cases together leave no possibility.
 //!
 //! # Cost
-//! A saturation for each candidate of each open read in each case, of a small problem; at most [`MOST_CASES`] cases.
+//! A saturation for each candidate of each open read in each case, of a small problem; at most
+//! [`MAX_CASES`] cases.
 
 use margay_history::TxnId;
 use margay_verdict::{Budget, Exhausted, Lemma};
 
-use crate::known::{Known, Saturated};
+use crate::known::{KnownGraph, Saturated};
 use crate::lemma::Prover;
 use crate::points::Points;
 use crate::problem::Problem;
@@ -30,7 +32,7 @@ use crate::search::known_steps;
 const MAX_CANDIDATES: usize = 4;
 
 /// How many cases are looked at.
-const MOST_CASES: usize = 256;
+const MAX_CASES: usize = 256;
 
 /// Lemmas that refute a problem, if cases do. Reads of transactions of low rank make cases first.
 pub(crate) fn refuted(
@@ -44,7 +46,7 @@ pub(crate) fn refuted(
     let mut cases = 0;
     while let Some(case) = open.pop() {
         cases += 1;
-        if cases > MOST_CASES {
+        if cases > MAX_CASES {
             return Ok(None);
         }
         if let Some(found) = impossible(&case, points, budget)? {
@@ -95,7 +97,7 @@ fn unexplained(
 
 /// The lemmas of a cycle that saturation finds.
 fn cyclic(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Option<Vec<Lemma>>, Exhausted> {
-    let mut known = Known::new(problem, points, problem.question.uses_session_order());
+    let mut known = KnownGraph::new(problem, points, problem.question.uses_session_order());
     let Saturated::Cyclic(cycle) = known.saturate(budget)? else { return Ok(None) };
     let mut prover = Prover::new(&known);
     prover.add(&known_steps(cycle), &[], budget)?;

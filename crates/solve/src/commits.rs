@@ -1,24 +1,25 @@
 //! `read-committed` in the order in which commits began.
 //!
 //! # Problem
-//! At this level an operation may have seen any committed version of each object. Of an object that a
-//! scan left out, that is every version that does not match: a list of them for each scan and object
-//! is quadratic, and nearly always useless.
+//! At this level an operation may have seen any committed version of each object. Of an object that
+//! a scan left out, that is every version that does not match: a list of them for each scan and
+//! object is quadratic, and nearly always useless.
 //!
 //! # Algorithm
 //! Let versions appear in the order in which their transactions began to commit, by the clock. Walk
-//! through the transactions in that order. Each operation saw the latest version so far that explains
-//! what its client saw; of an object that a scan left out, the initial version if that does not match.
-//! Whoever was seen is earlier then, so that ww and wr have no cycle.
+//! through the transactions in that order. Each operation saw the latest version so far that
+//! explains what its client saw; of an object that a scan left out, the initial version if that
+//! does not match. Whoever was seen is earlier then, so that ww and wr have no cycle.
 //!
 //! A database that shows committed data only and lets a row have one uncommitted writer at a time
 //! passes: the commit of whatever a transaction saw or overwrote began before its own did.
 //!
-//! Transactions of unknown outcome whose values were seen committed: they appear where the clock puts them,
-//! like all others ([`mod@margay_verdict::seen`]). The rest of them appear when they explain something, the
-//! latest first, where the clock puts them, so that what others wrote in part since then is made of their
-//! versions; or else now. What such a transaction saw may need another one first. A transaction that nothing
-//! explains so far waits until there is another version of the object in its way.
+//! Transactions of unknown outcome whose values were seen committed: they appear where the clock
+//! puts them, like all others ([`mod@margay_verdict::seen`]). The rest of them appear when they
+//! explain something, the latest first, where the clock puts them, so that what others wrote in
+//! part since then is made of their versions; or else now. What such a transaction saw may need
+//! another one first. A transaction that nothing explains so far waits until there is another
+//! version of the object in its way.
 //!
 //! # Invariants
 //! Only an order that the audit accepts is answered. That there is none proves nothing.
@@ -62,8 +63,8 @@ pub(crate) fn in_order(history: &History, question: Question, budget: &Budget) -
     })
 }
 
-/// Whether there are more appends to a list than are worth a copy of it for each of them. Such lists tell
-/// their own order.
+/// Whether there are more appends to a list than are worth a copy of it for each of them. Such
+/// lists tell their own order.
 fn has_long_list(history: &History) -> bool {
     let mut counts: HashMap<ObjectId, usize> = HashMap::new();
     let ops = history.txns().filter(|_| history.has_kind(OpKind::Append)).flat_map(|txn| history.ops(txn));
@@ -75,7 +76,8 @@ fn has_long_list(history: &History) -> bool {
     })
 }
 
-/// The transactions that committed, by when that began; those of unknown outcome that were seen among them.
+/// The transactions that committed, by when that began; those of unknown outcome that were seen
+/// among them.
 fn by_commit(history: &History, seen: &[TxnId]) -> Option<Vec<TxnId>> {
     let committed =
         |&txn: &TxnId| history.outcome(txn) == Outcome::Committed || seen.binary_search(&txn).is_ok();
@@ -128,7 +130,8 @@ struct Walk<'p> {
     /// What the present transaction did to each object so far.
     own: HashMap<ObjectId, Vec<Effect>>,
     reads: Vec<ReadFrom>,
-    /// The transactions of unknown outcome that may appear when they are needed, by what they write.
+    /// The transactions of unknown outcome that may appear when they are needed, by what they
+    /// write.
     unknown: HashMap<ObjectId, Vec<TxnId>>,
     /// The transactions of unknown outcome that appear or did.
     committed: Vec<TxnId>,
@@ -194,8 +197,8 @@ impl<'p> Walk<'p> {
         Some(())
     }
 
-    /// Lets a transaction commit if everything that it saw is explained, with the help of so many of unknown
-    /// outcome, each of which explains what the one before saw.
+    /// Lets a transaction commit if everything that it saw is explained, with the help of so many
+    /// of unknown outcome, each of which explains what the one before saw.
     ///
     /// # Errors
     /// The object in its way; nothing if it is something else.
@@ -217,8 +220,8 @@ impl<'p> Walk<'p> {
         }
     }
 
-    /// Lets a transaction of unknown outcome commit that explains what an operation saw of an object, with the
-    /// help of so many others.
+    /// Lets a transaction of unknown outcome commit that explains what an operation saw of an
+    /// object, with the help of so many others.
     fn help(&mut self, stuck: Stuck, helpers: usize) -> bool {
         let latest_first = |&unknown: &TxnId| Reverse(began(self.history, unknown));
         let mut unknown = self.unknown.get(&stuck.2).cloned().unwrap_or_default();
@@ -231,7 +234,8 @@ impl<'p> Walk<'p> {
         tries.into_iter().any(|(unknown, until)| self.helps(unknown, until, stuck, helpers))
     }
 
-    /// Lets a transaction of unknown outcome commit before what began later, unless the other is still stuck there.
+    /// Lets a transaction of unknown outcome commit before what began later, unless the other is
+    /// still stuck there.
     fn helps(&mut self, unknown: TxnId, until: i64, (txn, op, object): Stuck, helpers: usize) -> bool {
         let (reads, committed) = (self.reads.len(), self.committed.len());
         self.committed.push(unknown);
@@ -351,8 +355,8 @@ impl<'p> Walk<'p> {
         Some(())
     }
 
-    /// The latest version that fits, by its place among the object's; the transaction's own state of the object
-    /// ([`OWN`]) if it has written it.
+    /// The latest version that fits, by its place among the object's; the transaction's own state
+    /// of the object ([`OWN`]) if it has written it.
     fn latest(&self, object: ObjectId, fits: impl Fn(&Cell) -> bool) -> Option<usize> {
         if self.own.contains_key(&object) {
             return fits(&self.cell(object, OWN)).then_some(OWN);

@@ -1,20 +1,21 @@
 //! What an order of points has to meet, as demands that can be looked at one by one.
 //!
-//! There are three kinds. An edge of the known graph goes forward, and so does one between versions whose
-//! order is known if they are there. A read sees a version that it may have seen: the last one before it is a
-//! candidate (where later versions may come before the read, some candidate is before it). And where writers
-//! of one item may not overlap, nobody else commits a version of it between a writer's begin and commit.
+//! There are three kinds. An edge of the known graph goes forward, and so does one between versions
+//! whose order is known if they are there. A read sees a version that it may have seen: the last
+//! one before it is a candidate (where later versions may come before the read, some candidate is
+//! before it). And where writers of one item may not overlap, nobody else commits a version of it
+//! between a writer's begin and commit.
 //!
-//! Each demand has a price, 0 if it is met. That of a read is how many versions are too many between its last
-//! candidate and itself, so that each that goes away is progress.
+//! Each demand has a price, 0 if it is met. That of a read is how many versions are too many
+//! between its last candidate and itself, so that each that goes away is progress.
 //!
 //! # Invariants
-//! An order of points that meets all demands explains all reads. There are as many demands as edges, reads
-//! and versions: pairs of versions are not looked at, however many nothing orders.
+//! An order of points that meets all demands explains all reads. There are as many demands as
+//! edges, reads and versions: pairs of versions are not looked at, however many nothing orders.
 
 use margay_order::Graph;
 
-use crate::known::Known;
+use crate::known::KnownGraph;
 use crate::line::Line;
 use crate::problem::Item;
 use crate::schedule::Choices;
@@ -38,7 +39,7 @@ pub(crate) enum Demand {
 
 /// The demands of a known graph, of all reads, and of all writers.
 pub(crate) struct Demands<'k> {
-    known: &'k Known<'k>,
+    known: &'k KnownGraph<'k>,
     edges: Vec<(u32, u32)>,
     /// The edges at each point.
     at_points: Lists,
@@ -47,7 +48,7 @@ pub(crate) struct Demands<'k> {
 }
 
 impl<'k> Demands<'k> {
-    pub fn new(known: &'k Known<'k>, graph: &Graph, choices: &Choices) -> Self {
+    pub fn new(known: &'k KnownGraph<'k>, graph: &Graph, choices: &Choices) -> Self {
         let (problem, nodes) = (known.problem, graph.node_count() as u32);
         let mut edges: Vec<(u32, u32)> =
             (0..nodes).flat_map(|from| graph.successors(from).iter().map(move |&to| (from, to))).collect();

@@ -1,23 +1,25 @@
 //! Few objects, and few transactions, that may be refuted by themselves.
 //!
 //! # Problem
-//! Where values repeat, the reads of a large history have too many candidates for the search, also if a handful of
-//! transactions is wrong.
+//! Where values repeat, the reads of a large history have too many candidates for the search, also
+//! if a handful of transactions is wrong.
 //!
 //! # Algorithm
-//! The objects that one transaction read are a *footprint*. Walk through time with small footprints, one after the
-//! other ([`dead_end`]). If the order of real time explains what was seen of a footprint, so does the level
-//! in question. Else there is a dead end: a few transactions. They may have seen versions of another time, so
-//! they are a suspect and no violation. Take them together with the versions that they may have seen and the
-//! transactions that may have overwritten these, and split into cases ([`crate::cases`]); then with what that
-//! leads to, and so on.
+//! The objects that one transaction read are a *footprint*. Walk through time with small
+//! footprints, one after the other ([`dead_end`]). If the order of real time explains what was seen
+//! of a footprint, so does the level in question. Else there is a dead end: a few transactions.
+//! They may have seen versions of another time, so they are a suspect and no violation. Take them
+//! together with the versions that they may have seen and the transactions that may have
+//! overwritten these, and split into cases ([`crate::cases`]); then with what that leads to, and so
+//! on.
 //!
 //! # Invariants
-//! Every question is about a [`Problem::part`], and what refutes a part refutes the whole. This only refutes: that
-//! nothing is refuted proves nothing.
+//! Every question is about a [`Problem::part`], and what refutes a part refutes the whole. This
+//! only refutes: that nothing is refuted proves nothing.
 //!
 //! # Cost
-//! One pass over the history per footprint, and [`ROUNDS`] small problems per dead end; at most [`POLLS`] polls.
+//! One pass over the history per footprint, and [`ROUNDS`] small problems per dead end; at most
+//! [`POLLS`] polls.
 
 use hashbrown::{HashMap, HashSet};
 use margay_audit::dead_end;
@@ -30,19 +32,19 @@ use crate::points::Points;
 use crate::problem::{INITIAL, Problem};
 
 /// The largest footprints that are tried.
-const MOST_OBJECTS: usize = 3;
+const MAX_OBJECTS: usize = 3;
 
 /// How many footprints are tried.
-const MOST_FOOTPRINTS: usize = 64;
+const MAX_FOOTPRINTS: usize = 64;
 
 /// How often a suspect grows.
 const ROUNDS: usize = 4;
 
 /// A version that more reads may have seen has overwriters that say little.
-const MOST_CANDIDATES: usize = 8;
+const MAX_CANDIDATES: usize = 8;
 
-/// How often all suspects together may poll the budget: about ten seconds' worth. Seconds themselves would make the
-/// answer depend on the machine.
+/// How often all suspects together may poll the budget: about ten seconds' worth. Seconds
+/// themselves would make the answer depend on the machine.
 const POLLS: u64 = 100_000_000;
 
 /// Lemmas that refute the problem, if those of one footprint do.
@@ -82,20 +84,21 @@ fn footprints(problem: &Problem<'_>) -> Vec<Vec<ObjectId>> {
         let mut objects: Vec<ObjectId> = reads.map(|item| problem.place(item).0).collect();
         objects.sort_unstable();
         objects.dedup();
-        if (2..=MOST_OBJECTS).contains(&objects.len()) {
+        if (2..=MAX_OBJECTS).contains(&objects.len()) {
             *counts.entry(objects).or_default() += 1;
         }
     }
     let mut all: Vec<(Vec<ObjectId>, usize)> = counts.into_iter().collect();
     all.sort_unstable_by(|(a, m), (b, n)| (a.len(), n, a).cmp(&(b.len(), m, b)));
-    all.into_iter().take(MOST_FOOTPRINTS).map(|(objects, _)| objects).collect()
+    all.into_iter().take(MAX_FOOTPRINTS).map(|(objects, _)| objects).collect()
 }
 
 /// A few objects of a problem.
 struct Footprint<'p> {
     problem: &'p Problem<'p>,
     objects: &'p [ObjectId],
-    /// By version: the transactions that may have seen it and overwrote it, if reads of it have few candidates.
+    /// By version: the transactions that may have seen it and overwrote it, if reads of it have few
+    /// candidates.
     overwriters: HashMap<u32, Vec<u32>>,
 }
 
@@ -106,7 +109,7 @@ impl<'p> Footprint<'p> {
             for read in footprint.reads(txn) {
                 let (candidates, item) = (problem.candidates(read), problem.reads[read as usize].item);
                 let writes = |&version: &u32| problem.versions[version as usize].item == item;
-                if candidates.len() <= MOST_CANDIDATES && problem.txn_versions(txn).iter().any(writes) {
+                if candidates.len() <= MAX_CANDIDATES && problem.txn_versions(txn).iter().any(writes) {
                     for &version in candidates {
                         footprint.overwriters.entry(version).or_default().push(txn);
                     }
@@ -126,8 +129,9 @@ impl<'p> Footprint<'p> {
         self.problem.txn_reads(txn).filter(|read| self.objects.contains(&object(read))).collect()
     }
 
-    /// Adds the transactions whose versions the fresh ones may have seen, and those that may have overwritten such a
-    /// version. Answers with those that were added because of few possibilities: the others say little themselves.
+    /// Adds the transactions whose versions the fresh ones may have seen, and those that may have
+    /// overwritten such a version. Answers with those that were added because of few possibilities:
+    /// the others say little themselves.
     fn grow(&self, txns: &mut Vec<u32>, fresh: &[u32]) -> Vec<u32> {
         let mut all: HashSet<u32> = txns.iter().copied().collect();
         let (mut telling, mut leaves) = (Vec::new(), Vec::new());
@@ -135,7 +139,7 @@ impl<'p> Footprint<'p> {
             let candidates = self.problem.candidates(read);
             let writers = candidates.iter().map(|&version| self.problem.versions[version as usize].txn);
             let writers = writers.filter(|&txn| txn != INITIAL);
-            if candidates.len() > MOST_CANDIDATES {
+            if candidates.len() > MAX_CANDIDATES {
                 leaves.extend(writers);
                 continue;
             }

@@ -27,8 +27,8 @@ pub(crate) struct Writers<'h> {
     elements: HashMap<(ObjectId, ValueId), TxnId>,
     /// All that each transaction appended to a list, in order.
     appends: HashMap<ObjectId, Vec<(TxnId, Vec<ValueId>)>>,
-    /// By object: whether its values are rows, so that a read may show fewer columns than a write. Empty
-    /// without tables.
+    /// By object: whether its values are rows, so that a read may show fewer columns than a write.
+    /// Empty without tables.
     rows: Vec<bool>,
     /// The writes of these, by what reads show of them.
     projections: Projections,
@@ -127,8 +127,8 @@ impl<'h> Writers<'h> {
         &self.blind
     }
 
-    /// Rows of one object that are not written whole every time, or that show columns which nobody writes,
-    /// are written in part: a version of them depends on the one before it.
+    /// Rows of one object that are not written whole every time, or that show columns which nobody
+    /// writes, are written in part: a version of them depends on the one before it.
     fn check_rows(&mut self) {
         let history = self.history;
         let ops = || history.txns().flat_map(|txn| history.ops(txn));

@@ -4,10 +4,11 @@
 //! Before anything is searched, write down every order that the history forces, with its reason.
 //!
 //! # Algorithm
-//! The base is session order, real time, timestamps of the evidence ([`stamps`]) and the reads that saw one
-//! possible writer. Real time is a chain of moments, one per start: a transaction's commit goes to the first
-//! moment after its end, each moment to its start. What follows from the base is derived by [`spread`]
-//! where clocks per session are small, elsewhere by [`saturate`], by who reaches whom ([`reach`]).
+//! The base is session order, real time, timestamps of the evidence ([`stamps`]) and the reads that
+//! saw one possible writer. Real time is a chain of moments, one per start: a transaction's commit
+//! goes to the first moment after its end, each moment to its start. What follows from the base is
+//! derived by [`spread`] where clocks per session are small, elsewhere by [`saturate`], by who
+//! reaches whom ([`reach`]).
 //!
 //! # Invariants
 //! The edges are between transactions that must have committed, so they hold in every model.
@@ -73,7 +74,8 @@ pub(crate) enum Forced {
     ByRead(u32),
 }
 
-/// Version `a` is before version `b`, if both are there, and if the source committed whose read of a list says so.
+/// Version `a` is before version `b`, if both are there, and if the source committed whose read of
+/// a list says so.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OptionalFact {
     pub a: u32,
@@ -82,7 +84,7 @@ pub(crate) struct OptionalFact {
 }
 
 /// The known graph.
-pub(crate) struct Known<'p> {
+pub(crate) struct KnownGraph<'p> {
     pub problem: &'p Problem<'p>,
     pub points: Points,
     /// Whether session order is in it.
@@ -109,7 +111,7 @@ const READS: u32 = RECORDED + STAMPS.len() as u32;
 
 const STAMPS: [Stamp; 4] = [Stamp::Serialization, Stamp::Commit, Stamp::Inside, Stamp::Outside];
 
-impl<'p> Known<'p> {
+impl<'p> KnownGraph<'p> {
     /// The base graph; `sessions` adds session order.
     pub fn new(problem: &'p Problem<'p>, points: Points, sessions: bool) -> Self {
         let (reader_starts, readers) = readers(problem);
@@ -233,7 +235,8 @@ impl<'p> Known<'p> {
         first
     }
 
-    /// What timestamps say of transactions that need not have committed: from a point to a tick, with the label.
+    /// What timestamps say of transactions that need not have committed: from a point to a tick,
+    /// with the label.
     pub fn optional_stamps(&self) -> &[(u32, u32, u32)] {
         &self.optional_stamps
     }
@@ -249,7 +252,8 @@ impl<'p> Known<'p> {
         }
     }
 
-    /// Adds what follows from version `a` being before version `b`; answers whether anything was new.
+    /// Adds what follows from version `a` being before version `b`; answers whether anything was
+    /// new.
     fn order(&mut self, a: u32, b: u32, why: Forced, round: u32, reach: &Reach) -> bool {
         let [ta, tb] = [a, b].map(|v| self.problem.versions[v as usize].txn);
         let mut new = false;
@@ -311,17 +315,18 @@ impl<'p> Known<'p> {
         self.readers(version).iter().copied().filter(|&read| self.problem.is_firm(read))
     }
 
-    /// How many reads are in [`Known::readers`].
+    /// How many reads are in [`KnownGraph::readers`].
     pub fn certain_reads(&self) -> usize {
         self.readers.len()
     }
 
-    /// Whether a read is in [`Known::readers`].
+    /// Whether a read is in [`KnownGraph::readers`].
     pub fn is_certain(&self, read: u32) -> bool {
         self.problem.seen(read).is_some_and(|version| self.readers(version).contains(&read))
     }
 
-    /// What evidence and lists say of versions that need not be there, as far as it counts for these transactions.
+    /// What evidence and lists say of versions that need not be there, as far as it counts for
+    /// these transactions.
     pub fn optional_facts(&self, active: &[bool]) -> impl Iterator<Item = OptionalFact> {
         let txn = |version: u32| self.problem.versions[version as usize].txn as usize;
         let counts = move |fact: &OptionalFact| {
@@ -368,7 +373,8 @@ fn readers(problem: &Problem<'_>) -> (Vec<u32>, Vec<u32>) {
     (starts, all)
 }
 
-/// A short cycle of a graph that has one: the shortest through a few nodes, as far as there is time to look.
+/// A short cycle of a graph that has one: the shortest through a few nodes, as far as there is time
+/// to look.
 pub(crate) fn cycle(graph: &Graph, budget: &Budget) -> Vec<(u32, u32, u32)> {
     let mut components = components(graph);
     components.sort_by_key(Vec::len);

@@ -1,21 +1,21 @@
 //! From paths in the graph of points to lemmas that audit can check.
 //!
 //! # Algorithm
-//! A cycle of points becomes a cycle of transactions: steps inside a transaction disappear, runs of moments
-//! become one real-time edge. A derived edge stands for an order of two versions that was forced; the cycle
-//! that refuted the other order becomes a lemma of its own, and so on for the derived edges of that one.
-//! Derived edges are justified by earlier rounds only, so this ends.
+//! A cycle of points becomes a cycle of transactions: steps inside a transaction disappear, runs of
+//! moments become one real-time edge. A derived edge stands for an order of two versions that was
+//! forced; the cycle that refuted the other order becomes a lemma of its own, and so on for the
+//! derived edges of that one. Derived edges are justified by earlier rounds only, so this ends.
 
 use hashbrown::{HashMap, HashSet};
 use margay_order::{Graph, shortest_path};
 use margay_verdict::{Budget, Edge, Exhausted, Lemma, Reason};
 
-use crate::known::{Forced, Kind, Known, Label};
+use crate::known::{Forced, Kind, KnownGraph, Label};
 use crate::problem::INITIAL;
 
 /// One edge between points, and what it assumes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Step {
+pub(crate) enum CycleStep {
     /// An edge of the known graph.
     Known(u32),
     /// Session order of a transaction that need not have committed.
@@ -24,19 +24,19 @@ pub(crate) enum Step {
     Saw { read: u32, version: u32 },
     /// Version `a` is before version `b`.
     Before { a: u32, b: u32 },
-    /// Version `a` is before version `b`, if both committed: evidence says so, or a list that the source
-    /// read, if it committed too.
+    /// Version `a` is before version `b`, if both committed: evidence says so, or a list that the
+    /// source read, if it committed too.
     Fact { a: u32, source: Option<u32> },
     /// A read saw `a`, and `a` is before `b`.
     Anti { read: u32, a: u32, b: u32 },
 }
 
 /// A path or a cycle of points.
-pub(crate) type Steps = Vec<(u32, u32, Step)>;
+pub(crate) type Steps = Vec<(u32, u32, CycleStep)>;
 
 /// Turns steps into lemmas.
 pub(crate) struct Prover<'k> {
-    known: &'k Known<'k>,
+    known: &'k KnownGraph<'k>,
     graph: Graph,
     /// How the order of two versions was derived, if it was, the earliest way.
     derivations: HashMap<(u32, u32), (Forced, u32)>,
@@ -45,7 +45,7 @@ pub(crate) struct Prover<'k> {
 }
 
 impl<'k> Prover<'k> {
-    pub fn new(known: &'k Known<'k>) -> Self {
+    pub fn new(known: &'k KnownGraph<'k>) -> Self {
         let mut derivations = HashMap::new();
         for derived in &known.derived {
             let (pair, why) = match derived.kind {
@@ -59,8 +59,8 @@ impl<'k> Prover<'k> {
         Self { known, graph: known.graph(), derivations, justified: HashSet::new(), lemmas: Vec::new() }
     }
 
-    /// Adds the lemma of a cycle and all that it rests on. `forced` are orders of versions that hold because
-    /// the first reaches the second.
+    /// Adds the lemma of a cycle and all that it rests on. `forced` are orders of versions that
+    /// hold because the first reaches the second.
     pub fn add(&mut self, cycle: &Steps, forced: &[(u32, u32)], budget: &Budget) -> Result<(), Exhausted> {
         let mut open = self.push(cycle);
         open.extend(forced);
@@ -89,8 +89,8 @@ impl<'k> Prover<'k> {
         cycle.iter().filter_map(|&(_, _, step)| self.rests_on(step)).collect()
     }
 
-    fn rests_on(&self, step: Step) -> Option<(u32, u32)> {
-        let Step::Known(label) = step else { return None };
+    fn rests_on(&self, step: CycleStep) -> Option<(u32, u32)> {
+        let CycleStep::Known(label) = step else { return None };
         let Label::Derived(derived) = self.known.label(label) else { return None };
         match self.known.derived[derived as usize].kind {
             Kind::Before { a, b, .. } => Some((a, b)),
@@ -105,9 +105,11 @@ impl<'k> Prover<'k> {
         let (from, to, step) = match why {
             _ if ta == INITIAL => return None,
             Forced::Fact => return None,
-            Forced::Reaches => (points.after_earlier(ta), points.commit(tb), Step::Before { a: b, b: a }),
+            Forced::Reaches => {
+                (points.after_earlier(ta), points.commit(tb), CycleStep::Before { a: b, b: a })
+            }
             Forced::ByRead(read) => {
-                (points.commit(ta), self.known.node(read), Step::Anti { read, a: b, b: a })
+                (points.commit(ta), self.known.node(read), CycleStep::Anti { read, a: b, b: a })
             }
         };
         let mut cycle = self.path(from, to, round)?;
@@ -123,7 +125,7 @@ impl<'k> Prover<'k> {
         };
         let path =
             shortest_path(from, to, |node| self.graph.edges(node).filter(earlier).collect::<Vec<_>>())?;
-        Some(path.into_iter().map(|(a, b, label)| (a, b, Step::Known(label))).collect())
+        Some(path.into_iter().map(|(a, b, label)| (a, b, CycleStep::Known(label))).collect())
     }
 
     /// The edges between transactions along a cycle of points.
@@ -142,7 +144,7 @@ impl<'k> Prover<'k> {
         edges
     }
 
-    fn reason(&self, step: Step) -> Option<Reason> {
+    fn reason(&self, step: CycleStep) -> Option<Reason> {
         let problem = self.known.problem;
         let read =
             |read: u32| (problem.reads[read as usize].op, problem.place(problem.reads[read as usize].item));
@@ -157,11 +159,11 @@ impl<'k> Prover<'k> {
             (op, (object, Some(column))) => Reason::ReadColumn { op, object, column },
         };
         Some(match step {
-            Step::Session => Reason::Session,
-            Step::Saw { read, .. } => saw(read),
-            Step::Before { a, .. } | Step::Fact { a, .. } => write(a),
-            Step::Anti { read, a, .. } => anti(read, a),
-            Step::Known(label) => match self.known.label(label) {
+            CycleStep::Session => Reason::Session,
+            CycleStep::Saw { read, .. } => saw(read),
+            CycleStep::Before { a, .. } | CycleStep::Fact { a, .. } => write(a),
+            CycleStep::Anti { read, a, .. } => anti(read, a),
+            CycleStep::Known(label) => match self.known.label(label) {
                 Label::Inside => return None,
                 Label::Session => Reason::Session,
                 Label::Time => Reason::RealTime,

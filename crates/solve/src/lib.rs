@@ -1,39 +1,45 @@
 //! Engine **solve**: complete black-box checking, at every level.
 //!
 //! # Problem
-//! Given only what clients saw, decide whether some order of transactions explains it; prove either answer.
+//! Given only what clients saw, decide whether some order of transactions explains it; prove either
+//! answer.
 //!
 //! # Algorithm
-//! 1. `prepare`: last writes and external reads, each read with the versions it may have seen; what nothing
-//!    explains is a violation. At `read-committed` the order in which commits began is tried before that
-//!    (`commits`).
-//! 2. `schedule` on the base graph alone: the guess by time or session place is verified as it is made; most
-//!    valid histories end here, after a few repairs if there is no time (`schedule::repair`). If values
-//!    repeat, small sets of objects are tried to refute before anything else (`footprints`, `cases`).
-//! 3. `known`: saturation to a fixpoint ([Cobra §3.3], [Vbox §4.3]); most violations show as a cycle here.
-//! 4. `prune`: fewer candidates for reads that may have seen several versions, by the same reachability.
-//! 5. `search`: the schedule and a SAT solver (`bat` or `cadical`) with an acyclicity theory (`acyclic`),
-//!    lazily ([Vbox §4.5, §4.6]); in between, local search mends the order that they arrived at (`mend`, with
-//!    `line`, `demands` and `moves`).
-//! 6. `refutation` and `lemma`: the cycles that are needed become lemmas that audit can check; `slice`: as
-//!    few transactions as possible.
+//! 1. `prepare`: last writes and external reads, each read with the versions it may have seen; what
+//!    nothing explains is a violation. At `read-committed` the order in which commits began is
+//!    tried before that (`commits`).
+//! 2. `schedule` on the base graph alone: the guess by time or session place is verified as it is
+//!    made; most valid histories end here, after a few repairs if there is no time
+//!    (`schedule::repair`). If values repeat, small sets of objects are tried to refute before
+//!    anything else (`footprints`, `cases`).
+//! 3. `known`: saturation to a fixpoint ([Cobra §3.3], [Vbox §4.3]); most violations show as a
+//!    cycle here.
+//! 4. `prune`: fewer candidates for reads that may have seen several versions, by the same
+//!    reachability.
+//! 5. `search`: the schedule and a SAT solver (`bat` or `cadical`) with an acyclicity theory
+//!    (`acyclic`), lazily ([Vbox §4.5, §4.6]); in between, local search mends the order that they
+//!    arrived at (`mend`, with `line`, `demands` and `moves`).
+//! 6. `refutation` and `lemma`: the cycles that are needed become lemmas that audit can check;
+//!    `slice`: as few transactions as possible.
 //!
-//! One mechanism serves the two families, `repeatable-read` and `prefix`: a graph of begin and commit points
-//! (`points`). The levels in which an anti-dependency is no edge have a search of their own with the same
-//! parts (`weak`). A level without session order is first tried with it, because most histories have it and
-//! it is what makes reachability cheap; only if that fails is it left out.
+//! One mechanism serves the two families, `repeatable-read` and `prefix`: a graph of begin and
+//! commit points (`points`). The levels in which an anti-dependency is no edge have a search of
+//! their own with the same parts (`weak`). A level without session order is first tried with it,
+//! because most histories have it and it is what makes reachability cheap; only if that fails is it
+//! left out.
 //!
 //! # Invariants
-//! `holds` is said only with the order found; `violated` only with lemmas whose clauses have no model.
-//! Neither depends on the guesses. Where reads cannot say all that a history says (`blind`), both are audited
-//! first (`trust`), and orders are looked for by running the transactions too (`replay`).
+//! `holds` is said only with the order found; `violated` only with lemmas whose clauses have no
+//! model. Neither depends on the guesses. Where reads cannot say all that a history says (`blind`),
+//! both are audited first (`trust`), and orders are looked for by running the transactions too
+//! (`replay`).
 //!
 //! # When it answers Unknown
 //! - SQL statements.
-//! - Violations that no certificate can express: because of what a transaction of unknown outcome saw, which
-//!   therefore did not commit; of tables with updates whose rows nobody saw; of lists that are also replaced,
-//!   or to which an element is appended twice; of conditions over several columns of rows that are written in
-//!   part.
+//! - Violations that no certificate can express: because of what a transaction of unknown outcome
+//!   saw, which therefore did not commit; of tables with updates whose rows nobody saw; of lists
+//!   that are also replaced, or to which an element is appended twice; of conditions over several
+//!   columns of rows that are written in part.
 //! - Such histories too if they hold, if no order is found soon by replaying.
 //! - The budget.
 
@@ -84,7 +90,7 @@ use margay_verdict::{
 };
 
 use crate::footprints::refuted_by_few;
-use crate::known::{Known, Reach, Saturated};
+use crate::known::{KnownGraph, Reach, Saturated};
 use crate::lemma::Prover;
 use crate::points::Points;
 use crate::prepare::{Stop, prepare, uncertifiable};
@@ -212,7 +218,7 @@ fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdi
     // Where no session has two transactions, nothing is assumed of them.
     let promised = problem.question.uses_session_order() || !problem.has_sessions();
     let has = |strategy| problem.strategies.has(strategy);
-    let known = Known::new(problem, points, has(Strategy::AssumedSessions) || promised);
+    let known = KnownGraph::new(problem, points, has(Strategy::AssumedSessions) || promised);
     if let Some(order) = guess(&known, budget)? {
         return Ok(holds(problem, points, order));
     }
@@ -226,12 +232,12 @@ fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdi
     if problem.has_open_reads()
         && has(Strategy::Prune)
         && let Some(pruned) = prune(problem, points, budget)?
-        && let Some(Outcome::Order(order)) = decide(Known::new(&pruned, points, true), SOME, budget)?
+        && let Some(Outcome::Order(order)) = decide(KnownGraph::new(&pruned, points, true), SOME, budget)?
     {
         return Ok(holds(&pruned, points, order));
     }
     if promised || has(Strategy::AssumedSessions) {
-        let known = Known::new(problem, points, true);
+        let known = KnownGraph::new(problem, points, true);
         let effort = if promised { Effort::ALL } else { SOME };
         match decide(known, effort, budget)? {
             Some(Outcome::Order(order)) => return Ok(holds(problem, points, order)),
@@ -241,7 +247,7 @@ fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdi
             _ => {}
         }
     }
-    let known = Known::new(problem, points, false);
+    let known = KnownGraph::new(problem, points, false);
     if let Some(order) = guess(&known, budget)? {
         return Ok(holds(problem, points, order));
     }
@@ -253,7 +259,7 @@ fn solve(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Verdi
 }
 
 /// The schedule on the graph as it stands.
-fn guess(known: &Known<'_>, budget: &Budget) -> Result<Option<Vec<u32>>, Exhausted> {
+fn guess(known: &KnownGraph<'_>, budget: &Budget) -> Result<Option<Vec<u32>>, Exhausted> {
     let has = |strategy| known.problem.strategies.has(strategy);
     if !has(Strategy::FirstSchedule) {
         return Ok(None);
@@ -264,7 +270,7 @@ fn guess(known: &Known<'_>, budget: &Budget) -> Result<Option<Vec<u32>>, Exhaust
     }
 }
 
-fn decide(mut known: Known<'_>, effort: Effort, budget: &Budget) -> Result<Option<Outcome>, Exhausted> {
+fn decide(mut known: KnownGraph<'_>, effort: Effort, budget: &Budget) -> Result<Option<Outcome>, Exhausted> {
     match known.saturate(budget)? {
         Saturated::Acyclic(reach) => search(&known, &reach, effort, budget),
         Saturated::Cyclic(cycle) => {

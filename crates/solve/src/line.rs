@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::known::Known;
+use crate::known::KnownGraph;
 use crate::problem::{INITIAL, Item};
 use crate::schedule::Choices;
 
@@ -11,7 +11,7 @@ pub(crate) type Body = [u32; 2];
 
 /// An order of points that can be changed.
 pub(crate) struct Line<'k> {
-    known: &'k Known<'k>,
+    known: &'k KnownGraph<'k>,
     /// The transactions that committed.
     active: Rc<Vec<bool>>,
     /// Where each point is.
@@ -21,7 +21,7 @@ pub(crate) struct Line<'k> {
 }
 
 impl<'k> Line<'k> {
-    pub fn new(known: &'k Known<'k>, choices: &Choices, at: Vec<f64>) -> Self {
+    pub fn new(known: &'k KnownGraph<'k>, choices: &Choices, at: Vec<f64>) -> Self {
         let problem = known.problem;
         let there = |&v: &u32| {
             let txn = problem.versions[v as usize].txn;

@@ -54,7 +54,8 @@ pub(crate) trait Clauses {
 
 /// A SAT solver that heeds the acyclicity theory.
 pub(crate) trait Sat: Clauses + From<Acyclic> {
-    /// Whether there is a model under which the graph has no cycle; `None` after too many conflicts.
+    /// Whether there is a model under which the graph has no cycle; `None` after too many
+    /// conflicts.
     fn solve(&mut self, conflicts: u64, budget: &Budget) -> Result<Option<bool>, Exhausted>;
 
     /// What the last model says; false before the first.

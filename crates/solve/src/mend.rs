@@ -1,30 +1,32 @@
 //! Mending an order, one transaction at a time.
 //!
 //! # Problem
-//! There is an order of points that is nearly right, by the clock or by what the known graph tells, but some
-//! reads see versions that they cannot have seen. Where values were written several times, or rows are only
-//! known not to match, it is not even known which versions these reads saw; where neither time nor sessions
-//! tell anything, there are millions of pairs of versions that nothing orders. Deciding choices one by one
-//! leads astray.
+//! There is an order of points that is nearly right, by the clock or by what the known graph tells,
+//! but some reads see versions that they cannot have seen. Where values were written several times,
+//! or rows are only known not to match, it is not even known which versions these reads saw; where
+//! neither time nor sessions tell anything, there are millions of pairs of versions that nothing
+//! orders. Deciding choices one by one leads astray.
 //!
 //! # Algorithm
-//! Local search over orders. Points have places on a line. As long as some demand ([`Demands`]) is not met,
-//! take one of those at random and move one of its points, or both points of one of its transactions, to
-//! where demands cost the least ([`crate::moves`]). Where no move gains anything, the demand weighs more from
-//! then on, which fills up every hollow in the end.
+//! Local search over orders. Points have places on a line. As long as some demand ([`Demands`]) is
+//! not met, take one of those at random and move one of its points, or both points of one of its
+//! transactions, to where demands cost the least ([`crate::moves`]). Where no move gains anything,
+//! the demand weighs more from then on, which fills up every hollow in the end.
 //!
 //! # Invariants
-//! - Only a guess: the schedule verifies what comes out. The same history is mended in the same way every time.
+//! - Only a guess: the schedule verifies what comes out. The same history is mended in the same way
+//!   every time.
 //! - A transaction's begin stays before its commit.
 //!
 //! # Differs from the paper
-//! [Cobra §3.4] and [Vbox §4.6] leave this to the solver, which decides about pairs. Without sessions and
-//! time a history has very many legal orders, and a move sees all that one transaction's place entails at
-//! once.
+//! [Cobra §3.4] and [Vbox §4.6] leave this to the solver, which decides about pairs. Without
+//! sessions and time a history has very many legal orders, and a move sees all that one
+//! transaction's place entails at once.
 //!
 //! # Cost
-//! A move costs the reads of the items of the few transactions that are looked at, times log. It gives up
-//! when nothing has become better for [`IDLE_MOVES`] moves and [`IDLE_MOVES_PER_POINT`] per point.
+//! A move costs the reads of the items of the few transactions that are looked at, times log. It
+//! gives up when nothing has become better for [`IDLE_MOVES`] moves and [`IDLE_MOVES_PER_POINT`]
+//! per point.
 
 use std::rc::Rc;
 
@@ -32,7 +34,7 @@ use margay_order::Graph;
 use margay_verdict::{Budget, Exhausted};
 
 use crate::demands::{Demand, Demands};
-use crate::known::Known;
+use crate::known::KnownGraph;
 use crate::line::{Body, Line};
 use crate::moves::{Move, Moves, Now};
 use crate::problem::{INITIAL, Item};
@@ -43,8 +45,8 @@ const NONE: u32 = u32::MAX;
 /// How far beyond the outermost point one goes that may go anywhere.
 const STEP: f64 = 0.5;
 
-/// Half the distance from a transaction's begin to its commit at the start where time does not tell: less
-/// than that of any two points of different transactions.
+/// Half the distance from a transaction's begin to its commit at the start where time does not
+/// tell: less than that of any two points of different transactions.
 const HALF: f64 = 0.125;
 
 /// How many versions are moved for one read.
@@ -54,10 +56,10 @@ const MOVED_VERSIONS: usize = 3;
 const IDLE_MOVES: usize = 1_000;
 const IDLE_MOVES_PER_POINT: usize = 16;
 
-/// An order that meets all that the graph and the reads demand, near to the order by `places`: what each read
-/// saw in it, and a place for each point. `None` if none was found.
+/// An order that meets all that the graph and the reads demand, near to the order by `places`: what
+/// each read saw in it, and a place for each point. `None` if none was found.
 pub(crate) fn mend(
-    known: &Known<'_>,
+    known: &KnownGraph<'_>,
     graph: &Graph,
     choices: &Choices,
     places: &[u32],
@@ -82,7 +84,7 @@ pub(crate) fn mend(
 
 /// An order on its way to a better one.
 struct Mending<'k> {
-    known: &'k Known<'k>,
+    known: &'k KnownGraph<'k>,
     line: Line<'k>,
     demands: Demands<'k>,
     /// What each demand costs now.
@@ -97,7 +99,7 @@ struct Mending<'k> {
 
 impl<'k> Mending<'k> {
     fn new(
-        known: &'k Known<'k>,
+        known: &'k KnownGraph<'k>,
         graph: &Graph,
         choices: &Choices,
         places: &[u32],
@@ -192,7 +194,8 @@ impl<'k> Mending<'k> {
         bodies
     }
 
-    /// Versions that a read sees and should not, and some that it should: the nearest before and after it, and any one.
+    /// Versions that a read sees and should not, and some that it should: the nearest before and
+    /// after it, and any one.
     fn around(&mut self, read: u32) -> Vec<u32> {
         let item = self.known.problem.reads[read as usize].item;
         let end = self.line.before(item, self.line.at[self.known.node(read) as usize]);
@@ -294,13 +297,14 @@ impl<'k> Mending<'k> {
 }
 
 /// Begin and commit of a point's transaction, if they are two.
-pub(crate) fn both(known: &Known<'_>, point: u32) -> Option<Body> {
+pub(crate) fn both(known: &KnownGraph<'_>, point: u32) -> Option<Body> {
     let txn = known.txn(point).filter(|_| known.points.split)?;
     Some([known.points.begin(txn), known.points.commit(txn)])
 }
 
-/// Where points are at first. Where time does not tell, begin and commit of every transaction are next to each other.
-fn start(known: &Known<'_>, places: &[u32]) -> Vec<f64> {
+/// Where points are at first. Where time does not tell, begin and commit of every transaction are
+/// next to each other.
+fn start(known: &KnownGraph<'_>, places: &[u32]) -> Vec<f64> {
     let mut at: Vec<f64> = places.iter().map(|&place| f64::from(place)).collect();
     if !known.points.split || known.problem.history.is_timed() {
         return at;
@@ -349,7 +353,8 @@ mod tests {
     use crate::problem::Problem;
     use crate::schedule::Schedule;
 
-    /// A serial execution of blind writes with a few reads among them, every transaction in a session of its own.
+    /// A serial execution of blind writes with a few reads among them, every transaction in a
+    /// session of its own.
     fn heavy_write(txns: u64, keys: usize, random: &mut Random) -> History {
         let (mut builder, mut current, mut written) = (HistoryBuilder::new(), vec![0; keys], 0);
         for key in 0..keys {
@@ -383,7 +388,7 @@ mod tests {
             let question = Question::new(level);
             let Ok(draft) = prepare(&history, question, &Budget::unlimited()) else { panic!("a draft") };
             let problem = Problem::new(&history, question, &draft, &Budget::unlimited()).expect("no limits");
-            let mut known = Known::new(&problem, crate::points::of(level), false);
+            let mut known = KnownGraph::new(&problem, crate::points::of(level), false);
             let Ok(Saturated::Acyclic(reach)) = known.saturate(&budget) else { panic!("no cycle") };
             let graph = known.graph();
             let mut places = vec![0; graph.node_count()];

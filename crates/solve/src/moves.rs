@@ -1,20 +1,21 @@
 //! The best place of a body on the line.
 //!
 //! # Problem
-//! Where should a point, or both points of a transaction, be so that all that depends on it costs the least?
+//! Where should a point, or both points of a transaction, be so that all that depends on it costs
+//! the least?
 //!
 //! # Algorithm
-//! What a demand costs as a function of the body's place is a step function, whose steps are where the points
-//! that the demand names are: an edge has one step; a read that moves has one per version of its item; for a
-//! version that moves, each read of the item has steps at the versions between its last candidate and itself;
-//! two writers that may not overlap have two. One sweep over the steps of all of them tells the best of all
-//! places; the nearest of the best is taken.
+//! What a demand costs as a function of the body's place is a step function, whose steps are where
+//! the points that the demand names are: an edge has one step; a read that moves has one per
+//! version of its item; for a version that moves, each read of the item has steps at the versions
+//! between its last candidate and itself; two writers that may not overlap have two. One sweep over
+//! the steps of all of them tells the best of all places; the nearest of the best is taken.
 //!
 //! # Cost
 //! As many steps as are named, times log.
 
 use crate::demands::{Demands, MAX_COUNTED};
-use crate::known::Known;
+use crate::known::KnownGraph;
 use crate::line::{Body, Line};
 use crate::mend::both;
 
@@ -39,7 +40,7 @@ impl Move {
 /// How things stand.
 #[derive(Clone, Copy)]
 pub(crate) struct Now<'a> {
-    pub known: &'a Known<'a>,
+    pub known: &'a KnownGraph<'a>,
     pub line: &'a Line<'a>,
     pub demands: &'a Demands<'a>,
     pub weights: &'a [i64],
@@ -207,8 +208,8 @@ impl Look<'_> {
         }
     }
 
-    /// The first place from where on another version hides whatever a version that moves can do: reads there
-    /// that see what they should see something later.
+    /// The first place from where on another version hides whatever a version that moves can do:
+    /// reads there that see what they should see something later.
     fn cover(&self, version: u32) -> f64 {
         let Now { known, line, .. } = self.now;
         let item = known.problem.versions[version as usize].item;

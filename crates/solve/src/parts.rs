@@ -1,27 +1,27 @@
 //! Rows that are written in part: each column is an item of its own.
 //!
 //! # Problem
-//! A write that sets some columns of a row leaves the others as they were, so what a read shows of a row may
-//! come from several transactions.
+//! A write that sets some columns of a row leaves the others as they were, so what a read shows of
+//! a row may come from several transactions.
 //!
 //! # Algorithm
-//! The columns of such an object become items with versions of their own: a transaction writes a column when
-//! it sets it or removes the row. A read of the row reads the columns that it shows; a scan reads the columns
-//! that its condition asks for. The object itself stays an item too: its versions are all its writers, so
-//! that the write conflicts of the snapshot levels and the evidence are about rows, and reads of it tell
-//! whether the row is there.
+//! The columns of such an object become items with versions of their own: a transaction writes a
+//! column when it sets it or removes the row. A read of the row reads the columns that it shows; a
+//! scan reads the columns that its condition asks for. The object itself stays an item too: its
+//! versions are all its writers, so that the write conflicts of the snapshot levels and the
+//! evidence are about rows, and reads of it tell whether the row is there.
 //!
 //! # Invariants
-//! In any state the value of a column is that of its last version here, and a row is absent exactly if the
-//! last version of the object removed it; so an order satisfies the reads made here if it satisfies the
-//! history, and the other way round unless something was left out ([`Draft::loose`]).
+//! In any state the value of a column is that of its last version here, and a row is absent exactly
+//! if the last version of the object removed it; so an order satisfies the reads made here if it
+//! satisfies the history, and the other way round unless something was left out ([`Draft::loose`]).
 //!
 //! # Differs from the paper
 //! [Vbox §4.1] knows rows only as wholes.
 //!
 //! # When something is left out
-//! A condition that depends on two or more columns that are not known, or on whether a row with nothing in a
-//! column is there at all, makes no read.
+//! A condition that depends on two or more columns that are not known, or on whether a row with
+//! nothing in a column is there at all, makes no read.
 //!
 //! [`Draft::loose`]: crate::problem::Draft::loose
 

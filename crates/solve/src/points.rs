@@ -1,10 +1,11 @@
 //! Begin and commit points: the one mechanism behind all levels of this engine.
 //!
-//! A level is a rule for the graph of points. In the serializable family begin and commit are one point; in
-//! the snapshot family they are two, `begin → commit`, and dependencies join them like this: wr, ww, session
-//! and real-time order from commit to begin, rw from begin to commit. The level holds when some choice of
-//! versions makes that graph acyclic. At `prefix` writers of one object may overlap: ww goes from commit to
-//! commit. `repeatable-read` is `serializable` without the rw edges of what a predicate left out.
+//! A level is a rule for the graph of points. In the serializable family begin and commit are one
+//! point; in the snapshot family they are two, `begin → commit`, and dependencies join them like
+//! this: wr, ww, session and real-time order from commit to begin, rw from begin to commit. The
+//! level holds when some choice of versions makes that graph acyclic. At `prefix` writers of one
+//! object may overlap: ww goes from commit to commit. `repeatable-read` is `serializable` without
+//! the rw edges of what a predicate left out.
 
 use margay_levels::Level;
 
@@ -15,7 +16,8 @@ pub(crate) struct Points {
     pub split: bool,
     /// Two writers of one object may overlap.
     pub overlap: bool,
-    /// Anti-dependencies are no edges, but where they hold what an operation saw of one row together ([`crate::weak`]).
+    /// Anti-dependencies are no edges, but where they hold what an operation saw of one row
+    /// together ([`crate::weak`]).
     pub weak: bool,
 }
 
@@ -50,7 +52,8 @@ impl Points {
         if self.split { 2 * txn + 1 } else { txn }
     }
 
-    /// The point that comes after the commits of all who wrote an earlier version of the same object.
+    /// The point that comes after the commits of all who wrote an earlier version of the same
+    /// object.
     pub fn after_earlier(self, txn: u32) -> u32 {
         if self.overlap { self.commit(txn) } else { self.begin(txn) }
     }

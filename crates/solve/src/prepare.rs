@@ -1,9 +1,10 @@
-//! From a history to a [`Draft`]: last writes, external reads with their candidates, and what no order can explain.
+//! From a history to a [`Draft`]: last writes, external reads with their candidates, and what no
+//! order can explain.
 //!
 //! # Algorithm
 //! Writers are indexed by (object, value) once; each external read looks its candidates up. What a
-//! transaction wrote itself is checked against what it reads afterwards and never becomes a read. Lists tell
-//! their version order ([`lists`]).
+//! transaction wrote itself is checked against what it reads afterwards and never becomes a read.
+//! Lists tell their version order ([`lists`]).
 //!
 //! # When it answers Outside
 //! SQL statements, and updates that show of a row only part of what they set. What reads cannot say
@@ -64,8 +65,8 @@ pub(crate) fn prepare(history: &History, question: Question, budget: &Budget) ->
         dead.extend(draft.impossible.drain(..));
         if dead.len() == known {
             draft.dead = dead.into_iter().collect();
-            // Where a level is not defined by what runs on states, it is the audit that knows what versions
-            // are made of.
+            // Where a level is not defined by what runs on states, it is the audit that knows what
+            // versions are made of.
             if !runs(question.level) && folds(history) {
                 draft.bold = true;
                 draft.loose.get_or_insert_with(|| BOLD.to_string());
@@ -87,7 +88,8 @@ enum Rule {
     Snapshot,
     /// Those of items too, but what a predicate left out may be old.
     Items,
-    /// Each for itself: what an operation saw of a row that is written in part at a point of its own.
+    /// Each for itself: what an operation saw of a row that is written in part at a point of its
+    /// own.
     Apart,
 }
 
@@ -106,9 +108,9 @@ fn folds(history: &History) -> bool {
     !history.tables().is_empty() || history.has_kind(OpKind::Append)
 }
 
-/// Findings under names that audit accepts. One operation may be wrong in several ways, and audit has the
-/// last word on which; what it cannot see (because it rests on an unknown transaction that cannot have
-/// committed) has no certificate.
+/// Findings under names that audit accepts. One operation may be wrong in several ways, and audit
+/// has the last word on which; what it cannot see (because it rests on an unknown transaction that
+/// cannot have committed) has no certificate.
 fn certified(history: &History, question: Question, stop: Stop, budget: &Budget) -> Stop {
     let Stop::Violated(findings) = stop else { return stop };
     let mut kept = Vec::new();
@@ -209,11 +211,12 @@ struct Walk<'a, 'h> {
     scans: &'a Scans<'h>,
     /// Whether what stands before own elements of a list counts as read.
     own_reads: bool,
-    /// Whether two writers of one object may overlap in a snapshot: what follows an own write then stands on
-    /// the version before it, not on the snapshot.
+    /// Whether two writers of one object may overlap in a snapshot: what follows an own write then
+    /// stands on the version before it, not on the snapshot.
     overlap: bool,
     rule: Rule,
-    /// Whether it matters which version of a row that is written in part was seen, not only what of it.
+    /// Whether it matters which version of a row that is written in part was seen, not only what of
+    /// it.
     depends: bool,
     /// The objects that the present operation returned, where that matters.
     shown: HashSet<ObjectId>,
@@ -369,9 +372,11 @@ impl<'h> Walk<'_, 'h> {
         set.versions.iter().find(|(o, _)| *o == object).map(|&(_, version)| version)
     }
 
-    /// Makes a read of the candidates since `first`. Without any, nothing can explain it: the reason is looked up.
+    /// Makes a read of the candidates since `first`. Without any, nothing can explain it: the
+    /// reason is looked up.
     fn finish_read(&mut self, txn: TxnId, op: OpId, object: ObjectId, first: u32) {
-        // Of what it wrote itself, evidence names its own version, and this read is of the one before.
+        // Of what it wrote itself, evidence names its own version, and this read is of the one
+        // before.
         if let Some(version) = self.recorded(op, object).filter(|_| !self.has_written(object)) {
             let kept = self.draft.candidates[first as usize..].contains(&version);
             if !kept && self.draft.candidates.len() > first as usize {
@@ -437,8 +442,8 @@ impl<'h> Walk<'_, 'h> {
         self.own(object).is_some() || self.own_parts.iter().any(|(o, _)| *o == object)
     }
 
-    /// Whether the transaction has seen the same of this item before: in one snapshot, once is enough.
-    /// Elsewhere a certificate must say what both saw.
+    /// Whether the transaction has seen the same of this item before: in one snapshot, once is
+    /// enough. Elsewhere a certificate must say what both saw.
     fn is_repeated(&self, txn: TxnId, item: Item, first: u32) -> bool {
         let (earlier, candidates) = self.draft.candidates.split_at(first as usize);
         let own = self.draft.reads.iter().rev().take_while(|read| read.txn == txn);

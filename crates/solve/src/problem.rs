@@ -1,17 +1,17 @@
 //! A history as versions and reads: what the rest of the engine works on.
 //!
 //! # Problem
-//! Find out which transactions count, which versions they install, and for each external read which versions
-//! it may have seen; meet on the way what no order can explain.
+//! Find out which transactions count, which versions they install, and for each external read which
+//! versions it may have seen; meet on the way what no order can explain.
 //!
 //! # Invariants
-//! - Versions of one object lie together, the initial one first; a transaction has at most one version of an
-//!   object: its last write.
-//! - Every [`Read`] is external: what its transaction wrote itself has been taken off it. It has at least one
-//!   candidate; with several, which one it saw is a choice. Candidates are in order.
-//! - A transaction of unknown outcome is in the problem only if a read may have seen it. It is *forced* when
-//!   some read of a forced transaction has no other candidate; otherwise it is in only as long as somebody is
-//!   taken to have seen it. Leaving out what nobody sees never hurts.
+//! - Versions of one object lie together, the initial one first; a transaction has at most one
+//!   version of an object: its last write.
+//! - Every [`Read`] is external: what its transaction wrote itself has been taken off it. It has at
+//!   least one candidate; with several, which one it saw is a choice. Candidates are in order.
+//! - A transaction of unknown outcome is in the problem only if a read may have seen it. It is
+//!   *forced* when some read of a forced transaction has no other candidate; otherwise it is in
+//!   only as long as somebody is taken to have seen it. Leaving out what nobody sees never hurts.
 //!
 //! # Cost
 //! Linear but for sorting the versions of each object.
@@ -29,8 +29,8 @@ use crate::strategy::Strategies;
 /// The transaction of an initial version.
 pub(crate) const INITIAL: u32 = u32::MAX;
 
-/// What has versions: an object, or one column of an object whose rows are written in part. The objects come
-/// first, with the history's numbers.
+/// What has versions: an object, or one column of an object whose rows are written in part. The
+/// objects come first, with the history's numbers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Item(pub u32);
 
@@ -61,11 +61,11 @@ pub(crate) enum Stand {
     Firm,
     /// At its transaction, but later versions may come before it.
     Free,
-    /// At its transaction, which wrote the object before: firm, but it shows only what its own version was
-    /// made of, so nothing depends on it.
+    /// At its transaction, which wrote the object before: firm, but it shows only what its own
+    /// version was made of, so nothing depends on it.
     Own,
-    /// At a point of its own before its transaction, which it shares with what the same operation saw of the
-    /// same object: firm there.
+    /// At a point of its own before its transaction, which it shares with what the same operation
+    /// saw of the same object: firm there.
     Point(u32),
 }
 
@@ -103,10 +103,11 @@ pub(crate) struct Problem<'h> {
     pub reads: Vec<Read>,
     read_starts: Vec<u32>,
     candidates: Vec<u32>,
-    /// Pairs of versions of one object whose order is known from the start, by evidence or because a list shows it.
+    /// Pairs of versions of one object whose order is known from the start, by evidence or because
+    /// a list shows it.
     pub facts: Vec<(u32, u32)>,
-    /// For each of them the transaction whose read of a list shows it, or [`INITIAL`]. If that did not
-    /// commit, it is no fact.
+    /// For each of them the transaction whose read of a list shows it, or [`INITIAL`]. If that did
+    /// not commit, it is no fact.
     sources: Vec<u32>,
     /// `(a, b)`: if `a` committed, so did `b`.
     pub needs: Vec<(u32, u32)>,
@@ -124,15 +125,20 @@ pub(crate) struct Draft {
     pub reads: Vec<DraftRead>,
     pub candidates: Vec<Origin>,
     pub facts: Vec<Fact>,
-    /// `(a, b)`: if `a` committed, so did `b`, of unknown outcome, because a list that `a` read has an element of `b`.
+    /// `(a, b)`: if `a` committed, so did `b`, of unknown outcome, because a list that `a` read has
+    /// an element of `b`.
     pub needs: Vec<(TxnId, TxnId)>,
-    /// Transactions of unknown outcome that saw what nothing explains, so they cannot have committed.
+    /// Transactions of unknown outcome that saw what nothing explains, so they cannot have
+    /// committed.
     pub impossible: Vec<TxnId>,
-    /// Such transactions, which were left out: a violation that rests on that is beyond certificates.
+    /// Such transactions, which were left out: a violation that rests on that is beyond
+    /// certificates.
     pub dead: Vec<TxnId>,
-    /// What the reads do not say of the history, named: an order must be replayed before it is believed.
+    /// What the reads do not say of the history, named: an order must be replayed before it is
+    /// believed.
     pub loose: Option<String>,
-    /// Whether reads may say more than the history: lemmas must be audited before they are believed.
+    /// Whether reads may say more than the history: lemmas must be audited before they are
+    /// believed.
     pub bold: bool,
 }
 
@@ -266,8 +272,8 @@ impl<'h> Problem<'h> {
         }
     }
 
-    /// The same problem with fewer candidates for some reads. A transaction that has become somebody's only
-    /// candidate must have committed.
+    /// The same problem with fewer candidates for some reads. A transaction that has become
+    /// somebody's only candidate must have committed.
     pub fn with_candidates(&self, fewer: &[(u32, Vec<u32>)]) -> Self {
         let mut new = self.clone();
         new.candidates.clear();
@@ -358,8 +364,8 @@ impl<'h> Problem<'h> {
         self.reads[read as usize].stand != Stand::Free
     }
 
-    /// Whether a read makes its transaction depend on the one whose version it saw: not if that is only part
-    /// of a version, or of the transaction's own.
+    /// Whether a read makes its transaction depend on the one whose version it saw: not if that is
+    /// only part of a version, or of the transaction's own.
     pub fn is_dependency(&self, read: u32) -> bool {
         let Read { stand, item, .. } = self.reads[read as usize];
         match stand {
@@ -379,7 +385,8 @@ impl<'h> Problem<'h> {
         self.reads.iter().filter(|read| read.count > 1).map(|read| read.count as usize).sum()
     }
 
-    /// The facts, each with the transaction that must have committed for it to count, if that is not certain.
+    /// The facts, each with the transaction that must have committed for it to count, if that is
+    /// not certain.
     pub fn sourced_facts(&self) -> impl Iterator<Item = ((u32, u32), Option<u32>)> {
         let open = |&source: &u32| source != INITIAL && !self.forced[source as usize];
         self.facts.iter().zip(&self.sources).map(move |(&fact, source)| (fact, Some(*source).filter(open)))

@@ -1,17 +1,18 @@
 //! Which writes of a row a read can have seen, where rows are written whole.
 //!
 //! # Problem
-//! A read may show fewer columns of a row than its writers set, or the key as well. So the two are different
-//! values, and the writer cannot be looked up by the value. Comparing the read with every version of its row
-//! is quadratic.
+//! A read may show fewer columns of a row than its writers set, or the key as well. So the two are
+//! different values, and the writer cannot be looked up by the value. Comparing the read with every
+//! version of its row is quadratic.
 //!
 //! # Algorithm
-//! The reads of one table that show the same columns share a [`Projection`]: every write of the table cut
-//! down to these columns, as a hash. A read looks for its own hash among the writes of its row.
+//! The reads of one table that show the same columns share a [`Projection`]: every write of the
+//! table cut down to these columns, as a hash. A read looks for its own hash among the writes of
+//! its row.
 //!
 //! # Invariants
-//! A write that a read can have seen has the hash of the read. The opposite need not be so: the caller
-//! compares what it finds.
+//! A write that a read can have seen has the hash of the read. The opposite need not be so: the
+//! caller compares what it finds.
 //!
 //! # Cost
 //! Sorting the writes of each row, once per projection. More than [`MAX_PROJECTIONS`] get no index.
@@ -60,8 +61,8 @@ impl Projections {
         self.all.iter_mut().for_each(|projection| projection.index(history, finals, hasher));
     }
 
-    /// The places of the final writes of `object` that a read of `shown` may have seen, in order; `None`
-    /// without an index for such reads.
+    /// The places of the final writes of `object` that a read of `shown` may have seen, in order;
+    /// `None` without an index for such reads.
     pub fn find(
         &self,
         history: &History,

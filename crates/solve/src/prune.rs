@@ -1,22 +1,22 @@
 //! Fewer candidates for open reads, by what the known graph forces.
 //!
 //! # Problem
-//! A scan leaves open which version it saw of every row that it did not return; a value that was written
-//! twice leaves a read open. Most of those candidates are impossible for reasons of order, and each one that
-//! stays is a choice for the search.
+//! A scan leaves open which version it saw of every row that it did not return; a value that was
+//! written twice leaves a read open. Most of those candidates are impossible for reasons of order,
+//! and each one that stays is a choice for the search.
 //!
 //! # Algorithm
-//! Read `r` cannot have seen version `v` if `begin(r) ⇝ commit(v)`, or if another version `u` is certainly
-//! after `v` and `commit(u) ⇝ begin(r)`. What is left is saturated again, until nothing changes ([Vbox §4.3]
-//! prunes predicate constraints likewise).
+//! Read `r` cannot have seen version `v` if `begin(r) ⇝ commit(v)`, or if another version `u` is
+//! certainly after `v` and `commit(u) ⇝ begin(r)`. What is left is saturated again, until nothing
+//! changes ([Vbox §4.3] prunes predicate constraints likewise).
 //!
 //! # Invariants
-//! Only impossible candidates go, so an order found for the pruned problem is one for the whole. The reasons
-//! are not kept: a violation is proved on the unpruned problem.
+//! Only impossible candidates go, so an order found for the pruned problem is one for the whole.
+//! The reasons are not kept: a violation is proved on the unpruned problem.
 
 use margay_verdict::{Budget, Exhausted};
 
-use crate::known::{Known, Reach, Saturated};
+use crate::known::{KnownGraph, Reach, Saturated};
 use crate::points::Points;
 use crate::problem::{INITIAL, Problem};
 
@@ -28,7 +28,7 @@ pub(crate) fn prune<'h>(
 ) -> Result<Option<Problem<'h>>, Exhausted> {
     let mut pruned = problem.clone();
     loop {
-        let mut known = Known::new(&pruned, points, true);
+        let mut known = KnownGraph::new(&pruned, points, true);
         let Saturated::Acyclic(reach) = known.saturate(budget)? else { return Ok(None) };
         let reads = 0..pruned.reads.len() as u32;
         let open = reads.filter(|&read| pruned.candidates(read).len() > 1);
@@ -49,7 +49,7 @@ pub(crate) fn prune<'h>(
 }
 
 /// The candidates of a read that stay, if some go.
-fn fewer(known: &Known<'_>, reach: &Reach, read: u32) -> Option<(u32, Vec<u32>)> {
+fn fewer(known: &KnownGraph<'_>, reach: &Reach, read: u32) -> Option<(u32, Vec<u32>)> {
     let (problem, points) = (known.problem, known.points);
     let reader = problem.reads[read as usize];
     let txn = |version: u32| problem.versions[version as usize].txn;

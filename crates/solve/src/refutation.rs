@@ -4,8 +4,9 @@
 //! A search leaves every cycle that it met. Most are not needed to show that there is no model.
 //!
 //! # Algorithm
-//! Each cycle's clause gets a selector, and a SAT solver without any theory says which selectors its
-//! refutation used, until that stops helping. If few are left, each is tried without, one by one.
+//! Each cycle's clause gets a selector, and a SAT solver without any theory says which selectors
+//! its refutation used, until that stops helping. If few are left, each is tried without, one by
+//! one.
 //!
 //! # Invariants
 //! The clauses of the cycles that stay have no model.
@@ -15,7 +16,7 @@ use margay_verdict::{Budget, Exhausted};
 
 use crate::atoms::Atoms;
 use crate::bat::{preference, to_bat};
-use crate::known::{Known, Reach};
+use crate::known::{KnownGraph, Reach};
 use crate::lemma::Steps;
 use crate::lit::{Clauses, Lit};
 use crate::strategy::Strategy;
@@ -28,7 +29,7 @@ const ROUNDS: usize = 8;
 
 /// The cycles that are needed, or nearly so.
 pub(crate) fn needed(
-    known: &Known<'_>,
+    known: &KnownGraph<'_>,
     reach: &Reach,
     cycles: Vec<Steps>,
     budget: &Budget,

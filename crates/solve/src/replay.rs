@@ -1,21 +1,24 @@
 //! Orders found by running transactions.
 //!
 //! # Problem
-//! Some things are said by no read and no order of versions: what an update did whose rows nobody saw, what
-//! became of a list that was appended to and replaced, a condition on several columns that different
-//! transactions wrote. An order that the rest of the engine finds may then be the wrong one of several.
+//! Some things are said by no read and no order of versions: what an update did whose rows nobody
+//! saw, what became of a list that was appended to and replaced, a condition on several columns
+//! that different transactions wrote. An order that the rest of the engine finds may then be the
+//! wrong one of several.
 //!
 //! # Algorithm
-//! Depth first: take the points one by one, each transaction run on the state at its begin point; whoever saw
-//! something else is not taken there. The known graph, which says what comes before what in every order, and
-//! the order that was found leave few wrong turns. States that were left before are not tried again. What is
-//! found is audited.
+//! Depth first: take the points one by one, each transaction run on the state at its begin point;
+//! whoever saw something else is not taken there. The known graph, which says what comes before
+//! what in every order, and the order that was found leave few wrong turns. States that were left
+//! before are not tried again. What is found is audited.
 //!
 //! # Invariants
-//! Only orders that the audit accepts are answered. That nothing was found proves nothing to others.
+//! Only orders that the audit accepts are answered. That nothing was found proves nothing to
+//! others.
 //!
 //! # Differs from the paper
-//! This is how [Lowe 2017] tests linearizability, with transactions for operations and begin and commit points.
+//! This is how [Lowe 2017] tests linearizability, with transactions for operations and begin and
+//! commit points.
 //!
 //! # Cost
 //! At most [`STEPS`] transactions are run, with at most [`POLLS`] polls.
@@ -29,10 +32,10 @@ use margay_audit::audit_alone_within;
 use margay_history::{ObjectId, TxnId};
 use margay_order::Graph;
 use margay_verdict::cell::{Field, fold};
-use margay_verdict::state::{View, check, effects};
+use margay_verdict::state::{ObjectView, check, effects};
 use margay_verdict::{Budget, Cell, Certificate, Predicates, Verdict};
 
-use crate::known::{Known, Saturated};
+use crate::known::{KnownGraph, Saturated};
 use crate::points::Points;
 use crate::problem::Problem;
 
@@ -56,7 +59,7 @@ pub(crate) fn replay(
     budget: &Budget,
 ) -> Option<Certificate> {
     let predicates = Predicates::compile(problem.history).ok().filter(|_| !points.overlap && !points.weak)?;
-    let mut known = Known::new(problem, points, problem.question.uses_session_order());
+    let mut known = KnownGraph::new(problem, points, problem.question.uses_session_order());
     let Ok(Saturated::Acyclic(_)) = known.saturate(budget) else { return None };
     let graph = known.graph();
     let mut runs = Runs::new(problem, points, &predicates, &graph, places(problem, points, guess));
@@ -81,7 +84,7 @@ struct Run<'a> {
     made: Made,
 }
 
-impl View for Run<'_> {
+impl ObjectView for Run<'_> {
     fn look(&self, object: ObjectId) -> Cow<'_, Cell> {
         let own = self.made.iter().find(|(o, _)| *o == object);
         Cow::Borrowed(own.map_or(&self.base[object.index()], |(_, cell)| cell))
@@ -112,7 +115,7 @@ struct Turn {
 }
 
 /// What one step changed.
-struct Step {
+struct ReplayStep {
     point: u32,
     /// Nodes of the graph that were passed with it.
     passed: Vec<u32>,
@@ -131,7 +134,7 @@ struct Runs<'a, 'h> {
     ready: BTreeSet<(u32, u32)>,
     /// Who has begun and not committed, with what it makes.
     pending: HashMap<u32, Made>,
-    steps: Vec<Step>,
+    steps: Vec<ReplayStep>,
     /// A number for the points taken, the state, and what is pending.
     mark: u64,
     left: usize,
@@ -214,7 +217,8 @@ impl<'a, 'h> Runs<'a, 'h> {
         }
     }
 
-    /// A node that all its predecessors have been passed of: a point is ready, another node is passed.
+    /// A node that all its predecessors have been passed of: a point is ready, another node is
+    /// passed.
     fn arrive(&mut self, node: u32, passed: &mut Vec<u32>) {
         let mut open = vec![node];
         while let Some(node) = open.pop() {
@@ -259,7 +263,7 @@ impl<'a, 'h> Runs<'a, 'h> {
             self.missing[to as usize] -= 1;
             self.arrive(to, &mut passed);
         }
-        self.steps.push(Step { point, passed, replaced });
+        self.steps.push(ReplayStep { point, passed, replaced });
         true
     }
 
@@ -284,7 +288,7 @@ impl<'a, 'h> Runs<'a, 'h> {
     }
 
     fn undo(&mut self) {
-        let Some(Step { point, passed, replaced }) = self.steps.pop() else { return };
+        let Some(ReplayStep { point, passed, replaced }) = self.steps.pop() else { return };
         let (txn, graph) = (self.points.txn(point), self.graph);
         for &node in passed.iter().rev().chain([&point]) {
             for &to in graph.successors(node) {

@@ -1,14 +1,14 @@
 //! Predicate reads as reads of every object that may matter.
 //!
 //! # Algorithm
-//! A scan reads each object of its table ([Vbox §4.1]): a returned row must have been a version that matches
-//! and shows what was seen, an unreturned one a version that does not match. Objects of which no version
-//! could match say nothing and make no read. The read half of a predicate update is the same, where a
-//! returned row shows what the assignments made of the version.
+//! A scan reads each object of its table ([Vbox §4.1]): a returned row must have been a version
+//! that matches and shows what was seen, an unreturned one a version that does not match. Objects
+//! of which no version could match say nothing and make no read. The read half of a predicate
+//! update is the same, where a returned row shows what the assignments made of the version.
 //!
 //! # Cost
-//! A condition on one column is evaluated on the objects that have had a value in its range ([`Values`]),
-//! another one on all of its table; scans with the same text share it.
+//! A condition on one column is evaluated on the objects that have had a value in its range
+//! ([`Values`]), another one on all of its table; scans with the same text share it.
 
 use hashbrown::HashMap;
 use margay_history::{History, ObjectId, Op, OpKind, PredicateId, TableId, ValueId, Version};
@@ -29,8 +29,8 @@ pub(crate) struct ScanRead {
 pub(crate) struct Scans<'h> {
     history: &'h History,
     predicates: &'h Predicates<'h>,
-    /// By predicate: the objects of which some version matches, each with whether its versions do, the
-    /// initial one first.
+    /// By predicate: the objects of which some version matches, each with whether its versions do,
+    /// the initial one first.
     matching: HashMap<PredicateId, Vec<(ObjectId, Vec<bool>)>>,
     /// By predicate: the objects written in part that may match.
     parts: HashMap<PredicateId, Vec<ObjectId>>,
@@ -132,8 +132,8 @@ impl<'h> Scans<'h> {
         self.predicates
     }
 
-    /// The objects written in part of which an operation says something: those that may match, that it
-    /// returned, or that its transaction wrote.
+    /// The objects written in part of which an operation says something: those that may match, that
+    /// it returned, or that its transaction wrote.
     pub fn part_reads(
         &self,
         op: &Op<'_>,
@@ -205,7 +205,8 @@ fn evaluate(
     Ok(all)
 }
 
-/// The objects written in part of which some version may match: decided for conditions on one column.
+/// The objects written in part of which some version may match: decided for conditions on one
+/// column.
 fn may_match(
     predicates: &Predicates<'_>,
     predicate: PredicateId,

@@ -1,24 +1,26 @@
 //! Building an order one point at a time.
 //!
 //! # Problem
-//! Given the known graph and a few assumed orders of versions, find an order of all points that explains
-//! every read, or show which assumptions cannot stand together.
+//! Given the known graph and a few assumed orders of versions, find an order of all points that
+//! explains every read, or show which assumptions cannot stand together.
 //!
 //! # Algorithm
 //! Greedy scheduling. A point is taken when all its predecessors are, and
-//! - a commit only when every reader of the versions that it overwrites has begun (so no read ever loses its version);
-//! - in the snapshot family, a begin only when no other active transaction holds an object that it will write
-//!   (so writers never overlap).
+//! - a commit only when every reader of the versions that it overwrites has begun (so no read ever
+//!   loses its version);
+//! - in the snapshot family, a begin only when no other active transaction holds an object that it
+//!   will write (so writers never overlap).
 //!
-//! Taking a point therefore never makes the order wrong; all that can happen is that nothing is ready. Then
-//! every waiting point waits for another one, so there is a cycle of waits, and it is a lemma: its
-//! assumptions are the orders of versions that the schedule made (`a` was taken, `b` was not, so `a` is
-//! before `b`). Which ready point is taken first is decided by when its transaction ended, or by its relative
-//! place in its session: a guess that is right for nearly all transactions.
+//! Taking a point therefore never makes the order wrong; all that can happen is that nothing is
+//! ready. Then every waiting point waits for another one, so there is a cycle of waits, and it is a
+//! lemma: its assumptions are the orders of versions that the schedule made (`a` was taken, `b` was
+//! not, so `a` is before `b`). Which ready point is taken first is decided by when its transaction
+//! ended, or by its relative place in its session: a guess that is right for nearly all
+//! transactions.
 //!
 //! # Invariants
-//! `unread[v]` counts the reads of version `v` whose transactions have not begun; `current[x]` is the last
-//! taken version of `x`; the log undoes.
+//! `unread[v]` counts the reads of version `v` whose transactions have not begun; `current[x]` is
+//! the last taken version of `x`; the log undoes.
 //!
 //! # Cost
 //! Linear in points and edges, times log for the queue; undoing costs what is undone.
@@ -39,8 +41,8 @@ use margay_verdict::{Budget, Exhausted};
 
 use self::ahead::Ahead;
 pub(crate) use self::priority::{linear, times};
-use crate::known::{Known, OptionalFact, Reach};
-use crate::lemma::Step;
+use crate::known::{KnownGraph, OptionalFact, Reach};
+use crate::lemma::CycleStep;
 use crate::points::Points;
 use crate::problem::{INITIAL, Item, Problem};
 
@@ -60,7 +62,7 @@ pub(crate) struct Choices {
 
 /// A partial order of points under construction.
 pub(crate) struct Schedule<'k> {
-    pub known: &'k Known<'k>,
+    pub known: &'k KnownGraph<'k>,
     problem: &'k Problem<'k>,
     points: Points,
     graph: Arc<Graph>,
@@ -68,8 +70,8 @@ pub(crate) struct Schedule<'k> {
     priority: Vec<u64>,
     choices: Choices,
     /// Edges of this round only, by target.
-    extra: HashMap<u32, Vec<(u32, Step)>>,
-    /// Reads that are not in [`Known::readers`], by version.
+    extra: HashMap<u32, Vec<(u32, CycleStep)>>,
+    /// Reads that are not in [`KnownGraph::readers`], by version.
     readers: HashMap<u32, Vec<u32>>,
     missing: Vec<u32>,
     done: Vec<bool>,
@@ -77,7 +79,8 @@ pub(crate) struct Schedule<'k> {
     place: Vec<u32>,
     pub log: Vec<u32>,
     unread: Vec<u32>,
-    /// How often one transaction reads one item at most: so many of the unread may be the waiting writer's own.
+    /// How often one transaction reads one item at most: so many of the unread may be the waiting
+    /// writer's own.
     rereads: u32,
     current: Vec<u32>,
     /// By version that was taken: the one that it replaced, and the one that replaced it.
@@ -102,7 +105,7 @@ enum Wait {
 impl<'k> Schedule<'k> {
     /// A schedule of the known graph, which is given with what is turned around.
     pub fn new(
-        known: &'k Known<'k>,
+        known: &'k KnownGraph<'k>,
         graph: &Arc<Graph>,
         reversed: &Arc<Graph>,
         reach: &Reach,
@@ -185,33 +188,37 @@ impl<'k> Schedule<'k> {
                 self.add_extra(
                     self.points.commit(writer),
                     self.points.begin(reader),
-                    Step::Saw { read, version },
+                    CycleStep::Saw { read, version },
                 );
             }
         }
         for (before, after) in self.known.optional_sessions(&self.choices.active) {
-            self.add_extra(self.points.commit(before), self.points.begin(after), Step::Session);
+            self.add_extra(self.points.commit(before), self.points.begin(after), CycleStep::Session);
         }
         let active = self.choices.active.clone();
         for OptionalFact { a, b, source } in self.known.optional_facts(&active) {
             let [ta, tb] = [a, b].map(|v| self.problem.versions[v as usize].txn);
-            self.add_extra(self.points.commit(ta), self.points.after_earlier(tb), Step::Fact { a, source });
+            self.add_extra(
+                self.points.commit(ta),
+                self.points.after_earlier(tb),
+                CycleStep::Fact { a, source },
+            );
         }
         for &(point, tick, label) in self.known.optional_stamps() {
             if self.choices.active[self.points.txn(point) as usize] {
-                self.add_extra(point, tick, Step::Known(label));
+                self.add_extra(point, tick, CycleStep::Known(label));
             }
         }
         for (a, b) in self.choices.orders.clone() {
             let [ta, tb] = [a, b].map(|v| self.problem.versions[v as usize].txn);
             if self.choices.active[ta as usize] && self.choices.active[tb as usize] {
                 let to = self.points.after_earlier(tb);
-                self.add_extra(self.points.commit(ta), to, Step::Before { a, b });
+                self.add_extra(self.points.commit(ta), to, CycleStep::Before { a, b });
             }
         }
     }
 
-    fn add_extra(&mut self, from: u32, to: u32, step: Step) {
+    fn add_extra(&mut self, from: u32, to: u32, step: CycleStep) {
         self.extra.entry(to).or_default().push((from, step));
     }
 

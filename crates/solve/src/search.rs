@@ -1,21 +1,22 @@
-//! The search: a SAT solver chooses, the theory keeps it from cycles, the schedule names what is still to be chosen.
+//! The search: a SAT solver chooses, the theory keeps it from cycles, the schedule names what is
+//! still to be chosen.
 //!
 //! # Problem
-//! After saturation some orders of versions are open, and perhaps some reads may have seen several writers.
-//! Find choices under which the schedule completes, or lemmas that leave none.
+//! After saturation some orders of versions are open, and perhaps some reads may have seen several
+//! writers. Find choices under which the schedule completes, or lemmas that leave none.
 //!
 //! # Algorithm
-//! Lazy clause generation around CDCL with an acyclicity theory. The schedule runs with the present choices;
-//! a cycle of waits becomes a clause over the atoms *version `a` is before version `b`* and *read `r` saw
-//! version `v`*. An atom exists only once a lemma has named it, so pairs of writers that never matter cost
-//! nothing; between the atoms that exist, the solver finds the cycles itself ([`crate::acyclic`]). The next
-//! model changes some choices; the schedule undoes only what they touch, and goes on, in the order that the
-//! theory arrived at. When a few rounds have not been enough, that order is mended by local search
-//! ([`crate::mend`]).
+//! Lazy clause generation around CDCL with an acyclicity theory. The schedule runs with the present
+//! choices; a cycle of waits becomes a clause over the atoms *version `a` is before version `b`*
+//! and *read `r` saw version `v`*. An atom exists only once a lemma has named it, so pairs of
+//! writers that never matter cost nothing; between the atoms that exist, the solver finds the
+//! cycles itself ([`crate::acyclic`]). The next model changes some choices; the schedule undoes
+//! only what they touch, and goes on, in the order that the theory arrived at. When a few rounds
+//! have not been enough, that order is mended by local search ([`crate::mend`]).
 //!
 //! # Invariants
-//! A clause is the negation of assumptions that form a cycle, so no model of the history is ever excluded;
-//! each round excludes the present choices, and there are finitely many.
+//! A clause is the negation of assumptions that form a cycle, so no model of the history is ever
+//! excluded; each round excludes the present choices, and there are finitely many.
 //!
 //! # Differs from the paper
 //! [Vbox §4.6] and [Cobra §3.4] create all constraints first.
@@ -31,8 +32,8 @@ use margay_verdict::{Budget, Exhausted, Lemma};
 
 use crate::acyclic::{Acyclic, Cycle, Link};
 use crate::atoms::{Atoms, guess};
-use crate::known::{Known, Reach};
-use crate::lemma::{Prover, Step, Steps};
+use crate::known::{KnownGraph, Reach};
+use crate::lemma::{CycleStep, Prover, Steps};
 use crate::lit::Sat;
 use crate::mend::mend;
 use crate::problem::INITIAL;
@@ -73,7 +74,7 @@ impl Effort {
 
 /// Searches; gives up with `None`.
 pub(crate) fn search(
-    known: &Known<'_>,
+    known: &KnownGraph<'_>,
     reach: &Reach,
     effort: Effort,
     budget: &Budget,
@@ -83,7 +84,7 @@ pub(crate) fn search(
 
 /// Searches with one of the back ends.
 pub(crate) fn search_with<S: Sat>(
-    known: &Known<'_>,
+    known: &KnownGraph<'_>,
     reach: &Reach,
     effort: Effort,
     budget: &Budget,
@@ -105,7 +106,7 @@ pub(crate) fn search_with<S: Sat>(
 }
 
 /// What is tried first.
-pub(crate) fn guesses(known: &Known<'_>) -> Choices {
+pub(crate) fn guesses(known: &KnownGraph<'_>) -> Choices {
     let reads = 0..known.problem.reads.len() as u32;
     let seen: Vec<u32> =
         reads.map(|read| known.problem.seen(read).unwrap_or_else(|| guess(known, read))).collect();
@@ -114,7 +115,7 @@ pub(crate) fn guesses(known: &Known<'_>) -> Choices {
 }
 
 /// Those that must have committed, and those that somebody is taken to have seen.
-pub(crate) fn active(known: &Known<'_>, seen: &[u32]) -> Vec<bool> {
+pub(crate) fn active(known: &KnownGraph<'_>, seen: &[u32]) -> Vec<bool> {
     let problem = known.problem;
     let mut active = problem.forced.clone();
     let mut open: Vec<u32> = (0..active.len() as u32).filter(|&t| active[t as usize]).collect();
@@ -138,7 +139,7 @@ pub(crate) fn active(known: &Known<'_>, seen: &[u32]) -> Vec<bool> {
 }
 
 struct Search<'k, S> {
-    known: &'k Known<'k>,
+    known: &'k KnownGraph<'k>,
     reach: &'k Reach,
     solver: S,
     atoms: Atoms<'k>,
@@ -151,7 +152,7 @@ struct Search<'k, S> {
 
 impl<'k, S: Sat> Search<'k, S> {
     fn new(
-        known: &'k Known<'k>,
+        known: &'k KnownGraph<'k>,
         reach: &'k Reach,
         mut solver: S,
         budget: &Budget,
@@ -190,7 +191,8 @@ impl<'k, S: Sat> Search<'k, S> {
         Ok(None)
     }
 
-    /// Tries to mend the order that the theory arrived at; answers whether the schedule is complete.
+    /// Tries to mend the order that the theory arrived at; answers whether the schedule is
+    /// complete.
     fn mended(
         &mut self,
         schedule: &mut Schedule<'k>,
@@ -249,7 +251,7 @@ impl<'k, S: Sat> Search<'k, S> {
 
     fn steps(&self, cycle: Cycle) -> Steps {
         let step = |link: Link| match link {
-            Link::Fixed(label) => Step::Known(label),
+            Link::Fixed(label) => CycleStep::Known(label),
             Link::Optional(edge) => self.atoms.steps[edge as usize],
         };
         cycle.into_iter().map(|(from, to, link)| (from, to, step(link))).collect()
@@ -258,5 +260,5 @@ impl<'k, S: Sat> Search<'k, S> {
 
 /// The steps of a cycle of the known graph.
 pub(crate) fn known_steps(cycle: Vec<(u32, u32, u32)>) -> Steps {
-    cycle.into_iter().map(|(from, to, label)| (from, to, Step::Known(label))).collect()
+    cycle.into_iter().map(|(from, to, label)| (from, to, CycleStep::Known(label))).collect()
 }

@@ -1,19 +1,19 @@
 //! The few transactions that make a violation.
 //!
 //! # Problem
-//! A refutation of a large history names many transactions, most of which happened to be in the way. People
-//! want those that matter.
+//! A refutation of a large history names many transactions, most of which happened to be in the
+//! way. People want those that matter.
 //!
 //! # Algorithm
-//! The transactions that the lemmas name, with those whose reads show what the lemmas take for granted of
-//! lists, are a problem of their own ([`Problem::part`]). Leave out ever smaller groups of them, in the end
-//! one at a time, and solve what is left: if it is still refuted, go on with that and with its lemmas, which
-//! are fewer. Who was needed once stays needed, because a part of a part is refuted only if the part is; so
-//! one round of single transactions is enough.
+//! The transactions that the lemmas name, with those whose reads show what the lemmas take for
+//! granted of lists, are a problem of their own ([`Problem::part`]). Leave out ever smaller groups
+//! of them, in the end one at a time, and solve what is left: if it is still refuted, go on with
+//! that and with its lemmas, which are fewer. Who was needed once stays needed, because a part of a
+//! part is refuted only if the part is; so one round of single transactions is enough.
 //!
 //! # Invariants
-//! The lemmas that are left refute the whole history, and the slice alone. Within the limits no transaction
-//! of it can be left out.
+//! The lemmas that are left refute the whole history, and the slice alone. Within the limits no
+//! transaction of it can be left out.
 //!
 //! # Cost
 //! About as many small searches as the first lemmas name transactions, within [`POLLS`] polls.
@@ -21,7 +21,7 @@
 use margay_history::{ObjectId, TxnId, Version};
 use margay_verdict::{Budget, Edge, Lemma, Reason};
 
-use crate::known::Known;
+use crate::known::KnownGraph;
 use crate::points::Points;
 use crate::problem::Problem;
 use crate::search::{Effort, Outcome};
@@ -32,10 +32,10 @@ use crate::weak;
 const POLLS: u64 = 8_000_000;
 
 /// More transactions are not looked at.
-const MOST: usize = 20_000;
+const MAX_TXNS: usize = 20_000;
 
 /// What one smaller problem may take.
-const FEW: Effort = Effort { rounds: 256, conflicts: 10_000, ..Effort::ALL };
+const SLICE_EFFORT: Effort = Effort { rounds: 256, conflicts: 10_000, ..Effort::ALL };
 
 /// Lemmas, and the transactions that they need.
 pub(crate) struct Slice {
@@ -47,7 +47,7 @@ pub(crate) struct Slice {
 pub(crate) fn minimal(problem: &Problem<'_>, points: Points, lemmas: Vec<Lemma>, budget: &Budget) -> Slice {
     let named = named(problem, &lemmas);
     let budget = budget.clone().at_most_polls(POLLS);
-    let wanted = named.len() <= MOST && problem.strategies.has(Strategy::Slice);
+    let wanted = named.len() <= MAX_TXNS && problem.strategies.has(Strategy::Slice);
     let part = wanted.then(|| problem.part(&named));
     match part.and_then(|part| refuted(&part, points, &budget).map(|lemmas| (part, lemmas))) {
         Some((part, lemmas)) => Shrink { part, lemmas, points, budget }.run(),
@@ -105,14 +105,15 @@ fn refuted(problem: &Problem<'_>, points: Points, budget: &Budget) -> Option<Vec
             _ => None,
         };
     }
-    let known = Known::new(problem, points, problem.question.uses_session_order());
-    match crate::decide(known, FEW, budget) {
+    let known = KnownGraph::new(problem, points, problem.question.uses_session_order());
+    match crate::decide(known, SLICE_EFFORT, budget) {
         Ok(Some(Outcome::Refuted(lemmas))) => Some(lemmas),
         _ => None,
     }
 }
 
-/// The transactions that lemmas name, and those whose reads of lists show what they take for granted.
+/// The transactions that lemmas name, and those whose reads of lists show what they take for
+/// granted.
 fn named(problem: &Problem<'_>, lemmas: &[Lemma]) -> Vec<u32> {
     let edges = || lemmas.iter().flat_map(|lemma| &lemma.edges);
     let ids = edges().flat_map(|edge| [Some(edge.from), Some(edge.to), seen(edge)]).flatten();

@@ -1,8 +1,8 @@
 //! Search strategies that can be switched off.
 //!
 //! # Problem
-//! None of these is needed to be right: each saves time, or decides what would otherwise stay open. Only a
-//! measurement can tell which of them earn their lines, so each has a switch, and
+//! None of these is needed to be right: each saves time, or decides what would otherwise stay open.
+//! Only a measurement can tell which of them earn their lines, so each has a switch, and
 //! `cargo bench -p margay-solve --bench ablation` tells what is lost without it.
 //!
 //! # Invariants

@@ -1,4 +1,5 @@
-//! The back ends against each other and against plain enumeration, and every way of searching against every other.
+//! The back ends against each other and against plain enumeration, and every way of searching
+//! against every other.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use margay_verdict::{Budget, Checker, Question, Verdict};
 
 use crate::acyclic::Acyclic;
 use crate::bat::Bat;
-use crate::known::{Known, Reach, Saturated};
+use crate::known::{KnownGraph, Reach, Saturated};
 use crate::lit::{Lit, Sat};
 use crate::prepare::prepare;
 use crate::problem::Problem;
@@ -19,7 +20,8 @@ use crate::search::{Effort, Outcome, search_with};
 use crate::strategy::{Strategies, Strategy};
 use crate::{Solve, holds, points, violated};
 
-/// Who is before the one candidate in its session, and the other candidate saw what nobody wrote, so it did not commit.
+/// Who is before the one candidate in its session, and the other candidate saw what nobody wrote,
+/// so it did not commit.
 #[test]
 fn who_saw_the_impossible_was_not_seen() {
     let text = "T1@s1: r(x,1) | T2@s1: w(x,1) | T3@s2: w(x,1) r(y,7) unknown";
@@ -31,9 +33,9 @@ fn who_saw_the_impossible_was_not_seen() {
     assert_eq!(audited, Some(Ok(())));
 }
 
-/// At 3,000 transactions of a correct database this stayed `unknown`: a transaction of unknown outcome
-/// deleted a row, or appended to a list, and a later one wrote the row in part, or appended too. Nothing
-/// asked for the first until the result was read; then it only came too late.
+/// At 3,000 transactions of a correct database this stayed `unknown`: a transaction of unknown
+/// outcome deleted a row, or appended to a list, and a later one wrote the row in part, or appended
+/// too. Nothing asked for the first until the result was read; then it only came too late.
 #[test]
 fn an_unknown_outcome_appears_before_what_was_made_of_it() {
     let row = "table t(id; id int, v int, w int) | init: t/1={v:1 w:1} | T1: d(t/1)@[1,2] unknown@[3,4]
@@ -47,8 +49,9 @@ fn an_unknown_outcome_appears_before_what_was_made_of_it() {
     }
 }
 
-/// At 5,000 transactions of a correct database, 3 of 20 histories stayed `unknown` for this: what a transaction
-/// of unknown outcome saw needed another one of unknown outcome, which nobody else had seen.
+/// At 5,000 transactions of a correct database, 3 of 20 histories stayed `unknown` for this: what a
+/// transaction of unknown outcome saw needed another one of unknown outcome, which nobody else had
+/// seen.
 #[test]
 fn an_unknown_outcome_may_need_another_one() {
     let text = "T1: w(x,1)@[1,2] unknown@[3,4] | T2: r(x,1)@[5,6] w(y,1)@[7,8] unknown@[9,10]
@@ -150,14 +153,14 @@ fn back_ends_agree_with_enumeration() {
     assert!((1000..3500).contains(&satisfiable), "{satisfiable} of 4000 have a model");
 }
 
-/// Searches at once, without first looking for an easy way out; if not saturated, the search has to find what
-/// saturation would.
+/// Searches at once, without first looking for an easy way out; if not saturated, the search has to
+/// find what saturation would.
 fn search_only<S: Sat>(history: &History, question: Question, saturated: bool) -> Option<Verdict> {
     let points = points::of(question.level);
     let draft = prepare(history, question, &Budget::unlimited()).ok()?;
     let problem = Problem::new(history, question, &draft, &Budget::unlimited()).expect("no limits");
     let budget = Budget::unlimited();
-    let mut known = Known::new(&problem, points, question.uses_session_order());
+    let mut known = KnownGraph::new(&problem, points, question.uses_session_order());
     let reach = match saturated {
         true => known.saturate(&budget).ok()?,
         false => Saturated::Acyclic(Reach::Unknown),
@@ -197,8 +200,8 @@ fn serial(seed: u64, txns: u32, sessions: u32, keys: u32) -> History {
     margay_testkit::history(&txns.join(" | "))
 }
 
-/// The first schedule of a history without time is stuck, and saturation took most of the time of a check.
-/// Repairs alone complete it; without them, it is stuck.
+/// The first schedule of a history without time is stuck, and saturation took most of the time of a
+/// check. Repairs alone complete it; without them, it is stuck.
 #[test]
 fn a_schedule_that_is_stuck_is_repaired() {
     let budget = Budget::unlimited();
@@ -210,7 +213,7 @@ fn a_schedule_that_is_stuck_is_repaired() {
         let draft = prepare(&history, question, &budget).ok().expect("a draft");
         let problem = Problem::new(&history, question, &draft, &budget).expect("no limits");
         let found = |problem: &Problem<'_>| {
-            let known = Known::new(problem, points::of(question.level), true);
+            let known = KnownGraph::new(problem, points::of(question.level), true);
             let order = crate::guess(&known, &budget).expect("no limits")?;
             Some(holds(problem, points::of(question.level), order))
         };

@@ -1,8 +1,8 @@
 //! Version orders and what reads saw, told from an order.
 //!
-//! The levels of dependencies have certificates of version orders. Where an order of the transactions was
-//! found, the versions of an object stand in it as their writers do; what stands firm in it saw the last
-//! version before it, and of the rest it was chosen.
+//! The levels of dependencies have certificates of version orders. Where an order of the
+//! transactions was found, the versions of an object stand in it as their writers do; what stands
+//! firm in it saw the last version before it, and of the rest it was chosen.
 
 use hashbrown::HashMap;
 use margay_history::{ObjectId, OpId, Outcome, TxnId, Version};

@@ -1,11 +1,13 @@
 //! What is said only after it was audited.
 //!
 //! # Problem
-//! Where something of a history was left out, or may be read in more ways than one, an order or a refutation
-//! of what is left may be wrong of the whole. And some that are right no certificate can express.
+//! Where something of a history was left out, or may be read in more ways than one, an order or a
+//! refutation of what is left may be wrong of the whole. And some that are right no certificate can
+//! express.
 //!
 //! # Invariants
-//! A verdict that passes here is one that the audit accepts, or one of a history of which nothing was left out.
+//! A verdict that passes here is one that the audit accepts, or one of a history of which nothing
+//! was left out.
 
 use margay_audit::{audit_alone_within, audit_within};
 use margay_history::{History, Outcome};
@@ -13,7 +15,7 @@ use margay_levels::Level;
 use margay_levels::definition::Family;
 use margay_verdict::{Budget, Certificate, Edge, Finding, Lemma, Question, Reason, Verdict, Why};
 
-use crate::known::Known;
+use crate::known::KnownGraph;
 use crate::points::{self, Points};
 use crate::prepare::prepare;
 use crate::problem::{Draft, Problem};
@@ -24,7 +26,8 @@ use crate::told::NodeOrder;
 /// What a draft may read otherwise than the level's definition ([`Draft::bold`]).
 pub(crate) const BOLD: &str = "rows that are written in part, or lists, with writers that may overlap";
 
-/// The findings as far as they must be, if they can be proved: with whole rows, where columns are not heard of.
+/// The findings as far as they must be, if they can be proved: with whole rows, where columns are
+/// not heard of.
 pub(crate) fn proved(
     history: &History,
     question: Question,
@@ -58,8 +61,8 @@ fn whole_rows(lemma: Lemma) -> Lemma {
     Lemma { edges: lemma.edges.into_iter().map(whole).collect() }
 }
 
-/// An order that was found although something of the history was left out is replayed first; if it is the
-/// wrong one, another is looked for.
+/// An order that was found although something of the history was left out is replayed first; if it
+/// is the wrong one, another is looked for.
 pub(crate) fn believed(
     problem: &Problem<'_>,
     points: Points,
@@ -83,8 +86,8 @@ pub(crate) fn believed(
     }
 }
 
-/// What shows that an order explains a history: at `repeatable-read`, where it is not a serial order, the
-/// versions in it.
+/// What shows that an order explains a history: at `repeatable-read`, where it is not a serial
+/// order, the versions in it.
 fn shown(problem: &Problem<'_>, order: &Certificate) -> Certificate {
     let (Level::RepeatableRead, Certificate::Order(order)) = (problem.question.level, order) else {
         return order.clone();
@@ -100,7 +103,8 @@ fn shown(problem: &Problem<'_>, order: &Certificate) -> Certificate {
     Certificate::Versions(told.versions(node, |read| told.earlier(read)))
 }
 
-/// An order at a stronger level, where what was left out can be found by replaying, if it proves this one.
+/// An order at a stronger level, where what was left out can be found by replaying, if it proves
+/// this one.
 pub(crate) fn by_stronger(
     history: &History,
     question: Question,
@@ -117,9 +121,9 @@ pub(crate) fn by_stronger(
     }
 }
 
-/// The same for what reads leave open: most histories that satisfy a weak level satisfy snapshot isolation
-/// too, where one order says at once what all reads saw. Only the order that the clock and the sessions
-/// suggest is tried.
+/// The same for what reads leave open: most histories that satisfy a weak level satisfy snapshot
+/// isolation too, where one order says at once what all reads saw. Only the order that the clock
+/// and the sessions suggest is tried.
 pub(crate) fn by_guess(
     history: &History,
     question: Question,
@@ -130,7 +134,7 @@ pub(crate) fn by_guess(
     let points = points::of(stronger.level);
     let draft = prepare(history, stronger, budget).ok()?;
     let problem = Problem::new(history, stronger, &draft, budget).ok()?.with_strategies(strategies);
-    let order = crate::guess(&Known::new(&problem, points, true), budget).ok()??;
+    let order = crate::guess(&KnownGraph::new(&problem, points, true), budget).ok()??;
     let Verdict::Holds(order) = crate::holds(&problem, points, order) else { return None };
     audit_within(history, question, &order, budget).is_ok().then_some(order)
 }
@@ -158,8 +162,8 @@ pub(crate) fn by_weaker(
     found.iter().all(accepted).then_some(found)
 }
 
-/// Whether a certificate should say what was found. What rests on the observations of an unknown transaction,
-/// or on timestamps of one transaction that contradict each other, is beyond some.
+/// Whether a certificate should say what was found. What rests on the observations of an unknown
+/// transaction, or on timestamps of one transaction that contradict each other, is beyond some.
 pub(crate) fn certifiable(history: &History, draft: &Draft, found: &[Finding]) -> bool {
     let unknown = |finding: &Finding| finding.txns.iter().any(|&t| history.outcome(t) == Outcome::Unknown);
     let evidence = history.evidence();

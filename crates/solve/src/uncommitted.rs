@@ -1,16 +1,17 @@
 //! What `read-uncommitted` asks of a history.
 //!
 //! # Problem
-//! Reads may show anything that somebody wrote, so they tell nothing of versions; but a list shows in which
-//! order its elements were appended, evidence shows what it shows, and what nobody wrote, or an element that
-//! is there more often than it was appended, is wrong at every level.
+//! Reads may show anything that somebody wrote, so they tell nothing of versions; but a list shows
+//! in which order its elements were appended, evidence shows what it shows, and what nobody wrote,
+//! or an element that is there more often than it was appended, is wrong at every level.
 //!
 //! # Algorithm
 //! A draft without reads: writes, and what lists and evidence say of their order. The rest is
 //! [`crate::weak`]'s. Who does not certainly commit is left out, for nothing asks for it.
 //!
 //! # Cost
-//! Linear, but for the lists of which several reads are not the beginnings of one: these are compared with each other.
+//! Linear, but for the lists of which several reads are not the beginnings of one: these are
+//! compared with each other.
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{History, NameId, ObjectId, Op, OpId, OpKind, Outcome, TxnId, Value, ValueId, Version};
@@ -72,7 +73,8 @@ struct Written<'p> {
     opaque: Vec<bool>,
     /// By list and element: how often it was appended, and by whom.
     appended: HashMap<(ObjectId, ValueId), (usize, TxnId)>,
-    /// Objects that were written as a whole, or were there initially: of their lists appends do not tell all.
+    /// Objects that were written as a whole, or were there initially: of their lists appends do not
+    /// tell all.
     replaced: HashSet<ObjectId>,
 }
 
@@ -207,7 +209,8 @@ impl<'p> Written<'p> {
 /// The lists that were read of one object, and by whom, the longest first.
 type Lists<'h> = Vec<(&'h [ValueId], TxnId)>;
 
-/// What lists say of the order of those who appended to them: nothing if they contradict each other.
+/// What lists say of the order of those who appended to them: nothing if they contradict each
+/// other.
 fn add_lists(history: &History, written: &Written<'_>, draft: &mut Draft) {
     let mut lists: HashMap<ObjectId, Lists<'_>> = HashMap::new();
     for txn in history.txns().filter(|&txn| history.outcome(txn) == Outcome::Committed) {

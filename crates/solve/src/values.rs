@@ -1,9 +1,9 @@
 //! Which objects have ever had a value in a range of a column.
 //!
 //! # Algorithm
-//! For each column that a condition bounds, the integers of all versions are sorted once; a condition then
-//! looks only at the objects inside its range. Values that are no integers may match anything, NULL matches
-//! no bound.
+//! For each column that a condition bounds, the integers of all versions are sorted once; a
+//! condition then looks only at the objects inside its range. Values that are no integers may match
+//! anything, NULL matches no bound.
 //!
 //! # Invariants
 //! Every object of which some version matches is among the answer.

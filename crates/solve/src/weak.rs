@@ -1,39 +1,40 @@
-//! `parallel-snapshot`, `causal`, `read-atomic`, the two kinds of read committed and `read-uncommitted`: what
-//! is visible to a reader hides what is older.
+//! `parallel-snapshot`, `causal`, `read-atomic`, the two kinds of read committed and
+//! `read-uncommitted`: what is visible to a reader hides what is older.
 //!
 //! # Problem
-//! These levels ask for no order of begin points: an anti-dependency counts only where the overwriter is
-//! visible to the reader. By one rule for all of them: there is an order of the transactions that contains
-//! session order (but at `read-committed` and below), wr and ww, and if a read saw version `a`, and version
-//! `b` of the same item is visible to its transaction, then `b` is before `a`. Visible is who leads to the
-//! reader by session order, wr and ww (`parallel-snapshot`, where that forbids just the cycles with one rw),
-//! by session order and wr (`causal`), or by one step of these (`read-atomic`); who was read in an earlier
-//! operation (`be-read-committed`); nobody (`read-committed`). At `read-uncommitted` there are no reads at
+//! These levels ask for no order of begin points: an anti-dependency counts only where the
+//! overwriter is visible to the reader. By one rule for all of them: there is an order of the
+//! transactions that contains session order (but at `read-committed` and below), wr and ww, and if
+//! a read saw version `a`, and version `b` of the same item is visible to its transaction, then `b`
+//! is before `a`. Visible is who leads to the reader by session order, wr and ww
+//! (`parallel-snapshot`, where that forbids just the cycles with one rw), by session order and wr
+//! (`causal`), or by one step of these (`read-atomic`); who was read in an earlier operation
+//! (`be-read-committed`); nobody (`read-committed`). At `read-uncommitted` there are no reads at
 //! all.
 //!
 //! # Algorithm
-//! Lazily, as elsewhere: a SAT solver with the acyclicity theory chooses what open reads saw and the orders
-//! of versions that have been named; the rest of the orders follows one linear order of the graph. Every read
-//! that misses something visible is a cycle of one rw edge and the path that makes it visible, and becomes a
-//! clause, until there is none.
+//! Lazily, as elsewhere: a SAT solver with the acyclicity theory chooses what open reads saw and
+//! the orders of versions that have been named; the rest of the orders follows one linear order of
+//! the graph. Every read that misses something visible is a cycle of one rw edge and the path that
+//! makes it visible, and becomes a clause, until there is none.
 //!
-//! Where the first linear order is not enough and paths make visible, one of a stronger level is looked for
-//! first ([`mod@guess`]).
+//! Where the first linear order is not enough and paths make visible, one of a stronger level is
+//! looked for first ([`mod@guess`]).
 //!
-//! What an operation saw of a row that is written in part must be one version, though its columns were
-//! written by several. So the operation has a point of its own before its transaction's ([`Stand::Point`]):
-//! it comes after all whose columns it saw and before all who wrote these columns later. Where the linear
-//! order breaks that, the order of the two versions is named. What a transaction saw of a row after it had
-//! written it itself is what it saw at its own place.
+//! What an operation saw of a row that is written in part must be one version, though its columns
+//! were written by several. So the operation has a point of its own before its transaction's
+//! ([`Stand::Point`]): it comes after all whose columns it saw and before all who wrote these
+//! columns later. Where the linear order breaks that, the order of the two versions is named. What
+//! a transaction saw of a row after it had written it itself is what it saw at its own place.
 //!
 //! # Invariants
-//! As those of [`mod@crate::search`]: clauses are negations of forbidden cycles; `holds` is said only of an
-//! order that satisfies the rule.
+//! As those of [`mod@crate::search`]: clauses are negations of forbidden cycles; `holds` is said
+//! only of an order that satisfies the rule.
 //!
 //! # Cost
-//! Reachability in the visible graph ([`sight`]), and one look at each pair of a read and a version between
-//! the one that it saw and its transaction, per round. Engine infer is linear where values are unique; this
-//! one is for the others.
+//! Reachability in the visible graph ([`sight`]), and one look at each pair of a read and a version
+//! between the one that it saw and its transaction, per round. Engine infer is linear where values
+//! are unique; this one is for the others.
 //!
 //! [`Stand::Point`]: crate::problem::Stand::Point
 
@@ -51,8 +52,8 @@ use margay_verdict::{Budget, Certificate, Exhausted, Lemma};
 
 use crate::acyclic::{Acyclic, Link};
 use crate::atoms::Atoms;
-use crate::known::{Known, Reach, cycle};
-use crate::lemma::{Prover, Step, Steps};
+use crate::known::{KnownGraph, Reach, cycle};
+use crate::lemma::{CycleStep, Prover, Steps};
 use crate::lit::{Clauses, Sat};
 use crate::points::Points;
 use crate::problem::Problem;
@@ -71,12 +72,13 @@ pub(crate) enum Answer {
     Refuted(Vec<Lemma>),
 }
 
-/// A read that saw a version, and another version of the item: the second is before the first, or after the read.
+/// A read that saw a version, and another version of the item: the second is before the first, or
+/// after the read.
 type Clash = (u32, u32, u32);
 
 /// Decides one of these levels.
 pub(crate) fn decide(problem: &Problem<'_>, points: Points, budget: &Budget) -> Result<Answer, Exhausted> {
-    let known = Known::new(problem, points, problem.question.uses_session_order());
+    let known = KnownGraph::new(problem, points, problem.question.uses_session_order());
     let search = Weak { graph: Arc::new(known.graph()), known: &known };
     let times = times(&known, search.graph.node_count());
     if let Some(answer) = search.run(&times, 1, budget)? {
@@ -104,7 +106,7 @@ pub(crate) fn decide(problem: &Problem<'_>, points: Points, budget: &Budget) -> 
 
 /// A search at one of these levels.
 struct Weak<'k> {
-    known: &'k Known<'k>,
+    known: &'k KnownGraph<'k>,
     graph: Arc<Graph>,
 }
 
@@ -164,14 +166,14 @@ impl Weak<'_> {
 }
 
 fn refutation(
-    known: &Known<'_>,
+    known: &KnownGraph<'_>,
     atoms: Atoms<'_>,
     mut solver: Solver,
     mut cycles: Vec<Steps>,
     budget: &Budget,
 ) -> Result<Vec<Lemma>, Exhausted> {
     let step = |link: Link| match link {
-        Link::Fixed(label) => Step::Known(label),
+        Link::Fixed(label) => CycleStep::Known(label),
         Link::Optional(edge) => atoms.steps[edge as usize],
     };
     let of_theory = solver.take_cycles().into_iter();

@@ -1,5 +1,6 @@
-//! Engine solve against the definitions: all tiny histories, random ones, every certificate audited, the
-//! laws. With `MARGAY_RANDOM=100000` it takes two CPU minutes; what that gave stands in `docs/BENCHMARKS.md`.
+//! Engine solve against the definitions: all tiny histories, random ones, every certificate
+//! audited, the laws. With `MARGAY_RANDOM=100000` it takes two CPU minutes; what that gave stands
+//! in `docs/BENCHMARKS.md`.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! The documented answers of the corpora at the levels of this engine, large histories included; every
-//! certificate is audited.
+//! The documented answers of the corpora at the levels of this engine, large histories included;
+//! every certificate is audited.
 
 use std::time::Duration;
 

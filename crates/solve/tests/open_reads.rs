@@ -1,5 +1,5 @@
-//! Scans among inserts, updates and deletes of a few rows: every row that a scan left out, and every one that
-//! was not there, leaves open which version was seen.
+//! Scans among inserts, updates and deletes of a few rows: every row that a scan left out, and
+//! every one that was not there, leaves open which version was seen.
 
 use std::time::Duration;
 
@@ -28,8 +28,8 @@ fn scans(seed: u64) -> History {
     simulate_history(&config).expect("a history").0
 }
 
-/// Deciding one read after the other, a search had no answer within a minute where a client had waited as
-/// long for a real database.
+/// Deciding one read after the other, a search had no answer within a minute where a client had
+/// waited as long for a real database.
 #[test]
 fn rows_left_out_are_explained_all_at_once() {
     for seed in 0..6 {
@@ -50,9 +50,10 @@ fn rows_left_out_are_explained_all_at_once() {
     }
 }
 
-/// SmallBank at PostgreSQL's REPEATABLE READ: a check is cashed while savings grow, and a third client sees the savings
-/// but not the check. Both balances were seen a second time, and savings were emptied a hundred times, so
-/// that each read had too many candidates for the search; it stayed `unknown` for minutes.
+/// SmallBank at PostgreSQL's REPEATABLE READ: a check is cashed while savings grow, and a third
+/// client sees the savings but not the check. Both balances were seen a second time, and savings
+/// were emptied a hundred times, so that each read had too many candidates for the search; it
+/// stayed `unknown` for minutes.
 #[test]
 fn write_skew_between_balances_that_repeat() {
     let empty = |from: usize| -> String {

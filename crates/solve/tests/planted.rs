@@ -1,5 +1,5 @@
-//! One fault in an otherwise serial execution: the transactions that made it are found, with at most those
-//! whose versions they saw, and what is said of them is short.
+//! One fault in an otherwise serial execution: the transactions that made it are found, with at
+//! most those whose versions they saw, and what is said of them is short.
 
 #[path = "../benches/solve/serial.rs"]
 #[allow(dead_code, reason = "the benchmark makes other executions too")]

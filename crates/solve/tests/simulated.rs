@@ -1,5 +1,5 @@
-//! Simulated databases of known isolation: no false alarm where a protocol keeps its promise, and what the
-//! faults do is found.
+//! Simulated databases of known isolation: no false alarm where a protocol keeps its promise, and
+//! what the faults do is found.
 
 use margay_audit::audit;
 use margay_levels::Level;
@@ -81,8 +81,8 @@ fn visible_faults_are_found() {
     assert!(missed.is_empty(), "never found: {missed:#?}");
 }
 
-/// Evidence of a row that a scan left out was not heeded where no version of the row could match: the answer
-/// was an order that the audit rejected.
+/// Evidence of a row that a scan left out was not heeded where no version of the row could match:
+/// the answer was an order that the audit rejected.
 #[test]
 fn evidence_of_rows_left_out_counts() {
     let (mut decided, mut unknown) = (0, 0);
@@ -101,7 +101,8 @@ fn evidence_of_rows_left_out_counts() {
     assert!(decided > unknown, "{decided} decided, {unknown} unknown");
 }
 
-/// Lists, and a few transactions of unknown outcome, sent `read-committed` to a search over every version of every row.
+/// Lists, and a few transactions of unknown outcome, sent `read-committed` to a search over every
+/// version of every row.
 #[test]
 fn read_committed_with_lists_and_unknown_outcomes() {
     let config = SimConfig { transactions: 3_000, ..SimConfig::new(Protocol::RcMvcc, 1) };

@@ -12,7 +12,8 @@ use margay_solve::Solve;
 use margay_testkit::{random, show, tiny};
 use margay_verdict::{Budget, Certificate, Checker, Finding, Question, Verdict};
 
-/// What the definitions say of some transactions and of what aborted; nothing where that cannot be told apart.
+/// What the definitions say of some transactions and of what aborted; nothing where that cannot be
+/// told apart.
 fn alone(history: &History, question: Question, txns: &[TxnId]) -> Option<bool> {
     let keep = |txn: TxnId| txns.contains(&txn) || history.outcome(txn) == Outcome::Aborted;
     holds(&history.restrict(keep)?, question, &Budget::unlimited()).ok()
@@ -30,7 +31,8 @@ fn refutation(history: &History, question: Question) -> Option<Finding> {
     Some(finding)
 }
 
-/// Whether cutting a transaction out of the history cuts out what others saw of its versions, and no more.
+/// Whether cutting a transaction out of the history cuts out what others saw of its versions, and
+/// no more.
 fn is_plain(history: &History) -> bool {
     let odd = [OpKind::Append, OpKind::Scan, OpKind::Update, OpKind::Sql];
     let once = |txn: TxnId| {
@@ -74,7 +76,8 @@ fn look(history: &History, tally: &mut Tally) {
     }
 }
 
-/// In histories of eighty transactions with a fault a few of them are shown, and they are a violation by themselves.
+/// In histories of eighty transactions with a fault a few of them are shown, and they are a
+/// violation by themselves.
 #[test]
 fn slices_of_larger_histories_are_small() {
     let mut sizes = Vec::new();

@@ -7,8 +7,8 @@
 //!
 //! # Invariants
 //! - After the first error, every poll of the budget and of its clones is an error.
-//! - A shorter budget made by [`Budget::at_most`] ends by itself, without ending the one it was made
-//!   from. Cancelling, and running out of memory, end both.
+//! - A shorter budget made by [`Budget::at_most`] ends by itself, without ending the one it was
+//!   made from. Cancelling, and running out of memory, end both.
 
 use std::fmt;
 use std::sync::Arc;
@@ -52,7 +52,8 @@ struct Meter {
 }
 
 impl Meter {
-    /// Counts a poll; false if there were none left. Threads that poll at the same time may count as one.
+    /// Counts a poll; false if there were none left. Threads that poll at the same time may count
+    /// as one.
     fn count(&self) -> bool {
         let left = self.left.load(Ordering::Relaxed);
         self.left.store(left.saturating_sub(1), Ordering::Relaxed);
@@ -146,8 +147,9 @@ impl Budget {
         }
     }
 
-    /// The same budget that ends after `limit` polls, if it does not end before. For what an engine may try
-    /// before it goes on with something else: that must not depend on how fast the machine is.
+    /// The same budget that ends after `limit` polls, if it does not end before. For what an engine
+    /// may try before it goes on with something else: that must not depend on how fast the machine
+    /// is.
     #[must_use]
     pub fn at_most_polls(mut self, limit: u64) -> Self {
         self.polls = Some(Arc::new(Meter { limit, left: AtomicU64::new(limit) }));
@@ -156,7 +158,8 @@ impl Budget {
 
     /// The same budget that also ends when the process holds more than `bytes` of resident memory.
     ///
-    /// Where the operating system does not tell how much that is (other than Linux), there is no limit.
+    /// Where the operating system does not tell how much that is (other than Linux), there is no
+    /// limit.
     #[must_use]
     pub fn with_memory(mut self, bytes: u64) -> Self {
         self.memory = Some(bytes);
@@ -178,7 +181,8 @@ impl Budget {
     /// Whether to go on.
     ///
     /// # Errors
-    /// When the time or the memory is used up, or the budget was cancelled. All later polls fail too.
+    /// When the time or the memory is used up, or the budget was cancelled. All later polls fail
+    /// too.
     #[inline]
     pub fn poll(&self) -> Result<(), Exhausted> {
         let ended = self.ended.load(Ordering::Relaxed);
@@ -269,7 +273,8 @@ mod tests {
         start.elapsed()
     }
 
-    /// A budget looked at the clock once in 1,024 polls, so a loop of slow steps ran on for minutes.
+    /// A budget looked at the clock once in 1,024 polls, so a loop of slow steps ran on for
+    /// minutes.
     #[test]
     fn slow_steps_end_in_time() {
         let budget = Budget::unlimited().with_time(Duration::from_millis(30));

@@ -10,14 +10,14 @@ use margay_sql::{Possible, Term, Value};
 
 /// Which committed states one statement saw.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Sight {
+pub struct StatementSight {
     /// The state: how many transactions of the order it has.
     pub at: u32,
     /// Rows that were seen as of other states.
     pub pins: Vec<Pin>,
 }
 
-impl Sight {
+impl StatementSight {
     /// The whole state after so many transactions.
     #[must_use]
     pub fn state(at: u32) -> Self {
@@ -48,7 +48,7 @@ pub struct Execution {
     pub order: Vec<TxnId>,
     /// What statements saw; a statement that is not here saw everything that committed before its
     /// own transaction.
-    pub sights: Vec<(OpId, Sight)>,
+    pub sights: Vec<(OpId, StatementSight)>,
     /// The values of initial rows that the history does not know; where nothing is said, 0, an
     /// empty text, or NULL.
     pub initial: Vec<Initial>,

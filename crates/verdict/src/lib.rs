@@ -1,14 +1,16 @@
 //! Verdicts that can be checked by someone who does not trust the engine.
 //!
-//! An engine is a [`Checker`]: given a history and a [`Question`], within a [`Budget`], it answers with a [`Verdict`].
-//! `holds` and `violated` carry a [`Certificate`], which the crate `margay-audit` re-checks against the history alone.
-//! What engines and the audit both have to know of a history is here too: what objects hold ([`cell`]), what operations
-//! do ([`state`]), what conditions mean ([`Predicates`]), what statements sum up ([`summaries`]), who wrote a
-//! value ([`last_writes`]), and whose unknown outcome was seen ([`seen`](mod@seen)).
+//! An engine is a [`Checker`]: given a history and a [`Question`], within a [`Budget`], it answers
+//! with a [`Verdict`]. `holds` and `violated` carry a [`Certificate`], which the crate
+//! `margay-audit` re-checks against the history alone. What engines and the audit both have to know
+//! of a history is here too: what objects hold ([`cell`]), what operations do ([`state`]), what
+//! conditions mean ([`Predicates`]), what statements sum up ([`summaries`]), who wrote a value
+//! ([`last_writes`]), and whose unknown outcome was seen ([`seen`](mod@seen)).
 //!
 //! # Invariants
 //! - Nothing here depends on an engine, and nothing here searches.
-//! - Certificates are data in the history's ids; files hold them in the recorder's labels ([`wire`]).
+//! - Certificates are data in the history's ids; files hold them in the recorder's labels
+//!   ([`wire`]).
 //! - A violation is a result, not an error. Ill-formed input never reaches this crate.
 
 mod budget;

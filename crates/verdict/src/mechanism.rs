@@ -13,7 +13,7 @@ use margay_levels::profile::{
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Mechanisms {
     /// What plain reads see.
-    pub view: View,
+    pub view: ReadView,
     /// Whether what one snapshot shows of different objects belongs to one point in time. Where
     /// each object is read at a point of its own, each is explained by itself.
     pub together: bool,
@@ -99,13 +99,13 @@ impl Points {
 
 /// What plain reads see.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum View {
+pub enum ReadView {
     /// The newest versions, committed or not, each object at a point of the statement of its own.
     /// An abort takes away what its transaction wrote, and nothing else.
     Uncommitted,
     /// The newest committed versions at one point of each statement.
     Statement,
-    /// As [`View::Statement`], but a transaction that writes nothing may read all at one point
+    /// As [`ReadView::Statement`], but a transaction that writes nothing may read all at one point
     /// since its beginning.
     StatementOrBefore,
     /// Those at one point of BEGIN.
@@ -132,22 +132,22 @@ pub enum Certified {
     Ssi,
 }
 
-impl View {
+impl ReadView {
     /// All, with their words.
-    pub const ALL: [(View, &'static str); 7] = [
-        (View::Uncommitted, "uncommitted"),
-        (View::Statement, "statement"),
-        (View::StatementOrBefore, "statement-or-before"),
-        (View::Begin, "begin"),
-        (View::FirstStatement, "first-statement"),
-        (View::FirstRead, "first-read"),
-        (View::Within, "within"),
+    pub const ALL: [(ReadView, &'static str); 7] = [
+        (ReadView::Uncommitted, "uncommitted"),
+        (ReadView::Statement, "statement"),
+        (ReadView::StatementOrBefore, "statement-or-before"),
+        (ReadView::Begin, "begin"),
+        (ReadView::FirstStatement, "first-statement"),
+        (ReadView::FirstRead, "first-read"),
+        (ReadView::Within, "within"),
     ];
 
     /// Whether all plain reads of a transaction see one snapshot.
     #[must_use]
     pub fn is_shared(self) -> bool {
-        matches!(self, View::Begin | View::FirstStatement | View::FirstRead | View::Within)
+        matches!(self, ReadView::Begin | ReadView::FirstStatement | ReadView::FirstRead | ReadView::Within)
     }
 }
 
@@ -187,7 +187,7 @@ impl Mechanisms {
         let rows = profile.mutual_exclusion == Some(Granularity::Row);
         let blocks = |mode: Mode| mode.predicate == PredicateLock::Blocking;
         Self {
-            view: if loose && view.is_shared() { View::Within } else { view },
+            view: if loose && view.is_shared() { ReadView::Within } else { view },
             together: !loose && !matches!(select.read, Read::Newest | Read::Uncommitted),
             read_locks: select.lock == Lock::Share && rows,
             write_locks: profile.mutual_exclusion.filter(|_| update.lock == Lock::Exclusive),
@@ -222,7 +222,7 @@ impl Mechanisms {
     /// that. Others overwrite it where they neither wait nor make a version of their own.
     #[must_use]
     pub fn keeps_own(&self) -> bool {
-        self.view != View::Uncommitted || self.write_locks.is_some()
+        self.view != ReadView::Uncommitted || self.write_locks.is_some()
     }
 
     /// Whether a transaction that has written a row sees no older version of it beside its own.
@@ -249,7 +249,7 @@ impl Mechanisms {
     /// one by one, without what lies between them, a row may move past a scan.
     #[must_use]
     pub fn scans_whole(&self) -> bool {
-        self.view != View::Uncommitted && (self.together || self.read_regions)
+        self.view != ReadView::Uncommitted && (self.together || self.read_regions)
     }
 }
 
@@ -267,15 +267,15 @@ fn locking(profile: &Profile) -> Locking {
     }
 }
 
-fn view(profile: &Profile, read: Read) -> View {
+fn view(profile: &Profile, read: Read) -> ReadView {
     match (read, profile.consistent_read) {
-        (Read::Uncommitted, _) => View::Uncommitted,
-        (Read::Newest, None) if profile.protocol.contains("MVCC") => View::StatementOrBefore,
-        (Read::Newest, _) | (_, None | Some(Snapshot::Statement)) => View::Statement,
-        (_, Some(Snapshot::Begin)) => View::Begin,
-        (_, Some(Snapshot::FirstStatement)) => View::FirstStatement,
-        (_, Some(Snapshot::FirstRead)) => View::FirstRead,
-        (_, Some(Snapshot::Within)) => View::Within,
+        (Read::Uncommitted, _) => ReadView::Uncommitted,
+        (Read::Newest, None) if profile.protocol.contains("MVCC") => ReadView::StatementOrBefore,
+        (Read::Newest, _) | (_, None | Some(Snapshot::Statement)) => ReadView::Statement,
+        (_, Some(Snapshot::Begin)) => ReadView::Begin,
+        (_, Some(Snapshot::FirstStatement)) => ReadView::FirstStatement,
+        (_, Some(Snapshot::FirstRead)) => ReadView::FirstRead,
+        (_, Some(Snapshot::Within)) => ReadView::Within,
     }
 }
 

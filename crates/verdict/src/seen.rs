@@ -1,8 +1,8 @@
 //! Which transactions of unknown outcome were seen.
 //!
-//! A value that one transaction alone wrote, and that another saw, shows that the first committed, and by when.
-//! Knowing that early spares engines many wrong turns. It is a guess: a predicate update may have made the same
-//! value. What follows from it is audited, or proved without it.
+//! A value that one transaction alone wrote, and that another saw, shows that the first committed,
+//! and by when. Knowing that early spares engines many wrong turns. It is a guess: a predicate
+//! update may have made the same value. What follows from it is audited, or proved without it.
 //!
 //! # Cost
 //! Linear in what operations wrote and saw.

@@ -1,10 +1,10 @@
 //! What operations mean: a state maps objects to values, an operation observes it and changes it.
 //!
 //! # Design
-//! An operation is given a [`View`]: what it sees of each object. [`check`] says whether the client
-//! can have seen what it recorded, [`effects`] what the operation does. A [`State`] is the view of
-//! a serial replay and changes in place; an [`Overlay`] is a transaction's view of a state that
-//! stands still, with its own effects on top.
+//! An operation is given an [`ObjectView`]: what it sees of each object. [`check`] says whether the
+//! client can have seen what it recorded, [`effects`] what the operation does. A [`State`] is the
+//! view of a serial replay and changes in place; an [`Overlay`] is a transaction's view of a state
+//! that stands still, with its own effects on top.
 //!
 //! # Cost
 //! A read of a value that the history has compares two ids. A scan looks at every object of its
@@ -78,7 +78,7 @@ impl fmt::Display for Mismatch {
 }
 
 /// What an operation sees of each object.
-pub trait View {
+pub trait ObjectView {
     /// The object's value.
     fn look(&self, object: ObjectId) -> Cow<'_, Cell>;
 
@@ -101,7 +101,7 @@ pub trait View {
 pub fn matching(
     predicates: &Predicates<'_>,
     predicate: PredicateId,
-    view: &impl View,
+    view: &impl ObjectView,
 ) -> Result<Vec<ObjectId>, Outside> {
     let mut found = Vec::new();
     for &object in predicates.domain(predicate) {
@@ -119,7 +119,7 @@ pub fn matching(
 pub fn effects(
     predicates: &Predicates<'_>,
     op: &Op<'_>,
-    view: &impl View,
+    view: &impl ObjectView,
 ) -> Result<Vec<(ObjectId, Effect)>, Outside> {
     let history = predicates.history();
     match op.kind {
@@ -159,7 +159,7 @@ pub fn plain_effect(history: &History, kind: OpKind, access: &Access) -> Effect 
 ///
 /// # Errors
 /// What it cannot have seen, or why that cannot be told.
-pub fn check(predicates: &Predicates<'_>, op: &Op<'_>, view: &impl View) -> Result<(), Fault> {
+pub fn check(predicates: &Predicates<'_>, op: &Op<'_>, view: &impl ObjectView) -> Result<(), Fault> {
     let history = predicates.history();
     match op.kind {
         OpKind::Read => op.accesses.iter().try_for_each(|a| compare(history, op.id, a, &view.look(a.object))),
@@ -200,7 +200,7 @@ fn check_summary(
     predicates: &Predicates<'_>,
     op: &Op<'_>,
     asked: &Asked,
-    view: &impl View,
+    view: &impl ObjectView,
 ) -> Result<(), Fault> {
     if !predicates.is_answered(op.id) {
         return Ok(());
@@ -233,7 +233,12 @@ fn mismatch(history: &History, op: OpId, object: ObjectId, expected: String, obs
 }
 
 /// The rows that the client saw are exactly those that matched.
-fn same_objects(history: &History, op: &Op<'_>, matched: &[ObjectId], view: &impl View) -> Result<(), Fault> {
+fn same_objects(
+    history: &History,
+    op: &Op<'_>,
+    matched: &[ObjectId],
+    view: &impl ObjectView,
+) -> Result<(), Fault> {
     if let Some(object) = op.shows_twice() {
         let expected = "one row of it".to_owned();
         return Err(Fault::Mismatch(Mismatch {
@@ -267,7 +272,7 @@ pub struct State<'p> {
     cells: Vec<Cell>,
 }
 
-impl View for State<'_> {
+impl ObjectView for State<'_> {
     fn look(&self, object: ObjectId) -> Cow<'_, Cell> {
         Cow::Borrowed(&self.cells[object.index()])
     }
@@ -363,7 +368,7 @@ pub struct Overlay<'s, 'p> {
     own: HashMap<ObjectId, Vec<Effect>>,
 }
 
-impl View for Overlay<'_, '_> {
+impl ObjectView for Overlay<'_, '_> {
     fn look(&self, object: ObjectId) -> Cow<'_, Cell> {
         let base = self.base.look(object);
         match self.own.get(&object) {

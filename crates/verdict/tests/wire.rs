@@ -4,7 +4,7 @@ use margay_history::{History, NameId, OpId, TxnId, Version};
 use margay_levels::profile::Granularity;
 use margay_levels::{Anomaly, Level};
 use margay_testkit::history;
-use margay_verdict::mechanism::{Certified, Locking, Mechanisms, Points, View};
+use margay_verdict::mechanism::{Certified, Locking, Mechanisms, Points, ReadView};
 use margay_verdict::wire::{fingerprint, from_json, to_json};
 use margay_verdict::{
     Breach, Broken, Certificate, Claim, Edge, Lemma, Order, Point, Question, ReadFrom, Reason, Versions,
@@ -58,7 +58,7 @@ fn certificates(h: &History) -> Vec<Certificate> {
 
 fn breach(broken: Broken) -> Certificate {
     let mechanisms = Mechanisms {
-        view: View::FirstRead,
+        view: ReadView::FirstRead,
         together: true,
         read_locks: true,
         write_locks: Some(Granularity::Row),

@@ -132,7 +132,8 @@ impl Session {
         true
     }
 
-    /// A portal that is gone. If it was suspended, its statement ran, but not all of its rows were seen.
+    /// A portal that is gone. If it was suspended, its statement ran, but not all of its rows were
+    /// seen.
     fn give_up(&mut self, mut portal: Portal, now: i64) {
         let bytes = portal.bound.values.iter().flatten().flatten().map(Vec::len).sum::<usize>();
         self.release(bytes + 16);

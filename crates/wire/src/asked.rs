@@ -2,7 +2,8 @@
 
 use crate::body::Body;
 
-/// The texts, if these are whole messages and every statement among them has its text with it; none if it cannot be told.
+/// The texts, if these are whole messages and every statement among them has its text with it; none
+/// if it cannot be told.
 #[must_use]
 pub fn asked(mut bytes: &[u8]) -> Option<Vec<&str>> {
     let mut texts = Vec::new();

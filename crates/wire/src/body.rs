@@ -1,4 +1,5 @@
-//! Reads the parts of a message's body. Every read is checked: a body that is too short gives `None`.
+//! Reads the parts of a message's body. Every read is checked: a body that is too short gives
+//! `None`.
 
 /// What is left of a body.
 #[derive(Clone, Copy, Debug)]

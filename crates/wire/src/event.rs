@@ -11,13 +11,15 @@ pub enum Event {
     Backend(u32),
     /// The server reported a setting.
     Parameter(String, String),
-    /// A Parse or Bind succeeded that was sent at this time: the transaction may have taken its snapshot.
+    /// A Parse or Bind succeeded that was sent at this time: the transaction may have taken its
+    /// snapshot.
     Planned(i64),
     /// A statement of the extended protocol.
     Executed(Box<Executed>),
     /// All statements of a Query message. If one failed, it is the last.
     Queried(Vec<Executed>),
-    /// An error that belongs to no statement, such as a failed Parse, or a commit that failed at Sync.
+    /// An error that belongs to no statement, such as a failed Parse, or a commit that failed at
+    /// Sync.
     Refused(Refusal, i64),
     /// The server is ready: `I` idle, `T` in a transaction, `E` in a failed one. At this time.
     Ready(u8, i64),
@@ -107,7 +109,8 @@ pub struct Times {
 /// What became of a statement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// It succeeded, with this command tag. The tag is empty if its portal was given up before its last row.
+    /// It succeeded, with this command tag. The tag is empty if its portal was given up before its
+    /// last row.
     Done(String),
     /// It failed.
     Failed(Refusal),

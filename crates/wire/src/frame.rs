@@ -1,4 +1,5 @@
-//! Cuts a stream of bytes into messages: a type byte, a length of four bytes that includes itself, a body.
+//! Cuts a stream of bytes into messages: a type byte, a length of four bytes that includes itself,
+//! a body.
 
 /// Longer bodies are skipped by their length.
 pub const MAX_BODY: usize = 1 << 20;
@@ -18,7 +19,8 @@ pub enum Side {
 }
 
 impl Side {
-    /// How many bytes of a body of this type are kept: nothing of passwords, authentication and COPY data.
+    /// How many bytes of a body of this type are kept: nothing of passwords, authentication and
+    /// COPY data.
     fn kept(self, tag: u8, length: usize) -> usize {
         match (self, tag) {
             (Side::Client, b'p' | b'd') | (Side::Server, b'R' | b'd') => 0,

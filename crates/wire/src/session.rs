@@ -12,7 +12,8 @@ use crate::event::{Bound, Column, Event, Executed, Prepared};
 /// More outstanding messages than this make a session blind.
 pub const MAX_QUEUE: usize = 100_000;
 
-/// More bytes in outstanding messages, prepared statements and portals than this make a session blind.
+/// More bytes in outstanding messages, prepared statements and portals than this make a session
+/// blind.
 const MAX_HELD: usize = 32 << 20;
 
 /// The answer that a message will get, with what the message said.
@@ -191,7 +192,8 @@ impl Session {
             Some(Expect::Query(query)) => query.copies,
             _ => false,
         };
-        // Some clients send all rows before the server asks for them. Where there is no copy it ignores them.
+        // Some clients send all rows before the server asks for them. Where there is no copy it
+        // ignores them.
         if !copies && matches!(self.queue.back(), Some(Expect::Execute { .. } | Expect::Query(_))) {
             return;
         }

@@ -1,4 +1,5 @@
-//! Random bytes and random splits: never a panic, never an event that depends on how bytes were split.
+//! Random bytes and random splits: never a panic, never an event that depends on how bytes were
+//! split.
 
 use margay_wire::{Event, Session, Startup};
 

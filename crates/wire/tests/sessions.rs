@@ -101,7 +101,8 @@ fn a_statement_has_the_time_of_its_bind_and_its_types() {
     assert_eq!(it.bound.as_ref().and_then(|bound| bound.values.clone()), Some(vec![Some(b"5".to_vec())]));
 }
 
-/// The second statement of a pipeline fails: the third never runs, whether it was sent before or after the error.
+/// The second statement of a pipeline fails: the third never runs, whether it was sent before or
+/// after the error.
 #[test]
 fn an_error_skips_everything_up_to_the_sync() {
     for late in [false, true] {
@@ -164,7 +165,8 @@ fn a_copy_with_an_early_sync_is_followed() {
     assert_eq!(talk.told(), ["COPY: 0, COPY 1 [5, 14]", "I"]);
 }
 
-/// asyncpg sends all rows with its question; the session used to be given up when the end of the copy came first.
+/// asyncpg sends all rows with its question; the session used to be given up when the end of the
+/// copy came first.
 #[test]
 fn a_copy_whose_rows_come_early_is_followed() {
     let mut talk = Talk::new();
@@ -182,7 +184,8 @@ fn what_is_outstanding_when_the_connection_ends_is_lost() {
     assert_eq!(talk.told(), ["A: 0, lost [5, 20]", "COMMIT: 0, lost [8, 20]"]);
 }
 
-/// The server ends a connection in the middle of a statement: one statement, which failed, not one more that was lost.
+/// The server ends a connection in the middle of a statement: one statement, which failed, not one
+/// more that was lost.
 #[test]
 fn a_statement_whose_failure_ends_the_connection_is_one() {
     let mut talk = Talk::new();
@@ -212,7 +215,8 @@ fn what_does_not_fit_makes_the_session_blind() {
     }
 }
 
-/// Secrets are in messages of type `p` and in the authentication phase; nothing of them is in memory or events.
+/// Secrets are in messages of type `p` and in the authentication phase; nothing of them is in
+/// memory or events.
 #[test]
 fn passwords_are_never_kept() {
     let mut session = Session::new();

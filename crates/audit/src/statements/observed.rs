@@ -14,11 +14,12 @@
 use hashbrown::{HashMap, HashSet};
 use margay_executions::formula::{Clauses, Open, encode, row_of};
 use margay_executions::{
-    Answer, Constraints, Family, Machine, Part, Ran, Rules, Step, exhaust, in_row_order, unknown_rows,
+    Answer, Constraints, Family, Machine, Part, Ran, Rules, StatementStep, exhaust, in_row_order,
+    unknown_rows,
 };
 use margay_history::{History, OpId, Outcome, TxnId, Version};
 use margay_sql::{Value, Write};
-use margay_verdict::execution::{Clash, Execution, PartRow, Pin, Reading, Sight, Unexplained};
+use margay_verdict::execution::{Clash, Execution, PartRow, Pin, Reading, StatementSight, Unexplained};
 use margay_verdict::{Budget, Point, Question};
 
 use super::misrun;
@@ -48,7 +49,8 @@ pub(crate) fn holds(
     if execution.initial.iter().any(|cell| !unknown_rows(history).contains(&cell.object)) {
         return reject("it names an initial value that the history knows");
     }
-    let sights: HashMap<OpId, &Sight> = execution.sights.iter().map(|(op, sight)| (*op, sight)).collect();
+    let sights: HashMap<OpId, &StatementSight> =
+        execution.sights.iter().map(|(op, sight)| (*op, sight)).collect();
     let needed = needed(history, execution, &sights);
     let hides = hides_writers(history, rules, &execution.order);
     let constraints = Constraints::new(history, rules);
@@ -116,7 +118,13 @@ impl Recorded {
 
     /// A statement with this sight sees the versions that evidence says it saw. A version that
     /// leaves its row as it was is none.
-    fn look(&self, machine: &Machine<'_>, op: OpId, sight: &Sight, ran: &Ran) -> Result<(), Rejected> {
+    fn look(
+        &self,
+        machine: &Machine<'_>,
+        op: OpId,
+        sight: &StatementSight,
+        ran: &Ran,
+    ) -> Result<(), Rejected> {
         let history = machine.history();
         let Some(set) = history.evidence().version_set(op) else { return Ok(()) };
         for &(object, version) in &set.versions {
@@ -142,7 +150,7 @@ impl Recorded {
         table: margay_sql::TableId,
         key: &[Value],
         version: Version,
-        sight: &Sight,
+        sight: &StatementSight,
     ) -> bool {
         let state = match version {
             Version::Initial => Some(0),
@@ -179,7 +187,7 @@ fn hides_writers(history: &History, rules: Rules, order: &[TxnId]) -> bool {
 }
 
 /// For each place in the order the earliest state that is seen there or later.
-fn needed(history: &History, execution: &Execution, sights: &HashMap<OpId, &Sight>) -> Vec<u32> {
+fn needed(history: &History, execution: &Execution, sights: &HashMap<OpId, &StatementSight>) -> Vec<u32> {
     let mut needed = vec![0; execution.order.len()];
     let mut least = u32::MAX;
     for (here, &txn) in execution.order.iter().enumerate().rev() {
@@ -197,11 +205,11 @@ fn needed(history: &History, execution: &Execution, sights: &HashMap<OpId, &Sigh
 fn run(
     machine: &mut Machine<'_>,
     txn: TxnId,
-    sights: &HashMap<OpId, &Sight>,
+    sights: &HashMap<OpId, &StatementSight>,
     place: &Place<'_>,
 ) -> Result<Option<u32>, Rejected> {
     let history = machine.history();
-    let latest = Sight::state(place.here);
+    let latest = StatementSight::state(place.here);
     let mut transaction = machine.begin();
     let (mut ran, mut snapshot) = (Ran::default(), None);
     for op in machine.statements(txn)? {
@@ -266,8 +274,8 @@ fn run(
 struct Before<'a> {
     txn: TxnId,
     op: OpId,
-    sights: &'a HashMap<OpId, &'a Sight>,
-    latest: &'a Sight,
+    sights: &'a HashMap<OpId, &'a StatementSight>,
+    latest: &'a StatementSight,
 }
 
 /// Whether a statement sees one committed state, and writes the newest versions. One that locks
@@ -277,8 +285,8 @@ struct Before<'a> {
 fn sees_one_state(
     machine: &mut Machine<'_>,
     before: &Before<'_>,
-    sight: &Sight,
-    step: &Step,
+    sight: &StatementSight,
+    step: &StatementStep,
     here: u32,
 ) -> Result<bool, Rejected> {
     let Ok(outcome) = &step.result else { return Ok(false) };
@@ -319,19 +327,23 @@ fn sees_one_state(
 }
 
 /// What a statement gives on one whole state, after those before it.
-fn in_whole_state(machine: &mut Machine<'_>, before: &Before<'_>, at: u32) -> Result<Step, Rejected> {
+fn in_whole_state(
+    machine: &mut Machine<'_>,
+    before: &Before<'_>,
+    at: u32,
+) -> Result<StatementStep, Rejected> {
     let mut transaction = machine.begin();
     for op in machine.statements(before.txn)?.into_iter().take_while(|&op| op != before.op) {
         let sight = before.sights.get(&op).copied().unwrap_or(before.latest);
         machine.step(&mut transaction, op, sight)?;
     }
-    let step = machine.step(&mut transaction, before.op, &Sight::state(at))?;
+    let step = machine.step(&mut transaction, before.op, &StatementSight::state(at))?;
     machine.drop(transaction);
     Ok(step)
 }
 
 /// Whether the rows that a statement read are the latest ones, or its transaction's own.
-fn items_are_latest(machine: &Machine<'_>, step: &Step, here: u32) -> bool {
+fn items_are_latest(machine: &Machine<'_>, step: &StatementStep, here: u32) -> bool {
     let rows = step.result.iter().flat_map(|outcome| &outcome.reads.rows).filter(|read| read.present);
     let mut rows = rows.filter_map(|read| Some((read, read.stamp.filter(|stamp| stamp >> 63 == 0)?)));
     rows.all(|(read, stamp)| {

@@ -1,24 +1,27 @@
 //! A mixture of versions that explains a result, found by coming nearer to it row by row.
 //!
 //! # Problem
-//! By the definition of `read-committed` each row that a statement saw may be as of a state of its own. There are far
-//! too many mixtures to try, and most results are those of one state, but for few rows.
+//! By the definition of `read-committed` each row that a statement saw may be as of a state of its
+//! own. There are far too many mixtures to try, and most results are those of one state, but for
+//! few rows.
 //!
 //! # Algorithm
-//! Begin with one whole state. Of the rows that matter, those come first whose versions have the most values in common
-//! with what is wrong: rows of the result that were not observed, and the other way round. Each is pinned to its other
-//! versions; the first one that leaves less wrong is kept, and so on until nothing is wrong, or nothing helps.
+//! Begin with one whole state. Of the rows that matter, those come first whose versions have the
+//! most values in common with what is wrong: rows of the result that were not observed, and the
+//! other way round. Each is pinned to its other versions; the first one that leaves less wrong is
+//! kept, and so on until nothing is wrong, or nothing helps.
 //!
 //! # Invariants
-//! - Sights that are found fit and are allowed. None is left out: whoever needs all of them goes on looking.
+//! - Sights that are found fit and are allowed. None is left out: whoever needs all of them goes on
+//!   looking.
 //!
 //! # Cost
-//! [`MOST`] executions of the statement.
+//! [`MAX_EXECUTIONS`] executions of the statement.
 
 use margay_sql::{Key, TableId, Value};
 use margay_verdict::Outside;
 use margay_verdict::compare::same;
-use margay_verdict::execution::Sight;
+use margay_verdict::execution::StatementSight;
 
 use super::Choices;
 use super::sights::Found;
@@ -26,14 +29,14 @@ use crate::fits::Difference;
 use crate::machine::Machine;
 
 /// The most executions of one statement.
-const MOST: u32 = 400;
+const MAX_EXECUTIONS: u32 = 400;
 
 impl Choices {
     /// Comes nearer to what was observed, from the latest state that the statement probably saw.
     pub(super) fn nearest(&mut self, machine: &mut Machine<'_>, found: &mut Found) -> Result<(), Outside> {
-        let mut sight = Sight::state(self.likely(machine));
+        let mut sight = StatementSight::state(self.likely(machine));
         let first = self.attempt(machine, &sight, found)?;
-        let (mut seen, mut left) = (first.seen, MOST);
+        let (mut seen, mut left) = (first.seen, MAX_EXECUTIONS);
         let Some(mut wrong) = first.difference else { return Ok(()) };
         while found.sights.is_empty() && wrong.amount() > 0 {
             let rows = self.undecided(machine, &sight, &seen, usize::MAX)?;

@@ -1,34 +1,40 @@
 //! The sights that a statement can have: which committed states it saw.
 //!
 //! # Algorithm
-//! Whole states are tried from the latest back to the oldest that makes a difference.
-//! At `repeatable-read` and, by its definition, at `read-committed` a statement may see rows of different states. Rows
-//! that matter are pinned one after the other to each of their versions: those that were read, those that a condition
-//! would find in one of their versions, and all of them where the statement fails.
+//! Whole states are tried from the latest back to the oldest that makes a difference. At
+//! `repeatable-read` and, by its definition, at `read-committed` a statement may see rows of
+//! different states. Rows that matter are pinned one after the other to each of their versions:
+//! those that were read, those that a condition would find in one of their versions, and all of
+//! them where the statement fails.
 //!
 //! # Invariants
-//! - A sight is left out only if it does not fit, the level does not allow it, or another one has the same
-//!   writes. Where there are too many, [`Choices::cut`] says so.
+//! - A sight is left out only if it does not fit, the level does not allow it, or another one has
+//!   the same writes. Where there are too many, [`Choices::cut`] says so.
 
 use hashbrown::HashSet;
 use margay_sql::{Key, TableId, Write};
 use margay_verdict::Outside;
-use margay_verdict::execution::{Pin, Reading, Sight};
+use margay_verdict::execution::{Pin, Reading, StatementSight};
 
 use super::{Choices, same_writes};
 use crate::fits::Difference;
-use crate::machine::{Machine, Ran, Step};
+use crate::machine::{Machine, Ran, StatementStep};
 use crate::rules::Family;
 
 /// The most combinations of versions that are tried for one statement.
-const MOST: usize = 20_000;
+const MAX_COMBINATIONS: usize = 20_000;
 
 /// Stamps of a transaction's own writes are above this.
 const OWN: u64 = 1 << 63;
 
 impl Choices {
     /// Whether the level allows this sight of the statement, given what the statement did with it.
-    pub(super) fn allowed(&self, machine: &Machine<'_>, step: &Step, sight: &Sight) -> bool {
+    pub(super) fn allowed(
+        &self,
+        machine: &Machine<'_>,
+        step: &StatementStep,
+        sight: &StatementSight,
+    ) -> bool {
         let Ok(outcome) = &step.result else { return false };
         match self.rules.family {
             Family::Committed(_) if self.sees_one_state() => outcome.writes.iter().all(|write| {
@@ -51,9 +57,9 @@ impl Choices {
         self.rules.family == Family::Committed(Reading::Statement) || self.recent && !self.mixes
     }
 
-    /// All sights of the next statement that fit and are allowed, each with other writes; one is enough where nothing
-    /// is written.
-    pub(super) fn options(&mut self, machine: &mut Machine<'_>) -> Result<Vec<Sight>, Outside> {
+    /// All sights of the next statement that fit and are allowed, each with other writes; one is
+    /// enough where nothing is written.
+    pub(super) fn options(&mut self, machine: &mut Machine<'_>) -> Result<Vec<StatementSight>, Outside> {
         let mut found = Found { one_each: self.one_each, ..Found::default() };
         match self.rules.family {
             Family::Committed(Reading::Statement) => self.statement_sights(machine, &mut found)?,
@@ -77,7 +83,7 @@ impl Choices {
     pub(super) fn attempt(
         &mut self,
         machine: &mut Machine<'_>,
-        sight: &Sight,
+        sight: &StatementSight,
         found: &mut Found,
     ) -> Result<Attempt, Outside> {
         if self.is_over() {
@@ -108,7 +114,8 @@ impl Choices {
         Ok(tried)
     }
 
-    /// Whole states: those that the statement can have seen by its interval, and if none of them fits, all.
+    /// Whole states: those that the statement can have seen by its interval, and if none of them
+    /// fits, all.
     fn statement_sights(&mut self, machine: &mut Machine<'_>, found: &mut Found) -> Result<(), Outside> {
         let oldest = if self.recent { self.low } else { machine.oldest() };
         if let Some(&(first, last)) = self.spans.get(self.levels.len()) {
@@ -129,7 +136,8 @@ impl Choices {
     ) -> Result<(), Outside> {
         let mut next = Some(latest);
         while let Some(at) = next {
-            let Attempt { seen, looks_again, .. } = self.attempt(machine, &Sight::state(at), found)?;
+            let Attempt { seen, looks_again, .. } =
+                self.attempt(machine, &StatementSight::state(at), found)?;
             if found.only {
                 return Ok(());
             }
@@ -141,8 +149,9 @@ impl Choices {
         Ok(())
     }
 
-    /// A locking statement looks again at the rows that it found: they are as of the state before its transaction's
-    /// commit, or gone if they ended meanwhile. What it only reads on the way need not be looked at again.
+    /// A locking statement looks again at the rows that it found: they are as of the state before
+    /// its transaction's commit, or gone if they ended meanwhile. What it only reads on the way
+    /// need not be looked at again.
     fn rechecked(
         &mut self,
         machine: &mut Machine<'_>,
@@ -152,7 +161,7 @@ impl Choices {
     ) -> Result<(), Outside> {
         // A row that goes on under another key is followed there, which is not known here.
         self.cut |= machine.moves_rows();
-        let mut sights = vec![Sight::state(at)];
+        let mut sights = vec![StatementSight::state(at)];
         let mut known: Vec<(TableId, &Key)> = Vec::new();
         for read in seen.rows.iter().filter(|read| read.present) {
             let newest = machine.last_writer(read.table, &read.key, self.here);
@@ -166,12 +175,12 @@ impl Choices {
             let now = Some(machine.pin(read.table, &read.key, self.here));
             let gone = machine.end_of(read.table, &read.key, at, self.here).map(Some);
             let pins: Vec<Option<Pin>> = [now].into_iter().chain(gone).chain(then).collect();
-            let with = |sight: &Sight, pin: &Option<Pin>| Sight {
+            let with = |sight: &StatementSight, pin: &Option<Pin>| StatementSight {
                 at,
                 pins: sight.pins.iter().chain(pin).cloned().collect(),
             };
             sights = pins.iter().flat_map(|pin| sights.iter().map(move |sight| with(sight, pin))).collect();
-            if sights.len() > MOST {
+            if sights.len() > MAX_COMBINATIONS {
                 self.cut = true;
                 return Ok(());
             }
@@ -184,14 +193,14 @@ impl Choices {
 
     /// Every combination of the versions of the rows that matter.
     fn row_sights(&mut self, machine: &mut Machine<'_>, found: &mut Found) -> Result<(), Outside> {
-        let mut open = vec![Sight::state(self.here)];
+        let mut open = vec![StatementSight::state(self.here)];
         let mut tried = 0;
         while let Some(sight) = open.pop() {
             tried += 1;
             if found.only {
                 return Ok(());
             }
-            if tried > MOST {
+            if tried > MAX_COMBINATIONS {
                 self.cut = true;
                 return Ok(());
             }
@@ -212,7 +221,8 @@ impl Choices {
         Ok(())
     }
 
-    /// The ways in which a row can be seen: as of its versions, latest first, or not at all where it was replaced.
+    /// The ways in which a row can be seen: as of its versions, latest first, or not at all where
+    /// it was replaced.
     pub(super) fn pins(&self, machine: &Machine<'_>, table: TableId, key: &Key) -> Vec<Pin> {
         let states = machine.states_of(table, key, self.here).into_iter();
         let missed = matches!(self.rules.family, Family::Committed(_));
@@ -224,7 +234,7 @@ impl Choices {
     pub(super) fn undecided(
         &self,
         machine: &Machine<'_>,
-        sight: &Sight,
+        sight: &StatementSight,
         seen: &Ran,
         most: usize,
     ) -> Result<Vec<(TableId, Key)>, Outside> {
@@ -272,7 +282,7 @@ pub(super) struct Attempt {
 #[derive(Default)]
 pub(super) struct Found {
     /// The sights.
-    pub sights: Vec<Sight>,
+    pub sights: Vec<StatementSight>,
     writes: Vec<Vec<Write>>,
     /// One is found, and no other can make a difference.
     only: bool,
@@ -281,7 +291,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    fn add(&mut self, sight: &Sight, writes: Vec<Write>, locks: bool) {
+    fn add(&mut self, sight: &StatementSight, writes: Vec<Write>, locks: bool) {
         if self.writes.iter().any(|known| same_writes(known, &writes)) {
             return;
         }

@@ -1,15 +1,17 @@
 //! A formula as clauses: choices, comparisons of points, and bounds on sums of unknown integers.
 //!
 //! # Algorithm
-//! Every term that is true or false has a literal. An integer is a sum of unknown integers with factors; *one or the
-//! other* is an unknown of its own that is equal to one under the condition and to the other without it, and so is a
-//! product of unknowns, of which nothing else is said. *Less* and *equal* are bounds on sums: a sum of integers is at
-//! most some number, or at least the next one.
+//! Every term that is true or false has a literal. An integer is a sum of unknown integers with
+//! factors; *one or the other* is an unknown of its own that is equal to one under the condition
+//! and to the other without it, and so is a product of unknowns, of which nothing else is said.
+//! *Less* and *equal* are bounds on sums: a sum of integers is at most some number, or at least the
+//! next one.
 //!
 //! # Mathematics
-//! Bounds that are multiplied by positive numbers and added up so that every unknown is gone, and that then say that 0
-//! is at most a negative number, are not all true (Farkas): that is a [`Clash`], and anybody can check it by adding up.
-//! When the clauses together with the clauses that clashes are have no model, the formula has none.
+//! Bounds that are multiplied by positive numbers and added up so that every unknown is gone, and
+//! that then say that 0 is at most a negative number, are not all true (Farkas): that is a
+//! [`Clash`], and anybody can check it by adding up. When the clauses together with the clauses
+//! that clashes are have no model, the formula has none.
 //!
 //! # Invariants
 //! - Every model of the formula is one of the clauses.

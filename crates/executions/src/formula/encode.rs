@@ -1,12 +1,12 @@
 //! A history as a formula.
 //!
-//! Initial values that are not known are integers here, or whatever their columns can hold ([`Open`]); of columns that
-//! are no integers they have no terms.
+//! Initial values that are not known are integers here, or whatever their columns can hold
+//! ([`Open`]); of columns that are no integers they have no terms.
 
 use std::cell::RefCell;
 
 use hashbrown::HashMap;
-use margay_history::{History, Object, ObjectId, OpId, TxnId, Value as Known, ValueId};
+use margay_history::{History, Object, ObjectId, OpId, TxnId, Value as RecordedValue, ValueId};
 use margay_sql::{
     Answer, Cell, Key, Kind, SqlError, Statement, SymbolicRow, SymbolicWrite, TableId, Term, Terms, Type,
     Value,
@@ -16,7 +16,7 @@ use margay_verdict::execution::{Initial, Reading};
 
 use super::fits;
 use super::points::{Points, Sees};
-use super::rows::{Own, Rows, Seen, Version, View};
+use super::rows::{Own, Rows, Seen, Version, VisibleRows};
 use crate::machine::Machine;
 use crate::prints::RowId;
 use crate::rules::{Family, Rules};
@@ -25,10 +25,11 @@ use crate::{unknown_rows, unknowns};
 /// What an initial value that the history does not know may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Open {
-    /// An integer, in a row that is there: what an [`Execution`](margay_verdict::execution::Execution) can name.
+    /// An integer, in a row that is there: what an
+    /// [`Execution`](margay_verdict::execution::Execution) can name.
     Integers,
-    /// Whatever its column can hold, NULL included; a row of which nothing is known may not be there at all. What
-    /// refutes this refutes everything.
+    /// Whatever its column can hold, NULL included; a row of which nothing is known may not be
+    /// there at all. What refutes this refutes everything.
     Anything,
 }
 
@@ -155,7 +156,8 @@ fn prepare(
 /// Rows of which nothing is known need not be there.
 fn may_be_absent(machine: &Machine<'_>, rows: &mut Rows, terms: &mut Terms) {
     let history = machine.history();
-    let nothing = |object: &ObjectId| matches!(history.value(history.initial(*object)), Known::Unknown);
+    let nothing =
+        |object: &ObjectId| matches!(history.value(history.initial(*object)), RecordedValue::Unknown);
     for object in unknown_rows(history).into_iter().filter(nothing) {
         if let Some(row) = row_of(machine, object).and_then(|id| rows.initial.get_mut(&id)) {
             row.present = terms.choice();
@@ -171,7 +173,7 @@ pub fn row_of(machine: &Machine<'_>, object: ObjectId) -> Option<RowId> {
     let table = database.table(&history.table(table?).name)?;
     let part = |&id: &ValueId| Some(margay_verdict::cell::to_sql(history, id)?.group_key(database.dialect()));
     let key: Option<Vec<Value>> = match history.value(key) {
-        Known::List(parts) => parts.iter().map(part).collect(),
+        RecordedValue::List(parts) => parts.iter().map(part).collect(),
         _ => part(&key).map(|part| vec![part]),
     };
     Some((table, Key::from(key?)))
@@ -227,10 +229,10 @@ fn writers(machine: &Machine<'_>, lines: &[Vec<Line>], rows: &mut Rows) -> Resul
     for (txn, table, key, statement) in targets {
         let keys = key.map_or_else(|| rows.keys.get(&table).cloned().unwrap_or_default(), |key| vec![key]);
         for id in keys.into_iter().map(|key| (table, key)) {
-            match () {
-                () if statement.is_delete() => rows.note_deleter(id.clone(), txn),
-                () if statement.is_insert() => rows.note_inserter(&id, txn),
-                () => {}
+            if statement.is_delete() {
+                rows.note_deleter(id.clone(), txn);
+            } else if statement.is_insert() {
+                rows.note_inserter(&id, txn);
             }
             rows.note_writer(id, txn);
         }
@@ -298,7 +300,7 @@ impl Encoder<'_> {
             let (rows, asserted) = &mut *rows.borrow_mut();
             committed(rows, points, terms, asserted, id)
         };
-        let mut view = View { keys: &keys, own, committed: &mut see, failed: None };
+        let mut view = VisibleRows { keys: &keys, own, committed: &mut see, failed: None };
         let answer = machine.database().symbolic(&line.statement, &line.params, &mut view, terms);
         match view.failed.take() {
             Some(error) => Err(error),
@@ -353,7 +355,8 @@ impl Encoder<'_> {
         }
     }
 
-    /// Each statement sees a state of its own; a locking one may look again at the rows that it found.
+    /// Each statement sees a state of its own; a locking one may look again at the rows that it
+    /// found.
     fn on_own_state(&mut self, txn: usize, line: &Line, course: &mut Course) -> Result<Done, SqlError> {
         let Encoded { terms, asserted, points, .. } = &mut self.encoded;
         let point = points.state(txn, terms, asserted);
@@ -386,7 +389,8 @@ impl Encoder<'_> {
             let then = rows.latest(points, (txn, Sees::UpTo(point)), id, terms)?.row;
             let Some(&looks) = found.get(id) else { return Ok(then) };
             let mut now = rows.latest(points, (txn, Sees::Here), id, terms)?.row;
-            // A row that somebody deleted meanwhile is not found again, whether it came back or not.
+            // A row that somebody deleted meanwhile is not found again, whether it came back or
+            // not.
             let ended = rows.ended_after(points, txn, id, point, terms);
             if ended != Term::FALSE {
                 let gone = terms.choice();
@@ -474,7 +478,8 @@ impl Encoder<'_> {
         }
     }
 
-    /// A statement on a state of its own writes only rows that are the newest, or that it looked at again.
+    /// A statement on a state of its own writes only rows that are the newest, or that it looked at
+    /// again.
     fn assert_newest(&mut self) {
         let Encoded { terms, asserted, points, .. } = &mut self.encoded;
         for done in &self.done {

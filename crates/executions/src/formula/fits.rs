@@ -75,8 +75,8 @@ fn rows_fit(
     Ok(terms.and(&parts))
 }
 
-/// For each row of the result and each observed one, whether the first stands for the second: a choice, wherever there
-/// is one.
+/// For each row of the result and each observed one, whether the first stands for the second: a
+/// choice, wherever there is one.
 fn stands(history: &History, observed: &[ValueId], rows: &[&ShownRow], terms: &mut Terms) -> Vec<Vec<Term>> {
     let alone = rows.len() == 1 && observed.len() == 1;
     let mut stands = Vec::new();

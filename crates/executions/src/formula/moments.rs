@@ -1,9 +1,10 @@
 //! What is before what, as literals of a SAT solver.
 //!
 //! # Mathematics
-//! Points of transactions, and points of what is seen, which are compared with points of transactions only. Every
-//! execution gives all of them different integers. So the comparisons that hold are an order, and any truth values that
-//! are transitive over three points, at most one of them of what is seen, are the comparisons of some order.
+//! Points of transactions, and points of what is seen, which are compared with points of
+//! transactions only. Every execution gives all of them different integers. So the comparisons that
+//! hold are an order, and any truth values that are transitive over three points, at most one of
+//! them of what is seen, are the comparisons of some order.
 
 use batsat::Lit;
 use hashbrown::HashMap;
@@ -40,11 +41,14 @@ impl Moments {
         let mut moments = Moments { places, commits, all, before: vec![truth; all * commits] };
         for a in 0..all {
             for b in 0..commits.min(a) {
-                let lit = match () {
-                    () if a >= commits => fresh(),
-                    () if is_certain(points, a, b) => truth,
-                    () if is_certain(points, b, a) => !truth,
-                    () => fresh(),
+                let lit = if a >= commits {
+                    fresh()
+                } else if is_certain(points, a, b) {
+                    truth
+                } else if is_certain(points, b, a) {
+                    !truth
+                } else {
+                    fresh()
                 };
                 moments.before[a * commits + b] = lit;
                 if a < commits {
@@ -82,8 +86,8 @@ impl Moments {
         let mut count = 0;
         for third in 0..self.all {
             for a in 0..self.commits.min(third) {
-                // Of transactions in a known order, those next to each other are enough for a point that is no
-                // transaction's.
+                // Of transactions in a known order, those next to each other are enough for a point
+                // that is no transaction's.
                 let others = (a + 1..self.commits.min(third)).filter(|&b| third < self.commits || near(a, b));
                 for b in others {
                     let (ab, bc, ac) = (self.before(a, b), !self.before(third, b), !self.before(third, a));
@@ -119,7 +123,8 @@ impl Moments {
         1
     }
 
-    /// Integers for all points that agree with comparisons: even ones for transactions, odd ones for what is seen.
+    /// Integers for all points that agree with comparisons: even ones for transactions, odd ones
+    /// for what is seen.
     pub fn values(&self, is: &dyn Fn(Lit) -> bool) -> HashMap<Term, i128> {
         let rank = |a: usize| (0..self.commits).filter(|&b| b != a && !is(self.before(a, b))).count() as i128;
         let value = |a: usize| if a < self.commits { 2 * rank(a) + 2 } else { 2 * rank(a) + 1 };

@@ -1,7 +1,8 @@
 //! Where transactions and snapshots stand in the order, as integers.
 //!
 //! # Invariants
-//! - Two transactions at one point stand as they do in the list: every assignment of points is an order.
+//! - Two transactions at one point stand as they do in the list: every assignment of points is an
+//!   order.
 
 use margay_history::{History, Outcome, TxnId};
 use margay_sql::{Term, Terms};
@@ -21,7 +22,8 @@ pub struct Points<'h> {
     pub included: Vec<Term>,
     /// The point of each.
     pub at: Vec<Term>,
-    /// The points of snapshots and of what statements see. Only points of transactions are compared with them.
+    /// The points of snapshots and of what statements see. Only points of transactions are compared
+    /// with them.
     pub states: Vec<Term>,
     /// Which come before which, where that is known.
     before: Vec<Vec<bool>>,
@@ -39,7 +41,8 @@ pub enum Sees {
 }
 
 impl<'h> Points<'h> {
-    /// The points of some transactions of a history, and what the level and the evidence ask of them.
+    /// The points of some transactions of a history, and what the level and the evidence ask of
+    /// them.
     pub fn new(
         history: &'h History,
         rules: Rules,
@@ -77,11 +80,14 @@ impl<'h> Points<'h> {
 
     /// Whether the first stands before the second, if both committed.
     pub fn less(&self, a: usize, b: usize, terms: &mut Terms) -> Term {
-        match () {
-            () if self.before[a][b] => Term::TRUE,
-            () if self.before[b][a] => Term::FALSE,
-            () if a < b => terms.at_most(self.at[a], self.at[b]),
-            () => terms.less(self.at[a], self.at[b]),
+        if self.before[a][b] {
+            Term::TRUE
+        } else if self.before[b][a] {
+            Term::FALSE
+        } else if a < b {
+            terms.at_most(self.at[a], self.at[b])
+        } else {
+            terms.less(self.at[a], self.at[b])
         }
     }
 
@@ -107,7 +113,8 @@ impl<'h> Points<'h> {
         point
     }
 
-    /// The snapshot of a transaction: it has what its session and real time ask for, and agrees with timestamps.
+    /// The snapshot of a transaction: it has what its session and real time ask for, and agrees
+    /// with timestamps.
     pub fn snapshot(&mut self, own: usize, terms: &mut Terms, asserted: &mut Vec<Term>) -> Term {
         let point = self.state(own, terms, asserted);
         for other in (0..self.txns.len()).filter(|&other| other != own) {
@@ -145,7 +152,8 @@ impl<'h> Points<'h> {
         evidence.commit(self.txns[other]).map(|commit| commit <= snapshot)
     }
 
-    /// The pairs whose commit timestamps order the versions of a row that both write, at the serializable levels.
+    /// The pairs whose commit timestamps order the versions of a row that both write, at the
+    /// serializable levels.
     pub fn ordered_writers(&self) -> Vec<(usize, usize)> {
         let commits = self.history.evidence();
         if self.rules.family != Family::Serial || commits.commits.is_empty() {

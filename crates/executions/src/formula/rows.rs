@@ -1,9 +1,10 @@
 //! What statements see of a row: what the latest visible writer left.
 //!
 //! # Algorithm
-//! Who may write a row is known from the statements' texts. A visible writer that surely wrote hides all that are
-//! surely before it; of the rest each is the latest one where no other visible one comes after it. A writer whose
-//! statements are not translated yet stands for itself by unknowns, which are tied to its terms later.
+//! Who may write a row is known from the statements' texts. A visible writer that surely wrote
+//! hides all that are surely before it; of the rest each is the latest one where no other visible
+//! one comes after it. A writer whose statements are not translated yet stands for itself by
+//! unknowns, which are tied to its terms later.
 
 use hashbrown::HashMap;
 use margay_sql::{Cell, Key, Kind, SqlError, SymbolicRow, SymbolicView, TableId, Term, Terms};
@@ -31,7 +32,8 @@ pub struct Rows {
     pub initial: HashMap<RowId, SymbolicRow>,
     /// Who may write a row.
     writers: HashMap<RowId, Vec<usize>>,
-    /// The rows that somebody may write, always in the same order: terms are numbered as they are made.
+    /// The rows that somebody may write, always in the same order: terms are numbered as they are
+    /// made.
     written: Vec<RowId>,
     /// Who may delete a row, and who may insert it again after that.
     deleters: HashMap<RowId, Vec<usize>>,
@@ -45,11 +47,13 @@ pub struct Rows {
 pub struct Seen {
     /// The row.
     pub row: SymbolicRow,
-    /// The writers of the versions that it may be, each with where it is that one; the initial one has none.
+    /// The writers of the versions that it may be, each with where it is that one; the initial one
+    /// has none.
     pub picks: Vec<(Option<usize>, Term)>,
     /// Whether it is the latest version before the transaction.
     pub is_latest: Term,
-    /// Those that may have deleted the row and inserted it again, each with where the row is missed because of that.
+    /// Those that may have deleted the row and inserted it again, each with where the row is missed
+    /// because of that.
     pub missed: Vec<(usize, Term)>,
 }
 
@@ -204,7 +208,8 @@ impl Rows {
         Ok(Seen { row, picks, is_latest: terms.or(&latest), missed: Vec::new() })
     }
 
-    /// The same, or no row at all where a transaction before may have deleted it and inserted it again.
+    /// The same, or no row at all where a transaction before may have deleted it and inserted it
+    /// again.
     pub fn or_missed(
         &mut self,
         points: &Points<'_>,
@@ -233,7 +238,8 @@ impl Rows {
         Ok(seen)
     }
 
-    /// Whether another transaction that is visible here, and may delete the row, wrote it after a point.
+    /// Whether another transaction that is visible here, and may delete the row, wrote it after a
+    /// point.
     pub fn ended_after(
         &mut self,
         points: &Points<'_>,
@@ -263,7 +269,8 @@ impl Rows {
     }
 }
 
-/// Whether one of these transactions, each with the term that says whether it is visible, comes after a point.
+/// Whether one of these transactions, each with the term that says whether it is visible, comes
+/// after a point.
 fn some_after(points: &Points<'_>, visible: &[(usize, Term)], point: Term, terms: &mut Terms) -> Term {
     let after = visible.iter().map(|&(writer, seen)| {
         let later = terms.less(point, points.at[writer]);
@@ -300,7 +307,7 @@ pub struct Own {
 }
 
 /// The rows that one statement sees: its transaction's own writes over committed ones.
-pub struct View<'a> {
+pub struct VisibleRows<'a> {
     /// The keys of tables.
     pub keys: &'a HashMap<TableId, Vec<Key>>,
     /// The transaction's own writes.
@@ -311,7 +318,7 @@ pub struct View<'a> {
     pub failed: Option<SqlError>,
 }
 
-impl SymbolicView for View<'_> {
+impl SymbolicView for VisibleRows<'_> {
     fn keys(&self, table: TableId) -> Vec<Key> {
         self.keys.get(&table).cloned().unwrap_or_default()
     }

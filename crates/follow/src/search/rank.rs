@@ -1,12 +1,13 @@
 //! Which move is tried first.
 //!
 //! # Algorithm
-//! First those that no dead end advised to wait, then those that committed for certain, then those after which the most
-//! others still agree, then by their end. With two points, a commit first lets others begin that would not agree
-//! afterwards; so it waits if one of them is advised to wait.
+//! First those that no dead end advised to wait, then those that committed for certain, then those
+//! after which the most others still agree, then by their end. With two points, a commit first lets
+//! others begin that would not agree afterwards; so it waits if one of them is advised to wait.
 //!
 //! # Invariants
-//! Every move that may be made is among the moves: the rank changes what is tried first, never what is found.
+//! Every move that may be made is among the moves: the rank changes what is tried first, never what
+//! is found.
 
 use super::{Kind, Move, Search};
 
@@ -53,7 +54,8 @@ impl Search<'_> {
         awaited(place) + begins.count()
     }
 
-    /// How many ready transactions would no longer agree after this one, and cannot begin before it.
+    /// How many ready transactions would no longer agree after this one, and cannot begin before
+    /// it.
     fn harm(&self, place: u32, ready: &[u32]) -> usize {
         let collides = |other: u32| self.candidate(other).collides(self.made(place));
         let harmed = |other: u32| self.is_lost(other, place) && (!self.split || collides(other));

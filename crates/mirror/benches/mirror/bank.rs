@@ -1,8 +1,8 @@
 //! SmallBank and BlindW on a small optimistic database in virtual time, for endless traces.
 //!
-//! A transaction reads a snapshot that its first statement takes, and is refused at its commit if anything
-//! that it read or wrote was committed since: strict serializable, by the rules of the profile
-//! `foundationdb`. Values are not unique.
+//! A transaction reads a snapshot that its first statement takes, and is refused at its commit if
+//! anything that it read or wrote was committed since: strict serializable, by the rules of the
+//! profile `foundationdb`. Values are not unique.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

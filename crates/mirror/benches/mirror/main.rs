@@ -1,6 +1,7 @@
-//! The measurements of `docs/BENCHMARKS.md`: `cargo bench -p margay-mirror --bench mirror -- WHAT`, where
-//! WHAT is `speed`, `searches`, `linear`, `threads`, `stream [OPERATIONS]`, `pipeline` or `messages`. Times are CPU
-//! seconds of the measured part, where one thread works; of the wall where several do.
+//! The measurements of `docs/BENCHMARKS.md`: `cargo bench -p margay-mirror --bench mirror -- WHAT`,
+//! where WHAT is `speed`, `searches`, `linear`, `threads`, `stream [OPERATIONS]`, `pipeline` or
+//! `messages`. Times are CPU seconds of the measured part, where one thread works; of the wall
+//! where several do.
 
 mod bank;
 mod pred;
@@ -65,7 +66,8 @@ fn validating() -> Mechanisms {
     Mechanisms::of(profile)
 }
 
-/// A simulated history of registers in the shape of BlindW-RW: 2,000 keys, eight operations per transaction.
+/// A simulated history of registers in the shape of BlindW-RW: 2,000 keys, eight operations per
+/// transaction.
 fn blindw(protocol: Protocol, transactions: u64) -> History {
     let mix = Mix::NAMED[0].1;
     let config = SimConfig {
@@ -157,8 +159,9 @@ fn speed() {
     }
 }
 
-/// Registers, and the same number of rows that are searched by ranges of two columns: a transaction has two
-/// operations on registers, or two searches, of which half change each row that they find by its key.
+/// Registers, and the same number of rows that are searched by ranges of two columns: a transaction
+/// has two operations on registers, or two searches, of which half change each row that they find
+/// by its key.
 fn searches() {
     println!(
         "| trace | mechanisms of | rows | operations | accesses | CPU s | operations/s | accesses/s | remembered at most |"
@@ -291,8 +294,8 @@ fn stream(operations: usize) {
 /// So many operations a client hands over at a time.
 const ROUND: usize = 64;
 
-/// 24 clients hand over batch after batch; after each round whatever nothing can come before any more is
-/// given out: by the pipeline, and by one heap of all operations.
+/// 24 clients hand over batch after batch; after each round whatever nothing can come before any
+/// more is given out: by the pipeline, and by one heap of all operations.
 fn pipeline() {
     let per = 12_000_000 / CLIENTS as usize / ROUND * ROUND;
     let times = |client: u32| {
@@ -336,8 +339,8 @@ fn mix(sum: u64, time: i64, item: &Item) -> u64 {
     sum.wrapping_mul(31).wrapping_add(time as u64)
 }
 
-/// The part of the clients alone; what they hand over is dropped from time to time, so that memory is used
-/// again as it is in the whole.
+/// The part of the clients alone; what they hand over is dropped from time to time, so that memory
+/// is used again as it is in the whole.
 fn filling(all: &[Vec<i64>]) -> f64 {
     let mut seconds = 0.0;
     for part in 0..all[0].len() / (16 * ROUND) {

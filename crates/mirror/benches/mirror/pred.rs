@@ -1,5 +1,5 @@
-//! Streams in the shape of BlindW-RW and BlindW-Pred, as a correct database would show them: each transaction
-//! takes place at one instant, which lies in the intervals of all its operations.
+//! Streams in the shape of BlindW-RW and BlindW-Pred, as a correct database would show them: each
+//! transaction takes place at one instant, which lies in the intervals of all its operations.
 
 use margay_history::{Access, Interval, NameId, ObjectId, OpId, OpKind, PredicateId, TableId, TxnId, Values};
 use margay_mirror::{Asked, Mirror, Searches, Trace};

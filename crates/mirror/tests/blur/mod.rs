@@ -3,7 +3,8 @@
 use margay_history::{History, HistoryBuilder, OpDetail, OpKind};
 use margay_simdb::Rng;
 
-/// The history as it would be if nobody had seen what updates changed, and if some statements were not understood.
+/// The history as it would be if nobody had seen what updates changed, and if some statements were
+/// not understood.
 pub fn blurred(history: &History, seed: u64) -> History {
     let (mut builder, mut rng) = (HistoryBuilder::like(history), Rng::new(seed, 99));
     for txn in history.txns() {

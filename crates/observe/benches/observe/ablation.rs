@@ -1,8 +1,10 @@
-//! What each strategy of the engine is worth: how much is decided, and in how much time, when it is off.
+//! What each strategy of the engine is worth: how much is decided, and in how much time, when it is
+//! off.
 //!
-//! `cargo bench -p margay-observe --bench observe -- ablation [SECONDS] [SET]…` prints one row for each switch: how
-//! many questions are decided within so many seconds each (10 without), and the processor time of all, with the audit
-//! of every certificate. SET is one of those in `sets`; without any, all. `list SECONDS SET` prints each answer.
+//! `cargo bench -p margay-observe --bench observe -- ablation [SECONDS] [SET]…` prints one row for
+//! each switch: how many questions are decided within so many seconds each (10 without), and the
+//! processor time of all, with the audit of every certificate. SET is one of those in `sets`;
+//! without any, all. `list SECONDS SET` prints each answer.
 
 use std::time::Duration;
 

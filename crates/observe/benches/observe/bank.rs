@@ -1,4 +1,5 @@
-//! bank-server: balances, deposits, withdrawals, transfers, withdrawals that may overdraw. One fifth only reads.
+//! bank-server: balances, deposits, withdrawals, transfers, withdrawals that may overdraw. One
+//! fifth only reads.
 
 use margay_sql::Value;
 

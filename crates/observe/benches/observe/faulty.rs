@@ -1,6 +1,8 @@
-//! Long logs of a database that errs once: how many are refuted with a certificate that the audit accepts.
+//! Long logs of a database that errs once: how many are refuted with a certificate that the audit
+//! accepts.
 //!
-//! A tenth as many rows as transactions, so that a row has some ten writers whatever the length of the log.
+//! A tenth as many rows as transactions, so that a row has some ten writers whatever the length of
+//! the log.
 
 use std::time::Duration;
 
@@ -37,7 +39,8 @@ pub fn registers(random: &mut Random, rows: u64) -> Vec<Line> {
     }
 }
 
-/// Accounts: amounts are moved from one to another, balances are read; a transfer may look at its result.
+/// Accounts: amounts are moved from one to another, balances are read; a transfer may look at its
+/// result.
 pub fn accounts(random: &mut Random, rows: u64) -> Vec<Line> {
     let (a, b) = (Value::Int(random.below(rows) as i64), Value::Int(random.below(rows) as i64));
     let amount = Value::Int(1 + random.below(1000) as i64);

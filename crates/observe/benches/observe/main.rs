@@ -1,14 +1,15 @@
-//! How fast the engine is: logs of bank-server, Twitter, RUBiS and TPC-C from a simulated SQL database,
-//! checked at their level.
+//! How fast the engine is: logs of bank-server, Twitter, RUBiS and TPC-C from a simulated SQL
+//! database, checked at their level.
 //!
-//! `cargo bench -p margay-observe --bench observe -- WORKLOAD LEVEL TRANSACTIONS [SWITCH]…`, with WORKLOAD
-//! one of `bank`, `twitter`, `rubis`, `tpcc`, LEVEL one of `ser`, `si`, `rc`, and each SWITCH one of
-//! `no-indexes`, `no-window`, `not-concrete`, `weakest-first`, `no-learning`, `statement`, `no-audit`,
-//! `no-timestamps`. `wrong TRANSACTIONS LEMMAS CLASHES` counts how many wrong logs whose order nothing tells
-//! are refuted with so many lemmas and proposals for their formula at most. `ablation SECONDS [SET]…`
-//! compares what is decided within so many seconds each when one strategy is off; `list SECONDS SET` prints
-//! each answer. `faulty TRANSACTIONS SECONDS [no-parts]` counts how many long logs of a database that errs
-//! once are refuted within so many seconds each.
+//! `cargo bench -p margay-observe --bench observe -- WORKLOAD LEVEL TRANSACTIONS [SWITCH]…`, with
+//! WORKLOAD one of `bank`, `twitter`, `rubis`, `tpcc`, LEVEL one of `ser`, `si`, `rc`, and each
+//! SWITCH one of `no-indexes`, `no-window`, `not-concrete`, `weakest-first`, `no-learning`,
+//! `statement`, `no-audit`, `no-timestamps`. `wrong TRANSACTIONS LEMMAS CLASHES` counts how many
+//! wrong logs whose order nothing tells are refuted with so many lemmas and proposals for their
+//! formula at most. `ablation SECONDS [SET]…` compares what is decided within so many seconds each
+//! when one strategy is off; `list SECONDS SET` prints each answer.
+//! `faulty TRANSACTIONS SECONDS [no-parts]` counts how many long logs of a database that errs once
+//! are refuted within so many seconds each.
 
 use std::time::Duration;
 

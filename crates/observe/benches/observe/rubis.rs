@@ -1,4 +1,5 @@
-//! RUBiS: users 10 %, items 15 %, purchases 15 %, comments 20 %, browsing 40 %; 1000 users and 4000 items at first.
+//! RUBiS: users 10 %, items 15 %, purchases 15 %, comments 20 %, browsing 40 %; 1000 users and 4000
+//! items at first.
 
 use margay_sql::Value;
 

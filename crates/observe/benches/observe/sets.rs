@@ -126,8 +126,8 @@ fn right() -> Vec<Asked> {
     logs.collect()
 }
 
-/// Transfers between accounts whose initial balances are not known, with balances and sums that fit and some that do
-/// not.
+/// Transfers between accounts whose initial balances are not known, with balances and sums that fit
+/// and some that do not.
 fn unknown() -> Vec<Asked> {
     (0..24).map(|seed| (unknown_log(seed), vec![Level::Serializable, Level::ReadCommitted])).collect()
 }

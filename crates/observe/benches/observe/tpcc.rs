@@ -1,5 +1,5 @@
-//! TPC-C: New-Order 45 %, Payment 43 %, Delivery 4 %, Order-Status 4 %, Stock-Level 4 %; one warehouse of ten
-//! districts.
+//! TPC-C: New-Order 45 %, Payment 43 %, Delivery 4 %, Order-Status 4 %, Stock-Level 4 %; one
+//! warehouse of ten districts.
 
 use margay_sql::Value;
 

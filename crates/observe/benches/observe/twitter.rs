@@ -1,4 +1,5 @@
-//! Twitter: tweets 20 %, follows 40 %, timelines 10 %, followers 10 %, tweets of a user 20 %; 1000 users.
+//! Twitter: tweets 20 %, follows 40 %, timelines 10 %, followers 10 %, tweets of a user 20 %; 1000
+//! users.
 
 use margay_sql::Value;
 

@@ -1,20 +1,21 @@
 //! The formula's own solver: a SAT solver for the choices, the simplex method for the sums.
 //!
 //! # Problem
-//! Initial values that nobody knows cannot all be tried; and where many rows may be seen as of many states,
-//! neither can those. Is there a model of the formula ([`margay_executions::formula`]), and if not, what
-//! proves that?
+//! Initial values that nobody knows cannot all be tried; and where many rows may be seen as of many
+//! states, neither can those. Is there a model of the formula ([`margay_executions::formula`]), and
+//! if not, what proves that?
 //!
 //! # Algorithm
-//! The SAT solver proposes truth values for choices, comparisons and bounds; the simplex method looks for
-//! numbers within those bounds ([`simplex`]). Where there are none, the bounds that add up to a contradiction
-//! are learned, and the solver proposes others. A fraction where an integer should be splits the cases: at
-//! most the integer below, or more. When the solver has nothing to propose, what was learned is the
-//! certificate: the audit makes the formula itself, adds the bounds up, and asks a SAT solver once.
+//! The SAT solver proposes truth values for choices, comparisons and bounds; the simplex method
+//! looks for numbers within those bounds ([`simplex`]). Where there are none, the bounds that add
+//! up to a contradiction are learned, and the solver proposes others. A fraction where an integer
+//! should be splits the cases: at most the integer below, or more. When the solver has nothing to
+//! propose, what was learned is the certificate: the audit makes the formula itself, adds the
+//! bounds up, and asks a SAT solver once.
 //!
 //! # Invariants
-//! - What is refuted is refuted for all initial values that the columns can hold, NULL included, and for rows
-//!   that may not be there where nothing of them is known.
+//! - What is refuted is refuted for all initial values that the columns can hold, NULL included,
+//!   and for rows that may not be there where nothing of them is known.
 //!
 //! # Cost
 //! A call of both solvers for everything learned. [`Limits`] ends it.

@@ -1,22 +1,23 @@
 //! Whether bounds on sums of unknown numbers can all be true: the simplex method.
 //!
 //! # Problem
-//! Some sums of unknowns, each with a least and a greatest value: are there numbers for the unknowns, and if
-//! not, which of the bounds add up to a contradiction?
+//! Some sums of unknowns, each with a least and a greatest value: are there numbers for the
+//! unknowns, and if not, which of the bounds add up to a contradiction?
 //!
 //! # Algorithm
-//! Dutertre and de Moura's: every sum of several unknowns is an unknown of its own, which a row says in terms
-//! of others. The rows' own unknowns take the values that the others give them; one that is out of its bounds
-//! changes places with one in its row that can still move. If none can, the row is a contradiction: its
-//! factors say how often each bound is added. The first that fits is taken always (Bland), so that it ends.
+//! Dutertre and de Moura's: every sum of several unknowns is an unknown of its own, which a row
+//! says in terms of others. The rows' own unknowns take the values that the others give them; one
+//! that is out of its bounds changes places with one in its row that can still move. If none can,
+//! the row is a contradiction: its factors say how often each bound is added. The first that fits
+//! is taken always (Bland), so that it ends.
 //!
 //! # Invariants
 //! - Unknowns without a row are within their bounds.
 //! - The rows say the same as the sums that they were made from.
 //!
 //! # Cost
-//! Exponential at worst, and a few changes of places for the bounds of a log. Fractions that become too large
-//! end it without an answer.
+//! Exponential at worst, and a few changes of places for the bounds of a log. Fractions that become
+//! too large end it without an answer.
 
 use std::collections::BTreeMap;
 
@@ -141,7 +142,8 @@ impl Simplex {
         Some(None)
     }
 
-    /// Whether a value is within the bound above, or the one below, and whether it may still move there.
+    /// Whether a value is within the bound above, or the one below, and whether it may still move
+    /// there.
     fn can(&self, place: usize, up: bool) -> Option<Option<bool>> {
         let value = self.values[place];
         let (bound, beyond) = match up {

@@ -1,19 +1,20 @@
-//! The second backend: the whole question as one formula for an SMT solver, run as a process of its own.
+//! The second backend: the whole question as one formula for an SMT solver, run as a process of its
+//! own.
 //!
 //! # Problem
-//! As in the crate's documentation, with initial values that nobody knows: are there integers for them, an
-//! order, and sights, so that everything observed comes out?
+//! As in the crate's documentation, with initial values that nobody knows: are there integers for
+//! them, an order, and sights, so that everything observed comes out?
 //!
 //! # Algorithm
 //! The formula is that of [`margay_executions::formula`]; a model becomes an execution ([`model`]).
 //!
 //! # Differs from the paper
-//! The paper's formula is its method; here it is the second opinion, and the answer to what has unknown
-//! initial values. The order of commits is part of the formula, not fixed before.
+//! The paper's formula is its method; here it is the second opinion, and the answer to what has
+//! unknown initial values. The order of commits is part of the formula, not fixed before.
 //!
 //! # Cost
-//! For each row that is read, the square of the writers that may be its latest one. Logs of some dozen
-//! transactions without any order, of some thousands where the order is known.
+//! For each row that is read, the square of the writers that may be its latest one. Logs of some
+//! dozen transactions without any order, of some thousands where the order is known.
 
 pub(crate) mod model;
 mod process;

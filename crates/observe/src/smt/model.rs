@@ -5,7 +5,7 @@ use margay_executions::Family;
 use margay_executions::formula::{Encoded, Sighted};
 use margay_history::{OpId, TxnId};
 use margay_sql::Term;
-use margay_verdict::execution::{Execution, Initial, Pin, Sight};
+use margay_verdict::execution::{Execution, Initial, Pin, StatementSight};
 
 /// The execution that a model says.
 pub fn execution(encoded: &Encoded<'_>, values: &[i128]) -> Execution {
@@ -52,13 +52,13 @@ impl<'a, 'h> Model<'a, 'h> {
         u32::try_from(self.order.iter().filter(at).count()).unwrap_or(u32::MAX)
     }
 
-    fn sights(&self, sighted: &Sighted) -> Vec<(OpId, Sight)> {
+    fn sights(&self, sighted: &Sighted) -> Vec<(OpId, StatementSight)> {
         let here = self.places[&sighted.txn];
         let machine = &self.encoded.machine;
         if self.encoded.rules.family == Family::Snapshot {
             let at = sighted.point.map_or(here, |point| self.state(point));
             let ops = machine.history().op_range(self.encoded.points.txns[sighted.txn]);
-            return ops.map(|op| (OpId(op), Sight::state(at))).collect();
+            return ops.map(|op| (OpId(op), StatementSight::state(at))).collect();
         }
         let at = sighted.point.map_or(here, |point| self.state(point));
         let again = sighted.again.iter().filter(|(_, when)| self.is(*when));
@@ -74,6 +74,6 @@ impl<'a, 'h> Model<'a, 'h> {
         });
         // A pin to the statement's own state says nothing.
         let pins: Vec<Pin> = again.chain(versions).filter(|pin| pin.missed || pin.at != at).collect();
-        vec![(sighted.op, Sight { at, pins })]
+        vec![(sighted.op, StatementSight { at, pins })]
     }
 }

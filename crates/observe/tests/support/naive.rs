@@ -1,10 +1,10 @@
 //! The definitions, literally: all orders, all sights. For tiny logs.
 
-use margay_executions::{Family, Machine, Ran, Rules, Step, in_row_order};
+use margay_executions::{Family, Machine, Ran, Rules, StatementStep, in_row_order};
 use margay_history::{History, OpId, Outcome, TxnId};
 use margay_sql::Transaction;
 use margay_verdict::Question;
-use margay_verdict::execution::{Pin, Reading, Sight};
+use margay_verdict::execution::{Pin, Reading, StatementSight};
 use margay_verdict::instants::Instants;
 
 /// Whether a question holds, together with the one that it includes.
@@ -33,8 +33,8 @@ struct Naive<'h> {
 }
 
 /// Each of these sights with each of these pins, or without one.
-fn with_one(sights: &[Sight], pins: &[Option<Pin>]) -> Vec<Sight> {
-    let with = |sight: &Sight, pin: &Option<Pin>| Sight {
+fn with_one(sights: &[StatementSight], pins: &[Option<Pin>]) -> Vec<StatementSight> {
+    let with = |sight: &StatementSight, pin: &Option<Pin>| StatementSight {
         at: sight.at,
         pins: sight.pins.iter().chain(pin).cloned().collect(),
     };
@@ -90,13 +90,13 @@ impl Naive<'_> {
                 self.begins.truncate(self.order.len());
                 let allowed = self.snapshot_allowed(txn, at);
                 self.begins.push(at);
-                allowed && self.statements(txn, &ops, vec![Sight::state(at); ops.len()], rest)
+                allowed && self.statements(txn, &ops, vec![StatementSight::state(at); ops.len()], rest)
             });
         }
         self.choose(txn, &ops, Vec::new(), rest)
     }
 
-    fn choose(&mut self, txn: TxnId, ops: &[OpId], chosen: Vec<Sight>, rest: &[TxnId]) -> bool {
+    fn choose(&mut self, txn: TxnId, ops: &[OpId], chosen: Vec<StatementSight>, rest: &[TxnId]) -> bool {
         if chosen.len() == ops.len() {
             return self.statements(txn, ops, chosen, rest);
         }
@@ -113,19 +113,19 @@ impl Naive<'_> {
         false
     }
 
-    fn sights(&self) -> Vec<Sight> {
+    fn sights(&self) -> Vec<StatementSight> {
         let here = self.here();
         match self.rules.family {
-            Family::Serial | Family::Snapshot => vec![Sight::state(here)],
+            Family::Serial | Family::Snapshot => vec![StatementSight::state(here)],
             Family::Committed(Reading::Statement) => (0..=here).flat_map(|at| self.again(at)).collect(),
             _ => self.mixtures(),
         }
     }
 
-    /// A state, with every row as it was, as it is, or gone; which of them a locking statement found and
-    /// looks at again is told by running it.
-    fn again(&self, at: u32) -> Vec<Sight> {
-        let mut sights = vec![Sight::state(at)];
+    /// A state, with every row as it was, as it is, or gone; which of them a locking statement
+    /// found and looks at again is told by running it.
+    fn again(&self, at: u32) -> Vec<StatementSight> {
+        let mut sights = vec![StatementSight::state(at)];
         for (table, key) in self.rows() {
             let id = self.machine.database().table(&table).expect("a table of the database");
             let key: margay_sql::Key = key.into();
@@ -149,8 +149,8 @@ impl Naive<'_> {
     }
 
     /// Every row as of every state in which it was written.
-    fn mixtures(&self) -> Vec<Sight> {
-        let mut sights = vec![Sight::state(self.here())];
+    fn mixtures(&self) -> Vec<StatementSight> {
+        let mut sights = vec![StatementSight::state(self.here())];
         let database = self.machine.database();
         for (table, key) in self.rows() {
             let id = database.table(&table).expect("a table of the database");
@@ -189,7 +189,7 @@ impl Naive<'_> {
     }
 
     /// Runs statements; `None` if one does not fit or is not allowed.
-    fn execute(&mut self, ops: &[OpId], sights: &[Sight]) -> Option<(Transaction, Ran)> {
+    fn execute(&mut self, ops: &[OpId], sights: &[StatementSight]) -> Option<(Transaction, Ran)> {
         let mut transaction = self.machine.begin();
         let mut ran = Ran::default();
         for (&op, sight) in ops.iter().zip(sights) {
@@ -207,8 +207,9 @@ impl Naive<'_> {
         Some((transaction, ran))
     }
 
-    /// With the statement reading, only a statement that locks looks again at rows, and at all of them that it locks.
-    fn may_mix(&self, step: &Step, sight: &Sight) -> bool {
+    /// With the statement reading, only a statement that locks looks again at rows, and at all of
+    /// them that it locks.
+    fn may_mix(&self, step: &StatementStep, sight: &StatementSight) -> bool {
         let statement = self.rules.family == Family::Committed(Reading::Statement);
         let Ok(outcome) = &step.result else { return false };
         let locked = self.found.iter().all(|(table, key)| {
@@ -220,15 +221,16 @@ impl Naive<'_> {
         !statement || sight.pins.is_empty() || step.looks_again && (locked || !outcome.writes.is_empty())
     }
 
-    /// With the statement reading, pins stand only for rows that the statement found as of its state.
+    /// With the statement reading, pins stand only for rows that the statement found as of its
+    /// state.
     fn narrowed(
         &mut self,
         _: &Ran,
         ops: &[OpId],
-        sights: &[Sight],
+        sights: &[StatementSight],
         op: OpId,
-        sight: &Sight,
-    ) -> Option<Sight> {
+        sight: &StatementSight,
+    ) -> Option<StatementSight> {
         if self.rules.family != Family::Committed(Reading::Statement) || sight.pins.is_empty() {
             return None;
         }
@@ -237,7 +239,7 @@ impl Naive<'_> {
         let mut found = Vec::new();
         for (&earlier, seen) in ops[..=place].iter().zip(sights) {
             let seen = if earlier == op {
-                Sight::state(sight.at)
+                StatementSight::state(sight.at)
             } else {
                 self.narrowed(&Ran::default(), ops, sights, earlier, seen).unwrap_or(seen.clone())
             };
@@ -260,12 +262,13 @@ impl Naive<'_> {
                 self.machine.database().schema(*table).name == pin.table && *key == pin.key
             })
         };
-        let narrowed = Sight { at: sight.at, pins: sight.pins.iter().filter(named).cloned().collect() };
+        let narrowed =
+            StatementSight { at: sight.at, pins: sight.pins.iter().filter(named).cloned().collect() };
         self.found = found;
         Some(narrowed)
     }
 
-    fn allowed(&self, step: &Step, sight: &Sight) -> bool {
+    fn allowed(&self, step: &StatementStep, sight: &StatementSight) -> bool {
         let Ok(outcome) = &step.result else { return false };
         let here = self.here();
         match self.rules.family {
@@ -284,7 +287,7 @@ impl Naive<'_> {
         }
     }
 
-    fn statements(&mut self, txn: TxnId, ops: &[OpId], sights: Vec<Sight>, rest: &[TxnId]) -> bool {
+    fn statements(&mut self, txn: TxnId, ops: &[OpId], sights: Vec<StatementSight>, rest: &[TxnId]) -> bool {
         let here = self.here();
         let Some((transaction, ran)) = self.execute(ops, &sights) else { return false };
         let conflict = self.rules.family == Family::Snapshot

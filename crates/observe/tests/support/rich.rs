@@ -1,8 +1,8 @@
-//! Random logs of a few transactions with joins, aggregates, groups, DISTINCT, ORDER BY and LIMIT, NULL,
-//! subqueries, inserts that fail and deletes that find nothing.
+//! Random logs of a few transactions with joins, aggregates, groups, DISTINCT, ORDER BY and LIMIT,
+//! NULL, subqueries, inserts that fail and deletes that find nothing.
 //!
-//! Results come from executing the statements on some earlier state, so that many logs are right at some
-//! level; some results are made up.
+//! Results come from executing the statements on some earlier state, so that many logs are right at
+//! some level; some results are made up.
 
 use margay_history::{History, OpKind};
 use margay_sql::{Database, Dialect, Outcome, Value};

@@ -1,5 +1,5 @@
-//! A simulated SQL database with known isolation and injectable faults: clients run transactions on it, and a
-//! log comes out.
+//! A simulated SQL database with known isolation and injectable faults: clients run transactions on
+//! it, and a log comes out.
 
 use margay_history::{History, OpKind};
 use margay_sql::{Database, Dialect, Outcome, StatementCache, Transaction, Value};

@@ -12,7 +12,7 @@ fn catalog(names: &[&str]) -> Catalog {
             Table { name: (*name).to_owned(), key: vec!["id".to_owned()], columns, ..Table::default() };
         let path = format!("\"public\".\"{name}\"");
         let (kinds, anything, untold, unlogged, file) = (vec![23, 23], None, false, false, None);
-        catalog.tables.push(Known { table, path, kinds, anything, untold, unlogged, file });
+        catalog.tables.push(KnownTable { table, path, kinds, anything, untold, unlogged, file });
     }
     catalog
 }
@@ -120,8 +120,8 @@ fn time_counts() {
     assert_eq!((logged.others, logged.lossy), (1, 1));
 }
 
-/// A trigger writes besides: with one statement all is its own. With two nobody knows whose it is, and reads between are
-/// left out.
+/// A trigger writes besides: with one statement all is its own. With two nobody knows whose it is,
+/// and reads between are left out.
 #[test]
 fn what_triggers_write_belongs_to_their_transaction() {
     let catalog = catalog(&["t", "u"]);
@@ -156,8 +156,8 @@ fn where_the_schema_may_have_changed_there_is_no_history() {
     }
 }
 
-/// Long values that did not change are not in the log: the row keeps them. A row whose key changes is a new one, and
-/// nobody knows them there; it used to be taken for a row without them.
+/// Long values that did not change are not in the log: the row keeps them. A row whose key changes
+/// is a new one, and nobody knows them there; it used to be taken for a row without them.
 #[test]
 fn what_the_log_leaves_out_is_not_guessed() {
     let catalog = catalog(&["t"]);
@@ -175,8 +175,8 @@ fn what_the_log_leaves_out_is_not_guessed() {
     }
 }
 
-/// An update that computes says at least which row it is about. Two transactions of pgbench at the same time
-/// used not to be told apart.
+/// An update that computes says at least which row it is about. Two transactions of pgbench at the
+/// same time used not to be told apart.
 #[test]
 fn a_transaction_meets_the_commit_with_its_keys() {
     let catalog = catalog(&["t"]);

@@ -60,7 +60,8 @@ fn an_error_at_commit_is_an_abort_unless_nobody_knows() {
     }
 }
 
-/// The rows of a cursor come late, but it reads what was there when it was bound: before the transaction's own write.
+/// The rows of a cursor come late, but it reads what was there when it was bound: before the
+/// transaction's own write.
 #[test]
 fn a_cursor_stands_where_it_was_bound() {
     let mut lane = lane(&[("BEGIN", "BEGIN", b'T'), ("SELECT 1 FROM t", "SELECT 1", b'T')]);
@@ -95,7 +96,8 @@ fn a_very_long_transaction_may_have_done_anything() {
     assert_eq!(told(&mut lane(&said)), [(vec![OPAQUE.to_owned()], Ended::Unknown)]);
 }
 
-/// Whoever verifies while the application runs must not go past a transaction that is still to come.
+/// Whoever verifies while the application runs must not go past a transaction that is still to
+/// come.
 #[test]
 fn what_is_outstanding_holds_the_time_back() {
     let mut lane = lane(&[("BEGIN", "BEGIN", b'T'), ("UPDATE", "UPDATE 1", b'T')]);

@@ -7,7 +7,7 @@ use margay_wire::Outcome;
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
-use crate::catalog::{Catalog, Known};
+use crate::catalog::{Catalog, KnownTable};
 use crate::lane::Op;
 use crate::level::OwnLevel;
 
@@ -191,7 +191,8 @@ impl Catalog {
             places.insert(name.clone(), self.tables.len());
             let table = Table { name, ..Table::default() };
             let kinds = Vec::new();
-            let known = Known { table, path, kinds, anything, untold: false, unlogged: false, file: None };
+            let known =
+                KnownTable { table, path, kinds, anything, untold: false, unlogged: false, file: None };
             self.tables.push(known);
         }
         type ColumnRow = (String, String, String, String, String, Option<String>, String);
@@ -226,7 +227,7 @@ impl Catalog {
             }
             self.tables[at].anything.get_or_insert(why);
         }
-        for Known { table, anything, .. } in &mut self.tables {
+        for KnownTable { table, anything, .. } in &mut self.tables {
             let Table { key, columns_by_anything: open, .. } = table;
             open.retain(|column| !key.contains(column));
             open.sort_unstable();
@@ -266,7 +267,7 @@ struct MysqlColumn<'a> {
 }
 
 impl MysqlColumn<'_> {
-    fn declare(&self, name: String, known: &mut Known) {
+    fn declare(&self, name: String, known: &mut KnownTable) {
         let generated = self.extra.contains("generated") || self.extra.contains("virtual");
         let folds = !self.collation.is_empty() && !COLLATIONS.iter().any(|it| self.collation.ends_with(it));
         // A moment is shown in the session's time zone; a float with six digits.

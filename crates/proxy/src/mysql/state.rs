@@ -11,7 +11,7 @@ use margay_wire::mysql::kind;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Value};
 
-use crate::catalog::{Catalog, Known};
+use crate::catalog::{Catalog, KnownTable};
 use crate::initial::{FirstState, Initial, MAX_ROWS, MAX_ROWS_OF_ALL};
 
 use super::address::shown;
@@ -51,13 +51,13 @@ pub(crate) fn first_state(
 }
 
 /// The number of rows of a table, as far as that matters.
-fn count(conn: &mut Conn, known: &Known) -> Result<u64, String> {
+fn count(conn: &mut Conn, known: &KnownTable) -> Result<u64, String> {
     let query = format!("SELECT COUNT(*) FROM (SELECT 1 FROM {} LIMIT {}) AS t", known.path, MAX_ROWS + 1);
     let counted: Option<u64> = conn.query_first(query).map_err(shown)?;
     counted.ok_or_else(|| format!("the rows of {} cannot be counted", known.path))
 }
 
-fn read(conn: &mut Conn, known: &Known, builder: &mut HistoryBuilder) -> Result<(), String> {
+fn read(conn: &mut Conn, known: &KnownTable, builder: &mut HistoryBuilder) -> Result<(), String> {
     let quoted = |name: &str| format!("`{}`", name.replace('`', "``"));
     let columns: Vec<String> = known.table.columns.iter().map(|(name, _)| quoted(name)).collect();
     let rows = conn.query_iter(format!("SELECT {} FROM {}", columns.join(", "), known.path));
@@ -86,7 +86,7 @@ fn type_number(column: &mysql::Column) -> u32 {
 
 /// Gives a row its initial value.
 fn initial(
-    known: &Known,
+    known: &KnownTable,
     kinds: &[u32],
     cells: &[Option<Vec<u8>>],
     builder: &mut HistoryBuilder,

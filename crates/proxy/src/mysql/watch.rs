@@ -41,19 +41,15 @@ impl MysqlWatch {
         let events: u64 =
             first(&mut conn, "SELECT COUNT(*) FROM information_schema.events WHERE status = 'ENABLED'")?;
         let mut watch = Self { conn, counts, doubt: None };
-        watch.doubt = match () {
-            () if !grants.iter().any(sees) => {
-                Some("the address's user may not see other connections (it lacks PROCESS)".to_owned())
-            }
-            () if events > 0 => Some("the server has events".to_owned()),
-            () => {
-                let other = watch.other(|id| id == own || threads.contains(&id))?;
-                other.map(|id| {
-                    format!(
-                        "a connection that did not come through the proxy was there at the start (id {id})"
-                    )
-                })
-            }
+        watch.doubt = if !grants.iter().any(sees) {
+            Some("the address's user may not see other connections (it lacks PROCESS)".to_owned())
+        } else if events > 0 {
+            Some("the server has events".to_owned())
+        } else {
+            let other = watch.other(|id| id == own || threads.contains(&id))?;
+            other.map(|id| {
+                format!("a connection that did not come through the proxy was there at the start (id {id})")
+            })
         };
         Ok(watch)
     }

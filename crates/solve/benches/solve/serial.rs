@@ -147,8 +147,8 @@ pub fn serial(txns: u64, source: &Serial) -> History {
     run.finish()
 }
 
-/// What the transactions of a fault do to keys 0 and 1, one transaction after the other: what each reads as
-/// it was before the fault, reads as it is, and writes.
+/// What the transactions of a fault do to keys 0 and 1, one transaction after the other: what each
+/// reads as it was before the fault, reads as it is, and writes.
 fn plant(run: &mut Execution, first: u64, source: &Serial) {
     let old = [run.current[0], run.current[1]];
     let steps: &[[&[u64]; 3]] = match source.fault {
@@ -167,8 +167,8 @@ fn plant(run: &mut Execution, first: u64, source: &Serial) {
     }
 }
 
-/// 24 clients whose transactions take effect one after the other, each somewhere within its interval, which
-/// overlaps those of the others.
+/// 24 clients whose transactions take effect one after the other, each somewhere within its
+/// interval, which overlaps those of the others.
 pub fn timed(txns: u64, pattern: Pattern) -> History {
     let mut rng = Rng(42);
     let keys = match pattern {
@@ -193,8 +193,8 @@ pub fn timed(txns: u64, pattern: Pattern) -> History {
     run.finish()
 }
 
-/// Users are keys 0 to 999, their latest tweets 1,000 to 1,999, their followers 2,000 to 2,999, and each
-/// tweet has its own.
+/// Users are keys 0 to 999, their latest tweets 1,000 to 1,999, their followers 2,000 to 2,999, and
+/// each tweet has its own.
 fn tweet(run: &mut Execution, rng: &mut Rng) {
     let some = |rng: &mut Rng| rng.below(1 + rng.0 % 1_000);
     let user = some(rng);
@@ -212,8 +212,8 @@ fn tweet(run: &mut Execution, rng: &mut Rng) {
     }
 }
 
-/// The warehouse is key 0, districts 1 to 10, customers from 1,000, stocks from 4,000, items from 14,000,
-/// orders from 24,000.
+/// The warehouse is key 0, districts 1 to 10, customers from 1,000, stocks from 4,000, items from
+/// 14,000, orders from 24,000.
 fn order(run: &mut Execution, rng: &mut Rng) {
     let (district, customer) = (1 + rng.below(10), 1_000 + rng.below(3_000));
     match rng.below(100) {

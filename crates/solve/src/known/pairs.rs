@@ -1,27 +1,28 @@
 //! Who reaches whom, of those whose order can matter.
 //!
 //! # Problem
-//! Without sessions there are no chains, and a matrix of all pairs of a hundred thousand points is too large.
-//! But all that anybody asks is about points of transactions that write or read one and the same item, at
-//! least one of which writes it.
+//! Without sessions there are no chains, and a matrix of all pairs of a hundred thousand points is
+//! too large. But all that anybody asks is about points of transactions that write or read one and
+//! the same item, at least one of which writes it.
 //!
 //! # Algorithm
-//! A block of points at a time, along a topological order: which points each of them reaches, in one pass
-//! over the graph from there on ([`Sources`]). What is asked about the block is looked up and kept.
+//! A block of points at a time, along a topological order: which points each of them reaches, in
+//! one pass over the graph from there on ([`Sources`]). What is asked about the block is looked up
+//! and kept.
 //!
 //! # Invariants
 //! A pair that is not kept is one that nobody asks about, or there is no path.
 //!
 //! # Cost
-//! `edges × points / 64` steps, and as many questions as there are pairs of a writer with another writer or a
-//! reader of the same item; up to [`STEPS`] and [`QUESTIONS`]. 64 bytes per point, and eight for every path
-//! that is kept.
+//! `edges × points / 64` steps, and as many questions as there are pairs of a writer with another
+//! writer or a reader of the same item; up to [`STEPS`] and [`QUESTIONS`]. 64 bytes per point, and
+//! eight for every path that is kept.
 
 use hashbrown::HashSet;
 use margay_order::{Graph, GraphBuilder, Sources};
 use margay_verdict::{Budget, Exhausted};
 
-use super::Known;
+use super::KnownGraph;
 use crate::problem::INITIAL;
 
 /// How many points are in a block: as many as have a bit in one line of the processor's cache.
@@ -33,16 +34,18 @@ const STEPS: usize = 1 << 33;
 /// How many pairs are too many.
 const QUESTIONS: usize = 1 << 27;
 
-/// Who reaches whom of those that are asked about, and how much comes before each point, less what comes after.
+/// Who reaches whom of those that are asked about, and how much comes before each point, less what
+/// comes after.
 pub(crate) struct Pairs {
     reached: HashSet<(u32, u32)>,
     ranks: Vec<i64>,
 }
 
 impl Pairs {
-    /// For the points of an acyclic graph in one of its topological orders; `None` if that is too much.
+    /// For the points of an acyclic graph in one of its topological orders; `None` if that is too
+    /// much.
     pub(super) fn new(
-        known: &Known<'_>,
+        known: &KnownGraph<'_>,
         graph: &Graph,
         order: &[u32],
         budget: &Budget,
@@ -97,8 +100,8 @@ impl Points {
     }
 }
 
-/// The graph with the places of its points for their numbers, so that what is near in time is near in memory;
-/// and the places.
+/// The graph with the places of its points for their numbers, so that what is near in time is near
+/// in memory; and the places.
 fn along(graph: &Graph, order: &[u32]) -> (Graph, Vec<u32>) {
     let mut places = vec![0; order.len()];
     order.iter().zip(0..).for_each(|(&node, place)| places[node as usize] = place);
@@ -109,8 +112,8 @@ fn along(graph: &Graph, order: &[u32]) -> (Graph, Vec<u32>) {
     (builder.build(order.len()), places)
 }
 
-/// From the place of which point something is asked about which item, and whether about its readers too, in
-/// the order of the places.
+/// From the place of which point something is asked about which item, and whether about its readers
+/// too, in the order of the places.
 fn asked(items: &[Points], places: &[u32]) -> Vec<(u32, u32, bool)> {
     let mut asked = Vec::new();
     for (points, item) in items.iter().zip(0..) {
@@ -121,7 +124,7 @@ fn asked(items: &[Points], places: &[u32]) -> Vec<(u32, u32, bool)> {
     asked
 }
 
-fn items(known: &Known<'_>) -> Vec<Points> {
+fn items(known: &KnownGraph<'_>) -> Vec<Points> {
     let (problem, points) = (known.problem, known.points);
     let mut all: Vec<Points> = Vec::new();
     all.resize_with(problem.items().count(), Points::default);
@@ -164,7 +167,7 @@ mod tests {
                 let Ok(draft) = prepare(&history, question, &Budget::unlimited()) else { continue };
                 let problem =
                     Problem::new(&history, question, &draft, &Budget::unlimited()).expect("no limits");
-                let known = Known::new(&problem, points::of(level), true);
+                let known = KnownGraph::new(&problem, points::of(level), true);
                 let graph = known.graph();
                 let Some(order) = topological_order(&graph) else { continue };
                 let pairs =

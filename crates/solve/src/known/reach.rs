@@ -1,14 +1,15 @@
 //! Who reaches whom in the known graph.
 //!
 //! # Algorithm
-//! Reachability is kept per chain when sessions count ([`Clocks`]); without them as a matrix of bits up to
-//! [`CLOSURE_BYTES`], and beyond that of those pairs only that anybody asks about ([`Pairs`]). Where even
-//! these are too many, only about how much comes before each point is estimated, and nothing is derived.
+//! Reachability is kept per chain when sessions count ([`Clocks`]); without them as a matrix of
+//! bits up to [`CLOSURE_BYTES`], and beyond that of those pairs only that anybody asks about
+//! ([`Pairs`]). Where even these are too many, only about how much comes before each point is
+//! estimated, and nothing is derived.
 
 use margay_order::{Chains, Clocks, Closure, Graph, estimated_ranks};
 use margay_verdict::{Budget, Exhausted};
 
-use super::Known;
+use super::KnownGraph;
 use super::pairs::Pairs;
 use crate::strategy::Strategy;
 
@@ -40,8 +41,8 @@ impl Reach {
         }
     }
 
-    /// A number per node that grows along every path: how many come before it, less how many come after. It
-    /// guesses the order well where nothing else is known.
+    /// A number per node that grows along every path: how many come before it, less how many come
+    /// after. It guesses the order well where nothing else is known.
     pub fn ranks(&self) -> Option<Vec<i64>> {
         match self {
             Reach::Chains(chains, clocks) => Some(clocks.ranks(chains)),
@@ -53,7 +54,7 @@ impl Reach {
     }
 }
 
-impl Known<'_> {
+impl KnownGraph<'_> {
     /// Clocks where sessions are few, else a matrix, else what matters.
     pub(super) fn reach(&self, graph: &Graph, order: &[u32], budget: &Budget) -> Result<Reach, Exhausted> {
         if let Some(chains) = self.few_chains() {
@@ -114,7 +115,8 @@ impl Known<'_> {
         Chains::new(chain, position)
     }
 
-    /// The sessions of those that committed, and the helpers; what is in no session has no edges and stands anywhere.
+    /// The sessions of those that committed, and the helpers; what is in no session has no edges
+    /// and stands anywhere.
     pub fn visible_chains(&self, active: &[bool]) -> Chains {
         let history = self.problem.history;
         let (mut chain, mut position) = (vec![0; self.nodes], vec![0; self.nodes]);

@@ -1,37 +1,41 @@
 //! What follows from the known graph, to a fixpoint.
 //!
 //! # Problem
-//! Find every order of two versions that the graph forces; most violations show here as a cycle, and most
-//! pairs of writers need no choice afterwards.
+//! Find every order of two versions that the graph forces; most violations show here as a cycle,
+//! and most pairs of writers need no choice afterwards.
 //!
 //! # Algorithm
-//! To a fixpoint, for versions `a`, `b` of one object ([Cobra §3.3] calls the second rule an inference of
-//! write order, [Vbox §4.3] pruning):
-//! - **R1** `begin(a) ⇝ commit(b)` ⇒ `a` is before `b`: `commit(a) → begin(b)`, and every reader of `a` goes
-//!   `begin(reader) → commit(b)`;
-//! - **R2** a reader `r` of `a` with `commit(b) ⇝ begin(r)` ⇒ `b` is before `a`: `commit(b) → begin(a)`.
+//! To a fixpoint, for versions `a`, `b` of one object ([Cobra §3.3] calls the second rule an
+//! inference of write order, [Vbox §4.3] pruning):
+//! - **R1** `begin(a) ⇝ commit(b)` ⇒ `a` is before `b`: `commit(a) → begin(b)`, and every reader of
+//!   `a` goes `begin(reader) → commit(b)`;
+//! - **R2** a reader `r` of `a` with `commit(b) ⇝ begin(r)` ⇒ `b` is before `a`:
+//!   `commit(b) → begin(a)`.
 //!
-//! Each rule refutes the other order by a cycle, and remembers which, so that a certificate can tell. Where
-//! sessions count, only the first writer of each session matters to R1 and the last to R2, because the rest
-//! follows by session order. Where there are clocks for all sessions, [`super::spread`] does the same and
-//! looks only at what changed; here all versions are looked at in rounds.
+//! Each rule refutes the other order by a cycle, and remembers which, so that a certificate can
+//! tell. Where sessions count, only the first writer of each session matters to R1 and the last to
+//! R2, because the rest follows by session order. Where there are clocks for all sessions,
+//! [`super::spread`] does the same and looks only at what changed; here all versions are looked at
+//! in rounds.
 //!
 //! # Invariants
-//! An edge derived in round `k` is justified by edges of rounds before `k`: justifications are never circular.
+//! An edge derived in round `k` is justified by edges of rounds before `k`: justifications are
+//! never circular.
 //!
 //! # Differs from the paper
-//! Vbox creates constraints first and prunes them; here no pair of writers is ever materialised. Real time
-//! counts only if the question says so.
+//! Vbox creates constraints first and prunes them; here no pair of writers is ever materialised.
+//! Real time counts only if the question says so.
 //!
 //! # Cost
-//! Rounds × (reachability + versions × sessions × log). Where reachability is dear ([`Reach::Pairs`]), the
-//! last rounds, which add little, are left out: then it is no fixpoint, and the search does the rest.
+//! Rounds × (reachability + versions × sessions × log). Where reachability is dear
+//! ([`Reach::Pairs`]), the last rounds, which add little, are left out: then it is no fixpoint, and
+//! the search does the rest.
 
 use margay_order::topological_order;
 use margay_verdict::{Budget, Exhausted};
 
 use super::reach::Reach;
-use super::{Forced, Known, cycle};
+use super::{Forced, KnownGraph, cycle};
 use crate::strategy::Strategy;
 
 /// A round that adds less than one in so many of what was derived may be the last.
@@ -43,7 +47,7 @@ pub(crate) enum Saturated {
     Cyclic(Vec<(u32, u32, u32)>),
 }
 
-impl Known<'_> {
+impl KnownGraph<'_> {
     /// Applies R1 and R2 until nothing changes or a cycle shows.
     pub fn saturate(&mut self, budget: &Budget) -> Result<Saturated, Exhausted> {
         if self.problem.strategies.has(Strategy::Saturation)

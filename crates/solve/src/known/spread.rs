@@ -1,43 +1,48 @@
 //! What follows from the known graph where sessions count: only what changed is looked at again.
 //!
 //! # Problem
-//! Derive every order of two versions that the graph forces, as [`super::saturate`] does, in a history of a
-//! million transactions. Rounds over all versions look at everything again and again, although each derived
-//! edge changes what is known of a few transactions nearby.
+//! Derive every order of two versions that the graph forces, as [`super::saturate`] does, in a
+//! history of a million transactions. Rounds over all versions look at everything again and again,
+//! although each derived edge changes what is known of a few transactions nearby.
 //!
 //! # Algorithm
-//! A clock per node says how much of each session comes before it. Clocks are passed on to successors, along
-//! an order that guesses time, until none grows. Then the rules are applied where clocks grew, to the sessions
-//! whose entries did, and so on until nothing is derived.
-//! - **R1** For a version `b` and each session: the last version `a` of it with `begin(a) ⇝ commit(b)` is
-//!   before `b`, so every reader of `a` goes `begin(reader) → commit(b)`. Earlier versions of that session
-//!   follow by session order. Nor is there anything to do for a version that is before another such one: the
-//!   latest of them by the guess is compared with the others.
-//! - **R2** For a read of `a` and each session: the last version `b` of it with `commit(b) ⇝ begin(reader)` is
-//!   before `a`. That the readers of `b` come before `a` too is left to R1, at `a`.
+//! A clock per node says how much of each session comes before it. Clocks are passed on to
+//! successors, along an order that guesses time, until none grows. Then the rules are applied where
+//! clocks grew, to the sessions whose entries did, and so on until nothing is derived.
+//! - **R1** For a version `b` and each session: the last version `a` of it with
+//!   `begin(a) ⇝ commit(b)` is before `b`, so every reader of `a` goes `begin(reader) → commit(b)`.
+//!   Earlier versions of that session follow by session order. Nor is there anything to do for a
+//!   version that is before another such one: the latest of them by the guess is compared with the
+//!   others.
+//! - **R2** For a read of `a` and each session: the last version `b` of it with
+//!   `commit(b) ⇝ begin(reader)` is before `a`. That the readers of `b` come before `a` too is left
+//!   to R1, at `a`.
 //!
 //! # Invariants
-//! - `rows[node][chain]` is one more than the latest position of `chain` that was found to reach `node`, or 0.
-//! - `rounds[node][chain]` is at least the round of every edge of some path that `rows[node][chain]` stands
-//!   for, and an edge derived from that entry has a later round: justifications are never circular.
-//! - An entry only grows, so the visits end, also if there is a cycle. Then some node reaches itself.
+//! - `rows[node][chain]` is one more than the latest position of `chain` that was found to reach
+//!   `node`, or 0.
+//! - `rounds[node][chain]` is at least the round of every edge of some path that
+//!   `rows[node][chain]` stands for, and an edge derived from that entry has a later round:
+//!   justifications are never circular.
+//! - An entry only grows, so the visits end, also if there is a cycle. Then some node reaches
+//!   itself.
 //!
 //! # Cost
-//! Visits × (edges + reads and writes × changed sessions × log); a few visits per node. Memory: `nodes ×
-//! sessions × 6` bytes.
+//! Visits × (edges + reads and writes × changed sessions × log); a few visits per node. Memory:
+//! `nodes × sessions × 6` bytes.
 
 use margay_order::{Chains, Clocks, Graph, topological_order};
 use margay_verdict::{Budget, Exhausted};
 
 use super::saturate::Saturated;
-use super::{Forced, Kind, Known, Reach, cycle};
+use super::{Forced, Kind, KnownGraph, Reach, cycle};
 use crate::problem::{INITIAL, Item};
 use crate::schedule::{linear, times};
 
 /// No edge.
 const NONE: u32 = u32::MAX;
 
-impl Known<'_> {
+impl KnownGraph<'_> {
     /// Saturates by clocks along these chains.
     pub(super) fn spread(&mut self, chains: Chains, budget: &Budget) -> Result<Saturated, Exhausted> {
         let graph = self.graph();
@@ -60,7 +65,7 @@ impl Known<'_> {
 }
 
 struct Spread<'k, 'p> {
-    known: &'k mut Known<'p>,
+    known: &'k mut KnownGraph<'p>,
     graph: &'k Graph,
     chains: &'k Chains,
     written: Written,
@@ -75,7 +80,8 @@ struct Spread<'k, 'p> {
     edges: Vec<[u32; 3]>,
     order: Vec<u32>,
     place: Vec<u32>,
-    /// The places of the nodes whose clocks are to be passed on, and of those to which rules are to be applied.
+    /// The places of the nodes whose clocks are to be passed on, and of those to which rules are to
+    /// be applied.
     waiting: Places,
     open: Places,
     /// By version: one that is before it, the latest by the guess, or [`NONE`].
@@ -94,7 +100,7 @@ struct Found {
 }
 
 impl<'k, 'p> Spread<'k, 'p> {
-    fn new(known: &'k mut Known<'p>, graph: &'k Graph, chains: &'k Chains, order: Vec<u32>) -> Self {
+    fn new(known: &'k mut KnownGraph<'p>, graph: &'k Graph, chains: &'k Chains, order: Vec<u32>) -> Self {
         let nodes = order.len();
         let mut place = vec![0; nodes];
         order.iter().zip(0..).for_each(|(&node, at)| place[node as usize] = at);
@@ -249,8 +255,8 @@ impl<'k, 'p> Spread<'k, 'p> {
         }
     }
 
-    /// Collects the last version of each changed session that a node's clock, and `lead` more, covers, but
-    /// not `but`.
+    /// Collects the last version of each changed session that a node's clock, and `lead` more,
+    /// covers, but not `but`.
     fn find(&mut self, item: Item, node: u32, changed: u64, lead: u32, but: u32) {
         self.found.clear();
         let entries = node as usize * self.chains.count()..(node as usize + 1) * self.chains.count();
@@ -390,7 +396,7 @@ struct Group<'w> {
 }
 
 impl Written {
-    fn new(known: &Known<'_>, chains: &Chains) -> Self {
+    fn new(known: &KnownGraph<'_>, chains: &Chains) -> Self {
         let problem = known.problem;
         let (mut versions, mut positions, mut groups, mut items) = (vec![], vec![], vec![], vec![]);
         for item in problem.items() {
@@ -442,7 +448,7 @@ mod tests {
     use crate::problem::Problem;
 
     /// Every derived edge follows from edges of earlier rounds.
-    fn justified(known: &Known<'_>) {
+    fn justified(known: &KnownGraph<'_>) {
         let (graph, versions) = (known.graph(), &known.problem.versions);
         for derived in &known.derived {
             let (a, b, why) = match derived.kind {
@@ -481,7 +487,7 @@ mod tests {
             let question = Question::new(level);
             let Ok(draft) = prepare(&history, question, &budget) else { continue };
             let problem = Problem::new(&history, question, &draft, &budget).expect("no limits");
-            let [mut one, mut other] = [(); 2].map(|()| Known::new(&problem, points::of(level), true));
+            let [mut one, mut other] = [(); 2].map(|()| KnownGraph::new(&problem, points::of(level), true));
             let chains = one.few_chains().expect("few");
             let spread = one.spread(chains, &budget).expect("no limits");
             let rounds = other.rounds(&budget).expect("no limits");

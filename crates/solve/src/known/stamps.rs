@@ -1,18 +1,18 @@
 //! Timestamps of the evidence in the known graph.
 //!
 //! # Algorithm
-//! They are chains of ticks, one tick per distinct timestamp: who has a timestamp leads to its tick, and
-//! whoever comes after it is led to by the last tick before. So the edges are as many as the timestamps, not
-//! as their pairs.
+//! They are chains of ticks, one tick per distinct timestamp: who has a timestamp leads to its
+//! tick, and whoever comes after it is led to by the last tick before. So the edges are as many as
+//! the timestamps, not as their pairs.
 
 use hashbrown::HashMap;
 use margay_history::TxnId;
 use margay_levels::definition::Family;
 use margay_verdict::Stamp;
 
-use super::{Known, RECORDED, STAMPS};
+use super::{KnownGraph, RECORDED, STAMPS};
 
-impl Known<'_> {
+impl KnownGraph<'_> {
     /// What timestamps of the evidence say, through chains of ticks, one per distinct timestamp.
     pub(super) fn add_stamps(&mut self) {
         let (evidence, points) = (self.problem.history.evidence(), self.points);
@@ -42,7 +42,8 @@ impl Known<'_> {
         matches!(self.problem.question.level.family(), Family::Serial | Family::Snapshot)
     }
 
-    /// From every point that enters to every point that leaves at a time that is `before`, through one chain.
+    /// From every point that enters to every point that leaves at a time that is `before`, through
+    /// one chain.
     fn add_ticks(
         &mut self,
         enter: &[(u32, i64)],

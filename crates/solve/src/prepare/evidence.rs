@@ -28,9 +28,9 @@ pub(crate) fn add_evidence(history: &History, draft: &mut Draft) {
     }
 }
 
-/// Groups of versions in order: each version before those of the later groups, as far as to the first group
-/// that is certainly there. Those in between may be missing, so the next one alone would not do; beyond, the
-/// order follows.
+/// Groups of versions in order: each version before those of the later groups, as far as to the
+/// first group that is certainly there. Those in between may be missing, so the next one alone
+/// would not do; beyond, the order follows.
 fn add_order(history: &History, draft: &mut Draft, item: Item, groups: &[&[Version]]) {
     let certain = |version: &Version| match version {
         Version::Initial => true,

@@ -1,8 +1,9 @@
 //! What reads of lists say.
 //!
 //! # Algorithm
-//! A read of a list shows a version: that of whoever appended its last element. The longest read of a list is
-//! the order of its elements, all others must be the beginning of it, and whatever nobody saw comes after it.
+//! A read of a list shows a version: that of whoever appended its last element. The longest read of
+//! a list is the order of its elements, all others must be the beginning of it, and whatever nobody
+//! saw comes after it.
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::{Access, History, ObjectId, OpId, Outcome, TxnId, Value, ValueId, Version};
@@ -12,8 +13,8 @@ use super::{Own, Walk};
 use crate::problem::{Fact, is_nothing};
 
 impl Walk<'_, '_> {
-    /// A read of a list: what the transaction appended itself stands at the end; the rest is a version that
-    /// somebody else made.
+    /// A read of a list: what the transaction appended itself stands at the end; the rest is a
+    /// version that somebody else made.
     pub(super) fn read_list(&mut self, txn: TxnId, op: OpId, access: Access) {
         let Access { object, value } = access;
         let Some(elements) = elements(self.history, value) else {
@@ -35,8 +36,8 @@ impl Walk<'_, '_> {
         let committed = self.history.outcome(txn) == Outcome::Committed;
         let shown = committed && !own.is_empty();
         let anomaly = match self.list_version(txn, object, seen) {
-            // What stands before its own elements was seen; where version orders are all that counts, the
-            // list itself shows what they came after.
+            // What stands before its own elements was seen; where version orders are all that
+            // counts, the list itself shows what they came after.
             Ok(version) if self.own_reads && !own.is_empty() => {
                 self.draft.candidates.push(version);
                 self.finish_read(txn, op, object, first);
@@ -98,7 +99,8 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// Two reads of one list by committed transactions must agree; the longest then tells the version order.
+    /// Two reads of one list by committed transactions must agree; the longest then tells the
+    /// version order.
     pub(super) fn lists(&mut self) {
         let mut reads = std::mem::take(&mut self.longest);
         let mut certain: HashMap<ObjectId, &[ValueId]> = HashMap::new();
@@ -123,8 +125,8 @@ impl Walk<'_, '_> {
         self.uncertain_lists(&certain);
     }
 
-    /// What transactions of unknown outcome read counts if they committed. Who saw something else than what
-    /// is certain did not.
+    /// What transactions of unknown outcome read counts if they committed. Who saw something else
+    /// than what is certain did not.
     fn uncertain_lists(&mut self, certain: &HashMap<ObjectId, &[ValueId]>) {
         for (object, op, value) in std::mem::take(&mut self.uncertain) {
             let seen = elements(self.history, value).unwrap_or(&[]);

@@ -51,8 +51,8 @@ impl<'h> Walk<'_, 'h> {
         self.version(txn, op, object);
     }
 
-    /// Which version of the row it was, where each operation may have seen another one: one that fits what
-    /// was seen of the columns, as far as that version made them.
+    /// Which version of the row it was, where each operation may have seen another one: one that
+    /// fits what was seen of the columns, as far as that version made them.
     fn version(&mut self, txn: TxnId, op: OpId, object: ObjectId) {
         if self.rule != Rule::Apart || !self.depends || self.has_written(object) {
             return;
@@ -77,7 +77,8 @@ impl<'h> Walk<'_, 'h> {
         self.finish_part(txn, op, object.into(), first);
     }
 
-    /// A row was shown: it is there, and its columns are these, but for some of which nothing is said.
+    /// A row was shown: it is there, and its columns are these, but for some of which nothing is
+    /// said.
     fn shown(&mut self, txn: TxnId, op: OpId, object: ObjectId, value: ValueId, but: &[NameId]) {
         let columns = shown_columns(self.history, value, but);
         for &(name, seen) in &columns {
@@ -150,7 +151,8 @@ impl<'h> Walk<'_, 'h> {
         }
     }
 
-    /// Whether the transaction has written the row itself, and what it sees of it is therefore not of its snapshot.
+    /// Whether the transaction has written the row itself, and what it sees of it is therefore not
+    /// of its snapshot.
     fn stands_elsewhere(&self, object: ObjectId) -> bool {
         self.overlap && self.own_parts.iter().any(|(o, _)| *o == object)
     }

@@ -1,22 +1,24 @@
 //! Part of a problem: some of its transactions, by themselves.
 //!
 //! # Problem
-//! A violation is shown best by the few transactions that make it, which needs the problem of some transactions only.
+//! A violation is shown best by the few transactions that make it, which needs the problem of some
+//! transactions only.
 //!
 //! # Algorithm
-//! Of the versions those of the kept transactions stay. A read stays if all versions that it may have seen
-//! do, otherwise it says nothing. What is known of the order of versions stays if those that it is about and
-//! the list that shows it are kept; orders through versions that go become orders of their neighbours.
+//! Of the versions those of the kept transactions stay. A read stays if all versions that it may
+//! have seen do, otherwise it says nothing. What is known of the order of versions stays if those
+//! that it is about and the list that shows it are kept; orders through versions that go become
+//! orders of their neighbours.
 //!
 //! # Invariants
-//! - An order that explains the whole explains the part, without those that are gone. So what refutes the
-//!   part refutes the whole, and the lemmas say the same there: no read has other candidates than in the
-//!   whole.
+//! - An order that explains the whole explains the part, without those that are gone. So what
+//!   refutes the part refutes the whole, and the lemmas say the same there: no read has other
+//!   candidates than in the whole.
 //! - A transaction of unknown outcome must have committed only if a kept transaction shows it.
 //!
 //! # Cost
-//! Linear in the versions of the kept items, the reads of the kept transactions, and all that is known of
-//! orders from the start.
+//! Linear in the versions of the kept items, the reads of the kept transactions, and all that is
+//! known of orders from the start.
 
 use hashbrown::{HashMap, HashSet};
 use margay_history::Outcome;

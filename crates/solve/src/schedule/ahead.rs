@@ -18,7 +18,7 @@
 //! over the sessions that write what it writes, for each reader.
 
 use super::Schedule;
-use crate::known::Known;
+use crate::known::KnownGraph;
 use crate::problem::{INITIAL, Item};
 
 /// The largest clocks that are made.
@@ -55,7 +55,7 @@ struct Group {
 impl Ahead {
     /// Nothing taken yet; nothing if sessions do not count, or are too many. The order is one of
     /// the known graph.
-    pub fn new(known: &Known<'_>, order: &[u32]) -> Option<Self> {
+    pub fn new(known: &KnownGraph<'_>, order: &[u32]) -> Option<Self> {
         let problem = known.problem;
         let (txns, sessions) = (problem.txns.len(), problem.history.session_count());
         if !known.has_sessions() || txns * sessions * 4 > BYTES {
@@ -79,7 +79,7 @@ impl Ahead {
         Some(ahead)
     }
 
-    fn group(&mut self, known: &Known<'_>) {
+    fn group(&mut self, known: &KnownGraph<'_>) {
         let problem = known.problem;
         self.group_of = vec![0; problem.versions.len()];
         for item in problem.items() {
@@ -105,7 +105,7 @@ impl Ahead {
     }
 
     /// A transaction was taken.
-    fn take(&mut self, known: &Known<'_>, txn: u32) {
+    fn take(&mut self, known: &KnownGraph<'_>, txn: u32) {
         let versions = &known.problem.versions;
         for &version in known.problem.txn_versions(txn) {
             let group = &mut self.groups[self.group_of[version as usize] as usize];
@@ -116,7 +116,7 @@ impl Ahead {
     }
 
     /// A transaction was taken back.
-    fn take_back(&mut self, known: &Known<'_>, txn: u32) {
+    fn take_back(&mut self, known: &KnownGraph<'_>, txn: u32) {
         for &version in known.problem.txn_versions(txn) {
             let group = &mut self.groups[self.group_of[version as usize] as usize];
             if version < group.next {
@@ -178,7 +178,7 @@ impl Schedule<'_> {
 }
 
 /// What must come before each transaction, by sessions and by reads that saw one possible version.
-fn clocks(known: &Known<'_>, order: &[u32], session: &[u32], starts: &[u32]) -> Vec<u32> {
+fn clocks(known: &KnownGraph<'_>, order: &[u32], session: &[u32], starts: &[u32]) -> Vec<u32> {
     let (problem, points, sessions) = (known.problem, known.points, starts.len());
     let mut clocks = starts.repeat(session.len());
     let mut row = vec![0; sessions];

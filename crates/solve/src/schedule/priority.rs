@@ -5,11 +5,11 @@ use std::collections::BinaryHeap;
 
 use margay_order::Graph;
 
-use crate::known::{Known, Reach};
+use crate::known::{KnownGraph, Reach};
 
-/// When each point is best taken: by the clock, else by how much comes before and after it, else by its
-/// relative place in its session.
-pub(super) fn priorities(known: &Known<'_>, reach: &Reach, nodes: usize) -> Vec<u64> {
+/// When each point is best taken: by the clock, else by how much comes before and after it, else by
+/// its relative place in its session.
+pub(super) fn priorities(known: &KnownGraph<'_>, reach: &Reach, nodes: usize) -> Vec<u64> {
     let ranks = if known.problem.history.is_timed() { None } else { reach.ranks() };
     match ranks {
         Some(ranks) => ranks.into_iter().map(|rank| rank.cast_unsigned() ^ (1 << 63)).collect(),
@@ -18,7 +18,7 @@ pub(super) fn priorities(known: &Known<'_>, reach: &Reach, nodes: usize) -> Vec<
 }
 
 /// When each transaction began and ended, by the clock or relative to its session.
-pub(crate) fn times(known: &Known<'_>, nodes: usize) -> Vec<u64> {
+pub(crate) fn times(known: &KnownGraph<'_>, nodes: usize) -> Vec<u64> {
     let (problem, points) = (known.problem, known.points);
     let history = problem.history;
     let mut priority = vec![0; nodes];
@@ -39,7 +39,8 @@ pub(crate) fn times(known: &Known<'_>, nodes: usize) -> Vec<u64> {
     priority
 }
 
-/// An order in which all edges go forward, by priority where they leave a choice; `None` if there is a cycle.
+/// An order in which all edges go forward, by priority where they leave a choice; `None` if there
+/// is a cycle.
 pub(crate) fn linear(graph: &Graph, priority: &[u64]) -> Option<Vec<u32>> {
     let mut missing = graph.indegrees();
     let nodes = 0..graph.node_count() as u32;

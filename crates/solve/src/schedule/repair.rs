@@ -34,14 +34,14 @@ use margay_verdict::{Budget, Exhausted};
 
 use super::ahead::Ahead;
 use super::{NONE, Schedule};
-use crate::lemma::{Step, Steps};
+use crate::lemma::{CycleStep, Steps};
 use crate::problem::INITIAL;
 
 /// How many points are taken at most, for each that there is.
 const PATIENCE: usize = 8;
 
 /// How often one order of two versions is turned around.
-const MOST_TURNS: u32 = 64;
+const MAX_TURNS: u32 = 64;
 
 /// After how many points cycles of waits are looked for.
 const PERIOD: usize = 256;
@@ -102,7 +102,7 @@ impl Schedule<'_> {
             if self.done[point] { self.log.len() as u32 - self.place[point] } else { 0 }
         };
         let Some(&(a, b)) = open.iter().min_by_key(|&pair| (turns(pair), back(pair))) else { return false };
-        if turns(&(a, b)) == MOST_TURNS {
+        if turns(&(a, b)) == MAX_TURNS {
             return false;
         }
         *lessons.turns.entry((b, a)).or_default() += 1;
@@ -114,8 +114,8 @@ impl Schedule<'_> {
     }
 
     /// The order of two versions that a wait rests on, if it may be turned around.
-    fn assumed(&self, step: Step, lessons: &Lessons) -> Option<(u32, u32)> {
-        let (Step::Before { a, b } | Step::Anti { a, b, .. }) = step else { return None };
+    fn assumed(&self, step: CycleStep, lessons: &Lessons) -> Option<(u32, u32)> {
+        let (CycleStep::Before { a, b } | CycleStep::Anti { a, b, .. }) = step else { return None };
         let initial = self.problem.versions[a as usize].txn == INITIAL;
         (!initial && !lessons.forced.contains(&(a, b))).then_some((a, b))
     }
@@ -162,13 +162,13 @@ impl Schedule<'_> {
     }
 
     /// What a point waits for, or what these wait for because they are not next in their sessions.
-    fn next_waits(&self, point: u32) -> Vec<(u32, Step)> {
+    fn next_waits(&self, point: u32) -> Vec<(u32, CycleStep)> {
         let mut waits = self.waits(point);
         if point == self.points.begin(self.points.txn(point))
             && !self.is_moment(point)
             && let Some((first, version)) = self.needed_first(self.points.txn(point))
         {
-            waits.push((self.points.commit(first), Step::Fact { a: version, source: None }));
+            waits.push((self.points.commit(first), CycleStep::Fact { a: version, source: None }));
         }
         waits.iter_mut().for_each(|wait| wait.0 = self.head(wait.0));
         waits
@@ -179,9 +179,9 @@ impl Schedule<'_> {
         let [ta, tb] = [a, b].map(|v| self.problem.versions[v as usize].txn);
         let (late, early) = (self.points.after_earlier(ta), self.points.commit(tb));
         if let Some(waits) = self.extra.get_mut(&self.points.after_earlier(tb)) {
-            waits.retain(|&(_, step)| step != Step::Before { a, b });
+            waits.retain(|&(_, step)| step != CycleStep::Before { a, b });
         }
-        self.add_extra(early, late, Step::Before { a: b, b: a });
+        self.add_extra(early, late, CycleStep::Before { a: b, b: a });
         lessons.waiting.entry(early).or_default().push(late);
         self.take_back(late, lessons);
         self.push(late);

@@ -1,16 +1,16 @@
 //! What the points of a stuck schedule wait for.
 //!
 //! # Algorithm
-//! A point that is not taken waits for one that is not taken either: by the known graph, by an assumption,
-//! for a reader to begin or for a writer to commit. So waits lead around in cycles; the shortest through a
-//! few points that wait for items are answered.
+//! A point that is not taken waits for one that is not taken either: by the known graph, by an
+//! assumption, for a reader to begin or for a writer to commit. So waits lead around in cycles; the
+//! shortest through a few points that wait for items are answered.
 
 use hashbrown::HashMap;
 use margay_order::shortest_cycle;
 use margay_verdict::{Budget, Exhausted};
 
 use super::{NONE, Schedule};
-use crate::lemma::{Step, Steps};
+use crate::lemma::{CycleStep, Steps};
 
 impl Schedule<'_> {
     /// Cycles of waits, when nothing is ready: at most `most`, short ones.
@@ -39,7 +39,8 @@ impl Schedule<'_> {
         Ok(found)
     }
 
-    /// A cycle of waits from anywhere: every waiting point waits for another, so walking on must come back.
+    /// A cycle of waits from anywhere: every waiting point waits for another, so walking on must
+    /// come back.
     fn any_cycle(&self) -> Option<Steps> {
         let mut point =
             (0..self.graph.node_count() as u32).find(|&p| !self.done[p as usize] && self.is_active(p))?;
@@ -59,13 +60,13 @@ impl Schedule<'_> {
     }
 
     /// What a point waits for, and why.
-    pub(super) fn waits(&self, point: u32) -> Vec<(u32, Step)> {
+    pub(super) fn waits(&self, point: u32) -> Vec<(u32, CycleStep)> {
         let open = |p: u32| !self.done[p as usize] && self.is_active(p);
-        let mut waits: Vec<(u32, Step)> = self
+        let mut waits: Vec<(u32, CycleStep)> = self
             .reversed
             .edges(point)
             .filter(|&(from, _)| open(from))
-            .map(|(from, label)| (from, Step::Known(label)))
+            .map(|(from, label)| (from, CycleStep::Known(label)))
             .collect();
         if let Some(edges) = self.extra.get(&point) {
             waits.extend(edges.iter().copied().filter(|&(from, _)| open(from)));
@@ -76,7 +77,7 @@ impl Schedule<'_> {
         waits
     }
 
-    fn dynamic_waits(&self, point: u32, waits: &mut Vec<(u32, Step)>) {
+    fn dynamic_waits(&self, point: u32, waits: &mut Vec<(u32, CycleStep)>) {
         let txn = self.points.txn(point);
         for &b in self.problem.txn_versions(txn) {
             let item = self.problem.versions[b as usize].item;
@@ -84,7 +85,7 @@ impl Schedule<'_> {
             if self.points.exclusive() && point == self.points.begin(txn) && holder != NONE && holder != txn {
                 let held = self.problem.txn_versions(holder).iter().copied();
                 let a = held.into_iter().find(|&v| self.problem.versions[v as usize].item == item);
-                waits.extend(a.map(|a| (self.points.commit(holder), Step::Before { a, b })));
+                waits.extend(a.map(|a| (self.points.commit(holder), CycleStep::Before { a, b })));
             }
             if point == self.points.commit(txn) {
                 let a = self.current[item.index()];
@@ -93,7 +94,7 @@ impl Schedule<'_> {
                     let reader = self.problem.reads[read as usize].txn;
                     let begin = self.points.begin(reader);
                     if reader != txn && !self.done[begin as usize] {
-                        waits.push((begin, Step::Anti { read, a, b }));
+                        waits.push((begin, CycleStep::Anti { read, a, b }));
                     }
                 }
             }

@@ -10,8 +10,8 @@ use super::Clash;
 use super::left::left_out;
 use super::sight::ReadVersions;
 use crate::atoms::{Atoms, guess};
-use crate::known::{Known, OptionalFact};
-use crate::lemma::{Step, Steps};
+use crate::known::{KnownGraph, OptionalFact};
+use crate::lemma::{CycleStep, Steps};
 use crate::lit::Sat;
 use crate::problem::{INITIAL, Item, Problem, Stand};
 use crate::schedule::linear;
@@ -29,7 +29,7 @@ const CLASHES: usize = 4_096;
 
 /// What the solver chose, as a graph.
 pub(super) struct Choice<'a> {
-    pub known: &'a Known<'a>,
+    pub known: &'a KnownGraph<'a>,
     pub problem: &'a Problem<'a>,
     pub seen: Vec<u32>,
     pub active: Vec<bool>,
@@ -39,7 +39,7 @@ pub(super) struct Choice<'a> {
 
 impl<'a> Choice<'a> {
     pub fn new(
-        known: &'a Known<'a>,
+        known: &'a KnownGraph<'a>,
         graph: &Graph,
         atoms: &Atoms<'_>,
         solver: &Solver,
@@ -57,7 +57,7 @@ impl<'a> Choice<'a> {
         let nodes = graph.node_count();
         let mut choice = Self { known, problem, seen, active, nodes, edges: Vec::new() };
         for from in 0..nodes as u32 {
-            let fixed = graph.edges(from).map(|(to, label)| (from, to, Step::Known(label)));
+            let fixed = graph.edges(from).map(|(to, label)| (from, to, CycleStep::Known(label)));
             choice.edges.extend(fixed);
         }
         choice.add_open(atoms, solver);
@@ -79,20 +79,20 @@ impl<'a> Choice<'a> {
         for read in (0..self.seen.len() as u32).filter(|&read| !self.known.is_certain(read)) {
             let (reader, version) = (self.problem.reads[read as usize].txn, self.seen[read as usize]);
             if self.active[reader as usize] && txn(version) != INITIAL {
-                edges.push((txn(version), self.known.node(read), Step::Saw { read, version }));
+                edges.push((txn(version), self.known.node(read), CycleStep::Saw { read, version }));
             }
         }
         let sessions = self.known.optional_sessions(&self.active).into_iter();
-        edges.extend(sessions.map(|(a, b)| (a, b, Step::Session)));
+        edges.extend(sessions.map(|(a, b)| (a, b, CycleStep::Session)));
         let facts = self.known.optional_facts(&self.active);
         edges.extend(facts.map(|fact| {
             let OptionalFact { a, b, source } = fact;
-            (txn(a), txn(b), Step::Fact { a, source })
+            (txn(a), txn(b), CycleStep::Fact { a, source })
         }));
         let chosen = |(&(a, b), &var): (&(u32, u32), &u32)| if solver.value(var) { (a, b) } else { (b, a) };
         let mut orders: Vec<(u32, u32)> = atoms.orders.iter().map(chosen).filter(both).collect();
         orders.sort_unstable();
-        edges.extend(orders.into_iter().map(|(a, b)| (txn(a), txn(b), Step::Before { a, b })));
+        edges.extend(orders.into_iter().map(|(a, b)| (txn(a), txn(b), CycleStep::Before { a, b })));
         self.edges.extend(edges);
     }
 
@@ -106,12 +106,13 @@ impl<'a> Choice<'a> {
             let reader = self.problem.reads[read as usize].txn;
             let both = self.active[reader as usize] && self.active[self.txn(b) as usize];
             if before && both && self.seen[read as usize] == a {
-                self.edges.push((self.known.node(read), self.txn(b), Step::Anti { read, a, b }));
+                self.edges.push((self.known.node(read), self.txn(b), CycleStep::Anti { read, a, b }));
             }
         }
     }
 
-    /// A linear order of all nodes, or cycles. What an operation saw of a row it saw as early as it can have.
+    /// A linear order of all nodes, or cycles. What an operation saw of a row it saw as early as it
+    /// can have.
     pub fn order(&self, solver: &Solver, budget: &Budget) -> Result<Result<Vec<u32>, Vec<Steps>>, Exhausted> {
         let mut builder = GraphBuilder::new();
         for (place, &(from, to, _)) in self.edges.iter().enumerate() {
@@ -168,8 +169,8 @@ impl<'a> Choice<'a> {
         Ok(found)
     }
 
-    /// Other transactions' versions of what a read saw that are later than what it saw, and before `limit`,
-    /// oldest first.
+    /// Other transactions' versions of what a read saw that are later than what it saw, and before
+    /// `limit`, oldest first.
     fn between(&self, read: u32, limit: u32, versions: &[Vec<u32>], places: &[u32]) -> Vec<u32> {
         let (reader, a) = (self.problem.reads[read as usize].txn, self.seen[read as usize]);
         if !self.active[reader as usize] {
@@ -204,7 +205,7 @@ impl<'a> Choice<'a> {
                 for b in self.between(read, places[reader as usize], &versions, &places) {
                     let later = self.txn(b);
                     if let Some(path) = sight.path(later, read) {
-                        let mut cycle = vec![(reader, later, Step::Anti { read, a, b })];
+                        let mut cycle = vec![(reader, later, CycleStep::Anti { read, a, b })];
                         cycle.extend(path);
                         found.push(cycle);
                     }
@@ -226,7 +227,7 @@ impl<'a> Choice<'a> {
     pub fn source(&self, from: u32, reader: u32, counts: impl Fn(OpId) -> bool) -> Option<Steps> {
         let read =
             self.dependencies(reader, counts).find(|&read| self.txn(self.seen[read as usize]) == from)?;
-        Some(vec![(from, reader, Step::Saw { read, version: self.seen[read as usize] })])
+        Some(vec![(from, reader, CycleStep::Saw { read, version: self.seen[read as usize] })])
     }
 
     /// Whose versions a transaction saw in operations that count.
@@ -241,7 +242,8 @@ impl<'a> Choice<'a> {
         }
         let versions = self.versions(&places(order));
         let pairs = versions.iter().flat_map(|versions| versions.windows(2).map(|pair| (pair[0], pair[1])));
-        let edges: Steps = pairs.map(|(a, b)| (self.txn(a), self.txn(b), Step::Before { a, b })).collect();
+        let edges: Steps =
+            pairs.map(|(a, b)| (self.txn(a), self.txn(b), CycleStep::Before { a, b })).collect();
         self.edges.extend(edges);
         self
     }

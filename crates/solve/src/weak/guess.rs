@@ -1,16 +1,16 @@
 //! An order of a stronger level, as a first guess.
 //!
 //! # Problem
-//! Where visibility goes by paths, one read that misses something makes others visible or not, and an order
-//! that is wrong in many places is mended slowly. But most histories that satisfy such a level satisfy a
-//! stronger one too, or all but a few transactions do; and the stronger levels have reachability to saturate
-//! by.
+//! Where visibility goes by paths, one read that misses something makes others visible or not, and
+//! an order that is wrong in many places is mended slowly. But most histories that satisfy such a
+//! level satisfy a stronger one too, or all but a few transactions do; and the stronger levels have
+//! reachability to saturate by.
 //!
 //! # Algorithm
-//! Solve serializability, then snapshot isolation, both with session order. An order of points of these is
-//! one in which nobody misses what is visible. If there is none, look whether the few transactions that show
-//! it violate the level in question too; if they do, that is the answer, and else leave them out and try
-//! again: they are put back as early as they can be.
+//! Solve serializability, then snapshot isolation, both with session order. An order of points of
+//! these is one in which nobody misses what is visible. If there is none, look whether the few
+//! transactions that show it violate the level in question too; if they do, that is the answer, and
+//! else leave them out and try again: they are put back as early as they can be.
 //!
 //! # Invariants
 //! Only a guess, but for lemmas: these refute part of the problem, and so the whole.

@@ -1,13 +1,13 @@
 //! What reads probably saw.
 //!
 //! # Problem
-//! An operation that saw part of a row leaves many versions open, and so does every row that a scan left out.
-//! Chosen one by one they do not fit together, and the search mends them one by one.
+//! An operation that saw part of a row leaves many versions open, and so does every row that a scan
+//! left out. Chosen one by one they do not fit together, and the search mends them one by one.
 //!
 //! # Algorithm
-//! In an order of the transactions by time, an operation saw the latest version, before its transaction, that
-//! explains all that it saw of an object: of those that may have been there when it ended, if there is one.
-//! First without those whose outcome is not known, then with them.
+//! In an order of the transactions by time, an operation saw the latest version, before its
+//! transaction, that explains all that it saw of an object: of those that may have been there when
+//! it ended, if there is one. First without those whose outcome is not known, then with them.
 //!
 //! # Invariants
 //! Only a guess: it decides what the solver tries first.
@@ -15,7 +15,7 @@
 use margay_verdict::{Budget, Exhausted};
 
 use crate::atoms::guess;
-use crate::known::Known;
+use crate::known::KnownGraph;
 use crate::problem::{INITIAL, Item, Stand};
 use crate::strategy::Strategy;
 
@@ -23,7 +23,7 @@ use crate::strategy::Strategy;
 const TRIES: usize = 256;
 
 /// What each read probably saw, if the transactions came in this order.
-pub(super) fn hints(known: &Known<'_>, order: &[u32], budget: &Budget) -> Result<Vec<u32>, Exhausted> {
+pub(super) fn hints(known: &KnownGraph<'_>, order: &[u32], budget: &Budget) -> Result<Vec<u32>, Exhausted> {
     let problem = known.problem;
     let mut seen: Vec<u32> = Vec::with_capacity(problem.reads.len());
     for read in 0..problem.reads.len() as u32 {
@@ -62,7 +62,7 @@ pub(super) fn hints(known: &Known<'_>, order: &[u32], budget: &Budget) -> Result
 struct Commits(Vec<(i64, u32)>);
 
 impl Commits {
-    fn new(known: &Known<'_>, places: &[u32]) -> Self {
+    fn new(known: &KnownGraph<'_>, places: &[u32]) -> Self {
         let (history, txns) = (known.problem.history, &known.problem.txns);
         let last = |id| history.ops(id).last().and_then(|op| op.at).map(|at| at.before);
         let timed = (0..).zip(txns).filter_map(|(txn, &id)| Some((last(id)?, places[txn as usize])));
@@ -77,7 +77,7 @@ impl Commits {
     }
 
     /// Before which place everybody stands who may have committed when a read ended.
-    fn before_end(&self, known: &Known<'_>, read: u32) -> u32 {
+    fn before_end(&self, known: &KnownGraph<'_>, read: u32) -> u32 {
         let problem = known.problem;
         let Some(at) = problem.history.op(problem.reads[read as usize].op).at else { return u32::MAX };
         let begun = self.0.partition_point(|&(time, _)| time <= at.after);
@@ -87,14 +87,14 @@ impl Commits {
 
 /// Versions in order.
 struct Guess<'a> {
-    known: &'a Known<'a>,
+    known: &'a KnownGraph<'a>,
     places: &'a [u32],
     /// The versions of each item, the initial one first.
     versions: Vec<Vec<u32>>,
 }
 
 impl<'a> Guess<'a> {
-    fn new(known: &'a Known<'a>, places: &'a [u32], counts: impl Fn(u32) -> bool) -> Self {
+    fn new(known: &'a KnownGraph<'a>, places: &'a [u32], counts: impl Fn(u32) -> bool) -> Self {
         let problem = known.problem;
         let txn = |version: u32| problem.versions[version as usize].txn;
         let ordered = |item: Item| {
@@ -113,13 +113,15 @@ impl<'a> Guess<'a> {
         (txn != INITIAL).then(|| self.places[txn as usize])
     }
 
-    /// What the reads of one operation and object saw if it stands as late as it can before a place.
+    /// What the reads of one operation and object saw if it stands as late as it can before a
+    /// place.
     fn explain(&self, reads: &[u32], limit: u32) -> Option<Vec<u32>> {
         let problem = self.known.problem;
         let all = || reads.iter().map(|&read| &self.versions[problem.reads[read as usize].item.index()]);
         let mut limit = Some(limit);
         for _ in 0..TRIES {
-            // The last version of each item before the limit; the latest of them is where the point stands.
+            // The last version of each item before the limit; the latest of them is where the point
+            // stands.
             let last =
                 |versions: &Vec<u32>| versions.partition_point(|&v| self.place(v) < limit).checked_sub(1);
             let found: Option<Vec<u32>> =

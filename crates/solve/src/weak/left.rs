@@ -1,12 +1,13 @@
 //! What scans saw of the rows that they left out and that say nothing otherwise.
 //!
 //! # Problem
-//! A scan looks at every row of its table. Of a row that matches in no version any version will do, and none
-//! is chosen; but where something is visible to the transaction, a certificate must not say that it saw
-//! something older.
+//! A scan looks at every row of its table. Of a row that matches in no version any version will do,
+//! and none is chosen; but where something is visible to the transaction, a certificate must not
+//! say that it saw something older.
 //!
 //! # Algorithm
-//! It saw the latest version that is visible to it anyway: that adds nothing to what is visible, and misses nothing.
+//! It saw the latest version that is visible to it anyway: that adds nothing to what is visible,
+//! and misses nothing.
 //!
 //! # Cost
 //! The audit's: every row of the table, for each scan.

@@ -1,9 +1,10 @@
 //! Who is visible to whom.
 //!
 //! # Algorithm
-//! By one step, or by who was read before, is looked up. By paths, reachability is kept as one position per
-//! session ([`Clocks`]) where that is small; else for a block of transactions at a time, as one bit for each
-//! of them at each transaction that it leads to, in one pass over the graph per block ([`Sources`]).
+//! By one step, or by who was read before, is looked up. By paths, reachability is kept as one
+//! position per session ([`Clocks`]) where that is small; else for a block of transactions at a
+//! time, as one bit for each of them at each transaction that it leads to, in one pass over the
+//! graph per block ([`Sources`]).
 //!
 //! # Cost
 //! Clocks take 8 bytes per transaction and session. Blocks take [`BYTES`] at most, and in all
@@ -16,7 +17,7 @@ use margay_order::{Chains, Clocks, Graph, GraphBuilder, Sources, shortest_path};
 
 use super::choice::{Choice, places};
 use crate::known::{Kind, Label};
-use crate::lemma::{Step, Steps};
+use crate::lemma::{CycleStep, Steps};
 
 /// The memory of a block, and the least clocks that are too large.
 const BYTES: usize = 256 << 20;
@@ -105,7 +106,7 @@ impl<'a> ReadVersions<'a> {
                 let reached = paths.reach.reaches(from, reader);
                 reached.then(|| shortest_path(from, reader, next))?.map(|path| choice.steps(path))
             }
-            How::Direct if self.same_session(from, reader) => Some(vec![(from, reader, Step::Session)]),
+            How::Direct if self.same_session(from, reader) => Some(vec![(from, reader, CycleStep::Session)]),
             How::Direct => choice.source(from, reader, |_| true),
         }
     }
@@ -165,12 +166,12 @@ fn is_own(choice: &Choice<'_>, node: u32) -> bool {
 /// The graph of transactions whose paths make visible.
 fn visible(choice: &Choice<'_>) -> Graph {
     let (known, all) = (choice.known, choice.problem.question.level == Level::ParallelSnapshot);
-    let counts = |step: Step| match step {
-        Step::Session => true,
-        Step::Saw { read, .. } => choice.problem.is_dependency(read),
-        Step::Before { .. } | Step::Fact { .. } => all,
-        Step::Anti { .. } => false,
-        Step::Known(label) => match known.label(label) {
+    let counts = |step: CycleStep| match step {
+        CycleStep::Session => true,
+        CycleStep::Saw { read, .. } => choice.problem.is_dependency(read),
+        CycleStep::Before { .. } | CycleStep::Fact { .. } => all,
+        CycleStep::Anti { .. } => false,
+        CycleStep::Known(label) => match known.label(label) {
             Label::Session => true,
             Label::Read(read) => choice.problem.is_dependency(read),
             Label::Time | Label::Recorded(_) => all,

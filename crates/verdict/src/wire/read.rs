@@ -16,9 +16,9 @@ use crate::checker::Question;
 use crate::claim::{Claim, Translation};
 use crate::execution::{Bound, Clash};
 use crate::execution::{
-    Execution, Initial, Invariant, Misrun, Moment, PartRow, Pin, Reading, Sight, Unexplained,
+    Execution, Initial, Invariant, Misrun, Moment, PartRow, Pin, Reading, StatementSight, Unexplained,
 };
-use crate::mechanism::{Certified, Locking, Mechanisms, Points, View};
+use crate::mechanism::{Certified, Locking, Mechanisms, Points, ReadView};
 
 /// The translation that a certificate says the history of statements needs before it is read;
 /// nothing in files of version 0.1.0.
@@ -191,7 +191,7 @@ fn mechanisms(fields: &mut Fields) -> Result<Mechanisms, String> {
         }
     };
     Ok(Mechanisms {
-        view: named(&View::ALL, &fields.text("view")?)?,
+        view: named(&ReadView::ALL, &fields.text("view")?)?,
         together: truth(fields, "together")?,
         read_locks: truth(fields, "read-locks")?,
         write_locks: granularity,
@@ -385,7 +385,7 @@ impl<'h> Reader<'h> {
         let sight = |json| {
             let [op, at, pins] = tuple(json, "sights")?;
             let pins = list(pins, "sights")?.into_iter().map(pin).collect::<Result<_, String>>()?;
-            Ok((self.op(op)?, Sight { at: state(&at)?, pins }))
+            Ok((self.op(op)?, StatementSight { at: state(&at)?, pins }))
         };
         let sights = fields.list("sights")?.into_iter().map(sight).collect::<Result<_, String>>()?;
         let cell = |json| {

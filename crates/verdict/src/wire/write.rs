@@ -11,8 +11,10 @@ use super::{VERSION, fingerprint, object_json};
 use crate::certificate::{Breach, Broken, Certificate, Edge, Point, ReadFrom, Reason, Stamp};
 use crate::claim::Claim;
 use crate::execution::{Bound, Clash};
-use crate::execution::{Execution, Initial, Invariant, Misrun, Moment, PartRow, Pin, Sight, Unexplained};
-use crate::mechanism::{Certified, Locking, Points, View, word};
+use crate::execution::{
+    Execution, Initial, Invariant, Misrun, Moment, PartRow, Pin, StatementSight, Unexplained,
+};
+use crate::mechanism::{Certified, Locking, Points, ReadView, word};
 
 /// The certificate as the text of its file, with what it proves.
 #[must_use]
@@ -102,7 +104,7 @@ impl Writer<'_> {
             false => json!([pin.table, key(pin), pin.at]),
             true => json!([pin.table, key(pin), pin.at, "missed"]),
         };
-        let sight = |(op, sight): &(OpId, Sight)| {
+        let sight = |(op, sight): &(OpId, StatementSight)| {
             json!([self.op(*op), sight.at, sight.pins.iter().map(pin).collect::<Vec<_>>()])
         };
         let sights: Json = execution.sights.iter().map(sight).collect();
@@ -153,7 +155,7 @@ impl Writer<'_> {
         };
         let is = breach.mechanisms;
         json!({
-            "view": word(&View::ALL, is.view),
+            "view": word(&ReadView::ALL, is.view),
             "together": is.together,
             "read-locks": is.read_locks,
             "write-locks": is.write_locks.map(Granularity::name),

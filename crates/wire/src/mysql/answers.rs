@@ -30,7 +30,7 @@ struct Done {
 }
 
 /// What became of a packet that belongs to a statement.
-enum Step {
+enum AnswerProgress {
     /// More of this answer comes.
     More,
     /// All answers have come.
@@ -121,8 +121,8 @@ impl Session {
         };
         match command {
             Command::Run(running) => match running.step(packet, ends_list, no_eof, now)? {
-                Step::More => return Ok(()),
-                Step::Over => {
+                AnswerProgress::More => return Ok(()),
+                AnswerProgress::Over => {
                     if let Some(Command::Run(running)) = self.queue.pop_front() {
                         self.events.push(Event::Ran(Ran { answers: running.answers }));
                     }
@@ -207,11 +207,17 @@ impl Session {
 }
 
 impl Running {
-    fn step(&mut self, packet: Packet<'_>, ends: bool, no_eof: bool, now: i64) -> Result<Step, String> {
+    fn step(
+        &mut self,
+        packet: Packet<'_>,
+        ends: bool,
+        no_eof: bool,
+        now: i64,
+    ) -> Result<AnswerProgress, String> {
         if packet.body.first() == Some(&ERROR) && self.place != Place::File {
             let refusal = refusal(packet.body).ok_or_else(|| unfit("an error"))?;
             self.finish(Outcome::Failed(refusal), None, now);
-            return Ok(Step::Over);
+            return Ok(AnswerProgress::Over);
         }
         match self.place {
             Place::First => self.first(packet, now),
@@ -224,13 +230,13 @@ impl Running {
                     0 => Place::EndOfColumns,
                     left => Place::Columns(left),
                 };
-                Ok(Step::More)
+                Ok(AnswerProgress::More)
             }
             Place::EndOfColumns => {
                 let status = end(packet.body, false).filter(|_| ends).ok_or_else(|| unfit("EOF"))?.status;
                 self.place = Place::Rows;
                 if status & status::CURSOR == 0 {
-                    Ok(Step::More)
+                    Ok(AnswerProgress::More)
                 } else {
                     self.ends(Done { status, ..Done::default() }, now)
                 }
@@ -244,7 +250,7 @@ impl Running {
         }
     }
 
-    fn first(&mut self, packet: Packet<'_>, now: i64) -> Result<Step, String> {
+    fn first(&mut self, packet: Packet<'_>, now: i64) -> Result<AnswerProgress, String> {
         match packet.body.first() {
             Some(&OK) => {
                 let done = done(packet.body).ok_or_else(|| unfit("OK"))?;
@@ -252,35 +258,35 @@ impl Running {
             }
             Some(&FILE) => {
                 self.place = Place::File;
-                Ok(Step::More)
+                Ok(AnswerProgress::More)
             }
             _ => {
                 let mut reader = Reader(packet.body);
                 let count = reader.number().filter(|count| (1..=4096).contains(count) && reader.is_empty());
                 self.place = Place::Columns(count.ok_or_else(|| unfit("an answer"))?);
-                Ok(Step::More)
+                Ok(AnswerProgress::More)
             }
         }
     }
 
-    fn row(&mut self, packet: Packet<'_>) -> Result<Step, String> {
+    fn row(&mut self, packet: Packet<'_>) -> Result<AnswerProgress, String> {
         if self.rows.too_many() || !packet.is_whole() {
             self.rows.push(&[], false);
-            return Ok(Step::More);
+            return Ok(AnswerProgress::More);
         }
         let read = if self.binary { binary_row } else { text_row };
         let row = read(&self.columns, packet.body).ok_or_else(|| unfit("a row"))?;
         self.rows.push(&row, true);
-        Ok(Step::More)
+        Ok(AnswerProgress::More)
     }
 
     /// One result is complete.
-    fn ends(&mut self, done: Done, now: i64) -> Result<Step, String> {
+    fn ends(&mut self, done: Done, now: i64) -> Result<AnswerProgress, String> {
         self.finish(Outcome::Done(String::new()), Some(done), now);
         if self.answers.len() > MAX_ROWS {
             return Err("too many results of a statement".to_owned());
         }
-        Ok(if done.status & status::MORE_RESULTS == 0 { Step::Over } else { Step::More })
+        Ok(if done.status & status::MORE_RESULTS == 0 { AnswerProgress::Over } else { AnswerProgress::More })
     }
 
     /// Keeps a result.
