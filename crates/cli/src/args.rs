@@ -164,8 +164,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub give_up_after: Option<Duration>,
     /// Answer `unknown`, unless violated, if fewer transactions than this committed. By default at
-    /// least one must commit, and clients must have had answers for half of --duration, or to half
-    /// of --transactions
+    /// least one must commit, and the database must have answered clients during at least half of
+    /// --duration, or for at least half of --transactions
     #[arg(long, value_name = "N")]
     pub require_transactions: Option<u64>,
     /// Also count documented deviations from the level (see `margay explain

@@ -17,13 +17,13 @@ const TOKEN: &str = "MARGAY_CLUSTER_TOKEN";
 
 #[derive(Args)]
 pub struct ClusterArgs {
-    /// With engine mirror: verify on so many workers of this process, by the same epochs whatever
-    /// their number, so that the findings are the same
+    /// With engine mirror: verify with this many worker threads. The findings do not depend on the
+    /// number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub workers: Option<u16>,
     /// With engine mirror: verify together with other processes, on this or other machines. FILE
-    /// has a HOST:PORT for each in a line. Start the same command for each of them, but for
-    /// --process
+    /// lists one HOST:PORT per line. Start the same command once for each line; only --process
+    /// differs
     #[arg(long, value_name = "FILE", requires = "process")]
     pub hosts: Option<PathBuf>,
     /// Which of the hosts this process is; the first one is 0
