@@ -252,8 +252,8 @@ pub struct ProxyArgs {
     /// tables as `lazy`; `lazy`, each row when a client first accesses it; `unknown`, none
     #[arg(long, value_name = "HOW", default_value = "full", value_parser = initial)]
     pub initial: margay_proxy::Initial,
-    /// Assert that all writes to the database go through the proxy. Without this, Margay compares
-    /// sessions, and answers `unknown` if there were others
+    /// Assert that all writes to the database go through the proxy. Without this, Margay counts the
+    /// server's sessions at the start and at the end, and answers `unknown` if there were others
     #[arg(long)]
     pub sole_writer: bool,
     /// Join the transactions of one request into one before verifying --claim. `comment:FIELD` names

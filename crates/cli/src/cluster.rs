@@ -42,7 +42,7 @@ pub struct ClusterArgs {
 pub enum Place {
     /// It verifies, by these arguments; alone if there is no cluster.
     Here(CheckArgs, Option<&'static Cluster>),
-    /// It is the parent of one that has verified.
+    /// It only supervised a child process that verified and has ended.
     Above(Status),
 }
 
